@@ -1,0 +1,25 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
+"""The binding of the C core: lifetimes, buffers and exceptions, no logic. `flowbuf` is what people use."""
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from flowbuf_core cimport *
+
+import os
+import socket
+import time
+
+from flowbuf.errors import DecodeError, EncodeError, FlowbufError
+
+__all__ = ["Capture", "Datagrams", "Decoder", "Plan", "Row"]
+
+include "binding/base.pxi"
+include "binding/plan.pxi"
+include "binding/wire.pxi"
+include "binding/decoder.pxi"
+include "binding/messages.pxi"
+include "binding/capture.pxi"
+include "binding/generate.pxi"

@@ -1,0 +1,81 @@
+# Status codes and addresses.
+
+_CLASSES = ("control", "fault", "loss", "note")
+
+STATUSES = {
+    fb_status_name(<fb_status> i).decode(): (
+        _CLASSES[fb_status_get_class(<fb_status> i)],
+        fb_status_text(<fb_status> i).decode(),
+    )
+    for i in range(FB_STATUS_COUNT)
+}
+"""Every status of the core: name -> (class, text). Classes: control, fault, loss, note (see ext/core/base.h)."""
+
+
+cdef int check(fb_status status) except -1:
+    """The one place where a status becomes an exception."""
+    if status == FB_OK:
+        return 0
+    if status == FB_NO_MEMORY:
+        raise MemoryError(fb_status_text(status).decode())
+    raise FlowbufError(fb_status_text(status).decode())
+
+
+cdef dict read_statuses(const uint64_t *counts):
+    cdef int i
+    return {fb_status_name(<fb_status> i).decode(): counts[i] for i in range(FB_STATUS_COUNT) if counts[i]}
+
+
+cdef str format_address(const uint8_t *address):
+    """16 octets as text; IPv4-mapped ones as IPv4."""
+    cdef bytes octets = address[:16]
+    if octets[:12] == b"\0\0\0\0\0\0\0\0\0\0\xff\xff":
+        return socket.inet_ntop(socket.AF_INET, octets[12:])
+    return socket.inet_ntop(socket.AF_INET6, octets)
+
+
+cdef dict _addresses = {}  # text -> 16 octets, of the exporters seen lately
+
+
+cdef bytes parse_address(str text):
+    cdef bytes octets = _addresses.get(text)
+    if octets is not None:
+        return octets
+    plain = text.partition("%")[0]
+    try:
+        if ":" in plain:
+            octets = socket.inet_pton(socket.AF_INET6, plain)
+        else:
+            octets = b"\0\0\0\0\0\0\0\0\0\0\xff\xff" + socket.inet_pton(socket.AF_INET, plain)
+    except OSError:
+        raise ValueError(f"{text!r} is not an IP address") from None
+    if len(_addresses) >= 65536:
+        _addresses.clear()
+    _addresses[text] = octets
+    return octets
+
+
+cdef int fill_source(fb_datagram *datagram, object source) except -1:
+    """From an address as text, or (address, port, …) as sockets give it."""
+    cdef bytes octets
+    if isinstance(source, tuple):
+        if len(source) < 2:
+            raise ValueError(f"source {source!r} is not (address, port)")
+        datagram.source_port = source[1]
+        source = source[0]
+    else:
+        datagram.source_port = 0
+    if not isinstance(source, str):
+        raise TypeError(f"source is {type(source).__name__}, not an address as str or (address, port)")
+    octets = parse_address(source)
+    memcpy(datagram.source, PyBytes_AS_STRING(octets), 16)
+    return 0
+
+
+cdef uint64_t to_nanoseconds(object received) except? 0xffffffffffffffff:
+    """A time of reception: None is now, a float is seconds since 1970, an int nanoseconds."""
+    if received is None:
+        return time.time_ns()
+    if isinstance(received, float):
+        return round(received * 1e6) * 1000  # a float holds no more than microseconds of this century
+    return received

@@ -1,0 +1,59 @@
+# Captures -> datagrams.
+
+MAX_WINDOW = FB_CAPTURE_MAX_WINDOW
+"""A window of a capture file as large as this always lets `Capture.scan` go on."""
+
+
+cdef class Capture:
+    """A pcap or pcapng file that is shown window by window. `port` keeps datagrams to that UDP port alone."""
+
+    cdef fb_memory memory
+    cdef fb_capture *capture
+    cdef bint busy
+
+    def __cinit__(self, port=None):
+        cdef fb_capture_options options
+        memset(&options, 0, sizeof(options))
+        options.any_port = port is None
+        options.port = 0 if port is None else port
+        self.memory = fb_memory_system(0)
+        check(fb_capture_new(&self.capture, &self.memory, options))
+
+    def __dealloc__(self):
+        fb_capture_free(self.capture)
+
+    def scan(self, window, bint final, size_t capacity=4096):
+        """(octets consumed, status name, Datagrams). The datagrams are views: use them up before the window changes, and
+        before the next scan."""
+        cdef Datagrams batch = Datagrams(capacity)
+        cdef const uint8_t[::1] octets = window
+        cdef fb_bytes input
+        cdef size_t consumed = 0
+        cdef fb_status status
+        if self.busy:
+            raise RuntimeError("this capture is being read in another thread")
+        input.data = &octets[0] if octets.shape[0] else NULL
+        input.size = octets.shape[0]
+        batch.owners.append((self, octets))
+        self.busy = True
+        with nogil:
+            status = fb_capture_scan(self.capture, input, final, batch.items, batch.capacity, &batch.count, &consumed)
+        self.busy = False
+        if status == FB_NO_MEMORY or status == FB_BAD_ARGUMENT:
+            check(status)
+        return consumed, fb_status_name(status).decode(), batch
+
+    @property
+    def counters(self):
+        """Name -> count of everything that became no datagram."""
+        return read_statuses(fb_capture_counters(self.capture))
+
+    @property
+    def packets(self):
+        """Packet records read."""
+        return fb_capture_get_stats(self.capture).packets
+
+    @property
+    def datagrams(self):
+        """Datagrams given."""
+        return fb_capture_get_stats(self.capture).datagrams

@@ -1,0 +1,65 @@
+# Made-up traffic.
+
+def generate(*, str protocol not None, uint64_t flows, uint64_t seed=1, uint32_t exporters=1, uint32_t sampling_rate=1000,
+             uint64_t start=1735689600000000000, uint64_t flows_per_second=0, uint32_t mtu=0,
+             uint32_t template_refresh=0, size_t chunk=1048576):
+    """A pcap file of valid traffic, in pieces of bytes. ext/core/generate.h says what the options mean.
+
+    Raises ValueError where they are out of bounds.
+    """
+    cdef fb_generator_options options
+    cdef const char *fault
+    memset(&options, 0, sizeof(options))
+    options.protocol = fb_generator_find_protocol(protocol.encode())
+    if options.protocol == FB_GENERATOR_PROTOCOL_COUNT:
+        raise ValueError(f"{protocol!r} is no protocol that can be generated")
+    options.flows = flows
+    options.seed = seed
+    options.exporters = exporters
+    options.sampling_rate = sampling_rate
+    options.start = start
+    options.flows_per_second = flows_per_second
+    options.mtu = mtu
+    options.template_refresh = template_refresh
+    fault = fb_generator_options_fault(&options)
+    if fault:
+        raise ValueError(fault.decode())
+    generator = <_Generator> _Generator.__new__(_Generator)
+    generator.start(&options, chunk)
+    return generator
+
+
+cdef class _Generator:
+    cdef fb_memory memory
+    cdef fb_generator *generator
+    cdef Buffer buffer
+    cdef bint ended
+
+    cdef int start(self, const fb_generator_options *options, size_t chunk) except -1:
+        self.memory = fb_memory_system(0)
+        self.buffer = Buffer(chunk)
+        check(fb_generator_new(&self.memory, options, &self.generator))
+        return 0
+
+    def __dealloc__(self):
+        fb_generator_free(self.generator)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef size_t size = 0
+        cdef fb_status status
+        if self.ended:
+            raise StopIteration
+        with nogil:
+            status = fb_generator_next(self.generator, self.buffer.data, self.buffer.capacity, &size)
+        self.ended = status == FB_END
+        if status != FB_END:
+            check(status)
+        return PyBytes_FromStringAndSize(<char *> self.buffer.data, size)
+
+    @property
+    def flows_written(self):
+        """Flows written so far."""
+        return fb_generator_flows_written(self.generator)

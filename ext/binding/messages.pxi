@@ -1,0 +1,125 @@
+# Messages of a flow schema -> values.
+
+cdef class MessageReader:
+    """Reads messages by a plan: columns of the plan by name, fields that it does not have counted."""
+
+    cdef Plan plan
+    cdef dict columns
+    cdef readonly uint64_t unknown_fields
+
+    def __cinit__(self, Plan plan not None):
+        self.plan = plan
+        self.columns = {plan.plan.columns[i].number: i for i in range(plan.plan.column_count)}
+
+    def read_stream(self, const uint8_t[::1] data not None, bint final=True):
+        """The whole messages at the start of length-delimited data: (list of dicts, octets consumed).
+
+        Raises DecodeError with the offset of a malformed message; of a truncated one when `final`.
+        """
+        cdef fb_bytes rest, message
+        cdef fb_status status
+        cdef const uint8_t *begin
+        messages = []
+        if data.shape[0] == 0:
+            return messages, 0
+        begin = &data[0]
+        rest.data = begin
+        rest.size = data.shape[0]
+        while True:
+            offset = rest.data - begin
+            status = fb_stream_next(&rest, &message)
+            if status == FB_OK:
+                messages.append(self._read(message, offset))
+            elif status == FB_END or (status == FB_MORE_INPUT and not final):
+                return messages, offset
+            else:
+                what = "cut short" if status == FB_MORE_INPUT else "malformed"
+                raise DecodeError(f"octet {offset}: the message is {what}", status="bad_message", offset=offset)
+
+    def read(self, const uint8_t[::1] message not None):
+        """One bare message -> dict of its columns."""
+        cdef fb_bytes view
+        view.data = &message[0] if message.shape[0] else NULL
+        view.size = message.shape[0]
+        return self._read(view, 0)
+
+    cdef dict _read(self, fb_bytes rest, size_t offset):
+        cdef fb_message_field field
+        cdef fb_status status
+        cdef const uint8_t *begin = rest.data
+        cdef dict values = {}
+        while True:
+            status = fb_message_next(&rest, &field)
+            if status == FB_END:
+                return values
+            if status != FB_OK or not self._keep(values, &field):
+                at = offset + (rest.data - begin)
+                raise DecodeError(f"octet {at}: malformed field", status="bad_message", offset=at)
+
+    cdef bint _keep(self, dict values, const fb_message_field *field) except -1:
+        cdef object i = self.columns.get(field.number)
+        cdef fb_column *column
+        cdef fb_wire_type wire
+        if i is None:
+            self.unknown_fields += 1
+            return True
+        column = &self.plan.plan.columns[<size_t> i]
+        wire = _wire_of(column)
+        name = self.plan.names[i]
+        if not column.flags & FB_COLUMN_REPEATED:
+            if field.wire != wire:
+                return False
+            values[name] = _value(column, field)
+            return True
+        if field.wire == wire:
+            values.setdefault(name, []).append(_value(column, field))
+            return True
+        return field.wire == FB_WIRE_BYTES and _unpack(column, wire, field.bytes, values.setdefault(name, []))
+
+
+cdef fb_wire_type _wire_of(const fb_column *column) noexcept:
+    if column.type == FB_TYPE_STRING or column.type == FB_TYPE_BYTES or column.type == FB_TYPE_IP:
+        return FB_WIRE_BYTES
+    if column.type == FB_TYPE_DOUBLE or column.type == FB_TYPE_FIXED64:
+        return FB_WIRE_FIXED64
+    if column.type == FB_TYPE_FLOAT or column.type == FB_TYPE_FIXED32:
+        return FB_WIRE_FIXED32
+    return FB_WIRE_VARINT
+
+
+cdef object _value(const fb_column *column, const fb_message_field *field):
+    cdef double real
+    cdef float narrow
+    cdef uint32_t word
+    if column.type == FB_TYPE_STRING:
+        return field.bytes.data[:field.bytes.size].decode("utf-8", "replace")
+    if column.type == FB_TYPE_BYTES or column.type == FB_TYPE_IP:
+        return field.bytes.data[:field.bytes.size]
+    if column.type == FB_TYPE_BOOL:
+        return field.value != 0
+    if column.type == FB_TYPE_SINT:
+        return fb_wire_unzigzag(field.value)
+    if column.type == FB_TYPE_INT or column.type == FB_TYPE_DURATION:
+        return <int64_t> field.value
+    if column.type == FB_TYPE_DOUBLE:
+        memcpy(&real, &field.value, 8)
+        return real
+    if column.type == FB_TYPE_FLOAT:
+        word = <uint32_t> field.value
+        memcpy(&narrow, &word, 4)
+        return narrow
+    return field.value
+
+
+cdef bint _unpack(const fb_column *column, fb_wire_type wire, fb_bytes packed, list values) except -1:
+    """The elements of a packed repeated field."""
+    cdef fb_message_field element
+    cdef const uint8_t *p = packed.data
+    cdef const uint8_t *end = packed.data + packed.size
+    element.wire = wire
+    while p < end:
+        p = fb_message_read_value(p, end, &element)
+        if p == NULL:
+            return False
+        values.append(_value(column, &element))
+    return True

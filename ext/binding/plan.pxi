@@ -1,0 +1,137 @@
+# The compiled schema.
+
+TYPES = {
+    "uint": FB_TYPE_UINT, "enum": FB_TYPE_ENUM, "int": FB_TYPE_INT, "sint": FB_TYPE_SINT, "bool": FB_TYPE_BOOL,
+    "float": FB_TYPE_FLOAT, "double": FB_TYPE_DOUBLE, "fixed32": FB_TYPE_FIXED32, "fixed64": FB_TYPE_FIXED64,
+    "string": FB_TYPE_STRING, "bytes": FB_TYPE_BYTES, "ip": FB_TYPE_IP, "timestamp": FB_TYPE_TIMESTAMP,
+    "duration": FB_TYPE_DURATION,
+}
+FLAGS = {
+    "enabled": FB_COLUMN_ENABLED, "repeated": FB_COLUMN_REPEATED, "explicit": FB_COLUMN_EXPLICIT,
+    "late": FB_COLUMN_LATE, "native_ip": FB_COLUMN_NATIVE_IP,
+}
+KINDS = {fb_kind_name(<fb_kind> i).decode(): i for i in range(FB_KIND_COUNT)}
+SOURCES = {fb_source_name(<fb_source> i).decode(): i for i in range(FB_SOURCE_COUNT)}
+"""Fixed sources, in the order in which a decoder produces them -> their code."""
+NETFLOW5_FIELDS = {
+    f"netflow5:{fb_netflow5_field_name(i).decode()}": (i, fb_netflow5_field_kind(i))
+    for i in range(fb_netflow5_field_count())
+}
+PEN_NETFLOW9 = FB_PEN_NETFLOW9
+PEN_NETFLOW5 = FB_PEN_NETFLOW5
+
+
+cdef class Plan:
+    """A schema, compiled. `flowbuf.plan.compile_plan` makes it; read-only and shareable once it is sealed."""
+
+    cdef fb_memory memory
+    cdef fb_plan *plan
+    cdef readonly list names
+    cdef dict indices
+
+    def __cinit__(self):
+        self.memory = fb_memory_system(0)
+        self.names = []
+        self.indices = {}
+        check(fb_plan_new(&self.plan, &self.memory))
+
+    def __dealloc__(self):
+        fb_plan_free(self.plan)
+
+    def add_column(self, str name, uint32_t number, int type, unsigned flags, uint64_t limit, uint64_t unit, dict mappings):
+        """Adds a column; `mappings` go from values on the wire to members of the enum."""
+        cdef fb_mapping *pairs = NULL
+        cdef fb_status status
+        cdef fb_column_spec spec
+        cdef size_t i = 0
+        memset(&spec, 0, sizeof(spec))
+        if mappings:
+            pairs = <fb_mapping *> PyMem_Malloc(len(mappings) * sizeof(fb_mapping))
+            if not pairs:
+                raise MemoryError
+        try:
+            for wire, member in mappings.items():
+                pairs[i].from_ = wire
+                pairs[i].to = member
+                i += 1
+            spec.number = number
+            spec.type = <fb_type> type
+            spec.flags = flags
+            spec.limit = limit
+            spec.unit = unit
+            spec.mappings = pairs
+            spec.mappings_size = i
+            status = fb_plan_add_column(self.plan, &spec)
+        finally:
+            PyMem_Free(pairs)
+        check(status)
+        self.indices[name] = len(self.names)
+        self.names.append(name)
+
+    def add_source(self, unsigned rank, int source):
+        """A fixed source of the column added last. False: it cannot fill a column of this type."""
+        return self._added(fb_plan_add_source(self.plan, <uint16_t> (len(self.names) - 1), rank, <fb_source> source))
+
+    def add_element(self, unsigned rank, uint64_t pen, uint32_t id, int kind):
+        """An information element of the column added last. False: it cannot fill a column of this type."""
+        cdef uint16_t column = <uint16_t> (len(self.names) - 1)
+        return self._added(fb_plan_add_element(self.plan, column, rank, pen, id, <fb_kind> kind))
+
+    cdef _added(self, fb_status status):
+        if status == FB_BAD_SOURCE:
+            return False
+        check(status)
+        return True
+
+    def seal(self):
+        """Ends the building."""
+        check(fb_plan_seal(self.plan))
+
+    def slotted(self):
+        """Names of the columns that wait for the end of their row (ext/core/plan.h says why)."""
+        return [
+            name for i, name in enumerate(self.names) if self.plan.columns[i].flags & FB_COLUMN_SLOTTED
+        ]
+
+    cdef int index(self, str name) except -1:
+        cdef object i = self.indices.get(name)
+        if i is None:
+            raise KeyError(f"the schema has no column {name!r}")
+        return i
+
+
+cdef int override(fb_slots *slots, Plan plan, str name, object value) except -1:
+    """Replaces a late column by a value, as text, number or octets."""
+    cdef uint16_t column = <uint16_t> plan.index(name)
+    cdef fb_column *c = &plan.plan.columns[column]
+    cdef fb_status status
+    cdef fb_bytes octets
+    cdef bytes keep
+    cdef uint64_t bits
+    cdef double real
+    octets.data = NULL
+    octets.size = 0
+    if not c.flags & FB_COLUMN_LATE:
+        raise ValueError(f"column {name!r} is not late: only late columns can be overridden (late = true in the schema)")
+    try:
+        if c.type == FB_TYPE_IP:
+            keep = parse_address(value) if isinstance(value, str) else bytes(value)
+            octets.data = <const uint8_t *> PyBytes_AS_STRING(keep)
+            octets.size = PyBytes_GET_SIZE(keep)
+            if octets.size == 16 and isinstance(value, str) and keep[:12] == b"\0\0\0\0\0\0\0\0\0\0\xff\xff":
+                octets.data += 12
+                octets.size = 4
+            status = fb_slots_override(slots, column, FB_SLOT_OCTETS, 0, octets)
+        elif c.type == FB_TYPE_FLOAT or c.type == FB_TYPE_DOUBLE:
+            real = value
+            memcpy(&bits, &real, 8)
+            status = fb_slots_override(slots, column, FB_SLOT_REAL, bits, octets)
+        elif c.type == FB_TYPE_INT or c.type == FB_TYPE_SINT or c.type == FB_TYPE_DURATION:
+            status = fb_slots_override(slots, column, FB_SLOT_INT, <uint64_t> <int64_t> value, octets)
+        else:
+            status = fb_slots_override(slots, column, FB_SLOT_UINT, <uint64_t> value, octets)
+    except OverflowError:
+        status = FB_BAD_ARGUMENT
+    if status != FB_OK:
+        raise EncodeError(f"column {name!r} cannot hold {value!r}")
+    return 0

@@ -1,0 +1,156 @@
+# The atoms of the wire format, and a row by hand: for learning, and for tests.
+
+def tag(uint32_t number, int wire_type):
+    """The octets of a field's tag: its number (1 to 536,870,911) and wire type (0, 1, 2 or 5)."""
+    if not 1 <= number <= FB_NUMBER_MAX or wire_type not in (0, 1, 2, 5):
+        raise ValueError(f"no field has number {number} and wire type {wire_type}")
+    return varint(fb_wire_tag(number, <fb_wire_type> wire_type))
+
+
+def varint(uint64_t value):
+    """An unsigned integer in groups of seven bits, least significant first: 1 to 10 octets."""
+    cdef uint8_t octets[FB_VARINT_MAX]
+    return PyBytes_FromStringAndSize(<char *> octets, fb_wire_put_varint(octets, value) - octets)
+
+
+def read_varint(const uint8_t[::1] data not None, Py_ssize_t offset=0):
+    """The varint at an offset: (value, offset after it). Raises DecodeError where it is cut short or too long."""
+    cdef uint64_t value
+    cdef const uint8_t *p
+    if not 0 <= offset < data.shape[0]:
+        raise DecodeError("there is no varint: the data ends here", status="bad_message", offset=offset)
+    p = fb_wire_read_varint(&data[0] + offset, &data[0] + data.shape[0], &value)
+    if not p:
+        raise DecodeError("the varint is cut short or longer than 10 octets", status="bad_message", offset=offset)
+    return value, p - &data[0]
+
+
+def zigzag(int64_t value):
+    """A signed integer as an unsigned one that is small where its magnitude is: 0, -1, 1 become 0, 1, 2."""
+    return fb_wire_zigzag(value)
+
+
+def unzigzag(uint64_t value):
+    """The inverse of zigzag."""
+    return fb_wire_unzigzag(value)
+
+
+def fixed32(uint32_t value):
+    """Four octets, least significant first."""
+    cdef uint8_t octets[4]
+    fb_wire_put_fixed32(octets, value)
+    return PyBytes_FromStringAndSize(<char *> octets, 4)
+
+
+def fixed64(uint64_t value):
+    """Eight octets, least significant first."""
+    cdef uint8_t octets[8]
+    fb_wire_put_fixed64(octets, value)
+    return PyBytes_FromStringAndSize(<char *> octets, 8)
+
+
+cdef class Row:
+    """Messages built value by value, by the very appender that the decoders use."""
+
+    cdef Plan plan
+    cdef fb_memory memory
+    cdef fb_row row
+    cdef Buffer output
+    cdef list values
+
+    def __cinit__(self, Plan plan not None, size_t capacity=256):
+        self.plan = plan
+        self.memory = fb_memory_system(0)
+        self.output = Buffer(capacity)
+        self.values = []
+        check(fb_row_new(&self.row, plan.plan, &self.memory))
+        fb_row_set_output(&self.row, self.output.data, self.output.capacity, 0)
+
+    def __dealloc__(self):
+        fb_row_free(&self.row)
+
+    def append(self, str column not None, value, unsigned rank=0):
+        """A value for a column of the message under construction: int, float, bytes or str. Returns the row."""
+        self.values.append((self.plan.index(column), rank, value))
+        return self
+
+    def undo(self):
+        """Forgets the message under construction."""
+        self.values.clear()
+
+    def finish(self, dict override not None={}):
+        """Ends the message. `override` replaces late columns."""
+        cdef fb_row_cursor at
+        cdef size_t worst = self.plan.plan.fixed_worst
+        for name, value in override.items():
+            _override_row(self, name, value)
+        for column, rank, value in self.values:
+            worst += self.plan.plan.octet_worst * (len(value.encode()) if isinstance(value, str) else len(value) if isinstance(value, bytes) else 8)
+        fb_row_begin_constants(&self.row, &at)
+        fb_row_end_constants(&self.row, at)
+        while not fb_row_begin(&self.row, worst, &at):
+            self.output.grow(fb_row_size(&self.row), worst)
+            fb_row_set_output(&self.row, self.output.data, self.output.capacity, fb_row_size(&self.row))
+        for column, rank, value in self.values:
+            self._put(&at, column, rank, value)
+        fb_row_finish(&self.row, at)
+        fb_slots_clear_overrides(&self.row.slots)
+        self.values.clear()
+
+    cdef int _put(self, fb_row_cursor *at, uint16_t column, unsigned rank, object value) except -1:
+        cdef fb_column *c = &self.plan.plan.columns[column]
+        cdef fb_target target
+        cdef bytes octets
+        target.column = column
+        target.rank = <uint8_t> rank
+        target.kind = 0
+        if isinstance(value, int) and c.limit and not -<object> c.limit - 1 <= value <= c.limit:
+            raise EncodeError(f"column {self.plan.names[column]!r} cannot hold {value}")
+        if isinstance(value, (str, bytes)):
+            octets = value.encode() if isinstance(value, str) else value
+            if c.type == FB_TYPE_IP:
+                if len(octets) != 4 and len(octets) != 16:
+                    raise EncodeError(f"column {self.plan.names[column]!r}: an address has 4 or 16 octets")
+                fb_row_put_ip(&self.row, at, target, <const uint8_t *> PyBytes_AS_STRING(octets), len(octets))
+            else:
+                fb_row_put_octets(&self.row, at, target, <const uint8_t *> PyBytes_AS_STRING(octets), len(octets))
+        elif c.type == FB_TYPE_FLOAT or c.type == FB_TYPE_DOUBLE:
+            fb_row_put_real(&self.row, at, target, value)
+        elif c.type == FB_TYPE_INT or c.type == FB_TYPE_SINT or c.type == FB_TYPE_DURATION:
+            fb_row_put_int(&self.row, at, target, value)
+        else:
+            fb_row_put_uint(&self.row, at, target, value)
+        return 0
+
+    def __bytes__(self):
+        """The finished messages, each behind its length."""
+        return PyBytes_FromStringAndSize(<char *> self.output.data, fb_row_size(&self.row))
+
+
+cdef int _override_row(Row row, str name, object value) except -1:
+    return override(&row.row.slots, row.plan, name, value)
+
+
+cdef class Buffer:
+    """Octets that grow: by doubling, at the least by what is asked for."""
+
+    cdef uint8_t *data
+    cdef size_t capacity
+
+    def __cinit__(self, size_t capacity):
+        self.capacity = capacity
+        self.data = <uint8_t *> PyMem_Malloc(max(capacity, 1))
+        if not self.data:
+            raise MemoryError
+
+    def __dealloc__(self):
+        PyMem_Free(self.data)
+
+    cdef int grow(self, size_t used, size_t room) except -1:
+        cdef size_t capacity = max(self.capacity * 2, used + room)
+        cdef uint8_t *data = <uint8_t *> PyMem_Realloc(self.data, capacity)
+        if not data:
+            raise MemoryError
+        self.data = data
+        self.capacity = capacity
+        return 0

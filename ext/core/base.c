@@ -1,0 +1,75 @@
+/* The status table, and the one door to memory. */
+#include "base.h"
+
+#include <stdlib.h>
+
+static const struct {
+    const char *name;
+    const char *text;
+    fb_status_class class;
+} statuses[FB_STATUS_COUNT] = {
+#define FB_X(constant, name, class, text) {name, text, FB_CLASS_##class},
+    FB_STATUS_LIST(FB_X)
+#undef FB_X
+};
+
+const char *fb_status_name(fb_status status) {
+    return (unsigned)status < FB_STATUS_COUNT ? statuses[status].name : "unknown";
+}
+
+const char *fb_status_text(fb_status status) {
+    return (unsigned)status < FB_STATUS_COUNT ? statuses[status].text : "unknown status";
+}
+
+fb_status_class fb_status_get_class(fb_status status) {
+    return (unsigned)status < FB_STATUS_COUNT ? statuses[status].class : FB_CLASS_CONTROL;
+}
+
+static void *system_resize(void *context, void *p, size_t old_size, size_t new_size) {
+    (void)context;
+    (void)old_size;
+    if (new_size == 0) {
+        free(p);
+        return NULL;
+    }
+    return realloc(p, new_size);
+}
+
+fb_memory fb_memory_system(size_t limit) {
+    return (fb_memory){system_resize, NULL, 0, limit};
+}
+
+static void *parent_resize(void *context, void *p, size_t old_size, size_t new_size) {
+    return fb_memory_resize(context, p, old_size, new_size);
+}
+
+fb_memory fb_memory_within(fb_memory *parent, size_t limit) {
+    return (fb_memory){parent_resize, parent, 0, limit};
+}
+
+static bool is_allowed(const fb_memory *memory, size_t more) {
+    return !memory->limit || (memory->used <= memory->limit && more <= memory->limit - memory->used);
+}
+
+bool fb_memory_charge(fb_memory *memory, ptrdiff_t size) {
+    if (size > 0 && !is_allowed(memory, (size_t)size)) return false;
+    memory->used += (size_t)size;
+    return true;
+}
+
+void *fb_memory_resize(fb_memory *memory, void *p, size_t old_size, size_t new_size) {
+    if (new_size > old_size && !is_allowed(memory, new_size - old_size)) return NULL;
+    uint8_t *moved = memory->resize(memory->context, p, old_size, new_size);
+    if (!moved && new_size) return NULL;
+    if (new_size > old_size) memset(moved + old_size, 0, new_size - old_size);
+    memory->used = memory->used - old_size + new_size;
+    return moved;
+}
+
+void *fb_memory_allocate(fb_memory *memory, size_t size) {
+    return fb_memory_resize(memory, NULL, 0, size);
+}
+
+void fb_memory_release(fb_memory *memory, void *p, size_t size) {
+    if (p) fb_memory_resize(memory, p, size, 0);
+}

@@ -1,0 +1,143 @@
+/* Status codes, byte views, big-endian loads, the memory budget: what every layer of the core stands on. */
+#ifndef FB_BASE_H
+#define FB_BASE_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* One table of everything that can be said of a datagram, a set, a record, a value or a call. Columns: constant, name
+   (the key of a counter), class, text. The class decides what a counter means for the caller:
+     CONTROL  the answer of a call; never counted
+     FAULT    the input breaks its protocol
+     LOSS     the input is well-formed, and still not turned into output
+     NOTE     worth knowing; no flow is lost */
+#define FB_STATUS_LIST(X) \
+    X(OK, "ok", CONTROL, "success") \
+    X(END, "end", CONTROL, "no more input") \
+    X(NO_SPACE, "no_space", CONTROL, "the output buffer is full: grow it and call again with the same cursor") \
+    X(MORE_INPUT, "more_input", CONTROL, "the input ends inside an item: append more of it and call again") \
+    X(NO_MEMORY, "no_memory", CONTROL, "memory could not be allocated, or the memory limit is reached") \
+    X(BAD_ARGUMENT, "bad_argument", CONTROL, "an argument is outside what the function accepts") \
+    X(BAD_SOURCE, "bad_source", CONTROL, "the source cannot fill a column of this type") \
+    X(NOT_A_CAPTURE, "not_a_capture", CONTROL, "the file is neither pcap nor pcapng") \
+    \
+    X(TRUNCATED_HEADER, "truncated_header", FAULT, "the datagram ends inside its header") \
+    X(BAD_HEADER, "bad_header", FAULT, "a field of the datagram's header has a value that its protocol does not know") \
+    X(TRUNCATED_DATAGRAM, "truncated_datagram", FAULT, "the datagram is shorter than its header says") \
+    X(BAD_SET_LENGTH, "bad_set_length", FAULT, "a set is shorter than its header or longer than the datagram") \
+    X(BAD_SET_ID, "bad_set_id", FAULT, "a set has an id that its protocol reserves") \
+    X(BAD_TEMPLATE, "bad_template", FAULT, "a template is cut short, or its id is below 256") \
+    X(EMPTY_TEMPLATE, "empty_template", FAULT, "a template whose records have no octets; it is not used") \
+    X(TRUNCATED_RECORD, "truncated_record", FAULT, "a record is longer than what is left of its set") \
+    X(BAD_SAMPLE, "bad_sample", FAULT, "an sFlow sample is cut short or announced but absent") \
+    X(BAD_SAMPLE_RECORD, "bad_sample_record", FAULT, "a record of an sFlow sample is cut short") \
+    X(BAD_MESSAGE, "bad_message", FAULT, "a Protocol Buffers message is malformed") \
+    X(BAD_CAPTURE_RECORD, "bad_capture_record", FAULT, "a packet record of the capture has an impossible length") \
+    X(TRUNCATED_CAPTURE, "truncated_capture", FAULT, "the capture ends inside a packet record") \
+    X(TRUNCATED_PACKET, "truncated_packet", FAULT, "the capture kept less of the packet than its UDP datagram needs") \
+    \
+    X(TEMPLATE_MISSING, "template_missing", LOSS, "a data set came before its template") \
+    X(UNSUPPORTED_VERSION, "unsupported_version", LOSS, "NetFlow v1, v7 or sFlow v2, v4: not decoded") \
+    X(UNKNOWN_SAMPLE, "unknown_sample", LOSS, "an sFlow sample of a format that is not known") \
+    X(EXPORTER_LIMIT, "exporter_limit", LOSS, "the limit on exporters is reached; no state is kept for this one") \
+    X(TEMPLATE_LIMIT, "template_limit", LOSS, "a limit on templates, samplers or memory is reached; this one is not kept") \
+    X(UNSUPPORTED_LINK_TYPE, "unsupported_link_type", LOSS, "packets of a link type that is not known") \
+    X(FRAGMENT_DROPPED, "fragment_dropped", LOSS, "an IP fragment whose datagram was never completed") \
+    \
+    X(OTHER_PACKET, "other_packet", NOTE, "not a UDP datagram, or not of a flow protocol") \
+    X(OTHER_PORT, "other_port", NOTE, "a UDP datagram to another port than asked for") \
+    X(WITHDRAWAL, "withdrawal", NOTE, "a template withdrawal; over UDP it is not obeyed (RFC 7011 section 8.4)") \
+    X(TEMPLATE_REDEFINED, "template_redefined", NOTE, "a template id came again with other fields") \
+    X(OPTIONS_IGNORED, "options_ignored", NOTE, "an options record that says nothing flowbuf keeps") \
+    X(COUNTER_SAMPLE, "counter_sample", NOTE, "an sFlow counter sample: no flow") \
+    X(DROP_SAMPLE, "drop_sample", NOTE, "an sFlow drop notification: no flow") \
+    X(UNKNOWN_SAMPLE_RECORD, "unknown_sample_record", NOTE, "a record of an sFlow sample that is not read") \
+    X(UNKNOWN_HEADER, "unknown_header", NOTE, "a sampled packet whose link layer or ethertype is not parsed") \
+    X(BAD_PACKET, "bad_packet", NOTE, "a sampled packet whose own lengths contradict each other") \
+    X(OUT_OF_RANGE, "out_of_range", NOTE, "a value that does not fit its column; the column is absent") \
+    X(UNMAPPED, "unmapped", NOTE, "a value that its enum does not know; written as 0") \
+    X(INVALID_UTF8, "invalid_utf8", NOTE, "invalid UTF-8 in a string, replaced by U+FFFD") \
+    X(BAD_FIELD_SIZE, "bad_field_size", NOTE, "a field whose size does not suit its element; the column is absent")
+
+typedef enum {
+#define FB_X(constant, name, class, text) FB_##constant,
+    FB_STATUS_LIST(FB_X)
+#undef FB_X
+    FB_STATUS_COUNT
+} fb_status;
+
+typedef enum { FB_CLASS_CONTROL, FB_CLASS_FAULT, FB_CLASS_LOSS, FB_CLASS_NOTE } fb_status_class;
+
+const char *fb_status_name(fb_status status);
+const char *fb_status_text(fb_status status);
+fb_status_class fb_status_get_class(fb_status status);
+
+/* A view of somebody else's bytes. */
+typedef struct {
+    const uint8_t *data;
+    size_t size;
+} fb_bytes;
+
+#if defined(__GNUC__)
+#define FB_LIKELY(x) __builtin_expect(!!(x), 1)
+#define FB_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define FB_INLINE static inline __attribute__((always_inline))
+#define FB_NOINLINE __attribute__((noinline))
+#else
+#define FB_LIKELY(x) (x)
+#define FB_UNLIKELY(x) (x)
+#define FB_INLINE static inline
+#define FB_NOINLINE
+#endif
+
+/* Big-endian loads. REQUIRES: the bytes are there; no alignment. */
+FB_INLINE uint16_t fb_load16(const uint8_t *p) {
+    return (uint16_t)(p[0] << 8 | p[1]);
+}
+
+FB_INLINE uint32_t fb_load24(const uint8_t *p) {
+    return (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2];
+}
+
+FB_INLINE uint32_t fb_load32(const uint8_t *p) {
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+FB_INLINE uint64_t fb_load48(const uint8_t *p) {
+    return (uint64_t)fb_load16(p) << 32 | fb_load32(p + 2);
+}
+
+FB_INLINE uint64_t fb_load64(const uint8_t *p) {
+    return (uint64_t)fb_load32(p) << 32 | fb_load32(p + 4);
+}
+
+/* An integer of 1 to 8 octets (RFC 7011 section 6.2, reduced-size encoding). REQUIRES: 1 <= size <= 8. */
+FB_INLINE uint64_t fb_load_uint(const uint8_t *p, size_t size) {
+    uint64_t value = 0;
+    for (size_t i = 0; i < size; i++) value = value << 8 | p[i];
+    return value;
+}
+
+/* Every allocation of the core goes through one of these, so that a limit holds over all of it and a test can make any
+   one of them fail. `resize` behaves as realloc does (p may be NULL; size 0 frees and returns NULL). */
+typedef struct {
+    void *(*resize)(void *context, void *p, size_t old_size, size_t new_size);
+    void *context;
+    size_t used;  /* bytes held now */
+    size_t limit; /* bytes that may be held; 0 is no limit */
+} fb_memory;
+
+fb_memory fb_memory_system(size_t limit);
+/* Returns NULL, with p untouched, where memory or the limit does not allow it. New bytes are zero. */
+void *fb_memory_resize(fb_memory *memory, void *p, size_t old_size, size_t new_size);
+void *fb_memory_allocate(fb_memory *memory, size_t size);
+void fb_memory_release(fb_memory *memory, void *p, size_t size);
+/* A budget within a budget: what the child holds counts for both. REQUIRES: the parent outlives it. */
+fb_memory fb_memory_within(fb_memory *parent, size_t limit);
+/* Counts octets that somebody else holds for this one; false when they are too many. A negative size gives them back. */
+bool fb_memory_charge(fb_memory *memory, ptrdiff_t size);
+
+#endif

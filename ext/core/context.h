@@ -1,0 +1,51 @@
+/* What the decoders of one datagram share: whose it is, when it was sent, and where faults are counted. */
+#ifndef FB_CONTEXT_H
+#define FB_CONTEXT_H
+
+#include "datagram.h"
+#include "exporter.h"
+
+#define FB_MILLISECOND 1000000ull
+#define FB_SECOND 1000000000ull
+
+/* The first fault or loss of a call, for `strict`. */
+typedef struct {
+    fb_status status; /* FB_OK: none */
+    size_t datagram;  /* index in the batch */
+    size_t offset;    /* in its payload */
+    uint8_t exporter[16];
+} fb_fault;
+
+typedef struct {
+    const fb_plan *plan;
+    fb_exporters *exporters;
+    fb_exporter *exporter;
+    fb_counters *counters;
+    const uint8_t *exporter_address; /* 16 octets: the agent's in sFlow, the UDP source otherwise */
+    fb_domain *domain; /* NULL while nothing is known of it */
+    const fb_datagram *datagram;
+    fb_fault *fault;
+    size_t index;                   /* of the datagram in the batch */
+    uint64_t export_time;           /* of the header, ns since 1970 */
+    uint32_t uptime;                /* of the exporter at export_time, ms modulo 2^32 */
+    bool has_uptime;
+    uint64_t default_sampling_rate; /* 0: none */
+} fb_context;
+
+/* Counts; the first fault or loss is remembered. `at` points into the datagram, or is NULL for its beginning. */
+void fb_context_count(fb_context *context, fb_status status, const uint8_t *at);
+
+/* The moment that lies `uptime` milliseconds (modulo 2^32) after the exporter's start: of all that fit, the one nearest to
+   the export time. REQUIRES: has_uptime. */
+FB_INLINE uint64_t fb_context_time(const fb_context *context, uint32_t uptime) {
+    int32_t since = (int32_t)(uptime - context->uptime);
+    return context->export_time + (uint64_t)((int64_t)since * (int64_t)FB_MILLISECOND);
+}
+
+/* Takes the exporter's start (ns since 1970) for IPFIX, whose header has no uptime. */
+FB_INLINE void fb_context_set_system_init(fb_context *context, uint64_t system_init) {
+    context->uptime = (uint32_t)((int64_t)(context->export_time - system_init) / (int64_t)FB_MILLISECOND);
+    context->has_uptime = system_init != 0;
+}
+
+#endif

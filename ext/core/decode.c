@@ -1,0 +1,56 @@
+/* The decoder's state: made, freed; and which protocol a payload speaks. */
+#include "decode.h"
+
+#define DEFAULT_EXPORTER_LIMIT 1048576
+#define DEFAULT_EXPORTER_MEMORY (16u << 20)
+
+/* NetFlow v5 has no templates; its records are compiled as if it had this one. */
+static fb_status compile_netflow5(fb_decoder *decoder) {
+    static const fb_field fields[] = {
+#define FB_X(constant, name, kind, offset, size) {0, 0, size},
+        FB_NETFLOW5_FIELD_LIST(FB_X)
+#undef FB_X
+    };
+    return fb_shapes_acquire(&decoder->shapes, 5, fields, sizeof fields / sizeof *fields, 0, false, &decoder->netflow5);
+}
+
+fb_status fb_decoder_new(fb_decoder **out, const fb_plan *plan, fb_decoder_options options, fb_memory *memory) {
+    fb_decoder *decoder = fb_memory_allocate(memory, sizeof *decoder);
+    if (!decoder) return FB_NO_MEMORY;
+    *decoder = (fb_decoder){.plan = plan, .memory = memory, .options = options};
+    size_t limit = options.exporter_limit ? options.exporter_limit : DEFAULT_EXPORTER_LIMIT;
+    size_t exporter_memory = options.exporter_memory ? options.exporter_memory : DEFAULT_EXPORTER_MEMORY;
+    if (fb_shapes_new(&decoder->shapes, plan, memory) != FB_OK ||
+        fb_exporters_new(&decoder->exporters, &decoder->shapes, memory, limit, exporter_memory, options.hash_seed) != FB_OK ||
+        compile_netflow5(decoder) != FB_OK) {
+        fb_decoder_free(decoder);
+        return FB_NO_MEMORY;
+    }
+    *out = decoder;
+    return FB_OK;
+}
+
+void fb_decoder_free(fb_decoder *decoder) {
+    if (!decoder) return;
+    fb_exporters_free(&decoder->exporters);
+    fb_shapes_free(&decoder->shapes);
+    fb_memory_release(decoder->memory, decoder, sizeof *decoder);
+}
+
+/* NetFlow v1 and v7 are told by their exact length: their version alone is too common at the start of other payloads. */
+static bool is_unsupported(fb_bytes payload, unsigned version) {
+    if (payload.size < 4) return false;
+    size_t count = fb_load16(payload.data + 2);
+    if (version == 1) return payload.size == 16 + 52 * count;
+    if (version == 7) return payload.size == 24 + 52 * count;
+    bool sflow = version == 0 && (count == 2 || count == 4) && payload.size >= 8;
+    return sflow && (fb_load32(payload.data + 4) == 1 || fb_load32(payload.data + 4) == 2);
+}
+
+uint32_t fb_payload_sniff(fb_bytes payload) {
+    if (payload.size < 2) return 0;
+    unsigned version = fb_load16(payload.data);
+    if (version == 5 || version == 9 || version == 10) return version;
+    if (version == 0 && payload.size >= 4 && fb_load16(payload.data + 2) == 5) return FB_SFLOW5;
+    return is_unsupported(payload, version) ? FB_UNSUPPORTED : 0;
+}

@@ -1,0 +1,56 @@
+/* Datagrams in, rows out: what the binding sees.
+
+   Usage:
+     fb_decoder_new(&decoder, plan, options, &memory);
+     fb_row_new(&row, plan, &memory);
+     fb_row_set_output(&row, buffer, capacity, 0);
+     fb_position position = {0};
+     while (fb_row_decode(decoder, datagrams, count, &position, &row) == FB_NO_SPACE)
+         …move to a buffer with room for row.needed more octets, fb_row_set_output again… */
+#ifndef FB_DECODE_H
+#define FB_DECODE_H
+
+#include "context.h"
+#include "row.h"
+
+typedef struct {
+    size_t exporter_limit;          /* exporters known at once; 0: 1,048,576 */
+    size_t exporter_memory;         /* octets of state of one exporter; 0: 16 MiB */
+    uint64_t default_sampling_rate; /* `meta:default_sampling_rate`; 0: none */
+    uint64_t hash_seed;             /* any random number */
+} fb_decoder_options;
+
+/* State of all exporters. One thread at a time. */
+typedef struct {
+    const fb_plan *plan;
+    fb_memory *memory;
+    fb_decoder_options options;
+    fb_shapes shapes;
+    fb_exporters exporters;
+    fb_shape *netflow5;   /* the operations of a NetFlow v5 record */
+    fb_counters other;    /* datagrams that are nobody's: of no flow protocol */
+    fb_fault fault;       /* the first one since the caller cleared it */
+} fb_decoder;
+
+/* Where decoding goes on: all zeros at the beginning of a batch. */
+typedef struct {
+    size_t datagram;
+    size_t set;    /* offset of a set or sample in the payload; 0: the datagram has not been begun */
+    size_t record; /* offset of a record in its set, or number of a sample or record */
+} fb_position;
+
+/* `plan` and `memory` must outlive the decoder. NO_MEMORY. */
+fb_status fb_decoder_new(fb_decoder **decoder, const fb_plan *plan, fb_decoder_options options, fb_memory *memory);
+void fb_decoder_free(fb_decoder *decoder);
+
+/* Decodes datagrams from *position on, one message a flow. OK: all of them. NO_SPACE: the row's output is full; what is
+   finished stays, *position says where to go on. Never anything else: what is wrong with a datagram is counted. */
+fb_status fb_row_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position,
+                        fb_row *row);
+
+/* Which protocol a payload speaks, by its first octets: 5, 9, 10 for NetFlow and IPFIX, FB_SFLOW5; 0 for none, and
+   FB_UNSUPPORTED for one of their relatives that flowbuf does not decode. */
+enum { FB_SFLOW5 = 0x10005, FB_UNSUPPORTED = 0x20000 };
+uint32_t fb_payload_sniff(fb_bytes payload);
+
+#endif

@@ -1,0 +1,17 @@
+/* Compiles the decoders for one emitter. A file that defines FB_EMITTER (fb_row, …) and includes decode.inc gets the
+   function FB_EMITTER_decode; the contract is drawn up in row.h. There is no function pointer in a record's way. */
+#ifndef FB_EMITTER_H
+#define FB_EMITTER_H
+
+#ifndef FB_EMITTER
+#error "define FB_EMITTER before including a decoder"
+#endif
+
+#define FB_PASTE_(a, b) a##_##b
+#define FB_PASTE(a, b) FB_PASTE_(a, b)
+#define FB_EMIT(verb) FB_PASTE(FB_EMITTER, verb)
+
+typedef FB_EMITTER fb_emitter;
+typedef FB_EMIT(cursor) fb_cursor;
+
+#endif

@@ -1,0 +1,24 @@
+/* Protocol Buffers messages, read field by field. Nothing is believed of a length before its octets are seen. */
+#ifndef FB_MESSAGE_H
+#define FB_MESSAGE_H
+
+#include "wire.h"
+
+typedef struct {
+    uint32_t number;
+    fb_wire_type wire;
+    uint64_t value; /* of a varint or a fixed-size field, as it stands on the wire */
+    fb_bytes bytes; /* of a length-delimited field: a view of the message */
+} fb_message_field;
+
+/* Reads the value of a field whose wire type is known. Returns the position after it, NULL when it is malformed. */
+const uint8_t *fb_message_read_value(const uint8_t *p, const uint8_t *end, fb_message_field *field);
+
+/* Takes the next field off *rest. END; BAD_MESSAGE: *rest is at the field that is malformed (groups are, in proto3). */
+fb_status fb_message_next(fb_bytes *rest, fb_message_field *field);
+
+/* Takes the next message off a length-delimited stream. END; MORE_INPUT: the stream ends inside it; BAD_MESSAGE: its
+   length is no varint. */
+fb_status fb_stream_next(fb_bytes *rest, fb_bytes *message);
+
+#endif

@@ -1,0 +1,71 @@
+/* Sampling rates and start times, from options records and from data records. */
+#include "options.h"
+
+uint64_t fb_role_uint(const fb_shape *shape, fb_role role, const uint8_t *record, const fb_location *locations) {
+    fb_bytes field = fb_shape_role(shape, role, record, locations);
+    return field.size && field.size <= 8 ? fb_load_uint(field.data, field.size) : 0;
+}
+
+static double read_float(fb_bytes field) {
+    if (field.size == 8) {
+        uint64_t bits = fb_load64(field.data);
+        double value;
+        memcpy(&value, &bits, 8);
+        return value;
+    }
+    if (field.size == 4) {
+        uint32_t bits = fb_load32(field.data);
+        float value;
+        memcpy(&value, &bits, 4);
+        return (double)value;
+    }
+    return 0;
+}
+
+static uint64_t read_probability(const fb_shape *shape, const uint8_t *record, const fb_location *locations) {
+    double p = read_float(fb_shape_role(shape, FB_ROLE_SAMPLING_PROBABILITY, record, locations));
+    if (!(p > 0 && p <= 1) || 1 / p >= 9e18) return 0;
+    return (uint64_t)(1 / p + 0.5);
+}
+
+uint64_t fb_sampling_read(const fb_shape *shape, const uint8_t *record, const fb_location *locations) {
+    uint64_t size = fb_role_uint(shape, FB_ROLE_SAMPLING_SIZE, record, locations);
+    uint64_t population = fb_role_uint(shape, FB_ROLE_SAMPLING_POPULATION, record, locations);
+    if (size && population >= size) return population / size;
+    uint64_t interval = fb_role_uint(shape, FB_ROLE_PACKET_INTERVAL, record, locations);
+    uint64_t space = fb_role_uint(shape, FB_ROLE_PACKET_SPACE, record, locations);
+    if (interval && space <= UINT64_MAX - interval) return (interval + space) / interval;
+    uint64_t rate = read_probability(shape, record, locations);
+    if (!rate) rate = fb_role_uint(shape, FB_ROLE_SAMPLING_INTERVAL, record, locations);
+    if (!rate) rate = fb_role_uint(shape, FB_ROLE_RANDOM_INTERVAL, record, locations);
+    return rate;
+}
+
+/* Whether the record names its sampler. */
+static bool read_sampler(const fb_shape *shape, const uint8_t *record, const fb_location *locations, uint64_t *sampler) {
+    bool has_selector = shape->role[FB_ROLE_SELECTOR_ID] != FB_NO_FIELD;
+    bool has_sampler = shape->role[FB_ROLE_SAMPLER_ID] != FB_NO_FIELD;
+    *sampler = fb_role_uint(shape, has_sampler ? FB_ROLE_SAMPLER_ID : FB_ROLE_SELECTOR_ID, record, locations);
+    return has_selector || has_sampler;
+}
+
+uint64_t fb_sampling_find(const fb_context *context, const fb_shape *shape, const uint8_t *record,
+                          const fb_location *locations) {
+    uint64_t sampler, rate = fb_sampling_read(shape, record, locations);
+    if (rate || !context->domain) return rate;
+    bool named = read_sampler(shape, record, locations, &sampler);
+    return fb_domain_find_rate(context->domain, named, sampler);
+}
+
+void fb_options_read(fb_context *context, const fb_shape *shape, const uint8_t *record, const fb_location *locations) {
+    uint64_t sampler, rate = fb_sampling_read(shape, record, locations);
+    uint64_t system_init = fb_role_uint(shape, FB_ROLE_SYSTEM_INIT_TIME, record, locations);
+    read_sampler(shape, record, locations, &sampler);
+    if (rate && fb_domain_set_sampler(context->exporter, context->domain, sampler, rate) != FB_OK)
+        fb_context_count(context, FB_TEMPLATE_LIMIT, record);
+    if (system_init) {
+        context->domain->system_init = system_init * FB_MILLISECOND;
+        if (shape->version == 10) fb_context_set_system_init(context, context->domain->system_init);
+    }
+    if (!rate && !system_init) fb_context_count(context, FB_OPTIONS_IGNORED, record);
+}

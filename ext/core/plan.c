@@ -1,0 +1,355 @@
+/* Schema -> plan: tags, worst sizes, which source feeds which column, and which columns can be written at once. */
+#include "plan.h"
+
+#include <stdlib.h>
+
+#define FIXED_SLACK 80 /* a length prefix, the 8-octet store of the last tag, the 64-octet copy of the constants */
+
+/* A source of a column, as it was added. */
+struct fb_plan_entry {
+    uint64_t pen;
+    uint32_t id; /* of an element, or an fb_source */
+    fb_target target;
+    bool is_element;
+};
+
+static const struct {
+    const char *name;
+    fb_kind kind;
+} sources[FB_SOURCE_COUNT] = {
+#define FB_X(constant, name, kind) {name, FB_KIND_##kind},
+    FB_SOURCE_LIST(FB_X)
+#undef FB_X
+};
+
+static const char *const kinds[FB_KIND_COUNT] = {
+#define FB_X(constant, name) name,
+    FB_KIND_LIST(FB_X)
+#undef FB_X
+};
+
+static const struct {
+    const char *name;
+    fb_kind kind;
+} netflow5_fields[] = {
+#define FB_X(constant, name, kind, offset, size) {name, FB_KIND_##kind},
+    FB_NETFLOW5_FIELD_LIST(FB_X)
+#undef FB_X
+};
+
+const char *fb_source_name(fb_source source) {
+    return (unsigned)source < FB_SOURCE_COUNT ? sources[source].name : NULL;
+}
+
+fb_kind fb_source_kind(fb_source source) {
+    return sources[source].kind;
+}
+
+const char *fb_kind_name(fb_kind kind) {
+    return (unsigned)kind < FB_KIND_COUNT ? kinds[kind] : NULL;
+}
+
+size_t fb_netflow5_field_count(void) {
+    return sizeof netflow5_fields / sizeof *netflow5_fields;
+}
+
+const char *fb_netflow5_field_name(size_t index) {
+    return index < fb_netflow5_field_count() ? netflow5_fields[index].name : NULL;
+}
+
+fb_kind fb_netflow5_field_kind(size_t index) {
+    return netflow5_fields[index].kind;
+}
+
+fb_status fb_plan_new(fb_plan **out, fb_memory *memory) {
+    fb_plan *plan = fb_memory_allocate(memory, sizeof *plan);
+    if (!plan) return FB_NO_MEMORY;
+    plan->memory = memory;
+    *out = plan;
+    return FB_OK;
+}
+
+void fb_plan_free(fb_plan *plan) {
+    if (!plan) return;
+    fb_memory *memory = plan->memory;
+    for (size_t i = 0; i < plan->column_count; i++)
+        fb_memory_release(memory, plan->columns[i].mappings, plan->columns[i].mappings_size * sizeof(fb_mapping));
+    fb_memory_release(memory, plan->columns, plan->column_count * sizeof *plan->columns);
+    fb_memory_release(memory, plan->targets, plan->target_count * sizeof *plan->targets);
+    fb_memory_release(memory, plan->elements, plan->element_count * sizeof *plan->elements);
+    fb_memory_release(memory, plan->entries, plan->entry_count * sizeof *plan->entries);
+    fb_memory_release(memory, plan, sizeof *plan);
+}
+
+static fb_wire_type choose_wire(fb_type type) {
+    switch (type) {
+        case FB_TYPE_FLOAT:
+        case FB_TYPE_FIXED32: return FB_WIRE_FIXED32;
+        case FB_TYPE_DOUBLE:
+        case FB_TYPE_FIXED64: return FB_WIRE_FIXED64;
+        case FB_TYPE_STRING:
+        case FB_TYPE_BYTES:
+        case FB_TYPE_IP: return FB_WIRE_BYTES;
+        default: return FB_WIRE_VARINT;
+    }
+}
+
+static int compare_mappings(const void *a, const void *b) {
+    const fb_mapping *x = a, *y = b;
+    return (x->from > y->from) - (x->from < y->from);
+}
+
+fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec) {
+    bool timed = spec->type == FB_TYPE_TIMESTAMP || spec->type == FB_TYPE_DURATION;
+    if (plan->sealed || plan->column_count == FB_MAX_COLUMNS || spec->number == 0 || spec->number > FB_NUMBER_MAX ||
+        (unsigned)spec->type >= FB_TYPE_COUNT || spec->mappings_size > UINT16_MAX || (timed && !spec->unit))
+        return FB_BAD_ARGUMENT;
+
+    fb_mapping *mappings = NULL;
+    size_t mappings_octets = spec->mappings_size * sizeof *mappings;
+    if (mappings_octets) {
+        mappings = fb_memory_allocate(plan->memory, mappings_octets);
+        if (!mappings) return FB_NO_MEMORY;
+        memcpy(mappings, spec->mappings, mappings_octets);
+        qsort(mappings, spec->mappings_size, sizeof *mappings, compare_mappings);
+    }
+    size_t old = plan->column_count * sizeof *plan->columns;
+    fb_column *columns = fb_memory_resize(plan->memory, plan->columns, old, old + sizeof *columns);
+    if (!columns) {
+        fb_memory_release(plan->memory, mappings, mappings_octets);
+        return FB_NO_MEMORY;
+    }
+    plan->columns = columns;
+    fb_column *column = &columns[plan->column_count++];
+    *column = (fb_column){
+        .limit = spec->limit,
+        .unit = spec->unit,
+        .number = spec->number,
+        .type = (uint8_t)spec->type,
+        .wire = (uint8_t)choose_wire(spec->type),
+        .flags = (uint8_t)spec->flags,
+        .slot = FB_NO_SLOT,
+        .packet_rank = FB_NO_RANK,
+        .mappings_size = (uint16_t)spec->mappings_size,
+        .mappings = mappings,
+    };
+    uint8_t *end = fb_wire_put_varint(column->tag, fb_wire_tag(spec->number, column->wire));
+    column->tag_size = (uint8_t)(end - column->tag);
+    return FB_OK;
+}
+
+static bool is_integer(fb_type type) {
+    return type == FB_TYPE_UINT || type == FB_TYPE_INT || type == FB_TYPE_SINT || type == FB_TYPE_FIXED32 ||
+           type == FB_TYPE_FIXED64;
+}
+
+/* Whether values of a kind may fill a column of a type: the one place that says so. */
+static bool fits(fb_kind kind, fb_type type) {
+    switch (kind) {
+        case FB_KIND_UINT:
+            return type != FB_TYPE_STRING && type != FB_TYPE_BYTES && type != FB_TYPE_IP;
+        case FB_KIND_BYTES: return is_integer(type) || type == FB_TYPE_BYTES || type == FB_TYPE_STRING;
+        case FB_KIND_IP: return type == FB_TYPE_IP || type == FB_TYPE_BYTES;
+        case FB_KIND_STRING: return type == FB_TYPE_STRING || type == FB_TYPE_BYTES;
+        case FB_KIND_SINT:
+            return type == FB_TYPE_INT || type == FB_TYPE_SINT || type == FB_TYPE_FLOAT || type == FB_TYPE_DOUBLE;
+        case FB_KIND_BOOL: return type == FB_TYPE_BOOL || type == FB_TYPE_UINT || type == FB_TYPE_ENUM;
+        case FB_KIND_FLOAT: return type == FB_TYPE_FLOAT || type == FB_TYPE_DOUBLE;
+        case FB_KIND_TIME:
+        case FB_KIND_TIME_UPTIME:
+        case FB_KIND_TIME_DELTA:
+        case FB_KIND_TIME_S:
+        case FB_KIND_TIME_MS:
+        case FB_KIND_TIME_NTP_US:
+        case FB_KIND_TIME_NTP_NS: return is_integer(type) || type == FB_TYPE_TIMESTAMP;
+        case FB_KIND_SPAN_S:
+        case FB_KIND_SPAN_MS:
+        case FB_KIND_SPAN_US:
+        case FB_KIND_SPAN_NS: return is_integer(type) || type == FB_TYPE_DURATION;
+        default: return false;
+    }
+}
+
+static fb_status add_entry(fb_plan *plan, struct fb_plan_entry entry, unsigned rank) {
+    if (plan->sealed || entry.target.column >= plan->column_count || rank > FB_MAX_RANK) return FB_BAD_ARGUMENT;
+    if (!fits(entry.target.kind, plan->columns[entry.target.column].type)) return FB_BAD_SOURCE;
+    entry.target.rank = (uint8_t)rank;
+    size_t old = plan->entry_count * sizeof *plan->entries;
+    struct fb_plan_entry *entries = fb_memory_resize(plan->memory, plan->entries, old, old + sizeof entry);
+    if (!entries) return FB_NO_MEMORY;
+    plan->entries = entries;
+    entries[plan->entry_count++] = entry;
+    return FB_OK;
+}
+
+fb_status fb_plan_add_source(fb_plan *plan, uint16_t column, unsigned rank, fb_source source) {
+    if ((unsigned)source >= FB_SOURCE_COUNT) return FB_BAD_ARGUMENT;
+    struct fb_plan_entry entry = {.id = source, .target = {.column = column, .kind = (uint8_t)sources[source].kind}};
+    return add_entry(plan, entry, rank);
+}
+
+fb_status fb_plan_add_element(fb_plan *plan, uint16_t column, unsigned rank, uint64_t pen, uint32_t id, fb_kind kind) {
+    if ((unsigned)kind >= FB_KIND_COUNT) return FB_BAD_ARGUMENT;
+    struct fb_plan_entry entry = {pen, id, {.column = column, .kind = (uint8_t)kind}, true};
+    return add_entry(plan, entry, rank);
+}
+
+static int compare_entries(const void *a, const void *b) {
+    const struct fb_plan_entry *x = a, *y = b;
+    if (x->is_element != y->is_element) return x->is_element - y->is_element;
+    if (x->pen != y->pen) return (x->pen > y->pen) - (x->pen < y->pen);
+    if (x->id != y->id) return (x->id > y->id) - (x->id < y->id);
+    if (x->target.column != y->target.column) return x->target.column - y->target.column;
+    return x->target.rank - y->target.rank;
+}
+
+/* When values of a source arrive within one row, for a comparison with the ranks: constants, the operations of a template
+   before its packet, the other fixed sources in their order, and between those of the packet and those after it the
+   operations that come after the packet. */
+static unsigned arrival(const struct fb_plan_entry *entry, bool after_packet) {
+    if (entry->is_element) return after_packet ? FB_SOURCE_LAST_PACKET + 2 : FB_SOURCE_LAST_CONSTANT + 1;
+    return entry->id + (entry->id > FB_SOURCE_LAST_CONSTANT) + (entry->id > FB_SOURCE_LAST_PACKET);
+}
+
+static bool is_packet(const struct fb_plan_entry *entry) {
+    return !entry->is_element && entry->id >= FB_SOURCE_FIRST_PACKET &&
+           entry->id <= FB_SOURCE_LAST_PACKET;
+}
+
+/* Whether the sources of a column arrive in the order of their ranks. REQUIRES: no column has more than FB_MAX_RANK ranks. */
+static bool arrives_in_order(const fb_plan *plan, uint16_t column) {
+    unsigned latest = 0;
+    bool after_packet = false;
+    for (unsigned rank = 0; rank <= FB_MAX_RANK; rank++) {
+        unsigned first = UINT32_MAX, last = 0;
+        bool packet = false;
+        for (size_t i = 0; i < plan->entry_count; i++) {
+            const struct fb_plan_entry *entry = &plan->entries[i];
+            if (entry->target.column != column || entry->target.rank != rank) continue;
+            unsigned when = arrival(entry, after_packet);
+            if (when < first) first = when;
+            if (when > last) last = when;
+            packet |= is_packet(entry);
+        }
+        if (first == UINT32_MAX) return true; /* ranks have no gaps */
+        if (first < latest) return false;
+        latest = last;
+        after_packet |= packet;
+    }
+    return true;
+}
+
+static void mark_packet_ranks(fb_plan *plan) {
+    for (size_t i = 0; i < plan->entry_count; i++) {
+        const struct fb_plan_entry *entry = &plan->entries[i];
+        fb_column *column = &plan->columns[entry->target.column];
+        if (!is_packet(entry) || !(column->flags & FB_COLUMN_ENABLED)) continue;
+        if (entry->target.rank < column->packet_rank) column->packet_rank = entry->target.rank;
+        plan->has_packet = true;
+    }
+}
+
+/* Whether the fast path of a row may append the column: a plain varint, a 16-octet address. */
+static bool is_plain(const fb_column *column) {
+    if (column->flags & FB_COLUMN_SLOTTED || !(column->flags & FB_COLUMN_ENABLED)) return false;
+    return column->type == FB_TYPE_UINT || column->type == FB_TYPE_ENUM || column->type == FB_TYPE_BOOL ||
+           column->type == FB_TYPE_TIMESTAMP || (column->type == FB_TYPE_IP && !(column->flags & FB_COLUMN_NATIVE_IP));
+}
+
+static void open_columns(fb_plan *plan) {
+    unsigned bits = 0;
+    for (size_t i = 0; i < plan->column_count; i++) {
+        fb_column *column = &plan->columns[i];
+        bool single = !(column->flags & FB_COLUMN_REPEATED);
+        if (single && (column->flags & FB_COLUMN_EXPLICIT || !arrives_in_order(plan, (uint16_t)i)))
+            column->flags |= FB_COLUMN_SLOTTED;
+        if (single && column->flags & (FB_COLUMN_SLOTTED | FB_COLUMN_LATE)) column->slot = (uint16_t)plan->slot_count++;
+        if (bits == 64 || !is_plain(column)) continue;
+        column->bit = 1ull << bits++;
+        plan->open |= column->bit;
+        if (column->flags & FB_COLUMN_LATE) plan->late |= column->bit;
+    }
+}
+
+static size_t value_worst(const fb_column *column) {
+    switch (column->wire) {
+        case FB_WIRE_FIXED32: return 4;
+        case FB_WIRE_FIXED64: return 8;
+        case FB_WIRE_BYTES: return column->type == FB_TYPE_IP ? 1 + 16 : FB_TAG_MAX; /* a length below 2^32 */
+        default: return FB_VARINT_MAX;
+    }
+}
+
+/* Octets that one octet on the wire may become, where their number is not known before the wire is read. */
+static size_t octet_worst(const fb_column *column) {
+    bool text = column->type == FB_TYPE_STRING; /* one malformed octet becomes the three of U+FFFD */
+    if (!(column->flags & FB_COLUMN_REPEATED)) {
+        if (text) return 3;
+        return column->type == FB_TYPE_BYTES ? 1 : 0;
+    }
+    return column->tag_size + value_worst(column) + (text ? 3 : 1);
+}
+
+static void measure(fb_plan *plan) {
+    plan->fixed_worst = FIXED_SLACK;
+    for (size_t i = 0; i < plan->column_count; i++) {
+        const fb_column *column = &plan->columns[i];
+        if (!(column->flags & FB_COLUMN_ENABLED)) continue;
+        plan->octet_worst += octet_worst(column);
+        if (!(column->flags & FB_COLUMN_REPEATED)) plan->fixed_worst += column->tag_size + value_worst(column);
+    }
+}
+
+static fb_status index_sources(fb_plan *plan) {
+    size_t elements = 0;
+    qsort(plan->entries, plan->entry_count, sizeof *plan->entries, compare_entries);
+    for (size_t i = 0; i < plan->entry_count; i++) elements += plan->entries[i].is_element;
+    size_t targets = plan->entry_count - elements;
+    if (targets > UINT16_MAX) return FB_BAD_ARGUMENT;
+    if (targets && !(plan->targets = fb_memory_allocate(plan->memory, targets * sizeof *plan->targets)))
+        return FB_NO_MEMORY;
+    plan->target_count = targets;
+    if (elements && !(plan->elements = fb_memory_allocate(plan->memory, elements * sizeof *plan->elements)))
+        return FB_NO_MEMORY;
+    plan->element_count = elements;
+
+    size_t element = 0, target = 0;
+    for (size_t i = 0; i < plan->entry_count; i++) {
+        const struct fb_plan_entry *entry = &plan->entries[i];
+        if (entry->is_element) {
+            plan->elements[element++] = (fb_plan_element){entry->pen, entry->id, entry->target};
+        } else if (plan->columns[entry->target.column].flags & FB_COLUMN_ENABLED) {
+            fb_target_range *range = &plan->sources[entry->id];
+            if (!range->count++) range->first = (uint16_t)target;
+            plan->targets[target++] = entry->target;
+        }
+    }
+    return FB_OK;
+}
+
+fb_status fb_plan_seal(fb_plan *plan) {
+    if (plan->sealed) return FB_BAD_ARGUMENT;
+    fb_status status = index_sources(plan);
+    if (status != FB_OK) return status;
+    plan->sealed = true;
+    mark_packet_ranks(plan);
+    open_columns(plan);
+    measure(plan);
+    return FB_OK;
+}
+
+const fb_plan_element *fb_plan_find_elements(const fb_plan *plan, uint64_t pen, uint32_t id, size_t *count) {
+    size_t low = 0, high = plan->element_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const fb_plan_element *element = &plan->elements[middle];
+        if (element->pen < pen || (element->pen == pen && element->id < id))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    size_t end = low;
+    while (end < plan->element_count && plan->elements[end].pen == pen && plan->elements[end].id == id) end++;
+    *count = end - low;
+    return plan->elements + low;
+}

@@ -1,0 +1,148 @@
+/* The compiled schema: what the encoders and decoders see of it. Numbers and types, never names.
+
+   A plan is built once (add columns, add their sources, seal) and is read-only after that, so any number of decoders and
+   threads may share it.
+
+   Ranks. A column lists its sources by rank; the best rank that gives a value wins. Operations of a template are sorted by
+   rank, and fixed sources arrive in the order of source.h, so for most columns "the first value that arrives" is the rule,
+   and the value is encoded on the spot. A column for which that order is not the order of its ranks is *slotted*: its
+   values wait in a slot (slots.h), the best rank so far, until the row is finished. So are `explicit` columns, whose zero
+   is written only when nothing better came, and, while somebody overrides them, the `late` ones. */
+#ifndef FB_PLAN_H
+#define FB_PLAN_H
+
+#include "base.h"
+#include "source.h"
+#include "wire.h"
+
+#define FB_MAX_COLUMNS 1024
+#define FB_MAX_RANK 254
+#define FB_NO_RANK 255
+#define FB_NO_SLOT 0xffff
+/* Element spaces beside the private enterprise numbers. */
+#define FB_PEN_NETFLOW9 0x100000000u  /* netflow9:ID, elements of NetFlow v9 alone */
+#define FB_PEN_NETFLOW5 0x100000001u  /* netflow5:FIELD, by its place in FB_NETFLOW5_FIELD_LIST */
+
+typedef enum {
+    FB_TYPE_UINT, /* uint8 … uint64, mac, enum: varint; `limit` is the greatest value */
+    FB_TYPE_ENUM,
+    FB_TYPE_INT,  /* int32, int64: varint of the two's complement; -limit - 1 … limit */
+    FB_TYPE_SINT, /* sint32, sint64: zigzag */
+    FB_TYPE_BOOL,
+    FB_TYPE_FLOAT,
+    FB_TYPE_DOUBLE,
+    FB_TYPE_FIXED32,
+    FB_TYPE_FIXED64,
+    FB_TYPE_STRING,
+    FB_TYPE_BYTES,
+    FB_TYPE_IP,
+    FB_TYPE_TIMESTAMP, /* varint, in units of `unit` nanoseconds */
+    FB_TYPE_DURATION,  /* the same as int64 */
+    FB_TYPE_COUNT
+} fb_type;
+
+enum {
+    FB_COLUMN_ENABLED = 1,
+    FB_COLUMN_REPEATED = 2,
+    FB_COLUMN_EXPLICIT = 4,
+    FB_COLUMN_LATE = 8,
+    FB_COLUMN_NATIVE_IP = 16, /* an address keeps its width on the wire */
+    FB_COLUMN_SLOTTED = 32    /* set by fb_plan_seal: explicit, or its ranks are not in the order of arrival */
+};
+
+/* One member of an enum: the value on the wire and the number it becomes. */
+typedef struct {
+    uint32_t from, to;
+} fb_mapping;
+
+typedef struct {
+    uint8_t tag[8];    /* the tag's octets, padded: appended by one 8-octet store */
+    uint64_t bit;      /* among the open columns of a row (row.h); 0 for a column that the fast path leaves alone */
+    uint64_t limit;    /* greatest value of an integer */
+    uint64_t unit;     /* nanoseconds of a timestamp or duration unit */
+    uint32_t number;   /* Protocol Buffers field number */
+    uint8_t tag_size;
+    uint8_t type;      /* fb_type */
+    uint8_t wire;      /* fb_wire_type */
+    uint8_t flags;
+    uint16_t slot;     /* index among the slots; FB_NO_SLOT for a column that never needs one */
+    uint16_t packet_rank;   /* the best rank that a sampled packet has here; FB_NO_RANK without one */
+    uint16_t mappings_size;
+    fb_mapping *mappings; /* enum; sorted by `from` */
+} fb_column;
+
+/* One place where a value may go. */
+typedef struct {
+    uint16_t column;
+    uint8_t rank;
+    uint8_t kind; /* fb_kind, of an information element */
+} fb_target;
+
+/* The targets of one fixed source: plan->targets[first … first + count). */
+typedef struct {
+    uint16_t first, count;
+} fb_target_range;
+
+/* An information element that feeds a column. */
+typedef struct {
+    uint64_t pen;
+    uint32_t id;
+    fb_target target;
+} fb_plan_element;
+
+typedef struct fb_plan fb_plan;
+struct fb_plan {
+    fb_memory *memory;
+    fb_column *columns;
+    size_t column_count;
+    size_t slot_count; /* columns that are late, explicit or out of order */
+    fb_target_range sources[FB_SOURCE_COUNT];
+    fb_target *targets;
+    size_t target_count;
+    fb_plan_element *elements; /* sorted by pen, id, column, rank */
+    size_t element_count;
+    uint64_t open;       /* the `bit` of every column that a row takes on its fast path */
+    uint64_t late;       /* those of them that are late */
+    size_t fixed_worst;  /* octets of a row with every fixed-size column at its widest, tags and length prefix included */
+    size_t octet_worst;  /* octets that one octet of the wire may add in strings, bytes and repeated columns */
+    bool has_packet;     /* some enabled column is fed by a sampled packet */
+    bool sealed;
+    /* while it is built */
+    struct fb_plan_entry *entries;
+    size_t entry_count;
+};
+
+/* What fb_plan_add_column needs to know. `limit` and `unit` as in fb_column. */
+typedef struct {
+    uint32_t number;
+    fb_type type;
+    unsigned flags;
+    uint64_t limit;
+    uint64_t unit;
+    const fb_mapping *mappings;
+    size_t mappings_size;
+} fb_column_spec;
+
+/* The plan keeps `memory`, which must outlive it. NO_MEMORY. */
+fb_status fb_plan_new(fb_plan **plan, fb_memory *memory);
+void fb_plan_free(fb_plan *plan);
+/* Columns are numbered from 0 in the order of the calls. BAD_ARGUMENT, NO_MEMORY. */
+fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec);
+/* BAD_SOURCE: a source of this kind cannot fill the column. BAD_ARGUMENT, NO_MEMORY. */
+fb_status fb_plan_add_source(fb_plan *plan, uint16_t column, unsigned rank, fb_source source);
+fb_status fb_plan_add_element(fb_plan *plan, uint16_t column, unsigned rank, uint64_t pen, uint32_t id, fb_kind kind);
+/* Ends the building. NO_MEMORY. */
+fb_status fb_plan_seal(fb_plan *plan);
+
+/* The elements (pen, id): a run of plan->elements, *count long. REQUIRES: sealed. */
+const fb_plan_element *fb_plan_find_elements(const fb_plan *plan, uint64_t pen, uint32_t id, size_t *count);
+
+const char *fb_source_name(fb_source source);
+fb_kind fb_source_kind(fb_source source);
+const char *fb_kind_name(fb_kind kind);
+/* The fields of a NetFlow v5 record. */
+size_t fb_netflow5_field_count(void);
+const char *fb_netflow5_field_name(size_t index);
+fb_kind fb_netflow5_field_kind(size_t index);
+
+#endif

@@ -1,0 +1,178 @@
+/* The ways less taken of a row under construction: constants, slots, columns that the cursor does not track. */
+#include "row.h"
+
+static size_t octets_of_written(const fb_plan *plan) {
+    return (plan->column_count + 63) / 64 * sizeof(uint64_t);
+}
+
+/* Columns that take one value and that neither the cursor nor a slot keeps track of. */
+static bool is_tracked(const fb_column *column) {
+    return column->bit || column->flags & (FB_COLUMN_SLOTTED) || !(column->flags & FB_COLUMN_ENABLED);
+}
+
+fb_status fb_row_new(fb_row *row, const fb_plan *plan, fb_memory *memory) {
+    *row = (fb_row){.plan = plan, .memory = memory, .prefix = 1, .open = plan->open};
+    bool all = true;
+    for (size_t i = 0; i < plan->column_count; i++) all &= is_tracked(&plan->columns[i]);
+    if (!(row->constants = fb_memory_allocate(memory, plan->fixed_worst + FB_ROW_CONSTANTS_STRIDE)) ||
+        (!all && !(row->written = fb_memory_allocate(memory, 2 * octets_of_written(plan)))) ||
+        fb_slots_new(&row->slots, plan, memory) != FB_OK) {
+        fb_row_free(row);
+        return FB_NO_MEMORY;
+    }
+    if (row->written) row->constants_written = row->written + octets_of_written(plan) / sizeof(uint64_t);
+    return FB_OK;
+}
+
+void fb_row_free(fb_row *row) {
+    if (!row->plan) return;
+    if (row->constants) fb_memory_release(row->memory, row->constants, row->plan->fixed_worst + FB_ROW_CONSTANTS_STRIDE);
+    if (row->written) fb_memory_release(row->memory, row->written, 2 * octets_of_written(row->plan));
+    fb_slots_free(&row->slots, row->memory);
+    *row = (fb_row){0};
+}
+
+void fb_row_set_output(fb_row *row, uint8_t *data, size_t capacity, size_t used) {
+    row->data = data;
+    row->end = data + capacity;
+    row->next = data + used;
+}
+
+void fb_row_begin_constants(fb_row *row, fb_row_cursor *at) {
+    *at = (fb_row_cursor){row->constants, row->plan->open};
+    if (row->slots.late) at->open &= ~row->plan->late;
+    if (row->written) memset(row->written, 0, octets_of_written(row->plan));
+    for (size_t i = 0; row->slots.active && i < row->plan->slot_count; i++) row->slots.slot[i].state = FB_SLOT_EMPTY;
+}
+
+void fb_row_end_constants(fb_row *row, fb_row_cursor at) {
+    row->constants_size = (size_t)(at.next - row->constants);
+    row->open = at.open;
+    if (row->written) memcpy(row->constants_written, row->written, octets_of_written(row->plan));
+    if (row->slots.active)
+        memcpy(row->slots.constant, row->slots.slot, row->plan->slot_count * sizeof *row->slots.slot);
+}
+
+void fb_row_reset_written(fb_row *row) {
+    memcpy(row->written, row->constants_written, octets_of_written(row->plan));
+}
+
+static uint8_t *put_real(uint8_t *p, const fb_column *column, uint64_t bits) {
+    if (column->wire == FB_WIRE_FIXED64) return fb_wire_put_fixed64(p, bits);
+    double wide;
+    memcpy(&wide, &bits, 8);
+    float narrow = (float)wide;
+    uint32_t narrow_bits;
+    memcpy(&narrow_bits, &narrow, 4);
+    return fb_wire_put_fixed32(p, narrow_bits);
+}
+
+static uint8_t *put_number(uint8_t *p, const fb_column *column, uint64_t number) {
+    p = fb_row_put_tag(p, column);
+    switch (column->type) {
+        case FB_TYPE_FLOAT:
+        case FB_TYPE_DOUBLE: return put_real(p, column, number);
+        case FB_TYPE_FIXED32: return fb_wire_put_fixed32(p, (uint32_t)number);
+        case FB_TYPE_FIXED64: return fb_wire_put_fixed64(p, number);
+        case FB_TYPE_SINT: return fb_wire_put_varint(p, fb_wire_zigzag((int64_t)number));
+        default: return fb_wire_put_varint(p, number);
+    }
+}
+
+/* The length of the replaced text is known only after it: it is written behind room for the longest length. */
+static uint8_t *put_malformed_text(uint8_t *p, fb_bytes text) {
+    bool replaced;
+    uint8_t *from = p + FB_TAG_MAX;
+    size_t size = (size_t)(fb_utf8_put_replaced(from, text, &replaced) - from);
+    p = fb_wire_put_varint(p, size);
+    memmove(p, from, size);
+    return p + size;
+}
+
+static uint8_t *put_octets(uint8_t *p, const fb_column *column, const uint8_t *data, size_t size) {
+    p = fb_row_put_tag(p, column);
+    if (column->type == FB_TYPE_IP && size == 4 && !(column->flags & FB_COLUMN_NATIVE_IP))
+        return fb_row_put_mapped(p, data);
+    if (column->type == FB_TYPE_STRING && !fb_utf8_valid((fb_bytes){data, size}))
+        return put_malformed_text(p, (fb_bytes){data, size});
+    return fb_wire_put_octets(fb_wire_put_varint(p, size), data, size);
+}
+
+static bool is_collected(const fb_row *row, const fb_column *column) {
+    return column->flags & FB_COLUMN_SLOTTED || (row->slots.late && column->flags & FB_COLUMN_LATE && column->slot != FB_NO_SLOT);
+}
+
+/* Whether an untracked column may be written now; marks it. */
+static bool claim(fb_row *row, fb_target target, const fb_column *column) {
+    if (column->bit || !row->written || !(column->flags & FB_COLUMN_ENABLED)) return false;
+    uint64_t *word = &row->written[target.column / 64], bit = 1ull << target.column % 64;
+    if (*word & bit) return false;
+    if (!(column->flags & FB_COLUMN_REPEATED)) *word |= bit;
+    return true;
+}
+
+FB_NOINLINE fb_row_cursor fb_row_offer_number(fb_row *row, fb_row_cursor at, fb_target target, fb_slot_state state,
+                                              uint64_t number) {
+    const fb_column *column = &row->plan->columns[target.column];
+    if (!(column->flags & FB_COLUMN_ENABLED)) return at;
+    if (is_collected(row, column))
+        fb_slots_offer(&row->slots, target, state, number, (fb_bytes){NULL, 0});
+    else if ((number || column->flags & FB_COLUMN_REPEATED) && claim(row, target, column))
+        at.next = put_number(at.next, column, number);
+    return at;
+}
+
+FB_NOINLINE fb_row_cursor fb_row_offer_octets(fb_row *row, fb_row_cursor at, fb_target target, const uint8_t *data,
+                                              size_t size) {
+    const fb_column *column = &row->plan->columns[target.column];
+    if (!(column->flags & FB_COLUMN_ENABLED)) return at;
+    if (is_collected(row, column)) {
+        if (size || column->flags & FB_COLUMN_EXPLICIT)
+            fb_slots_offer(&row->slots, target, FB_SLOT_OCTETS, 0, (fb_bytes){data, size});
+    } else if (size && claim(row, target, column)) {
+        at.next = put_octets(at.next, column, data, size);
+    }
+    return at;
+}
+
+FB_NOINLINE fb_row_cursor fb_row_finish_slots(fb_row *row, fb_row_cursor at) {
+    fb_slots_settle(&row->slots);
+    for (size_t i = 0; i < row->plan->slot_count; i++) {
+        const fb_slot *slot = &row->slots.slot[i];
+        const fb_column *column = &row->plan->columns[slot->column];
+        if (slot->state == FB_SLOT_EMPTY || !is_collected(row, column)) continue;
+        if (slot->state == FB_SLOT_OCTETS)
+            at.next = put_octets(at.next, column, slot->data ? slot->data : slot->octets, slot->size);
+        else if (slot->number || column->flags & FB_COLUMN_EXPLICIT)
+            at.next = put_number(at.next, column, slot->number);
+    }
+    return at;
+}
+
+bool fb_row_wants(const fb_row *row, fb_row_cursor at, fb_target target) {
+    const fb_column *column = &row->plan->columns[target.column];
+    if (!(column->flags & FB_COLUMN_ENABLED)) return false;
+    if (is_collected(row, column)) return fb_slots_wants(&row->slots, target);
+    if (column->bit) return at.open & column->bit;
+    return row->written && !(row->written[target.column / 64] >> target.column % 64 & 1);
+}
+
+void fb_row_close(fb_row *row, fb_row_cursor *at, uint16_t column) {
+    const fb_column *c = &row->plan->columns[column];
+    if (c->bit)
+        at->open &= ~c->bit;
+    else if (row->written)
+        row->written[column / 64] |= 1ull << column % 64;
+}
+
+FB_NOINLINE void fb_row_move_prefix(fb_row *row, fb_row_cursor *at, size_t size) {
+    size_t prefix = fb_wire_varint_size(size);
+    if (prefix != row->prefix) {
+        uint8_t *message = row->message - row->prefix + prefix;
+        memmove(message, row->message, size);
+        row->message = message;
+        row->prefix = prefix;
+        at->next = message + size;
+    }
+    fb_wire_put_varint(row->message - prefix, size);
+}

@@ -1,0 +1,57 @@
+/* Values of a row that wait until it is finished: of slotted columns, and of late ones while somebody overrides them.
+
+   A slot keeps the best value so far: a better rank replaces a worse one, a non-zero value replaces a zero, and of equals
+   the first stays. The emitters (row.h, later columns) share it, and so does the hook, which sees the slots of the late
+   columns between the last value of a row and its end, and may replace any of them. */
+#ifndef FB_SLOTS_H
+#define FB_SLOTS_H
+
+#include "plan.h"
+
+typedef enum { FB_SLOT_EMPTY, FB_SLOT_UINT, FB_SLOT_INT, FB_SLOT_REAL, FB_SLOT_OCTETS } fb_slot_state;
+
+typedef struct {
+    uint64_t number;     /* of UINT; of INT as two's complement; of REAL as the bits of a binary64 */
+    const uint8_t *data; /* of OCTETS: in the datagram, or in `octets` */
+    uint32_t size;
+    uint16_t column;
+    uint8_t state; /* fb_slot_state */
+    uint8_t rank;
+    uint8_t octets[16];
+} fb_slot;
+
+typedef struct {
+    const fb_plan *plan;
+    fb_slot *slot;     /* one for each slot of the plan; the values of a row */
+    fb_slot *constant; /* what they begin with: the constants of the datagram */
+    fb_slot *override; /* what the caller has said; FB_SLOT_EMPTY where nothing */
+    bool late;         /* late columns are collected here, for the hook or the overrides */
+    bool active;       /* any column is */
+    void (*hook)(void *context, void *slots); /* called before the end of a row with this fb_slots */
+    void *hook_context;
+} fb_slots;
+
+fb_status fb_slots_new(fb_slots *slots, const fb_plan *plan, fb_memory *memory);
+void fb_slots_free(fb_slots *slots, fb_memory *memory);
+/* From the next datagram on. A hook of NULL is none. */
+void fb_slots_set_hook(fb_slots *slots, void (*hook)(void *context, void *slots), void *context);
+/* Replaces a late column in every row. BAD_ARGUMENT: the column is not late, or cannot hold the value. Of octets, as many
+   as an address has are kept. */
+fb_status fb_slots_override(fb_slots *slots, uint16_t column, fb_slot_state state, uint64_t number, fb_bytes octets);
+void fb_slots_clear_overrides(fb_slots *slots);
+
+/* Offers a value. Octets must live as long as the row. */
+void fb_slots_offer(fb_slots *slots, fb_target target, fb_slot_state state, uint64_t number, fb_bytes octets);
+/* Whether a value of this rank, if it is not zero, would be kept. */
+bool fb_slots_wants(const fb_slots *slots, fb_target target);
+/* For the hook: the slot of a column, NULL where the column is not collected now. */
+fb_slot *fb_slots_find(fb_slots *slots, uint16_t column);
+
+FB_INLINE void fb_slots_begin(fb_slots *slots) {
+    if (FB_UNLIKELY(slots->active)) memcpy(slots->slot, slots->constant, slots->plan->slot_count * sizeof *slots->slot);
+}
+
+/* Runs the hook, then the overrides: after it the slots hold what is to be written. */
+void fb_slots_settle(fb_slots *slots);
+
+#endif

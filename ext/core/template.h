@@ -1,0 +1,140 @@
+/* Template × plan -> a flat list of operations, compiled once; identical templates share one list.
+
+   A *shape* is what a template says without its id: the fields of a record, where they lie, and what is to be done with
+   those that the plan wants. Exporters that send the same template, however many, hold the same shape.
+
+   A record of fixed size:                     one with variable-length fields (RFC 7011 section 7):
+   ┌────────┬────┬──────────┐                  ┌────────┬───┬──────────┬───┐
+   │ field 0│ 1  │ 2        │                  │ field 0│len│ field 1  │ 2 │  len: 1 octet, or 255 and 2 octets
+   └────────┴────┴──────────┘                  └────────┴───┴──────────┴───┘
+   op->offset says where.                      located anew for each record, op->field says which. */
+#ifndef FB_TEMPLATE_H
+#define FB_TEMPLATE_H
+
+#include "plan.h"
+
+#define FB_VARIABLE_SIZE 65535 /* the length that announces a variable-length field */
+#define FB_NO_FIELD 0xffff
+#define FB_PEN_JUNIPER 2636
+
+/* A field specifier. */
+typedef struct {
+    uint32_t pen;
+    uint16_t id;
+    uint16_t size;
+} fb_field;
+
+typedef enum {
+    /* The common cases: nothing to check, nothing to convert. */
+    FB_OP_UINT8,
+    FB_OP_UINT16,
+    FB_OP_UINT32,
+    FB_OP_UINT64,
+    FB_OP_IPV4,
+    FB_OP_IPV6,
+    FB_OP_VALUE, /* every other field, by its kind */
+    FB_OP_DATA_LINK_FRAME,
+    FB_OP_IP_PACKET,
+    FB_OP_DERIVED_SAMPLING_RATE,
+    FB_OP_DERIVED_ETYPE,
+    FB_OP_DERIVED_ICMP_TYPE,
+    FB_OP_DERIVED_ICMP_CODE,
+    FB_OP_DERIVED_FORWARDING_STATUS,
+    FB_OP_DERIVED_MPLS_LABELS
+} fb_op_code;
+
+enum { FB_OP_FIRST_OF_RANK = 1, FB_OP_LAST_OF_RANK = 2 }; /* of a repeated column */
+
+typedef struct {
+    uint8_t code; /* fb_op_code */
+    uint8_t flags;
+    uint16_t field;
+    uint16_t offset; /* in a record of fixed size */
+    uint16_t size;   /* FB_VARIABLE_SIZE: located with the field */
+    fb_target target;
+} fb_op;
+
+/* Fields that derived values, sampling and times are made of. X(constant, element id) */
+#define FB_ROLE_LIST(X) \
+    X(PROTO, 4) X(SRC_PORT, 7) X(DST_PORT, 11) X(ICMP_IPV4, 32) X(ICMP_IPV6, 139) X(IP_VERSION, 60) \
+    X(ETHERNET_TYPE, 256) X(SAMPLING_INTERVAL, 34) X(SAMPLER_ID, 48) X(RANDOM_INTERVAL, 50) X(SELECTOR_ID, 302) \
+    X(PACKET_INTERVAL, 305) X(PACKET_SPACE, 306) X(SAMPLING_SIZE, 309) X(SAMPLING_POPULATION, 310) \
+    X(SAMPLING_PROBABILITY, 311) X(SYSTEM_INIT_TIME, 160) X(IP_PACKET, 313) X(DATA_LINK_FRAME, 315) \
+    X(MPLS_1, 70) X(MPLS_2, 71) X(MPLS_3, 72) X(MPLS_4, 73) X(MPLS_5, 74) X(MPLS_6, 75) X(MPLS_7, 76) X(MPLS_8, 77) \
+    X(MPLS_9, 78) X(MPLS_10, 79)
+
+typedef enum {
+#define FB_X(constant, id) FB_ROLE_##constant,
+    FB_ROLE_LIST(FB_X)
+#undef FB_X
+    FB_ROLE_COMMON_PROPERTIES, /* Juniper 2636/137 */
+    FB_ROLE_COUNT
+} fb_role;
+
+#define FB_MAX_ADDRESS_FIELDS 4 /* elements 8, 12, 27, 28 */
+
+typedef struct fb_shape fb_shape;
+struct fb_shape {
+    fb_shape *next; /* in its bucket */
+    uint64_t hash;
+    size_t octets; /* of memory */
+    uint32_t references;
+    uint32_t record_size; /* of a record; the smallest one where there are variable-length fields */
+    uint16_t version;     /* 5, 9 or 10 */
+    uint16_t field_count;
+    uint16_t scope_count; /* leading scope fields of an options template */
+    uint16_t op_count;
+    bool options;  /* of an options template: its records are no flows */
+    bool variable; /* has variable-length fields */
+    uint16_t role[FB_ROLE_COUNT];                  /* field index, or FB_NO_FIELD */
+    uint16_t address_field[FB_MAX_ADDRESS_FIELDS]; /* elements 8, 12, 27, 28 in record order; FB_NO_FIELD at the end */
+    uint16_t *offsets; /* of the fields, in a record of fixed size */
+    fb_field *fields;
+    fb_op *ops;
+};
+
+/* Where a field of one record lies. */
+typedef struct {
+    uint32_t offset;
+    uint32_t size;
+} fb_location;
+
+/* The shapes of one decoder. */
+typedef struct {
+    const fb_plan *plan;
+    fb_memory *memory;
+    fb_shape **buckets;
+    size_t bucket_count;
+    size_t count;
+    struct fb_candidate *candidates; /* scratch of the compiler, as large as the plan can want */
+    size_t candidate_capacity;
+    bool *seen;
+    fb_location *locations; /* scratch for records with variable-length fields: room for the longest shape */
+    size_t location_capacity;
+} fb_shapes;
+
+fb_status fb_shapes_new(fb_shapes *shapes, const fb_plan *plan, fb_memory *memory);
+void fb_shapes_free(fb_shapes *shapes); /* and all shapes, whoever holds them */
+
+/* The shape of these fields: one more reference. EMPTY_TEMPLATE: its records have no octets. NO_MEMORY. */
+fb_status fb_shapes_acquire(fb_shapes *shapes, uint16_t version, const fb_field *fields, uint16_t field_count,
+                            uint16_t scope_count, bool options, fb_shape **shape);
+void fb_shapes_release(fb_shapes *shapes, fb_shape *shape);
+
+/* Locates the fields of the record at p. Returns its end, NULL where it does not fit into [p, end). */
+const uint8_t *fb_shape_locate(const fb_shape *shape, const uint8_t *p, const uint8_t *end, fb_location *locations);
+
+/* The octets of a role in a record; empty where the shape has none. `locations` is used in variable shapes only. */
+FB_INLINE fb_bytes fb_shape_field(const fb_shape *shape, uint16_t field, const uint8_t *record,
+                                  const fb_location *locations) {
+    if (field == FB_NO_FIELD) return (fb_bytes){NULL, 0};
+    if (shape->variable) return (fb_bytes){record + locations[field].offset, locations[field].size};
+    return (fb_bytes){record + shape->offsets[field], shape->fields[field].size};
+}
+
+FB_INLINE fb_bytes fb_shape_role(const fb_shape *shape, fb_role role, const uint8_t *record,
+                                 const fb_location *locations) {
+    return fb_shape_field(shape, shape->role[role], record, locations);
+}
+
+#endif

@@ -1,0 +1,127 @@
+/* The Protocol Buffers wire format: appenders and readers of its atoms.
+
+   An appender takes the output pointer and returns it moved on. The plain ones (`put`) trust the caller to have checked
+   the room once for a whole row; the `append` ones check, and return NULL when the value does not fit. */
+#ifndef FB_WIRE_H
+#define FB_WIRE_H
+
+#include "base.h"
+
+#define FB_VARINT_MAX 10
+#define FB_TAG_MAX 5
+#define FB_NUMBER_MAX 536870911u
+
+typedef enum { FB_WIRE_VARINT = 0, FB_WIRE_FIXED64 = 1, FB_WIRE_BYTES = 2, FB_WIRE_FIXED32 = 5 } fb_wire_type;
+
+FB_INLINE size_t fb_wire_varint_size(uint64_t value) {
+    size_t size = 1;
+    while (value >= 0x80) {
+        value >>= 7;
+        size++;
+    }
+    return size;
+}
+
+/* REQUIRES: room for fb_wire_varint_size(value) octets. */
+FB_INLINE uint8_t *fb_wire_put_varint(uint8_t *p, uint64_t value) {
+    while (value >= 0x80) {
+        *p++ = (uint8_t)(value | 0x80);
+        value >>= 7;
+    }
+    *p++ = (uint8_t)value;
+    return p;
+}
+
+/* 0, -1, 1, -2 … become 0, 1, 2, 3 … */
+FB_INLINE uint64_t fb_wire_zigzag(int64_t value) {
+    return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
+}
+
+FB_INLINE int64_t fb_wire_unzigzag(uint64_t value) {
+    return (int64_t)(value >> 1 ^ (~(value & 1) + 1));
+}
+
+FB_INLINE uint64_t fb_wire_tag(uint32_t number, fb_wire_type type) {
+    return (uint64_t)number << 3 | (uint64_t)type;
+}
+
+/* REQUIRES: room for 4 and 8 octets. */
+FB_INLINE uint8_t *fb_wire_put_fixed32(uint8_t *p, uint32_t value) {
+    for (int i = 0; i < 4; i++) p[i] = (uint8_t)(value >> 8 * i);
+    return p + 4;
+}
+
+FB_INLINE uint8_t *fb_wire_put_fixed64(uint8_t *p, uint64_t value) {
+    for (int i = 0; i < 8; i++) p[i] = (uint8_t)(value >> 8 * i);
+    return p + 8;
+}
+
+/* REQUIRES: room for size octets. */
+FB_INLINE uint8_t *fb_wire_put_octets(uint8_t *p, const void *data, size_t size) {
+    if (size) memcpy(p, data, size);
+    return p + size;
+}
+
+/* Checked: NULL when [p, end) is too small. */
+FB_INLINE uint8_t *fb_wire_append_varint(uint8_t *p, const uint8_t *end, uint64_t value) {
+    return (size_t)(end - p) < fb_wire_varint_size(value) ? NULL : fb_wire_put_varint(p, value);
+}
+
+FB_INLINE uint8_t *fb_wire_append_fixed32(uint8_t *p, const uint8_t *end, uint32_t value) {
+    return end - p < 4 ? NULL : fb_wire_put_fixed32(p, value);
+}
+
+FB_INLINE uint8_t *fb_wire_append_fixed64(uint8_t *p, const uint8_t *end, uint64_t value) {
+    return end - p < 8 ? NULL : fb_wire_put_fixed64(p, value);
+}
+
+FB_INLINE uint8_t *fb_wire_append_octets(uint8_t *p, const uint8_t *end, const void *data, size_t size) {
+    return (size_t)(end - p) < size ? NULL : fb_wire_put_octets(p, data, size);
+}
+
+/* Readers return the position after the value, or NULL when it is cut short or a varint is longer than 10 octets. Bits of
+   a varint beyond the 64th are dropped, as Protocol Buffers implementations do. */
+FB_INLINE const uint8_t *fb_wire_read_varint(const uint8_t *p, const uint8_t *end, uint64_t *value) {
+    uint64_t result = 0;
+    for (unsigned shift = 0; shift < 7 * FB_VARINT_MAX && p < end; shift += 7) {
+        uint8_t octet = *p++;
+        result |= (uint64_t)(octet & 0x7f) << shift;
+        if (octet < 0x80) {
+            *value = result;
+            return p;
+        }
+    }
+    return NULL;
+}
+
+FB_INLINE const uint8_t *fb_wire_read_fixed32(const uint8_t *p, const uint8_t *end, uint32_t *value) {
+    if (end - p < 4) return NULL;
+    *value = (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
+    return p + 4;
+}
+
+FB_INLINE const uint8_t *fb_wire_read_fixed64(const uint8_t *p, const uint8_t *end, uint64_t *value) {
+    uint32_t low = 0, high = 0;
+    if (end - p < 8) return NULL;
+    fb_wire_read_fixed32(p, end, &low);
+    fb_wire_read_fixed32(p + 4, end, &high);
+    *value = (uint64_t)high << 32 | low;
+    return p + 8;
+}
+
+/* A length and as many octets: the view points into the input. */
+FB_INLINE const uint8_t *fb_wire_read_bytes(const uint8_t *p, const uint8_t *end, fb_bytes *view) {
+    uint64_t size;
+    if (!(p = fb_wire_read_varint(p, end, &size)) || size > (uint64_t)(end - p)) return NULL;
+    *view = (fb_bytes){p, (size_t)size};
+    return p + size;
+}
+
+/* UTF-8 (RFC 3629). Whether a well-formed character stands at p; *size is its octets, or those of the malformed part that
+   one U+FFFD replaces (the longest start of a character, as Unicode recommends; at least 1). REQUIRES: p < end. */
+bool fb_utf8_character(const uint8_t *p, const uint8_t *end, size_t *size);
+bool fb_utf8_valid(fb_bytes text);
+/* Copies text with its malformed parts replaced by U+FFFD. REQUIRES: room for 3 * text.size octets. */
+uint8_t *fb_utf8_put_replaced(uint8_t *p, fb_bytes text, bool *replaced);
+
+#endif

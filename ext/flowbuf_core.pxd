@@ -1,0 +1,277 @@
+# What the binding uses of the C core. The contracts stand in the headers.
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+cdef extern from "core/base.h" nogil:
+    ctypedef enum fb_status:
+        FB_OK
+        FB_END
+        FB_NO_SPACE
+        FB_MORE_INPUT
+        FB_NO_MEMORY
+        FB_BAD_ARGUMENT
+        FB_BAD_SOURCE
+        FB_NOT_A_CAPTURE
+        FB_BAD_MESSAGE
+        FB_STATUS_COUNT
+    ctypedef enum fb_status_class:
+        FB_CLASS_CONTROL
+        FB_CLASS_FAULT
+        FB_CLASS_LOSS
+        FB_CLASS_NOTE
+    const char *fb_status_name(fb_status status)
+    const char *fb_status_text(fb_status status)
+    fb_status_class fb_status_get_class(fb_status status)
+    ctypedef struct fb_bytes:
+        const uint8_t *data
+        size_t size
+    ctypedef struct fb_memory:
+        size_t used
+        size_t limit
+    fb_memory fb_memory_system(size_t limit)
+
+cdef extern from "core/wire.h" nogil:
+    enum:
+        FB_VARINT_MAX
+        FB_NUMBER_MAX
+    ctypedef enum fb_wire_type:
+        FB_WIRE_VARINT
+        FB_WIRE_FIXED64
+        FB_WIRE_BYTES
+        FB_WIRE_FIXED32
+    uint8_t *fb_wire_put_varint(uint8_t *p, uint64_t value)
+    uint8_t *fb_wire_put_fixed32(uint8_t *p, uint32_t value)
+    uint8_t *fb_wire_put_fixed64(uint8_t *p, uint64_t value)
+    uint64_t fb_wire_zigzag(int64_t value)
+    int64_t fb_wire_unzigzag(uint64_t value)
+    uint64_t fb_wire_tag(uint32_t number, fb_wire_type type)
+    const uint8_t *fb_wire_read_varint(const uint8_t *p, const uint8_t *end, uint64_t *value)
+
+cdef extern from "core/source.h" nogil:
+    ctypedef enum fb_kind:
+        FB_KIND_COUNT
+    ctypedef enum fb_source:
+        FB_SOURCE_COUNT
+
+cdef extern from "core/plan.h" nogil:
+    uint64_t FB_PEN_NETFLOW9
+    uint64_t FB_PEN_NETFLOW5
+    ctypedef enum fb_type:
+        FB_TYPE_UINT
+        FB_TYPE_ENUM
+        FB_TYPE_INT
+        FB_TYPE_SINT
+        FB_TYPE_BOOL
+        FB_TYPE_FLOAT
+        FB_TYPE_DOUBLE
+        FB_TYPE_FIXED32
+        FB_TYPE_FIXED64
+        FB_TYPE_STRING
+        FB_TYPE_BYTES
+        FB_TYPE_IP
+        FB_TYPE_TIMESTAMP
+        FB_TYPE_DURATION
+    enum:
+        FB_COLUMN_ENABLED
+        FB_COLUMN_REPEATED
+        FB_COLUMN_EXPLICIT
+        FB_COLUMN_LATE
+        FB_COLUMN_NATIVE_IP
+        FB_COLUMN_SLOTTED
+    ctypedef struct fb_mapping:
+        uint32_t from_ "from"
+        uint32_t to
+    ctypedef struct fb_column:
+        uint64_t limit
+        uint32_t number
+        uint8_t type
+        uint8_t flags
+    ctypedef struct fb_target:
+        uint16_t column
+        uint8_t rank
+        uint8_t kind
+    ctypedef struct fb_plan:
+        fb_column *columns
+        size_t column_count
+        size_t fixed_worst
+        size_t octet_worst
+    ctypedef struct fb_column_spec:
+        uint32_t number
+        fb_type type
+        unsigned flags
+        uint64_t limit
+        uint64_t unit
+        const fb_mapping *mappings
+        size_t mappings_size
+    fb_status fb_plan_new(fb_plan **plan, fb_memory *memory)
+    void fb_plan_free(fb_plan *plan)
+    fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec)
+    fb_status fb_plan_add_source(fb_plan *plan, uint16_t column, unsigned rank, fb_source source)
+    fb_status fb_plan_add_element(fb_plan *plan, uint16_t column, unsigned rank, uint64_t pen, uint32_t id, fb_kind kind)
+    fb_status fb_plan_seal(fb_plan *plan)
+    const char *fb_source_name(fb_source source)
+    fb_kind fb_source_kind(fb_source source)
+    const char *fb_kind_name(fb_kind kind)
+    size_t fb_netflow5_field_count()
+    const char *fb_netflow5_field_name(size_t index)
+    fb_kind fb_netflow5_field_kind(size_t index)
+
+cdef extern from "core/slots.h" nogil:
+    ctypedef enum fb_slot_state:
+        FB_SLOT_UINT
+        FB_SLOT_INT
+        FB_SLOT_REAL
+        FB_SLOT_OCTETS
+    ctypedef struct fb_slots:
+        pass
+    fb_status fb_slots_override(fb_slots *slots, uint16_t column, fb_slot_state state, uint64_t number, fb_bytes octets)
+    void fb_slots_clear_overrides(fb_slots *slots)
+
+cdef extern from "core/row.h" nogil:
+    ctypedef struct fb_row_cursor:
+        pass
+    ctypedef struct fb_row:
+        uint64_t count
+        size_t needed
+        fb_slots slots
+    fb_status fb_row_new(fb_row *row, const fb_plan *plan, fb_memory *memory)
+    void fb_row_free(fb_row *row)
+    void fb_row_set_output(fb_row *row, uint8_t *data, size_t capacity, size_t used)
+    size_t fb_row_size(const fb_row *row)
+    void fb_row_begin_constants(fb_row *row, fb_row_cursor *at)
+    void fb_row_end_constants(fb_row *row, fb_row_cursor at)
+    bint fb_row_begin(fb_row *row, size_t worst, fb_row_cursor *at)
+    void fb_row_put_uint(fb_row *row, fb_row_cursor *at, fb_target target, uint64_t value)
+    void fb_row_put_int(fb_row *row, fb_row_cursor *at, fb_target target, int64_t value)
+    void fb_row_put_real(fb_row *row, fb_row_cursor *at, fb_target target, double value)
+    void fb_row_put_octets(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data, size_t size)
+    void fb_row_put_ip(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data, size_t size)
+    void fb_row_finish(fb_row *row, fb_row_cursor at)
+
+cdef extern from "core/datagram.h" nogil:
+    ctypedef struct fb_datagram:
+        uint64_t time
+        uint8_t source[16]
+        uint16_t source_port
+        uint16_t destination_port
+        fb_bytes payload
+
+cdef extern from "core/template.h" nogil:
+    ctypedef struct fb_field:
+        uint32_t pen
+        uint16_t id
+        uint16_t size
+    ctypedef struct fb_shape:
+        uint16_t field_count
+        uint16_t scope_count
+        bint options
+        fb_field *fields
+    ctypedef struct fb_shapes:
+        size_t count
+
+cdef extern from "core/exporter.h" nogil:
+    ctypedef struct fb_map_entry:
+        uint64_t key
+        uint64_t number
+        void *pointer
+    ctypedef struct fb_map:
+        fb_map_entry *entries
+        uint32_t count
+    ctypedef struct fb_counters:
+        uint64_t datagrams
+        uint64_t octets
+        uint64_t flows
+        uint64_t options_records
+        uint64_t templates
+        uint64_t *status
+    ctypedef struct fb_domain:
+        uint16_t version
+        uint32_t id
+        fb_map templates
+        fb_map samplers
+        uint64_t system_init
+    ctypedef struct fb_exporter:
+        uint8_t *address
+        uint32_t sub_agent
+        fb_map domains
+        fb_counters counters
+    ctypedef struct fb_exporters:
+        size_t capacity
+        size_t count
+        fb_exporter overflow
+    fb_exporter *fb_exporters_at(const fb_exporters *exporters, size_t i)
+
+cdef extern from "core/context.h" nogil:
+    ctypedef struct fb_fault:
+        fb_status status
+        size_t datagram
+        size_t offset
+        uint8_t *exporter
+
+cdef extern from "core/decode.h" nogil:
+    ctypedef struct fb_decoder_options:
+        size_t exporter_limit
+        size_t exporter_memory
+        uint64_t default_sampling_rate
+        uint64_t hash_seed
+    ctypedef struct fb_decoder:
+        fb_shapes shapes
+        fb_exporters exporters
+        fb_counters other
+        fb_fault fault
+    ctypedef struct fb_position:
+        size_t datagram
+        size_t set
+        size_t record
+    fb_status fb_decoder_new(fb_decoder **decoder, const fb_plan *plan, fb_decoder_options options, fb_memory *memory)
+    void fb_decoder_free(fb_decoder *decoder)
+    fb_status fb_row_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position,
+                            fb_row *row)
+
+cdef extern from "core/message.h" nogil:
+    ctypedef struct fb_message_field:
+        uint32_t number
+        fb_wire_type wire
+        uint64_t value
+        fb_bytes bytes
+    const uint8_t *fb_message_read_value(const uint8_t *p, const uint8_t *end, fb_message_field *field)
+    fb_status fb_message_next(fb_bytes *rest, fb_message_field *field)
+    fb_status fb_stream_next(fb_bytes *rest, fb_bytes *message)
+
+cdef extern from "core/capture.h" nogil:
+    size_t FB_CAPTURE_MAX_WINDOW
+    ctypedef struct fb_capture:
+        pass
+    ctypedef struct fb_capture_options:
+        bint any_port
+        uint16_t port
+    ctypedef struct fb_capture_stats:
+        uint64_t packets
+        uint64_t datagrams
+    fb_status fb_capture_new(fb_capture **out, fb_memory *memory, fb_capture_options options)
+    void fb_capture_free(fb_capture *capture)
+    fb_status fb_capture_scan(fb_capture *capture, fb_bytes input, bint final, fb_datagram *datagrams, size_t capacity,
+                              size_t *count, size_t *consumed)
+    const uint64_t *fb_capture_counters(const fb_capture *capture)
+    fb_capture_stats fb_capture_get_stats(const fb_capture *capture)
+
+cdef extern from "core/generate.h" nogil:
+    ctypedef enum fb_generator_protocol:
+        FB_GENERATOR_PROTOCOL_COUNT
+    ctypedef struct fb_generator_options:
+        fb_generator_protocol protocol
+        uint64_t flows
+        uint64_t seed
+        uint32_t exporters
+        uint32_t sampling_rate
+        uint64_t start
+        uint64_t flows_per_second
+        uint32_t mtu
+        uint32_t template_refresh
+    ctypedef struct fb_generator:
+        pass
+    fb_generator_protocol fb_generator_find_protocol(const char *name)
+    const char *fb_generator_options_fault(const fb_generator_options *options)
+    fb_status fb_generator_new(fb_memory *memory, const fb_generator_options *options, fb_generator **generator)
+    void fb_generator_free(fb_generator *generator)
+    fb_status fb_generator_next(fb_generator *generator, uint8_t *buffer, size_t capacity, size_t *size)
+    uint64_t fb_generator_flows_written(const fb_generator *generator)

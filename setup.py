@@ -1,0 +1,46 @@
+"""Builds the C core and its binding. What the core is built as is chosen by environment variables:
+
+FLOWBUF_DEBUG=1      no optimisation, assertions on
+FLOWBUF_SANITIZE=1   address and undefined-behaviour sanitizers (run Python with their library preloaded)
+FLOWBUF_COVERAGE=1   gcov counters
+"""
+
+import os
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+
+def choose_flags() -> tuple[list[str], list[str]]:
+    """Flags of the compiler and of the linker."""
+    common = ["-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter"]
+    if os.environ.get("FLOWBUF_SANITIZE"):
+        sanitizers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+        return [*common, "-O1", "-g", "-UNDEBUG", *sanitizers], sanitizers
+    if os.environ.get("FLOWBUF_COVERAGE"):
+        return [*common, "-O0", "-g", "-UNDEBUG", "--coverage"], ["--coverage"]
+    if os.environ.get("FLOWBUF_DEBUG"):
+        return [*common, "-O0", "-g", "-UNDEBUG"], []
+    return [*common, "-O2", "-DNDEBUG"], []
+
+
+compile_flags, link_flags = choose_flags()
+core = sorted(path.as_posix() for path in Path("ext/core").glob("*.c"))
+headers = sorted(path.as_posix() for pattern in ("*.h", "*.inc") for path in Path("ext/core").glob(pattern))
+
+setup(
+    ext_modules=cythonize(
+        [
+            Extension(
+                "flowbuf._core",
+                ["ext/_core.pyx", *core],
+                include_dirs=["ext"],
+                depends=headers,
+                extra_compile_args=compile_flags,
+                extra_link_args=link_flags,
+            )
+        ],
+        include_path=["ext"],
+    )
+)

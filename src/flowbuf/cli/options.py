@@ -1,0 +1,66 @@
+"""Options that commands share, and how their errors end: one line on stderr, exit status 2."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from flowbuf.errors import SchemaError
+from flowbuf.schema import Schema
+
+__all__ = ["UsageProblem", "load_schema", "schema_errors", "schema_options"]
+
+
+class UsageProblem(click.ClickException):
+    """Something about the command line, or a file it names, is wrong."""
+
+    exit_code = 2
+
+
+@contextmanager
+def schema_errors() -> Iterator[None]:
+    """A SchemaError inside ends the command."""
+    try:
+        yield
+    except SchemaError as error:
+        raise UsageProblem(str(error)) from error
+
+
+def load_schema(
+    reference: str = "flow", only: Sequence[str] = (), enable: Sequence[str] = (), disable: Sequence[str] = ()
+) -> Schema:
+    """A schema by name or path, with columns and groups switched. Raises UsageProblem."""
+    with schema_errors():
+        return Schema.load(reference).switch(only=only or None, enable=enable, disable=disable)
+
+
+def _split(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[str]:
+    return [name.strip() for value in values for name in value.split(",") if name.strip()]
+
+
+_OPTIONS = [
+    click.option(
+        "--schema", "reference", default="flow", show_default=True, metavar="NAME|FILE", help="Schema to use."
+    ),
+    click.option("--columns", "only", multiple=True, callback=_split, metavar="A,B", help="Enable only these columns."),
+    click.option("--enable", multiple=True, callback=_split, metavar="A,B", help="Columns or group:NAME to enable."),
+    click.option("--disable", multiple=True, callback=_split, metavar="A,B", help="Columns or group:NAME to disable."),
+]
+
+
+def schema_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command --schema, --columns, --enable and --disable; it gets them as one argument, `schema: Schema`."""
+
+    @functools.wraps(command)
+    def with_schema(
+        *args: Any, reference: str, only: list[str], enable: list[str], disable: list[str], **rest: Any
+    ) -> Any:
+        return command(*args, schema=load_schema(reference, only, enable, disable), **rest)
+
+    for option in reversed(_OPTIONS):
+        with_schema = option(with_schema)
+    return with_schema

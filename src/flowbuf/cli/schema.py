@@ -1,0 +1,148 @@
+"""`flowbuf schema`: what a schema is, what it becomes, and whether two go together."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import click
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from flowbuf.cli.options import load_schema, schema_errors, schema_options
+from flowbuf.schema import Column, Schema
+from flowbuf.schema.evolution import Verdict
+from flowbuf.schema.evolution import diff as compare
+
+__all__ = ["schema"]
+
+
+@click.group(name="schema")
+def group() -> None:
+    """Show, check and compare schemas."""
+
+
+schema = group
+
+
+@group.command()
+@schema_options
+@click.option("--all", "every", is_flag=True, help="Disabled columns too.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, with everything that is known.")
+def show(schema: Schema, every: bool, as_json: bool) -> None:
+    """List the columns: a table on a terminal, tab-separated in a pipe."""
+    columns = schema.columns if every else schema.enabled
+    if as_json:
+        described = {"name": schema.name, "hash": schema.hash, "columns": [_describe(column) for column in columns]}
+        click.echo(json.dumps(described, indent=2, ensure_ascii=False, default=str))
+    elif sys.stdout.isatty():
+        Console(markup=False, highlight=False).print(_table(schema, columns))
+    else:
+        for column in columns:
+            click.echo("\t".join(_row(column)))
+
+
+@group.command()
+@schema_options
+def proto(schema: Schema) -> None:
+    """Print the .proto file of the enabled columns."""
+    with schema_errors():
+        click.echo(schema.to_proto(), nl=False)
+
+
+@group.command(name="hash")
+@schema_options
+def print_hash(schema: Schema) -> None:
+    """Print the hash: equal where messages mean the same."""
+    click.echo(schema.hash)
+
+
+@group.command()
+@click.argument("file")
+def check(file: str) -> None:
+    """Build everything that a schema leads to, and say what is wrong."""
+    from flowbuf.plan import compile_plan
+
+    checked = load_schema(file)
+    with schema_errors():
+        checked.to_proto()
+        checked.message_class()
+        compile_plan(checked)
+    click.echo(f"ok: {len(checked.columns)} columns, {len(checked.enabled)} enabled, hash {checked.hash}")
+
+
+@group.command()
+@click.argument("old")
+@click.argument("new")
+def diff(old: str, new: str) -> None:
+    """Say, column by column, whether a reader of OLD can read NEW; exit with 1 where it cannot."""
+    verdicts = compare(load_schema(old), load_schema(new))
+    for verdict in verdicts:
+        click.echo(_verdict_line(verdict))
+    if not verdicts:
+        click.echo("same: messages mean the same in both")
+    sys.exit(0 if all(verdict.readable for verdict in verdicts) else 1)
+
+
+def _verdict_line(verdict: Verdict) -> str:
+    word = "ok" if verdict.readable else "CANNOT READ"
+    return f"{word}: {verdict.column}: {verdict.change}: {verdict.text}"
+
+
+# What `show` prints -------------------------------------------------------------------------------------------------
+
+_HEADINGS = ("number", "name", "type", "on", "group", "sources", "doc")
+
+
+def _row(column: Column, rank_separator: str = " > ") -> tuple[str, ...]:
+    return (
+        str(column.number),
+        column.name,
+        _type_text(column),
+        "on" if column.enabled else "off",
+        column.group or "",
+        rank_separator.join(" = ".join(source.text for source in rank) for rank in column.sources),
+        " ".join(column.doc.split()),
+    )
+
+
+def _type_text(column: Column) -> str:
+    detail = column.unit or (column.ip if column.ip != "mapped" else "")
+    text = f"{column.type}({detail})" if detail else column.type
+    return f"repeated {text}" if column.repeated else text
+
+
+def _table(schema: Schema, columns: tuple[Column, ...]) -> Table:
+    title = f"{schema.name}: {len(schema.enabled)} of {len(schema.columns)} columns enabled, hash {schema.hash}"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, leading=0)
+    for heading in _HEADINGS:
+        table.add_column(heading, justify="right" if heading == "number" else "left", no_wrap=heading == "name")
+    for column in columns:
+        table.add_row(*_row(column, rank_separator="\n"), style="" if column.enabled else "dim")
+    return table
+
+
+def _describe(column: Column) -> dict[str, Any]:
+    return {
+        "name": column.name,
+        "number": column.number,
+        "type": column.type,
+        "wire_type": int(column.wire_type),
+        "enabled": column.enabled,
+        "group": column.group,
+        "sources": [[source.text for source in rank] for rank in column.sources],
+        "repeated": column.repeated,
+        "explicit": column.explicit,
+        "late": column.late,
+        "unit": column.unit,
+        "ip": column.ip if column.type == "ip" else None,
+        "values": dict(column.values),
+        "map": {str(wire): number for wire, number in column.map.items()},
+        "depends": list(column.depends),
+        "mirror": column.mirror,
+        "clickhouse": dict(column.clickhouse),
+        "doc": column.doc,
+        "origin": column.origin,
+    }

@@ -1,0 +1,110 @@
+"""The decoder: UDP payloads in, Protocol Buffers messages out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from flowbuf import _core
+from flowbuf.plan import compile_plan
+from flowbuf.schema import Schema
+from flowbuf.schema.source import Source
+
+__all__ = ["TIMES", "Decoder"]
+
+TIMES = ("received", "export", "flow-start")
+"""What may fill `time_received`."""
+
+
+def choose_time(schema: Schema, time: str) -> Schema:
+    """The schema with `time_received` filled by the time of reception, of export, or of the flow's start. Where the
+    chosen one is missing, the time of reception stands in. Raises ValueError."""
+    if time not in TIMES:
+        raise ValueError(f"time is {time!r}; it may be {', '.join(TIMES)}")
+    if time == "received" or "time_received" not in schema:
+        return schema
+    received = schema["time_received"]
+    if time == "export":
+        first: tuple[tuple[Source, ...], ...] = ((Source.parse("meta:time_exported"),),)
+    else:
+        first = schema["time_flow_start"].sources
+    changed = replace(received, sources=first + received.sources)
+    return replace(schema, columns=tuple(changed if column is received else column for column in schema.columns))
+
+
+class Decoder(_core.Decoder):
+    """Decodes sFlow v5, NetFlow v5, NetFlow v9 and IPFIX, and keeps what it learns of each exporter: templates, sampling
+    rates, counters. It is not safe to use one in two threads at once (a call that tries raises RuntimeError): give each
+    thread its own.
+
+    `schema` says which columns a flow has. `time` fills `time_received`: "received", "export" or "flow-start".
+    `default_sampling_rate` fills `sampling_rate` where no rate is known. `strict` raises DecodeError at the first
+    datagram that is malformed or left undecoded, instead of counting it. `capacity` is the first size of the output
+    buffer, in octets; it grows. `memory_limit` bounds the octets that the state of all exporters may take; `0` is no
+    limit. What does not fit is counted (`exporter_limit`, `template_limit`).
+
+    Raises SchemaError for a schema that cannot be decoded into.
+    """
+
+    schema: Schema
+
+    def __new__(
+        cls,
+        schema: Schema | str = "flow",
+        *,
+        time: str = "received",
+        default_sampling_rate: int | None = None,
+        strict: bool = False,
+        capacity: int = 65536,
+        memory_limit: int = 0,
+        exporter_limit: int = 0,
+    ) -> Decoder:
+        loaded = schema if isinstance(schema, Schema) else Schema.load(schema)
+        plan = compile_plan(choose_time(loaded, time), default_sampling_rate=default_sampling_rate)
+        self = super().__new__(
+            cls,
+            plan,
+            strict=strict,
+            default_sampling_rate=default_sampling_rate or 0,
+            capacity=capacity,
+            memory_limit=memory_limit,
+            exporter_limit=exporter_limit,
+        )
+        self.schema = loaded
+        return self
+
+    def encode_many(
+        self,
+        payloads: Sequence[Any],
+        sources: Any,
+        received: Any = None,
+        *,
+        override: dict[str, Any] | None = None,
+    ) -> bytes:
+        """Many UDP payloads -> their flows as length-delimited messages, in one call that releases the GIL.
+
+        `sources` and `received` are sequences as long as `payloads`, or one value for all: see `encode`.
+        """
+        return self.encode_datagrams(_core.pack_datagrams(payloads, sources, received), override=override)
+
+    @property
+    def stats(self) -> dict[str, dict[str, Any]]:
+        """Per exporter, by its address as text (`address#sub-agent` for sFlow agents that have several): the totals
+        `datagrams`, `octets`, `flows`, `options_records`, `templates` (received, refreshes included), and `counters`,
+        the name of a status -> how often it was met (`flowbuf.STATUSES` explains them)."""
+        return {
+            exporter["address"] + (f"#{exporter['sub_agent']}" if exporter["sub_agent"] else ""): {
+                key: value for key, value in exporter.items() if key not in ("address", "sub_agent", "domains")
+            }
+            for exporter in self.read_exporters()
+        }
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """The counters of all exporters together, and of datagrams that belong to none."""
+        total: dict[str, int] = {}
+        for part in (*self.read_exporters(), self.read_other()):
+            for name, count in part["counters"].items():
+                total[name] = total.get(name, 0) + count
+        return total

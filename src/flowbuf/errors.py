@@ -1,0 +1,49 @@
+"""What flowbuf raises. Bad input is counted, not raised, unless a decoder is strict; these are for everything else."""
+
+from __future__ import annotations
+
+__all__ = ["CaptureError", "DecodeError", "EncodeError", "FlowbufError", "SchemaError"]
+
+
+class FlowbufError(Exception):
+    """The base of every error of this package."""
+
+
+class SchemaError(FlowbufError, ValueError):
+    """A schema that cannot be used. Its text names the file, the column and the fix, as far as they are known."""
+
+    def __init__(self, problem: str, fix: str = "", *, origin: str = "", column: str = "") -> None:
+        where = [origin] if origin else []
+        if column:
+            where.append(f"column {column!r}")
+        super().__init__(": ".join([*where, f"{problem}; {fix}" if fix else problem]))
+        self.problem = problem
+        self.fix = fix
+        self.origin = origin
+        self.column = column
+
+    def located(self, origin: str = "", column: str = "") -> SchemaError:
+        """The same error, with the file and the column filled in where it does not name them yet."""
+        return SchemaError(self.problem, self.fix, origin=self.origin or origin, column=self.column or column)
+
+
+class CaptureError(FlowbufError):
+    """A file that is not a capture, or cannot be read as one."""
+
+
+class DecodeError(FlowbufError, ValueError):
+    """Malformed input, met by a strict decoder.
+
+    `status` is the name of the fault (a row of the core's status table), `offset` is where in the datagram it is, in
+    octets, and `exporter` is the address of who sent it, as text.
+    """
+
+    def __init__(self, text: str, status: str = "", offset: int | None = None, exporter: str | None = None) -> None:
+        super().__init__(text)
+        self.status = status
+        self.offset = offset
+        self.exporter = exporter
+
+
+class EncodeError(FlowbufError, ValueError):
+    """A value that its column cannot hold."""

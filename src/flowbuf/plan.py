@@ -1,0 +1,137 @@
+"""Schema -> the core's compiled plan: the only place where the two meet."""
+
+from __future__ import annotations
+
+from flowbuf import _core
+from flowbuf.errors import SchemaError
+from flowbuf.schema import Column, Schema
+from flowbuf.schema.source import Source, did_you_mean
+
+__all__ = ["compile_plan"]
+
+_UINT64_MAX = 2**64 - 1
+_BITS = {"uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64, "mac": 48, "fixed32": 32, "fixed64": 64}
+_SIGNED_BITS = {"int32": 32, "int64": 64, "sint32": 32, "sint64": 64, "duration": 64}
+_CORE_TYPES = {
+    **dict.fromkeys(("uint8", "uint16", "uint32", "uint64", "mac"), "uint"),
+    **dict.fromkeys(("int32", "int64"), "int"),
+    **dict.fromkeys(("sint32", "sint64"), "sint"),
+}
+_UNITS = {None: 0, "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+
+# Data types of RFC 7011 section 6.1 (and RFC 6313) -> what the core makes of their octets.
+_KINDS = {
+    **dict.fromkeys(("unsigned8", "unsigned16", "unsigned32", "unsigned64", "macAddress"), "uint"),
+    **dict.fromkeys(("signed8", "signed16", "signed32", "signed64"), "sint"),
+    **dict.fromkeys(("float32", "float64"), "float"),
+    **dict.fromkeys(("ipv4Address", "ipv6Address"), "ip"),
+    "boolean": "bool",
+    "string": "string",
+    "dateTimeSeconds": "time_s",
+    "dateTimeMilliseconds": "time_ms",
+    "dateTimeMicroseconds": "time_ntp_us",
+    "dateTimeNanoseconds": "time_ntp_ns",
+}
+# Elements whose registered type says less than their description.
+_TIME_ELEMENTS = {21: "time_uptime", 22: "time_uptime", 158: "time_delta", 159: "time_delta"}
+_SPANS = {"seconds": "span_s", "milliseconds": "span_ms", "microseconds": "span_us", "nanoseconds": "span_ns"}
+# What an element without a registered type is taken for: what the column wants.
+_WANTED = {
+    **dict.fromkeys(("int32", "int64", "sint32", "sint64"), "sint"),
+    **dict.fromkeys(("float", "double"), "float"),
+    **{name: name for name in ("bool", "string", "bytes", "ip")},
+}
+
+
+_DEFAULT_SAMPLING_RATE = "meta:default_sampling_rate"
+
+
+def compile_plan(schema: Schema, *, default_sampling_rate: int | None = None) -> _core.Plan:
+    """Compiles a schema. Raises SchemaError for a source that the core does not know, or that gives another type than
+    its column has.
+
+    The default sampling rate is a constant of last resort, for which a column has to wait until the rest of its row is
+    known: without one its source is left out.
+    """
+    plan = _core.Plan()
+    for column in schema.columns:
+        _add_column(plan, schema, column)
+        for rank, equals in enumerate(column.sources):
+            for source in equals:
+                if source.text == _DEFAULT_SAMPLING_RATE and not default_sampling_rate:
+                    continue
+                if not _add_source(plan, schema, column, rank, source):
+                    problem = f"source {source} cannot fill a column of type {column.type}"
+                    raise schema.error(column.name, problem, "choose another type or source")
+    plan.seal()
+    return plan
+
+
+def _flags(column: Column) -> int:
+    wanted = {
+        "enabled": column.enabled,
+        "repeated": column.repeated,
+        "explicit": column.explicit,
+        "late": column.late,
+        "native_ip": column.ip == "native",
+    }
+    return sum(_core.FLAGS[name] for name, is_set in wanted.items() if is_set)
+
+
+def _limit(column: Column) -> int:
+    """The greatest value of an integer column."""
+    if column.type in _SIGNED_BITS:
+        return int(2 ** (_SIGNED_BITS[column.type] - 1) - 1)
+    return int(2 ** _BITS.get(column.type, 64) - 1)
+
+
+def _mappings(column: Column, schema: Schema) -> dict[int, int]:
+    mappings = dict(column.map) or {number: number for number in column.values.values()}
+    for wire, number in mappings.items():
+        if not (0 <= wire < 2**32 and 0 <= number < 2**31):
+            problem = f"the enum takes {wire} to {number}"
+            raise schema.error(column.name, problem, "values on the wire have 32 bits, members are not negative")
+    return mappings
+
+
+def _add_column(plan: _core.Plan, schema: Schema, column: Column) -> None:
+    type_code = _core.TYPES[_CORE_TYPES.get(column.type, column.type)]
+    mappings = _mappings(column, schema) if column.type == "enum" else {}
+    plan.add_column(
+        column.name, column.number, type_code, _flags(column), _limit(column), _UNITS[column.unit], mappings
+    )
+
+
+def _add_source(plan: _core.Plan, schema: Schema, column: Column, rank: int, source: Source) -> bool:
+    if source.kind in ("ipfix", "netflow9"):
+        pen = _core.PEN_NETFLOW9 if source.kind == "netflow9" else source.pen
+        return plan.add_element(rank, pen, source.id, _core.KINDS[_kind(column, source)])
+    if source.text in _core.NETFLOW5_FIELDS:
+        index, kind = _core.NETFLOW5_FIELDS[source.text]
+        return plan.add_element(rank, _core.PEN_NETFLOW5, index, kind)
+    if source.text not in _core.SOURCES:
+        raise _unknown(schema, column, source)
+    return plan.add_source(rank, _core.SOURCES[source.text])
+
+
+def _kind(column: Column, source: Source) -> str:
+    """What the octets of an element mean, for this column."""
+    element = source.element
+    if column.type in ("bytes", "string"):
+        return column.type
+    if element is None or not element.data_type:
+        return _WANTED.get(column.type, "uint")
+    if column.type == "timestamp" and source.id in _TIME_ELEMENTS:
+        return _TIME_ELEMENTS[source.id]
+    if column.type == "duration":
+        return _SPANS.get(element.units, "uint")
+    if element.data_type == "octetArray":
+        return "ip" if column.type == "ip" else "bytes"
+    return _KINDS.get(element.data_type, "bytes")
+
+
+def _unknown(schema: Schema, column: Column, source: Source) -> SchemaError:
+    known = [*_core.SOURCES, *_core.NETFLOW5_FIELDS]
+    of_kind = [name for name in known if name.startswith(source.kind + ":")]
+    fix = did_you_mean(source.text, known) or f"{source.kind} has {', '.join(of_kind)}"
+    return schema.error(column.name, f"there is no source {source.text!r}", fix)

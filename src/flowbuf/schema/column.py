@@ -1,0 +1,291 @@
+"""One column of a schema: what it is called, how it is written, where its value comes from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import Any
+
+from flowbuf.errors import SchemaError
+from flowbuf.schema.source import Source, did_you_mean
+
+__all__ = ["TYPES", "Column", "LogicalType", "Reserved", "WireType"]
+
+MAX_NUMBER = (1 << 29) - 1
+RESERVED_NUMBERS = range(19000, 20000)  # Protocol Buffers keeps these to itself
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+UNITS = ("s", "ms", "us", "ns")
+IP_FORMS = ("mapped", "native")
+
+# What a codec's records have and a flow, being flat, has not.
+CODEC_KEYS = frozenset({"message", "required", "oneof"})
+FLAT = "a flow is flat: give each value a column of its own"
+
+
+class WireType(IntEnum):
+    """How Protocol Buffers delimits a value."""
+
+    VARINT = 0
+    FIXED64 = 1
+    LENGTH = 2
+    FIXED32 = 5
+
+
+@dataclass(frozen=True)
+class LogicalType:
+    """A type that a column may have, and the Protocol Buffers type that carries it."""
+
+    name: str
+    proto_type: str
+    wire_type: WireType
+
+
+_VARINT_TYPES = {
+    **dict.fromkeys(("uint8", "uint16", "uint32"), "uint32"),
+    **dict.fromkeys(("uint64", "mac", "timestamp"), "uint64"),
+    **dict.fromkeys(("int64", "duration"), "int64"),
+    **{name: name for name in ("int32", "sint32", "sint64", "bool", "enum")},
+}
+TYPES: dict[str, LogicalType] = {
+    **{name: LogicalType(name, proto, WireType.VARINT) for name, proto in _VARINT_TYPES.items()},
+    **{name: LogicalType(name, name, WireType.FIXED32) for name in ("float", "fixed32")},
+    **{name: LogicalType(name, name, WireType.FIXED64) for name in ("double", "fixed64")},
+    **{name: LogicalType(name, name, WireType.LENGTH) for name in ("string", "bytes")},
+    "ip": LogicalType("ip", "bytes", WireType.LENGTH),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column. Making one checks it: SchemaError names the file, the column and the fix.
+
+    `number` is the Protocol Buffers field number. `sources` are ranks of equals, best first. `explicit` columns write
+    zero too (presence). `late` columns may be overridden until their row is finished. `values` are an enum's members,
+    `map` takes values from the wire to them. `depends` are columns that must be enabled too. `mirror` is the name of
+    the same column of the other direction. `origin` is the file that says so.
+    """
+
+    name: str
+    number: int
+    type: str
+    enabled: bool = False
+    group: str | None = None
+    sources: tuple[tuple[Source, ...], ...] = ()
+    repeated: bool = False
+    explicit: bool = False
+    late: bool = False
+    unit: str | None = None
+    ip: str = "mapped"
+    values: Mapping[str, int] = field(default_factory=dict, hash=False)
+    map: Mapping[int, int] = field(default_factory=dict, hash=False)
+    depends: tuple[str, ...] = ()
+    mirror: str | None = None
+    clickhouse: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    doc: str = ""
+    origin: str = ""
+
+    def __post_init__(self) -> None:
+        try:
+            _check_identity(self)
+            _check_type(self)
+            _check_enum(self)
+            _check_sources(self)
+        except SchemaError as error:
+            raise error.located(self.origin, self.name) from None
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any], origin: str = "") -> Column:
+        """From a `[[column]]` table. Raises SchemaError."""
+        values = _read_table(table, origin)
+        for key in ("name", "number", "type"):
+            if key not in values:
+                raise SchemaError(f"no {key}", f"add {key} = …", origin=origin, column=values.get("name", ""))
+        return cls(**values, origin=origin)
+
+    def altered(self, table: Mapping[str, Any], origin: str = "") -> Column:
+        """This column with the keys of a `[[column]]` table in place of its own. Raises SchemaError."""
+        origin = origin or self.origin
+        for key in ("name", "number", "type", "mirror"):
+            pinned = getattr(self, key)
+            if table.get(key, pinned) != pinned:
+                problem = f"its {key} is {pinned!r} in {self.origin} and cannot become {table[key]!r}"
+                fix = "messages already written would be misread: retire it and add a column"
+                raise SchemaError(problem, fix, origin=origin, column=self.name)
+        return replace(self, **_read_table({"name": self.name, **table}, origin), origin=origin)
+
+    @property
+    def wire_type(self) -> WireType:
+        """The wire type of one value."""
+        return TYPES[self.type].wire_type
+
+    @property
+    def proto_type(self) -> str:
+        """The Protocol Buffers type of one value, as a .proto writes it; "enum" stands for the column's own enum."""
+        return TYPES[self.type].proto_type
+
+
+@dataclass(frozen=True, order=True)
+class Reserved:
+    """The number and the name of a retired column, which no other may have."""
+
+    number: int
+    name: str
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name) or not 1 <= self.number <= MAX_NUMBER:
+            raise SchemaError(f"reserved {self.name!r} = {self.number}", f"a name, and a number of 1 to {MAX_NUMBER}")
+
+
+# Reading a table ----------------------------------------------------------------------------------------------------
+
+_TABLE_TYPES: dict[str, type] = {
+    "name": str,
+    "number": int,
+    "type": str,
+    "enabled": bool,
+    "group": str,
+    "sources": list,
+    "repeated": bool,
+    "explicit": bool,
+    "late": bool,
+    "unit": str,
+    "ip": str,
+    "values": dict,
+    "map": dict,
+    "depends": list,
+    "mirror": str,
+    "clickhouse": dict,
+    "doc": str,
+}
+_TYPE_NAMES = {str: "a string", int: "an integer", bool: "true or false", list: "a list", dict: "a table"}
+
+
+def _read_table(table: Mapping[str, Any], origin: str) -> dict[str, Any]:
+    """The fields of a Column that a table gives."""
+    name = table.get("name", "")
+    try:
+        return {key: _read_value(key, value) for key, value in table.items()}
+    except SchemaError as error:
+        raise error.located(origin, name if isinstance(name, str) else "") from None
+
+
+def _read_value(key: str, value: Any) -> Any:
+    if key in CODEC_KEYS:
+        raise SchemaError(f"{key!r} is not supported yet by flow schemas", FLAT)
+    if key not in _TABLE_TYPES:
+        fix = did_you_mean(key, _TABLE_TYPES) or f"keys are {', '.join(_TABLE_TYPES)}"
+        raise SchemaError(f"unknown key {key!r}", fix)
+    expected = _TABLE_TYPES[key]
+    if type(value) is not expected and not (expected is list and type(value) is tuple):
+        raise SchemaError(f"{key} is {value!r}", f"it must be {_TYPE_NAMES[expected]}")
+    convert = _CONVERTERS.get(key)
+    return convert(value) if convert else value
+
+
+def _read_sources(ranks: Iterable[Any]) -> tuple[tuple[Source, ...], ...]:
+    return tuple(_read_rank(rank) for rank in ranks)
+
+
+def _read_rank(rank: Any) -> tuple[Source, ...]:
+    equals = [rank] if isinstance(rank, str) else rank
+    if not isinstance(equals, list | tuple) or not equals or not all(isinstance(text, str) for text in equals):
+        raise SchemaError(f"rank {rank!r} of sources", "a rank is a source, or a list of equal sources")
+    return tuple(Source.parse(text) for text in equals)
+
+
+def _read_map(table: Mapping[str | int, Any]) -> dict[int, Any]:
+    """The keys of a TOML table are strings, whatever they look like."""
+    try:
+        return {int(wire): number for wire, number in table.items()}
+    except ValueError:
+        raise SchemaError(f"map is {table!r}", "it must go from numbers on the wire to members' numbers") from None
+
+
+def _read_depends(names: Iterable[Any]) -> tuple[str, ...]:
+    if not all(isinstance(name, str) for name in names):
+        raise SchemaError(f"depends is {names!r}", "it must be a list of column names")
+    return tuple(names)
+
+
+_CONVERTERS: dict[str, Callable[[Any], Any]] = {
+    "sources": _read_sources,
+    "map": _read_map,
+    "depends": _read_depends,
+    "values": dict,
+    "clickhouse": dict,
+}
+
+
+# Checks of one column; each raises a SchemaError that its caller locates --------------------------------------------
+
+
+def _check_identity(column: Column) -> None:
+    if not NAME.fullmatch(column.name):
+        raise SchemaError(f"name {column.name!r}", "a name is a letter, then letters, digits and underscores")
+    if not 1 <= column.number <= MAX_NUMBER:
+        raise SchemaError(f"number {column.number}", f"numbers are 1 to {MAX_NUMBER}")
+    if column.number in RESERVED_NUMBERS:
+        raise SchemaError(f"number {column.number}", "Protocol Buffers reserves 19000 to 19999: choose another")
+
+
+def _check_type(column: Column) -> None:
+    if column.type == "message":
+        raise SchemaError("type 'message' is not supported yet by flow schemas", FLAT)
+    if column.type not in TYPES:
+        fix = did_you_mean(column.type, TYPES) or f"types are {', '.join(TYPES)}"
+        raise SchemaError(f"unknown type {column.type!r}", fix)
+    _check_unit(column)
+    if column.ip not in IP_FORMS:
+        raise SchemaError(f"ip is {column.ip!r}", 'it must be "mapped" or "native"')
+    if column.ip != "mapped" and column.type != "ip":
+        raise SchemaError(f"ip = {column.ip!r} on type {column.type}", 'remove it, or make the type "ip"')
+    if column.repeated and column.explicit:
+        raise SchemaError("both repeated and explicit", "remove one: a repeated column has no presence")
+    if column.late and (column.repeated or column.type in ("string", "bytes")):
+        raise SchemaError("late on a repeated, string or bytes column", "late is for scalars and addresses: remove it")
+
+
+def _check_unit(column: Column) -> None:
+    if column.type in ("timestamp", "duration"):
+        if column.unit not in UNITS:
+            raise SchemaError(f"unit is {column.unit!r}", f"a {column.type} needs unit = {' | '.join(UNITS)}")
+    elif column.unit is not None:
+        raise SchemaError(f"unit on type {column.type}", "remove it: only timestamp and duration have one")
+
+
+def _check_enum(column: Column) -> None:
+    if column.type != "enum":
+        if column.values or column.map:
+            raise SchemaError(f"values or map on type {column.type}", 'remove them, or make the type "enum"')
+        return
+    numbers = list(column.values.values())
+    if not all(type(number) is int and 0 <= number < 1 << 31 for number in numbers):
+        raise SchemaError("values has a member that is no number", "members are 0 to 2147483647")
+    if 0 not in numbers:
+        raise SchemaError("values has no member 0", "add one, such as undefined = 0: absent values read as it")
+    if len(set(numbers)) < len(numbers):
+        raise SchemaError("values has two members of one number", "give each its own")
+    for member in column.values:
+        if not NAME.fullmatch(member):
+            raise SchemaError(f"member {member!r}", "a name is a letter, then letters, digits and underscores")
+    if len({fold(member) for member in column.values}) < len(numbers):
+        raise SchemaError("values has two members that differ in case or underscores only", "rename one")
+    for wire, number in column.map.items():
+        if not 0 <= wire < 1 << 32 or number not in numbers:
+            raise SchemaError(f"map takes {wire} to {number!r}", f"it must take a number to one of {sorted(numbers)}")
+
+
+def _check_sources(column: Column) -> None:
+    seen: set[tuple[str, int, int] | str] = set()
+    for source in (source for rank in column.sources for source in rank):
+        key = (source.kind, source.pen, source.id) if source.kind in ("ipfix", "netflow9") else source.text
+        if key in seen:
+            raise SchemaError(f"source {source.text!r} comes twice", "remove one: the first would always decide")
+        seen.add(key)
+
+
+def fold(name: str) -> str:
+    """Names equal after this are one name to some Protocol Buffers or ClickHouse tool, so a schema keeps them apart."""
+    return name.replace("_", "").lower()

@@ -1,0 +1,201 @@
+"""What the files of a schema say: found by name or path, read as TOML, `extends` followed to its end.
+
+A file is
+
+    [schema]
+    name = "mine"                    # of the schema, and of its message
+    extends = "flow"                 # a built-in schema, or a path relative to this file
+    only = ["bytes", "group:l2"]     # then exactly these are enabled
+    enable = ["src_mac"]             # after `only`
+    disable = ["next_hop"]           # after `enable`
+    retire = ["out_if"]              # gone for ever: number and name become reserved
+
+    [[column]]                       # a new column, or the keys to change of an inherited one
+    name = "src_port"
+    number = 10
+    type = "uint16"
+    sources = ["ipfix:sourceTransportPort"]
+    doc = "Source port"
+    mirror = { name = "dst_port", number = 11 }
+
+    [[reserved]]                     # what an older version of this file has retired
+    number = 12
+    name = "colour"
+
+`mirror` says the column of the other direction. It has the same keys, with destination for source, dst for src, egress
+for ingress, outgoing for incoming, output for input in its sources, dependencies and doc; whatever else differs is
+given in the table of `mirror`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from flowbuf.errors import SchemaError
+from flowbuf.schema.column import FLAT
+from flowbuf.schema.source import did_you_mean
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+__all__ = ["Document", "built_in_names", "expand_mirror", "parse", "read"]
+
+SETTINGS = {"name": str, "extends": str, "only": list, "enable": list, "disable": list, "retire": list, "doc": str}
+TABLES = ("schema", "column", "reserved")
+
+
+@dataclass(frozen=True)
+class Document:
+    """One file, its syntax checked and its mirrors expanded; its columns are not checked yet."""
+
+    origin: str
+    settings: Mapping[str, Any]
+    columns: tuple[Mapping[str, Any], ...]
+    reserved: tuple[Mapping[str, Any], ...]
+
+
+def built_in_names() -> list[str]:
+    """The schemas that come with flowbuf."""
+    names = (entry.name for entry in resources.files("flowbuf.schemas").iterdir())
+    return sorted(name[: -len(".toml")] for name in names if name.endswith(".toml"))
+
+
+def read(reference: str | os.PathLike[str]) -> list[Document]:
+    """The file of a built-in name or a path, after those that it extends, the oldest first. Raises SchemaError."""
+    return _read_chain(reference, Path(), "", ())
+
+
+def parse(text: str, origin: str) -> list[Document]:
+    """The same for a text; `extends` is relative to the folder of `origin`."""
+    return _follow(_parse_document(text, origin), Path(origin).parent, ())
+
+
+def _read_chain(reference: str | os.PathLike[str], folder: Path, asking: str, seen: tuple[str, ...]) -> list[Document]:
+    if isinstance(reference, str) and reference in built_in_names():
+        origin, path = f"{reference}.toml", None
+        key = origin
+    else:
+        path = folder / reference
+        origin = str(path)
+        key = str(path.resolve())
+    if key in seen:
+        raise SchemaError("extends comes back to itself", f"cut the circle at {origin}", origin=asking)
+    text = _read_text(path, str(reference), asking) if path else _read_built_in(origin)
+    return _follow(_parse_document(text, origin), path.parent if path else folder, (*seen, key))
+
+
+def _follow(document: Document, folder: Path, seen: tuple[str, ...]) -> list[Document]:
+    parent = document.settings.get("extends")
+    return [*(_read_chain(parent, folder, document.origin, seen) if parent else ()), document]
+
+
+def _read_built_in(file_name: str) -> str:
+    return resources.files("flowbuf.schemas").joinpath(file_name).read_text(encoding="utf-8")
+
+
+def _read_text(path: Path, reference: str, asking: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        known = built_in_names()
+        fix = did_you_mean(reference, known) or f"give a path, or one of {', '.join(known)}"
+        raise SchemaError(f"no schema {reference!r}", fix, origin=asking) from None
+    except OSError as error:
+        raise SchemaError(f"cannot be read: {error.strerror}", origin=str(path)) from None
+    except UnicodeDecodeError:
+        raise SchemaError("is not UTF-8 text", "a schema is a TOML file", origin=str(path)) from None
+
+
+def _parse_document(text: str, origin: str) -> Document:
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        line = re.search(r"line (\d+)", str(error))
+        raise SchemaError(f"is not TOML: {error}", origin=f"{origin}:{line[1]}" if line else origin) from None
+    try:
+        _check_keys(tables, TABLES, "table")
+        settings = tables.get("schema", {})
+        _check_settings(settings)
+        columns = [expanded for table in _tables_of(tables, "column") for expanded in expand_mirror(table)]
+        return Document(origin, settings, tuple(columns), tuple(_tables_of(tables, "reserved")))
+    except SchemaError as error:
+        raise error.located(origin) from None
+
+
+def _check_keys(table: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
+    for key in table:
+        if key == "message":
+            raise SchemaError("'message' is not supported yet by flow schemas", FLAT)
+        if key not in known:
+            where = "it belongs below [schema]" if key in SETTINGS else f"there are {', '.join(known)}"
+            raise SchemaError(f"unknown {what} {key!r}", did_you_mean(key, known) or where)
+
+
+def _check_settings(settings: Any) -> None:
+    if not isinstance(settings, dict):
+        raise SchemaError(f"schema is {settings!r}", "write [schema] and below it name = …")
+    _check_keys(settings, tuple(SETTINGS), "key of [schema]:")
+    for key, value in settings.items():
+        if type(value) is not SETTINGS[key]:
+            raise SchemaError(
+                f"{key} is {value!r}", "it must be " + ("a list" if SETTINGS[key] is list else "a string")
+            )
+        if isinstance(value, list) and not all(isinstance(name, str) for name in value):
+            raise SchemaError(f"{key} is {value!r}", "it must be a list of column names")
+
+
+def _tables_of(tables: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    found = tables.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(table, dict) for table in found):
+        raise SchemaError(f"{key} is no list of tables", f"write [[{key}]]")
+    return found
+
+
+# Mirrored columns ---------------------------------------------------------------------------------------------------
+
+_PAIRS = [
+    ("source", "destination"),
+    ("src", "dst"),
+    ("ingress", "egress"),
+    ("incoming", "outgoing"),
+    ("input", "output"),
+    ("in_if", "out_if"),
+]
+_OTHER = {**dict(_PAIRS), **{one.capitalize(): other.capitalize() for one, other in _PAIRS}}
+_DIRECTION = re.compile("|".join(_OTHER))
+
+
+def expand_mirror(table: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The one or two columns that a `[[column]]` table describes. Raises SchemaError."""
+    if "mirror" not in table:
+        yield dict(table)
+        return
+    own, other = {**table}, table["mirror"]
+    name = str(table.get("name", ""))
+    if not isinstance(other, dict) or not {"name", "number"} <= other.keys() or "number" not in own:
+        fix = "write number = N and mirror = { name = …, number = M } on a new column"
+        raise SchemaError(f"mirror is {other!r}", fix, column=name)
+    mirrored = {**own, **{key: turn(own[key]) for key in ("sources", "depends", "doc") if key in own}, **other}
+    if own.get("sources") and mirrored["sources"] == own["sources"]:
+        fix = "give sources in the table of mirror"
+        raise SchemaError(f"its mirror {other['name']!r} would have the same sources", fix, column=name)
+    yield {**own, "mirror": other["name"]}
+    yield {**mirrored, "mirror": name}
+
+
+def turn(value: Any) -> Any:
+    """A text, or lists of texts, with every word of one direction replaced by that of the other."""
+    if isinstance(value, str):
+        return _DIRECTION.sub(lambda word: _OTHER[word[0]], value)
+    if isinstance(value, list | tuple):
+        return [turn(item) for item in value]
+    return value

@@ -1,0 +1,226 @@
+"""A schema: the columns that a flow may have, and which of them it has."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from flowbuf.errors import SchemaError
+from flowbuf.schema import loader
+from flowbuf.schema.assemble import assemble, no_column, switch
+from flowbuf.schema.column import Column, Reserved, fold
+from flowbuf.schema.source import did_you_mean
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+    from google.protobuf.message import Message
+
+__all__ = ["Schema"]
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Columns by number. A schema never changes: every method that would change it returns another, checked, one.
+
+    `columns` are all of them, in number order, enabled or not, and so is iteration; `schema["src_mac"]` is one of them,
+    and `"src_mac" in schema` asks for it. Arguments name columns one by one, or all of a group: "group:l2". Every
+    method raises SchemaError where the result could not be used.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    reserved: tuple[Reserved, ...] = ()
+    origin: str = ""
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", self.name):
+            fix = "give it a letter, then letters, digits, - and _"
+            raise self.error(None, f"name of the schema is {self.name!r}", fix)
+        _check_unique(self)  # in the order given, so that the newcomer is blamed
+        object.__setattr__(self, "columns", tuple(sorted(self.columns, key=lambda column: column.number)))
+        object.__setattr__(self, "reserved", tuple(sorted(set(self.reserved))))
+        _check_reserved(self)
+        _check_depends(self)
+
+    @classmethod
+    def load(cls, reference: str | os.PathLike[str] = "flow") -> Schema:
+        """A built-in schema by its name, or a TOML file by its path."""
+        return cls._assembled(loader.read(reference))
+
+    @classmethod
+    def from_toml(cls, text: str, origin: str = "<text>") -> Schema:
+        """From the text of a TOML file; `origin` names it in errors."""
+        return cls._assembled(loader.parse(text, origin))
+
+    @classmethod
+    def _assembled(cls, documents: Iterable[loader.Document]) -> Schema:
+        parts = assemble(documents)
+        return cls(parts.name, tuple(parts.columns.values()), tuple(parts.reserved), parts.origin)
+
+    # Looking --------------------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def enabled(self) -> tuple[Column, ...]:
+        """The enabled columns, in number order."""
+        return tuple(column for column in self.columns if column.enabled)
+
+    @functools.cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name: column for column in self.columns}
+
+    def __getitem__(self, name: str) -> Column:
+        column = self._by_name.get(name)
+        if column is None:
+            raise no_column(name, self._by_name).located(self.origin)
+        return column
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def __iter__(self) -> Iterator[Column]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __repr__(self) -> str:
+        return f"<Schema {self.name}: {len(self.enabled)} of {len(self.columns)} columns, hash {self.hash}>"
+
+    @functools.cached_property
+    def hash(self) -> str:
+        """16 hexadecimal digits over everything that decides what the messages mean, and nothing else."""
+        text = json.dumps([_meaning(column) for column in self.enabled], separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def error(self, column: str | None, problem: str, fix: str) -> SchemaError:
+        """A SchemaError that names the file, the column and the fix; for whoever finds fault with this schema."""
+        known = self._by_name.get(column or "")
+        return SchemaError(problem, fix, origin=known.origin if known else self.origin, column=column or "")
+
+    # Changing -------------------------------------------------------------------------------------------------------
+
+    def enable(self, *names: str) -> Schema:
+        """With these columns and groups enabled."""
+        return self.switch(enable=names)
+
+    def disable(self, *names: str) -> Schema:
+        """With these columns and groups disabled."""
+        return self.switch(disable=names)
+
+    def only(self, *names: str) -> Schema:
+        """With exactly these columns and groups enabled."""
+        return self.switch(only=names)
+
+    def switch(
+        self, *, only: Iterable[str] | None = None, enable: Iterable[str] = (), disable: Iterable[str] = ()
+    ) -> Schema:
+        """All three in one step, in this order: columns that depend on one another need not come in the right one."""
+        try:
+            switched = switch(self._by_name, only, enable, disable)
+        except SchemaError as error:
+            raise error.located(self.origin) from None
+        return replace(self, columns=tuple(switched.values()))
+
+    def add(
+        self, name: str, number: int, type: str, sources: Iterable[Any] = (), enabled: bool = True, **rest: Any
+    ) -> Schema:
+        """With one more column, or two where `rest` says `mirror`; keys and values as in a TOML file."""
+        table = {"name": name, "number": number, "type": type, "sources": list(sources), "enabled": enabled, **rest}
+        try:
+            tables = list(loader.expand_mirror(table))
+        except SchemaError as error:
+            raise error.located("Schema.add") from None
+        return replace(self, columns=(*self.columns, *(Column.from_table(each, "Schema.add") for each in tables)))
+
+    def alter(self, name: str, **keys: Any) -> Schema:
+        """With other keys on one column; number and type cannot change."""
+        old = self[name]
+        new = old.altered(keys, "Schema.alter")
+        return replace(self, columns=tuple(new if column is old else column for column in self.columns))
+
+    def retire(self, *names: str) -> Schema:
+        """Without these columns, their numbers and names reserved."""
+        gone = [self[name] for name in names]
+        kept = tuple(column for column in self.columns if column not in gone)
+        return replace(self, columns=kept, reserved=(*self.reserved, *(Reserved(old.number, old.name) for old in gone)))
+
+    # What it becomes: the targets know schemas, so a schema looks for them only when asked --------------------------
+
+    def to_proto(self) -> str:
+        """The text of the .proto file (proto3) of the enabled columns."""
+        from flowbuf.targets import proto
+
+        return proto.to_text(self)
+
+    def file_descriptor(self) -> FileDescriptorProto:
+        """The same as a google.protobuf FileDescriptorProto."""
+        from flowbuf.targets import proto
+
+        return proto.to_descriptor(self)
+
+    def message_class(self) -> type[Message]:
+        """The google.protobuf class of the messages."""
+        from flowbuf.targets import proto
+
+        return proto.to_message_class(self)
+
+
+def _meaning(column: Column) -> list[Any]:
+    members = sorted(column.values.items(), key=lambda member: member[1])
+    ip_form = column.ip if column.type == "ip" else None
+    wire = [column.name, column.number, int(column.wire_type)]
+    return [*wire, column.type, column.unit, ip_form, members, column.repeated, column.explicit]
+
+
+# Checks of the columns together -------------------------------------------------------------------------------------
+
+
+def _check_unique(schema: Schema) -> None:
+    numbers: dict[int, Column] = {}
+    names: dict[str, Column] = {}
+    for column in schema.columns:
+        other = names.setdefault(fold(column.name), column)
+        if other is not column:
+            problem = "the name is taken" if other.name == column.name else f"the name is too close to {other.name!r}"
+            raise schema.error(column.name, problem, "choose another")
+        other = numbers.setdefault(column.number, column)
+        if other is not column:
+            raise schema.error(column.name, f"number {column.number} is that of {other.name!r}", _free_number(schema))
+
+
+def _free_number(schema: Schema) -> str:
+    taken = {column.number for column in schema.columns} | {old.number for old in schema.reserved}
+    free = next(number for number in range(1000, 19000) if number not in taken)
+    return f"choose a free one, such as {free}"
+
+
+def _check_reserved(schema: Schema) -> None:
+    numbers = {old.number: old.name for old in schema.reserved}
+    if len(numbers) < len(schema.reserved):
+        raise schema.error(None, "a reserved number has two names", "one number was one column: remove the wrong one")
+    names = {fold(old.name): old.name for old in schema.reserved}
+    for column in schema.columns:
+        if column.number in numbers:
+            problem = f"number {column.number} is reserved: it was that of {numbers[column.number]!r}"
+            raise schema.error(column.name, problem, _free_number(schema))
+        if fold(column.name) in names:
+            raise schema.error(column.name, "the name is reserved: a retired column had it", "choose another name")
+
+
+def _check_depends(schema: Schema) -> None:
+    for column in schema.columns:
+        for name in column.depends:
+            if name not in schema:
+                fix = did_you_mean(name, schema._by_name) or "correct depends"
+                raise schema.error(column.name, f"depends on {name!r}, which does not exist", fix)
+        missing = [name for name in column.depends if not schema[name].enabled]
+        if column.enabled and missing:
+            needed = ", ".join(missing)
+            fix = f"enable {needed} too, or disable {column.name}"
+            raise schema.error(column.name, f"depends on {needed}, disabled", fix)

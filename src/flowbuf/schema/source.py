@@ -1,0 +1,76 @@
+"""Where a column's value may come from, as a schema writes it."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from flowbuf import elements
+from flowbuf.elements import Element
+from flowbuf.errors import SchemaError
+
+__all__ = ["KINDS", "Source", "did_you_mean"]
+
+KINDS = ("ipfix", "netflow9", "netflow5", "sflow", "packet", "meta", "derived")
+
+# RFC 7011 section 3.2: 15 bits of id, the top one announces an enterprise number. RFC 3954 has 16 plain ones.
+_MAX_ID = {"ipfix": 0x7FFF, "netflow9": 0xFFFF}
+_ID = re.compile(r"(?:(?P<pen>[0-9]+)/)?(?P<id>[0-9]+)")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The fix for a misspelt name: 'did you mean …?', or nothing where no known name is close."""
+    folded = {word.lower(): word for word in known}
+    close = [folded[word] for word in difflib.get_close_matches(name.lower(), folded, n=3)]
+    return f"did you mean {' or '.join(close)}?" if close else ""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One source. `pen` and `id` are those of an information element, 0 for every other kind; `element` is its row in
+    the IANA registry, None where it has none. The names of the fixed kinds (netflow5, sflow, packet, meta, derived) are
+    the core's: the plan checks them.
+    """
+
+    kind: str
+    text: str
+    pen: int = 0
+    id: int = 0
+    element: Element | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Source:
+        """From `KIND:NAME`, `ipfix:ID`, `ipfix:PEN/ID` or `netflow9:ID`. Raises SchemaError."""
+        kind, colon, name = text.partition(":")
+        if not colon or not name or name.split() != [name]:
+            raise SchemaError(f"source {text!r} is not written as KIND:NAME", "write for example ipfix:octetDeltaCount")
+        if kind not in KINDS:
+            fix = did_you_mean(kind, KINDS) or f"kinds are {', '.join(KINDS)}"
+            raise SchemaError(f"source {text!r} is of no known kind", fix)
+        if kind not in _MAX_ID:
+            return cls(kind, text)
+        if numbers := _ID.fullmatch(name):
+            return _from_id(kind, text, int(numbers["pen"] or 0), int(numbers["id"]))
+        element = elements.by_name(name)
+        if element is None:
+            fix = did_you_mean(name, (known.name for known in elements.all()))
+            raise SchemaError(
+                f"source {text!r}: no such element", fix or "give its id, as in ipfix:95 or ipfix:2636/137"
+            )
+        return cls(kind, text, 0, element.id, element)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _from_id(kind: str, text: str, pen: int, id: int) -> Source:
+    if pen and kind != "ipfix":
+        raise SchemaError(f"source {text!r}: only IPFIX has enterprise numbers", "write ipfix:PEN/ID or netflow9:ID")
+    lowest = 0 if pen else 1
+    if not lowest <= id <= _MAX_ID[kind]:
+        raise SchemaError(f"source {text!r}: ids of {kind} are {lowest} to {_MAX_ID[kind]}", "correct the id")
+    if pen > 0xFFFFFFFF:
+        raise SchemaError(f"source {text!r}: enterprise numbers have 32 bits", "correct the number")
+    return Source(kind, text, pen, id, None if pen else elements.by_id(id))

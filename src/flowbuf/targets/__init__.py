@@ -1,0 +1,1 @@
+"""What a schema becomes for others: Protocol Buffers definitions."""

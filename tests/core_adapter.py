@@ -1,0 +1,35 @@
+"""flowbuf's core behind the interface of the reference decoder, so that one test can run against both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reference.wire import decode_message
+
+
+class CoreDecoder:
+    """`flowbuf.Decoder`, with its messages taken apart by the reference's own reader of Protocol Buffers."""
+
+    def __init__(self, schema: Any) -> None:
+        from flowbuf import Decoder
+
+        self.decoder = Decoder(schema)
+        self.columns = {column.number: column for column in schema.enabled}
+
+    def decode(
+        self, payload: bytes, source: tuple[str, int] = ("192.0.2.1", 9995), received: int = 0
+    ) -> list[dict[str, Any]]:
+        messages = self.decoder.messages(payload, source=source, received=received)
+        return [decode_message(self.columns, message) for message in messages]
+
+    @property
+    def stats(self) -> dict[str, dict[str, Any]]:
+        """Counters above 0 alone, as the reference gives them."""
+        return {
+            exporter: {
+                "counters": {name: count for name, count in stats["counters"].items() if count},
+                "flows": stats["flows"],
+                "datagrams": stats["datagrams"],
+            }
+            for exporter, stats in self.decoder.stats.items()
+        }

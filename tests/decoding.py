@@ -1,0 +1,99 @@
+"""What the tests of decoders share: one way to feed datagrams to either implementation and to look at the outcome."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pytest
+from core_adapter import CoreDecoder
+from datagrams import data_set, ipfix, netflow9, template, template_set, template_set9
+from reference import Decoder as ReferenceDecoder
+
+from flowbuf.schema import Schema
+
+IMPLEMENTATIONS: dict[str, Callable[[Schema], Any]] = {"reference": ReferenceDecoder, "core": CoreDecoder}
+
+FLOW = Schema.load("flow")
+SOURCE = ("192.0.2.1", 9995)
+RECEIVED = 1_700_000_000_123_456_789
+
+# Counted only where a value was looked at, and which values are is the implementation's business (which candidates of a
+# column it meets before it has its answer): the core may count more of them than the reference, never fewer.
+VALUE_NOTES = {"out_of_range", "unmapped", "invalid_utf8", "bad_field_size"}
+
+
+@dataclass
+class Outcome:
+    """The flows of each datagram, and what was counted, by exporter."""
+
+    datagrams: list[list[dict[str, Any]]]
+    stats: dict[str, dict[str, Any]]
+
+    @property
+    def flows(self) -> list[dict[str, Any]]:
+        return [flow for flows in self.datagrams for flow in flows]
+
+    @property
+    def flow(self) -> dict[str, Any]:
+        """The only one."""
+        (flow,) = self.flows
+        return flow
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Of all exporters together."""
+        total: Counter[str] = Counter()
+        for exporter in self.stats.values():
+            total.update(exporter["counters"])
+        return dict(total)
+
+
+class Decode(Protocol):
+    """Feeds datagrams to a new decoder of one implementation; one that comes from elsewhere than SOURCE is a pair with
+    it.
+    """
+
+    def __call__(self, *datagrams: bytes | tuple[bytes, tuple[str, int]], schema: Schema = FLOW) -> Outcome: ...
+
+
+def decode_with(implementation: str) -> Decode:
+    def decode(*datagrams: bytes | tuple[bytes, tuple[str, int]], schema: Schema = FLOW) -> Outcome:
+        decoder = IMPLEMENTATIONS[implementation](schema)
+        pairs = [(datagram, SOURCE) if isinstance(datagram, bytes) else datagram for datagram in datagrams]
+        flows = [decoder.decode(payload, source, RECEIVED) for payload, source in pairs]
+        return Outcome(flows, decoder.stats)
+
+    return decode
+
+
+# Every test of a module with this mark runs against each implementation.
+both_decoders = pytest.mark.parametrize(
+    "decode", [pytest.param(decode_with(name), id=name) for name in IMPLEMENTATIONS]
+)
+
+
+def columns(*names: str) -> Schema:
+    """The default schema with these columns alone."""
+    return FLOW.only(*names)
+
+
+def ipfix_record(fields: list[Any], record: bytes, **header: int) -> bytes:
+    """An IPFIX datagram with a template and one record of it."""
+    return ipfix(template_set(template(256, *fields)), data_set(256, record), **header)
+
+
+# The same for what NetFlow v9 and IPFIX share.
+both_protocols = pytest.mark.parametrize("protocol", ["netflow9", "ipfix"])
+
+
+def message(protocol: str, *sets: bytes, domain: int = 0) -> bytes:
+    """A datagram of either protocol."""
+    return netflow9(*sets, source_id=domain) if protocol == "netflow9" else ipfix(*sets, domain=domain)
+
+
+def templates(protocol: str, *templates: bytes, padding: int = 0) -> bytes:
+    """A set of templates of either protocol."""
+    return (template_set9 if protocol == "netflow9" else template_set)(*templates, padding=padding)

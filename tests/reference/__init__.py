@@ -1,0 +1,23 @@
+"""A decoder of NetFlow v5, NetFlow v9, IPFIX and sFlow v5 in plain Python: what flowbuf's core is compared with.
+
+It is written from the specifications for whoever wants to know what a datagram means, in the order of the wire, and
+shares no code with the core. Where a specification says nothing, the docstring of the module says which reading was
+chosen. It keeps no limits on exporters or templates, and nothing of a data set that comes before its template.
+
+    octets      taking octets apart
+    values      what a flow says, uninterpreted
+    datagram    one datagram, and what is known of exporters
+    packet      sampled packets
+    derived     what is concluded from elements
+    templates   sets, templates, records, sampling: what NetFlow v9 and IPFIX share
+    netflow     NetFlow v5 and v9
+    ipfix       IPFIX
+    sflow       sFlow v5
+    columns     from values to the columns of a schema
+    decoder     the whole
+    wire        Protocol Buffers messages, for reading what the core wrote
+"""
+
+from .decoder import Decoder
+
+__all__ = ["Decoder"]

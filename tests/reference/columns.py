@@ -1,0 +1,248 @@
+"""From what a flow says to what its message holds: ranks, types, ranges.
+
+Readings that the brief of the schema leaves open:
+
+- A time is nanoseconds in 64 bits, whatever the unit of its column: one before 1970 or after 2554 is out of range.
+  Units are rounded down.
+- Bits 0 to 10 of the fraction of a dateTimeMicroseconds are ignored, as RFC 7011 section 6.1.9 says, before it is
+  rounded.
+- A field of zero octets is absent and no bad size, whatever its type.
+- A boolean that is neither 1 nor 2 (RFC 7011 section 6.1.5 knows no other) is out of range; 0 is absent.
+- Minus zero is a zero. A finite float64 beyond what a `float` column holds is out of range.
+- A repeated column takes the first source that gives any value; zeros among the values are kept.
+- An `explicit` column of which no source gives anything but zero holds that zero; an address of zeros is absent even
+  there.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from typing import Any
+
+from .values import U64, Address, Clock, Element, Field, Flow, Number, Numbers, Time, Value
+
+INTEGER_RANGES = {
+    "uint8": (0, (1 << 8) - 1),
+    "uint16": (0, (1 << 16) - 1),
+    "uint32": (0, (1 << 32) - 1),
+    "uint64": (0, U64 - 1),
+    "mac": (0, (1 << 48) - 1),
+    "fixed32": (0, (1 << 32) - 1),
+    "fixed64": (0, U64 - 1),
+    "int32": (-(1 << 31), (1 << 31) - 1),
+    "int64": (-(1 << 63), (1 << 63) - 1),
+    "sint32": (-(1 << 31), (1 << 31) - 1),
+    "sint64": (-(1 << 63), (1 << 63) - 1),
+    "timestamp": (0, U64 - 1),
+    "duration": (-(1 << 63), (1 << 63) - 1),
+}
+SIGNED = {"int32", "int64", "sint32", "sint64"}
+NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+SPANS = {"seconds": 1_000_000_000, "milliseconds": 1_000_000, "microseconds": 1_000, "nanoseconds": 1}
+
+FLOW_END_SYS_UP_TIME, FLOW_START_SYS_UP_TIME = 21, 22
+FLOW_START_DELTA, FLOW_END_DELTA = 158, 159
+NTP_EPOCH = -2_208_988_800  # 1900, in seconds since 1970
+
+
+class Refused(Exception):
+    """A value that its column does not take; the argument is the status to count."""
+
+
+def build_message(columns: list[Any], flow: Flow, notes: Counter[str]) -> dict[str, Any]:
+    """The columns of one flow that are not absent; what was refused on the way is counted in `notes`."""
+    message = {}
+    for column in columns:
+        value = fill(column, flow, notes)
+        if value is not None:
+            message[column.name] = value
+    return message
+
+
+def fill(column: Any, flow: Flow, notes: Counter[str]) -> Any:
+    """The value of one column, or None. Ranks are tried in turn; the sources of a rank in the order of the flow."""
+    zero = None
+    for rank in column.sources:
+        sources = {key: source for source in rank for key in keys_of(source, flow.version)}
+        for key, raw in flow.values.items():
+            if key not in sources:
+                continue
+            try:
+                value = read_value(column, sources[key], raw, flow.clock, notes)
+            except Refused as refused:
+                notes[refused.args[0]] += 1
+                continue
+            if value:
+                return value
+            if zero is None:
+                zero = value
+    return zero if column.explicit else None
+
+
+def keys_of(source: Any, version: str) -> list[str | Element]:
+    """Under what key of a flow a source is found. NetFlow v9 shares the elements of IPFIX, not the other way round."""
+    if source.kind == "ipfix":
+        return [(source.pen, source.id)]
+    if source.kind == "netflow9":
+        return [(0, source.id)] if version == "netflow9" else []
+    return [source.text]
+
+
+def read_value(column: Any, source: Any, raw: Value, clock: Clock, notes: Counter[str]) -> Any:
+    """One value by the type of its column; a zero (0, empty) is returned as such, None is no value."""
+    if isinstance(raw, Numbers):
+        return read_list(column, raw, notes)
+    value = read_field(column, source, raw.octets, clock) if isinstance(raw, Field) else read_fixed(column, raw)
+    if value is None:
+        return None
+    if column.type == "string":
+        value = read_string(value, notes)
+    if column.repeated:
+        return [value] if value else None
+    return value
+
+
+def read_list(column: Any, raw: Numbers, notes: Counter[str]) -> list[int]:
+    """Values that do not fit are left out, each counted."""
+    values = []
+    for number in raw.values:
+        try:
+            values.append(fit(column, number))
+        except Refused as refused:
+            notes[refused.args[0]] += 1
+    return values
+
+
+def read_string(octets: bytes, notes: Counter[str]) -> str:
+    octets = octets.rstrip(b"\0")
+    try:
+        return octets.decode("utf-8")
+    except UnicodeDecodeError:
+        notes["invalid_utf8"] += 1
+        return octets.decode("utf-8", errors="replace")
+
+
+def read_fixed(column: Any, raw: Value) -> Any:
+    """A value of a fixed source: its kind is known, only the column's range is left to see."""
+    if isinstance(raw, Address):
+        return read_address(column, raw.octets)
+    if isinstance(raw, Time):
+        return fit_time(column, raw.nanoseconds)
+    assert isinstance(raw, Number)
+    return fit(column, raw.value)
+
+
+def read_field(column: Any, source: Any, octets: bytes, clock: Clock) -> Any:
+    """The octets of an information element by the type of the column and the data type of the element."""
+    if not octets:
+        return None
+    data_type = source.element.data_type if source.element else None
+    if column.type == "ip":
+        return read_address(column, octets)
+    if column.type in ("string", "bytes"):
+        return octets
+    if column.type in ("float", "double"):
+        return read_float(column, octets)
+    if column.type == "timestamp":
+        return read_time(column, source.id, data_type, octets, clock)
+    if column.type == "duration":
+        return fit_time(column, read_uint(octets) * SPANS[source.element.units])
+    if column.type == "bool" or data_type == "boolean":
+        return read_boolean(octets)
+    if (data_type or column.type) in SIGNED or (data_type or "").startswith("signed"):
+        return fit(column, read_uint(octets) - (1 << 8 * len(octets) if octets[0] & 0x80 else 0))
+    return fit(column, read_uint(octets))
+
+
+def read_uint(octets: bytes) -> int:
+    if len(octets) > 8:
+        raise Refused("bad_field_size")
+    return int.from_bytes(octets, "big")
+
+
+def read_boolean(octets: bytes) -> bool | None:
+    value = read_uint(octets)
+    if value > 2:
+        raise Refused("out_of_range")
+    return {0: None, 1: True, 2: False}[value]
+
+
+def read_float(column: Any, octets: bytes) -> float:
+    if len(octets) not in (4, 8):
+        raise Refused("bad_field_size")
+    value: float = struct.unpack(">f" if len(octets) == 4 else ">d", octets)[0]
+    if column.type == "double":
+        return value
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    except OverflowError:
+        raise Refused("out_of_range") from None
+
+
+def read_address(column: Any, octets: bytes) -> bytes | None:
+    """An address in the width that its column wants; one of zeros is none."""
+    if len(octets) not in (4, 16):
+        raise Refused("bad_field_size")
+    mapped = octets if len(octets) == 16 else bytes(10) + b"\xff\xff" + octets
+    if mapped in (bytes(16), bytes(10) + b"\xff\xff" + bytes(4)):
+        return None
+    return octets if column.ip == "native" else mapped
+
+
+def read_time(column: Any, element_id: int, data_type: str | None, octets: bytes, clock: Clock) -> int | None:
+    """RFC 7011 sections 6.1.7 to 6.1.10, and the elements that are relative to something."""
+    if data_type in ("dateTimeMicroseconds", "dateTimeNanoseconds"):
+        return fit_time(column, read_ntp(octets, micro=data_type == "dateTimeMicroseconds"))
+    value = read_uint(octets)
+    if data_type == "dateTimeSeconds":
+        return fit_time(column, value * 1_000_000_000)
+    if data_type == "dateTimeMilliseconds":
+        return fit_time(column, value * 1_000_000)
+    if element_id in (FLOW_START_SYS_UP_TIME, FLOW_END_SYS_UP_TIME):
+        time = clock.at_uptime(value)
+        return None if time is None else fit_time(column, time)
+    if element_id in (FLOW_START_DELTA, FLOW_END_DELTA):
+        return None if clock.exported is None else fit_time(column, clock.exported - value * 1_000)
+    raise TypeError(f"element {element_id} is no time")
+
+
+def read_ntp(octets: bytes, micro: bool) -> int:
+    """Seconds since 1900 and a binary fraction, as nanoseconds since 1970, rounded to the unit of the data type."""
+    if len(octets) != 8:
+        raise Refused("bad_field_size")
+    seconds, fraction = struct.unpack(">II", octets)
+    if seconds == fraction == 0:
+        return 0
+    if micro:
+        fraction &= ~0x7FF
+        nanoseconds = (fraction * 1_000_000 + (1 << 31) >> 32) * 1_000
+    else:
+        nanoseconds = fraction * 1_000_000_000 + (1 << 31) >> 32
+    return (seconds + NTP_EPOCH) * 1_000_000_000 + nanoseconds
+
+
+def fit_time(column: Any, nanoseconds: int) -> int:
+    if not 0 <= nanoseconds < U64:
+        raise Refused("out_of_range")
+    return fit(column, nanoseconds // NANOSECONDS[str(column.unit)])
+
+
+def fit(column: Any, number: int) -> int:
+    """An integer in the range of its column."""
+    if column.type == "bool":
+        return bool(number)
+    if column.type == "enum":
+        return fit_enum(column, number)
+    lowest, highest = INTEGER_RANGES[column.type]
+    if not lowest <= number <= highest:
+        raise Refused("out_of_range")
+    return number
+
+
+def fit_enum(column: Any, number: int) -> int:
+    """By `map` where the column has one, else a number that is a member."""
+    mapped = column.map.get(number) if column.map else number if number in column.values.values() else None
+    if mapped is None:
+        raise Refused("unmapped")
+    return int(mapped)

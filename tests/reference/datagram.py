@@ -1,0 +1,101 @@
+"""One datagram on its way through a decoder: who sent it, what holds for all of its flows, and the state it meets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from ipaddress import IPv6Address, ip_address
+from typing import TYPE_CHECKING
+
+from .packet import Packet
+from .values import Address, Clock, Flow, Number, Time
+
+if TYPE_CHECKING:
+    from .templates import Domain
+
+FLOW_TYPES = {"sflow": 1, "netflow5": 2, "netflow9": 3, "ipfix": 4}
+
+
+def wide(address: bytes) -> bytes:
+    """An address in 16 octets, IPv4 mapped."""
+    return address if len(address) == 16 else bytes(10) + b"\xff\xff" + address
+
+
+@dataclass
+class Exporter:
+    """What is kept of one exporter."""
+
+    counters: Counter[str] = field(default_factory=Counter)
+    datagrams: int = 0
+    flows: int = 0
+    domains: dict[tuple[str, int], Domain] = field(default_factory=dict)
+
+
+@dataclass
+class Exporters:
+    """All of them, by address; an IPv4-mapped address is the IPv4 one's."""
+
+    known: dict[bytes, Exporter] = field(default_factory=dict)
+
+    def find(self, address: bytes) -> Exporter:
+        return self.known.setdefault(wide(address), Exporter())
+
+    def by_text(self) -> dict[str, Exporter]:
+        texts = {}
+        for address, exporter in self.known.items():
+            parsed = IPv6Address(address)
+            texts[str(parsed.ipv4_mapped or parsed)] = exporter
+        return texts
+
+
+@dataclass
+class Datagram:
+    """`source` is the UDP source address as octets, `received` nanoseconds since 1970. A decoder sets the rest.
+
+    `reads_packets` says that some enabled column takes its value from a sampled packet; else none is looked at, and
+    what is wrong inside it is not counted.
+    """
+
+    version: str
+    payload: bytes
+    source: bytes
+    port: int
+    received: int
+    exporters: Exporters
+    reads_packets: bool
+    exporter_address: bytes = b""
+    sequence_number: int = 0
+    domain_id: int = 0
+    exported: int | None = None
+
+    def __post_init__(self) -> None:
+        self.exporter_address = self.source
+
+    @property
+    def exporter(self) -> Exporter:
+        return self.exporters.find(self.exporter_address)
+
+    def new_flow(self, clock: Clock | None = None) -> Flow:
+        """A flow that says so far what the datagram says."""
+        flow = Flow(self.version, clock or Clock())
+        flow.give("meta:time_received", Time(self.received))
+        if self.exported is not None:
+            flow.give("meta:time_exported", Time(self.exported))
+        flow.give("meta:exporter_address", Address(self.exporter_address))
+        flow.give("meta:source_address", Address(self.source))
+        flow.give("meta:source_port", Number(self.port))
+        flow.give("meta:flow_type", Number(FLOW_TYPES[self.version]))
+        flow.give("meta:sequence_number", Number(self.sequence_number))
+        flow.give("meta:observation_domain_id", Number(self.domain_id))
+        return flow
+
+    def give_packet(self, flow: Flow, packet: Packet | None) -> None:
+        if packet is None or not self.reads_packets:
+            return
+        for name, value in packet.values:
+            flow.give(name, value)
+        self.exporter.counters.update(packet.notes)
+
+
+def address_octets(text: str) -> bytes:
+    return ip_address(text).packed

@@ -1,0 +1,102 @@
+"""The decoder: which protocol a datagram is of, and from flows to messages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from . import ipfix, netflow, sflow
+from .columns import build_message
+from .datagram import Datagram, Exporters, address_octets
+from .octets import Short
+from .values import Flow
+
+# The version is the first 16 bits of NetFlow and IPFIX, the first 32 of sFlow (of which 16 are zero).
+DECODERS: dict[int, tuple[str, int, Callable[[Datagram], Iterator[Flow]]]] = {
+    5: ("netflow5", 24, netflow.decode5),
+    9: ("netflow9", 20, netflow.decode9),
+    10: ("ipfix", 16, ipfix.decode),
+}
+UNSUPPORTED_NETFLOW = {1, 7}
+SFLOW_VERSION = 5
+UNSUPPORTED_SFLOW = {2, 4}
+
+
+class Decoder:
+    """Reads datagrams by a schema, and remembers each exporter's templates and sampling rates.
+
+    A datagram too short to hold a version (2 octets; 4 where the first two are zero) ends inside its header.
+    """
+
+    def __init__(self, schema: Any) -> None:
+        self.columns = list(schema.enabled)
+        self.exporters = Exporters()
+        sources = (source for column in self.columns for rank in column.sources for source in rank)
+        self.reads_packets = any(source.kind == "packet" for source in sources)
+
+    def decode(
+        self, payload: bytes, source: tuple[str, int] = ("192.0.2.1", 9995), received: int = 0
+    ) -> list[dict[str, Any]]:
+        """The messages of one UDP payload, as {column name: value}; `received` is nanoseconds since 1970."""
+        version, read = self.tell(payload)
+        datagram = Datagram(
+            version, payload, address_octets(source[0]), source[1], received, self.exporters, self.reads_packets
+        )
+        notes: Counter[str] = Counter()
+        messages = []
+        try:
+            for flow in read(datagram):
+                messages.append(build_message(self.columns, flow, notes))
+        except Fault as fault:
+            notes[fault.args[0]] += 1
+        exporter = datagram.exporter
+        exporter.counters.update(notes)
+        exporter.datagrams += 1
+        exporter.flows += len(messages)
+        return messages
+
+    @property
+    def stats(self) -> dict[str, dict[str, Any]]:
+        """Per exporter, by its address as text: counters by status name (those above 0), flows, datagrams."""
+        return {
+            text: {"counters": dict(+exporter.counters), "flows": exporter.flows, "datagrams": exporter.datagrams}
+            for text, exporter in self.exporters.by_text().items()
+        }
+
+    @staticmethod
+    def tell(payload: bytes) -> tuple[str, Callable[[Datagram], Iterator[Flow]]]:
+        """The protocol of a datagram, and who reads it."""
+        version = int.from_bytes(payload[:2], "big")
+        if len(payload) < 2 or (version == 0 and len(payload) < 4):
+            return "", refuse("truncated_header")
+        if version in DECODERS:
+            name, header_size, decode = DECODERS[version]
+            return name, decode if len(payload) >= header_size else refuse("truncated_header")
+        if version in UNSUPPORTED_NETFLOW:
+            return "", refuse("unsupported_version")
+        version = int.from_bytes(payload[:4], "big")
+        if version == SFLOW_VERSION:
+            return "sflow", decode_sflow
+        return "", refuse("unsupported_version" if version in UNSUPPORTED_SFLOW else "other_packet")
+
+
+class Fault(Exception):
+    """A datagram of which nothing can be read; the argument is the status to count."""
+
+
+def refuse(status: str) -> Callable[[Datagram], Iterator[Flow]]:
+    def read(datagram: Datagram) -> Iterator[Flow]:
+        raise Fault(status)
+
+    return read
+
+
+def decode_sflow(datagram: Datagram) -> Iterator[Flow]:
+    """sFlow's header has no fixed size: its end is found while it is read."""
+    try:
+        yield from sflow.decode(datagram)
+    except Short:
+        raise Fault("truncated_header") from None
+    except sflow.UnknownAddressType:
+        raise Fault("other_packet") from None

@@ -1,0 +1,131 @@
+"""What flowbuf concludes from the elements of a record (NetFlow v9, IPFIX) or the fields of one (NetFlow v5)."""
+
+from __future__ import annotations
+
+import math
+import struct
+from fractions import Fraction
+
+from .packet import ICMP, ICMPV6, IPV4_TYPE, IPV6_TYPE
+from .values import U64, Flow, Number, Numbers
+
+PROTOCOL, SOURCE_PORT, DESTINATION_PORT = 4, 7, 11
+ADDRESS_ETYPES = {8: IPV4_TYPE, 12: IPV4_TYPE, 27: IPV6_TYPE, 28: IPV6_TYPE}
+IP_VERSION, ETHERNET_TYPE = 60, 256
+ICMP_TYPE_CODES = (32, 139)
+MPLS_SECTIONS = range(70, 80)
+JUNIPER, COMMON_PROPERTIES_ID = 2636, 137
+FORWARDING_EXCEPTION = 2
+
+SAMPLING_INTERVAL, SAMPLER_RANDOM_INTERVAL = 34, 50
+SAMPLING_PACKET_INTERVAL, SAMPLING_PACKET_SPACE = 305, 306
+SAMPLING_SIZE, SAMPLING_POPULATION = 309, 310
+SAMPLING_PROBABILITY = 311
+SAMPLER_ID, SELECTOR_ID = 48, 302
+
+
+def give_derived(flow: Flow, rate: int | None) -> None:
+    """Everything that is concluded from elements; `rate` is what sampling.py found."""
+    if rate:
+        flow.give("derived:sampling_rate", Number(rate))
+    give_etype(flow)
+    give_icmp(flow, flow.uint(PROTOCOL), flow.uint(SOURCE_PORT), flow.uint(DESTINATION_PORT))
+    labels = mpls_labels(flow)
+    if labels:
+        flow.give("derived:mpls_labels", Numbers(labels))
+    give_forwarding_status(flow)
+
+
+def give_etype(flow: Flow) -> None:
+    """The family of the first address that is not zero, in record order; else ipVersion; else ethernetType."""
+    for enterprise, element_id in flow.elements():
+        if enterprise == 0 and element_id in ADDRESS_ETYPES:
+            octets = flow.field(element_id) or b""
+            mapped_zero = bytes(10) + b"\xff\xff" + bytes(4)
+            if len(octets) in (4, 16) and any(octets) and octets != mapped_zero:
+                return flow.give("derived:etype", Number(ADDRESS_ETYPES[element_id]))
+    etype = {4: IPV4_TYPE, 6: IPV6_TYPE}.get(flow.uint(IP_VERSION) or 0) or flow.uint(ETHERNET_TYPE)
+    if etype is not None:
+        flow.give("derived:etype", Number(etype))
+
+
+def give_icmp(flow: Flow, proto: int | None, src_port: int | None, dst_port: int | None) -> None:
+    """Type and code of icmpTypeCode elements; else from the ports, by Cisco's convention: source 0, destination type
+    << 8 | code.
+
+    Some exporters put the bare ICMPv6 type into the port. A destination port below 256 is therefore believed for ICMP
+    alone, where type 0 (echo reply) is a common one.
+    """
+    elements = [flow.uint(key[1]) for key in flow.elements() if key[0] == 0 and key[1] in ICMP_TYPE_CODES]
+    both = next((number for number in elements if number), None)
+    if both is None and proto in (ICMP, ICMPV6) and not src_port and dst_port is not None:
+        both = dst_port if dst_port >= 256 or proto == ICMP else None
+    if both is not None:
+        flow.give("derived:icmp_type", Number(both >> 8))
+        flow.give("derived:icmp_code", Number(both & 0xFF))
+
+
+def mpls_labels(flow: Flow) -> list[int]:
+    """The label stack of elements 70 to 79, from the top to the bottom of stack (RFC 3032: label 20, EXP 3, S 1 bits).
+
+    Exporters fill the sections beyond the stack with zeros: those at the end are no labels, one before a label is (an
+    explicit null). A section that is not 3 octets is not there.
+    """
+    sections = [flow.field(element_id) for element_id in MPLS_SECTIONS]
+    entries = [int.from_bytes(octets, "big") for octets in sections if octets is not None and len(octets) == 3]
+    while entries and entries[-1] == 0:
+        entries.pop()
+    labels = []
+    for entry in entries:
+        labels.append(entry >> 4)
+        if entry & 1:
+            break
+    return labels
+
+
+def give_forwarding_status(flow: Flow) -> None:
+    """From Juniper's commonPropertiesId. Six bits say which property it is, the rest is its value, so the element comes
+    several times in a record, and each occurrence counts. Property 2, in 2 octets, is the forwarding exception: 0 for
+    none.
+    """
+    for octets in flow.fields(COMMON_PROPERTIES_ID, JUNIPER):
+        number = int.from_bytes(octets, "big")
+        if len(octets) == 2 and number >> 10 == FORWARDING_EXCEPTION:
+            flow.give("derived:forwarding_status", Number(128 if number & 0x3FF else 64))
+
+
+def sampling_rate(flow: Flow) -> int | None:
+    """The rate that a record (of data or of options) tells itself, in packets for each one that was sampled; None:
+    nothing.
+
+    A rule that gives zero, or cannot be computed, gives way to the next.
+    """
+    rules = (rate_of_population, rate_of_interval, rate_of_probability)
+    for rate in (*(rule(flow) for rule in rules), flow.uint(SAMPLING_INTERVAL), flow.uint(SAMPLER_RANDOM_INTERVAL)):
+        if rate and rate < U64:
+            return rate
+    return None
+
+
+def rate_of_population(flow: Flow) -> int | None:
+    """RFC 5477 section 8.2.4: n out of N."""
+    size, population = flow.uint(SAMPLING_SIZE), flow.uint(SAMPLING_POPULATION)
+    return population // size if size and population else None
+
+
+def rate_of_interval(flow: Flow) -> int | None:
+    """RFC 5477 section 8.2.1: so many packets are sampled, then so many (none, where it is not told) are not."""
+    interval = flow.uint(SAMPLING_PACKET_INTERVAL)
+    return (interval + (flow.uint(SAMPLING_PACKET_SPACE) or 0)) // interval if interval else None
+
+
+def rate_of_probability(flow: Flow) -> int | None:
+    """RFC 5477 section 8.2.5: 1 / p, in float64, to the nearest integer, a half upwards."""
+    octets = flow.field(SAMPLING_PROBABILITY) or b""
+    if len(octets) not in (4, 8):
+        return None
+    probability = struct.unpack(">f" if len(octets) == 4 else ">d", octets)[0]
+    if not math.isfinite(probability) or probability <= 0:
+        return None
+    rate = 1 / probability
+    return math.floor(Fraction(rate) + Fraction(1, 2)) if math.isfinite(rate) else None

@@ -1,0 +1,142 @@
+"""NetFlow v5 and v9, by Cisco's export format pages and RFC 3954."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .datagram import Datagram
+from .derived import give_icmp
+from .octets import Octets, Short
+from .packet import IPV4_TYPE
+from .templates import FIRST_TEMPLATE_ID, Domain, FieldSpecifier, Template, read_data_set, split_sets
+from .values import Address, Clock, Flow, Number, Time
+
+RECORD5_SIZE = 48
+# name, octets; None is padding. `srcaddr` and the like are addresses, First and Last uptimes.
+RECORD5_FIELDS = [
+    ("srcaddr", 4),
+    ("dstaddr", 4),
+    ("nexthop", 4),
+    ("input", 2),
+    ("output", 2),
+    ("dPkts", 4),
+    ("dOctets", 4),
+    ("First", 4),
+    ("Last", 4),
+    ("srcport", 2),
+    ("dstport", 2),
+    (None, 1),
+    ("tcp_flags", 1),
+    ("prot", 1),
+    ("tos", 1),
+    ("src_as", 2),
+    ("dst_as", 2),
+    ("src_mask", 1),
+    ("dst_mask", 1),
+    (None, 2),
+]
+RECORD5_ADDRESSES = {"srcaddr", "dstaddr", "nexthop"}
+RECORD5_TIMES = {"First", "Last"}
+
+TEMPLATE_SET, OPTIONS_TEMPLATE_SET = 0, 1
+
+
+def decode5(datagram: Datagram) -> Iterator[Flow]:
+    """Header of 24 octets, records of 48. Of a count above the records present, what is there is decoded."""
+    octets = Octets(datagram.payload)
+    octets.take(2)  # version
+    count, uptime = octets.u16(), octets.u32()
+    seconds, nanoseconds = octets.u32(), octets.u32()
+    datagram.sequence_number = octets.u32()
+    engine_type, engine_id, sampling = octets.u8(), octets.u8(), octets.u16()
+    datagram.exported = seconds * 1_000_000_000 + nanoseconds
+    present = octets.left // RECORD5_SIZE
+    if present < count:
+        datagram.exporter.counters["truncated_datagram"] += 1
+    for _ in range(min(count, present)):
+        flow = datagram.new_flow(Clock(datagram.exported, uptime))
+        flow.give("netflow5:sampling_interval", Number(sampling & 0x3FFF))
+        flow.give("netflow5:sampling_mode", Number(sampling >> 14))
+        flow.give("netflow5:engine_type", Number(engine_type))
+        flow.give("netflow5:engine_id", Number(engine_id))
+        give_record5(flow, octets)
+        yield flow
+
+
+def give_record5(flow: Flow, octets: Octets) -> None:
+    numbers = {}
+    for name, size in RECORD5_FIELDS:
+        field = octets.take(size)
+        if name is None:
+            continue
+        numbers[name] = int.from_bytes(field, "big")
+        if name in RECORD5_ADDRESSES:
+            flow.give(f"netflow5:{name}", Address(field))
+        elif name in RECORD5_TIMES:
+            time = flow.clock.at_uptime(numbers[name])
+            flow.give(f"netflow5:{name}", None if time is None else Time(time))
+        else:
+            flow.give(f"netflow5:{name}", Number(numbers[name]))
+    flow.give("derived:etype", Number(IPV4_TYPE))
+    give_icmp(flow, numbers["prot"], numbers["srcport"], numbers["dstport"])
+
+
+def decode9(datagram: Datagram) -> Iterator[Flow]:
+    """Header of 20 octets, sets. The header's count is not believed: sets are read to the end."""
+    octets = Octets(datagram.payload)
+    octets.take(4)  # version, count
+    uptime, seconds = octets.u32(), octets.u32()
+    datagram.sequence_number, datagram.domain_id = octets.u32(), octets.u32()
+    datagram.exported = seconds * 1_000_000_000
+    exporter = datagram.exporter
+    domain = exporter.domains.setdefault(("netflow9", datagram.domain_id), Domain())
+    clock = Clock(datagram.exported, uptime)
+    for set_id, content in split_sets(octets, exporter.counters):
+        if set_id == TEMPLATE_SET:
+            read_templates(datagram, domain, content)
+        elif set_id == OPTIONS_TEMPLATE_SET:
+            read_options_templates(datagram, domain, content)
+        elif set_id < FIRST_TEMPLATE_ID:
+            exporter.counters["bad_set_id"] += 1
+        elif set_id not in domain.templates:
+            exporter.counters["template_missing"] += 1
+        else:
+            yield from read_data_set(datagram, domain, domain.templates[set_id], content, clock)
+
+
+def read_templates(datagram: Datagram, domain: Domain, content: Octets) -> None:
+    """Each: template id 2, field count 2, then type 2 and length 2 of each field."""
+    counters = datagram.exporter.counters
+    while content.left >= 4:
+        template_id, count = content.u16(), content.u16()
+        try:
+            if template_id < FIRST_TEMPLATE_ID:
+                raise Short
+            fields = read_specifiers(content, count)
+        except Short:
+            counters["bad_template"] += 1
+            return
+        domain.define(template_id, Template(fields), counters)
+
+
+def read_options_templates(datagram: Datagram, domain: Domain, content: Octets) -> None:
+    """Each: template id 2, scope length 2, option length 2 (both of specifiers, in octets), then the specifiers of
+    both.
+    """
+    counters = datagram.exporter.counters
+    while content.left >= 4:
+        template_id = content.u16()
+        try:
+            scope_length, option_length = content.u16(), content.u16()
+            if template_id < FIRST_TEMPLATE_ID or scope_length % 4 or option_length % 4:
+                raise Short
+            scopes = read_specifiers(content, scope_length // 4, scope=True)
+            options = read_specifiers(content, option_length // 4)
+        except Short:
+            counters["bad_template"] += 1
+            return
+        domain.define(template_id, Template(scopes + options, len(scopes)), counters)
+
+
+def read_specifiers(content: Octets, count: int, scope: bool = False) -> tuple[FieldSpecifier, ...]:
+    return tuple(FieldSpecifier(0, content.u16(), content.u16(), scope=scope) for _ in range(count))

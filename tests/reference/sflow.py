@@ -1,0 +1,273 @@
+"""sFlow, by "sFlow Version 5" (sflow.org, July 2004). Everything is XDR: words of four octets, opaques padded to them.
+
+Readings that the specification leaves open:
+
+- An agent address of type 0 is no address (void): the exporter is then the UDP source. A type above 2 cannot be
+  skipped: the datagram is not sFlow (`other_packet`).
+- A record that is too short, or whose inner lengths overrun it, gives nothing at all.
+- A next hop of address type 0 is absent, of a type above 2 makes its record a bad one.
+- Where a sample has both a sampled_ipv4 and a sampled_ipv6 record, the former counts.
+- `source_id` is the index of the data source, without its type.
+- An opaque that lacks nothing but its padding, at the end of the datagram or the sample, is whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from .datagram import Datagram
+from .octets import Octets, Short
+from .packet import IPV4_TYPE, IPV6_TYPE, Packet, parse
+from .values import Address, Flow, Number, Numbers
+
+IPV4_ADDRESS, IPV6_ADDRESS = 1, 2
+
+FLOW_SAMPLE, COUNTERS_SAMPLE, EXPANDED_FLOW_SAMPLE, EXPANDED_COUNTERS_SAMPLE, DISCARDED_PACKET = 1, 2, 3, 4, 5
+
+SAMPLED_HEADER, SAMPLED_ETHERNET, SAMPLED_IPV4, SAMPLED_IPV6 = 1, 2, 3, 4
+EXTENDED_SWITCH, EXTENDED_ROUTER, EXTENDED_GATEWAY = 1001, 1002, 1003
+
+INTERFACE_INDEX, INTERFACE_DISCARDED = 0, 1
+LOCAL_INTERFACE = 0x3FFFFFFF
+HIGHEST_VLAN = 4094
+
+# Reason codes of discarded packets -> forwardingStatus (element 89), as Akvorado maps them; 128 (dropped, unknown)
+# otherwise.
+FORWARDING_STATUS = {
+    0: 131, 1: 131, 2: 131, 3: 131, 4: 133, 5: 131, 6: 131, 7: 131, 8: 132, 9: 129, 10: 129,
+    257: 137, 258: 130, 259: 143, 260: 139, 261: 138, 262: 135, 263: 131, 269: 130, 302: 140,
+}  # fmt: skip
+DROPPED_UNKNOWN = 128
+
+
+class UnknownAddressType(Exception):
+    """An address whose width is not known."""
+
+
+def decode(datagram: Datagram) -> Iterator[Flow]:
+    octets = Octets(datagram.payload)
+    octets.take(4)  # version
+    agent = read_address(octets)
+    sub_agent, datagram.sequence_number, uptime, samples = octets.u32(), octets.u32(), octets.u32(), octets.u32()
+    if agent:
+        datagram.exporter_address = agent
+    for _ in range(samples):
+        try:
+            sample_format = octets.u32()
+            sample = Octets(read_opaque(octets))
+            if sample_format in (FLOW_SAMPLE, EXPANDED_FLOW_SAMPLE):
+                flow = datagram.new_flow()
+                flow.give("sflow:datagram.sub_agent_id", Number(sub_agent))
+                flow.give("sflow:datagram.uptime", Number(uptime))
+                records = give_sample(flow, sample, expanded=sample_format == EXPANDED_FLOW_SAMPLE)
+        except Short:
+            datagram.exporter.counters["bad_sample"] += 1
+            return
+        if sample_format in (FLOW_SAMPLE, EXPANDED_FLOW_SAMPLE):
+            give_records(datagram, flow, index_records(datagram, sample, records))
+            yield flow
+        elif sample_format in (COUNTERS_SAMPLE, EXPANDED_COUNTERS_SAMPLE):
+            datagram.exporter.counters["counter_sample"] += 1
+        elif sample_format == DISCARDED_PACKET:
+            datagram.exporter.counters["drop_sample"] += 1
+        else:
+            datagram.exporter.counters["unknown_sample"] += 1
+
+
+def read_opaque(octets: Octets) -> bytes:
+    """A length, so many octets, and padding to the next word."""
+    length = octets.u32()
+    data = octets.take(length)
+    octets.take_up_to(-length % 4)
+    return data
+
+
+def read_address(octets: Octets) -> bytes | None:
+    """A type, and 4 or 16 octets; none for type 0."""
+    kind = octets.u32()
+    if kind == IPV4_ADDRESS:
+        return octets.take(4)
+    if kind == IPV6_ADDRESS:
+        return octets.take(16)
+    if kind == 0:
+        return None
+    raise UnknownAddressType(kind)
+
+
+# A sample ------------------------------------------------------------------------------------------------------------
+
+
+def give_sample(flow: Flow, sample: Octets, expanded: bool) -> int:
+    """The fixed part of a flow sample; the number of records that follow it."""
+    sequence = sample.u32()
+    source = sample.u64_pair()[1] if expanded else sample.u32() & 0x00FFFFFF
+    rate, pool, drops = sample.u32(), sample.u32(), sample.u32()
+    input_format, input_value = read_interface(sample, expanded)
+    output_format, output_value = read_interface(sample, expanded)
+    records = sample.u32()
+    flow.give("sflow:flow_sample.sampling_rate", Number(rate))
+    flow.give("sflow:flow_sample.sequence_number", Number(sequence))
+    flow.give("sflow:flow_sample.sample_pool", Number(pool))
+    flow.give("sflow:flow_sample.drops", Number(drops))
+    flow.give("sflow:flow_sample.source_id", Number(source))
+    flow.give("sflow:flow_sample.packets", Number(1))
+    if input_format == INTERFACE_INDEX and input_value != LOCAL_INTERFACE:
+        flow.give("sflow:flow_sample.input", Number(input_value))
+    if output_format == INTERFACE_INDEX and output_value != LOCAL_INTERFACE:
+        flow.give("sflow:flow_sample.output", Number(output_value))
+    if output_format == INTERFACE_DISCARDED:
+        status = FORWARDING_STATUS.get(output_value, DROPPED_UNKNOWN)
+        flow.give("derived:forwarding_status", Number(status))
+    return records
+
+
+def read_interface(sample: Octets, expanded: bool) -> tuple[int, int]:
+    """(format, value): two words, or the two top bits of one and the rest of it."""
+    if expanded:
+        return sample.u64_pair()
+    word = sample.u32()
+    return word >> 30, word & 0x3FFFFFFF
+
+
+def index_records(datagram: Datagram, sample: Octets, count: int) -> dict[int, bytes]:
+    """The records of a sample by format, the first of each; those after one that overruns the sample are lost."""
+    counters = datagram.exporter.counters
+    records: dict[int, bytes] = {}
+    for _ in range(count):
+        try:
+            record_format = sample.u32()
+            record = read_opaque(sample)
+        except Short:
+            counters["bad_sample_record"] += 1
+            break
+        if record_format in READERS or record_format == SAMPLED_HEADER:
+            records.setdefault(record_format, record)
+        else:
+            counters["unknown_sample_record"] += 1
+    return records
+
+
+def give_records(datagram: Datagram, flow: Flow, records: dict[int, bytes]) -> None:
+    """What the records say, in an order that is not that of the sample: what counts first comes first."""
+    counters = datagram.exporter.counters
+    for record_format, reader in READERS.items():
+        if record_format in records:
+            try:
+                reader(flow, Octets(records[record_format]))
+            except (Short, UnknownAddressType):
+                counters["bad_sample_record"] += 1
+    ethernet_length = flow.values.pop("sflow:sampled_ethernet.length", None)
+    if SAMPLED_HEADER in records:
+        try:
+            frame_length, packet = read_sampled_header(Octets(records[SAMPLED_HEADER]))
+            datagram.give_packet(flow, packet)
+            flow.give("sflow:sampled_header.frame_length", Number(frame_length))
+        except Short:
+            counters["bad_sample_record"] += 1
+    flow.give("sflow:sampled_ethernet.length", ethernet_length)
+
+
+# Records -------------------------------------------------------------------------------------------------------------
+
+
+def read_sampled_header(record: Octets) -> tuple[int, Packet]:
+    """header_protocol, frame_length, stripped, header<>."""
+    protocol, frame_length = record.u32(), record.u32()
+    record.u32()  # octets that were removed from the end
+    return frame_length, parse(protocol, read_opaque(record))
+
+
+def give_switch(flow: Flow, record: Octets) -> None:
+    src_vlan, src_priority, dst_vlan, dst_priority = (record.u32() for _ in range(4))
+    if src_vlan <= HIGHEST_VLAN:
+        flow.give("sflow:extended_switch.src_vlan", Number(src_vlan))
+    flow.give("sflow:extended_switch.src_priority", Number(src_priority))
+    if dst_vlan <= HIGHEST_VLAN:
+        flow.give("sflow:extended_switch.dst_vlan", Number(dst_vlan))
+    flow.give("sflow:extended_switch.dst_priority", Number(dst_priority))
+
+
+def give_router(flow: Flow, record: Octets) -> None:
+    next_hop = read_address(record)
+    src_mask, dst_mask = record.u32(), record.u32()
+    if next_hop:
+        flow.give("sflow:extended_router.next_hop", Address(next_hop))
+    flow.give("sflow:extended_router.src_mask_len", Number(src_mask))
+    flow.give("sflow:extended_router.dst_mask_len", Number(dst_mask))
+
+
+def give_gateway(flow: Flow, record: Octets) -> None:
+    next_hop = read_address(record)
+    own_as, src_as, src_peer_as = record.u32(), record.u32(), record.u32()
+    path: list[int] = []
+    for _ in range(record.u32()):
+        record.u32()  # AS_SET or AS_SEQUENCE
+        path += read_words(record)
+    communities = read_words(record)
+    local_pref = record.u32()
+    if next_hop:
+        flow.give("sflow:extended_gateway.next_hop", Address(next_hop))
+    flow.give("sflow:extended_gateway.as", Number(own_as))
+    flow.give("sflow:extended_gateway.src_as", Number(src_as or own_as))
+    flow.give("sflow:extended_gateway.src_peer_as", Number(src_peer_as))
+    if path:
+        flow.give("sflow:extended_gateway.next_hop_as", Number(path[0]))
+    flow.give("sflow:extended_gateway.dst_as", Number(path[-1] if path else own_as))
+    flow.give("sflow:extended_gateway.as_path", Numbers(path))
+    flow.give("sflow:extended_gateway.communities", Numbers(communities))
+    flow.give("sflow:extended_gateway.local_pref", Number(local_pref))
+
+
+def read_words(record: Octets) -> list[int]:
+    """A counted array of words."""
+    words = Octets(record.take(record.u32() * 4))
+    return [words.u32() for _ in range(words.left // 4)]
+
+
+def give_sampled_ipv4(flow: Flow, record: Octets) -> None:
+    give_sampled_ip(flow, record, IPV4_TYPE, 4)
+
+
+def give_sampled_ipv6(flow: Flow, record: Octets) -> None:
+    give_sampled_ip(flow, record, IPV6_TYPE, 16)
+
+
+def give_sampled_ip(flow: Flow, record: Octets, etype: int, width: int) -> None:
+    length, protocol = record.u32(), record.u32()
+    src_ip, dst_ip = record.take(width), record.take(width)
+    src_port, dst_port, tcp_flags, tos = (record.u32() for _ in range(4))
+    if "sflow:sampled_ip.length" in flow.values:
+        return
+    flow.give("sflow:sampled_ip.length", Number(length))
+    flow.give("sflow:sampled_ip.protocol", Number(protocol))
+    flow.give("sflow:sampled_ip.src_ip", Address(src_ip))
+    flow.give("sflow:sampled_ip.dst_ip", Address(dst_ip))
+    flow.give("sflow:sampled_ip.src_port", Number(src_port))
+    flow.give("sflow:sampled_ip.dst_port", Number(dst_port))
+    flow.give("sflow:sampled_ip.tcp_flags", Number(tcp_flags))
+    flow.give("sflow:sampled_ip.tos", Number(tos))
+    flow.give("derived:etype", Number(etype))
+
+
+def give_sampled_ethernet(flow: Flow, record: Octets) -> None:
+    """MAC addresses are opaque[6]: two octets of padding after each."""
+    length = record.u32()
+    macs = []
+    for _ in range(2):
+        macs.append(record.uint(6))
+        record.take(2)
+    ethernet_type = record.u32()
+    flow.give("sflow:sampled_ethernet.src_mac", Number(macs[0]))
+    flow.give("sflow:sampled_ethernet.dst_mac", Number(macs[1]))
+    flow.give("sflow:sampled_ethernet.type", Number(ethernet_type))
+    flow.give("sflow:sampled_ethernet.length", Number(length))
+
+
+READERS: dict[int, Callable[[Flow, Octets], None]] = {
+    EXTENDED_SWITCH: give_switch,
+    EXTENDED_ROUTER: give_router,
+    EXTENDED_GATEWAY: give_gateway,
+    SAMPLED_IPV4: give_sampled_ipv4,
+    SAMPLED_IPV6: give_sampled_ipv6,
+    SAMPLED_ETHERNET: give_sampled_ethernet,
+}

@@ -1,0 +1,116 @@
+"""What a flow says before any column has looked at it: names and uninterpreted values, in the order of the wire."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+U64 = 1 << 64
+
+
+@dataclass(frozen=True)
+class Number:
+    """An unsigned integer."""
+
+    value: int
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A list of them, for a repeated column."""
+
+    values: list[int]
+
+
+@dataclass(frozen=True)
+class Address:
+    """4 or 16 octets."""
+
+    octets: bytes
+
+
+@dataclass(frozen=True)
+class Time:
+    """Nanoseconds since 1970; negative is before."""
+
+    nanoseconds: int
+
+
+@dataclass(frozen=True)
+class Field:
+    """The octets of an information element; what they mean is for the column to say."""
+
+    octets: bytes
+
+
+Value = Number | Numbers | Address | Time | Field
+Element = tuple[int, int]  # private enterprise number (0: IANA's), id
+
+
+@dataclass(frozen=True)
+class Clock:
+    """What the times of a record are relative to.
+
+    `exported` is the export time in nanoseconds. `uptime` is the exporter's uptime at that moment in milliseconds
+    (NetFlow v5 and v9), `started` the time at which it started in milliseconds since 1970 (IPFIX, element 160); None:
+    not known.
+    """
+
+    exported: int | None = None
+    uptime: int | None = None
+    started: int | None = None
+
+    def at_uptime(self, milliseconds: int) -> int | None:
+        """Nanoseconds since 1970 of an uptime. Uptimes are 32-bit counters: their difference is taken modulo 2^32,
+        signed.
+        """
+        if self.uptime is not None and self.exported is not None:
+            difference = (milliseconds - self.uptime) % (1 << 32)
+            if difference >= 1 << 31:
+                difference -= 1 << 32
+            return self.exported + difference * 1_000_000
+        if self.started is not None:
+            return (self.started + milliseconds) * 1_000_000
+        return None
+
+
+@dataclass
+class Flow:
+    """One flow: fixed sources by name, information elements by (enterprise, id), in the order in which they are met.
+
+    Of a name or an element that comes twice, the first alone is a value (RFC 7011 section 8: the outer header);
+    `repeats` are the others.
+    """
+
+    version: str
+    clock: Clock = field(default_factory=Clock)
+    values: dict[str | Element, Value] = field(default_factory=dict)
+    repeats: list[tuple[str | Element, Value]] = field(default_factory=list)
+
+    def give(self, key: str | Element, value: Value | None) -> None:
+        if value is None:
+            return
+        if key in self.values:
+            self.repeats.append((key, value))
+        else:
+            self.values[key] = value
+
+    def field(self, element_id: int, enterprise: int = 0) -> bytes | None:
+        """The octets of an element, None where the record has none."""
+        found = self.values.get((enterprise, element_id))
+        return found.octets if isinstance(found, Field) else None
+
+    def fields(self, element_id: int, enterprise: int = 0) -> list[bytes]:
+        """The octets of every occurrence of an element."""
+        found = [*self.values.items(), *self.repeats]
+        return [value.octets for key, value in found if key == (enterprise, element_id) and isinstance(value, Field)]
+
+    def uint(self, element_id: int) -> int | None:
+        """An element as an unsigned integer of 1 to 8 octets (RFC 7011 section 6.2), None where it is not one."""
+        octets = self.field(element_id)
+        if octets is None or not 1 <= len(octets) <= 8:
+            return None
+        return int.from_bytes(octets, "big")
+
+    def elements(self) -> list[Element]:
+        """The elements of the record in its order."""
+        return [key for key in self.values if isinstance(key, tuple)]

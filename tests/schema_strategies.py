@@ -1,0 +1,113 @@
+"""Hypothesis strategies for schemas: flow.toml with other columns enabled, ranked otherwise, and with more columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from flowbuf import elements
+from flowbuf.schema import Schema
+
+FLOW = Schema.load("flow")
+FILLED = [column.name for column in FLOW if column.sources]
+everything = FLOW.only(*FILLED)
+
+# Elements that flow.toml reads, and some that it does not.
+READ = sorted({source.id for column in FLOW for rank in column.sources for source in rank if source.kind == "ipfix"})
+OTHERS = [3, 19, 36, 95, 97, 161, 204, 233, 276, 373, 500, 32767]
+
+INTEGERS = [
+    "uint8", "uint16", "uint32", "uint64", "mac", "int32", "int64", "sint32", "sint64", "fixed32", "fixed64"
+]  # fmt: skip
+TIMES = ("dateTimeSeconds", "dateTimeMilliseconds", "dateTimeMicroseconds", "dateTimeNanoseconds")
+TYPES_OF = {
+    **dict.fromkeys(("unsigned8", "unsigned16", "unsigned32", "unsigned64", "signed32"), INTEGERS),
+    **dict.fromkeys(TIMES, ["timestamp"]),
+    **dict.fromkeys(("ipv4Address", "ipv6Address"), ["ip"]),
+    "macAddress": ["mac", "uint64"],
+    "boolean": ["bool"],
+    "float64": ["float", "double"],
+    "string": ["string", "bytes"],
+    "octetArray": ["bytes"],
+}
+OF_ENTERPRISES = [*INTEGERS, "bool", "float", "double", "string", "bytes", "ip"]
+FIXED_NUMBERS = [
+    "meta:sequence_number", "meta:observation_domain_id", "netflow5:dOctets", "netflow5:tos",
+    "sflow:flow_sample.input", "sflow:flow_sample.sampling_rate", "sflow:extended_gateway.src_as",
+    "sflow:sampled_ip.length", "sflow:sampled_ip.tos", "derived:sampling_rate", "derived:etype", "derived:icmp_type",
+    "packet:ip.length", "packet:ip.ttl", "packet:vlan.id", "packet:ethernet.src_mac",
+    "sflow:sampled_header.frame_length", "sflow:sampled_ethernet.length",
+]  # fmt: skip
+LISTS = [
+    "sflow:extended_gateway.as_path",
+    "sflow:extended_gateway.communities",
+    "packet:mpls.labels",
+    "derived:mpls_labels",
+]
+NUMERIC = [
+    number for number in READ + OTHERS if TYPES_OF.get(getattr(elements.by_id(number), "data_type", "")) == INTEGERS
+]
+
+
+@st.composite
+def type_keys(draw: st.DrawFn, type: str) -> dict[str, Any]:
+    """What a column of the type needs, or may have, besides."""
+    keys: dict[str, Any] = {"type": type}
+    if type in ("timestamp", "duration"):
+        keys["unit"] = draw(st.sampled_from(["s", "ms", "us", "ns"]))
+    elif type == "ip":
+        keys["ip"] = draw(st.sampled_from(["mapped", "native"]))
+    elif draw(st.integers(0, 3)) == 0:
+        keys["explicit"] = True
+    return keys
+
+
+@st.composite
+def added_columns(draw: st.DrawFn) -> dict[str, Any]:
+    """The keys of a column that flow.toml does not have."""
+    kind = draw(st.sampled_from(["element", "enterprise", "numbers", "list", "enum"]))
+    if kind == "element":
+        known = [number for number in READ + OTHERS if getattr(elements.by_id(number), "data_type", "") in TYPES_OF]
+        number = draw(st.sampled_from(known))
+        element = elements.by_id(number)
+        assert element is not None
+        choices = TYPES_OF[element.data_type]
+        if number in (21, 22, 158, 159):
+            choices = ["timestamp"]
+        elif element.units.endswith("seconds") and choices is INTEGERS:
+            choices = ["duration", "uint32"]
+        return draw(type_keys(draw(st.sampled_from(choices)))) | {"sources": [f"ipfix:{number}"]}
+    if kind == "enterprise":
+        source = draw(st.sampled_from(["ipfix:9999/1", "ipfix:9999/2", "ipfix:29305/1", "ipfix:32767", "netflow9:500"]))
+        return draw(type_keys(draw(st.sampled_from(OF_ENTERPRISES)))) | {"sources": [source]}
+    if kind == "numbers":
+        pool = [*FIXED_NUMBERS, *[f"ipfix:{number}" for number in NUMERIC]]
+        chosen = draw(st.lists(st.sampled_from(pool), min_size=1, max_size=5, unique=True))
+        cut = draw(st.integers(0, len(chosen) - 1))
+        ranks: list[Any] = [*chosen[:cut], chosen[cut:]]
+        return draw(type_keys(draw(st.sampled_from(INTEGERS)))) | {"sources": ranks}
+    if kind == "list":
+        chosen = draw(st.permutations(LISTS))[: draw(st.integers(1, 4))]
+        return {"type": draw(st.sampled_from(INTEGERS)), "repeated": True, "sources": list(chosen)}
+    members = {"none": 0, "one": 1, "two": 2, "six": 6}
+    mapping = draw(st.sampled_from([{}, {"0": 1, "1": 2}, {"1": 6, "6": 0}]))
+    return {
+        "type": "enum",
+        "values": members,
+        "map": mapping,
+        "sources": [f"ipfix:{draw(st.sampled_from([4, 60, 61, 136]))}"],
+    }
+
+
+@st.composite
+def schemas(draw: st.DrawFn) -> Schema:
+    """flow.toml with any of its columns enabled, the ranks of some turned round, and a few more columns."""
+    names = draw(st.just(FILLED) | st.lists(st.sampled_from(FILLED), max_size=12, unique=True))
+    schema = FLOW.only(*names)
+    for name in names[: draw(st.integers(0, 3))]:
+        ranks = [[source.text for source in rank] for rank in schema[name].sources]
+        schema = schema.alter(name, sources=draw(st.permutations(ranks)))
+    for index, keys in enumerate(draw(st.lists(added_columns(), max_size=4))):
+        schema = schema.add(f"added_{index}", number=1000 + index, **keys)
+    return schema

@@ -1,0 +1,111 @@
+"""`flowbuf schema`: what it prints, and its exit status."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from flowbuf.cli.schema import schema as command
+from flowbuf.schema import Schema
+
+FLOW = Schema.load("flow")
+
+
+def run(*arguments):
+    return CliRunner().invoke(command, arguments)
+
+
+@pytest.fixture
+def mine(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('[schema]\nname = "mine"\nextends = "flow"\nenable = ["src_mac"]\n')
+    return str(path)
+
+
+def test_show_in_a_pipe_is_one_line_a_column():
+    rows = [line.split("\t") for line in run("show").stdout.splitlines()]
+    assert [row[1] for row in rows] == [column.name for column in FLOW.enabled]
+    assert rows[5][:6] == [
+        *("6", "src_addr", "ip", "on", "address"),
+        "ipfix:sourceIPv4Address = ipfix:sourceIPv6Address > netflow5:srcaddr > "
+        "sflow:sampled_ip.src_ip > packet:ip.src_addr",
+    ]
+
+
+def test_show_all_has_the_disabled_columns_too():
+    rows = [line.split("\t") for line in run("show", "--all").stdout.splitlines()]
+    assert len(rows) == len(FLOW)
+    assert {row[3] for row in rows} == {"on", "off"}
+    assert rows[39][2] == "repeated uint32"
+
+
+def test_show_json_has_everything():
+    shown = json.loads(run("show", "--json", "--columns", "flow_direction").stdout)
+    assert shown["name"] == "flow"
+    assert shown["hash"] == FLOW.only("flow_direction").hash
+    (column,) = shown["columns"]
+    assert column["values"] == {"undefined": 0, "ingress": 1, "egress": 2}
+    assert column["sources"] == [["ipfix:flowDirection"]]
+
+
+def test_the_common_options_switch_columns():
+    schema = FLOW.switch(only=["bytes", "packets"], enable=["src_mac", "group:nat"], disable=["nat_event", "packets"])
+    result = run(
+        "hash", "--columns", "bytes, packets", "--enable", "src_mac,group:nat", "--disable", "nat_event,packets"
+    )
+    assert result.stdout == schema.hash + "\n"
+
+
+def test_a_schema_may_be_a_file(mine):
+    assert run("hash", "--schema", mine).stdout == FLOW.enable("src_mac").hash + "\n"
+
+
+def test_proto_prints_the_text():
+    assert run("proto", "--enable", "src_mac").stdout == FLOW.enable("src_mac").to_proto()
+
+
+def test_check_builds_everything(mine):
+    result = run("check", mine)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == f"ok: {len(FLOW)} columns, 22 enabled, hash {FLOW.enable('src_mac').hash}\n"
+
+
+def test_check_refuses_a_source_that_the_core_does_not_have(tmp_path):
+    path = tmp_path / "wrong.toml"
+    path.write_text('[schema]\nextends = "flow"\n[[column]]\nname = "bytes"\nsources = ["packet:ip.lenght"]\n')
+    result = run("check", str(path))
+    assert result.exit_code == 2
+    assert f"{path}: column 'bytes'" in result.stderr
+
+
+def test_diff_says_what_can_be_read(mine):
+    result = run("diff", "flow", mine)
+    assert (result.exit_code, result.stdout) == (0, "ok: src_mac: added: number 32: skipped\n")
+    assert run("diff", "flow", "flow").stdout == "same: messages mean the same in both\n"
+
+
+def test_diff_ends_with_1_where_something_cannot(tmp_path):
+    path = tmp_path / "seconds.toml"
+    path.write_text('[schema]\nextends = "flow"\n[[column]]\nname = "time_received"\nunit = "s"\n')
+    result = run("diff", "flow", str(path))
+    assert result.exit_code == 1
+    assert result.stdout.startswith("CANNOT READ: time_received: unit changed: ms -> s")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("show", "--enable", "scr_mac"),
+        ("hash", "--schema", "flw"),
+        ("hash", "--schema", "nowhere/x.toml"),
+        ("proto", "--columns", "layer_size"),
+        ("diff", "flow", "flw"),
+        ("check", "nowhere.toml"),
+    ],
+)
+def test_what_is_wrong_is_one_line_on_stderr_and_status_2(arguments):
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stderr.startswith("Error: ")

@@ -1,0 +1,165 @@
+"""One column: types, keys, and what is refused."""
+
+import dataclasses
+import pickle
+
+import pytest
+
+from flowbuf.errors import SchemaError
+from flowbuf.schema import TYPES, Column, WireType
+
+# (logical type, Protocol Buffers type, wire type), as design and documentation list them.
+TYPE_TABLE = """
+uint8 uint32 0 · uint16 uint32 0 · uint32 uint32 0 · uint64 uint64 0 · mac uint64 0 · int32 int32 0 · int64 int64 0
+sint32 sint32 0 · sint64 sint64 0 · bool bool 0 · float float 5 · double double 1 · string string 2 · bytes bytes 2
+fixed32 fixed32 5 · fixed64 fixed64 1 · ip bytes 2 · timestamp uint64 0 · duration int64 0 · enum enum 0
+"""
+NEEDED = {
+    "timestamp": {"unit": "ms"},
+    "duration": {"unit": "us"},
+    "enum": {"values": {"undefined": 0, "ingress": 1}},
+}
+
+
+def column(**keys):
+    return Column.from_table({"name": "x", "number": 1000, "type": "uint32", **keys}, "mine.toml")
+
+
+@pytest.mark.parametrize("row", TYPE_TABLE.replace("\n", " · ").split(" · ")[1:-1])
+def test_every_logical_type_has_its_type_on_the_wire(row):
+    name, proto_type, wire_type = row.split()
+    made = column(type=name, **NEEDED.get(name, {}))
+    assert (made.proto_type, made.wire_type) == (proto_type, WireType(int(wire_type)))
+
+
+def test_there_are_no_other_types():
+    assert len(TYPES) == TYPE_TABLE.count("·") + 3
+
+
+def test_what_a_column_is_unless_told():
+    made = column()
+    assert (made.enabled, made.repeated, made.explicit, made.late) == (False, False, False, False)
+    assert (made.group, made.sources, made.unit, made.ip, made.mirror, made.depends) == (
+        None,
+        (),
+        None,
+        "mapped",
+        None,
+        (),
+    )
+    assert (made.values, made.map, made.clickhouse, made.doc, made.origin) == ({}, {}, {}, "", "mine.toml")
+
+
+def test_a_rank_is_a_source_or_a_list_of_equals():
+    made = column(type="ip", sources=[["ipfix:8", "ipfix:27"], "packet:ip.src_addr"])
+    assert [[source.text for source in rank] for rank in made.sources] == [
+        ["ipfix:8", "ipfix:27"],
+        ["packet:ip.src_addr"],
+    ]
+
+
+def test_the_keys_of_map_are_numbers_on_the_wire():
+    made = column(type="enum", values={"undefined": 0, "ingress": 1, "egress": 2}, map={"0": 1, "1": 2})
+    assert made.map == {0: 1, 1: 2}
+
+
+def test_a_column_cannot_be_changed_in_place():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        column().number = 2
+
+
+def test_columns_can_be_hashed_compared_and_pickled():
+    one = column(type="enum", values={"a": 0}, clickhouse={"type": "UInt8"})
+    assert pickle.loads(pickle.dumps(one)) == one
+    assert len({one, column(type="enum", values={"a": 0}, clickhouse={"type": "UInt8"})}) == 1
+
+
+BAD = [
+    ({"nmae": "y"}, "unknown key 'nmae'; did you mean name"),
+    ({"colour": 1}, "keys are name, number"),
+    ({"name": "1x"}, "a letter, then"),
+    ({"name": "x-y"}, "a letter, then"),
+    ({"name": 7}, "must be a string"),
+    ({"number": "7"}, "must be an integer"),
+    ({"number": True}, "must be an integer"),
+    ({"number": 0}, "numbers are 1 to 536870911"),
+    ({"number": -1}, "numbers are 1 to"),
+    ({"number": 536870912}, "numbers are 1 to"),
+    ({"number": 19000}, "reserves 19000 to 19999"),
+    ({"number": 19999}, "reserves 19000 to 19999"),
+    ({"type": "unit32"}, "did you mean uint32"),
+    ({"type": "colour"}, "types are"),
+    ({"enabled": 1}, "must be true or false"),
+    ({"type": "timestamp"}, "needs unit = s | ms | us | ns"),
+    ({"type": "duration", "unit": "m"}, "needs unit"),
+    ({"unit": "ms"}, "only timestamp and duration"),
+    ({"ip": "native"}, "type uint32"),
+    ({"type": "ip", "ip": "both"}, '"mapped" or "native"'),
+    ({"type": "enum"}, "no member 0"),
+    ({"type": "enum", "values": {"a": 1}}, "no member 0"),
+    ({"type": "enum", "values": {"a": 0, "b": 0}}, "two members of one number"),
+    ({"type": "enum", "values": {"a": 0, "b": -1}}, "0 to 2147483647"),
+    ({"type": "enum", "values": {"a": 0, "b": 1 << 31}}, "0 to 2147483647"),
+    ({"type": "enum", "values": {"a": 0, "b": "one"}}, "0 to 2147483647"),
+    ({"type": "enum", "values": {"a": 0, "b c": 1}}, "a letter, then"),
+    ({"type": "enum", "values": {"ab": 0, "A_B": 1}}, "case or underscores"),
+    ({"type": "enum", "values": {"a": 0}, "map": {"5": 1}}, "map takes 5 to 1"),
+    ({"type": "enum", "values": {"a": 0}, "map": {"five": 0}}, "numbers on the wire"),
+    ({"type": "enum", "values": {"a": 0}, "map": {"-1": 0}}, "map takes -1 to 0"),
+    ({"type": "enum", "values": {"a": 0}, "map": {"4294967296": 0}}, "map takes 4294967296 to 0"),
+    ({"values": {"a": 0}}, 'make the type "enum"'),
+    ({"map": {"0": 1}}, 'make the type "enum"'),
+    ({"repeated": True, "explicit": True}, "no presence"),
+    ({"repeated": True, "late": True}, "late is for scalars"),
+    ({"type": "string", "late": True}, "late is for scalars"),
+    ({"type": "bytes", "late": True}, "late is for scalars"),
+    ({"sources": "ipfix:1"}, "must be a list"),
+    ({"sources": [[]]}, "a rank is a source"),
+    ({"sources": [1]}, "a rank is a source"),
+    ({"sources": ["ipfix:1", "ipfix:octetDeltaCount"]}, "comes twice"),
+    ({"sources": ["ipfix:octetDeltaCuont"]}, "did you mean octetDeltaCount"),
+    ({"depends": [1]}, "list of column names"),
+    ({"type": "message"}, "not supported yet by flow schemas"),
+    ({"message": "sub_record"}, "not supported yet by flow schemas"),
+    ({"required": True}, "not supported yet by flow schemas"),
+    ({"oneof": "choice"}, "not supported yet by flow schemas"),
+]
+
+
+@pytest.mark.parametrize(("keys", "says"), BAD, ids=[str(keys) for keys, _ in BAD])
+def test_what_is_refused_is_refused_with_file_and_fix(keys, says):
+    with pytest.raises(SchemaError) as caught:
+        column(**keys)
+    assert says in str(caught.value)
+    assert caught.value.fix
+    assert caught.value.origin == "mine.toml"
+    assert str(caught.value).startswith("mine.toml: ")
+
+
+@pytest.mark.parametrize("keys", [{"number": 0}, {"type": "unit32"}, {"colour": 1}, {"sources": ["ipfix:0"]}])
+def test_the_error_names_the_column(keys):
+    with pytest.raises(SchemaError, match=r"mine\.toml: column 'x': "):
+        column(**keys)
+
+
+@pytest.mark.parametrize("key", ["name", "number", "type"])
+def test_name_number_and_type_are_needed(key):
+    table = {"name": "x", "number": 1000, "type": "uint32"}
+    del table[key]
+    with pytest.raises(SchemaError, match=f"no {key}; add {key} ="):
+        Column.from_table(table, "mine.toml")
+
+
+@pytest.mark.parametrize("name", ["TimeReceived", "SrcAS", "x1", "a_b_", "bytes", "message"])
+def test_names_may_be_in_any_case(name):
+    assert column(name=name).name == name
+
+
+@pytest.mark.parametrize("number", [1, 15, 18999, 20000, 536870911])
+def test_numbers_that_protocol_buffers_allows(number):
+    assert column(number=number).number == number
+
+
+@pytest.mark.parametrize("type_name", ["uint8", "ip", "timestamp", "enum", "bool", "double"])
+def test_scalars_and_addresses_may_be_late(type_name):
+    assert column(type=type_name, late=True, **NEEDED.get(type_name, {})).late

@@ -1,0 +1,223 @@
+"""Schema files: extending, overriding, mirroring, retiring, and what is wrong with a file."""
+
+import pytest
+
+from flowbuf.errors import SchemaError
+from flowbuf.schema import Reserved, Schema
+
+
+def load(tmp_path, text, name="mine.toml"):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return Schema.load(path)
+
+
+def refusal(tmp_path, text):
+    with pytest.raises(SchemaError) as caught:
+        load(tmp_path, text)
+    return str(caught.value)
+
+
+EXTENDING = """
+[schema]
+name = "mine"
+extends = "flow"
+enable = ["src_mac", "group:nat"]
+disable = ["next_hop", "dst_port_nat"]
+
+[[column]]
+name = "firewall_event"
+number = 1001
+type = "uint32"
+enabled = true
+sources = ["ipfix:firewallEvent"]
+
+[[column]]
+name = "src_as"
+sources = ["ipfix:bgpPrevAdjacentAsNumber"]
+doc = "The neighbour"
+"""
+
+
+def test_a_file_extends_a_built_in_schema(tmp_path):
+    schema = load(tmp_path, EXTENDING)
+    enabled = {column.name for column in schema.enabled}
+    assert enabled == {column.name for column in Schema.load("flow").enabled} | {
+        *("src_mac", "src_addr_nat", "dst_addr_nat", "src_port_nat", "nat_event", "firewall_event")
+    }
+    assert schema.name == "mine"
+
+
+def test_an_inherited_column_keeps_what_the_file_does_not_say(tmp_path):
+    column = load(tmp_path, EXTENDING)["src_as"]
+    assert (column.number, column.type, column.late, column.enabled) == (14, "uint32", True, True)
+    assert (column.sources[0][0].id, column.doc) == (129, "The neighbour")
+
+
+def test_a_column_knows_the_file_that_speaks_last_of_it(tmp_path):
+    schema = load(tmp_path, EXTENDING)
+    assert schema["src_as"].origin == str(tmp_path / "mine.toml")
+    assert schema["dst_as"].origin == "flow.toml"
+
+
+def test_a_file_extends_another_by_a_path_relative_to_itself(tmp_path):
+    (tmp_path / "base").mkdir()
+    load(tmp_path, EXTENDING, "base/mine.toml")
+    schema = load(tmp_path, '[schema]\nextends = "base/mine.toml"\nonly = ["bytes", "l2"]\nenable = ["proto"]')
+    assert schema.name == "mine"
+    assert [column.name for column in schema.enabled if column.group != "l2"] == ["bytes", "proto"]
+
+
+def test_a_text_extends_like_a_file():
+    schema = Schema.from_toml('[schema]\nextends = "flow"\nonly = ["bytes"]')
+    assert [column.name for column in schema.enabled] == ["bytes"]
+
+
+def test_columns_that_depend_on_one_another_may_be_enabled_in_any_order(tmp_path):
+    text = '[schema]\nextends = "flow"\nenable = ["layer_stack"]\n[[column]]\nname = "layer_size"\nenabled = true'
+    assert load(tmp_path, text)["layer_size"].enabled
+
+
+def test_retire_reserves_number_and_name(tmp_path):
+    schema = load(
+        tmp_path, '[schema]\nextends = "flow"\nretire = ["tunnel_id"]\n[[reserved]]\nnumber = 999\nname = "old"'
+    )
+    assert schema.reserved == (Reserved(58, "tunnel_id"), Reserved(999, "old"))
+    assert "tunnel_id" not in schema
+
+
+def test_what_a_file_retired_stays_reserved_for_those_that_extend_it(tmp_path):
+    load(tmp_path, '[schema]\nextends = "flow"\nretire = ["tunnel_id"]', "base.toml")
+    text = '[schema]\nextends = "base.toml"\n[[column]]\nname = "mine"\nnumber = 58\ntype = "bool"'
+    assert "column 'mine': number 58 is reserved: it was that of 'tunnel_id'" in refusal(tmp_path, text)
+
+
+# Mirrored columns ---------------------------------------------------------------------------------------------------
+
+PAIR = """
+[schema]
+name = "pair"
+
+[[column]]
+name = "src_x"
+number = 1
+type = "uint32"
+enabled = true
+group = "g"
+sources = [["ipfix:bgpSourceAsNumber", "ipfix:ingressInterface"], "sflow:flow_sample.input", "netflow5:src_as"]
+doc = "Source of the incoming"
+"""
+
+
+def test_a_mirror_has_everything_turned_round(tmp_path):
+    schema = load(tmp_path, PAIR + 'mirror = { name = "dst_x", number = 2 }')
+    one, other = schema["src_x"], schema["dst_x"]
+    assert [[source.text for source in rank] for rank in other.sources] == [
+        ["ipfix:bgpDestinationAsNumber", "ipfix:egressInterface"],
+        ["sflow:flow_sample.output"],
+        ["netflow5:dst_as"],
+    ]
+    assert other.doc == "Destination of the outgoing"
+    assert (other.number, other.type, other.enabled, other.group) == (2, one.type, one.enabled, one.group)
+    assert (one.mirror, other.mirror) == ("dst_x", "src_x")
+
+
+def test_what_a_mirror_says_itself_goes_before(tmp_path):
+    schema = load(tmp_path, PAIR + 'mirror = { name = "dst_x", number = 2, enabled = false, sources = ["ipfix:17"] }')
+    assert [source.text for rank in schema["dst_x"].sources for source in rank] == ["ipfix:17"]
+    assert not schema["dst_x"].enabled
+    assert schema["src_x"].enabled
+
+
+def test_each_of_a_pair_can_be_overridden_alone(tmp_path):
+    load(tmp_path, PAIR + 'mirror = { name = "dst_x", number = 2 }', "pair.toml")
+    schema = load(tmp_path, '[schema]\nextends = "pair.toml"\n[[column]]\nname = "dst_x"\nenabled = false')
+    assert (schema["src_x"].enabled, schema["dst_x"].enabled) == (True, False)
+
+
+def test_a_mirror_with_the_same_sources_is_a_mistake(tmp_path):
+    text = PAIR.replace("bgpSourceAsNumber", "vlanId").replace("ingressInterface", "flowId")
+    text = text.replace('"sflow:flow_sample.input", "netflow5:src_as"', '"packet:vlan.id"')
+    text += 'mirror = { name = "dst_x", number = 2 }'
+    assert "column 'src_x': its mirror 'dst_x' would have the same sources; give sources" in refusal(tmp_path, text)
+
+
+@pytest.mark.parametrize("mirror", ['"dst_x"', "11", '{ name = "dst_x" }', "{ number = 2 }"])
+def test_a_mirror_needs_name_and_number(tmp_path, mirror):
+    assert "write number = N and mirror = { name = …, number = M }" in refusal(tmp_path, PAIR + f"mirror = {mirror}")
+
+
+# What is wrong with a file ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('extends = "flow"', "unknown table 'extends'; it belongs below [schema]"),
+        ("[shema]", "unknown table 'shema'; did you mean schema"),
+        ('[schema]\nnmae = "x"', "unknown key of [schema]: 'nmae'; did you mean name"),
+        ("[schema]\nname = 1", "name is 1; it must be a string"),
+        ('[schema]\nenable = "x"', "enable is 'x'; it must be a list"),
+        ("[schema]\nenable = [1]", "must be a list of column names"),
+        ("schema = 1", "write [schema]"),
+        ("", 'the schema has no name; write name = "…" below [schema]'),
+        ('[schema]\nname = "a b"', "name of the schema is 'a b'"),
+        ('[schema]\nname = "x"\n[column]\nname = "y"', "write [[column]]"),
+        ('[schema]\nname = "x"\n[[message.sub_record.column]]\nname = "y"', "not supported yet by flow schemas"),
+        ('[schema]\nname = "x"\n[[reserved]]\nnumber = 1', "write number = … and name = …"),
+        ('[schema]\nname = "x"\n[[reserved]]\nnumber = 0\nname = "y"', "a number of 1 to"),
+        ('[schema]\nextends = "flow"\nretire = ["tunel_id"]', "no column 'tunel_id'; did you mean tunnel_id"),
+        ('[schema]\nextends = "flow"\nenable = ["scr_mac"]', "no column 'scr_mac'; did you mean src_mac"),
+        ('[schema]\nextends = "flow"\nonly = ["group:l7"]', "no group 'l7'; "),
+        (
+            '[schema]\nextends = "flow"\n[[column]]\nname = "scr_mac"\nenabled = true',
+            "no such column to change; did you",
+        ),
+        (
+            '[schema]\nextends = "flow"\n[[column]]\nname = "bytes"\ntype = "uint32"',
+            "its type is 'uint64' in flow.toml",
+        ),
+        ('[schema]\nextends = "flow"\n[[column]]\nname = "bytes"\nnumber = 9', "its number is 4 in flow.toml"),
+        (
+            '[schema]\nextends = "flow"\n[[column]]\nname = "x"\nnumber = 4\ntype = "bool"',
+            "number 4 is that of 'bytes'",
+        ),
+        ('[schema]\nextends = "flow"' + '\n[[column]]\nname = "bytes"\nlate = true' * 2, "comes twice in this file"),
+        ('[schema]\nname = "x"\n[[column]]\nname = ["y"]', "it must be a string"),
+        ('[schema]\nextends = "nowhere.toml"', "no schema 'nowhere.toml'"),
+        ('[schema]\nextends = "flw"', "no schema 'flw'; did you mean flow"),
+        ('[schema]\nextends = "mine.toml"', "extends comes back to itself"),
+    ],
+)
+def test_it_is_said_with_the_file_and_a_fix(tmp_path, text, says):
+    message = refusal(tmp_path, text)
+    assert message.startswith(str(tmp_path / "mine.toml"))
+    assert says in message
+    assert "; " in message
+    assert "\n" not in message
+
+
+def test_a_circle_of_files_is_an_error(tmp_path):
+    load_b = '[schema]\nextends = "a.toml"'
+    (tmp_path / "b.toml").write_text(load_b)
+    with pytest.raises(SchemaError, match=r"b\.toml: extends comes back to itself"):
+        load(tmp_path, '[schema]\nextends = "b.toml"', "a.toml")
+
+
+def test_bad_syntax_is_reported_with_its_line(tmp_path):
+    assert refusal(tmp_path, '[schema]\nname = "x"\n[[column]\n').startswith(f"{tmp_path / 'mine.toml'}:3: is not TOML")
+
+
+def test_an_error_in_a_file_that_is_extended_names_that_file(tmp_path):
+    (tmp_path / "base.toml").write_text('[schema]\nname = "x"\n[[column]]\nname = "y"\nnumber = 0\ntype = "bool"')
+    assert refusal(tmp_path, '[schema]\nextends = "base.toml"').startswith(f"{tmp_path / 'base.toml'}: column 'y'")
+
+
+def test_what_is_no_text_or_no_file_is_an_error(tmp_path):
+    (tmp_path / "binary.toml").write_bytes(b"\xd4\xc3\xb2\xa1")
+    with pytest.raises(SchemaError, match=r"binary\.toml: is not UTF-8"):
+        Schema.load(tmp_path / "binary.toml")
+    with pytest.raises(SchemaError, match="cannot be read"):
+        Schema.load(tmp_path)
+    with pytest.raises(SchemaError, match="no schema 'flwo'; did you mean flow"):
+        Schema.load("flwo")
