@@ -78,6 +78,25 @@ TELLING_OCTETS = {
 TEXTS = [b"", b"eth0\0\0\0", "Zürich".encode(), b"\xff\xfe", b"\xed\xa0\x80", b"a\xe2\x82", b"\0\0"]
 
 
+# Elements that say something together.
+SAMPLING_GROUPS: list[list[d.Specifier]] = [
+    [(305, 4), (306, 4)],
+    [(309, 4), (310, 4)],
+    [(311, 8)],
+    [(34, 4)],
+    [(50, 2)],
+]
+GROUPS: list[list[d.Specifier]] = [
+    *SAMPLING_GROUPS,
+    [(48, 1)],
+    [(302, 4)],
+    [(4, 1), (7, 2), (11, 2)],
+    [(70, 3), (71, 3), (72, 3)],
+    [(21, 4), (22, 4)],
+    [(8, 4), (27, 16)],
+]
+
+
 @dataclass(frozen=True)
 class Layout:
     """The specifiers of a template; `scopes` of them come first in an options template, None says that it is none."""
@@ -116,11 +135,13 @@ def field_sizes(draw: st.DrawFn, number: int, ipfix: bool) -> int:
 def layouts(draw: st.DrawFn, ipfix: bool, options: bool) -> Layout:
     ids = draw(st.sampled_from([READ, READ + OTHERS, DERIVING, SAMPLING + READ, PACKETS + READ]))
     if not options:
-        return Layout(tuple(draw(st.lists(specifiers(ids, ipfix), min_size=1, max_size=10))))
+        group = draw(st.just([]) | st.sampled_from(GROUPS))
+        return Layout((*group, *draw(st.lists(specifiers(ids, ipfix), min_size=1, max_size=8))))
     scope_ids = [10, 48, 149, 302] if ipfix else [1, 2, 34]
     scopes = draw(st.lists(specifiers(scope_ids, ipfix=False), min_size=1, max_size=2))
-    values = draw(st.lists(specifiers(SAMPLING + OTHERS, ipfix), min_size=0 if ipfix else 1, max_size=4))
-    return Layout((*scopes, *values), len(scopes))
+    group = draw(st.just([]) | st.sampled_from(SAMPLING_GROUPS))
+    values = draw(st.lists(specifiers(SAMPLING + OTHERS, ipfix), max_size=4))
+    return Layout((*scopes, *group, *values), len(scopes))
 
 
 @st.composite

@@ -104,7 +104,7 @@ cdef class Row:
         target.column = column
         target.rank = <uint8_t> rank
         target.kind = 0
-        if isinstance(value, int) and c.limit and not -<object> c.limit - 1 <= value <= c.limit:
+        if isinstance(value, int) and not _holds(c, value):
             raise EncodeError(f"column {self.plan.names[column]!r} cannot hold {value}")
         if isinstance(value, (str, bytes)):
             octets = value.encode() if isinstance(value, str) else value
@@ -125,6 +125,14 @@ cdef class Row:
     def __bytes__(self):
         """The finished messages, each behind its length."""
         return PyBytes_FromStringAndSize(<char *> self.output.data, fb_row_size(&self.row))
+
+
+cdef bint _holds(const fb_column *column, object value) except -1:
+    """Whether an integer is within the bounds of a column."""
+    if column.type == FB_TYPE_FLOAT or column.type == FB_TYPE_DOUBLE:
+        return True
+    signed = column.type == FB_TYPE_INT or column.type == FB_TYPE_SINT or column.type == FB_TYPE_DURATION
+    return (-<object> column.limit - 1 if signed else 0) <= value <= column.limit
 
 
 cdef int _override_row(Row row, str name, object value) except -1:

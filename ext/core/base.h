@@ -45,7 +45,7 @@
     X(EXPORTER_LIMIT, "exporter_limit", LOSS, "the limit on exporters is reached; no state is kept for this one") \
     X(TEMPLATE_LIMIT, "template_limit", LOSS, "a limit on templates, samplers or memory is reached; this one is not kept") \
     X(UNSUPPORTED_LINK_TYPE, "unsupported_link_type", LOSS, "packets of a link type that is not known") \
-    X(FRAGMENT_DROPPED, "fragment_dropped", LOSS, "an IP fragment whose datagram was never completed") \
+    X(FRAGMENT_DROPPED, "fragment_dropped", LOSS, "a datagram whose IP fragments never made it whole") \
     \
     X(OTHER_PACKET, "other_packet", NOTE, "not a UDP datagram, or not of a flow protocol") \
     X(OTHER_PORT, "other_port", NOTE, "a UDP datagram to another port than asked for") \

@@ -1,6 +1,6 @@
 /* Two formats, one loop: a reader takes one record (pcap) or block (pcapng) from the front of the input, and gives the
-   frame that was in it, if there was one. Records are read whole or not at all, so nothing is carried from one window to
-   the next but how much of a block is still to be skipped. */
+   frame that was in it, if there was one. Records are read whole or not at all, so nothing is carried from one window
+   to the next but how much of a block is still to be skipped. */
 #include "capture.h"
 
 #include "fragments.h"
@@ -76,7 +76,8 @@ static uint64_t get_time(const capture_interface *interface, uint64_t ticks) {
     return (uint64_t)seconds * NANO + get_nanoseconds(ticks % per_second, per_second);
 }
 
-static void set_frame(fb_frame *frame, const capture_interface *interface, uint64_t ticks, fb_bytes data, uint32_t original) {
+static void set_frame(fb_frame *frame, const capture_interface *interface, uint64_t ticks, fb_bytes data,
+                      uint32_t original) {
     frame->time = get_time(interface, ticks);
     frame->data = data;
     frame->link_type = interface->link_type;
@@ -159,8 +160,9 @@ static void read_interface_options(const fb_capture *capture, fb_bytes options, 
 
 static bool reserve_interface(fb_capture *capture) {
     if (capture->interface_count < capture->interface_capacity) return true;
-    size_t capacity = capture->interface_capacity ? capture->interface_capacity * 2 : 4, size = sizeof *capture->interfaces;
-    void *moved = fb_memory_resize(capture->memory, capture->interfaces, capture->interface_capacity * size, capacity * size);
+    size_t size = sizeof *capture->interfaces, old_capacity = capture->interface_capacity;
+    size_t capacity = old_capacity ? old_capacity * 2 : 4;
+    void *moved = fb_memory_resize(capture->memory, capture->interfaces, old_capacity * size, capacity * size);
     if (!moved) return false;
     capture->interfaces = moved;
     capture->interface_capacity = capacity;
@@ -246,7 +248,8 @@ static fb_status read_block(fb_capture *capture, fb_bytes input, size_t *size, f
     if (input.size < MIN_BLOCK_SIZE) return FB_MORE_INPUT;
     if (is_section(p)) capture->big_endian = p[8] == 0x1a;
     uint32_t type = load32(capture, p), length = load32(capture, p + 4);
-    if (length < MIN_BLOCK_SIZE || length % 4 || (type == BLOCK_SECTION && !is_section(p))) return FB_BAD_CAPTURE_RECORD;
+    if (length < MIN_BLOCK_SIZE || length % 4) return FB_BAD_CAPTURE_RECORD;
+    if (type == BLOCK_SECTION && !is_section(p)) return FB_BAD_CAPTURE_RECORD;
     if (!is_read(type)) {
         capture->skip = length;
         return skip_block(capture, input, size);
@@ -266,8 +269,9 @@ static fb_status recognize(fb_capture *capture, fb_bytes input, size_t *size) {
         return FB_OK;
     }
     if (!read_pcap_magic(capture, input.data)) return FB_NOT_A_CAPTURE;
-    capture->only_interface.link_type = (uint16_t)load32(capture, input.data + 20); /* the upper half is about the FCS */
     capture->format = PCAP;
+    /* The upper half of the field is about the FCS; a frame's IP length tells its end anyway. */
+    capture->only_interface.link_type = (uint16_t)load32(capture, input.data + 20);
     *size = FILE_HEADER_SIZE;
     return FB_OK;
 }

@@ -1,5 +1,5 @@
-/* Captures: pcap and pcapng files (also of other byte order, and with nanoseconds) into UDP datagrams. No I/O: the caller
-   shows a window of the file, the capture says how much of it is done with.
+/* Captures: pcap and pcapng files (of either byte order, with micro- or nanoseconds) into UDP datagrams. No I/O: the
+   caller shows a window of the file, the capture says how much of it is done with.
 
        size_t count, consumed;
        do {
@@ -8,7 +8,7 @@
            ... move the window on by `consumed`; on FB_MORE_INPUT also append to it ...
        } while (status == FB_OK || status == FB_MORE_INPUT);
 
-   Every packet record either becomes a datagram, is taken in as a fragment of one, or is counted: see link.h for how. */
+   Every packet record becomes a datagram, or is taken in as a fragment of one, or is counted: see link.h for how. */
 #ifndef FB_CAPTURE_H
 #define FB_CAPTURE_H
 
@@ -20,10 +20,10 @@
 typedef struct fb_capture fb_capture;
 
 typedef struct {
-    bool any_port;            /* true: datagrams to every port */
-    uint16_t port;            /* otherwise, only to this one; the rest is counted as FB_OTHER_PORT */
-    size_t fragment_memory;   /* octets for incomplete datagrams; 0 is the default, 4 MiB */
-    size_t fragment_datagrams; /* incomplete datagrams; 0 is the default, 1024 */
+    bool any_port;             /* true: datagrams to every port */
+    uint16_t port;             /* otherwise, only to this one; the rest is counted as FB_OTHER_PORT */
+    size_t fragment_memory;    /* octets for fragmented datagrams; 0 is the default, 4 MiB */
+    size_t fragment_datagrams; /* incomplete ones at a time; 0 is the default, 1024 */
 } fb_capture_options;
 
 typedef struct {

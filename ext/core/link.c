@@ -170,7 +170,8 @@ fb_status fb_link_skip_extensions(fb_ip_packet *packet) {
         if (packet->payload.size < 8) return FB_TRUNCATED_PACKET;
         packet->protocol = p[0];
         if (protocol == FRAGMENT) read_fragment_header(p, packet);
-        if (!drop_front(&packet->payload, protocol == FRAGMENT ? 8 : (size_t)(p[1] + 1) * 8)) return FB_TRUNCATED_PACKET;
+        size_t size = protocol == FRAGMENT ? 8 : (size_t)(p[1] + 1) * 8;
+        if (!drop_front(&packet->payload, size)) return FB_TRUNCATED_PACKET;
     }
     return FB_OK;
 }

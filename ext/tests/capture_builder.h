@@ -254,8 +254,8 @@ UNUSED static const outcome *scan_bytes(const uint8_t *bytes, size_t size, readi
     do {
         uint8_t *window = fb_guarded_copy(bytes + begin, end - begin);
         size_t count, consumed;
-        seen.status = fb_capture_scan(capture, (fb_bytes){window, end - begin}, end == size, datagrams, capacity, &count,
-                                      &consumed);
+        fb_bytes input = {window, end - begin};
+        seen.status = fb_capture_scan(capture, input, end == size, datagrams, capacity, &count, &consumed);
         for (size_t i = 0; i < count; i++) log_datagram(&seen, &datagrams[i]);
         fb_guarded_free(window, end - begin);
         begin += consumed;
@@ -286,7 +286,7 @@ UNUSED static uint64_t count_all(const outcome *seen) {
 
 #define CHECK_PAYLOAD(seen, text) CHECK_BYTES((seen)->last.payload.data, (seen)->last.payload.size, text, strlen(text))
 
-/* The capture that was built has one packet, which is counted as `expected` and as nothing else (FB_OK: is delivered). */
+/* The capture that was built has one packet, which counts as `expected` and as nothing else (FB_OK: is delivered). */
 #define CHECK_ONE_PACKET(expected) \
     do { \
         const outcome *seen = scan(); \

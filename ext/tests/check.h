@@ -1,5 +1,5 @@
-/* What every C test of the core uses: checks that say what they saw, input that ends at a protected page, and memory that
-   fails on demand. Include it first; a test file ends with RUN_TESTS(first_test, second_test, ...). */
+/* What every C test of the core uses: checks that say what they saw, input that ends at a protected page, and memory
+   that fails on demand. Include it first; a test file ends with RUN_TESTS(TEST(first_test), TEST(second_test), ...). */
 #ifndef FB_CHECK_H
 #define FB_CHECK_H
 
@@ -92,8 +92,8 @@ UNUSED static int fb_check_run(const fb_check_case *cases, size_t count) {
         return fb_check_run(cases, sizeof cases / sizeof *cases); \
     }
 
-/* A copy of bytes whose end is the end of a page; the page after it cannot be touched, so one octet of over-read faults,
-   with or without a sanitizer. Free it with fb_guarded_free. */
+/* A copy of bytes whose end is the end of a page; the page after it cannot be touched, so one octet of over-read
+   faults, with or without a sanitizer. Free it with fb_guarded_free. */
 static inline size_t fb_guarded_room(size_t size) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     return (size / page + 1) * page;
@@ -131,9 +131,8 @@ UNUSED static void *fb_check_resize(void *context, void *p, size_t old_size, siz
     uint8_t *moved = NULL;
     if (new_size) {
         allocator->calls++;
-        if (allocator->fail_at &&
-            (allocator->calls == allocator->fail_at || (allocator->fail_forever && allocator->calls > allocator->fail_at)))
-            return NULL;
+        bool later = allocator->fail_at && allocator->calls > allocator->fail_at;
+        if (allocator->calls == allocator->fail_at || (later && allocator->fail_forever)) return NULL;
         moved = malloc(new_size);
         if (!moved) return NULL;
         if (p) memcpy(moved, p, old_size < new_size ? old_size : new_size);

@@ -423,7 +423,7 @@ static void keeps_what_precedes_every_cut(void) {
     }
 }
 
-/* Every packet is delivered, counted, or a fragment that was taken in; the payloads have been read (see the builder). */
+/* Every packet is delivered, counted, or a fragment that was taken in; the payloads were read (see the builder). */
 static void check_nothing_is_lost(const outcome *seen) {
     uint64_t counted = seen->counters[FB_OTHER_PACKET] + seen->counters[FB_OTHER_PORT] +
                        seen->counters[FB_TRUNCATED_PACKET] + seen->counters[FB_UNSUPPORTED_LINK_TYPE];

@@ -35,7 +35,8 @@ static void finds_ip_in_every_link_layer(void) {
     } cases[] = {
         {1, 14, "\2\0\0\0\0\1\2\0\0\0\0\2\x08\0", IPV4},
         {1, 14, "\2\0\0\0\0\1\2\0\0\0\0\2\x86\xdd", IPV6},
-        {101, 0, "", IPV4}, {101, 0, "", IPV6}, {12, 0, "", IPV4}, {14, 0, "", IPV6}, {228, 0, "", IPV4}, {229, 0, "", IPV6},
+        {101, 0, "", IPV4}, {101, 0, "", IPV6}, {12, 0, "", IPV4}, {14, 0, "", IPV6},
+        {228, 0, "", IPV4}, {229, 0, "", IPV6},
         {113, 16, "\0\0\0\1\0\6\2\0\0\0\0\1\0\0\x08\0", IPV4},
         {113, 16, "\0\0\0\1\0\6\2\0\0\0\0\1\0\0\x86\xdd", IPV6},
         {276, 20, "\x08\0\0\0\0\0\0\7\0\1\0\6\2\0\0\0\0\1\0\0", IPV4},
@@ -250,7 +251,7 @@ static void steps_over_ipv6_extension_headers(void) {
     add_extension(DESTINATION, 1);
     add_extension(ROUTING, 2);
     add_extension(FRAGMENT, 5);
-    net8(DESTINATION), net8(200), net16(0), net32(5); /* an atomic fragment (RFC 6946); the reserved octet is no length */
+    net8(DESTINATION), net8(200), net16(0), net32(5); /* an atomic fragment (RFC 6946); the 200 is no length */
     add_extension(UDP, 3);
     add_udp(1, 2, "payload", 7);
     end_ip(ip);
@@ -271,7 +272,8 @@ static void ends_where_extension_headers_end(void) {
 
 RUN_TESTS(TEST(finds_ip_in_every_link_layer), TEST(counts_packets_of_unknown_link_types), TEST(counts_what_is_not_ip),
           TEST(steps_over_up_to_eight_tags), TEST(steps_over_ipv4_options),
-          TEST(rejects_ipv4_headers_that_contradict_themselves), TEST(takes_padding_off), TEST(delivers_empty_datagrams),
+          TEST(rejects_ipv4_headers_that_contradict_themselves), TEST(takes_padding_off),
+          TEST(delivers_empty_datagrams),
           TEST(takes_lengths_of_zero_from_the_layer_below), TEST(rejects_udp_lengths_below_a_header),
           TEST(does_not_deliver_what_the_snaplen_cut), TEST(delivers_what_the_snaplen_left_whole),
           TEST(counts_a_udp_length_beyond_the_packet_as_truncated), TEST(counts_other_protocols),

@@ -1,0 +1,138 @@
+/* Datagrams written octet by octet for the tests: NetFlow v5, v9, IPFIX, sFlow and the packets inside of it. Shares no code
+   with the decoders, and lets every length lie: what `end` writes into a header can be overwritten with patch16 and patch32.
+
+   Usage:
+     octets d = {0};
+     ipfix_begin(&d, (ipfix_header){.seconds = 1000});
+     size_t set = set_begin(&d, 2);
+     put_template(&d, 256, FIELDS({8, 4}, {1, 8}));
+     set_end(&d, set);
+     ipfix_end(&d); */
+#ifndef FB_TEST_DATAGRAMS_H
+#define FB_TEST_DATAGRAMS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct {
+    uint8_t data[65536];
+    size_t size;
+} octets;
+
+void put8(octets *d, unsigned value);
+void put16(octets *d, unsigned value);
+void put24(octets *d, uint32_t value);
+void put32(octets *d, uint32_t value);
+void put48(octets *d, uint64_t value);
+void put64(octets *d, uint64_t value);
+void put_octets(octets *d, const void *data, size_t size);
+void put_repeated(octets *d, unsigned value, size_t count);
+/* The 16 octets of 2001:db8::`last`. */
+void put_ipv6(octets *d, unsigned last);
+void patch16(octets *d, size_t at, unsigned value);
+void patch32(octets *d, size_t at, uint32_t value);
+
+/* NetFlow v5 */
+
+typedef struct {
+    uint32_t uptime, seconds, nanoseconds, sequence;
+    unsigned engine_type, engine_id, sampling; /* mode in the top two bits */
+} netflow5_header;
+
+typedef struct {
+    uint32_t src, dst, next_hop;
+    unsigned input, output;
+    uint32_t packets, octets, first, last;
+    unsigned src_port, dst_port, tcp_flags, proto, tos, src_as, dst_as, src_mask, dst_mask;
+} netflow5_record;
+
+void netflow5_begin(octets *d, unsigned count, netflow5_header header);
+void put_netflow5(octets *d, netflow5_record record);
+
+/* NetFlow v9 and IPFIX. `begin` functions return what the `end` function of the same thing takes. */
+
+typedef struct {
+    uint32_t uptime, seconds, sequence, source_id;
+} netflow9_header;
+
+typedef struct {
+    uint32_t seconds, sequence, domain;
+} ipfix_header;
+
+void netflow9_begin(octets *d, netflow9_header header);
+void ipfix_begin(octets *d, ipfix_header header);
+void ipfix_end(octets *d);
+
+size_t set_begin(octets *d, unsigned id);
+void set_end(octets *d, size_t set);
+
+/* An IPFIX specifier has a private enterprise number unless it is 0. */
+typedef struct {
+    unsigned id, size;
+    uint32_t pen;
+} specifier;
+
+enum { VARIABLE = 65535 };
+
+#define FIELDS(...) \
+    (const specifier[]){__VA_ARGS__}, sizeof((const specifier[]){__VA_ARGS__}) / sizeof(specifier)
+
+void put_template(octets *d, unsigned id, const specifier *fields, size_t count);
+/* The first `scopes` fields are the scope. */
+void put_options_template(octets *d, unsigned id, unsigned scopes, const specifier *fields, size_t count);
+void put_options_template9(octets *d, unsigned id, unsigned scopes, const specifier *fields, size_t count);
+/* A variable-length field: its length in 1 octet, or in 3 when `wide`. */
+void put_variable(octets *d, const void *data, size_t size, int wide);
+
+/* sFlow */
+
+typedef struct {
+    uint32_t agent; /* IPv4; 0 for 2001:db8::1 */
+    uint32_t sub_agent, sequence, uptime;
+} sflow_header;
+
+void sflow_begin(octets *d, uint32_t samples, sflow_header header);
+
+typedef struct {
+    uint32_t sequence, source, rate, pool, drops, input, output;
+} flow_sample;
+
+size_t sample_begin(octets *d, uint32_t format);
+void sample_end(octets *d, size_t sample);
+size_t flow_sample_begin(octets *d, uint32_t records, flow_sample sample);
+/* Input and output are format << 30 | value, as in the compact one, and written as the two words that they are here. */
+size_t expanded_sample_begin(octets *d, uint32_t records, flow_sample sample);
+
+/* A record is padded to a multiple of four by record_end. */
+size_t record_begin(octets *d, uint32_t format);
+void record_end(octets *d, size_t record);
+/* A sampled header; its packet follows. 1 Ethernet, 11 IPv4, 12 IPv6, 13 MPLS. */
+size_t header_begin(octets *d, uint32_t protocol, uint32_t frame_length);
+void header_end(octets *d, size_t record);
+
+void put_switch_record(octets *d, uint32_t src_vlan, uint32_t dst_vlan);
+void put_router_record(octets *d, uint32_t next_hop, uint32_t src_mask, uint32_t dst_mask);
+/* An AS path of two segments, `hops` hops from `first_as` on, shared out between them. */
+void put_gateway_record(octets *d, uint32_t own_as, uint32_t src_as, uint32_t first_as, uint32_t hops, uint32_t communities);
+void put_ipv4_record(octets *d, uint32_t src, uint32_t dst);
+void put_ethernet_record(octets *d, uint32_t length, uint64_t src, uint64_t dst, uint32_t type);
+
+/* Packets */
+
+void put_ethernet(octets *d, uint64_t dst, uint64_t src, unsigned type);
+void put_vlan(octets *d, unsigned id, unsigned type);
+void put_mpls(octets *d, uint32_t label, unsigned bottom, unsigned ttl);
+typedef struct {
+    unsigned tos, length, id, fragment, ttl, proto;
+    uint32_t src, dst;
+    unsigned option_words;
+} ipv4_header;
+void put_ipv4(octets *d, ipv4_header header);
+typedef struct {
+    unsigned traffic_class, payload, next, hop_limit, src, dst;
+    uint32_t flow_label;
+} ipv6_header;
+void put_ipv6_header(octets *d, ipv6_header header);
+void put_tcp(octets *d, unsigned src_port, unsigned dst_port, unsigned flags);
+
+#endif

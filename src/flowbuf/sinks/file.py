@@ -1,0 +1,117 @@
+"""Output files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import secrets
+import stat
+import sys
+from contextlib import suppress
+from types import TracebackType
+from typing import IO, Any
+
+__all__ = ["OutputFile"]
+
+COMPRESSION_LEVEL = {".gz": 6, ".zst": 3}
+
+
+class OutputFile:
+    """A binary file to write, as a context manager. It is written beside its path under another name and takes its
+    place when the `with` block ends well; until then, and after any exception, what was there stays.
+
+    `path` ending in .gz or .zst is compressed. "-" is standard output, which is flushed and left open. What is no
+    regular file (a device, a named pipe) is written as it is. A file that is replaced keeps its permissions, a new one
+    gets those of the umask; a symbolic link stays one.
+
+    Raises OSError, with `path` as its file name.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        self._temporary: str | None = None
+        self._wanted = True
+        self._raw: IO[bytes] | None = None
+        self._file: Any = None
+
+    def __enter__(self) -> OutputFile:
+        if self.path == "-":
+            self._file = sys.stdout.buffer
+            return self
+        try:
+            self._target = os.path.realpath(self.path)
+            self._raw = self._open()
+        except OSError as error:  # of the other name, which nobody has heard of
+            raise OSError(error.errno, error.strerror, self.path) from None
+        self._file = _compressed(self._raw, os.path.splitext(self.path)[1])
+        return self
+
+    def write(self, data: bytes) -> None:
+        """Appends octets."""
+        self._file.write(data)
+
+    def discard(self) -> None:
+        """Says that the file is not wanted after all: the end of the block removes it."""
+        self._wanted = False
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._raw is None:
+            if kind is None:
+                self._file.flush()
+            return
+        try:
+            if kind is None and self._wanted:
+                self._finish(self._raw)
+        finally:
+            self._abandon(self._raw)
+
+    def _open(self) -> IO[bytes]:
+        try:
+            mode = os.stat(self._target).st_mode
+        except FileNotFoundError:
+            mode = None
+        if mode is not None and not stat.S_ISREG(mode):
+            return open(self._target, "wb")
+        folder, name = os.path.split(self._target)
+        temporary = os.path.join(folder, f".{name[:200]}.{secrets.token_hex(8)}.tmp")
+        # The mode 0o666 is what the umask is taken from; tempfile would allow the owner alone.
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        self._temporary = temporary
+        if mode is not None:
+            os.chmod(temporary, stat.S_IMODE(mode))
+        return os.fdopen(descriptor, "wb")
+
+    def _finish(self, raw: IO[bytes]) -> None:
+        if self._file is not raw:
+            self._file.close()
+        raw.close()
+        if self._temporary:
+            os.replace(self._temporary, self._target)
+            self._temporary = None
+
+    def _abandon(self, raw: IO[bytes]) -> None:
+        """Closes what is open and removes what did not take its place."""
+        with suppress(OSError, ValueError):
+            self._file.close()
+        with suppress(OSError, ValueError):
+            raw.close()
+        if self._temporary:
+            with suppress(FileNotFoundError):
+                os.unlink(self._temporary)
+
+
+def _compressed(raw: IO[bytes], suffix: str) -> Any:
+    """A file that writes compressed octets to `raw`, or `raw` itself."""
+    if suffix == ".gz":  # without name and time: the same content is the same file
+        return gzip.GzipFile("", "wb", COMPRESSION_LEVEL[suffix], raw, mtime=0)
+    if suffix != ".zst":
+        return raw
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+
+        return zstd.ZstdFile(raw, "wb", level=COMPRESSION_LEVEL[suffix])
+    import zstandard
+
+    return zstandard.ZstdCompressor(level=COMPRESSION_LEVEL[suffix]).stream_writer(raw, closefd=False)

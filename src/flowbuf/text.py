@@ -1,0 +1,144 @@
+"""Flows as people and other programs read them: addresses, times and enum members as text; JSON lines; cells.
+
+| type of the column | becomes |
+|---|---|
+| ip | text; IPv4-mapped addresses dotted |
+| mac | `aa:bb:cc:dd:ee:ff` |
+| timestamp | RFC 3339 in UTC with the digits of its unit, `2022-09-09T11:41:03.679Z` |
+| duration | the number, in its unit |
+| enum | the name of the member, the number where none has it |
+| bytes | hexadecimal digits |
+| float, double | the number; NaN and infinities by name, in JSON as strings |
+| the rest | as it is |
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import socket
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from flowbuf.schema import Column, Schema
+
+__all__ = ["FlowText", "format_address", "format_mac", "format_time"]
+
+_MAPPED = b"\0\0\0\0\0\0\0\0\0\0\xff\xff"
+_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+_END_OF_TIME = 253_402_300_800  # the year 10000: RFC 3339 has no text for it
+
+_Render = Callable[[Any], str]
+
+_to_json_string = json.JSONEncoder(ensure_ascii=False).encode
+
+
+class FlowText:
+    """The text of flows of one schema. `columns` are its enabled ones, in number order, and so are keys and cells."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.columns = schema.enabled
+        self._texts = tuple((column.name, _text_renderer(column)) for column in schema.enabled)
+        self._members = tuple((column.name, f'"{column.name}":', _json_renderer(column)) for column in schema.enabled)
+
+    def json_line(self, flow: Mapping[str, Any]) -> str:
+        """One JSON object, absent columns left out; without the end of the line."""
+        get = flow.get
+        members = [key + render(value) for name, key, render in self._members if (value := get(name)) is not None]
+        return "{" + ",".join(members) + "}"
+
+    def cells(self, flow: Mapping[str, Any]) -> list[str]:
+        """The text of every column, empty where it is absent; several values with spaces between them."""
+        get = flow.get
+        return ["" if (value := get(name)) is None else render(value) for name, render in self._texts]
+
+
+# One renderer a column, chosen once ---------------------------------------------------------------------------------
+
+
+def _text_renderer(column: Column) -> _Render:
+    render = _scalar_renderer(column)
+    return (lambda values: " ".join(map(render, values))) if column.repeated else render
+
+
+def _json_renderer(column: Column) -> _Render:
+    render = _scalar_json_renderer(column)
+    return (lambda values: "[" + ",".join(map(render, values)) + "]") if column.repeated else render
+
+
+def _scalar_renderer(column: Column) -> _Render:
+    if column.type == "timestamp":
+        return functools.partial(format_time, digits=_DIGITS[column.unit or "ms"])
+    if column.type == "enum":
+        return _member_renderer({number: name for name, number in column.values.items()})
+    return _RENDERERS.get(column.type, str)
+
+
+def _scalar_json_renderer(column: Column) -> _Render:
+    if column.type == "enum":
+        return _member_renderer({number: _to_json_string(name) for name, number in column.values.items()})
+    if column.type == "string":
+        return _to_json_string
+    render = _scalar_renderer(column)
+    if column.type in ("ip", "mac", "timestamp", "bytes"):
+        return lambda value: f'"{render(value)}"'
+    if column.type in ("float", "double"):
+        return lambda value: render(value) if math.isfinite(value) else f'"{render(value)}"'
+    return render
+
+
+def _member_renderer(names: Mapping[int, str]) -> _Render:
+    return lambda number: names.get(number) or str(number)
+
+
+def format_bool(value: bool) -> str:
+    """As JSON has it."""
+    return "true" if value else "false"
+
+
+def format_real(value: float) -> str:
+    """The shortest decimal number that means it; NaN, Infinity and -Infinity by name."""
+    if math.isfinite(value):
+        return repr(value)
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def format_address(octets: bytes) -> str:
+    """4 or 16 octets as text, IPv4-mapped ones as IPv4; anything else as hexadecimal digits."""
+    if len(octets) == 16 and not octets.startswith(_MAPPED):
+        return socket.inet_ntop(socket.AF_INET6, octets)
+    if len(octets) in (4, 16):
+        return socket.inet_ntop(socket.AF_INET, octets[-4:])
+    return octets.hex()
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def format_mac(number: int) -> str:
+    """48 bits as `aa:bb:cc:dd:ee:ff`."""
+    return number.to_bytes(max(6, (number.bit_length() + 7) // 8), "big").hex(":")
+
+
+def format_time(value: int, digits: int = 3) -> str:
+    """Units of 10^-digits seconds since 1970 as RFC 3339 in UTC; beyond the year 9999, their number."""
+    seconds, fraction = divmod(value, 10**digits)
+    if seconds >= _END_OF_TIME:
+        return str(value)
+    return f"{_format_second(seconds)}.{fraction:0{digits}d}Z" if digits else f"{_format_second(seconds)}Z"
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _format_second(seconds: int) -> str:
+    return "{:04d}-{:02d}-{:02d}T{:02d}:{:02d}:{:02d}".format(*time.gmtime(seconds)[:6])
+
+
+_RENDERERS: dict[str, _Render] = {
+    "ip": format_address,
+    "mac": format_mac,
+    "bytes": bytes.hex,
+    "bool": format_bool,
+    "float": format_real,
+    "double": format_real,
+}

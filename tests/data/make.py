@@ -1,0 +1,114 @@
+"""Makes the captures of this folder: by `flowbuf generate`, and by a real exporter.
+
+    python tests/data/make.py
+
+softflowd reads `traffic.pcap`, packets that scapy wrote, and exports what it saw as NetFlow v5, v9 and IPFIX to a socket
+here. Its template ids and fields are its own; times and sequence numbers differ from run to run.
+"""
+
+from __future__ import annotations
+
+import gzip
+import random
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from scapy.layers.inet import ICMP, IP, TCP, UDP
+from scapy.layers.inet6 import ICMPv6EchoRequest, IPv6
+from scapy.layers.l2 import Ether
+from scapy.packet import Packet
+from scapy.utils import wrpcap
+
+from flowbuf import _core
+
+FOLDER = Path(__file__).parent
+PROTOCOLS = ("netflow5", "netflow9", "ipfix", "sflow")
+SOFTFLOWD_VERSIONS = {"netflow5": "5", "netflow9": "9", "ipfix": "10"}
+START = 1735689600.0  # 2025-01-01T00:00:00Z
+GENERATED_FLOWS = 300
+PORTS = (443, 443, 443, 80, 53, 22, 123, 8080)
+
+
+def make_packets(conversations: int = 240, seed: int = 7) -> list[Packet]:
+    """Packets of conversations between a few clients and many servers, in the order of their times."""
+    chance = random.Random(seed)
+    packets: list[Packet] = []
+    for _ in range(conversations):
+        packets += make_conversation(chance)
+    return sorted(packets, key=lambda packet: packet.time)
+
+
+def make_conversation(chance: random.Random) -> list[Packet]:
+    """One client and one server, packets both ways."""
+    client, server = chance.randrange(1, 20), int(chance.paretovariate(0.8)) % 200 + 1
+    if chance.random() < 0.25:
+        there = IPv6(src=f"2001:db8:1::{client:x}", dst=f"2001:db8:2::{server:x}", hlim=60)
+        back = IPv6(src=there.dst, dst=there.src, hlim=57)
+        echo = ICMPv6EchoRequest
+    else:
+        there = IP(src=f"10.1.0.{client}", dst=f"198.51.100.{server}", tos=chance.choice((0, 0, 0, 0xB8)))
+        back = IP(src=there.dst, dst=there.src)
+        echo = ICMP
+    proto = chance.choices(("tcp", "udp", "icmp"), (70, 25, 5))[0]
+    port, service = chance.randrange(32768, 61000), chance.choice(PORTS)
+    time = START + chance.random() * 60
+    packets = []
+    for i in range(min(int(chance.paretovariate(0.7)) + 1, 60)):
+        outward = i % 2 == 0
+        size = chance.randrange(0, 80) if outward else chance.randrange(100, 1400)
+        ends = {"sport": port, "dport": service} if outward else {"sport": service, "dport": port}
+        inner = {"tcp": lambda: TCP(flags="PA", **ends), "udp": lambda: UDP(**ends), "icmp": echo}[proto]()  # noqa: B023
+        packet = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02") / (there if outward else back) / inner
+        packet = packet / bytes(size)
+        packet.time = time + i * chance.random() * 0.02
+        packets.append(packet)
+    return packets
+
+
+def export(traffic: Path, version: str) -> list[bytes]:
+    """What softflowd has to say of a packet capture: its datagrams."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+        receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+        receiver.bind(("127.0.0.1", 0))
+        collector = f"127.0.0.1:{receiver.getsockname()[1]}"
+        command = ["softflowd", "-r", str(traffic), "-a", "-n", collector, "-v", version, "-d"]
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+        receiver.settimeout(0.5)
+        datagrams = []
+        try:
+            while True:
+                datagrams.append(receiver.recv(65535))
+        except TimeoutError:
+            return datagrams
+
+
+def write_datagrams(path: Path, datagrams: list[bytes], time: float) -> None:
+    """A capture of these datagrams, from 192.0.2.1 to 203.0.113.1:2055."""
+    packets = []
+    for i, datagram in enumerate(datagrams):
+        packet = Ether(src="02:00:00:00:00:03", dst="02:00:00:00:00:04")
+        packet = packet / IP(src="192.0.2.1", dst="203.0.113.1") / UDP(sport=50000, dport=2055) / datagram
+        packet.time = time + i * 0.001
+        packets.append(packet)
+    wrpcap(str(path), packets)
+
+
+def main() -> None:
+    for protocol in PROTOCOLS:
+        pieces = _core.generate(protocol=protocol, flows=GENERATED_FLOWS, seed=1)
+        (FOLDER / f"generated-{protocol}.pcap").write_bytes(b"".join(pieces))
+    if not shutil.which("softflowd"):
+        sys.exit("softflowd is missing: its captures stay as they are")
+    traffic = FOLDER / "traffic.pcap"
+    wrpcap(str(traffic), make_packets())
+    for name, version in SOFTFLOWD_VERSIONS.items():
+        write_datagrams(FOLDER / f"softflowd-{name}.pcap", export(traffic, version), START + 61)
+    traffic.with_suffix(".pcap.gz").write_bytes(gzip.compress(traffic.read_bytes(), mtime=0))
+    traffic.unlink()
+
+
+if __name__ == "__main__":
+    main()

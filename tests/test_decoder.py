@@ -1,0 +1,270 @@
+"""`flowbuf.Decoder`, the thing that people hold in their hands."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+from datagrams import data_set, ipfix, netflow5, netflow9, record5, template, template_set, template_set9, u8, u32
+from reference.wire import decode_message
+
+import flowbuf
+from flowbuf import DecodeError, Decoder, Schema, SchemaError, _core
+
+FLOW = Schema.load("flow")
+RECORD = record5(src="10.0.0.1", dst="10.0.0.2", packets=3, octets=400, src_as=65001)
+V5 = netflow5(RECORD, seconds=1_700_000_000, uptime=10_000, sampling=100)
+BROKEN = netflow5(RECORD, count=2)
+
+
+def values(message: bytes, schema: Schema = FLOW) -> dict[str, Any]:
+    return decode_message({column.number: column for column in schema.columns}, message)
+
+
+def test_messages_are_what_encode_puts_behind_their_lengths() -> None:
+    data = Decoder().encode(netflow5(RECORD, RECORD), "192.0.2.1", 1)
+    messages = Decoder().messages(netflow5(RECORD, RECORD), "192.0.2.1", 1)
+    assert len(messages) == 2
+    assert data == b"".join(bytes([len(message)]) + message for message in messages)
+
+
+def test_a_datagram_without_flows_gives_nothing() -> None:
+    decoder = Decoder()
+    assert decoder.encode(b"hello", "192.0.2.1") == b""
+    assert decoder.messages(b"", "192.0.2.1") == []
+    assert decoder.counters == {"other_packet": 2}
+    assert decoder.stats == {}, "a stranger is no exporter"
+
+
+@pytest.mark.parametrize("payload", [V5, bytearray(V5), memoryview(V5)])
+def test_a_payload_may_be_any_octets(payload: Any) -> None:
+    assert len(Decoder().messages(payload, "192.0.2.1")) == 1
+
+
+def test_the_source_is_an_address_or_what_a_socket_gives() -> None:
+    schema = FLOW.enable("source_address", "source_port")
+    for source, address, port in [
+        ("192.0.2.1", bytes(10) + b"\xff\xff\xc0\0\x02\x01", None),
+        (("192.0.2.1", 2055), bytes(10) + b"\xff\xff\xc0\0\x02\x01", 2055),
+        (("2001:db8::1", 2055, 0, 0), bytes.fromhex("20010db8" + "0" * 23 + "1"), 2055),
+        (("fe80::1%eth0", 1, 0, 2), bytes.fromhex("fe80" + "0" * 27 + "1"), 1),
+    ]:
+        (message,) = Decoder(schema).messages(V5, source)
+        assert values(message, schema)["source_address"] == address
+        assert values(message, schema).get("source_port") == port
+    with pytest.raises(ValueError, match="'router1' is not an IP address"):
+        Decoder().encode(V5, "router1")
+    with pytest.raises(TypeError, match="source is int"):
+        Decoder().encode(V5, 5)  # type: ignore[arg-type]
+
+
+def test_the_time_of_reception_is_seconds_nanoseconds_or_now() -> None:
+    before = time.time_ns() // 10**6
+    received = [
+        values(Decoder().messages(V5, "192.0.2.1", given)[0])["time_received"]
+        for given in (1_700_000_000.123, 1_700_000_000_123_456_789, None)
+    ]
+    assert received[:2] == [1_700_000_000_123] * 2
+    assert before <= received[2] <= time.time_ns() // 10**6
+
+
+@pytest.mark.parametrize(("choice", "seconds"), [("received", 5), ("export", 1_700_000_000), ("flow-start", 1_699_999_992)])
+def test_time_chooses_what_fills_time_received(choice: str, seconds: int) -> None:
+    payload = netflow5(record5(src="10.0.0.1", first=2000), seconds=1_700_000_000, uptime=10_000)
+    (message,) = Decoder(time=choice).messages(payload, "192.0.2.1", 5.0)
+    assert values(message)["time_received"] == seconds * 1000
+
+
+def test_the_time_of_reception_stands_in_for_one_that_is_missing() -> None:
+    payload = ipfix(template_set(template(256, (1, 8))), data_set(256, bytes(7) + u8(9)))
+    (message,) = Decoder(time="flow-start").messages(payload, "192.0.2.1", 5.0)
+    assert values(message)["time_received"] == 5000
+    with pytest.raises(ValueError, match="flow-start"):
+        Decoder(time="noon")
+
+
+def test_the_default_sampling_rate_is_the_last_resort() -> None:
+    unsampled = netflow5(RECORD)
+    rates = [
+        values(Decoder(default_sampling_rate=512).messages(payload, "192.0.2.1")[0])["sampling_rate"]
+        for payload in (unsampled, V5)
+    ]
+    assert rates == [512, 100]
+    assert "sampling_rate" not in values(Decoder().messages(unsampled, "192.0.2.1")[0]), "unknown is absent, never 1"
+
+
+def test_a_batch_is_the_sum_of_its_datagrams() -> None:
+    first = netflow9(template_set9(template(256, (1, 4), (8, 4))))
+    second = netflow9(data_set(256, u32(77) + u32(0x0A000001)))
+    one_by_one, batch = Decoder(), Decoder()
+    payloads, sources = [first, second, V5, b"?"], ["192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.3"]
+    times = [1.0, 2.0, 3, 4]
+    expected = b"".join(
+        one_by_one.encode(*datagram) for datagram in zip(payloads, sources, times, strict=True)
+    )
+    assert batch.encode_many(payloads, sources, times) == expected
+    assert batch.stats == one_by_one.stats
+    assert batch.counters == one_by_one.counters
+    assert Decoder().encode_many([V5, V5], ("192.0.2.1", 5), 1.0) == Decoder().encode(V5, ("192.0.2.1", 5), 1.0) * 2
+    with pytest.raises(ValueError, match="2 payloads, but 1 sources"):
+        Decoder().encode_many([V5, V5], ["192.0.2.1"])
+
+
+@pytest.mark.parametrize("capacity", [1, 7, 100, 101, 250, 1000])
+def test_the_first_capacity_never_shows(capacity: int) -> None:
+    payloads = [netflow5(*[RECORD] * count) for count in (30, 1, 7)]
+    small, large = Decoder(capacity=capacity), Decoder(capacity=1 << 20)
+    assert small.encode_many(payloads, "192.0.2.1", 1.0) == large.encode_many(payloads, "192.0.2.1", 1.0)
+    assert small.stats == large.stats
+
+
+class TestOverride:
+    """`override=` replaces late columns, in every flow of one call."""
+
+    def test_values_are_replaced_in_one_call_only(self) -> None:
+        decoder = Decoder()
+        (message,) = decoder.messages(V5, "192.0.2.1", override={"src_as": 1, "dst_addr": "2001:db8::7", "in_if": 3})
+        replaced = values(message)
+        assert (replaced["src_as"], replaced["in_if"]) == (1, 3)
+        assert replaced["dst_addr"] == bytes.fromhex("20010db8" + "0" * 23 + "7")
+        (message,) = decoder.messages(V5, "192.0.2.1")
+        assert values(message)["src_as"] == 65001
+
+    def test_a_replaced_column_stands_once_in_its_message(self) -> None:
+        payloads = [netflow5(RECORD, RECORD)] * 2
+        data = Decoder().encode_many(payloads, "192.0.2.1", 1.0, override={"sampling_rate": 99, "src_addr": "10.9.9.9"})
+        assert data.count(bytes.fromhex("0a090909")) == 4
+        assert data.count(_core.tag(3, 0) + _core.varint(99)) == 4
+
+    def test_what_cannot_be_overridden_is_refused_and_changes_nothing(self) -> None:
+        decoder = Decoder()
+        expected = Decoder().encode(V5, "192.0.2.1", 1.0)
+        with pytest.raises(ValueError, match="'bytes' is not late"):
+            decoder.encode(V5, "192.0.2.1", override={"src_as": 5, "bytes": 5})
+        with pytest.raises(KeyError, match="'src'"):
+            decoder.encode(V5, "192.0.2.1", override={"src": 5})
+        assert decoder.encode(V5, "192.0.2.1", 1.0) == expected
+
+
+class TestStrict:
+    """A strict decoder raises where another one counts."""
+
+    def test_the_first_fault_says_what_where_and_whose(self) -> None:
+        with pytest.raises(DecodeError, match="truncated_datagram") as error:
+            Decoder(strict=True).encode(BROKEN, "192.0.2.1")
+        assert (error.value.status, error.value.offset, error.value.exporter) == ("truncated_datagram", 72, "192.0.2.1")
+
+    def test_in_a_batch_it_says_which_datagram(self) -> None:
+        with pytest.raises(DecodeError, match="datagram 1"):
+            Decoder(strict=True).encode_many([V5, BROKEN], "192.0.2.1")
+
+    def test_losses_count_as_faults_and_notes_do_not(self) -> None:
+        with pytest.raises(DecodeError, match="template_missing"):
+            Decoder(strict=True).encode(ipfix(data_set(256, bytes(8))), "192.0.2.1")
+        assert Decoder(strict=True).encode(b"hello", "192.0.2.1") == b""
+
+    def test_the_decoder_can_be_used_again(self) -> None:
+        decoder = Decoder(strict=True)
+        with pytest.raises(DecodeError):
+            decoder.encode(BROKEN, "192.0.2.1")
+        assert len(decoder.messages(V5, "192.0.2.1")) == 1
+
+
+class TestLimits:
+    """State is bounded; what does not fit is counted."""
+
+    def test_exporters_past_the_limit_are_decoded_without_state(self) -> None:
+        decoder = Decoder(exporter_limit=2)
+        templates = ipfix(template_set(template(256, (1, 8))), data_set(256, bytes(7) + u8(9)))
+        flows = [len(decoder.messages(templates, f"192.0.2.{i}")) for i in range(1, 5)]
+        assert flows == [1, 1, 0, 0]
+        assert len(decoder.messages(V5, "192.0.2.9")) == 1, "NetFlow v5 needs no state"
+        assert decoder.stats["others"]["counters"] == {"exporter_limit": 2, "template_missing": 2}
+
+    def test_memory_past_the_limit_is_not_taken(self) -> None:
+        decoder = Decoder(memory_limit=100_000)
+        for i in range(256, 3000):
+            decoder.encode(ipfix(template_set(template(i, *[(e, 8) for e in range(1, 40)], (1, i)))), "192.0.2.1")
+        assert decoder.memory_used <= 100_000
+        assert decoder.counters["template_limit"] > 0
+
+    def test_identical_templates_are_compiled_once(self) -> None:
+        decoder = Decoder()
+        before = decoder.shape_count
+        for i in range(50):
+            payload = ipfix(template_set(template(256 + i, (1, 8), (2, 8)), template(1000, (1, 4))))
+            decoder.encode(payload, f"192.0.2.{i}")
+        assert decoder.shape_count == before + 2
+
+
+def test_two_threads_with_a_decoder_each_do_not_disturb_one_another() -> None:
+    payloads = [netflow5(*[RECORD] * 30)] * 2000
+    expected = Decoder().encode_many(payloads, "192.0.2.1", 1.0)
+    results: list[bytes] = []
+    threads = [
+        threading.Thread(target=lambda: results.append(Decoder().encode_many(payloads, "192.0.2.1", 1.0)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [expected] * 4
+
+
+def test_a_decoder_at_work_in_another_thread_says_so() -> None:
+    decoder = Decoder()
+    batch = _core.pack_datagrams([netflow5(*[RECORD] * 30)] * 200_000, "192.0.2.1", 1.0)
+    thread = threading.Thread(target=decoder.encode_datagrams, args=(batch,))
+    thread.start()
+    refused = False
+    while thread.is_alive() and not refused:
+        try:
+            decoder.encode(V5, "192.0.2.1")
+        except RuntimeError as error:
+            refused = "give each thread a decoder" in str(error)
+    thread.join()
+    assert refused
+
+
+def test_a_schema_that_cannot_be_decoded_into_is_refused() -> None:
+    for sources, complaint in [
+        (["packet:ip.source"], "there is no source 'packet:ip.source'; did you mean packet:ip"),
+        (["ipfix:sourceIPv4Address"], "source ipfix:sourceIPv4Address cannot fill a column of type uint32"),
+        (["meta:exporter_address"], "source meta:exporter_address cannot fill a column of type uint32"),
+    ]:
+        schema = FLOW.add("mine", 1001, "uint32", sources)
+        with pytest.raises(SchemaError, match="column 'mine'") as error:
+            Decoder(schema)
+        assert complaint in str(error.value)
+
+
+def test_a_user_column_over_any_element_needs_no_code() -> None:
+    schema = FLOW.only("bytes").add("event", 1001, "uint32", ["ipfix:firewallEvent"])
+    schema = schema.add("vendor", 1002, "string", ["ipfix:9/12242"])
+    fields = [(1, 4), (233, 1), (12242, 5, 9)]
+    payload = ipfix(template_set(template(256, *fields)), data_set(256, u32(7) + u8(2) + b"cisco"))
+    (message,) = Decoder(schema).messages(payload, "192.0.2.1")
+    assert values(message, schema) == {"bytes": 7, "event": 2, "vendor": "cisco"}
+
+
+def test_only_what_is_enabled_is_written() -> None:
+    schema = FLOW.only("src_port")
+    payload = netflow5(record5(src="10.0.0.1", src_port=5, dst_port=6))
+    (message,) = Decoder(schema).messages(payload, "192.0.2.1")
+    assert message == _core.tag(FLOW["src_port"].number, 0) + b"\x05"
+
+
+def test_no_built_in_column_waits_for_the_end_of_its_row() -> None:
+    everything = FLOW.enable(*(column.name for column in FLOW if column.sources))
+    explicit = {column.name for column in FLOW if column.explicit}
+    assert set(Decoder(everything).plan.slotted()) == explicit, "ranks follow the order of ext/core/source.h"
+
+
+def test_statuses_are_explained() -> None:
+    assert flowbuf.STATUSES["template_missing"] == ("loss", "a data set came before its template")
+    assert {status_class for status_class, _ in flowbuf.STATUSES.values()} == {"control", "fault", "loss", "note"}
+
+
