@@ -14,7 +14,7 @@ from setuptools import Extension, setup
 
 def choose_flags() -> tuple[list[str], list[str]]:
     """Flags of the compiler and of the linker."""
-    common = ["-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter"]
+    common = ["-std=c11", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-unused-parameter"]
     if os.environ.get("FLOWBUF_SANITIZE"):
         sanitizers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
         return [*common, "-O1", "-g", "-UNDEBUG", *sanitizers], sanitizers

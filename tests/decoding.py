@@ -75,6 +75,11 @@ both_decoders = pytest.mark.parametrize(
 )
 
 
+def short_id(value: object) -> str | None:
+    """The name of a case that is octets: the first of them."""
+    return f"{len(value)} octets {value[:8].hex()}" if isinstance(value, bytes) else None
+
+
 def columns(*names: str) -> Schema:
     """The default schema with these columns alone."""
     return FLOW.only(*names)

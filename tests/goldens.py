@@ -9,12 +9,14 @@ column that none of its fields names is one the collector does not know.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 from typing import Any
+
+from datagrams import flow_sample, sampled_header, sflow
 
 import flowbuf
 from flowbuf import _core
@@ -27,7 +29,7 @@ SCHEMA = flowbuf.Schema.load("flow").switch(
 """Every column that the wire can fill."""
 
 
-# flowbuf ---------------------------------------------------------------------------------------------------------------
+# flowbuf --------------------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -50,10 +52,24 @@ def decode_capture(path: Path) -> Decoded:
     return Decoded([read_flow(message) for message in split_stream(stream)], decoder.stats, decoder.counters)
 
 
-def decode_datagram(payload: bytes) -> Flow:
-    """The only flow of a datagram."""
-    (message,) = flowbuf.Decoder(SCHEMA).messages(payload, source="192.0.2.1", received=0)
+def decode_frames(path: Path) -> list[Flow]:
+    """The flow of each Ethernet frame of a capture, as sFlow would sample it."""
+    return [decode_frame(frame) for frame in read_frames(path.read_bytes())]
+
+
+def decode_frame(frame: bytes) -> Flow:
+    datagram = sflow(flow_sample(sampled_header(frame, frame_length=len(frame))))
+    (message,) = flowbuf.Decoder(SCHEMA).messages(datagram, source="192.0.2.1", received=0)
     return read_flow(message)
+
+
+def read_frames(pcap: bytes) -> Iterator[bytes]:
+    """Of a little-endian pcap file: a header of 24 octets, and 16 before each frame."""
+    position = 24
+    while position < len(pcap):
+        size = int.from_bytes(pcap[position + 8 : position + 12], "little")
+        yield pcap[position + 16 : position + 16 + size]
+        position += 16 + size
 
 
 def split_stream(stream: bytes) -> Iterator[bytes]:
@@ -93,7 +109,7 @@ def read_value(descriptor: Any, value: Any) -> Any:
     return list(value) if column.repeated else value
 
 
-# Readers of single values ----------------------------------------------------------------------------------------------
+# Readers of single values ---------------------------------------------------------------------------------------------
 
 
 def same(value: Any) -> Any:
@@ -118,7 +134,7 @@ def is_zero_address(text: Any) -> bool:
     return text in ("0.0.0.0", "::")
 
 
-# Collectors ------------------------------------------------------------------------------------------------------------
+# Collectors -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -140,18 +156,17 @@ class Collector:
     # Fields of layers that flowbuf does not have in its flows, or not yet.
     ignored: frozenset[str] = field(default_factory=frozenset)
     read_records: Callable[[Path], Iterator[Flow]] = lambda path: read_lines(path)
+    suffix: str = "jsonl"
 
     def path(self, corpus: Path, capture: str) -> Path:
-        return corpus / f"{capture}.{self.name}.jsonl"
+        return corpus / f"{capture}.{self.name}.{self.suffix}"
 
     def flows(self, corpus: Path, capture: str) -> list[Flow]:
         return [self.convert(record) for record in self.read_records(self.path(corpus, capture))]
 
     def convert(self, record: Flow) -> Flow:
         """Raises KeyError for a field that this module does not know: a golden must not say what nobody compares."""
-        return {
-            name: self.fields[name].read(value) for name, value in record.items() if name not in self.ignored
-        }
+        return {name: self.fields[name].read(value) for name, value in record.items() if name not in self.ignored}
 
 
 def read_lines(path: Path) -> Iterator[Flow]:
@@ -159,8 +174,8 @@ def read_lines(path: Path) -> Iterator[Flow]:
         yield json.loads(line)
 
 
-# GoFlow2: field names of its flow.proto; zero is absent, except in addresses. Its layer_stack, layer_size and
-# ipv6_routing_header_addresses describe the layers of sampled packets, whose columns flowbuf does not fill yet.
+# GoFlow2: field names of its flow.proto; zero is absent, except in addresses. Its layer_stack and layer_size list
+# the layers of sampled packets, whose columns flowbuf does not fill yet.
 GOFLOW2 = Collector(
     "goflow2",
     {
@@ -216,7 +231,7 @@ GOFLOW2 = Collector(
         "observation_domain_id": Field("observation_domain_id"),
         "observation_point_id": Field("observation_point_id"),
     },
-    ignored=frozenset({"layer_stack", "layer_size", "ipv6_routing_header_addresses", "ipv6_routing_header_seg_left"}),
+    ignored=frozenset({"layer_stack", "layer_size"}),
 )
 
 
@@ -275,191 +290,92 @@ AKVORADO = Collector(
 )
 
 
-# NetGauze --------------------------------------------------------------------------------------------------------------
+# Packets --------------------------------------------------------------------------------------------------------------
 #
-# NetGauze (Rust, no code shared with the two above) gives records with their elements, not flows. Here they become flows
-# of flowbuf by the rule of RFC 7011 section 8 for elements that occur twice: the first occurrence is the outer header's.
-
-PROTOCOLS = {"ICMP": 1, "IPv4": 4, "TCP": 6, "UDP": 17, "IPv6": 41, "IPv6ICMP": 58, "VRRP": 112}
-END_REASONS = {"idletimeout": "idle_timeout", "activetimeout": "active_timeout"}
-TCP_FLAGS = {"FIN": 1, "SYN": 2, "RST": 4, "PSH": 8, "ACK": 16, "URG": 32, "ECE": 64, "CWR": 128}
-FORWARDING = {("Forwarded", "Unknown"): 64, ("Consumed", "Forus"): 195}  # RFC 7270 section 4.12
+# What the parsers of GoFlow2 and Akvorado, and TShark, say of single Ethernet frames.
 
 
-def read_forwarding_status(value: dict[str, Any]) -> int:
-    ((status, reason),) = value.items()
-    return 0 if status == "Unknown" else FORWARDING[status, reason]
+def chosen(fields: dict[str, Field], names: str) -> dict[str, Field]:
+    return {name: fields[name] for name in names.split()}
 
 
-def read_time(text: str) -> int:
-    moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    return int(moment.timestamp()) * 1000 + moment.microsecond // 1000
-
-
-def read_mac(octets: list[int]) -> str:
-    return bytes(octets).hex(":")
-
-
-# Element -> the column it fills, and how its value is read.
-ELEMENTS: dict[str, Field] = {
-    "octetDeltaCount": Field("bytes"),
-    "packetDeltaCount": Field("packets"),
-    "sourceIPv4Address": Field("src_addr", address),
-    "sourceIPv6Address": Field("src_addr", address),
-    "destinationIPv4Address": Field("dst_addr", address),
-    "destinationIPv6Address": Field("dst_addr", address),
-    "protocolIdentifier": Field("proto", lambda name: PROTOCOLS[name]),
-    "sourceTransportPort": Field("src_port"),
-    "destinationTransportPort": Field("dst_port"),
-    "ingressInterface": Field("in_if"),
-    "egressInterface": Field("out_if"),
-    "bgpSourceAsNumber": Field("src_as"),
-    "bgpDestinationAsNumber": Field("dst_as"),
-    "sourceIPv4PrefixLength": Field("src_prefix_len"),
-    "sourceIPv6PrefixLength": Field("src_prefix_len"),
-    "destinationIPv4PrefixLength": Field("dst_prefix_len"),
-    "destinationIPv6PrefixLength": Field("dst_prefix_len"),
-    "ipNextHopIPv4Address": Field("next_hop", address),
-    "ipNextHopIPv6Address": Field("next_hop", address),
-    "bgpNextHopIPv4Address": Field("bgp_next_hop", address),
-    "bgpNextHopIPv6Address": Field("bgp_next_hop", address),
-    "tcpControlBits": Field("tcp_flags", lambda flags: sum(TCP_FLAGS[name] for name, is_set in flags.items() if is_set)),
-    "forwardingStatus": Field("forwarding_status", read_forwarding_status),
-    "flowDirection": Field("flow_direction", lambda value: value if isinstance(value, str) else 0),
-    "ipClassOfService": Field("ip_tos"),
-    "minimumTTL": Field("ip_ttl"),
-    "fragmentIdentification": Field("ip_fragment_id"),
-    "flowLabelIPv6": Field("ipv6_flow_label"),
-    "sourceMacAddress": Field("src_mac", read_mac),
-    "destinationMacAddress": Field("dst_mac", read_mac),
-    "vlanId": Field("src_vlan"),
-    "dot1qVlanId": Field("src_vlan"),
-    "postVlanId": Field("dst_vlan"),
-    "dot1qCustomerVlanId": Field("inner_vlan_id"),
-    "ingressVRFID": Field("ingress_vrf_id"),
-    "egressVRFID": Field("egress_vrf_id"),
-    "flowEndReason": Field("flow_end_reason", lambda name: END_REASONS[name]),
-    "flowStartMilliseconds": Field("time_flow_start", read_time),
-    "flowEndMilliseconds": Field("time_flow_end", read_time),
-    "mplsTopLabelIPv4Address": Field("mpls_top_addr", address),
-    "mplsTopLabelIPv6Address": Field("mpls_top_addr", address),
-    "srhSegmentsIPv6Left": Field("ipv6_routing_header_seg_left"),
-    "ipVersion": Field("ip_version"),
-    "samplerId": Field("sampler_id"),
-    "selectorId": Field("sampler_id"),
-}
-
-# Elements that need more than themselves (see netgauze_flow), or that flowbuf has no column for.
-COMBINED = {"flowStartSysUpTime", "flowEndSysUpTime", "systemInitTimeMilliseconds", "mplsTopLabelStackSection"}
-COMBINED |= {f"mplsLabelStackSection{n}" for n in range(2, 7)}
-WITHOUT_COLUMN = {
-    "Huawei", "dot1qPriority", "ethernetType", "icmpTypeCodeIPv4", "icmpTypeCodeIPv6", "ipv6ExtensionHeaders",
-    "ipv6ExtensionHeadersFull", "maximumTTL", "mplsTopLabelPrefixLength", "mplsTopLabelType", "observationDomainId",
-    "octetDeltaSumOfSquares", "paddingOctets", "srhActiveSegmentIPv6", "srhFlagsIPv6", "srhSegmentIPv6ListSection",
-    "srhTagIPv6",
-}  # fmt: skip
-
-ADDRESSES = ("sourceIPv4Address", "destinationIPv4Address", "sourceIPv6Address", "destinationIPv6Address")
-
-
-def first_occurrences(fields: list[dict[str, Any]]) -> dict[str, Any]:
-    elements: dict[str, Any] = {}
-    for each in fields:
-        for name, value in each.items():
-            elements.setdefault(name, value)
-    return elements
-
-
-def read_mpls_labels(elements: dict[str, Any]) -> list[int]:
-    """Up to and with the bottom of the stack (RFC 3032 section 2.1)."""
-    labels = []
-    for name in ("mplsTopLabelStackSection", *(f"mplsLabelStackSection{n}" for n in range(2, 11))):
-        value = int.from_bytes(bytes(elements.get(name, ())), "big")
-        if value:
-            labels.append(value >> 4)
-        if not value or value & 1:
-            break
-    return labels
-
-
-def read_system_start(record: dict[str, Any], elements: dict[str, Any], learnt: int | None) -> int | None:
-    """What flowStartSysUpTime and flowEndSysUpTime count from, in ms since 1970."""
-    if record["version"] == 9:
-        return read_time(record["unix_time"]) - record["sys_up_time"]
-    init = elements.get("systemInitTimeMilliseconds")
-    return read_time(init) if init else learnt
-
-
-def netgauze_flow(record: dict[str, Any], system_start: int | None, rates: dict[int, int]) -> Flow:
-    elements = first_occurrences(record["fields"])
-    flow: Flow = {}
-    for name, value in elements.items():
-        if name in ELEMENTS:
-            read = ELEMENTS[name].read(value)
-            if read and not is_zero_address(read):
-                flow.setdefault(ELEMENTS[name].column, read)
-            if name in ADDRESSES and not is_zero_address(value):
-                flow.setdefault("etype", 0x0800 if "IPv4" in name else 0x86DD)
-        else:
-            assert name in COMBINED | WITHOUT_COLUMN, name
-    start = read_system_start(record, elements, system_start)
-    for name, column in (("flowStartSysUpTime", "time_flow_start"), ("flowEndSysUpTime", "time_flow_end")):
-        if name in elements and start is not None:
-            flow[column] = start + elements[name]
-    flow["mpls_labels"] = read_mpls_labels(elements) or None
-    flow["sampling_rate"] = rates.get(flow.get("sampler_id", 0))
-    flow["flow_type"] = {9: "NETFLOW_V9", 10: "IPFIX"}[record["version"]]
-    flow["sequence_number"] = record["sequence_number"]
-    flow["observation_domain_id"] = record.get("observation_domain_id") or record.get("source_id")
-    flow["time_exported"] = read_time(record.get("export_time") or record["unix_time"])
-    return {name: value for name, value in flow.items() if value is not None}
-
-
-def netgauze_flows(path: Path) -> Iterator[Flow]:
-    """Options records give the sampling rate of a sampler (RFC 5477) and the start of the exporter, by domain."""
-    rates: dict[Any, dict[int, int]] = {}
-    starts: dict[Any, int] = {}
-    for record in read_lines(path):
-        domain = record["version"], record.get("observation_domain_id", record.get("source_id"))
-        if record["kind"] == "data":
-            yield netgauze_flow(record, starts.get(domain), rates.get(domain, {}))
-        if record["kind"] == "options_data":
-            option = first_occurrences(record["scope_fields"] + record["fields"])
-            sampler = option.get("samplerId", option.get("selectorId", 0))
-            if "samplingSize" in option:
-                rates.setdefault(domain, {})[sampler] = option["samplingPopulation"] // option["samplingSize"]
-            elif "samplingPacketInterval" in option:
-                interval, space = option["samplingPacketInterval"], option.get("samplingPacketSpace", 0)
-                rates.setdefault(domain, {})[sampler] = (interval + space) // interval
-            if "systemInitTimeMilliseconds" in option:
-                starts[domain] = read_time(option["systemInitTimeMilliseconds"])
-
-
-NETGAUZE_COLUMNS = {each.column for each in ELEMENTS.values()} | {
-    "etype", "flow_type", "mpls_labels", "observation_domain_id", "sampling_rate", "sequence_number", "time_exported",
-}  # fmt: skip
-
-NETGAUZE = Collector(
-    "netgauze", {column: Field(column) for column in sorted(NETGAUZE_COLUMNS)}, read_records=netgauze_flows
+GOFLOW2_PACKETS = Collector(
+    "goflow2",
+    chosen(
+        GOFLOW2.fields,
+        "src_addr dst_addr etype proto src_port dst_port src_mac dst_mac vlan_id ip_tos ip_ttl ip_flags fragment_id "
+        "fragment_offset ipv6_flow_label tcp_flags icmp_type icmp_code mpls_label mpls_ttl",
+    ),
+    ignored=frozenset({"packet", "layer_stack", "layer_size", "ipv6_routing_header_addresses"}),
 )
 
-COLLECTORS = {collector.name: collector for collector in (GOFLOW2, AKVORADO, NETGAUZE)}
+
+def read_without_decapsulation(path: Path) -> Iterator[Flow]:
+    return (frame for frame in read_lines(path) if frame["decapsulation"] == "none")
 
 
-# TShark ----------------------------------------------------------------------------------------------------------------
+AKVORADO_PACKETS = Collector(
+    "akvorado",
+    {
+        **chosen(
+            AKVORADO.fields,
+            "SrcAddr DstAddr EType Proto SrcPort DstPort SrcVlan DstVlan SrcMAC DstMAC IPTTL IPTos IPFragmentID "
+            "IPFragmentOffset IPv6FlowLabel TCPFlags ICMPv4Type ICMPv4Code ICMPv6Type ICMPv6Code MPLSLabels",
+        ),
+        "l3_length": Field("bytes", lambda length: length or None),
+    },
+    ignored=frozenset({"packet", "decapsulation"}),
+    read_records=read_without_decapsulation,
+)
+
+FAMILIES = {"ip": 0x0800, "ipv6": 0x86DD}
+PAYLOADS = {"icmp": 1, "ip": 4, "tcp": 6, "udp": 17, "ipv6": 41, "gre": 47}
+
+
+def tshark_frames(path: Path) -> Iterator[Flow]:
+    """The outermost IP header of each frame, and what is around it."""
+    for line in path.read_text().splitlines()[1:]:
+        layers = line.split("\t")[2].split(":")
+        network = next((layer for layer in layers if layer in FAMILIES), None)
+        above = layers[layers.index(network) + 1 :] if network else []
+        payload = next((layer for layer in above if not layer.startswith("ipv6.")), None)
+        yield {
+            "etype": FAMILIES.get(network or ""),
+            "proto": PAYLOADS[payload] if payload else None,
+            "tagged": "vlan" in layers,
+            "labelled": "mpls" in layers,
+        }
+
+
+TSHARK_PACKETS = Collector(
+    "tshark",
+    {
+        "etype": Field("etype", ours=lambda flow: flow["etype"] if "src_addr" in flow else None),
+        "proto": Field("proto"),
+        "tagged": Field("vlan_id", ours=lambda flow: "vlan_id" in flow),
+        "labelled": Field("mpls_labels", ours=lambda flow: "mpls_labels" in flow),
+    },
+    read_records=tshark_frames,
+    suffix="txt",
+)
+
+
+# TShark over captures -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class TSharkTotals:
-    """What TShark counts in a capture; records with those of options, samples of sFlow."""
+    """What TShark counts in a capture: records with those of options, samples of sFlow, templates of both kinds."""
 
     datagrams: int
-    sets: int
     records: int
     samples: int
+    templates: int
 
 
 def tshark_totals(path: Path) -> TSharkTotals:
-    last = path.read_text().splitlines()[-1]
-    assert last.startswith("# total:"), path
-    return TSharkTotals(*(int(word) for word in last.replace(",", " ").split() if word.isdigit()))
+    text = path.read_text()
+    (total,) = re.findall(r"# total: (\d+) flow datagrams, \d+ sets, (\d+) records .*, (\d+) samples", text)
+    datagrams, records, samples = map(int, total)
+    ids = [each for group in re.findall(r"(?:data|options) template ([\d,]+)", text) for each in group.split(",")]
+    return TSharkTotals(datagrams, records, samples, templates=len(ids))

@@ -88,7 +88,7 @@ def frames(draw: st.DrawFn, depth: int = 1) -> bytes:
     else:
         ethertype, payload = draw(st.sampled_from([0x0806, 0x8863, 38, 0])), draw(st.binary(max_size=30))
     for _ in range(draw(st.sampled_from([0, 0, 1, 2, 3]))):
-        payload = d.tagged(payload, draw(st.integers(0, 4095)), ethertype, draw(st.integers(0, 7)))
+        payload = d.tagged(payload, draw(st.integers(0, 0x1FFF)), ethertype, draw(st.integers(0, 7)))  # 0x1000: DEI
         ethertype = draw(st.sampled_from([0x8100, 0x88A8, 0x9100]))
     return d.ethernet(payload, ethertype, draw(mac_addresses), draw(mac_addresses))
 
@@ -99,4 +99,12 @@ def cut(packets: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
 
 
 ethernet_frames = cut(frames())
-sampled_packets = cut(frames() | ip_packets.map(lambda pair: pair[1]) | label_stacks(1) | st.binary(max_size=40))
+ip_headers = cut(ip_packets.map(lambda pair: pair[1]))
+# With the header protocol of sFlow that says what they are, as a rule.
+sampled_packets = st.one_of(
+    st.tuples(ethernet_frames, st.just(1)),
+    st.tuples(cut(ipv4_packets()), st.just(11)),
+    st.tuples(cut(ipv6_packets()), st.just(12)),
+    st.tuples(cut(label_stacks(1)), st.just(13)),
+    st.tuples(ip_headers | st.binary(max_size=40), st.sampled_from([1, 2, 11, 12, 13])),
+)

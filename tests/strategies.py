@@ -1,7 +1,7 @@
 """Hypothesis strategies: sequences of datagrams, valid and mutated.
 
-A datagram comes with where it comes from: `(payload, (address, port))`. `register_profiles` sets the depth of the
-search; conftest.py calls it.
+A datagram comes with where it comes from: `(payload, (address, port))`. Importing this module sets how deep Hypothesis
+searches.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import datagrams as d
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from packet_strategies import ethernet_frames, sampled_packets
+from packet_strategies import ethernet_frames, ip_headers, sampled_packets
 from schema_strategies import OTHERS, READ
 
 from flowbuf import elements
@@ -31,6 +31,9 @@ def register_profiles() -> None:
     settings.register_profile("ci", max_examples=150, **common)
     settings.register_profile("deep", max_examples=3000, **common)
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+register_profiles()
 
 
 def uints(size: int) -> st.SearchStrategy[int]:
@@ -73,6 +76,8 @@ TELLING_NUMBERS = {
 }  # fmt: skip
 TELLING_OCTETS = {
     311: [bytes.fromhex("3f847ae147ae147b"), bytes.fromhex("3fd999999999999a"), bytes.fromhex("3f800000"), bytes(8)],
+    154: [bytes.fromhex("e2db9800000017ff"), bytes.fromhex("e2db98007df7a1ff")],
+    27: [bytes(10) + b"\xff\xff" + bytes(4)],
     137: [b"\x08\x00", b"\x08\x01", b"\x0c\x01"],
 }
 TEXTS = [b"", b"eth0\0\0\0", "Zürich".encode(), b"\xff\xfe", b"\xed\xa0\x80", b"a\xe2\x82", b"\0\0"]
@@ -93,7 +98,8 @@ GROUPS: list[list[d.Specifier]] = [
     [(4, 1), (7, 2), (11, 2)],
     [(70, 3), (71, 3), (72, 3)],
     [(21, 4), (22, 4)],
-    [(8, 4), (27, 16)],
+    [(27, 16), (8, 4)],
+    [(154, 8), (157, 8)],
 ]
 
 
@@ -150,7 +156,7 @@ def field_values(draw: st.DrawFn, specifier: d.Specifier) -> bytes:
     number, size = specifier[0], specifier[1]
     length = size if size != d.VARIABLE else draw(st.sampled_from([0, 1, 4, 8, 16, 254, 300]))
     if number in PACKETS:
-        content = draw(ethernet_frames if number == 315 else sampled_packets)
+        content = draw(ethernet_frames if number == 315 else ip_headers)
         if size != d.VARIABLE:
             content = content[:size].ljust(size, b"\0")
     elif number in TELLING_OCTETS and draw(st.booleans()):
@@ -297,13 +303,7 @@ words = uints(4)
 vlans = st.sampled_from([0, 1, 4094, 4095, 0xFFFFFFFF])
 autonomous_systems = st.lists(words, max_size=3)
 sflow_records = [
-    st.builds(
-        d.sampled_header,
-        sampled_packets,
-        protocol=st.sampled_from([1, 1, 1, 11, 12, 13, 2]),
-        frame_length=words,
-        stripped=words,
-    ),
+    st.builds(lambda packet, *numbers: d.sampled_header(*packet, *numbers), sampled_packets, words, words),
     st.builds(
         d.sampled_ethernet,
         words,
@@ -367,6 +367,9 @@ VALID = {
     "ipfix": ipfix_sequences,
     "sflow": sflow_sequences,
 }
+sampled_packet_sequences = st.lists(sflow_records[0], min_size=1, max_size=8).map(
+    lambda headers: [(d.sflow(*map(d.flow_sample, headers)), SOURCES[0])]
+)
 valid_sequences = st.one_of(*VALID.values())
 
 

@@ -13,8 +13,8 @@ from decoding import IMPLEMENTATIONS, RECEIVED, SOURCE, VALUE_NOTES, Outcome
 from hypothesis import given, note
 from hypothesis import strategies as st
 from reference.wire import decode_message, split_delimited
-from schema_strategies import everything, schemas
-from strategies import VALID, Sent, mixed_sequences, mutated_sequences, valid_sequences
+from schema_strategies import Changes, everything, schema_changes
+from strategies import VALID, Sent, mixed_sequences, mutated_sequences, sampled_packet_sequences, valid_sequences
 
 from flowbuf.schema import Schema
 
@@ -64,19 +64,24 @@ def test_valid_datagrams(protocol: str, data: st.DataObject) -> None:
     assert_agree(data.draw(VALID[protocol]), everything)
 
 
+@given(sampled_packet_sequences)
+def test_sampled_packets(sequence: list[Sent]) -> None:
+    assert_agree(sequence, everything)
+
+
 @given(mutated_sequences())
 def test_mutated_datagrams(sequence: list[Sent]) -> None:
     assert_agree(sequence, everything)
 
 
-@given(valid_sequences, schemas())
-def test_any_schema(sequence: list[Sent], schema: Schema) -> None:
-    assert_agree(sequence, schema)
+@given(valid_sequences, schema_changes())
+def test_any_schema(sequence: list[Sent], changes: Changes) -> None:
+    assert_agree(sequence, changes.schema())
 
 
-@given(mutated_sequences(), schemas())
-def test_any_schema_on_mutated_datagrams(sequence: list[Sent], schema: Schema) -> None:
-    assert_agree(sequence, schema)
+@given(mutated_sequences(), schema_changes())
+def test_any_schema_on_mutated_datagrams(sequence: list[Sent], changes: Changes) -> None:
+    assert_agree(sequence, changes.schema())
 
 
 @given(st.binary(max_size=80))

@@ -26,7 +26,7 @@ from datagrams import (
     uint,
     withdrawal,
 )
-from decoding import Decode, both_decoders, both_protocols, columns, message, templates
+from decoding import Decode, both_decoders, both_protocols, columns, message, short_id, templates
 
 pytestmark = both_decoders
 
@@ -53,6 +53,7 @@ pytestmark = both_decoders
         (u32(6) + bytes(60), "other_packet"),
         (b"GET / HTTP/1.1\r\n\r\n", "other_packet"),
     ],
+    ids=short_id,
 )
 def test_what_is_no_flow_datagram_is_counted_for_its_sender(decode: Decode, payload: bytes, status: str) -> None:
     outcome = decode(payload)

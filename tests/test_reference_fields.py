@@ -23,7 +23,7 @@ from datagrams import (
     uint,
     variable,
 )
-from decoding import FLOW, Decode, Outcome, both_decoders, both_protocols, columns, message, templates
+from decoding import FLOW, Decode, Outcome, both_decoders, both_protocols, columns, ipfix_record, message, templates
 
 pytestmark = both_decoders
 
@@ -321,11 +321,12 @@ FLOW_TIMES = columns("time_flow_start", "time_flow_end")
 def test_ipfix_uptimes_count_from_the_system_start_that_options_told(decode: Decode) -> None:
     options = options_template(257, [(149, 4)], [(160, 8)])
     flows = data_set(256, u32(1_000) + u32(2_000))
+    now = 1_600_000_060
     outcome = decode(
-        ipfix(template_set(UPTIMES), options_template_set(options), flows, domain=1),
-        ipfix(data_set(257, u32(1) + uint(1_600_000_000_000, 8)), domain=1),
-        ipfix(flows, domain=1),
-        ipfix(template_set(UPTIMES), flows, domain=2),
+        ipfix(template_set(UPTIMES), options_template_set(options), flows, domain=1, export_time=now),
+        ipfix(data_set(257, u32(1) + uint(1_600_000_000_000, 8)), domain=1, export_time=now),
+        ipfix(flows, domain=1, export_time=now),
+        ipfix(template_set(UPTIMES), flows, domain=2, export_time=now),
         schema=FLOW_TIMES,
     )
     known = {"time_flow_start": 1_600_000_001_000, "time_flow_end": 1_600_000_002_000}
@@ -333,8 +334,13 @@ def test_ipfix_uptimes_count_from_the_system_start_that_options_told(decode: Dec
     assert outcome.counters == {}
 
 
-def test_ipfix_uptimes_count_from_the_system_start_in_the_record(decode: Decode) -> None:
-    fields = template(256, (22, 4), (21, 4), (160, 8))
+@pytest.mark.parametrize("wraps", [0, 1, 5])
+def test_ipfix_uptimes_count_from_the_system_start_in_the_record(decode: Decode, wraps: int) -> None:
+    """An exporter that is up for longer than 49.7 days has wrapped its uptime."""
+    later = wraps << 32
     record = u32(1_000) + u32(2_000) + uint(1_600_000_000_000, 8)
-    outcome = decode(ipfix(template_set(fields), data_set(256, record)), schema=FLOW_TIMES)
-    assert outcome.flow == {"time_flow_start": 1_600_000_001_000, "time_flow_end": 1_600_000_002_000}
+    datagram = ipfix_record([(22, 4), (21, 4), (160, 8)], record, export_time=1_600_000_060 + later // 1000)
+    assert decode(datagram, schema=FLOW_TIMES).flow == {
+        "time_flow_start": 1_600_000_001_000 + later,
+        "time_flow_end": 1_600_000_002_000 + later,
+    }

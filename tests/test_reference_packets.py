@@ -101,7 +101,7 @@ def test_mpls_pseudowire_keeps_the_outer_mac_addresses(decode: Decode) -> None:
 )
 def test_mpls_payload_that_nothing_names(decode: Decode, payload: bytes) -> None:
     outcome = parse(decode, ethernet(mpls(payload, 16), 0x8847), *LINK)
-    assert outcome.flow == MACS | {"mpls_labels": [16], "mpls_ttl": [64]}
+    assert outcome.flow == MACS | {"mpls_labels": [16], "mpls_ttl": [64], "etype": 0x8847}
     assert outcome.counters == {"unknown_header": 1}
 
 

@@ -22,7 +22,7 @@ from datagrams import (
     tcp,
     u32,
 )
-from decoding import Decode, both_decoders, columns
+from decoding import Decode, both_decoders, columns, short_id
 
 pytestmark = both_decoders
 
@@ -66,7 +66,7 @@ def test_flow_sample(decode: Decode) -> None:
     one = flow_sample(sequence=11, source_id=7, rate=1024, pool=4096, drops=3, input=5, output=6)
     outcome = decode(sflow(one, sub_agent=2, sequence=8, uptime=3_600_000), schema=SAMPLE_COLUMNS)
     assert outcome.flow == OF_THE_SAMPLE
-    assert outcome.stats == {"192.0.2.200": {"counters": {}, "flows": 1, "datagrams": 1}}
+    assert outcome.stats == {"192.0.2.200#2": {"counters": {}, "flows": 1, "datagrams": 1}}
 
 
 def test_expanded_flow_sample(decode: Decode) -> None:
@@ -300,6 +300,7 @@ ALL_READ = columns("src_vlan", "src_as", "src_prefix_len", "src_addr", "src_mac"
         record(1003, u32(0) + bytes(12) + u32(0) + u32(1000)),
         record(1003, u32(0) + bytes(12) + u32(0xFFFFFFFF)),
     ],
+    ids=short_id,
 )
 def test_a_record_that_is_too_short_gives_nothing_and_the_others_stay(decode: Decode, bad: bytes) -> None:
     good = [extended_switch(1, 0, 2, 0)] if bad[:4] != u32(1001) else [extended_router(None, 24, 16)]
@@ -336,6 +337,7 @@ GOOD_SAMPLE = flow_sample(extended_switch(1, 0, 2, 0))
         sample(2, bytes(8), length=10_000),
         sample(99, bytes(8), length=10_000),
     ],
+    ids=short_id,
 )
 def test_a_bad_sample_ends_its_datagram(decode: Decode, rest: bytes) -> None:
     outcome = decode(sflow(GOOD_SAMPLE, rest, count=5), schema=ALL_READ)

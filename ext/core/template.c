@@ -92,7 +92,8 @@ static void find_roles(fb_shape *shape) {
     /* Scope fields of NetFlow v9 have an id space of their own (RFC 3954 section 6.1). */
     for (size_t i = shape->version == 9 ? shape->scope_count : 0; i < shape->field_count; i++) {
         const fb_field *field = &shape->fields[i];
-        if (field->pen == FB_PEN_JUNIPER && field->id == 137) set_role(shape, FB_ROLE_COMMON_PROPERTIES, i);
+        if (field->pen == FB_PEN_JUNIPER && field->id == FB_ID_COMMON_PROPERTIES)
+            set_role(shape, FB_ROLE_COMMON_PROPERTIES, i);
         if (field->pen) continue;
         if (field->id == 8 || field->id == 12 || field->id == 27 || field->id == 28)
             add_address_field(shape, field->id, i);

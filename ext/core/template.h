@@ -16,6 +16,7 @@
 #define FB_VARIABLE_SIZE 65535 /* the length that announces a variable-length field */
 #define FB_NO_FIELD 0xffff
 #define FB_PEN_JUNIPER 2636
+#define FB_ID_COMMON_PROPERTIES 137
 
 /* A field specifier. */
 typedef struct {

@@ -99,14 +99,19 @@ static inline size_t fb_guarded_room(size_t size) {
     return (size / page + 1) * page;
 }
 
-UNUSED static uint8_t *fb_guarded_copy(const void *bytes, size_t size) {
+/* Octets of any value, with such an end: an output that may not be overrun. */
+UNUSED static uint8_t *fb_guarded_room_of(size_t size) {
     size_t room = fb_guarded_room(size), page = (size_t)sysconf(_SC_PAGESIZE);
     uint8_t *start = mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (start == MAP_FAILED || mprotect(start + room, page, PROT_NONE)) {
-        perror("fb_guarded_copy");
+        perror("fb_guarded_room_of");
         exit(EXIT_FAILURE);
     }
-    uint8_t *copy = start + room - size;
+    return start + room - size;
+}
+
+UNUSED static uint8_t *fb_guarded_copy(const void *bytes, size_t size) {
+    uint8_t *copy = fb_guarded_room_of(size);
     if (size) memcpy(copy, bytes, size);
     return copy;
 }

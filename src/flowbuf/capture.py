@@ -1,19 +1,17 @@
-"""Captures from files, pipes and file objects, plain or compressed, as batches of UDP datagrams.
+"""Captures, plain or compressed, as batches of UDP datagrams.
 
-The formats themselves (pcap, pcapng, link layers, fragments) are read by the core; here is what does I/O.
+The formats themselves (pcap, pcapng, link layers, fragments) are read by the core; here the core is fed.
 """
 
 from __future__ import annotations
 
 import os
-import stat
-import sys
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import TracebackType
-from typing import Any, BinaryIO, Protocol
+from typing import BinaryIO
 
 from flowbuf._core import MAX_WINDOW, Capture, Datagrams
+from flowbuf.content import Content
 from flowbuf.errors import CaptureError
 
 __all__ = ["CaptureReader"]
@@ -21,179 +19,23 @@ __all__ = ["CaptureReader"]
 # 1 MiB: more than the core has to see at once, so that the window never has to grow.
 WINDOW_SIZE = 2 * MAX_WINDOW
 
-# Compressed octets read at a time, and given to a decompressor at a time: 4 octets of zstd can stand for 128 KiB and 1
-# octet of gzip for 1 KiB, so a piece becomes at most 16 MiB, which zstandard holds twice.
-READ_SIZE = 1 << 16
-PIECE_SIZE = 1 << 9
-
-
-class _File:
-    """A binary file that knows how far it has been read and can be looked at before."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._readinto: Callable[[memoryview], int | None] | None = getattr(file, "readinto1", None) or getattr(
-            file, "readinto", None
-        )
-        self._read: Callable[[int], bytes | None] = getattr(file, "read1", None) or file.read
-        self._ahead = b""
-        self.position = 0
-
-    def peek(self, size: int) -> bytes:
-        """The first octets, fewer only where the file is shorter."""
-        while len(self._ahead) < size and (more := self._read(size - len(self._ahead))):
-            self._ahead += more
-        return self._ahead
-
-    def read(self, size: int) -> bytes:
-        """Up to `size` octets, as soon as there are some; none at the end."""
-        octets, self._ahead = self._ahead or self._read(size) or b"", b""
-        self.position += len(octets)
-        return octets
-
-    def read_into(self, view: memoryview) -> int:
-        """The same into `view`; gives their number."""
-        if self._ahead or not self._readinto:
-            octets = self.read(len(view))
-            view[: len(octets)] = octets
-            return len(octets)
-        count = self._readinto(view) or 0
-        self.position += count
-        return count
-
-
-class _Decompressor(Protocol):
-    """What zlib, zstandard and compression.zstd have in common: one gzip member or zstd frame."""
-
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    def decompress(self, data: Any, /) -> bytes: ...
-
-
-class _DecompressedFile:
-    """The content of a compressed file, all members (frames) one after another.
-
-    Damage ends it, and so does a file that ends too early: what could be decompressed before is given.
-    """
-
-    def __init__(self, file: _File, new_decompressor: Callable[[], _Decompressor], error: type[Exception]) -> None:
-        self._file = file
-        self._new_decompressor = new_decompressor
-        self._error = error
-        self._decompressor = new_decompressor()
-        self._compressed = memoryview(b"")
-        self._content = memoryview(b"")
-        self.damaged = False
-
-    def read_into(self, view: memoryview) -> int:
-        """Fills `view` with what one read of the file gives; returns its size, 0 at the end."""
-        filled = 0
-        while filled < len(view):
-            if self._content:
-                count = min(len(self._content), len(view) - filled)
-                view[filled : filled + count] = self._content[:count]
-                self._content = self._content[count:]
-                filled += count
-            elif self._compressed or (not filled and self._read_more()):
-                self._decompress_piece()
-            else:
-                break
-        return filled
-
-    def _read_more(self) -> bool:
-        if self.damaged:
-            return False
-        self._compressed = memoryview(self._file.read(READ_SIZE))
-        self.damaged = not self._compressed and not self._decompressor.eof
-        return bool(self._compressed)
-
-    def _decompress_piece(self) -> None:
-        if self._decompressor.eof:
-            if self._compressed[0] == 0:  # padding after a member
-                self._compressed = memoryview(bytes(self._compressed).lstrip(b"\0"))
-                return
-            self._decompressor = self._new_decompressor()
-        piece = self._compressed[:PIECE_SIZE]
-        try:
-            self._content = memoryview(self._decompressor.decompress(piece))
-        except self._error:
-            self.damaged = True
-            self._compressed = memoryview(b"")
-        else:
-            unused = len(self._decompressor.unused_data) if self._decompressor.eof else 0
-            self._compressed = self._compressed[len(piece) - unused :]
-
-
-class _PlainFile:
-    """The content of a file that is not compressed."""
-
-    damaged = False
-
-    def __init__(self, file: _File) -> None:
-        self.read_into = file.read_into
-
-
-def _open_gzip(file: _File) -> _DecompressedFile:
-    return _DecompressedFile(file, lambda: zlib.decompressobj(wbits=31), zlib.error)
-
-
-def _open_zstd(file: _File, name: str) -> _DecompressedFile:
-    if sys.version_info >= (3, 14):
-        from compression import zstd
-
-        return _DecompressedFile(file, zstd.ZstdDecompressor, zstd.ZstdError)
-    try:
-        import zstandard
-    except ImportError:
-        raise CaptureError(f"{name}: compressed with zstd; install the package zstandard to read it") from None
-    decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 27)
-    return _DecompressedFile(file, lambda: decompressor.decompressobj(write_size=1 << 14), zstandard.ZstdError)
-
-
-def _open_content(file: _File, name: str) -> _PlainFile | _DecompressedFile:
-    magic = file.peek(4)
-    if magic[:2] == b"\x1f\x8b":
-        return _open_gzip(file)
-    # A frame, or a skippable one (RFC 8878 section 3.1), whose first octet has any lower half.
-    if magic == b"\x28\xb5\x2f\xfd" or (magic[1:] == b"\x2a\x4d\x18" and magic[0] >> 4 == 5):
-        return _open_zstd(file, name)
-    return _PlainFile(file)
-
 
 class CaptureReader:
     """Reads the UDP datagrams of one capture, in bounded memory.
 
-    `source` is a path, `"-"` for standard input, or a binary file object, which is read from where it stands and left
-    open. `port`: only datagrams to this port. Iterating gives batches for `Decoder`; **a batch is valid until the next
-    one is asked for.** A reader can be iterated once.
+    `source` is a path, `"-"` for standard input, a binary file object, which is read from where it stands and left
+    open, or a `Content`. `port`: only datagrams to this port. Iterating gives batches for `Decoder`; **a batch is valid
+    until the next one is asked for.** A reader can be iterated once.
 
     Raises what `open` raises, and `CaptureError` where the file is no capture. A damaged capture is no error: what
     precedes the damage is read, and `counters` says that there was some.
     """
 
-    def __init__(self, source: str | os.PathLike[str] | BinaryIO, port: int | None = None) -> None:
-        self._closes = False
-        if source == "-":
-            file: Any = sys.stdin.buffer
-            self.name = "<stdin>"
-        elif isinstance(source, (str, os.PathLike)):
-            file = open(source, "rb", buffering=0)  # noqa: SIM115
-            self._closes = True
-            self.name = os.fspath(source)
-        else:
-            file = source
-            self.name = str(getattr(source, "name", "<file>"))
-        self._raw: BinaryIO = file
-        self.size = _get_size(file)
+    def __init__(self, source: str | os.PathLike[str] | BinaryIO | Content, port: int | None = None) -> None:
         self._core = Capture(port)
-        try:
-            self._file = _File(file)
-            self._content = _open_content(self._file, self.name)
-        except BaseException:
-            self.close()
-            raise
+        self._content = source if isinstance(source, Content) else Content(source)
+        self.name = self._content.name
+        self.size = self._content.size
 
     def __iter__(self) -> Iterator[Datagrams]:
         window = memoryview(bytearray(WINDOW_SIZE))
@@ -211,7 +53,7 @@ class CaptureReader:
             if status == "more_input":
                 window[: end - begin] = window[begin:end]
                 begin, end = 0, end - begin
-                count = self._content.read_into(window[end:])
+                count = self._content.readinto(window[end:])
                 end += count
                 final = count == 0
 
@@ -223,7 +65,7 @@ class CaptureReader:
     @property
     def position(self) -> int:
         """How much of the file has been read, in octets as they are in the file; `size` at the end."""
-        return self._file.position
+        return self._content.position
 
     @property
     def packets(self) -> int:
@@ -240,9 +82,8 @@ class CaptureReader:
         return counters
 
     def close(self) -> None:
-        """Closes the file if this reader opened it."""
-        if self._closes:
-            self._raw.close()
+        """Closes the file if it was opened here."""
+        self._content.close()
 
     def __enter__(self) -> CaptureReader:
         return self
@@ -251,12 +92,3 @@ class CaptureReader:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _get_size(file: BinaryIO) -> int | None:
-    """The size of a regular file from here on; of anything else it is not known."""
-    try:
-        status = os.fstat(file.fileno())
-        return status.st_size - file.tell() if stat.S_ISREG(status.st_mode) else None
-    except (AttributeError, OSError, ValueError):
-        return None

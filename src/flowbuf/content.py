@@ -239,5 +239,3 @@ def _open_content(file: _File, name: str) -> _PlainFile | _DecompressedFile:
     if magic == b"\x28\xb5\x2f\xfd" or (magic[1:] == b"\x2a\x4d\x18" and magic[0] >> 4 == 5):
         return _open_zstd(file, name)
     return _PlainFile(file)
-
-

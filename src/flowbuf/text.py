@@ -24,13 +24,13 @@ from typing import Any
 
 from flowbuf.schema import Column, Schema
 
-__all__ = ["FlowText", "format_address", "format_mac", "format_time"]
+__all__ = ["FlowText", "format_address", "format_mac", "format_time", "text_renderer"]
 
 _MAPPED = b"\0\0\0\0\0\0\0\0\0\0\xff\xff"
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _END_OF_TIME = 253_402_300_800  # the year 10000: RFC 3339 has no text for it
 
-_Render = Callable[[Any], str]
+Render = Callable[[Any], str]
 
 _to_json_string = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -40,7 +40,7 @@ class FlowText:
 
     def __init__(self, schema: Schema) -> None:
         self.columns = schema.enabled
-        self._texts = tuple((column.name, _text_renderer(column)) for column in schema.enabled)
+        self._texts = tuple((column.name, text_renderer(column)) for column in schema.enabled)
         self._members = tuple((column.name, f'"{column.name}":', _json_renderer(column)) for column in schema.enabled)
 
     def json_line(self, flow: Mapping[str, Any]) -> str:
@@ -58,17 +58,18 @@ class FlowText:
 # One renderer a column, chosen once ---------------------------------------------------------------------------------
 
 
-def _text_renderer(column: Column) -> _Render:
+def text_renderer(column: Column) -> Render:
+    """What makes text of the values of a column."""
     render = _scalar_renderer(column)
     return (lambda values: " ".join(map(render, values))) if column.repeated else render
 
 
-def _json_renderer(column: Column) -> _Render:
+def _json_renderer(column: Column) -> Render:
     render = _scalar_json_renderer(column)
     return (lambda values: "[" + ",".join(map(render, values)) + "]") if column.repeated else render
 
 
-def _scalar_renderer(column: Column) -> _Render:
+def _scalar_renderer(column: Column) -> Render:
     if column.type == "timestamp":
         return functools.partial(format_time, digits=_DIGITS[column.unit or "ms"])
     if column.type == "enum":
@@ -76,7 +77,7 @@ def _scalar_renderer(column: Column) -> _Render:
     return _RENDERERS.get(column.type, str)
 
 
-def _scalar_json_renderer(column: Column) -> _Render:
+def _scalar_json_renderer(column: Column) -> Render:
     if column.type == "enum":
         return _member_renderer({number: _to_json_string(name) for name, number in column.values.items()})
     if column.type == "string":
@@ -89,7 +90,7 @@ def _scalar_json_renderer(column: Column) -> _Render:
     return render
 
 
-def _member_renderer(names: Mapping[int, str]) -> _Render:
+def _member_renderer(names: Mapping[int, str]) -> Render:
     return lambda number: names.get(number) or str(number)
 
 
@@ -134,7 +135,7 @@ def _format_second(seconds: int) -> str:
     return "{:04d}-{:02d}-{:02d}T{:02d}:{:02d}:{:02d}".format(*time.gmtime(seconds)[:6])
 
 
-_RENDERERS: dict[str, _Render] = {
+_RENDERERS: dict[str, Render] = {
     "ip": format_address,
     "mac": format_mac,
     "bytes": bytes.hex,

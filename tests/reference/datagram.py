@@ -33,18 +33,20 @@ class Exporter:
 
 @dataclass
 class Exporters:
-    """All of them, by address; an IPv4-mapped address is the IPv4 one's."""
+    """All of them, by address and sFlow sub-agent (else 0); an IPv4-mapped address is the IPv4 one's."""
 
-    known: dict[bytes, Exporter] = field(default_factory=dict)
+    known: dict[tuple[bytes, int], Exporter] = field(default_factory=dict)
 
-    def find(self, address: bytes) -> Exporter:
-        return self.known.setdefault(wide(address), Exporter())
+    def find(self, address: bytes, sub_agent: int) -> Exporter:
+        return self.known.setdefault((wide(address), sub_agent), Exporter())
 
     def by_text(self) -> dict[str, Exporter]:
+        """ADDRESS, or ADDRESS#SUB_AGENT where that is not 0."""
         texts = {}
-        for address, exporter in self.known.items():
+        for (address, sub_agent), exporter in self.known.items():
             parsed = IPv6Address(address)
-            texts[str(parsed.ipv4_mapped or parsed)] = exporter
+            text = str(parsed.ipv4_mapped or parsed)
+            texts[f"{text}#{sub_agent}" if sub_agent else text] = exporter
         return texts
 
 
@@ -64,6 +66,7 @@ class Datagram:
     exporters: Exporters
     reads_packets: bool
     exporter_address: bytes = b""
+    sub_agent: int = 0
     sequence_number: int = 0
     domain_id: int = 0
     exported: int | None = None
@@ -73,7 +76,7 @@ class Datagram:
 
     @property
     def exporter(self) -> Exporter:
-        return self.exporters.find(self.exporter_address)
+        return self.exporters.find(self.exporter_address, self.sub_agent)
 
     def new_flow(self, clock: Clock | None = None) -> Flow:
         """A flow that says so far what the datagram says."""

@@ -120,12 +120,12 @@ def rate_of_interval(flow: Flow) -> int | None:
 
 
 def rate_of_probability(flow: Flow) -> int | None:
-    """RFC 5477 section 8.2.5: 1 / p, in float64, to the nearest integer, a half upwards."""
+    """RFC 5477 section 8.2.5: 1 / p for 0 < p <= 1, in float64, to the nearest integer, a half upwards."""
     octets = flow.field(SAMPLING_PROBABILITY) or b""
     if len(octets) not in (4, 8):
         return None
     probability = struct.unpack(">f" if len(octets) == 4 else ">d", octets)[0]
-    if not math.isfinite(probability) or probability <= 0:
+    if not 0 < probability <= 1:
         return None
     rate = 1 / probability
     return math.floor(Fraction(rate) + Fraction(1, 2)) if math.isfinite(rate) else None

@@ -8,7 +8,7 @@ header that is not wholly there gives nothing, and that is no fault. Readings th
 - What lies beyond the length that the IP header gives is padding of the link layer, never transport header. An IPv6
   payload length of 0 (RFC 2675 jumbograms, offloading network cards) gives no bound.
 - An Ethernet type below 0x0600 is a length (IEEE 802.3) and no ethertype: `unknown_header`.
-- After MPLS labels the etype is that of the payload, where the payload is known, and absent where it is not.
+- The etype is the last one met: after MPLS labels that of the payload, where the payload is known, else that of MPLS.
 - The frame inside a pseudowire goes on where the outer one stopped: its tags count after the outer ones, labels
   further in come after the outer ones, only its MAC addresses are not taken when an outer frame has given some.
 - An IPv6 extension header needs 8 octets to be walked over. `ip.proto` is the number at which the walk ends: of the
@@ -24,7 +24,8 @@ from .octets import Octets, Short
 from .values import Address, Number, Numbers, Value
 
 VLAN_TYPES = {0x8100, 0x88A8, 0x9100}
-MPLS_TYPES = {0x8847, 0x8848}
+MPLS_TYPE = 0x8847
+MPLS_TYPES = {MPLS_TYPE, 0x8848}
 IPV4_TYPE, IPV6_TYPE = 0x0800, 0x86DD
 LOWEST_ETHERTYPE = 0x0600
 
@@ -49,6 +50,7 @@ class Packet:
         self.notes: Counter[str] = Counter()
         self.tags = 0
         self.has_ethernet = False
+        self.etype: int | None = None
         self.labels: list[int] = []
         self.ttls: list[int] = []
 
@@ -73,13 +75,13 @@ class Packet:
             elif self.tags == 2:
                 self.give("vlan.inner_id", Number(tag & 0x0FFF))
             ethertype = frame.u16()
+        if ethertype >= LOWEST_ETHERTYPE:
+            self.etype = ethertype
         if ethertype in MPLS_TYPES:
             self.mpls(frame)
         elif ethertype in (IPV4_TYPE, IPV6_TYPE):
             self.ip(frame, ethertype)
         else:
-            if ethertype >= LOWEST_ETHERTYPE:
-                self.give("ethernet.type", Number(ethertype))
             self.notes["unknown_header"] += 1
 
     def mpls(self, stack: Octets) -> None:
@@ -108,7 +110,7 @@ class Packet:
     # Network layer
 
     def ip(self, packet: Octets, ethertype: int) -> None:
-        self.give("ethernet.type", Number(ethertype))
+        self.etype = ethertype
         nibble = first_nibble(packet)
         if nibble is None:
             return
@@ -211,11 +213,14 @@ def parse(header_protocol: int, data: bytes) -> Packet:
         elif header_protocol == SFLOW_IPV6:
             packet.ip(octets, IPV6_TYPE)
         elif header_protocol == SFLOW_MPLS:
+            packet.etype = MPLS_TYPE
             packet.mpls(octets)
         else:
             packet.notes["unknown_header"] += 1
     except Short:
         pass  # the sampling cut the packet here
+    if packet.etype is not None:
+        packet.give("ethernet.type", Number(packet.etype))
     if packet.labels:
         packet.give("mpls.labels", Numbers(packet.labels))
         packet.give("mpls.ttls", Numbers(packet.ttls))

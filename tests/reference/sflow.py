@@ -2,7 +2,7 @@
 
 Readings that the specification leaves open:
 
-- An agent address of type 0 is no address (void): the exporter is then the UDP source. A type above 2 cannot be
+- An agent address of type 0, or of zeros, is none: the exporter is then the UDP source. A type above 2 cannot be
   skipped: the datagram is not sFlow (`other_packet`).
 - A record that is too short, or whose inner lengths overrun it, gives nothing at all.
 - A next hop of address type 0 is absent, of a type above 2 makes its record a bad one.
@@ -49,8 +49,8 @@ def decode(datagram: Datagram) -> Iterator[Flow]:
     octets.take(4)  # version
     agent = read_address(octets)
     sub_agent, datagram.sequence_number, uptime, samples = octets.u32(), octets.u32(), octets.u32(), octets.u32()
-    if agent:
-        datagram.exporter_address = agent
+    datagram.exporter_address = agent if agent and any(agent) else datagram.source
+    datagram.sub_agent = sub_agent
     for _ in range(samples):
         try:
             sample_format = octets.u32()

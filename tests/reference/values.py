@@ -60,17 +60,22 @@ class Clock:
     started: int | None = None
 
     def at_uptime(self, milliseconds: int) -> int | None:
-        """Nanoseconds since 1970 of an uptime. Uptimes are 32-bit counters: their difference is taken modulo 2^32,
-        signed.
+        """Nanoseconds since 1970 of an uptime.
+
+        Uptimes are 32-bit counters, which wrap every 49.7 days: the difference to the uptime at the export is taken
+        modulo 2^32, signed.
         """
-        if self.uptime is not None and self.exported is not None:
-            difference = (milliseconds - self.uptime) % (1 << 32)
-            if difference >= 1 << 31:
-                difference -= 1 << 32
-            return self.exported + difference * 1_000_000
-        if self.started is not None:
-            return (self.started + milliseconds) * 1_000_000
-        return None
+        if self.exported is None:
+            return None
+        uptime = self.uptime
+        if uptime is None and self.started is not None:
+            uptime = self.exported // 1_000_000 - self.started
+        if uptime is None:
+            return None
+        difference = (milliseconds - uptime) % (1 << 32)
+        if difference >= 1 << 31:
+            difference -= 1 << 32
+        return self.exported + difference * 1_000_000
 
 
 @dataclass

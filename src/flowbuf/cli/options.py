@@ -5,14 +5,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
+from flowbuf.decoder import TIMES, Decoder
 from flowbuf.errors import SchemaError
 from flowbuf.schema import Schema
 
-__all__ = ["UsageProblem", "load_schema", "schema_errors", "schema_options"]
+__all__ = ["DecodeOptions", "UsageProblem", "decode_options", "load_schema", "schema_errors", "schema_options"]
 
 
 class UsageProblem(click.ClickException):
@@ -42,7 +44,7 @@ def _split(context: click.Context, parameter: click.Parameter, values: tuple[str
     return [name.strip() for value in values for name in value.split(",") if name.strip()]
 
 
-_OPTIONS = [
+_SCHEMA_OPTIONS = [
     click.option(
         "--schema", "reference", default="flow", show_default=True, metavar="NAME|FILE", help="Schema to use."
     ),
@@ -61,6 +63,50 @@ def schema_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         return command(*args, schema=load_schema(reference, only, enable, disable), **rest)
 
-    for option in reversed(_OPTIONS):
+    for option in reversed(_SCHEMA_OPTIONS):
         with_schema = option(with_schema)
     return with_schema
+
+
+@dataclass(frozen=True)
+class DecodeOptions:
+    """What the user says of decoding."""
+
+    strict: bool
+    time: str
+    default_sampling: int | None
+    port: int | None
+
+    def new_decoder(self, schema: Schema) -> Decoder:
+        """A decoder that obeys them. Raises UsageProblem where the schema does not allow it."""
+        with schema_errors():
+            return Decoder(schema, strict=self.strict, time=self.time, default_sampling_rate=self.default_sampling)
+
+
+_DECODE_OPTIONS = [
+    click.option("--strict", is_flag=True, help="Stop at the first datagram that is malformed or left undecoded."),
+    click.option(
+        "--time", type=click.Choice(TIMES), default=TIMES[0], show_default=True, help="What fills time_received."
+    ),
+    click.option(
+        "--default-sampling",
+        type=click.IntRange(1, 2**64 - 1),
+        metavar="N",
+        help="Fills sampling_rate where no exporter says it.",
+    ),
+    click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="Only datagrams to this UDP port."),
+]
+
+
+def decode_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command --strict, --time, --default-sampling and --port; it gets them as `decoding: DecodeOptions`."""
+
+    @functools.wraps(command)
+    def with_options(
+        *args: Any, strict: bool, time: str, default_sampling: int | None, port: int | None, **rest: Any
+    ) -> Any:
+        return command(*args, decoding=DecodeOptions(strict, time, default_sampling, port), **rest)
+
+    for option in reversed(_DECODE_OPTIONS):
+        with_options = option(with_options)
+    return with_options

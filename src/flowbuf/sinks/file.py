@@ -46,9 +46,18 @@ class OutputFile:
         self._file = _compressed(self._raw, os.path.splitext(self.path)[1])
         return self
 
+    @property
+    def is_regular(self) -> bool:
+        """Whether this is an ordinary file, not standard output nor a device."""
+        return self._temporary is not None
+
     def write(self, data: bytes) -> None:
         """Appends octets."""
-        self._file.write(data)
+        try:
+            self._file.write(data)
+        except OSError as error:
+            error.filename = self.path
+            raise
 
     def discard(self) -> None:
         """Says that the file is not wanted after all: the end of the block removes it."""

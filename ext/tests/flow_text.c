@@ -1,0 +1,170 @@
+#include "flow_text.h"
+
+#include <stdlib.h>
+
+/* Values ----------------------------------------------------------------------------------------------------------- */
+
+static double real_of(uint64_t bits) {
+    double real;
+    memcpy(&real, &bits, 8);
+    return real;
+}
+
+void put_number_text(text *t, const fb_column *column, uint64_t number) {
+    switch (column->type) {
+        case FB_TYPE_FLOAT: text_put(t, "%.9g", (double)(float)real_of(number)); return;
+        case FB_TYPE_DOUBLE: text_put(t, "%.17g", real_of(number)); return;
+        case FB_TYPE_INT:
+        case FB_TYPE_SINT:
+        case FB_TYPE_DURATION: text_put(t, "%lld", (long long)number); return;
+        default: text_put(t, "%llu", (unsigned long long)number); return;
+    }
+}
+
+static void put_address(text *t, const uint8_t *p, size_t size) {
+    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+    if (size == 4) text_put(t, "native:");
+    if (size == 4 || memcmp(p, mapped, 12) == 0) {
+        p += size - 4;
+        text_put(t, "%u.%u.%u.%u", p[0], p[1], p[2], p[3]);
+        return;
+    }
+    for (int i = 0; i < 8; i++) text_put(t, "%s%x", i ? ":" : "", (unsigned)p[2 * i] << 8 | p[2 * i + 1]);
+}
+
+void put_octets_text(text *t, const fb_column *column, const uint8_t *data, size_t size) {
+    if (column->type == FB_TYPE_IP && (size == 4 || size == 16)) {
+        put_address(t, data, size);
+    } else if (column->type == FB_TYPE_STRING) {
+        text_put(t, "\"%.*s\"", (int)size, (const char *)data);
+    } else {
+        text_put(t, "x");
+        for (size_t i = 0; i < size; i++) text_put(t, "%02x", data[i]);
+    }
+}
+
+/* Messages --------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    uint16_t column;
+    uint16_t order;
+    uint64_t number;
+    const uint8_t *data;
+    size_t size;
+} value;
+
+typedef struct {
+    const uint8_t *p, *end;
+    bool bad;
+} reader;
+
+static uint64_t take_varint(reader *r) {
+    uint64_t result = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+        if (r->p == r->end) break;
+        uint8_t octet = *r->p++;
+        result += (uint64_t)(octet % 128) << shift;
+        if (octet < 128) return result;
+    }
+    r->bad = true;
+    return 0;
+}
+
+static uint64_t take_little(reader *r, unsigned size) {
+    uint64_t result = 0;
+    if ((size_t)(r->end - r->p) < size) {
+        r->bad = true;
+        return 0;
+    }
+    for (unsigned i = size; i--;) result = result * 256 + r->p[i];
+    r->p += size;
+    return result;
+}
+
+static reader take_bytes(reader *r) {
+    uint64_t size = take_varint(r);
+    if (size > (uint64_t)(r->end - r->p)) r->bad = true;
+    if (r->bad) return (reader){0};
+    r->p += size;
+    return (reader){r->p - size, r->p, false};
+}
+
+/* As the wire type says; numbers become what an emitter was given. */
+static uint64_t take_number(reader *r, const fb_column *column) {
+    switch (column->wire) {
+        case FB_WIRE_FIXED64: return take_little(r, 8);
+        case FB_WIRE_FIXED32: break;
+        default: {
+            uint64_t number = take_varint(r);
+            return column->type == FB_TYPE_SINT ? (number >> 1) ^ (0 - (number & 1)) : number;
+        }
+    }
+    uint64_t number = take_little(r, 4);
+    if (column->type != FB_TYPE_FLOAT) return number;
+    uint32_t bits = (uint32_t)number;
+    float narrow;
+    memcpy(&narrow, &bits, 4);
+    double wide = (double)narrow;
+    memcpy(&number, &wide, 8);
+    return number;
+}
+
+static int compare_values(const void *a, const void *b) {
+    const value *x = a, *y = b;
+    return x->column != y->column ? x->column - y->column : x->order - y->order;
+}
+
+/* Values of a message in `values`, by column; false where it is no message of this plan. */
+static bool read_message(const named_plan *plan, reader r, value *values, size_t room, size_t *count) {
+    for (*count = 0; r.p < r.end && *count < room; ++*count) {
+        uint64_t tag = take_varint(&r);
+        uint16_t column = plan_column_of_number(plan, (uint32_t)(tag >> 3));
+        if (r.bad || column == FB_MAX_COLUMNS || (tag & 7) != plan->plan->columns[column].wire) return false;
+        value *v = &values[*count];
+        *v = (value){.column = column, .order = (uint16_t)*count};
+        if (plan->plan->columns[column].wire == FB_WIRE_BYTES) {
+            reader bytes = take_bytes(&r);
+            v->data = bytes.p;
+            v->size = (size_t)(bytes.end - bytes.p);
+        } else {
+            v->number = take_number(&r, &plan->plan->columns[column]);
+        }
+    }
+    qsort(values, *count, sizeof *values, compare_values);
+    return !r.bad && r.p == r.end;
+}
+
+static void put_value(text *t, const fb_column *column, const value *v) {
+    if (column->wire == FB_WIRE_BYTES)
+        put_octets_text(t, column, v->data, v->size);
+    else
+        put_number_text(t, column, v->number);
+}
+
+static void put_message(text *t, const named_plan *plan, const value *values, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const fb_column *column = &plan->plan->columns[values[i].column];
+        bool repeated = column->flags & FB_COLUMN_REPEATED;
+        bool first = !repeated || i == 0 || values[i - 1].column != values[i].column;
+        bool last = i + 1 == count || values[i + 1].column != values[i].column;
+        if (first) text_put(t, "%s%s=%s", i ? " " : "", plan->names[values[i].column], repeated ? "[" : "");
+        put_value(t, column, &values[i]);
+        if (repeated) text_put(t, last ? "]" : ",");
+    }
+    text_put(t, "\n");
+}
+
+void describe_messages(text *t, const named_plan *plan, const uint8_t *data, size_t size) {
+    static value values[65536];
+    reader stream = {data, data + size, false};
+    while (stream.p < stream.end) {
+        reader message = take_bytes(&stream);
+        size_t count;
+        if (stream.bad || !read_message(plan, message, values, sizeof values / sizeof *values, &count)) {
+            text_put(t, NOT_A_MESSAGE "\n");
+            return;
+        }
+        put_message(t, plan, values, count);
+    }
+}
+

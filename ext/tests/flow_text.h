@@ -1,0 +1,18 @@
+/* Flows as text. A flow is a line: `name=value` for each of its columns, in their order in the plan. Addresses are dotted where
+   they are mapped or 4 octets ("native:" before the latter), octets are hexadecimal, strings quoted, repeated values in
+   brackets. */
+#ifndef FB_TEST_FLOW_TEXT_H
+#define FB_TEST_FLOW_TEXT_H
+
+#include "plan_text.h"
+
+/* One value of a column, as both emitters give it. `real` is a binary64; a float is written as such. */
+void put_number_text(text *t, const fb_column *column, uint64_t number);
+void put_octets_text(text *t, const fb_column *column, const uint8_t *data, size_t size);
+
+/* Lines for length-delimited messages, by a reader of their own. For what no writer may write, an unknown field, a wrong
+   wire type, a length that does not fit, the last line is NOT_A_MESSAGE. */
+#define NOT_A_MESSAGE "! not a message of this plan"
+void describe_messages(text *t, const named_plan *plan, const uint8_t *data, size_t size);
+
+#endif

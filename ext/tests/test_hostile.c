@@ -1,0 +1,343 @@
+/* Whatever arrives, at whatever moment memory or room runs out: no octet is read or written that is not there, nothing is
+   leaked, time is bounded, and the decoder works on. Inputs and outputs end at guard pages. */
+#include "session.h"
+
+#include <time.h>
+
+#include "samples.h"
+
+static const char *rich_columns(void) {
+    static text lines;
+    if (!lines.size) plan_put_rich(&lines);
+    return text_of(&lines);
+}
+
+/* Every sample, after something happened, must still be what it always is. */
+static void check_still_works(session *s) {
+    octets d;
+    for (size_t i = 0; i < sample_count; i++) {
+        session_forget(s);
+        samples[i].build(&d);
+        session_feed_bytes(s, d.data, d.size, 0xcb007100u + (uint32_t)i); /* from a new address */
+        CHECK(fb_row_size(&s->row) > 0);
+    }
+}
+
+static void check_messages(session *s) { CHECK(!strstr(session_text(s), NOT_A_MESSAGE)); }
+
+/* Damaged datagrams -------------------------------------------------------------------------------------------------- */
+
+static void takes_every_prefix(void) {
+    for (size_t i = 0; i < sample_count; i++) {
+        octets d;
+        session s;
+        samples[i].build(&d);
+        session_open(&s, rich_columns(), 1 << 16);
+        for (size_t size = 0; size <= d.size; size++) {
+            session_forget(&s);
+            session_feed_bytes(&s, d.data, size, SOURCE_ADDRESS);
+            check_messages(&s);
+        }
+        check_still_works(&s);
+        session_close(&s);
+    }
+}
+
+/* Each octet in turn has each of its bits turned, and becomes what is greatest, smallest or next to what it was. */
+static void takes_every_corrupted_octet(void) {
+    for (size_t i = 0; i < sample_count; i++) {
+        octets d;
+        session s;
+        samples[i].build(&d);
+        session_open(&s, usual_columns, 1 << 16);
+        for (size_t at = 0; at < d.size; at++)
+            for (unsigned change = 0; change < 12; change++) {
+                uint8_t was = d.data[at];
+                const uint8_t others[] = {0, 0xff, (uint8_t)(was + 1), (uint8_t)(was - 1)};
+                d.data[at] = change < 8 ? (uint8_t)(was ^ 1u << change) : others[change - 8];
+                session_forget(&s);
+                session_feed(&s, &d);
+                check_messages(&s);
+                d.data[at] = was;
+            }
+        check_still_works(&s);
+        session_close(&s);
+    }
+}
+
+static uint32_t next_random(uint32_t *state) { return *state = *state * 1664525u + 1013904223u; }
+
+/* Several octets at once, words more often than octets, and all samples through one decoder. */
+static void takes_many_corruptions_at_once(void) {
+    uint32_t random = 1;
+    session s;
+    session_open(&s, rich_columns(), 1 << 16);
+    for (unsigned round = 0; round < 3000; round++) {
+        octets d;
+        samples[next_random(&random) / 7 % sample_count].build(&d);
+        for (unsigned changes = 1 + next_random(&random) / 11 % 6; changes; changes--) {
+            size_t at = next_random(&random) / 13 % (d.size - 3);
+            if (next_random(&random) & 1u << 20)
+                patch32(&d, at / 4 * 4, next_random(&random) >> (next_random(&random) >> 27));
+            else
+                d.data[at] = (uint8_t)(next_random(&random) >> 24);
+        }
+        session_forget(&s);
+        session_feed(&s, &d);
+        check_messages(&s);
+    }
+    check_still_works(&s);
+    session_close(&s);
+}
+
+/* Little room -------------------------------------------------------------------------------------------------------- */
+
+static void set_source_as(void *context, void *slots) {
+    fb_slot *slot = fb_slots_find(slots, *(const uint16_t *)context);
+    *slot = (fb_slot){.state = FB_SLOT_UINT, .number = 4200000000u, .column = slot->column};
+}
+
+/* All samples in one batch, from the given capacity on, growing by what is needed and no more. */
+static void decode_batch(session *s, const char *lines, size_t capacity, bool hook) {
+    static octets d[16];
+    static uint16_t column;
+    fb_datagram batch[16];
+    session_open(s, lines, capacity);
+    for (size_t i = 0; i < sample_count; i++) {
+        samples[i].build(&d[i]);
+        batch[i] = datagram_of(d[i].data, d[i].size, SOURCE_ADDRESS);
+    }
+    column = hook ? plan_column(&s->plan, "src_as") : 0;
+    if (hook) fb_slots_set_hook(&s->row.slots, set_source_as, &column);
+    session_feed_batch(s, batch, sample_count);
+}
+
+static void check_every_capacity(const char *lines, bool hook, size_t step) {
+    session whole;
+    text counters = {0}, seen = {0};
+    decode_batch(&whole, lines, 1 << 18, hook);
+    size_t size = fb_row_size(&whole.row);
+    put_counters_text(&counters, whole.decoder);
+    for (size_t capacity = 0; capacity < size + whole.plan.plan->fixed_worst + 8 * step; capacity += step) {
+        session s;
+        decode_batch(&s, lines, capacity, hook);
+        CHECK_BYTES(s.output, fb_row_size(&s.row), whole.output, size);
+        text_clear(&seen);
+        put_counters_text(&seen, s.decoder);
+        CHECK_TEXT(text_of(&seen), text_of(&counters));
+        CHECK_EQUAL(s.row.count, whole.row.count);
+        session_close(&s);
+    }
+    text_free(&counters);
+    text_free(&seen);
+    session_close(&whole);
+}
+
+static void gives_the_same_at_every_capacity(void) { check_every_capacity(usual_columns, false, 1); }
+
+/* Late columns wait in slots then, the constants of a datagram across the calls. */
+static void gives_the_same_at_every_capacity_with_a_hook(void) { check_every_capacity(usual_columns, true, 7); }
+
+static void gives_the_same_at_every_capacity_with_all_columns(void) { check_every_capacity(rich_columns(), false, 97); }
+
+/* Little memory ------------------------------------------------------------------------------------------------------ */
+
+/* One allocation fails, or all from it on. False when none was left to fail. */
+static bool survives_failure(size_t fail_at, bool for_ever) {
+    session s;
+    memset(&s, 0, sizeof s);
+    s.allocator = (fb_check_allocator){.fail_at = fail_at, .fail_forever = for_ever};
+    fb_status status = session_try(&s, usual_columns, 1 << 16, (fb_decoder_options){0});
+    if (status != FB_OK) {
+        CHECK_STATUS(status, FB_NO_MEMORY);
+        CHECK_EQUAL(s.memory.used, 0);
+        CHECK_EQUAL(s.allocator.held, 0);
+        return true;
+    }
+    for (size_t i = 0; i < sample_count; i++) {
+        octets d;
+        samples[i].build(&d);
+        session_feed(&s, &d);
+    }
+    bool failed = s.allocator.calls >= fail_at;
+    s.allocator.fail_at = 0;
+    check_still_works(&s);
+    session_close(&s);
+    return failed;
+}
+
+static void survives_every_failed_allocation(void) {
+    for (int for_ever = 0; for_ever < 2; for_ever++) {
+        size_t fail_at = 1;
+        while (survives_failure(fail_at, for_ever)) fail_at++;
+        CHECK(fail_at > 200); /* it came past the building of the plan */
+    }
+}
+
+static void counts_templates_that_memory_does_not_allow(void) {
+    session s;
+    memset(&s, 0, sizeof s);
+    fb_status status = session_try(&s, usual_columns, 1 << 16, (fb_decoder_options){.exporter_memory = 100});
+    CHECK_STATUS(status, FB_OK);
+    octets d;
+    samples[1].build(&d);
+    session_feed(&s, &d);
+    CHECK_FLOWS(&s, "");
+    CHECK_COUNTERS(&s, "template_missing=2 template_limit=2");
+    session_close(&s);
+}
+
+/* Little time -------------------------------------------------------------------------------------------------------- */
+
+static double seconds_of_cpu(void) { return (double)clock() / CLOCKS_PER_SEC; }
+
+/* Feeds a datagram of the greatest size. The bound is far above what it takes, and far below what a loop would. */
+static void check_quick(session *s, const octets *d, const char *what) {
+    double start = seconds_of_cpu();
+    session_feed(s, d);
+    double seconds = seconds_of_cpu() - start;
+    printf("     %-40s %6.1f ms\n", what, 1000 * seconds);
+    CHECK(seconds < 2 || getenv("FLOWBUF_SLOW_RUN"));
+    session_forget(s);
+}
+
+enum { MOST = 65500 }; /* octets of a datagram, about */
+
+static void is_done_at_once_with_templates_that_lie(void) {
+    session s;
+    octets d;
+    session_open(&s, usual_columns, 1 << 20);
+
+    ipfix_begin(&d, (ipfix_header){0});
+    size_t set = set_begin(&d, 2);
+    while (d.size < MOST) put_template(&d, 256, NULL, 0);
+    set_end(&d, set), ipfix_end(&d);
+    check_quick(&s, &d, "withdrawals");
+    CHECK_COUNTERS(&s, "withdrawal=16370");
+
+    ipfix_begin(&d, (ipfix_header){0});
+    set = set_begin(&d, 2);
+    while (d.size < MOST) put_template(&d, 256, FIELDS({1, 0}));
+    set_end(&d, set), ipfix_end(&d);
+    check_quick(&s, &d, "empty templates");
+    CHECK_EQUAL(session_count(&s, FB_EMPTY_TEMPLATE), 8185);
+
+    ipfix_begin(&d, (ipfix_header){0});
+    while (d.size < MOST) {
+        set = set_begin(&d, 2);
+        put16(&d, 256), put16(&d, 65535), put32(&d, 0x00010004);
+        set_end(&d, set);
+    }
+    ipfix_end(&d);
+    check_quick(&s, &d, "templates of a field count that lies");
+    CHECK_EQUAL(session_count(&s, FB_BAD_TEMPLATE), 5457);
+
+    ipfix_begin(&d, (ipfix_header){0});
+    while (d.size < MOST) set_begin(&d, 256);
+    ipfix_end(&d);
+    check_quick(&s, &d, "sets of length 0");
+    CHECK_EQUAL(session_count(&s, FB_BAD_SET_LENGTH), 1);
+    CHECK_FLOWS(&s, "");
+    session_close(&s);
+}
+
+static void is_done_at_once_with_records_of_one_octet(void) {
+    session s;
+    octets d;
+    session_open(&s, usual_columns, 1 << 24);
+    ipfix_begin(&d, (ipfix_header){0});
+    size_t set = set_begin(&d, 2);
+    put_template(&d, 256, FIELDS({4, 1}));
+    set_end(&d, set);
+    set = set_begin(&d, 256);
+    put_repeated(&d, 6, MOST - d.size);
+    set_end(&d, set), ipfix_end(&d);
+    check_quick(&s, &d, "records of 1 octet");
+    CHECK_EQUAL(s.row.count, MOST - 32);
+
+    /* As many fields as a template can have, all but one of them empty. */
+    ipfix_begin(&d, (ipfix_header){.domain = 1});
+    set = set_begin(&d, 2);
+    size_t count = d.size;
+    put16(&d, 257), put16(&d, 0), put16(&d, 82), put16(&d, VARIABLE);
+    while (d.size < MOST) put16(&d, 4), put16(&d, 0);
+    patch16(&d, count + 2, (unsigned)(d.size - count - 4) / 4);
+    set_end(&d, set), ipfix_end(&d);
+    check_quick(&s, &d, "a template of 16,000 fields");
+    ipfix_begin(&d, (ipfix_header){.domain = 1});
+    set = set_begin(&d, 257);
+    put_repeated(&d, 0, MOST - d.size);
+    set_end(&d, set), ipfix_end(&d);
+    check_quick(&s, &d, "records of 16,000 empty fields");
+    session_close(&s);
+}
+
+/* Samplers and templates with ids that go down: each goes before all that are there. */
+static void is_done_at_once_with_many_ids(void) {
+    session s;
+    octets d;
+    session_open(&s, usual_columns, 1 << 16);
+    ipfix_begin(&d, (ipfix_header){0});
+    size_t set = set_begin(&d, 3);
+    put_options_template(&d, 256, 1, FIELDS({302, 3}, {34, 1}));
+    set_end(&d, set), ipfix_end(&d);
+    session_feed(&s, &d);
+    uint32_t sampler = 0xffffff;
+    for (unsigned i = 0; i < 60; i++) {
+        ipfix_begin(&d, (ipfix_header){0});
+        set = set_begin(&d, 256);
+        while (d.size < MOST) put24(&d, sampler--), put8(&d, 9);
+        set_end(&d, set), ipfix_end(&d);
+        check_quick(&s, &d, "16,000 more samplers");
+    }
+    unsigned template = 65535;
+    for (unsigned i = 0; i < 8; i++) {
+        ipfix_begin(&d, (ipfix_header){0});
+        set = set_begin(&d, 2);
+        while (d.size < MOST && template > 256) put_template(&d, template--, FIELDS({1, 4}));
+        set_end(&d, set), ipfix_end(&d);
+        check_quick(&s, &d, "8,000 more templates");
+    }
+    /* The same id, never the same fields. */
+    ipfix_begin(&d, (ipfix_header){.domain = 3});
+    set = set_begin(&d, 2);
+    for (unsigned size = 1; d.size < MOST; size++) put_template(&d, 256, FIELDS({1, size % 1000 + 1}));
+    set_end(&d, set), ipfix_end(&d);
+    check_quick(&s, &d, "8,000 redefinitions");
+    session_close(&s);
+}
+
+static void is_done_at_once_with_sflow_counts_that_lie(void) {
+    session s;
+    octets d;
+    session_open(&s, usual_columns, 1 << 16);
+    sflow_begin(&d, 0xffffffff, (sflow_header){.agent = 1});
+    while (d.size < MOST - 8) put32(&d, 2), put32(&d, 0);
+    check_quick(&s, &d, "empty samples");
+    CHECK_EQUAL(session_count(&s, FB_BAD_SAMPLE), 1);
+
+    sflow_begin(&d, 1, (sflow_header){.agent = 1});
+    size_t sample = flow_sample_begin(&d, 0xffffffff, (flow_sample){0});
+    while (d.size < MOST - 8) put32(&d, 77), put32(&d, 0);
+    sample_end(&d, sample);
+    check_quick(&s, &d, "empty records");
+    CHECK_EQUAL(session_count(&s, FB_BAD_SAMPLE_RECORD), 1);
+
+    sflow_begin(&d, 1, (sflow_header){.agent = 1});
+    sample = flow_sample_begin(&d, 1, (flow_sample){0});
+    size_t record = record_begin(&d, 1003);
+    put32(&d, 0), put32(&d, 1), put32(&d, 1), put32(&d, 1), put32(&d, 0xffffffff);
+    while (d.size < MOST - 8) put32(&d, 1), put32(&d, 0);
+    record_end(&d, record);
+    sample_end(&d, sample);
+    check_quick(&s, &d, "empty segments of an AS path");
+    CHECK_EQUAL(session_count(&s, FB_BAD_SAMPLE_RECORD), 2);
+    session_close(&s);
+}
+
+RUN_TESTS(TEST(takes_every_prefix), TEST(takes_every_corrupted_octet), TEST(takes_many_corruptions_at_once),
+          TEST(gives_the_same_at_every_capacity), TEST(gives_the_same_at_every_capacity_with_a_hook),
+          TEST(gives_the_same_at_every_capacity_with_all_columns), TEST(survives_every_failed_allocation),
+          TEST(counts_templates_that_memory_does_not_allow), TEST(is_done_at_once_with_templates_that_lie),
+          TEST(is_done_at_once_with_records_of_one_octet), TEST(is_done_at_once_with_many_ids),
+          TEST(is_done_at_once_with_sflow_counts_that_lie))

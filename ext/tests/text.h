@@ -1,0 +1,17 @@
+/* A string that grows: what tests compare flows as. */
+#ifndef FB_TEST_TEXT_H
+#define FB_TEST_TEXT_H
+
+#include <stddef.h>
+
+typedef struct {
+    char *data; /* NUL-terminated; NULL while nothing was ever put */
+    size_t size, capacity;
+} text;
+
+__attribute__((format(printf, 2, 3))) void text_put(text *t, const char *format, ...);
+const char *text_of(const text *t);
+void text_clear(text *t);
+void text_free(text *t);
+
+#endif

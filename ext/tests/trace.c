@@ -1,0 +1,196 @@
+#include "trace.h"
+
+#include <stdlib.h>
+
+void trace_new(trace *t, const named_plan *plan) {
+    *t = (trace){.plan = plan, .cells = calloc(plan->count + 1, sizeof *t->cells),
+                 .constants = calloc(plan->count + 1, sizeof *t->constants)};
+    if (!t->cells || !t->constants) abort();
+}
+
+void trace_free(trace *t) {
+    for (size_t i = 0; i < t->plan->count; i++) {
+        free(t->cells[i].values);
+        free(t->constants[i].values);
+    }
+    free(t->cells);
+    free(t->constants);
+    text_free(&t->text);
+}
+
+/* Cells -------------------------------------------------------------------------------------------------------------- */
+
+static void add_value(trace_cell *cell, trace_value value) {
+    if (cell->count == cell->capacity) {
+        cell->capacity = cell->capacity ? 2 * cell->capacity : 1;
+        cell->values = realloc(cell->values, cell->capacity * sizeof *cell->values);
+        if (!cell->values) abort();
+    }
+    cell->values[cell->count++] = value;
+}
+
+static void copy_cells(const named_plan *plan, trace_cell *to, const trace_cell *from) {
+    for (size_t i = 0; i < plan->count; i++) {
+        to[i].count = 0;
+        to[i].rank = from[i].rank;
+        to[i].closed = from[i].closed;
+        for (size_t k = 0; k < from[i].count; k++) add_value(&to[i], from[i].values[k]);
+    }
+}
+
+static void clear_cells(const named_plan *plan, trace_cell *cells) {
+    for (size_t i = 0; i < plan->count; i++) {
+        cells[i].count = 0;
+        cells[i].closed = false;
+    }
+}
+
+static bool is_zero(const trace_value *value) { return !value->data && !value->number; }
+
+/* Whether the column is still without a value that counts, or has one of a worse rank. */
+static bool is_open(const trace *t, fb_target target) {
+    const trace_cell *cell = &t->cells[target.column];
+    unsigned flags = t->plan->plan->columns[target.column].flags;
+    if (!(flags & FB_COLUMN_ENABLED)) return false;
+    if (flags & FB_COLUMN_REPEATED) return !cell->closed;
+    return !cell->count || is_zero(cell->values) || target.rank < cell->rank;
+}
+
+static void offer(trace *t, trace_cursor *at, fb_target target, trace_value value) {
+    trace_cell *cell = &t->cells[target.column];
+    unsigned flags = t->plan->plan->columns[target.column].flags;
+    bool repeated = flags & FB_COLUMN_REPEATED;
+    if (!is_open(t, target)) return;
+    if (!repeated) {
+        if (is_zero(&value) && (!(flags & FB_COLUMN_EXPLICIT) || cell->count)) return;
+        cell->count = 0;
+        cell->rank = target.rank;
+    }
+    add_value(cell, value);
+    at->puts++;
+}
+
+/* The verbs ---------------------------------------------------------------------------------------------------------- */
+
+static void trace_begin_constants(trace *t, trace_cursor *at) {
+    clear_cells(t->plan, t->cells);
+    *at = (trace_cursor){0};
+}
+
+static void trace_end_constants(trace *t, trace_cursor at) {
+    (void)at;
+    copy_cells(t->plan, t->constants, t->cells);
+    for (size_t i = 0; i < t->plan->count; i++)
+        for (size_t k = 0; k < t->constants[i].count; k++) {
+            trace_value *value = &t->constants[i].values[k];
+            if (value->data) memcpy(value->kept, value->data, value->size);
+        }
+}
+
+static bool trace_begin(trace *t, size_t worst, trace_cursor *at) {
+    (void)worst;
+    t->begun++;
+    if (t->refuse_each && t->begun % t->refuse_each == 0) return false;
+    copy_cells(t->plan, t->cells, t->constants);
+    for (size_t i = 0; i < t->plan->count; i++)
+        for (size_t k = 0; k < t->cells[i].count; k++)
+            if (t->cells[i].values[k].data) t->cells[i].values[k].data = t->constants[i].values[k].kept;
+    *at = (trace_cursor){0};
+    return true;
+}
+
+static void trace_put_uint(trace *t, trace_cursor *at, fb_target target, uint64_t value) {
+    offer(t, at, target, (trace_value){.number = value});
+}
+
+static void trace_put_int(trace *t, trace_cursor *at, fb_target target, int64_t value) {
+    offer(t, at, target, (trace_value){.number = (uint64_t)value});
+}
+
+static void trace_put_real(trace *t, trace_cursor *at, fb_target target, double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, 8);
+    offer(t, at, target, (trace_value){.number = bits});
+}
+
+/* Octets that are none are a value of an explicit column alone. */
+static void trace_put_octets(trace *t, trace_cursor *at, fb_target target, const uint8_t *data, size_t size) {
+    const fb_column *column = &t->plan->plan->columns[target.column];
+    bool explicit = column->flags & FB_COLUMN_EXPLICIT && !(column->flags & FB_COLUMN_REPEATED);
+    if (size || explicit) offer(t, at, target, (trace_value){.data = data, .size = size});
+}
+
+static void trace_put_ip(trace *t, trace_cursor *at, fb_target target, const uint8_t *data, size_t size) {
+    offer(t, at, target, (trace_value){.data = data, .size = size});
+}
+
+static bool trace_wants(trace *t, trace_cursor at, fb_target target) {
+    (void)at;
+    return is_open(t, target);
+}
+
+static bool trace_moved(trace *t, trace_cursor before, trace_cursor after) {
+    (void)t;
+    return before.puts != after.puts;
+}
+
+static void trace_close(trace *t, trace_cursor *at, uint16_t column) {
+    (void)at;
+    t->cells[column].closed = true;
+}
+
+/* Text as it should be written: malformed parts are U+FFFD. */
+static void put_string(text *text, const fb_column *column, const trace_value *value) {
+    uint8_t *replaced = malloc(3 * value->size + 1);
+    bool any;
+    if (!replaced) abort();
+    size_t size = (size_t)(fb_utf8_put_replaced(replaced, (fb_bytes){value->data, value->size}, &any) - replaced);
+    put_octets_text(text, column, replaced, size);
+    free(replaced);
+}
+
+static void put_address(text *text, const fb_column *column, const trace_value *value) {
+    uint8_t mapped[16] = {[10] = 0xff, [11] = 0xff};
+    bool widen = value->size == 4 && !(column->flags & FB_COLUMN_NATIVE_IP);
+    if (widen) memcpy(mapped + 12, value->data, 4);
+    put_octets_text(text, column, widen ? mapped : value->data, widen ? 16 : value->size);
+}
+
+static void put_traced(text *text, const fb_column *column, const trace_value *value) {
+    if (!value->data)
+        put_number_text(text, column, value->number);
+    else if (column->type == FB_TYPE_STRING)
+        put_string(text, column, value);
+    else if (column->type == FB_TYPE_IP)
+        put_address(text, column, value);
+    else
+        put_octets_text(text, column, value->data, value->size);
+}
+
+static void trace_finish(trace *t, trace_cursor at) {
+    const char *space = "";
+    (void)at;
+    for (size_t i = 0; i < t->plan->count; i++) {
+        const trace_cell *cell = &t->cells[i];
+        const fb_column *column = &t->plan->plan->columns[i];
+        bool repeated = column->flags & FB_COLUMN_REPEATED;
+        if (!cell->count) continue;
+        text_put(&t->text, "%s%s=%s", space, t->plan->names[i], repeated ? "[" : "");
+        for (size_t k = 0; k < cell->count; k++) {
+            if (k) text_put(&t->text, ",");
+            put_traced(&t->text, column, &cell->values[k]);
+        }
+        text_put(&t->text, "%s", repeated ? "]" : "");
+        space = " ";
+    }
+    text_put(&t->text, "\n");
+}
+
+/* Part of the contract, though no decoder takes a row back yet. */
+__attribute__((unused)) static void trace_undo(trace *t, trace_cursor at) {
+    (void)at;
+    t->undone++;
+}
+
+#define FB_EMITTER trace
+#include "decode.inc"

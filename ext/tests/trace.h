@@ -1,0 +1,42 @@
+/* A second emitter: flows as text (flow_text.h), by the plainest reading of the emitter contract in row.h. Every column waits for
+   its best value until the row is finished; nothing is encoded and nothing is fast. The decoders are compiled for it as they
+   are for messages, so both must say the same of every datagram. */
+#ifndef FB_TEST_TRACE_H
+#define FB_TEST_TRACE_H
+
+#include "decode.h"
+#include "flow_text.h"
+
+typedef struct {
+    uint64_t number;
+    const uint8_t *data; /* of octets; they live as long as the row, those of constants in `kept` */
+    size_t size;
+    uint8_t kept[16];
+} trace_value;
+
+/* What is known of one column of the row. */
+typedef struct {
+    trace_value *values;
+    size_t count, capacity;
+    unsigned rank;
+    bool closed; /* a repeated one, to further values */
+} trace_cell;
+
+typedef struct {
+    uint64_t puts; /* values taken so far */
+} trace_cursor;
+
+typedef struct {
+    const named_plan *plan;
+    trace_cell *cells, *constants;
+    text text;            /* the finished rows */
+    unsigned refuse_each; /* every so many calls of begin say that there is no room; 0: none */
+    uint64_t begun, undone;
+} trace;
+
+void trace_new(trace *t, const named_plan *plan);
+void trace_free(trace *t);
+
+fb_status trace_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position, trace *t);
+
+#endif

@@ -1,0 +1,65 @@
+"""`flowbuf encode`: captures into a file of messages."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import click
+
+from flowbuf.cli.inputs import check_inputs, total_size
+from flowbuf.cli.options import DecodeOptions, decode_options, schema_options
+from flowbuf.cli.progress import show_progress
+from flowbuf.cli.report import Report
+from flowbuf.cli.session import Session
+from flowbuf.protofile import write_proto
+from flowbuf.schema import Schema
+from flowbuf.sinks.file import OutputFile
+
+__all__ = ["encode"]
+
+
+@click.command()
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@click.option("-o", "--output", required=True, metavar="OUT.pb", help="File to write; .gz, .zst compress; - is stdout.")
+@click.option("-v", "--verbose", is_flag=True, help="Notes on stderr too, not only what is wrong.")
+@decode_options
+@schema_options
+def encode(inputs: tuple[str, ...], output: str, verbose: bool, decoding: DecodeOptions, schema: Schema) -> None:
+    """Turn captures into Protocol Buffers messages.
+
+    Every flow becomes a message, and every message comes after its length as a varint. What is in them is written
+    beside them, to OUT.pb.proto. Both files appear whole or not at all. An INPUT is a capture (pcap or pcapng, plain,
+    gzip or zstd), or - for stdin; what exporters said in one is known in the next.
+
+    \b
+    Examples:
+      flowbuf encode capture.pcap -o flows.pb
+      flowbuf encode monday.pcapng.gz tuesday.pcapng.gz -o flows.pb.zst
+      flowbuf encode capture.pcap -o flows.pb --enable src_mac,dst_mac --default-sampling 1000
+      tcpdump -w - udp port 2055 | flowbuf encode - -o flows.pb
+    """
+    check_inputs(inputs, output)
+    report = Report(notes=verbose)
+    began = time.perf_counter()
+    octets = 0
+    with OutputFile(output) as file:
+        with show_progress(total_size(inputs)) as show:
+            session = Session(schema, decoding, report, show)
+            for path in inputs:
+                for messages in session.encode(path):
+                    file.write(messages)
+                    octets += len(messages)
+        if not session.readable:
+            file.discard()
+        elif file.is_regular:
+            write_proto(output, schema)
+    if session.readable and not session.flows:
+        report.add_note("no flows")
+    elif session.readable and sys.stderr.isatty():
+        report.add_note(_summary(session.flows, octets, time.perf_counter() - began))
+    sys.exit(report.status)
+
+
+def _summary(flows: int, octets: int, seconds: float) -> str:
+    return f"{flows:,} flows, {octets:,} octets, {flows / max(seconds, 1e-9):,.0f} flows/s"

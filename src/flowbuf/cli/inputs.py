@@ -1,0 +1,58 @@
+"""The files that a command reads: checked before any work begins, and told apart by what is in them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+
+from flowbuf.cli.options import UsageProblem
+from flowbuf.content import Content
+from flowbuf.protofile import find_proto
+
+__all__ = ["check_inputs", "holds_messages", "total_size"]
+
+_PCAP = {b"\xa1\xb2\xc3\xd4", b"\xa1\xb2\x3c\x4d", b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1"}
+_PCAPNG = b"\n\r\r\n"
+_MESSAGES = (".pb", ".pb.gz", ".pb.zst")
+
+
+def check_inputs(paths: Sequence[str], output: str | None = None) -> None:
+    """Raises UsageProblem for the first path that cannot be read, or that the output would replace."""
+    if paths.count("-") > 1:
+        raise UsageProblem("- (standard input) can be read only once")
+    for path in paths:
+        if path == "-":
+            continue
+        try:
+            status = os.stat(path)
+        except OSError as error:
+            raise UsageProblem(f"{path}: {error.strerror}") from error
+        if stat.S_ISDIR(status.st_mode):
+            raise UsageProblem(f"{path}: is a directory")
+        if not os.access(path, os.R_OK):
+            raise UsageProblem(f"{path}: Permission denied")
+        if output and stat.S_ISREG(status.st_mode) and os.path.exists(output) and os.path.samefile(path, output):
+            raise UsageProblem(f"{output}: is an input too; write to another file")
+
+
+def total_size(paths: Sequence[str]) -> int | None:
+    """Octets of all files together; None where one of them is none that has a size."""
+    sizes = [_size(path) for path in paths]
+    return None if None in sizes else sum(filter(None, sizes))
+
+
+def _size(path: str) -> int | None:
+    if path == "-":
+        return None
+    status = os.stat(path)
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def holds_messages(path: str, content: Content) -> bool:
+    """Whether an input is a stream of messages, not a capture. Messages have no magic number: the name of the file
+    tells, or a .proto beside it; on standard input, what is no capture and not empty is taken for them."""
+    start = content.peek(4)
+    if not start or start in _PCAP or start == _PCAPNG:
+        return False
+    return path == "-" or path.endswith(_MESSAGES) or find_proto(path) is not None

@@ -1,0 +1,28 @@
+"""A progress bar on stderr, while a terminal looks on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+__all__ = ["Show", "show_progress"]
+
+Show = Callable[[int, int], None]
+"""Takes the octets read and the flows decoded so far."""
+
+
+@contextmanager
+def show_progress(total: int | None, quiet: bool = False) -> Iterator[Show]:
+    """Shows how much of `total` octets has been read (None: nobody knows how many there are) and the flows in them.
+    Nothing is shown when `quiet`, or where stderr is no terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda octets, flows: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (BarColumn(), DownloadColumn(), TextColumn("{task.fields[flows]:,} flows"), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as progress:
+        task = progress.add_task("", total=total, flows=0)
+        yield lambda octets, flows: progress.update(task, completed=octets, flows=flows)

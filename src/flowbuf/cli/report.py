@@ -1,0 +1,93 @@
+"""What a command says on stderr of the things that went wrong, and the exit status that follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from flowbuf._core import STATUSES
+from flowbuf.decoder import Decoder
+from flowbuf.errors import DecodeError
+
+__all__ = ["INTERRUPTED", "PIPE_CLOSED", "Failure", "Report", "count_by_exporter", "describe_fault", "sort_counters"]
+
+INTERRUPTED = 130  # 128 + SIGINT, and 128 + SIGPIPE below: what a shell reports of a program that the signal ends
+PIPE_CLOSED = 141
+
+MAX_LINES = 20  # of one input
+CLASSES = ("fault", "loss", "note")
+
+Counters = Mapping[str, int]
+
+
+def count_by_exporter(decoder: Decoder) -> dict[str, dict[str, int]]:
+    """The counters of each exporter by its address; of datagrams that belong to none below an empty one."""
+    counters = {exporter: dict(stats["counters"]) for exporter, stats in decoder.stats.items()}
+    counters[""] = dict(decoder.read_other()["counters"])
+    return counters
+
+
+def sort_counters(counters: Counters) -> list[tuple[str, int]]:
+    """The names with their counts: faults first, then losses, then notes; the most frequent first."""
+    return sorted(counters.items(), key=lambda item: (CLASSES.index(STATUSES[item[0]][0]), -item[1], item[0]))
+
+
+def describe_fault(name: str, error: DecodeError) -> str:
+    """What a strict decoder stopped at, as one line."""
+    text = STATUSES[error.status][1] if error.status in STATUSES else str(error)
+    return f"{name}: {error.exporter}: octet {error.offset}: {error.status}: {text}"
+
+
+class Failure(click.ClickException):
+    """Ends the command with one line on stderr."""
+
+    exit_code = 1
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"flowbuf: {self.message}", err=True)
+
+
+class Report:
+    """Collects what is wrong with the inputs of one command and prints it, a line each. Faults and losses make the exit
+    status 1; notes are printed only when asked for."""
+
+    def __init__(self, notes: bool = False) -> None:
+        self.status = 0
+        self._notes = notes
+        self._before: dict[str, dict[str, int]] = {}
+
+    def add_problem(self, text: str) -> None:
+        """Something that is no counter."""
+        self.status = 1
+        self.add_note(text)
+
+    def add_note(self, text: str) -> None:
+        """Something that leaves the exit status as it is."""
+        click.echo(f"flowbuf: {text}", err=True)
+
+    def add_input(self, name: str, decoder: Decoder, capture: Counters) -> None:
+        """What a decoder has counted since the last input, and what the capture itself has."""
+        lines = self._lines(name, capture)
+        after = count_by_exporter(decoder)
+        for exporter, counters in after.items():
+            before = self._before.get(exporter, {})
+            new = {status: count - before.get(status, 0) for status, count in counters.items()}
+            lines += self._lines(f"{name}: {exporter}" if exporter else name, new)
+        self._before = after
+        for line in lines[:MAX_LINES]:
+            self.add_note(line)
+        if len(lines) > MAX_LINES:
+            self.add_note(f"{name}: {len(lines) - MAX_LINES} more such lines; flowbuf inspect shows all")
+
+    def _lines(self, who: str, counters: Counters) -> list[str]:
+        lines = []
+        for name, count in sort_counters({name: count for name, count in counters.items() if count}):
+            kind, text = STATUSES[name]
+            if kind in ("fault", "loss"):
+                self.status = 1
+            elif not self._notes:
+                continue
+            lines.append(f"{who}: {count} {name}: {text}")
+        return lines

@@ -1,0 +1,113 @@
+"""Inputs, one after another, through one decoder: what exporters said in the first is known in the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from flowbuf._core import STATUSES, MessageReader
+from flowbuf.capture import CaptureReader
+from flowbuf.cli.inputs import holds_messages
+from flowbuf.cli.options import DecodeOptions
+from flowbuf.cli.progress import Show
+from flowbuf.cli.report import Failure, Report, describe_fault, sort_counters
+from flowbuf.content import Content
+from flowbuf.encode import encode_batches
+from flowbuf.errors import CaptureError, DecodeError
+from flowbuf.messages import MessageStream, read_in_steps
+from flowbuf.schema import Schema
+
+__all__ = ["Session"]
+
+
+class Session:
+    """Reads inputs, shows the progress and reports what is wrong with each. `readable` counts those that were captures
+    or message streams at all, `flows` what they held."""
+
+    def __init__(self, schema: Schema, decoding: DecodeOptions, report: Report, show: Show) -> None:
+        self.decoder = decoding.new_decoder(schema)
+        self.readable = 0
+        self.flows = 0
+        self.stopped = False
+        self._decoding = decoding
+        self._report = report
+        self._show = show
+        self._messages = MessageReader(self.decoder.plan)
+        self._octets_before = 0  # of the inputs that are done with
+
+    def stop(self) -> None:
+        """No more is wanted: what is being read ends with what it has given, and is still reported."""
+        self.stopped = True
+
+    def encode(self, path: str) -> Iterator[bytes]:
+        """The messages of a capture, batch by batch."""
+        with Content(path) as content:
+            yield from self._encode(content)
+
+    def read(self, path: str) -> Iterator[list[dict[str, Any]]]:
+        """The flows of a capture or of a message stream, list by list."""
+        with Content(path) as content:
+            if holds_messages(path, content):
+                yield from self._read_messages(content)
+            else:
+                for messages in self._encode(content):
+                    for flows in read_in_steps(self._messages, messages):
+                        yield flows
+                        if self.stopped:
+                            break
+
+    def _encode(self, content: Content) -> Iterator[bytes]:
+        flows = self.decoder.flows
+        try:
+            reader = CaptureReader(content, self._decoding.port)
+            for _, messages in encode_batches(reader, self.decoder):
+                self._advance(content, self.decoder.flows - flows)
+                flows = self.decoder.flows
+                yield messages
+                if self.stopped:
+                    break
+        except DecodeError as error:
+            raise Failure(describe_fault(content.name, error)) from error
+        except CaptureError as error:
+            self._add_problem(str(error))
+            return
+        self._finish(content)
+        self._check_capture(reader)
+        self._report.add_input(reader.name, self.decoder, reader.counters)
+
+    def _read_messages(self, content: Content) -> Iterator[list[dict[str, Any]]]:
+        stream = MessageStream(content, self.decoder.plan)
+        for flows in stream:
+            self._advance(content, len(flows))
+            yield flows
+            if self.stopped:
+                break
+        if stream.fault and not stream.flows and content.name == "<stdin>":
+            self._add_problem(f"{content.name}: neither a capture nor a stream of messages")
+            return
+        self._finish(content)
+        if stream.fault:
+            self._add_problem(f"{content.name}: {stream.fault}; {stream.flows} flows before it")
+        if stream.unknown_fields:
+            text = f"{stream.unknown_fields} fields are not in the schema: give the one that wrote them with --schema"
+            self._add_problem(f"{content.name}: {text}")
+
+    def _advance(self, content: Content, flows: int) -> None:
+        self.flows += flows
+        self._show(self._octets_before + content.position, self.flows)
+
+    def _finish(self, content: Content) -> None:
+        self.readable += 1
+        self._octets_before += content.position
+
+    def _add_problem(self, text: str) -> None:
+        if self._decoding.strict:
+            raise Failure(text)
+        self._report.add_problem(text)
+
+    def _check_capture(self, reader: CaptureReader) -> None:
+        """What is wrong with the capture itself is no fault of a datagram, so that the decoder does not see it."""
+        for name, _ in sort_counters(reader.counters):
+            kind, text = STATUSES[name]
+            if self._decoding.strict and kind in ("fault", "loss"):
+                raise Failure(f"{reader.name}: {name}: {text}")

@@ -1,0 +1,297 @@
+"""Flows as a table for people: only what occurs, aligned, as much of it as the terminal is wide.
+
+Flows come in blocks. The first block decides on columns and widths; a later one that does not fit gets a new heading,
+with whatever the blocks before it needed, so that the headings soon stop changing.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.cells import cell_len
+from rich.style import Style
+
+from flowbuf.schema import Column, Schema
+from flowbuf.sinks.file import OutputFile
+from flowbuf.text import format_address, text_renderer
+
+__all__ = ["FlowTable"]
+
+Flow = Mapping[str, Any]
+Cells = Mapping["Heading", list[str]]
+GAP = "  "
+ARROW = "→ "
+MAX_TITLE = 8  # of a name in one line
+
+# The columns that people look for first; when a terminal is too narrow for all, these are the last to go.
+IMPORTANCE = (
+    *("source", "destination", "bytes", "packets", "proto", "time", "tcp_flags"),
+    *("in_if", "out_if", "src_as", "dst_as", "exporter_address", "sampling_rate"),
+)
+# What is often the same in all flows: then it is said once, above the table.
+CONTEXT = {
+    "date": "{}",
+    "exporter_address": "exporter {}",
+    "flow_type": "{}",
+    "sampling_rate": "sampling {}",
+    "flow_direction": "{}",
+    "observation_domain_id": "domain {}",
+}
+
+NUMBERS = {"uint8", "uint16", "uint32", "uint64", "int32", "int64", "sint32", "sint64", "fixed32", "fixed64"}
+NUMBERS |= {"float", "double", "duration"}
+PROTOCOLS = {
+    **{1: "ICMP", 2: "IGMP", 4: "IPIP", 6: "TCP", 17: "UDP", 33: "DCCP", 41: "IPv6", 46: "RSVP", 47: "GRE"},
+    **{50: "ESP", 51: "AH", 58: "ICMPv6", 88: "EIGRP", 89: "OSPF", 103: "PIM", 112: "VRRP", 115: "L2TP"},
+    **{132: "SCTP", 136: "UDPLite"},
+}
+TCP_FLAGS = "FSRPAUECN"
+LEFT = {"proto", "tcp_flags", "forwarding_status"}  # numbers that are shown as words
+CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # would command the terminal
+
+BOLD, DIM = Style(bold=True), Style(dim=True)
+
+
+class FlowTable:
+    """Writes flows as a table. On a terminal it is as wide as that is and has some style; elsewhere it has every column
+    that occurs."""
+
+    def __init__(self, file: OutputFile, schema: Schema, to_terminal: bool) -> None:
+        self.count = 0
+        self._file = file
+        self._headings = make_headings(schema)
+        self._layout = Layout(shutil.get_terminal_size().columns if to_terminal else None)
+        self._to_terminal = to_terminal
+
+    def write(self, flows: Sequence[Flow]) -> None:
+        """Writes a block of them."""
+        if not flows:
+            return
+        self.count += len(flows)
+        cells = {heading: [heading.render(flow) for flow in flows] for heading in self._headings}
+        if self._layout.fit(cells):
+            self._print_heading()
+        self._file.write("".join(self._layout.lines(cells)).encode())
+
+    def finish(self) -> None:
+        """Says how many there were, and what there was no room for."""
+        if not self._to_terminal or not self.count:
+            return
+        notes = [f"{self.count:,} flow" + ("s" if self.count > 1 else "")]
+        if self._layout.hidden:
+            notes.append("no room for " + ", ".join(heading.name for heading in self._layout.hidden))
+        self._file.write(f"\n{self._styled('; '.join(notes), DIM)}\n".encode())
+
+    def _print_heading(self) -> None:
+        layout = self._layout
+        lines = [self._styled(" · ".join(layout.context_texts()), DIM)] if layout.context else []
+        lines += [self._styled(line, BOLD) for line in layout.heading_lines()]
+        self._file.write(
+            ("\n" + "\n".join(lines) + "\n").encode() if self._to_terminal else "\n".join(lines).encode() + b"\n"
+        )
+
+    def _styled(self, text: str, style: Style) -> str:
+        return style.render(text) if self._to_terminal else text
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A column of the table: what it says of a flow, "" where it has nothing to say."""
+
+    name: str
+    render: Callable[[Flow], str]
+    right: bool = False
+
+    @functools.cached_property
+    def title(self) -> tuple[str, str]:
+        """The name in two lines, a long one cut where that makes it the least wide."""
+        cuts = [match.end() for match in re.finditer("_", self.name)] if len(self.name) > MAX_TITLE else []
+        cut = min(cuts, key=lambda cut: max(cut, len(self.name) - cut), default=0)
+        return self.name[:cut], self.name[cut:]
+
+    def align(self, text: str, width: int) -> str:
+        """The text in as many cells."""
+        room = " " * (width - measure(text))
+        return room + text if self.right else text + room
+
+
+class Layout:
+    """What of the table is shown, and how wide. `width` is that of the terminal, None where there is none."""
+
+    def __init__(self, width: int | None) -> None:
+        self.context: dict[Heading, str] = {}
+        self.hidden: list[Heading] = []
+        self._width = width
+        self._widths: dict[Heading, int] = {}
+        self._shown: list[Heading] = []
+        self._second: Heading | None = None  # what is shown below the first column, where there is no room beside it
+
+    def fit(self, cells: Cells) -> bool:
+        """Makes room for a block; true if anything had to change."""
+        before = (dict(self.context), dict(self._widths))
+        for heading, texts in cells.items():
+            if not self._keeps_context(heading, texts):
+                width = max(map(measure, texts))
+                if width:
+                    known = self._widths.get(heading, max(map(len, heading.title)))
+                    self._widths[heading] = max(width, known)
+        if (self.context, self._widths) == before:
+            return False
+        self._choose([heading for heading in cells if heading in self._widths])
+        return True
+
+    def _keeps_context(self, heading: Heading, texts: list[str]) -> bool:
+        """Whether these texts are all the same and can stay above the table."""
+        if heading.name not in CONTEXT or heading in self._widths:
+            return False
+        same = texts[0] if all(text == texts[0] for text in texts) else ""
+        known = self.context.get(heading, same)
+        if same and known == same:
+            self.context[heading] = same
+            return True
+        if self.context.pop(heading, ""):
+            self._widths[heading] = max(map(len, heading.title))
+        return False
+
+    def _choose(self, headings: list[Heading]) -> None:
+        """Shows the most important of them, as many as there is room for."""
+        wanted = sorted(headings, key=importance)
+        self._second = self._find_second(wanted)
+        if self._second:
+            wanted.remove(self._second)
+            first = wanted[0]
+            self._widths[first] = max(self._widths[first], self._widths[self._second] + len(ARROW))
+        room = self._width
+        chosen: set[Heading] = set()
+        for heading in wanted:
+            taken = self._widths[heading] + (len(GAP) if chosen else 0)
+            if room is None or taken <= room or not chosen:
+                chosen.add(heading)
+                room = None if room is None else room - taken
+        self._shown = [heading for heading in headings if heading in chosen]
+        self.hidden = [heading for heading in wanted if heading not in chosen]
+
+    def _find_second(self, wanted: list[Heading]) -> Heading | None:
+        names = [heading.name for heading in wanted[:3]]
+        if self._width is None or names[:2] != ["source", "destination"]:
+            return None
+        needed = sum(self._widths[heading] + len(GAP) for heading in wanted[:3]) - len(GAP)
+        return wanted[1] if needed > self._width else None
+
+    def context_texts(self) -> list[str]:
+        """What goes for all flows."""
+        return [CONTEXT[heading.name].format(text) for heading, text in self.context.items()]
+
+    def heading_lines(self) -> list[str]:
+        """The names of the columns."""
+        shown = [*self._shown, *filter(None, [self._second])]
+        lines = self._rows({heading: list(heading.title) for heading in shown})
+        return [line for line in lines if line.strip(" →")]
+
+    def lines(self, cells: Cells) -> list[str]:
+        """A block of flows."""
+        return [line + "\n" for line in self._rows(cells)]
+
+    def _rows(self, cells: Mapping[Heading, Sequence[str]]) -> list[str]:
+        columns = [[heading.align(text, self._widths[heading]) for text in cells[heading]] for heading in self._shown]
+        rows = [GAP.join(row).rstrip() for row in zip(*columns, strict=True)]
+        if not self._second:
+            return rows
+        return [line for row, text in zip(rows, cells[self._second], strict=True) for line in (row, ARROW + text)]
+
+
+def importance(heading: Heading) -> int:
+    """The smaller, the later it has to go."""
+    return IMPORTANCE.index(heading.name) if heading.name in IMPORTANCE else len(IMPORTANCE)
+
+
+def measure(text: str) -> int:
+    """Cells of a terminal that a text takes."""
+    return len(text) if text.isascii() else cell_len(text)
+
+
+# What the table says of a flow --------------------------------------------------------------------------------------
+
+
+def make_headings(schema: Schema) -> list[Heading]:
+    """The columns that the table of a schema may have, in the order of the table."""
+    enabled = {column.name: column for column in schema.enabled}
+    headings: list[Heading] = []
+    if "time_received" in enabled:
+        headings += _time_headings(enabled.pop("time_received"))
+    for name, side in (("source", "src"), ("destination", "dst")):
+        if enabled.pop(f"{side}_addr", None):
+            enabled.pop(f"{side}_port", None)
+            headings.append(Heading(name, _endpoint(f"{side}_addr", f"{side}_port")))
+    first = [enabled.pop(name) for name in ("proto", "tcp_flags", "packets", "bytes") if name in enabled]
+    return headings + [_heading(column) for column in (*first, *enabled.values())]
+
+
+def _time_headings(column: Column) -> list[Heading]:
+    render = text_renderer(column)
+
+    def part(flow: Flow, begin: int, end: int | None) -> str:
+        return render(flow[column.name])[begin:end].rstrip("Z") if column.name in flow else ""
+
+    return [
+        Heading("date", lambda flow: part(flow, 0, 10)),
+        Heading("time", lambda flow: part(flow, 11, None)),
+    ]
+
+
+def _endpoint(address: str, port: str) -> Callable[[Flow], str]:
+    """An address with its port: 192.0.2.1:53, [2001:db8::1]:53."""
+
+    def render(flow: Flow) -> str:
+        text = format_address(flow[address]) if address in flow else ""
+        if port not in flow:
+            return text
+        return f"[{text}]:{flow[port]}" if ":" in text else f"{text}:{flow[port]}"
+
+    return render
+
+
+def _heading(column: Column) -> Heading:
+    name = column.name
+    render: Callable[[Any], str] = _SPECIAL.get(name) or text_renderer(column)
+    if name == "etype":
+        return Heading(name, _ethertype)
+    if column.type == "timestamp":
+        plain = render
+        render = lambda value: plain(value).replace("T", " ").rstrip("Z")  # noqa: E731
+    elif column.type in ("string", "enum"):
+        plain = render
+        render = lambda value: CONTROLS.sub("\ufffd", plain(value))  # noqa: E731
+    right = column.type in NUMBERS and name not in LEFT and not column.repeated
+    return Heading(name, lambda flow: render(flow[name]) if name in flow else "", right)
+
+
+def _ethertype(flow: Flow) -> str:
+    """Where there are addresses, they tell."""
+    value = flow.get("etype", 0)
+    return "" if not value or (value in (0x0800, 0x86DD) and "src_addr" in flow) else f"0x{value:04x}"
+
+
+def _status(value: int) -> str:
+    """RFC 7270 section 4.12: the upper two bits say what, the others why."""
+    what = ("unknown", "forwarded", "dropped", "consumed")[value >> 6 & 3]
+    return f"{what} {value}" if value & 63 else what
+
+
+def _flags(value: int) -> str:
+    return "".join(letter for bit, letter in enumerate(TCP_FLAGS) if value >> bit & 1)
+
+
+_SPECIAL: dict[str, Callable[[Any], str]] = {
+    "proto": lambda value: PROTOCOLS.get(value, str(value)),
+    "tcp_flags": _flags,
+    "packets": "{:,}".format,
+    "bytes": "{:,}".format,
+    "sampling_rate": "1:{}".format,
+    "forwarding_status": _status,
+}

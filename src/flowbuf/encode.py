@@ -1,0 +1,76 @@
+"""A capture to a file of messages, in one call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from flowbuf.capture import CaptureReader
+from flowbuf.decoder import Decoder
+from flowbuf.errors import CaptureError
+from flowbuf.protofile import write_proto
+from flowbuf.schema import Schema
+from flowbuf.sinks.file import OutputFile
+
+__all__ = ["EncodeResult", "encode_batches", "encode_capture"]
+
+
+@dataclass(frozen=True)
+class EncodeResult:
+    """What became of a capture. `octets` are those of the messages, before any compression; `counters` are those of the
+    capture and of all exporters, from the name of a status (`flowbuf.STATUSES`) to how often it was met."""
+
+    flows: int
+    datagrams: int
+    octets: int
+    counters: dict[str, int]
+
+
+def encode_capture(
+    source: str | os.PathLike[str] | BinaryIO,
+    output: str | os.PathLike[str],
+    schema: Schema | str = "flow",
+    *,
+    port: int | None = None,
+    time: str = "received",
+    default_sampling_rate: int | None = None,
+    strict: bool = False,
+) -> EncodeResult:
+    """Decodes a capture into a file of length-delimited messages, and writes their .proto beside it (`flows.pb.proto`).
+
+    `source` is a path, "-" for standard input, or a binary file object; `output` is a path: .gz and .zst are
+    compressed, "-" is standard output, which gets no .proto. `port`: only datagrams to this UDP port. The other options
+    are those of `Decoder`. The file appears whole or not at all.
+
+    Raises OSError, SchemaError, CaptureError where the source is no capture, and with `strict` DecodeError at the first
+    datagram that is malformed or left undecoded. Without it, that is counted.
+    """
+    decoder = Decoder(schema, time=time, default_sampling_rate=default_sampling_rate, strict=strict)
+    octets = datagrams = 0
+    with CaptureReader(source, port) as reader, OutputFile(output) as file:
+        for count, messages in encode_batches(reader, decoder):
+            file.write(messages)
+            datagrams += count
+            octets += len(messages)
+        if file.is_regular:
+            write_proto(output, decoder.schema)
+    counters = dict(reader.counters)
+    for name, count in decoder.counters.items():
+        counters[name] = counters.get(name, 0) + count
+    return EncodeResult(decoder.flows, datagrams, octets, counters)
+
+
+def encode_batches(reader: CaptureReader, decoder: Decoder) -> Iterator[tuple[int, bytes]]:
+    """A capture, batch by batch: how many datagrams, and the messages of their flows. Raises CaptureError where it is
+    none, or cannot be read on."""
+    batches = iter(reader)
+    while True:
+        try:
+            batch = next(batches, None)
+        except OSError as error:  # of reading: one of writing is not ours, and means something else
+            raise CaptureError(f"{reader.name}: {error.strerror or error}") from error
+        if batch is None:
+            return
+        yield len(batch), decoder.encode_datagrams(batch)

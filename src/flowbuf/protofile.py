@@ -1,0 +1,69 @@
+"""The .proto file beside a stream of messages: it says which columns the stream was written with."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from flowbuf.errors import SchemaError
+from flowbuf.schema import Schema
+from flowbuf.sinks.file import OutputFile
+
+__all__ = ["find_proto", "proto_path", "read_proto", "write_proto"]
+
+_HASH = re.compile(r"^// Schema .* hash ([0-9a-f]{16})\.$", re.MULTILINE)
+_FIELD = re.compile(r"^\s*((?:repeated |optional )?\w+) (\w+) = (\d+);", re.MULTILINE)
+
+
+def proto_path(path: str | os.PathLike[str]) -> str:
+    """Where the .proto of a stream is: flows.pb.proto, also for flows.pb.gz and flows.pb.zst."""
+    return re.sub(r"\.(gz|zst)$", "", os.fspath(path)) + ".proto"
+
+
+def find_proto(path: str | os.PathLike[str]) -> str | None:
+    """The path of the .proto beside a stream, if there is one."""
+    beside = proto_path(path)
+    return beside if os.path.isfile(beside) else None
+
+
+def write_proto(path: str | os.PathLike[str], schema: Schema) -> None:
+    """Writes the .proto beside a stream. Raises OSError."""
+    with OutputFile(proto_path(path)) as file:
+        file.write(schema.to_proto().encode())
+
+
+def read_proto(proto: str, schema: Schema) -> Schema:
+    """`schema` with exactly the columns enabled that a .proto has. Raises SchemaError where they are not the same in
+    both."""
+    try:
+        with open(proto, encoding="utf-8") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SchemaError(f"cannot be read: {error}", origin=proto) from None
+    fields = {name: f"{type} {name} = {number}" for type, name, number in _FIELD.findall(text)}
+    _check_known(fields, schema, proto)
+    same = schema.only(*fields)
+    _check_fields(fields, same, proto)
+    written = _HASH.search(text)
+    if written and written[1] != same.hash:
+        problem = f"its hash is {written[1]}, that of the same columns in schema {schema.name!r} is {same.hash}"
+        raise SchemaError(problem, "a unit, an enum or the form of addresses has changed: " + _fix(proto), origin=proto)
+    return same
+
+
+def _check_known(fields: dict[str, str], schema: Schema, proto: str) -> None:
+    unknown = [field for name, field in fields.items() if name not in schema]
+    if unknown:
+        raise SchemaError(f"schema {schema.name!r} has no column for {unknown[0]!r}", _fix(proto), origin=proto)
+
+
+def _check_fields(fields: dict[str, str], schema: Schema, proto: str) -> None:
+    for type, name, number in _FIELD.findall(schema.to_proto()):
+        ours = f"{type} {name} = {number}"
+        if fields[name] != ours:
+            problem = f"it says {fields[name]!r}, schema {schema.name!r} says {ours!r}"
+            raise SchemaError(problem, _fix(proto), origin=proto, column=name)
+
+
+def _fix(proto: str) -> str:
+    return f"give the schema that wrote the messages with --schema, or remove {os.path.basename(proto)}"

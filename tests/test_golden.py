@@ -1,0 +1,185 @@
+"""flowbuf against GoFlow2, Akvorado, NetGauze and TShark, over real captures: equal, flow by flow and field by field,
+but for the differences that golden_exceptions.py explains.
+
+The environment variable FLOWBUF_CORPUS names the folder of captures; without it these tests are skipped.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from pathlib import Path
+
+import pytest
+from golden_exceptions import ANY, EXCEPTIONS, UNMATCHED, Difference, Exception_
+from golden_netgauze import NETGAUZE, netgauze_occurrences
+from goldens import (
+    AKVORADO,
+    AKVORADO_PACKETS,
+    GOFLOW2,
+    GOFLOW2_PACKETS,
+    SCHEMA,
+    TSHARK_PACKETS,
+    Collector,
+    Decoded,
+    Flow,
+    decode_capture,
+    decode_frames,
+    tshark_totals,
+)
+
+COLLECTORS = (GOFLOW2, AKVORADO, NETGAUZE)
+PACKET_PARSERS = (GOFLOW2_PACKETS, AKVORADO_PACKETS, TSHARK_PACKETS)
+
+# What a capture is meant to leave undecoded. Data before its template is lost, for now.
+COUNTERS = {
+    "netflow9-data-late-template": {"template_missing": 2},
+    "netflow9-data-before-template": {"template_missing": 1},
+    "netflow9-data-before-template-twice": {"template_missing": 1},
+    "ipfix-cisco-mpls-two-domains": {"unmapped": 12},  # flowDirection 255
+    # Options about interfaces and VRFs, of which flowbuf makes nothing.
+    "ipfix-cisco-mpls-among-bgp": {"options_ignored": 33},
+    "ipfix-cisco-srv6": {"options_ignored": 64},
+    "ipfix-cisco-srv6-among-bgp": {"options_ignored": 8},
+    "ipfix-huawei-vrf-name": {"options_ignored": 1},
+}
+
+# Columns that the captures fill and no collector knows. The reference decoder is the witness for them.
+UNKNOWN_TO_COLLECTORS = {
+    *("source_address", "source_port", "frame_length", "engine_id", "nat_event", "sampling_mode"),
+    *("sub_agent_id", "agent_uptime", "sample_sequence_number", "sample_pool", "sample_drops", "sample_source_id"),
+    *("router_as", "src_peer_as", "local_pref"),
+}
+
+
+def captures(folder: str = "") -> list[str]:
+    """Names of captures, `packets/NAME` for those of single frames; without a corpus one that is never read."""
+    corpus = os.environ.get("FLOWBUF_CORPUS")
+    if not corpus:
+        return ["none"]
+    return sorted(str(path.relative_to(corpus).with_suffix("")) for path in Path(corpus, folder).glob("*.pcap"))
+
+
+def goldens(collectors: tuple[Collector, ...], names: list[str]) -> list[tuple[str, Collector]]:
+    """(capture, collector) of every golden that there is; without a corpus of all that there could be."""
+    corpus = os.environ.get("FLOWBUF_CORPUS")
+    pairs = [(name, collector) for name in names for collector in collectors]
+    return [pair for pair in pairs if not corpus or pair[1].path(Path(corpus), pair[0]).exists()]
+
+
+FLOW_GOLDENS = goldens(COLLECTORS, captures())
+FRAME_GOLDENS = goldens(PACKET_PARSERS, captures("packets"))
+
+
+def each_golden(pairs: list[tuple[str, Collector]]) -> pytest.MarkDecorator:
+    ids = [f"{capture}-{collector.name}" for capture, collector in pairs]
+    return pytest.mark.parametrize(("capture", "collector"), pairs, ids=ids)
+
+
+each_capture = pytest.mark.parametrize("capture", captures())
+
+
+@functools.cache
+def decode(corpus: Path, capture: str) -> Decoded:
+    return decode_capture(corpus / f"{capture}.pcap")
+
+
+def matched_flows(corpus: Path, capture: str, collector: Collector) -> list[tuple[int, Flow, Flow]]:
+    """(index of ours, ours, theirs), without the flows that only one side has. Both keep the order of the wire."""
+    frames = capture.startswith("packets/")
+    ours = dict(enumerate(decode_frames(corpus / f"{capture}.pcap") if frames else decode(corpus, capture).flows))
+    theirs = dict(enumerate(collector.flows(corpus, capture)))
+    for row in UNMATCHED:
+        if (row.capture, row.collector) == (capture, collector.name):
+            for index in row.ours:
+                del ours[index]
+            for index in row.theirs:
+                del theirs[index]
+    assert len(ours) == len(theirs)
+    return [(index, flow, golden) for (index, flow), golden in zip(ours.items(), theirs.values(), strict=True)]
+
+
+def compare(corpus: Path, capture: str, collector: Collector) -> list[Difference]:
+    netgauze = NETGAUZE.path(corpus, capture)
+    occurrences = netgauze_occurrences(netgauze) if netgauze.exists() else []
+    return [
+        Difference(
+            capture, collector.name, name, index, field.of(flow), golden.get(name), flow, golden,
+            occurrences[index].get(field.column, ()) if occurrences else (),
+        )
+        for index, flow, golden in matched_flows(corpus, capture, collector)
+        for name, field in collector.fields.items()
+        if field.of(flow) != golden.get(name)
+    ]  # fmt: skip
+
+
+def explanation(difference: Difference) -> Exception_ | None:
+    return next((row for row in EXCEPTIONS if row.explains(difference)), None)
+
+
+def describe(difference: Difference) -> str:
+    d = difference
+    return f"{d.capture}, flow {d.index}: {d.field} is {d.ours!r}, {d.collector} says {d.theirs!r}"
+
+
+def check_against(corpus: Path, capture: str, collector: Collector) -> None:
+    unexplained = [each for each in compare(corpus, capture, collector) if not explanation(each)]
+    assert not unexplained, "\n".join(map(describe, unexplained))
+
+
+@each_golden(FLOW_GOLDENS)
+def test_flows_equal_the_collectors(corpus: Path, capture: str, collector: Collector) -> None:
+    check_against(corpus, capture, collector)
+
+
+@each_golden(FRAME_GOLDENS)
+def test_sampled_frames_equal_the_parsers(corpus: Path, capture: str, collector: Collector) -> None:
+    """Each frame goes through an sFlow sample. Decapsulation is an issue of its own: the outer headers alone."""
+    check_against(corpus, capture, collector)
+
+
+@each_capture
+def test_counts_equal_tsharks(corpus: Path, capture: str) -> None:
+    tshark = tshark_totals(corpus / f"{capture}.tshark.txt")
+    ours = decode(corpus, capture)
+    assert ours.total("datagrams") == tshark.datagrams
+    assert ours.total("flows") == len(ours.flows)
+    assert ours.total("flows") + ours.total("options_records") == tshark.records + tshark.samples
+    assert ours.total("templates") == tshark.templates
+
+
+@each_capture
+def test_nothing_is_lost_unexpectedly(corpus: Path, capture: str) -> None:
+    assert decode(corpus, capture).counters == COUNTERS.get(capture, {})
+
+
+def test_goldens_are_all_there(corpus: Path) -> None:
+    """GoFlow2 and Akvorado have read every capture, NetGauze those that it came with."""
+    manifest = [json.loads(line) for line in (corpus / "manifest.jsonl").read_text().splitlines()]
+    names = sorted(each["name"] for each in manifest if "/" not in each["name"])
+    netgauze = [each["name"] for each in manifest if each["origin"].lower() == "netgauze/netgauze"]
+    assert captures() == names
+    for collector, expected in ((GOFLOW2, names), (AKVORADO, names), (NETGAUZE, sorted(netgauze))):
+        assert [capture for capture, each in FLOW_GOLDENS if each is collector] == expected
+    assert len(FRAME_GOLDENS) == len(PACKET_PARSERS) * len(captures("packets"))
+
+
+def test_every_exception_explains_something(corpus: Path) -> None:
+    """In each capture and for each field that it names: what is no longer true must leave the table."""
+    used = set()
+    for capture, collector in FLOW_GOLDENS + FRAME_GOLDENS:
+        for difference in compare(corpus, capture, collector):
+            if row := explanation(difference):
+                used |= {(row, "capture", capture), (row, "field", difference.field)}
+    wanted = {(row, "field", field) for row in EXCEPTIONS for field in row.fields}
+    wanted |= {(row, "capture", name) for row in EXCEPTIONS if row.captures != ANY for name in row.captures}
+    unused = [f"{row.collector} {row.fields}: {what} {name}: {row.reason}" for row, what, name in wanted - used]
+    assert not unused, "\n".join(unused)
+
+
+def test_every_filled_column_is_compared(corpus: Path) -> None:
+    compared = {field.column for collector in COLLECTORS for field in collector.fields.values()}
+    filled = {column for capture in captures() for flow in decode(corpus, capture).flows for column in flow}
+    assert filled - compared == UNKNOWN_TO_COLLECTORS
+    assert compared <= {column.name for column in SCHEMA.enabled}
