@@ -23,6 +23,11 @@ class CoreDecoder:
         return [decode_message(self.columns, message) for message in messages]
 
     @property
+    def counters(self) -> dict[str, int]:
+        """Of all exporters and of none, those above 0."""
+        return {name: count for name, count in self.decoder.counters.items() if count}
+
+    @property
     def stats(self) -> dict[str, dict[str, Any]]:
         """Counters above 0 alone, as the reference gives them."""
         return {

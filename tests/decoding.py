@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -27,10 +26,11 @@ VALUE_NOTES = {"out_of_range", "unmapped", "invalid_utf8", "bad_field_size"}
 
 @dataclass
 class Outcome:
-    """The flows of each datagram, and what was counted, by exporter."""
+    """The flows of each datagram; what was counted, by exporter and in all."""
 
     datagrams: list[list[dict[str, Any]]]
     stats: dict[str, dict[str, Any]]
+    counters: dict[str, int]
 
     @property
     def flows(self) -> list[dict[str, Any]]:
@@ -41,14 +41,6 @@ class Outcome:
         """The only one."""
         (flow,) = self.flows
         return flow
-
-    @property
-    def counters(self) -> dict[str, int]:
-        """Of all exporters together."""
-        total: Counter[str] = Counter()
-        for exporter in self.stats.values():
-            total.update(exporter["counters"])
-        return dict(total)
 
 
 class Decode(Protocol):
@@ -64,7 +56,7 @@ def decode_with(implementation: str) -> Decode:
         decoder = IMPLEMENTATIONS[implementation](schema)
         pairs = [(datagram, SOURCE) if isinstance(datagram, bytes) else datagram for datagram in datagrams]
         flows = [decoder.decode(payload, source, RECEIVED) for payload, source in pairs]
-        return Outcome(flows, decoder.stats)
+        return Outcome(flows, decoder.stats, decoder.counters)
 
     return decode
 

@@ -190,6 +190,11 @@ EXCEPTIONS: tuple[Exception_, ...] = (
         "[9] GoFlow2 does not read ingressPhysicalInterface (252)",
     ),
     exception(
+        "ipfix-315-juniper-common-properties", "goflow2", "forwarding_status",
+        says(128, None),
+        "[9] GoFlow2 does not read Juniper's commonPropertiesId (2636/137)",
+    ),
+    exception(
         "ipfix-physical-interfaces ipfix-cisco-mpls-among-bgp", "goflow2", "src_vlan vlan_id",
         lambda d: only_ours(d) and d.ours == d.flow.get("src_vlan"),
         "[9] GoFlow2 does not read dot1qVlanId (243)",

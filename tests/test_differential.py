@@ -22,7 +22,7 @@ from flowbuf.schema import Schema
 def outcome_of(implementation: str, sequence: list[Sent], schema: Schema) -> Outcome:
     decoder = IMPLEMENTATIONS[implementation](schema)
     flows = [decoder.decode(payload, source, RECEIVED) for payload, source in sequence]
-    return Outcome(flows, decoder.stats)
+    return Outcome(flows, decoder.stats, decoder.counters)
 
 
 def comparable(value: Any) -> Any:
@@ -37,6 +37,7 @@ def assert_agree(sequence: list[Sent], schema: Schema) -> None:
     ):
         note(f"{source[0]} {payload.hex()}")
         assert [by_name(flow) for flow in flows_found] == [by_name(flow) for flow in flows_expected]
+    assert strict(found.counters) == strict(expected.counters)
     assert set(found.stats) == set(expected.stats)
     for exporter, stats in expected.stats.items():
         assert_counted(found.stats[exporter], stats)

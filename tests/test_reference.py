@@ -40,11 +40,6 @@ pytestmark = both_decoders
         (b"", "truncated_header"),
         (b"\x00", "truncated_header"),
         (b"\x00\x00\x00", "truncated_header"),
-        (u16(5) + bytes(21), "truncated_header"),
-        (u16(9) + bytes(17), "truncated_header"),
-        (u16(10) + bytes(13), "truncated_header"),
-        (u32(5) + u32(1) + ip("192.0.2.9") + bytes(15), "truncated_header"),
-        (u32(5) + u32(2) + bytes(15), "truncated_header"),
         (u16(1) + bytes(60), "unsupported_version"),
         (u16(7) + bytes(60), "unsupported_version"),
         (u32(2) + bytes(60), "unsupported_version"),
@@ -55,7 +50,26 @@ pytestmark = both_decoders
     ],
     ids=short_id,
 )
-def test_what_is_no_flow_datagram_is_counted_for_its_sender(decode: Decode, payload: bytes, status: str) -> None:
+def test_what_is_no_flow_datagram_is_counted_and_of_no_exporter(decode: Decode, payload: bytes, status: str) -> None:
+    outcome = decode(payload)
+    assert outcome.counters == {status: 1}
+    assert outcome.stats == {}
+
+
+@pytest.mark.parametrize(
+    ("payload", "status"),
+    [
+        (u16(5) + bytes(21), "truncated_header"),
+        (u16(9) + bytes(17), "truncated_header"),
+        (u16(10) + bytes(13), "truncated_header"),
+        (u32(5), "truncated_header"),
+        (u32(5) + u32(1) + ip("192.0.2.9") + bytes(15), "truncated_header"),
+        (u32(5) + u32(2) + bytes(15), "truncated_header"),
+        (u32(5) + u32(3) + bytes(60), "bad_header"),
+    ],
+    ids=short_id,
+)
+def test_a_header_that_cannot_be_read_is_counted_for_its_sender(decode: Decode, payload: bytes, status: str) -> None:
     outcome = decode(payload)
     assert outcome.stats == {"192.0.2.1": {"counters": {status: 1}, "flows": 0, "datagrams": 1}}
 

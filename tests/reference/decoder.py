@@ -12,8 +12,10 @@ from .datagram import Datagram, Exporters, address_octets
 from .octets import Short
 from .values import Flow
 
+Reader = Callable[[Datagram], Iterator[Flow]]
+
 # The version is the first 16 bits of NetFlow and IPFIX, the first 32 of sFlow (of which 16 are zero).
-DECODERS: dict[int, tuple[str, int, Callable[[Datagram], Iterator[Flow]]]] = {
+DECODERS: dict[int, tuple[str, int, Reader]] = {
     5: ("netflow5", 24, netflow.decode5),
     9: ("netflow9", 20, netflow.decode9),
     10: ("ipfix", 16, ipfix.decode),
@@ -32,6 +34,7 @@ class Decoder:
     def __init__(self, schema: Any) -> None:
         self.columns = list(schema.enabled)
         self.exporters = Exporters()
+        self.other: Counter[str] = Counter()
         sources = (source for column in self.columns for rank in column.sources for source in rank)
         self.reads_packets = any(source.kind == "packet" for source in sources)
 
@@ -40,6 +43,9 @@ class Decoder:
     ) -> list[dict[str, Any]]:
         """The messages of one UDP payload, as {column name: value}; `received` is nanoseconds since 1970."""
         version, read = self.tell(payload)
+        if isinstance(read, str):
+            self.other[read] += 1
+            return []
         datagram = Datagram(
             version, payload, address_octets(source[0]), source[1], received, self.exporters, self.reads_packets
         )
@@ -57,6 +63,12 @@ class Decoder:
         return messages
 
     @property
+    def counters(self) -> dict[str, int]:
+        """Of all exporters together, and of what is of no protocol that is decoded, which belongs to none."""
+        exporters = self.exporters.known.values()
+        return dict(+sum((exporter.counters for exporter in exporters), Counter(self.other)))
+
+    @property
     def stats(self) -> dict[str, dict[str, Any]]:
         """Per exporter, by its address as text: counters by status name (those above 0), flows, datagrams."""
         return {
@@ -65,31 +77,28 @@ class Decoder:
         }
 
     @staticmethod
-    def tell(payload: bytes) -> tuple[str, Callable[[Datagram], Iterator[Flow]]]:
-        """The protocol of a datagram, and who reads it."""
+    def tell(payload: bytes) -> tuple[str, Reader | str]:
+        """The protocol of a datagram, and who reads it or the status to count."""
         version = int.from_bytes(payload[:2], "big")
         if len(payload) < 2 or (version == 0 and len(payload) < 4):
-            return "", refuse("truncated_header")
+            return "", "truncated_header"
         if version in DECODERS:
             name, header_size, decode = DECODERS[version]
-            return name, decode if len(payload) >= header_size else refuse("truncated_header")
+            return name, decode if len(payload) >= header_size else read_nothing
         if version in UNSUPPORTED_NETFLOW:
-            return "", refuse("unsupported_version")
+            return "", "unsupported_version"
         version = int.from_bytes(payload[:4], "big")
         if version == SFLOW_VERSION:
             return "sflow", decode_sflow
-        return "", refuse("unsupported_version" if version in UNSUPPORTED_SFLOW else "other_packet")
+        return "", "unsupported_version" if version in UNSUPPORTED_SFLOW else "other_packet"
 
 
 class Fault(Exception):
     """A datagram of which nothing can be read; the argument is the status to count."""
 
 
-def refuse(status: str) -> Callable[[Datagram], Iterator[Flow]]:
-    def read(datagram: Datagram) -> Iterator[Flow]:
-        raise Fault(status)
-
-    return read
+def read_nothing(datagram: Datagram) -> Iterator[Flow]:
+    raise Fault("truncated_header")
 
 
 def decode_sflow(datagram: Datagram) -> Iterator[Flow]:
@@ -99,4 +108,4 @@ def decode_sflow(datagram: Datagram) -> Iterator[Flow]:
     except Short:
         raise Fault("truncated_header") from None
     except sflow.UnknownAddressType:
-        raise Fault("other_packet") from None
+        raise Fault("bad_header") from None
