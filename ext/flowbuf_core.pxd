@@ -141,6 +141,7 @@ cdef extern from "core/row.h" nogil:
     void fb_row_end_constants(fb_row *row, fb_row_cursor at)
     bint fb_row_begin(fb_row *row, size_t worst, fb_row_cursor *at)
     void fb_row_put_uint(fb_row *row, fb_row_cursor *at, fb_target target, uint64_t value)
+    void fb_row_repeat_uint(fb_row *row, fb_row_cursor *at, fb_target target, uint64_t value)
     void fb_row_put_int(fb_row *row, fb_row_cursor *at, fb_target target, int64_t value)
     void fb_row_put_real(fb_row *row, fb_row_cursor *at, fb_target target, double value)
     void fb_row_put_octets(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data, size_t size)

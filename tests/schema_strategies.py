@@ -24,8 +24,9 @@ INTEGERS = [
 TIMES = ("dateTimeSeconds", "dateTimeMilliseconds", "dateTimeMicroseconds", "dateTimeNanoseconds")
 TYPES_OF = {
     **dict.fromkeys(("unsigned8", "unsigned16", "unsigned32", "unsigned64", "signed32"), INTEGERS),
-    **dict.fromkeys(TIMES, ["timestamp"]),
-    **dict.fromkeys(("ipv4Address", "ipv6Address"), ["ip"]),
+    **{data_type: ["timestamp"] for data_type in TIMES},
+    "ipv4Address": ["ip"],
+    "ipv6Address": ["ip"],
     "macAddress": ["mac", "uint64"],
     "boolean": ["bool"],
     "float64": ["float", "double"],

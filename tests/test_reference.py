@@ -6,6 +6,7 @@ Built by hand, expected by specification; every case runs against the plain Pyth
 from __future__ import annotations
 
 import pytest
+
 from datagrams import (
     any_set,
     data_set,
@@ -37,13 +38,12 @@ pytestmark = both_decoders
 @pytest.mark.parametrize(
     ("payload", "status"),
     [
-        (b"", "truncated_header"),
-        (b"\x00", "truncated_header"),
-        (b"\x00\x00\x00", "truncated_header"),
-        (u16(1) + bytes(60), "unsupported_version"),
-        (u16(7) + bytes(60), "unsupported_version"),
-        (u32(2) + bytes(60), "unsupported_version"),
-        (u32(4) + bytes(60), "unsupported_version"),
+        (b"", "other_packet"),
+        (b"\x00", "other_packet"),
+        (b"\x00\x00\x00", "other_packet"),
+        (u16(1) + bytes(60), "other_packet"),
+        (u16(7) + u16(2) + bytes(60), "other_packet"),
+        (u32(2) + u32(3) + bytes(60), "other_packet"),
         (u16(6) + bytes(60), "other_packet"),
         (u32(6) + bytes(60), "other_packet"),
         (b"GET / HTTP/1.1\r\n\r\n", "other_packet"),
@@ -66,6 +66,10 @@ def test_what_is_no_flow_datagram_is_counted_and_of_no_exporter(decode: Decode, 
         (u32(5) + u32(1) + ip("192.0.2.9") + bytes(15), "truncated_header"),
         (u32(5) + u32(2) + bytes(15), "truncated_header"),
         (u32(5) + u32(3) + bytes(60), "bad_header"),
+        (u16(1) + u16(2) + bytes(12 + 2 * 52), "unsupported_version"),
+        (u16(7) + u16(1) + bytes(20 + 52), "unsupported_version"),
+        (u32(2) + u32(1) + bytes(60), "unsupported_version"),
+        (u32(4) + u32(2) + bytes(60), "unsupported_version"),
     ],
     ids=short_id,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from datagrams import (
     ethernet,
     expanded_flow_sample,

@@ -118,6 +118,8 @@ cdef class Row:
             fb_row_put_real(&self.row, at, target, value)
         elif c.type == FB_TYPE_INT or c.type == FB_TYPE_SINT or c.type == FB_TYPE_DURATION:
             fb_row_put_int(&self.row, at, target, value)
+        elif c.flags & FB_COLUMN_REPEATED:
+            fb_row_repeat_uint(&self.row, at, target, value)
         else:
             fb_row_put_uint(&self.row, at, target, value)
         return 0

@@ -36,10 +36,11 @@ typedef struct {
 void fb_context_count(fb_context *context, fb_status status, const uint8_t *at);
 
 /* The moment that lies `uptime` milliseconds (modulo 2^32) after the exporter's start: of all that fit, the one nearest to
-   the export time. REQUIRES: has_uptime. */
-FB_INLINE uint64_t fb_context_time(const fb_context *context, uint32_t uptime) {
-    int32_t since = (int32_t)(uptime - context->uptime);
-    return context->export_time + (uint64_t)((int64_t)since * (int64_t)FB_MILLISECOND);
+   the export time. False: before 1970. REQUIRES: has_uptime. */
+FB_INLINE bool fb_context_time(const fb_context *context, uint32_t uptime, uint64_t *time) {
+    int64_t since = (int64_t)(int32_t)(uptime - context->uptime) * (int64_t)FB_MILLISECOND;
+    *time = context->export_time + (uint64_t)since;
+    return since >= 0 || context->export_time >= (uint64_t)-since;
 }
 
 /* Takes the exporter's start (ns since 1970) for IPFIX, whose header has no uptime. */

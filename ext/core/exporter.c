@@ -207,7 +207,9 @@ fb_shape *fb_domain_find_template(const fb_domain *domain, uint16_t id) {
 /* --- samplers ------------------------------------------------------------------------------------------------------- */
 
 fb_status fb_domain_set_sampler(fb_exporter *exporter, fb_domain *domain, uint64_t sampler, uint64_t rate) {
-    fb_map_entry *entry = fb_map_insert(&domain->samplers, &exporter->memory, sampler);
+    fb_map_entry *entry = fb_map_find(&domain->samplers, sampler);
+    if (!entry && domain->samplers.count < FB_MAX_SAMPLERS)
+        entry = fb_map_insert(&domain->samplers, &exporter->memory, sampler);
     if (!entry) return FB_TEMPLATE_LIMIT;
     entry->number = rate;
     return FB_OK;

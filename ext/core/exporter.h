@@ -11,6 +11,9 @@
 
 #include "template.h"
 
+/* Samplers of one domain. Their map is sorted as they come, so their number bounds the time that an options record takes. */
+#define FB_MAX_SAMPLERS 4096
+
 /* A map from numbers to numbers or pointers: sorted, small, found by halving. */
 typedef struct {
     uint64_t key;

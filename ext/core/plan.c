@@ -170,9 +170,16 @@ static bool fits(fb_kind kind, fb_type type) {
     }
 }
 
+/* Whether a column has the source already. */
+static bool is_same_source(const struct fb_plan_entry *a, const struct fb_plan_entry *b) {
+    return a->target.column == b->target.column && a->is_element == b->is_element && a->pen == b->pen && a->id == b->id;
+}
+
 static fb_status add_entry(fb_plan *plan, struct fb_plan_entry entry, unsigned rank) {
     if (plan->sealed || entry.target.column >= plan->column_count || rank > FB_MAX_RANK) return FB_BAD_ARGUMENT;
     if (!fits(entry.target.kind, plan->columns[entry.target.column].type)) return FB_BAD_SOURCE;
+    for (size_t i = 0; i < plan->entry_count; i++)
+        if (is_same_source(&plan->entries[i], &entry)) return FB_BAD_ARGUMENT;
     entry.target.rank = (uint8_t)rank;
     size_t old = plan->entry_count * sizeof *plan->entries;
     struct fb_plan_entry *entries = fb_memory_resize(plan->memory, plan->entries, old, old + sizeof entry);
@@ -249,9 +256,9 @@ static void mark_packet_ranks(fb_plan *plan) {
     }
 }
 
-/* Whether the fast path of a row may append the column: a plain varint, a 16-octet address. */
+/* Whether the fast path of a row may append the column: a single plain varint, a single 16-octet address. */
 static bool is_plain(const fb_column *column) {
-    if (column->flags & FB_COLUMN_SLOTTED || !(column->flags & FB_COLUMN_ENABLED)) return false;
+    if (column->flags & (FB_COLUMN_SLOTTED | FB_COLUMN_REPEATED) || !(column->flags & FB_COLUMN_ENABLED)) return false;
     return column->type == FB_TYPE_UINT || column->type == FB_TYPE_ENUM || column->type == FB_TYPE_BOOL ||
            column->type == FB_TYPE_TIMESTAMP || (column->type == FB_TYPE_IP && !(column->flags & FB_COLUMN_NATIVE_IP));
 }
@@ -260,14 +267,14 @@ static void open_columns(fb_plan *plan) {
     unsigned bits = 0;
     for (size_t i = 0; i < plan->column_count; i++) {
         fb_column *column = &plan->columns[i];
-        bool single = !(column->flags & FB_COLUMN_REPEATED);
+        bool single = column->flags & FB_COLUMN_ENABLED && !(column->flags & FB_COLUMN_REPEATED);
         if (single && (column->flags & FB_COLUMN_EXPLICIT || !arrives_in_order(plan, (uint16_t)i)))
             column->flags |= FB_COLUMN_SLOTTED;
         if (single && column->flags & (FB_COLUMN_SLOTTED | FB_COLUMN_LATE)) column->slot = (uint16_t)plan->slot_count++;
         if (bits == 64 || !is_plain(column)) continue;
         column->bit = 1ull << bits++;
         plan->open |= column->bit;
-        if (column->flags & FB_COLUMN_LATE) plan->late |= column->bit;
+        if (column->slot != FB_NO_SLOT) plan->late |= column->bit;
     }
 }
 
@@ -275,7 +282,7 @@ static size_t value_worst(const fb_column *column) {
     switch (column->wire) {
         case FB_WIRE_FIXED32: return 4;
         case FB_WIRE_FIXED64: return 8;
-        case FB_WIRE_BYTES: return column->type == FB_TYPE_IP ? 1 + 16 : FB_TAG_MAX; /* a length below 2^32 */
+        case FB_WIRE_BYTES: return FB_TAG_MAX + 16; /* a length below 2^32; an address that is not of the record */
         default: return FB_VARINT_MAX;
     }
 }
@@ -297,6 +304,12 @@ static void measure(fb_plan *plan) {
         if (!(column->flags & FB_COLUMN_ENABLED)) continue;
         plan->octet_worst += octet_worst(column);
         if (!(column->flags & FB_COLUMN_REPEATED)) plan->fixed_worst += column->tag_size + value_worst(column);
+    }
+    /* A repeated column takes one value of a source that costs no octet of the record, or shares one with another source. */
+    for (size_t i = 0; i < plan->entry_count; i++) {
+        const fb_column *column = &plan->columns[plan->entries[i].target.column];
+        if (column->flags & FB_COLUMN_ENABLED && column->flags & FB_COLUMN_REPEATED)
+            plan->fixed_worst += column->tag_size + value_worst(column);
     }
 }
 

@@ -128,7 +128,8 @@ fb_status fb_plan_new(fb_plan **plan, fb_memory *memory);
 void fb_plan_free(fb_plan *plan);
 /* Columns are numbered from 0 in the order of the calls. BAD_ARGUMENT, NO_MEMORY. */
 fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec);
-/* BAD_SOURCE: a source of this kind cannot fill the column. BAD_ARGUMENT, NO_MEMORY. */
+/* Ranks of a column have no gaps. BAD_SOURCE: a source of this kind cannot fill the column. BAD_ARGUMENT: among others, the
+   column has the source already. NO_MEMORY. */
 fb_status fb_plan_add_source(fb_plan *plan, uint16_t column, unsigned rank, fb_source source);
 fb_status fb_plan_add_element(fb_plan *plan, uint16_t column, unsigned rank, uint64_t pen, uint32_t id, fb_kind kind);
 /* Ends the building. NO_MEMORY. */

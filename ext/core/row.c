@@ -1,13 +1,9 @@
 /* The ways less taken of a row under construction: constants, slots, columns that the cursor does not track. */
 #include "row.h"
 
-static size_t octets_of_written(const fb_plan *plan) {
-    return (plan->column_count + 63) / 64 * sizeof(uint64_t);
-}
-
-/* Columns that take one value and that neither the cursor nor a slot keeps track of. */
+/* Whether the cursor or a slot keeps track of what the column holds, or it holds nothing ever. */
 static bool is_tracked(const fb_column *column) {
-    return column->bit || column->flags & (FB_COLUMN_SLOTTED) || !(column->flags & FB_COLUMN_ENABLED);
+    return column->bit || column->flags & FB_COLUMN_SLOTTED || !(column->flags & FB_COLUMN_ENABLED);
 }
 
 fb_status fb_row_new(fb_row *row, const fb_plan *plan, fb_memory *memory) {
@@ -15,19 +11,19 @@ fb_status fb_row_new(fb_row *row, const fb_plan *plan, fb_memory *memory) {
     bool all = true;
     for (size_t i = 0; i < plan->column_count; i++) all &= is_tracked(&plan->columns[i]);
     if (!(row->constants = fb_memory_allocate(memory, plan->fixed_worst + FB_ROW_CONSTANTS_STRIDE)) ||
-        (!all && !(row->written = fb_memory_allocate(memory, 2 * octets_of_written(plan)))) ||
+        (!all && !(row->filled = fb_memory_allocate(memory, 2 * plan->column_count))) ||
         fb_slots_new(&row->slots, plan, memory) != FB_OK) {
         fb_row_free(row);
         return FB_NO_MEMORY;
     }
-    if (row->written) row->constants_written = row->written + octets_of_written(plan) / sizeof(uint64_t);
+    if (row->filled) row->constants_filled = row->filled + plan->column_count;
     return FB_OK;
 }
 
 void fb_row_free(fb_row *row) {
     if (!row->plan) return;
     if (row->constants) fb_memory_release(row->memory, row->constants, row->plan->fixed_worst + FB_ROW_CONSTANTS_STRIDE);
-    if (row->written) fb_memory_release(row->memory, row->written, 2 * octets_of_written(row->plan));
+    if (row->filled) fb_memory_release(row->memory, row->filled, 2 * row->plan->column_count);
     fb_slots_free(&row->slots, row->memory);
     *row = (fb_row){0};
 }
@@ -41,20 +37,19 @@ void fb_row_set_output(fb_row *row, uint8_t *data, size_t capacity, size_t used)
 void fb_row_begin_constants(fb_row *row, fb_row_cursor *at) {
     *at = (fb_row_cursor){row->constants, row->plan->open};
     if (row->slots.late) at->open &= ~row->plan->late;
-    if (row->written) memset(row->written, 0, octets_of_written(row->plan));
+    if (row->filled) memset(row->filled, FB_ROW_EMPTY, row->plan->column_count);
     for (size_t i = 0; row->slots.active && i < row->plan->slot_count; i++) row->slots.slot[i].state = FB_SLOT_EMPTY;
 }
 
 void fb_row_end_constants(fb_row *row, fb_row_cursor at) {
     row->constants_size = (size_t)(at.next - row->constants);
     row->open = at.open;
-    if (row->written) memcpy(row->constants_written, row->written, octets_of_written(row->plan));
-    if (row->slots.active)
-        memcpy(row->slots.constant, row->slots.slot, row->plan->slot_count * sizeof *row->slots.slot);
+    if (row->filled) memcpy(row->constants_filled, row->filled, row->plan->column_count);
+    if (row->slots.active) fb_slots_keep_constants(&row->slots);
 }
 
-void fb_row_reset_written(fb_row *row) {
-    memcpy(row->written, row->constants_written, octets_of_written(row->plan));
+void fb_row_reset_filled(fb_row *row) {
+    memcpy(row->filled, row->constants_filled, row->plan->column_count);
 }
 
 static uint8_t *put_real(uint8_t *p, const fb_column *column, uint64_t bits) {
@@ -104,10 +99,8 @@ static bool is_collected(const fb_row *row, const fb_column *column) {
 
 /* Whether an untracked column may be written now; marks it. */
 static bool claim(fb_row *row, fb_target target, const fb_column *column) {
-    if (column->bit || !row->written || !(column->flags & FB_COLUMN_ENABLED)) return false;
-    uint64_t *word = &row->written[target.column / 64], bit = 1ull << target.column % 64;
-    if (*word & bit) return false;
-    if (!(column->flags & FB_COLUMN_REPEATED)) *word |= bit;
+    if (column->bit || !row->filled || row->filled[target.column] != FB_ROW_EMPTY) return false;
+    row->filled[target.column] = FB_ROW_FILLED;
     return true;
 }
 
@@ -117,7 +110,7 @@ FB_NOINLINE fb_row_cursor fb_row_offer_number(fb_row *row, fb_row_cursor at, fb_
     if (!(column->flags & FB_COLUMN_ENABLED)) return at;
     if (is_collected(row, column))
         fb_slots_offer(&row->slots, target, state, number, (fb_bytes){NULL, 0});
-    else if ((number || column->flags & FB_COLUMN_REPEATED) && claim(row, target, column))
+    else if (number && claim(row, target, column))
         at.next = put_number(at.next, column, number);
     return at;
 }
@@ -154,15 +147,19 @@ bool fb_row_wants(const fb_row *row, fb_row_cursor at, fb_target target) {
     if (!(column->flags & FB_COLUMN_ENABLED)) return false;
     if (is_collected(row, column)) return fb_slots_wants(&row->slots, target);
     if (column->bit) return at.open & column->bit;
-    return row->written && !(row->written[target.column / 64] >> target.column % 64 & 1);
+    return row->filled && row->filled[target.column] != FB_ROW_FILLED;
+}
+
+void fb_row_repeat_uint(fb_row *row, fb_row_cursor *at, fb_target target, uint64_t value) {
+    const fb_column *column = &row->plan->columns[target.column];
+    if (!(column->flags & FB_COLUMN_ENABLED) || row->filled[target.column] == FB_ROW_FILLED) return;
+    row->filled[target.column] = FB_ROW_LISTING;
+    at->next = put_number(at->next, column, value);
 }
 
 void fb_row_close(fb_row *row, fb_row_cursor *at, uint16_t column) {
-    const fb_column *c = &row->plan->columns[column];
-    if (c->bit)
-        at->open &= ~c->bit;
-    else if (row->written)
-        row->written[column / 64] |= 1ull << column % 64;
+    (void)at;
+    if (row->filled && row->filled[column] == FB_ROW_LISTING) row->filled[column] = FB_ROW_FILLED;
 }
 
 FB_NOINLINE void fb_row_move_prefix(fb_row *row, fb_row_cursor *at, size_t size) {

@@ -4,11 +4,11 @@
    emitter (emitter.h); `cursor` is what an emitter wants to keep in registers while a row grows.
 
      bool begin(row, worst, cursor)               room for a row of at most `worst` octets; false: the output is full
-     bool put_uint(row, cursor, target, value)    a value for a column. A zero is skipped, a column that has its value is
-     bool put_int, put_real, put_octets, put_ip     left alone, a repeated one takes every value, zeros too.
+     void put_uint(row, cursor, target, value)    a value for a column. A zero is skipped, a column that has its value is
+     void put_int, put_real, put_octets, put_ip     left alone. A repeated column takes it as a list of one.
+     void repeat_uint(row, cursor, target, value) a member of a list, for a repeated column: zeros too
+     void close(row, cursor, column)              the end of that list: it was the column's only one, if it had a member
      bool wants(row, cursor, target)              whether a value may still change the column
-     bool moved(row, before, after)               whether anything was put between two cursors
-     void close(row, cursor, column)              no more values for a repeated column
      void finish(row, cursor)                     the row is whole
      void undo(row, cursor)                       the row never was
      void begin_constants / end_constants         values put between them are in every row that follows
@@ -44,13 +44,15 @@ typedef struct {
     uint64_t open;  /* what a new row's cursor begins with */
     uint8_t *constants;
     size_t constants_size;
-    uint64_t *written; /* a bit for each column that the cursor does not track; NULL when there is none */
-    uint64_t *constants_written;
+    uint8_t *filled; /* fb_row_filled of each column, for those that the cursor does not track; NULL when there is none */
+    uint8_t *constants_filled;
     fb_slots slots;
 #ifndef NDEBUG
     uint8_t *limit; /* of the row under construction, as begin was promised */
 #endif
 } fb_row;
+
+enum fb_row_filled { FB_ROW_EMPTY, FB_ROW_LISTING, FB_ROW_FILLED };
 
 /* `plan` and `memory` must outlive the row. NO_MEMORY. */
 fb_status fb_row_new(fb_row *row, const fb_plan *plan, fb_memory *memory);
@@ -68,7 +70,7 @@ void fb_row_end_constants(fb_row *row, fb_row_cursor at);
 fb_row_cursor fb_row_offer_number(fb_row *row, fb_row_cursor at, fb_target target, fb_slot_state state, uint64_t number);
 fb_row_cursor fb_row_offer_octets(fb_row *row, fb_row_cursor at, fb_target target, const uint8_t *data, size_t size);
 fb_row_cursor fb_row_finish_slots(fb_row *row, fb_row_cursor at);
-void fb_row_reset_written(fb_row *row);
+void fb_row_reset_filled(fb_row *row);
 void fb_row_move_prefix(fb_row *row, fb_row_cursor *at, size_t size);
 
 /* REQUIRES: worst >= plan->fixed_worst. */
@@ -85,7 +87,7 @@ FB_INLINE bool fb_row_begin(fb_row *row, size_t worst, fb_row_cursor *at) {
     at->next = row->message + row->constants_size;
     at->open = row->open;
     fb_slots_begin(&row->slots);
-    if (FB_UNLIKELY(row->written != NULL)) fb_row_reset_written(row);
+    if (FB_UNLIKELY(row->filled != NULL)) fb_row_reset_filled(row);
 #ifndef NDEBUG
     row->limit = row->next + worst;
 #endif
@@ -97,21 +99,15 @@ FB_INLINE uint8_t *fb_row_put_tag(uint8_t *p, const fb_column *column) {
     return p + column->tag_size;
 }
 
-FB_INLINE bool fb_row_moved(const fb_row *row, fb_row_cursor before, fb_row_cursor after) {
-    (void)row;
-    return before.next != after.next;
-}
-
 FB_INLINE void fb_row_put_uint(fb_row *row, fb_row_cursor *at, fb_target target, uint64_t value) {
     const fb_column *column = &row->plan->columns[target.column];
     if (FB_UNLIKELY(!(at->open & column->bit))) {
         *at = fb_row_offer_number(row, *at, target, FB_SLOT_UINT, value);
         return;
     }
-    bool repeated = column->flags & FB_COLUMN_REPEATED;
-    if (!value && !repeated) return;
+    if (!value) return;
     at->next = fb_wire_put_varint(fb_row_put_tag(at->next, column), value);
-    if (!repeated) at->open &= ~column->bit;
+    at->open &= ~column->bit;
 }
 
 FB_INLINE void fb_row_put_int(fb_row *row, fb_row_cursor *at, fb_target target, int64_t value) {
@@ -151,9 +147,10 @@ FB_INLINE void fb_row_put_ip(fb_row *row, fb_row_cursor *at, fb_target target, c
         memcpy(p + 1, data, 16);
         at->next = p + 17;
     }
-    if (!(column->flags & FB_COLUMN_REPEATED)) at->open &= ~column->bit;
+    at->open &= ~column->bit;
 }
 
+void fb_row_repeat_uint(fb_row *row, fb_row_cursor *at, fb_target target, uint64_t value);
 bool fb_row_wants(const fb_row *row, fb_row_cursor at, fb_target target);
 void fb_row_close(fb_row *row, fb_row_cursor *at, uint16_t column);
 

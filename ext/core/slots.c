@@ -117,6 +117,14 @@ fb_slot *fb_slots_find(fb_slots *slots, uint16_t column) {
     return collected && c->slot != FB_NO_SLOT ? &slots->slot[c->slot] : NULL;
 }
 
+void fb_slots_keep_constants(fb_slots *slots) {
+    for (size_t i = 0; i < slots->plan->slot_count; i++) {
+        slots->constant[i] = slots->slot[i];
+        if (slots->slot[i].state == FB_SLOT_OCTETS)
+            copy_octets(&slots->constant[i], (fb_bytes){slots->slot[i].data, slots->slot[i].size});
+    }
+}
+
 void fb_slots_settle(fb_slots *slots) {
     if (slots->hook) slots->hook(slots->hook_context, slots);
     if (!slots->late) return;

@@ -51,6 +51,10 @@ FB_INLINE void fb_slots_begin(fb_slots *slots) {
     if (FB_UNLIKELY(slots->active)) memcpy(slots->slot, slots->constant, slots->plan->slot_count * sizeof *slots->slot);
 }
 
+/* What is in the slots now is a constant of the rows that follow. Octets are copied: they are addresses, and may lie in
+   memory that is gone when decoding is resumed. */
+void fb_slots_keep_constants(fb_slots *slots);
+
 /* Runs the hook, then the overrides: after it the slots hold what is to be written. */
 void fb_slots_settle(fb_slots *slots);
 

@@ -70,8 +70,8 @@ typedef enum {
     X(SFLOW_GATEWAY_SRC_AS, "sflow:extended_gateway.src_as", UINT) /* the router's own where the wire says 0 */ \
     X(SFLOW_GATEWAY_SRC_PEER_AS, "sflow:extended_gateway.src_peer_as", UINT) \
     X(SFLOW_GATEWAY_NEXT_HOP_AS, "sflow:extended_gateway.next_hop_as", UINT) /* the first of the path */ \
-    X(SFLOW_GATEWAY_DST_AS, "sflow:extended_gateway.dst_as", UINT) /* the last of the path; the router's own where it is empty */ \
     X(SFLOW_GATEWAY_AS_PATH, "sflow:extended_gateway.as_path", UINT) /* one value a hop */ \
+    X(SFLOW_GATEWAY_DST_AS, "sflow:extended_gateway.dst_as", UINT) /* the last of the path; the router's own where it is empty */ \
     X(SFLOW_GATEWAY_COMMUNITIES, "sflow:extended_gateway.communities", UINT) /* one value a community */ \
     X(SFLOW_GATEWAY_LOCAL_PREF, "sflow:extended_gateway.local_pref", UINT) \
     X(SFLOW_IP_LENGTH, "sflow:sampled_ip.length", UINT) /* sampled_ip: the records sampled_ipv4 and sampled_ipv6 */ \
@@ -97,19 +97,19 @@ typedef enum {
     X(PACKET_DST_MAC, "packet:ethernet.dst_mac", UINT) \
     X(PACKET_VLAN_ID, "packet:vlan.id", UINT) \
     X(PACKET_INNER_VLAN_ID, "packet:vlan.inner_id", UINT) /* the second tag */ \
-    X(PACKET_ETYPE, "packet:ethernet.type", UINT) /* of the payload after tags and labels */ \
     X(PACKET_MPLS_LABELS, "packet:mpls.labels", UINT) /* one value a label */ \
     X(PACKET_MPLS_TTLS, "packet:mpls.ttls", UINT) /* one value a label */ \
+    X(PACKET_ETYPE, "packet:ethernet.type", UINT) /* of the payload after tags and labels */ \
     X(PACKET_IP_LENGTH, "packet:ip.length", UINT) /* header and payload */ \
     X(PACKET_SRC_ADDR, "packet:ip.src_addr", IP) \
     X(PACKET_DST_ADDR, "packet:ip.dst_addr", IP) \
-    X(PACKET_PROTO, "packet:ip.proto", UINT) /* after IPv6 extension headers */ \
     X(PACKET_TOS, "packet:ip.tos", UINT) /* traffic class in IPv6 */ \
     X(PACKET_TTL, "packet:ip.ttl", UINT) /* hop limit in IPv6 */ \
+    X(PACKET_FLOW_LABEL, "packet:ip.flow_label", UINT) \
     X(PACKET_FRAGMENT_ID, "packet:ip.fragment_id", UINT) \
     X(PACKET_FRAGMENT_OFFSET, "packet:ip.fragment_offset", UINT) /* in units of 8 octets, as on the wire */ \
     X(PACKET_IP_FLAGS, "packet:ip.flags", UINT) /* reserved 4, DF 2, MF 1 */ \
-    X(PACKET_FLOW_LABEL, "packet:ip.flow_label", UINT) \
+    X(PACKET_PROTO, "packet:ip.proto", UINT) /* after IPv6 extension headers */ \
     X(PACKET_SRC_PORT, "packet:transport.src_port", UINT) \
     X(PACKET_DST_PORT, "packet:transport.dst_port", UINT) \
     X(PACKET_TCP_FLAGS, "packet:tcp.flags", UINT) \

@@ -226,18 +226,6 @@ static fb_op make_op(const fb_shapes *shapes, const fb_shape *shape, const struc
     return op;
 }
 
-/* A repeated column takes all values of its best rank that has any. */
-static void flag_ranks(const fb_plan *plan, fb_op *ops, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        if (!(plan->columns[ops[i].target.column].flags & FB_COLUMN_REPEATED)) continue;
-        bool first = i == 0 || ops[i - 1].target.column != ops[i].target.column ||
-                     ops[i - 1].target.rank != ops[i].target.rank;
-        bool last = i + 1 == count || ops[i + 1].target.column != ops[i].target.column ||
-                    ops[i + 1].target.rank != ops[i].target.rank;
-        ops[i].flags = (uint8_t)((first ? FB_OP_FIRST_OF_RANK : 0) | (last ? FB_OP_LAST_OF_RANK : 0));
-    }
-}
-
 static fb_op packet_op(const fb_shape *shape) {
     bool frame = has_role(shape, FB_ROLE_DATA_LINK_FRAME);
     uint16_t field = shape->role[frame ? FB_ROLE_DATA_LINK_FRAME : FB_ROLE_IP_PACKET];
@@ -254,12 +242,9 @@ static void write_ops(const fb_shapes *shapes, fb_shape *shape, size_t candidate
     bool packet = shapes->plan->has_packet && has_packet(shape);
     while (first_after < candidates && !shapes->candidates[first_after].after_packet) first_after++;
     for (size_t i = 0; i < first_after; i++) shape->ops[next++] = make_op(shapes, shape, &shapes->candidates[i]);
-    flag_ranks(shapes->plan, shape->ops, next);
     if (packet) shape->ops[next++] = packet_op(shape);
-    size_t after = next;
     for (size_t i = first_after; i < candidates; i++)
         shape->ops[next++] = make_op(shapes, shape, &shapes->candidates[i]);
-    flag_ranks(shapes->plan, shape->ops + after, next - after);
     shape->op_count = (uint16_t)next;
 }
 

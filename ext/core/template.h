@@ -44,11 +44,8 @@ typedef enum {
     FB_OP_DERIVED_MPLS_LABELS
 } fb_op_code;
 
-enum { FB_OP_FIRST_OF_RANK = 1, FB_OP_LAST_OF_RANK = 2 }; /* of a repeated column */
-
 typedef struct {
     uint8_t code; /* fb_op_code */
-    uint8_t flags;
     uint16_t field;
     uint16_t offset; /* in a record of fixed size */
     uint16_t size;   /* FB_VARIABLE_SIZE: located with the field */

@@ -1,6 +1,10 @@
 /* Reads templates; every count in them is checked against the octets that are there before anything is believed. */
 #include "template_set.h"
 
+/* Fields may be empty, so a template of many of them makes work that the octets of its records do not bound. No exporter
+   comes near this number. */
+#define MAX_FIELDS 1024
+
 typedef struct {
     uint16_t id;
     uint16_t field_count;
@@ -48,6 +52,10 @@ static bool is_withdrawal(uint16_t version, bool options, const uint8_t *p) {
 static void store(fb_context *context, uint16_t version, uint32_t domain_id, bool options, const header *h,
                   const fb_field *fields, const uint8_t *at) {
     context->counters->templates++;
+    if (h->field_count > MAX_FIELDS) {
+        fb_context_count(context, FB_TEMPLATE_LIMIT, at);
+        return;
+    }
     fb_status status = fb_exporter_get_domain(context->exporters, context->exporter, version, domain_id, &context->domain);
     if (status == FB_OK)
         status = fb_domain_set_template(context->exporters, context->exporter, context->domain, h->id, fields,

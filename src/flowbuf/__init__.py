@@ -1,8 +1,9 @@
 """sFlow, NetFlow and IPFIX straight into Protocol Buffers, driven by a schema that is data."""
 
-from flowbuf.errors import CaptureError, DecodeError, EncodeError, FlowbufError, SchemaError
 from flowbuf._core import STATUSES
 from flowbuf.decoder import Decoder
+from flowbuf.encode import EncodeResult, encode_capture
+from flowbuf.errors import CaptureError, DecodeError, EncodeError, FlowbufError, SchemaError
 from flowbuf.schema import Column, Schema
 
 __all__ = [
@@ -12,7 +13,9 @@ __all__ = [
     "DecodeError",
     "Decoder",
     "EncodeError",
+    "EncodeResult",
     "FlowbufError",
     "Schema",
     "SchemaError",
+    "encode_capture",
 ]

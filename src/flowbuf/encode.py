@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from flowbuf._core import Datagrams
 from flowbuf.capture import CaptureReader
 from flowbuf.decoder import Decoder
 from flowbuf.errors import CaptureError
@@ -14,7 +15,7 @@ from flowbuf.protofile import write_proto
 from flowbuf.schema import Schema
 from flowbuf.sinks.file import OutputFile
 
-__all__ = ["EncodeResult", "encode_batches", "encode_capture"]
+__all__ = ["EncodeResult", "decode_batches", "encode_capture"]
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,9 @@ def encode_capture(
     decoder = Decoder(schema, time=time, default_sampling_rate=default_sampling_rate, strict=strict)
     octets = datagrams = 0
     with CaptureReader(source, port) as reader, OutputFile(output) as file:
-        for count, messages in encode_batches(reader, decoder):
+        for batch, messages in decode_batches(reader, decoder):
             file.write(messages)
-            datagrams += count
+            datagrams += len(batch)
             octets += len(messages)
         if file.is_regular:
             write_proto(output, decoder.schema)
@@ -62,9 +63,9 @@ def encode_capture(
     return EncodeResult(decoder.flows, datagrams, octets, counters)
 
 
-def encode_batches(reader: CaptureReader, decoder: Decoder) -> Iterator[tuple[int, bytes]]:
-    """A capture, batch by batch: how many datagrams, and the messages of their flows. Raises CaptureError where it is
-    none, or cannot be read on."""
+def decode_batches(reader: CaptureReader, decoder: Decoder) -> Iterator[tuple[Datagrams, bytes]]:
+    """A capture, batch by batch: the datagrams, and the messages of their flows. Raises CaptureError where it is none,
+    or cannot be read on."""
     batches = iter(reader)
     while True:
         try:
@@ -73,4 +74,4 @@ def encode_batches(reader: CaptureReader, decoder: Decoder) -> Iterator[tuple[in
             raise CaptureError(f"{reader.name}: {error.strerror or error}") from error
         if batch is None:
             return
-        yield len(batch), decoder.encode_datagrams(batch)
+        yield batch, decoder.encode_datagrams(batch)

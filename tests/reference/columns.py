@@ -8,7 +8,8 @@ Readings that the brief of the schema leaves open:
   rounded.
 - A field of zero octets is absent and no bad size, whatever its type.
 - A boolean that is neither 1 nor 2 (RFC 7011 section 6.1.5 knows no other) is out of range; 0 is absent.
-- Minus zero is a zero. A finite float64 beyond what a `float` column holds is out of range.
+- NTP seconds that would be before 1970 are those of the era that begins in 2036.
+- A finite float64 beyond what a `float` column holds is out of range.
 - A repeated column takes the first source that gives any value; zeros among the values are kept.
 - An `explicit` column of which no source gives anything but zero holds that zero; an address of zeros is absent even
   there.
@@ -16,6 +17,7 @@ Readings that the brief of the schema leaves open:
 
 from __future__ import annotations
 
+import math
 import struct
 from collections import Counter
 from typing import Any
@@ -73,11 +75,16 @@ def fill(column: Any, flow: Flow, notes: Counter[str]) -> Any:
             except Refused as refused:
                 notes[refused.args[0]] += 1
                 continue
-            if value:
+            if value or is_negative_zero(value):
                 return value
             if zero is None:
                 zero = value
     return zero if column.explicit else None
+
+
+def is_negative_zero(value: Any) -> bool:
+    """Its bits are not zero, so Protocol Buffers writes it."""
+    return isinstance(value, float) and math.copysign(1, value) < 0
 
 
 def keys_of(source: Any, version: str) -> list[str | Element]:
@@ -92,7 +99,8 @@ def keys_of(source: Any, version: str) -> list[str | Element]:
 def read_value(column: Any, source: Any, raw: Value, clock: Clock, notes: Counter[str]) -> Any:
     """One value by the type of its column; a zero (0, empty) is returned as such, None is no value."""
     if isinstance(raw, Numbers):
-        return read_list(column, raw, notes)
+        values = read_list(column, raw, notes)
+        return values if column.repeated else next((value for value in values if value), None)
     value = read_field(column, source, raw.octets, clock) if isinstance(raw, Field) else read_fixed(column, raw)
     if value is None:
         return None
@@ -142,14 +150,15 @@ def read_field(column: Any, source: Any, octets: bytes, clock: Clock) -> Any:
         return read_address(column, octets)
     if column.type in ("string", "bytes"):
         return octets
-    if column.type in ("float", "double"):
+    if column.type in ("float", "double") and (data_type or "float").startswith("float"):
         return read_float(column, octets)
     if column.type == "timestamp":
         return read_time(column, source.id, data_type, octets, clock)
     if column.type == "duration":
         return fit_time(column, read_uint(octets) * SPANS[source.element.units])
-    if column.type == "bool" or data_type == "boolean":
-        return read_boolean(octets)
+    if (data_type or column.type) in ("bool", "boolean"):
+        value = read_boolean(octets)
+        return None if value is None else fit(column, int(value))
     if (data_type or column.type) in SIGNED or (data_type or "").startswith("signed"):
         return fit(column, read_uint(octets) - (1 << 8 * len(octets) if octets[0] & 0x80 else 0))
     return fit(column, read_uint(octets))
@@ -211,7 +220,7 @@ def read_ntp(octets: bytes, micro: bool) -> int:
     """Seconds since 1900 and a binary fraction, as nanoseconds since 1970, rounded to the unit of the data type."""
     if len(octets) != 8:
         raise Refused("bad_field_size")
-    seconds, fraction = struct.unpack(">II", octets)
+    seconds, fraction = int.from_bytes(octets[:4], "big"), int.from_bytes(octets[4:], "big")
     if seconds == fraction == 0:
         return 0
     if micro:
@@ -219,6 +228,8 @@ def read_ntp(octets: bytes, micro: bool) -> int:
         nanoseconds = (fraction * 1_000_000 + (1 << 31) >> 32) * 1_000
     else:
         nanoseconds = fraction * 1_000_000_000 + (1 << 31) >> 32
+    if seconds + NTP_EPOCH < 0:
+        seconds += 1 << 32
     return (seconds + NTP_EPOCH) * 1_000_000_000 + nanoseconds
 
 
@@ -228,10 +239,12 @@ def fit_time(column: Any, nanoseconds: int) -> int:
     return fit(column, nanoseconds // NANOSECONDS[str(column.unit)])
 
 
-def fit(column: Any, number: int) -> int:
+def fit(column: Any, number: int) -> Any:
     """An integer in the range of its column."""
     if column.type == "bool":
         return bool(number)
+    if column.type in ("float", "double"):
+        return struct.unpack("<f", struct.pack("<f", number))[0] if column.type == "float" else float(number)
     if column.type == "enum":
         return fit_enum(column, number)
     lowest, highest = INTEGER_RANGES[column.type]

@@ -20,7 +20,7 @@ DECODERS: dict[int, tuple[str, int, Reader]] = {
     9: ("netflow9", 20, netflow.decode9),
     10: ("ipfix", 16, ipfix.decode),
 }
-UNSUPPORTED_NETFLOW = {1, 7}
+UNSUPPORTED_NETFLOW = {1: (16, 52), 7: (24, 52)}  # octets of the header and of a record
 SFLOW_VERSION = 5
 UNSUPPORTED_SFLOW = {2, 4}
 
@@ -28,7 +28,8 @@ UNSUPPORTED_SFLOW = {2, 4}
 class Decoder:
     """Reads datagrams by a schema, and remembers each exporter's templates and sampling rates.
 
-    A datagram too short to hold a version (2 octets; 4 where the first two are zero) ends inside its header.
+    The versions of NetFlow v1 and v7 alone are too common at the start of other payloads: their length must be exact.
+    sFlow v2 and v4 must have an agent address of a known type.
     """
 
     def __init__(self, schema: Any) -> None:
@@ -80,17 +81,18 @@ class Decoder:
     def tell(payload: bytes) -> tuple[str, Reader | str]:
         """The protocol of a datagram, and who reads it or the status to count."""
         version = int.from_bytes(payload[:2], "big")
-        if len(payload) < 2 or (version == 0 and len(payload) < 4):
-            return "", "truncated_header"
         if version in DECODERS:
             name, header_size, decode = DECODERS[version]
             return name, decode if len(payload) >= header_size else read_nothing
-        if version in UNSUPPORTED_NETFLOW:
-            return "", "unsupported_version"
+        count = int.from_bytes(payload[2:4], "big")
+        if len(payload) >= 4 and version in UNSUPPORTED_NETFLOW:
+            header_size, record_size = UNSUPPORTED_NETFLOW[version]
+            return "", read_unsupported if len(payload) == header_size + count * record_size else "other_packet"
         version = int.from_bytes(payload[:4], "big")
-        if version == SFLOW_VERSION:
+        if len(payload) >= 4 and version == SFLOW_VERSION:
             return "sflow", decode_sflow
-        return "", "unsupported_version" if version in UNSUPPORTED_SFLOW else "other_packet"
+        is_old = version in UNSUPPORTED_SFLOW and payload[4:8] in (b"\0\0\0\1", b"\0\0\0\2")
+        return "", read_unsupported if is_old else "other_packet"
 
 
 class Fault(Exception):
@@ -99,6 +101,10 @@ class Fault(Exception):
 
 def read_nothing(datagram: Datagram) -> Iterator[Flow]:
     raise Fault("truncated_header")
+
+
+def read_unsupported(datagram: Datagram) -> Iterator[Flow]:
+    raise Fault("unsupported_version")
 
 
 def decode_sflow(datagram: Datagram) -> Iterator[Flow]:

@@ -43,7 +43,8 @@ def give_etype(flow: Flow) -> None:
             octets = flow.field(element_id) or b""
             mapped_zero = bytes(10) + b"\xff\xff" + bytes(4)
             if len(octets) in (4, 16) and any(octets) and octets != mapped_zero:
-                return flow.give("derived:etype", Number(ADDRESS_ETYPES[element_id]))
+                flow.give("derived:etype", Number(ADDRESS_ETYPES[element_id]))
+                return
     etype = {4: IPV4_TYPE, 6: IPV6_TYPE}.get(flow.uint(IP_VERSION) or 0) or flow.uint(ETHERNET_TYPE)
     if etype is not None:
         flow.give("derived:etype", Number(etype))

@@ -13,7 +13,9 @@ header that is not wholly there gives nothing, and that is no fault. Readings th
   further in come after the outer ones, only its MAC addresses are not taken when an outer frame has given some.
 - An IPv6 extension header needs 8 octets to be walked over. `ip.proto` is the number at which the walk ends: of the
   transport, or of the extension header that was cut off, or what a later fragment says it is a part of.
-- ip.flags of IPv6 is the M flag of the fragment header. TCP flags are octet 13 of its header.
+- ip.flags of IPv6 is the M flag of the fragment header. TCP flags are the low 12 bits of octets 12 and 13 of its header
+  (RFC 7125: the data offset is not part of tcpControlBits).
+- An IPv4 total length of 0 is unknown: hosts that leave segmentation to the network card send it so.
 """
 
 from __future__ import annotations
@@ -93,11 +95,7 @@ class Packet:
             self.ttls.append(entry & 0xFF)
             if bottom:
                 break
-        if label == IPV4_EXPLICIT_NULL:
-            return self.ip(stack, IPV4_TYPE)
-        if label == IPV6_EXPLICIT_NULL:
-            return self.ip(stack, IPV6_TYPE)
-        nibble = first_nibble(stack)
+        nibble = {IPV4_EXPLICIT_NULL: 4, IPV6_EXPLICIT_NULL: 6}.get(label, first_nibble(stack))
         if nibble == 4:
             self.ip(stack, IPV4_TYPE)
         elif nibble == 6:
@@ -129,7 +127,7 @@ class Packet:
         header_length = (packet.u8() & 0x0F) * 4
         tos = packet.u8()
         total_length = packet.u16()
-        if header_length < 20 or total_length < header_length:
+        if header_length < 20 or 0 < total_length < header_length:
             self.notes["bad_packet"] += 1
             return
         fragment_id = packet.u16()
@@ -146,7 +144,8 @@ class Packet:
         self.give("ip.fragment_offset", Number(fragment & 0x1FFF))
         self.give("ip.flags", Number(fragment >> 13))
         if fragment & 0x1FFF == 0:
-            self.transport(proto, Octets(packet.data[start + header_length : start + total_length]))
+            end = start + total_length if total_length else None
+            self.transport(proto, Octets(packet.data[start + header_length : end]))
 
     def ipv6(self, packet: Octets) -> None:
         """RFC 8200 section 3."""
@@ -189,8 +188,8 @@ class Packet:
             self.give("transport.src_port", Number(segment.u16()))
             self.give("transport.dst_port", Number(segment.u16()))
             if proto == TCP and segment.left >= 10:
-                segment.take(9)
-                self.give("tcp.flags", Number(segment.u8()))
+                segment.take(8)
+                self.give("tcp.flags", Number(segment.u16() & 0x0FFF))
         elif proto in (ICMP, ICMPV6) and segment.left >= 2:
             self.give("icmp.type", Number(segment.u8()))
             self.give("icmp.code", Number(segment.u8()))

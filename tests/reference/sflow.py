@@ -159,9 +159,7 @@ def give_records(datagram: Datagram, flow: Flow, records: dict[int, bytes]) -> N
     ethernet_length = flow.values.pop("sflow:sampled_ethernet.length", None)
     if SAMPLED_HEADER in records:
         try:
-            frame_length, packet = read_sampled_header(Octets(records[SAMPLED_HEADER]))
-            datagram.give_packet(flow, packet)
-            flow.give("sflow:sampled_header.frame_length", Number(frame_length))
+            give_sampled_header(datagram, flow, Octets(records[SAMPLED_HEADER]))
         except Short:
             counters["bad_sample_record"] += 1
     flow.give("sflow:sampled_ethernet.length", ethernet_length)
@@ -170,11 +168,15 @@ def give_records(datagram: Datagram, flow: Flow, records: dict[int, bytes]) -> N
 # Records -------------------------------------------------------------------------------------------------------------
 
 
-def read_sampled_header(record: Octets) -> tuple[int, Packet]:
-    """header_protocol, frame_length, stripped, header<>."""
+def give_sampled_header(datagram: Datagram, flow: Flow, record: Octets) -> None:
+    """header_protocol, frame_length, stripped, header<>. A header that overruns its record is not parsed."""
     protocol, frame_length = record.u32(), record.u32()
     record.u32()  # octets that were removed from the end
-    return frame_length, parse(protocol, read_opaque(record))
+    length = record.u32()
+    try:
+        datagram.give_packet(flow, parse(protocol, record.take(length)))
+    finally:
+        flow.give("sflow:sampled_header.frame_length", Number(frame_length))
 
 
 def give_switch(flow: Flow, record: Octets) -> None:
@@ -189,39 +191,43 @@ def give_switch(flow: Flow, record: Octets) -> None:
 
 def give_router(flow: Flow, record: Octets) -> None:
     next_hop = read_address(record)
-    src_mask, dst_mask = record.u32(), record.u32()
     if next_hop:
         flow.give("sflow:extended_router.next_hop", Address(next_hop))
+    src_mask, dst_mask = record.u32(), record.u32()
     flow.give("sflow:extended_router.src_mask_len", Number(src_mask))
     flow.give("sflow:extended_router.dst_mask_len", Number(dst_mask))
 
 
 def give_gateway(flow: Flow, record: Octets) -> None:
     next_hop = read_address(record)
-    own_as, src_as, src_peer_as = record.u32(), record.u32(), record.u32()
-    path: list[int] = []
-    for _ in range(record.u32()):
-        record.u32()  # AS_SET or AS_SEQUENCE
-        path += read_words(record)
-    communities = read_words(record)
-    local_pref = record.u32()
     if next_hop:
         flow.give("sflow:extended_gateway.next_hop", Address(next_hop))
+    own_as, src_as, src_peer_as = record.u32(), record.u32(), record.u32()
     flow.give("sflow:extended_gateway.as", Number(own_as))
     flow.give("sflow:extended_gateway.src_as", Number(src_as or own_as))
     flow.give("sflow:extended_gateway.src_peer_as", Number(src_peer_as))
-    if path:
-        flow.give("sflow:extended_gateway.next_hop_as", Number(path[0]))
+    path: list[int] = []
+    try:
+        for _ in range(record.u32()):
+            record.u32()  # AS_SET or AS_SEQUENCE
+            read_words(record, path)
+    finally:
+        if path:
+            flow.give("sflow:extended_gateway.next_hop_as", Number(path[0]))
+            flow.give("sflow:extended_gateway.as_path", Numbers(path))
     flow.give("sflow:extended_gateway.dst_as", Number(path[-1] if path else own_as))
-    flow.give("sflow:extended_gateway.as_path", Numbers(path))
-    flow.give("sflow:extended_gateway.communities", Numbers(communities))
-    flow.give("sflow:extended_gateway.local_pref", Number(local_pref))
+    communities: list[int] = []
+    try:
+        read_words(record, communities)
+    finally:
+        flow.give("sflow:extended_gateway.communities", Numbers(communities))
+    flow.give("sflow:extended_gateway.local_pref", Number(record.u32()))
 
 
-def read_words(record: Octets) -> list[int]:
-    """A counted array of words."""
-    words = Octets(record.take(record.u32() * 4))
-    return [words.u32() for _ in range(words.left // 4)]
+def read_words(record: Octets, words: list[int]) -> None:
+    """A counted array of words; those before a cut are kept."""
+    for _ in range(record.u32()):
+        words.append(record.u32())
 
 
 def give_sampled_ipv4(flow: Flow, record: Octets) -> None:

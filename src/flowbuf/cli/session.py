@@ -12,7 +12,7 @@ from flowbuf.cli.options import DecodeOptions
 from flowbuf.cli.progress import Show
 from flowbuf.cli.report import Failure, Report, describe_fault, sort_counters
 from flowbuf.content import Content
-from flowbuf.encode import encode_batches
+from flowbuf.encode import decode_batches
 from flowbuf.errors import CaptureError, DecodeError
 from flowbuf.messages import MessageStream, read_in_steps
 from flowbuf.schema import Schema
@@ -60,7 +60,7 @@ class Session:
         flows = self.decoder.flows
         try:
             reader = CaptureReader(content, self._decoding.port)
-            for _, messages in encode_batches(reader, self.decoder):
+            for _, messages in decode_batches(reader, self.decoder):
                 self._advance(content, self.decoder.flows - flows)
                 flows = self.decoder.flows
                 yield messages

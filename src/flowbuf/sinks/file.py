@@ -7,7 +7,8 @@ import os
 import secrets
 import stat
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import IO, Any
 
@@ -38,11 +39,9 @@ class OutputFile:
         if self.path == "-":
             self._file = sys.stdout.buffer
             return self
-        try:
+        with self._named_errors():
             self._target = os.path.realpath(self.path)
             self._raw = self._open()
-        except OSError as error:  # of the other name, which nobody has heard of
-            raise OSError(error.errno, error.strerror, self.path) from None
         self._file = _compressed(self._raw, os.path.splitext(self.path)[1])
         return self
 
@@ -53,11 +52,8 @@ class OutputFile:
 
     def write(self, data: bytes) -> None:
         """Appends octets."""
-        try:
+        with self._named_errors():
             self._file.write(data)
-        except OSError as error:
-            error.filename = self.path
-            raise
 
     def discard(self) -> None:
         """Says that the file is not wanted after all: the end of the block removes it."""
@@ -66,15 +62,25 @@ class OutputFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._raw is None:
-            if kind is None:
-                self._file.flush()
-            return
+        with self._named_errors():
+            if self._raw is None:
+                if kind is None:
+                    self._file.flush()
+                return
+            try:
+                if kind is None and self._wanted:
+                    self._finish(self._raw)
+            finally:
+                self._abandon(self._raw)
+
+    @contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        """Gives an OSError inside the name of the file as its caller knows it."""
         try:
-            if kind is None and self._wanted:
-                self._finish(self._raw)
-        finally:
-            self._abandon(self._raw)
+            yield
+        except OSError as error:
+            error.filename, error.filename2 = self.path, None
+            raise
 
     def _open(self) -> IO[bytes]:
         try:
@@ -84,7 +90,7 @@ class OutputFile:
         if mode is not None and not stat.S_ISREG(mode):
             return open(self._target, "wb")
         folder, name = os.path.split(self._target)
-        temporary = os.path.join(folder, f".{name[:200]}.{secrets.token_hex(8)}.tmp")
+        temporary = os.path.join(folder, f".{name[:50]}.{secrets.token_hex(8)}.tmp")
         # The mode 0o666 is what the umask is taken from; tempfile would allow the owner alone.
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
         self._temporary = temporary

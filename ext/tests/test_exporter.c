@@ -1,0 +1,235 @@
+/* What is known of exporters: found again among 100,000, held under two budgets, shared where it is the same. */
+#include "check.h"
+
+#include "exporter.h"
+#include "plan_text.h"
+
+typedef struct {
+    fb_check_allocator allocator;
+    fb_memory memory;
+    named_plan plan;
+    fb_shapes shapes;
+    fb_exporters exporters;
+} world;
+
+static void world_open(world *w, size_t limit, size_t exporter_memory) {
+    memset(w, 0, sizeof *w);
+    w->memory = fb_check_memory(&w->allocator);
+    CHECK_STATUS(plan_read(&w->plan, usual_columns, &w->memory), FB_OK);
+    CHECK_STATUS(fb_shapes_new(&w->shapes, w->plan.plan, &w->memory), FB_OK);
+    CHECK_STATUS(fb_exporters_new(&w->exporters, &w->shapes, &w->memory, limit, exporter_memory, 12345), FB_OK);
+}
+
+static void world_close(world *w) {
+    fb_exporters_free(&w->exporters);
+    fb_shapes_free(&w->shapes);
+    plan_free(&w->plan);
+    CHECK_EQUAL(w->memory.used, 0);
+    CHECK_EQUAL(w->allocator.held, 0);
+}
+
+static fb_exporter *get(world *w, uint32_t number) {
+    uint8_t address[16] = {[10] = 0xff, [11] = 0xff};
+    for (int i = 0; i < 4; i++) address[12 + i] = (uint8_t)(number >> 8 * (3 - i));
+    return fb_exporters_get(&w->exporters, address, 0);
+}
+
+/* The map ------------------------------------------------------------------------------------------------------------ */
+
+static void maps_numbers_in_any_order(void) {
+    enum { KEYS = 3001 };
+    fb_check_allocator allocator = {0};
+    fb_memory memory = fb_check_memory(&allocator);
+    fb_map map = {0};
+    CHECK(!fb_map_find(&map, 0));
+    for (uint64_t i = 0; i < KEYS; i++) {
+        uint64_t key = i * 1237 % KEYS * UINT64_C(0x100000001); /* every one once */
+        fb_map_entry *entry = fb_map_insert(&map, &memory, key);
+        CHECK(entry && entry->number == 0);
+        if (entry) entry->number = i;
+    }
+    CHECK_EQUAL(map.count, KEYS);
+    for (uint64_t i = 0; i < KEYS; i++) {
+        fb_map_entry *entry = fb_map_find(&map, i * 1237 % KEYS * UINT64_C(0x100000001));
+        CHECK(entry && entry->number == i);
+    }
+    CHECK(!fb_map_find(&map, 1));
+    CHECK(!fb_map_find(&map, UINT64_MAX));
+    CHECK_EQUAL(fb_map_insert(&map, &memory, 0)->number, 0);
+    CHECK_EQUAL(map.count, KEYS);
+    fb_map_free(&map, &memory);
+    CHECK_EQUAL(memory.used, 0);
+}
+
+static void keeps_a_map_that_cannot_grow(void) {
+    fb_check_allocator allocator = {0};
+    fb_memory memory = fb_check_memory(&allocator);
+    fb_map map = {0};
+    for (uint64_t key = 0; key < 4; key++) CHECK(fb_map_insert(&map, &memory, key));
+    allocator = (fb_check_allocator){.held = allocator.held, .fail_at = 1, .fail_forever = true};
+    CHECK(!fb_map_insert(&map, &memory, 4));
+    CHECK(fb_map_insert(&map, &memory, 3));
+    CHECK_EQUAL(map.count, 4);
+    fb_map_free(&map, &memory);
+    CHECK_EQUAL(memory.used, 0);
+}
+
+/* Exporters ---------------------------------------------------------------------------------------------------------- */
+
+static void finds_each_of_100000_exporters(void) {
+    enum { EXPORTERS = 100000 };
+    world w;
+    world_open(&w, EXPORTERS, 1 << 20);
+    for (uint32_t i = 0; i < EXPORTERS; i++) get(&w, i)->counters.datagrams = i;
+    CHECK_EQUAL(w.exporters.count, EXPORTERS);
+    CHECK(w.exporters.capacity >= 2 * EXPORTERS);
+    for (uint32_t i = 0; i < EXPORTERS; i++) CHECK_EQUAL(get(&w, i)->counters.datagrams, i);
+    size_t listed = 0;
+    for (size_t i = 0; i < w.exporters.capacity; i++) listed += fb_exporters_at(&w.exporters, i) != NULL;
+    CHECK_EQUAL(listed, EXPORTERS);
+    CHECK(!fb_exporters_at(&w.exporters, w.exporters.capacity));
+    world_close(&w);
+}
+
+static void tells_sub_agents_apart(void) {
+    world w;
+    uint8_t address[16] = {1};
+    world_open(&w, 10, 1 << 20);
+    fb_exporter *first = fb_exporters_get(&w.exporters, address, 1);
+    CHECK(fb_exporters_get(&w.exporters, address, 2) != first);
+    CHECK(fb_exporters_get(&w.exporters, address, 1) == first);
+    CHECK_EQUAL(w.exporters.count, 2);
+    world_close(&w);
+}
+
+static void gives_exporters_past_the_limit_no_state(void) {
+    world w;
+    fb_domain *domain;
+    world_open(&w, 3, 1 << 20);
+    for (uint32_t i = 0; i < 3; i++) CHECK(!get(&w, i)->stateless);
+    fb_exporter *overflow = get(&w, 3);
+    CHECK(overflow->stateless);
+    CHECK(get(&w, 4) == overflow);
+    CHECK(!get(&w, 1)->stateless);
+    CHECK_STATUS(fb_exporter_get_domain(&w.exporters, overflow, 10, 0, &domain), FB_EXPORTER_LIMIT);
+    CHECK_EQUAL(w.exporters.count, 3);
+    world_close(&w);
+}
+
+static void goes_without_state_when_memory_is_out(void) {
+    world w;
+    world_open(&w, 1000, 1 << 20);
+    w.memory.limit = w.memory.used + 3 * sizeof(fb_exporter);
+    for (uint32_t i = 0; i < 3; i++) CHECK(!get(&w, i)->stateless);
+    CHECK(get(&w, 3)->stateless);
+    w.memory.limit = 0;
+    CHECK(!get(&w, 3)->stateless);
+    world_close(&w);
+}
+
+/* Templates and samplers --------------------------------------------------------------------------------------------- */
+
+static const fb_field octets_field[] = {{.id = 1, .size = 4}}, packets_field[] = {{.id = 2, .size = 4}};
+
+static void shares_the_shape_of_identical_templates(void) {
+    world w;
+    fb_domain *domain;
+    world_open(&w, 1000, 1 << 20);
+    for (uint32_t i = 0; i < 500; i++) {
+        fb_exporter *exporter = get(&w, i);
+        CHECK_STATUS(fb_exporter_get_domain(&w.exporters, exporter, 9 + i % 2, i, &domain), FB_OK);
+        CHECK_STATUS(fb_domain_set_template(&w.exporters, exporter, domain, 256, octets_field, 1, 0, false), FB_OK);
+    }
+    CHECK_EQUAL(w.shapes.count, 2); /* one a version */
+    world_close(&w);
+}
+
+static void redefines_templates(void) {
+    world w;
+    fb_domain *domain;
+    world_open(&w, 10, 1 << 20);
+    fb_exporter *exporter = get(&w, 1);
+    fb_exporter_get_domain(&w.exporters, exporter, 10, 7, &domain);
+    CHECK(fb_exporter_find_domain(exporter, 10, 7) == domain);
+    CHECK(!fb_exporter_find_domain(exporter, 9, 7));
+    CHECK_STATUS(fb_domain_set_template(&w.exporters, exporter, domain, 256, octets_field, 1, 0, false), FB_OK);
+    fb_shape *first = fb_domain_find_template(domain, 256);
+    CHECK_STATUS(fb_domain_set_template(&w.exporters, exporter, domain, 256, octets_field, 1, 0, false), FB_OK);
+    CHECK(fb_domain_find_template(domain, 256) == first);
+    CHECK_EQUAL(first->references, 1);
+    CHECK_STATUS(fb_domain_set_template(&w.exporters, exporter, domain, 256, packets_field, 1, 0, false), FB_TEMPLATE_REDEFINED);
+    CHECK_EQUAL(fb_domain_find_template(domain, 256)->fields[0].id, 2);
+    CHECK_EQUAL(w.shapes.count, 1); /* nobody holds the first any more */
+    CHECK_STATUS(fb_domain_set_template(&w.exporters, exporter, domain, 256, octets_field, 0, 0, false), FB_EMPTY_TEMPLATE);
+    CHECK_EQUAL(fb_domain_find_template(domain, 256)->fields[0].id, 2);
+    CHECK(!fb_domain_find_template(domain, 257));
+    world_close(&w);
+}
+
+/* Until nothing more fits; what one exporter has does not count for another. */
+static void keeps_each_exporter_to_its_budget(void) {
+    enum { BUDGET = 20000 };
+    world w;
+    fb_domain *domain;
+    world_open(&w, 10, BUDGET);
+    for (uint32_t number = 0; number < 2; number++) {
+        fb_exporter *exporter = get(&w, number);
+        CHECK_STATUS(fb_exporter_get_domain(&w.exporters, exporter, 10, 0, &domain), FB_OK);
+        fb_status status = FB_OK;
+        uint16_t id = 256;
+        for (; status == FB_OK && id < 1000; id++) {
+            fb_field field = {.id = 1, .size = id};
+            status = fb_domain_set_template(&w.exporters, exporter, domain, id, &field, 1, 0, false);
+        }
+        CHECK_STATUS(status, FB_TEMPLATE_LIMIT);
+        CHECK(id > 280);
+        CHECK(exporter->memory.used <= BUDGET);
+        CHECK(!fb_domain_find_template(domain, (uint16_t)(id - 1)));
+        CHECK(fb_domain_find_template(domain, (uint16_t)(id - 2)));
+        status = FB_OK;
+        for (uint64_t sampler = 0; status == FB_OK && sampler < 3 * FB_MAX_SAMPLERS; sampler++)
+            status = fb_domain_set_sampler(exporter, domain, sampler, 5);
+        CHECK_STATUS(status, FB_TEMPLATE_LIMIT);
+        CHECK(exporter->memory.used <= BUDGET);
+    }
+    world_close(&w);
+}
+
+static void knows_the_rate_of_a_sampler(void) {
+    world w;
+    fb_domain *domain;
+    world_open(&w, 10, 1 << 20);
+    fb_exporter *exporter = get(&w, 1);
+    fb_exporter_get_domain(&w.exporters, exporter, 9, 0, &domain);
+    CHECK_EQUAL(fb_domain_find_rate(domain, false, 0), 0);
+    fb_domain_set_sampler(exporter, domain, 7, 100);
+    CHECK_EQUAL(fb_domain_find_rate(domain, true, 7), 100);
+    CHECK_EQUAL(fb_domain_find_rate(domain, false, 0), 100);
+    CHECK_EQUAL(fb_domain_find_rate(domain, true, 8), 100); /* the only one there is */
+    fb_domain_set_sampler(exporter, domain, 8, 200);
+    fb_domain_set_sampler(exporter, domain, 7, 150);
+    CHECK_EQUAL(fb_domain_find_rate(domain, true, 7), 150);
+    CHECK_EQUAL(fb_domain_find_rate(domain, true, 8), 200);
+    CHECK_EQUAL(fb_domain_find_rate(domain, true, 9), 0);
+    CHECK_EQUAL(fb_domain_find_rate(domain, false, 0), 0);
+    world_close(&w);
+}
+
+static void bounds_the_samplers_of_a_domain(void) {
+    world w;
+    fb_domain *domain;
+    world_open(&w, 10, 16 << 20);
+    fb_exporter *exporter = get(&w, 1);
+    fb_exporter_get_domain(&w.exporters, exporter, 9, 0, &domain);
+    for (uint64_t i = 0; i < FB_MAX_SAMPLERS; i++) CHECK_STATUS(fb_domain_set_sampler(exporter, domain, i, 1), FB_OK);
+    CHECK_STATUS(fb_domain_set_sampler(exporter, domain, FB_MAX_SAMPLERS, 1), FB_TEMPLATE_LIMIT);
+    CHECK_STATUS(fb_domain_set_sampler(exporter, domain, 5, 2), FB_OK); /* one that is known may change */
+    CHECK_EQUAL(fb_domain_find_rate(domain, true, 5), 2);
+    world_close(&w);
+}
+
+RUN_TESTS(TEST(maps_numbers_in_any_order), TEST(keeps_a_map_that_cannot_grow), TEST(finds_each_of_100000_exporters),
+          TEST(tells_sub_agents_apart), TEST(gives_exporters_past_the_limit_no_state),
+          TEST(goes_without_state_when_memory_is_out), TEST(shares_the_shape_of_identical_templates),
+          TEST(redefines_templates), TEST(keeps_each_exporter_to_its_budget), TEST(knows_the_rate_of_a_sampler),
+          TEST(bounds_the_samplers_of_a_domain))

@@ -1,0 +1,174 @@
+"""`flowbuf inspect`: what is in a capture, before anything is done with it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import click
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from flowbuf._core import STATUSES
+from flowbuf.capture import CaptureReader
+from flowbuf.cli.inputs import check_inputs, total_size
+from flowbuf.cli.progress import show_progress
+from flowbuf.cli.report import Failure, sort_counters
+from flowbuf.cli.survey import survey_capture
+from flowbuf.errors import CaptureError
+
+__all__ = ["inspect"]
+
+CLASS_STYLES = {"fault": "red", "loss": "yellow", "note": "dim"}
+WIDTH_IN_A_PIPE = 160
+WIDE = 110  # leaves room for every column about exporters
+
+
+@click.command()
+@click.argument("capture")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, with everything that is known.")
+@click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="Only datagrams to this UDP port.")
+def inspect(capture: str, as_json: bool, port: int | None) -> None:
+    """Say what is in a capture: exporters, templates, sampling, errors.
+
+    CAPTURE is pcap or pcapng, plain, gzip or zstd; - is stdin. The exit status is 1 if any of it is malformed or cannot
+    be decoded.
+
+    \b
+    Examples:
+      flowbuf inspect capture.pcap
+      flowbuf inspect capture.pcapng.gz --port 2055
+      flowbuf inspect capture.pcap --json | jq '.exporters[].domains[].templates[].id'
+    """
+    check_inputs([capture])
+    try:
+        with CaptureReader(capture, port) as reader, show_progress(total_size([capture])) as show:
+            survey = survey_capture(reader, show)
+    except CaptureError as error:
+        raise Failure(str(error)) from error
+    if as_json:
+        click.echo(json.dumps(survey, indent=2, ensure_ascii=False))
+    else:
+        console = Console(width=None if sys.stdout.isatty() else WIDTH_IN_A_PIPE, highlight=False, markup=False)
+        for part in _tables(survey, console.width):
+            console.print(part)
+    sys.exit(1 if any(STATUSES[name][0] in ("fault", "loss") for _, name, _ in _all_counters(survey)) else 0)
+
+
+def _all_counters(survey: dict[str, Any]) -> Iterator[tuple[str, str, int]]:
+    """(who, name, count), those of the capture first."""
+    owners = [("capture", survey["capture"]), ("", survey["other"])]
+    owners += [(_exporter_name(exporter), exporter) for exporter in survey["exporters"]]
+    for who, owner in owners:
+        for name, count in sort_counters(owner["counters"]):
+            yield who, name, count
+
+
+def _exporter_name(exporter: dict[str, Any]) -> str:
+    name: str = exporter["address"]
+    return f"{name}#{exporter['sub_agent']}" if exporter["sub_agent"] else name
+
+
+# The tables ---------------------------------------------------------------------------------------------------------
+
+
+def _tables(survey: dict[str, Any], width: int) -> Iterator[Any]:
+    yield _capture_text(survey["capture"])
+    if survey["exporters"]:
+        yield _exporters_table(survey["exporters"], width)
+    for exporter in survey["exporters"]:
+        for domain in exporter["domains"]:
+            if domain["templates"] or domain["samplers"]:
+                yield _domain_table(exporter, domain)
+    counters = list(_all_counters(survey))
+    if counters:
+        yield _counters_table(counters)
+
+
+def _new_table(title: str, *headings: str, numbers: tuple[str, ...] = (), wraps: str = "") -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in headings:
+        justify: Literal["left", "right"] = "right" if heading in numbers else "left"
+        table.add_column(heading, justify=justify, no_wrap=heading != wraps)
+    return table
+
+
+def _capture_text(capture: dict[str, Any]) -> Text:
+    amounts = [f"{capture['octets']:,} octets", _amount(capture["packets"], "packet")]
+    amounts.append(_amount(capture["datagrams"], "UDP datagram"))
+    lines = [", ".join(amounts)]
+    if capture["ports"]:
+        ports = [str(port) for port in capture["ports"]]
+        lines[0] += f" to port{'s' if len(ports) > 1 else ''} {', '.join(ports[:8])}{', …' if len(ports) > 8 else ''}"
+        times = [_readable_time(capture[key]) for key in ("first", "last")]
+        lines.append(" to ".join(dict.fromkeys(times)) + " UTC")
+    text = Text(f"\n{capture['name']}\n", style="bold")
+    return text.append("".join(f"{line}\n" for line in lines), style="not bold")
+
+
+def _amount(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def _readable_time(text: str) -> str:
+    """To the millisecond."""
+    return text.replace("T", " ")[:23]
+
+
+def _exporters_table(exporters: list[dict[str, Any]], width: int) -> Table:
+    numbers = {"datagrams": "datagrams", "octets": "octets", "flows": "flows", "options": "options_records"}
+    numbers["templates"] = "templates_received"
+    if width < WIDE:
+        del numbers["octets"], numbers["templates"]
+    table = _new_table(
+        "Exporters", "exporter", "protocol", *numbers, "errors", "sampling", numbers=(*numbers, "errors")
+    )
+    for exporter in exporters:
+        errors = sum(count for name, count in exporter["counters"].items() if STATUSES[name][0] in ("fault", "loss"))
+        table.add_row(
+            _exporter_name(exporter),
+            ", ".join(exporter["protocols"]),
+            *(f"{exporter[key]:,}" for key in numbers.values()),
+            Text(f"{errors:,}", style="red" if errors else ""),
+            ", ".join(f"1:{rate}" for rate in exporter["sampling_rates"]) or "unknown",
+        )
+    return table
+
+
+def _domain_table(exporter: dict[str, Any], domain: dict[str, Any]) -> Table:
+    title = [f"{_exporter_name(exporter)}, {domain['protocol']}, domain {domain['id']}"]
+    if domain["samplers"]:
+        title.append(", ".join(f"sampler {sampler['id']} 1:{sampler['rate']}" for sampler in domain["samplers"]))
+    if domain["system_init"]:
+        title.append(f"running since {_readable_time(domain['system_init']).rstrip('Z')} UTC")
+    table = _new_table(
+        "; ".join(title), "template", "kind", "octets", "fields", numbers=("template", "octets"), wraps="fields"
+    )
+    for template in domain["templates"]:
+        size = "variable" if template["record_size"] is None else str(template["record_size"])
+        table.add_row(str(template["id"]), template["kind"], size, _fields_text(template["fields"]))
+    return table
+
+
+def _fields_text(fields: list[dict[str, Any]]) -> Text:
+    """Names with sizes in octets; scope fields, which come first, stand before a bar."""
+    text = Text()
+    for i, each in enumerate(fields):
+        if i:
+            text.append(" | " if fields[i - 1]["scope"] and not each["scope"] else ", ")
+        plain = f"{each['pen']}/{each['id']}" if each["pen"] else str(each["id"])
+        text.append(each["name"] or plain, style="cyan" if each["scope"] else "")
+        text.append(":variable" if each["size"] is None else f":{each['size']}", style="dim")
+    return text
+
+
+def _counters_table(counters: list[tuple[str, str, int]]) -> Table:
+    table = _new_table("Counters", "where", "count", "what", "class", "meaning", numbers=("count",), wraps="meaning")
+    for who, name, count in counters:
+        kind, text = STATUSES[name]
+        table.add_row(who, f"{count:,}", name, Text(kind, style=CLASS_STYLES.get(kind, "")), text)
+    return table

@@ -1,0 +1,49 @@
+"""What the tests of the command line share: calling it, and captures for it."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner, Result
+from datagrams import data_set, ipfix, ipv4, netflow5, record5, udp
+
+from flowbuf import _core
+from flowbuf.cli.main import main
+
+EXPORTER = "192.0.2.1"
+
+
+def flowbuf(*arguments: object, stdin: bytes = b"") -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments], input=stdin)
+
+
+def generated(protocol: str = "ipfix", flows: int = 100, **options: Any) -> bytes:
+    return b"".join(_core.generate(protocol=protocol, flows=flows, **options))
+
+
+def pcap(*payloads: bytes, source: str = EXPORTER) -> bytes:
+    """Raw IPv4 packets, one a second, each with one datagram."""
+    packets = [ipv4(udp(2000, 2055, payload), src=source, dst="192.0.2.250", proto=17) for payload in payloads]
+    return struct.pack("<IHHIIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 101) + b"".join(
+        struct.pack("<IIII", 1_700_000_000 + second, 500_000, len(packet), len(packet)) + packet
+        for second, packet in enumerate(packets)
+    )
+
+
+GOOD = netflow5(
+    record5(src="198.51.100.1", dst="203.0.113.2", src_port=53, dst_port=4000, proto=17, packets=2, octets=300)
+)
+WITHOUT_TEMPLATE = ipfix(data_set(256, bytes(8)))
+CUT_SHORT = netflow5(record5(octets=1, src="198.51.100.9"), count=2)
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+def json_lines(result: Result) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]

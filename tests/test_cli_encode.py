@@ -1,0 +1,220 @@
+"""`flowbuf encode` and `flowbuf.encode_capture`: files, exit status, and what is said of bad input."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import CUT_SHORT, EXPORTER, GOOD, WITHOUT_TEMPLATE, flowbuf, generated, pcap, write
+from datagrams import data_set, ipfix, netflow5, record5, template, template_set, u32
+
+import flowbuf as api
+from flowbuf.messages import MessageStream
+
+TEMPLATE = ipfix(template_set(template(256, (1, 4))), domain=7)
+DATA = ipfix(data_set(256, u32(500)), domain=7)
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    with MessageStream(path) as stream:
+        return [flow for flows in stream for flow in flows]
+
+
+def flows_of(path: Path) -> list[int]:
+    """The bytes of each flow."""
+    return [flow["bytes"] for flow in read(path)]
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    return folder / "flows.pb"
+
+
+def leftovers(output: Path) -> list[str]:
+    return sorted(path.name for path in output.parent.iterdir())
+
+
+def test_messages_and_their_proto_are_written(tmp_path: Path, output: Path) -> None:
+    result = flowbuf("encode", write(tmp_path / "a.pcap", pcap(GOOD, GOOD)), "-o", output)
+    assert (result.exit_code, result.output) == (0, "")
+    assert flows_of(output) == [300, 300]
+    assert leftovers(output) == ["flows.pb", "flows.pb.proto"]
+    assert (output.parent / "flows.pb.proto").read_text() == api.Schema.load("flow").to_proto()
+
+
+def test_what_exporters_said_in_one_input_is_known_in_the_next(tmp_path: Path, output: Path) -> None:
+    first, second = write(tmp_path / "1.pcap", pcap(TEMPLATE)), write(tmp_path / "2.pcap", pcap(DATA))
+    assert flowbuf("encode", first, second, "-o", output).exit_code == 0
+    assert flows_of(output) == [500]
+    assert flowbuf("encode", second, first, "-o", output).exit_code == 1
+
+
+def test_standard_input_and_output(tmp_path: Path) -> None:
+    result = flowbuf("encode", "-", "-o", "-", stdin=gzip.compress(pcap(GOOD)))
+    assert result.exit_code == 0
+    assert flows_of(write(tmp_path / "flows.pb", result.stdout_bytes)) == [300]
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_compressed_output(tmp_path: Path, output: Path, suffix: str) -> None:
+    compressed = output.with_name(output.name + suffix)
+    assert flowbuf("encode", write(tmp_path / "a.pcap", pcap(GOOD)), "-o", compressed).exit_code == 0
+    assert flows_of(compressed) == [300]
+    assert leftovers(output) == sorted([f"flows.pb{suffix}", "flows.pb.proto"])
+
+
+def test_options_of_decoding(tmp_path: Path, output: Path) -> None:
+    capture = write(tmp_path / "a.pcap", pcap(netflow5(record5(octets=1), seconds=1234)))
+    options = ["--columns", "sampling_rate,time_received", "--default-sampling", "77", "--time", "export"]
+    assert flowbuf("encode", capture, "-o", output, *options).exit_code == 0
+    assert read(output) == [{"time_received": 1_234_000, "sampling_rate": 77}]
+
+
+def test_another_port(tmp_path: Path, output: Path) -> None:
+    capture = write(tmp_path / "a.pcap", pcap(GOOD))
+    assert flowbuf("encode", capture, "-o", output, "--port", "2055").stderr == ""
+    result = flowbuf("encode", capture, "-o", output, "--port", "9995", "-v")
+    assert (result.exit_code, flows_of(output)) == (0, [])
+    assert f"{capture}: 1 other_port: " in result.stderr
+
+
+# Bad input -----------------------------------------------------------------------------------------------------------
+
+
+def test_no_flows_at_all_is_no_error(tmp_path: Path, output: Path) -> None:
+    result = flowbuf("encode", write(tmp_path / "a.pcap", pcap(TEMPLATE)), "-o", output)
+    assert (result.exit_code, result.stderr) == (0, "flowbuf: no flows\n")
+    assert output.read_bytes() == b""
+
+
+@pytest.mark.parametrize(("content", "reason"), [(b"", "it is empty"), (b"hello, world", "neither pcap nor pcapng")])
+def test_what_is_no_capture_is_one_line_and_no_file(tmp_path: Path, output: Path, content: bytes, reason: str) -> None:
+    path = write(tmp_path / "a.pcap", content)
+    result = flowbuf("encode", path, "-o", output)
+    assert (result.exit_code, result.stderr) == (1, f"flowbuf: {path}: not a capture: {reason}\n")
+    assert leftovers(output) == []
+
+
+def test_the_other_inputs_are_kept(tmp_path: Path, output: Path) -> None:
+    bad, good = write(tmp_path / "bad.pcap", b"bad"), write(tmp_path / "good.pcap", pcap(GOOD))
+    result = flowbuf("encode", bad, good, "-o", output)
+    assert result.exit_code == 1
+    assert result.stderr == f"flowbuf: {bad}: not a capture: neither pcap nor pcapng\n"
+    assert flows_of(output) == [300]
+
+
+def test_a_truncated_capture_is_counted_and_what_precedes_is_kept(tmp_path: Path, output: Path) -> None:
+    path = write(tmp_path / "a.pcap", pcap(GOOD, GOOD)[:-5])
+    result = flowbuf("encode", path, "-o", output)
+    assert result.exit_code == 1
+    assert result.stderr == f"flowbuf: {path}: 1 truncated_capture: {api.STATUSES['truncated_capture'][1]}\n"
+    assert flows_of(output) == [300]
+
+
+def test_malformed_datagrams_are_counted_by_exporter_and_the_rest_goes_on(tmp_path: Path, output: Path) -> None:
+    path = write(tmp_path / "a.pcap", pcap(CUT_SHORT, WITHOUT_TEMPLATE, WITHOUT_TEMPLATE, GOOD))
+    result = flowbuf("encode", path, "-o", output)
+    assert result.exit_code == 1
+    assert result.stderr.splitlines() == [
+        f"flowbuf: {path}: {EXPORTER}: 1 truncated_datagram: {api.STATUSES['truncated_datagram'][1]}",
+        f"flowbuf: {path}: {EXPORTER}: 2 template_missing: {api.STATUSES['template_missing'][1]}",
+    ]
+    assert flows_of(output) == [1, 300]
+
+
+def test_each_input_has_its_own_counts(tmp_path: Path, output: Path) -> None:
+    first = write(tmp_path / "1.pcap", pcap(WITHOUT_TEMPLATE))
+    second = write(tmp_path / "2.pcap", pcap(WITHOUT_TEMPLATE, WITHOUT_TEMPLATE))
+    third = write(tmp_path / "3.pcap", pcap(GOOD))
+    lines = flowbuf("encode", first, second, third, "-o", output).stderr.splitlines()
+    assert [line.partition("template_missing")[0] for line in lines] == [
+        f"flowbuf: {first}: {EXPORTER}: 1 ",
+        f"flowbuf: {second}: {EXPORTER}: 2 ",
+    ]
+
+
+def test_strict_stops_at_the_first_fault(tmp_path: Path, output: Path) -> None:
+    output.write_bytes(b"before")
+    path = write(tmp_path / "a.pcap", pcap(GOOD, WITHOUT_TEMPLATE, CUT_SHORT))
+    result = flowbuf("encode", path, "-o", output, "--strict")
+    assert result.exit_code == 1
+    text = api.STATUSES["template_missing"][1]
+    assert result.stderr == f"flowbuf: {path}: {EXPORTER}: octet 16: template_missing: {text}\n"
+    assert output.read_bytes() == b"before"
+    assert leftovers(output) == ["flows.pb"]
+
+
+@pytest.mark.parametrize("content", [b"hello, world", pcap(GOOD, GOOD)[:-5]], ids=["no capture", "truncated"])
+def test_strict_holds_for_the_capture_too(tmp_path: Path, output: Path, content: bytes) -> None:
+    result = flowbuf("encode", write(tmp_path / "a.pcap", content), "-o", output, "--strict")
+    assert result.exit_code == 1
+    assert len(result.stderr.splitlines()) == 1
+    assert leftovers(output) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["a.pcap", "missing.pcap", "-o", "x.pb"], "missing.pcap: No such file or directory"),
+        (["a.pcap", ".", "-o", "x.pb"], ".: is a directory"),
+        (["a.pcap", "-o", "a.pcap"], "a.pcap: is an input too"),
+        (["-", "-", "-o", "x.pb"], "can be read only once"),
+        (["a.pcap", "-o", "missing/x.pb"], "missing/x.pb: No such file or directory"),
+        (["a.pcap", "-o", "x.pb", "--schema", "flwo"], "no schema 'flwo'"),
+        (["a.pcap", "-o", "x.pb", "--enable", "scr_mac"], "no column 'scr_mac'"),
+    ],
+)
+def test_usage_errors_are_one_line_and_leave_everything_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], complaint: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    capture = write(tmp_path / "a.pcap", pcap(GOOD))
+    result = flowbuf("encode", *arguments)
+    assert result.exit_code == 2
+    assert complaint in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == [capture]
+    assert capture.read_bytes() == pcap(GOOD)
+
+
+def test_many_lines_are_cut_short(tmp_path: Path, output: Path) -> None:
+    exporters = [write(tmp_path / f"{i}.pcap", pcap(WITHOUT_TEMPLATE, source=f"10.0.0.{i}")) for i in range(1, 31)]
+    merged = b"".join([exporters[0].read_bytes()[:24], *(path.read_bytes()[24:] for path in exporters)])
+    result = flowbuf("encode", write(tmp_path / "all.pcap", merged), "-o", output)
+    lines = result.stderr.splitlines()
+    assert len(lines) == 22  # with "no flows"
+    assert lines[20].endswith("10 more such lines; flowbuf inspect shows all")
+
+
+# The same from Python ------------------------------------------------------------------------------------------------
+
+
+def test_encode_capture_gives_what_it_did(tmp_path: Path, output: Path) -> None:
+    result = api.encode_capture(write(tmp_path / "a.pcap", pcap(GOOD, WITHOUT_TEMPLATE)), output)
+    assert (result.flows, result.datagrams) == (1, 2)
+    assert result.octets == output.stat().st_size
+    assert result.counters == {"template_missing": 1}
+    assert leftovers(output) == ["flows.pb", "flows.pb.proto"]
+
+
+def test_encode_capture_is_the_command(tmp_path: Path, output: Path) -> None:
+    capture = write(tmp_path / "a.pcap", generated("mixed", 3000, exporters=4))
+    schema = api.Schema.load("flow").enable("src_mac")
+    api.encode_capture(capture, output, schema)
+    flowbuf("encode", capture, "-o", tmp_path / "command.pb", "--enable", "src_mac")
+    assert output.read_bytes() == (tmp_path / "command.pb").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("content", "error"), [(b"no capture", api.CaptureError), (pcap(WITHOUT_TEMPLATE), api.DecodeError)]
+)
+def test_encode_capture_raises_and_leaves_no_file(
+    tmp_path: Path, output: Path, content: bytes, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        api.encode_capture(write(tmp_path / "a.pcap", content), output, strict=True)
+    assert leftovers(output) == []

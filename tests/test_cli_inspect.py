@@ -1,0 +1,163 @@
+"""`flowbuf inspect`: what it finds in a capture."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import EXPORTER, GOOD, WITHOUT_TEMPLATE, flowbuf, generated, pcap, write
+from datagrams import (
+    data_set,
+    ipfix,
+    netflow9,
+    options_template9,
+    options_template_set9,
+    template,
+    template_set,
+    template_set9,
+    u8,
+    u16,
+    u32,
+    uint,
+    variable,
+)
+
+
+def inspect(path: Path, content: bytes) -> dict[str, Any]:
+    survey: dict[str, Any] = json.loads(flowbuf("inspect", write(path, content), "--json").stdout)
+    return survey
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "a.pcap"
+
+
+NETFLOW9 = pcap(
+    netflow9(
+        options_template_set9(options_template9(257, [(1, 4)], [(48, 2), (34, 4)])),
+        template_set9(template(256, (1, 4), (48, 1), (40000, 2))),
+        source_id=5,
+    ),
+    netflow9(data_set(257, u32(0) + u16(3) + u32(1000)), source_id=5),
+    netflow9(data_set(256, u32(1500) + u8(3) + u16(0)), source_id=5),
+)
+
+
+def test_the_capture_itself(path: Path) -> None:
+    capture = inspect(path, pcap(GOOD, GOOD))["capture"]
+    assert capture == {
+        "name": str(path),
+        "octets": path.stat().st_size,
+        "packets": 2,
+        "datagrams": 2,
+        "first": "2023-11-14T22:13:20.500000000Z",
+        "last": "2023-11-14T22:13:21.500000000Z",
+        "ports": {"2055": 2},
+        "counters": {},
+    }
+
+
+def test_an_exporter_and_its_templates(path: Path) -> None:
+    (exporter,) = inspect(path, NETFLOW9)["exporters"]
+    (domain,) = exporter.pop("domains")
+    assert exporter == {
+        "address": EXPORTER,
+        "sub_agent": 0,
+        "protocols": ["NetFlow v9"],
+        "datagrams": 3,
+        "octets": sum(len(part) for part in (NETFLOW9,)) - 24 - 3 * (16 + 28),
+        "flows": 1,
+        "options_records": 1,
+        "templates_received": 2,
+        "sampling_rates": [1000],
+        "counters": {},
+    }
+    assert domain == {
+        "protocol": "NetFlow v9",
+        "id": 5,
+        "system_init": None,
+        "samplers": [{"id": 3, "rate": 1000}],
+        "templates": [
+            {
+                "id": 256,
+                "kind": "data",
+                "record_size": 7,
+                "fields": [
+                    {"name": "octetDeltaCount", "pen": 0, "id": 1, "size": 4, "scope": False},
+                    {"name": "samplerId", "pen": 0, "id": 48, "size": 1, "scope": False},
+                    {"name": None, "pen": 0, "id": 40000, "size": 2, "scope": False},
+                ],
+            },
+            {
+                "id": 257,
+                "kind": "options",
+                "record_size": 10,
+                "fields": [
+                    {"name": "System", "pen": 0, "id": 1, "size": 4, "scope": True},
+                    {"name": "samplerId", "pen": 0, "id": 48, "size": 2, "scope": False},
+                    {"name": "samplingInterval", "pen": 0, "id": 34, "size": 4, "scope": False},
+                ],
+            },
+        ],
+    }
+
+
+def test_enterprise_and_variable_fields(path: Path) -> None:
+    content = pcap(
+        ipfix(template_set(template(256, (1, 8), (137, 2, 2636), (82, 65535)))),
+        ipfix(data_set(256, uint(9, 8) + u16(0) + variable(b"eth0"))),
+    )
+    (exporter,) = inspect(path, content)["exporters"]
+    (described,) = exporter["domains"][0]["templates"]
+    assert described["record_size"] is None
+    assert described["fields"][1:] == [
+        {"name": None, "pen": 2636, "id": 137, "size": 2, "scope": False},
+        {"name": "interfaceName", "pen": 0, "id": 82, "size": None, "scope": False},
+    ]
+    text = flowbuf("inspect", path).stdout
+    assert "octetDeltaCount:8, 2636/137:2, interfaceName:variable" in text
+
+
+def test_every_protocol_is_named(path: Path) -> None:
+    exporters = inspect(path, generated("mixed", 2000, exporters=4))["exporters"]
+    assert sorted(exporter["protocols"][0] for exporter in exporters) == [
+        *("IPFIX", "NetFlow v5", "NetFlow v9", "sFlow v5"),
+    ]
+    assert sum(exporter["flows"] for exporter in exporters) == 2000
+    assert all(exporter["sampling_rates"] == [1000] for exporter in exporters)
+
+
+def test_the_tables_say_the_same(path: Path) -> None:
+    write(path, NETFLOW9)
+    result = flowbuf("inspect", path)
+    assert (result.exit_code, result.stderr) == (0, "")
+    text = " ".join(result.stdout.split())
+    assert "3 packets, 3 UDP datagrams to port 2055 2023-11-14 22:13:20.500 to 2023-11-14 22:13:22.500 UTC" in text
+    assert f"{EXPORTER} NetFlow v9 3 " in text
+    assert f"{EXPORTER}, NetFlow v9, domain 5; sampler 3 1:1000" in text
+    assert "256 data 7 octetDeltaCount:4, samplerId:1, 40000:2" in text
+    assert "257 options 10 System:4 | samplerId:2, samplingInterval:4" in text
+    assert "Counters" not in text
+
+
+def test_counters_are_explained_and_losses_make_the_status_1(path: Path) -> None:
+    write(path, pcap(GOOD, WITHOUT_TEMPLATE, b"nothing known"))
+    result = flowbuf("inspect", path)
+    assert result.exit_code == 1
+    text = " ".join(result.stdout.split())
+    assert f"{EXPORTER} 1 template_missing loss a data set came before its template" in text
+    assert "1 other_packet note not a UDP datagram, or not of a flow protocol" in text
+
+
+@pytest.mark.parametrize(("content", "reason"), [(b"", "it is empty"), (b"hello, world", "neither pcap nor pcapng")])
+def test_what_is_no_capture_is_one_line(path: Path, content: bytes, reason: str) -> None:
+    result = flowbuf("inspect", write(path, content))
+    assert (result.exit_code, result.output) == (1, f"flowbuf: {path}: not a capture: {reason}\n")
+
+
+def test_a_missing_file() -> None:
+    result = flowbuf("inspect", "missing.pcap")
+    assert (result.exit_code, result.output) == (2, "Error: missing.pcap: No such file or directory\n")
