@@ -77,6 +77,7 @@ cdef extern from "core/plan.h" nogil:
         FB_COLUMN_LATE
         FB_COLUMN_NATIVE_IP
         FB_COLUMN_SLOTTED
+        FB_COLUMN_UNORDERED
     ctypedef struct fb_mapping:
         uint32_t from_ "from"
         uint32_t to

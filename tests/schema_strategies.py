@@ -41,11 +41,12 @@ FIXED_NUMBERS = [
     "packet:ip.length", "packet:ip.ttl", "packet:vlan.id", "packet:ethernet.src_mac",
     "sflow:sampled_header.frame_length", "sflow:sampled_ethernet.length",
 ]  # fmt: skip
+# In the order of decoding: the core refuses other ranks for a repeated column.
 LISTS = [
     "sflow:extended_gateway.as_path",
     "sflow:extended_gateway.communities",
-    "packet:mpls.labels",
     "derived:mpls_labels",
+    "packet:mpls.labels",
 ]
 NUMERIC = [
     number for number in READ + OTHERS if TYPES_OF.get(getattr(elements.by_id(number), "data_type", "")) == INTEGERS
@@ -92,8 +93,8 @@ def added_columns(draw: st.DrawFn) -> dict[str, Any]:
         ranks: list[Any] = [*chosen[:cut], chosen[cut:]]
         return draw(type_keys(draw(st.sampled_from(INTEGERS)))) | {"sources": ranks}
     if kind == "list":
-        chosen = draw(st.permutations(LISTS))[: draw(st.integers(1, 4))]
-        return {"type": draw(st.sampled_from(INTEGERS)), "repeated": True, "sources": list(chosen)}
+        chosen = sorted(draw(st.sets(st.sampled_from(LISTS), min_size=1)), key=LISTS.index)
+        return {"type": draw(st.sampled_from(INTEGERS)), "repeated": True, "sources": chosen}
     members = {"none": 0, "one": 1, "two": 2, "six": 6}
     mapping = draw(st.sampled_from([{}, {"0": 1, "1": 2}, {"1": 6, "6": 0}]))
     return {
@@ -126,7 +127,7 @@ def schema_changes(draw: st.DrawFn) -> Changes:
     """Any of the columns enabled, the ranks of some turned round, and a few more columns."""
     names = draw(st.just(FILLED) | st.lists(st.sampled_from(FILLED), max_size=12, unique=True))
     ranks = {}
-    for name in names[: draw(st.integers(0, 3))]:
+    for name in [name for name in names if not FLOW[name].repeated][: draw(st.integers(0, 3))]:
         texts = [[source.text for source in rank] for rank in FLOW[name].sources]
         ranks[name] = draw(st.permutations(texts))
     return Changes(names, ranks, draw(st.lists(added_columns(), max_size=4)))

@@ -149,7 +149,7 @@ def test_a_truncated_stream_shows_what_it_has(messages: Path) -> None:
     result = flowbuf("read", messages)
     assert result.exit_code == 1
     assert len(json_lines(result)) == 1
-    assert result.stderr == f"flowbuf: {messages}: octet {len(one)}: the message is cut short; 1 flows before it\n"
+    assert result.stderr == f"flowbuf: {messages}: octet {len(one)}: the message is cut short (flows before it: 1)\n"
 
 
 def test_fields_that_the_schema_does_not_have_are_reported(tmp_path: Path, capture: Path) -> None:
@@ -163,7 +163,7 @@ def test_fields_that_the_schema_does_not_have_are_reported(tmp_path: Path, captu
     (tmp_path / "mine.pb.proto").unlink()
     result = flowbuf("read", path)
     assert (result.exit_code, json_lines(result)) == (1, [{}])
-    assert f"{path}: 1 fields are not in the schema" in result.stderr
+    assert f"{path}: fields that are not in the schema: 1;" in result.stderr
 
 
 # Bad input -----------------------------------------------------------------------------------------------------------

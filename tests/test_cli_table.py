@@ -159,6 +159,14 @@ def test_wide_characters_take_two_cells(show: Show) -> None:
     assert cell_len(one) == cell_len(other)
 
 
+def test_the_names_of_columns_alone_promise_nothing(show: Show) -> None:
+    schema = FLOW.only()
+    schema = schema.retire(*(column.name for column in schema))
+    for number, name in enumerate(("time_received", "src_addr", "bytes", "proto", "etype", "tcp_flags"), 1001):
+        schema = Schema("mine", schema.columns).add(name, number=number, type="string")
+    assert show([{column.name: "x" for column in schema}], schema=schema)[-1].split() == ["x"] * 6
+
+
 def test_any_schema_has_a_table(show: Show) -> None:
     schema = FLOW.only().add("colour", number=1001, type="string").add("weight", number=1002, type="double")
     assert show([{"colour": "red", "weight": 1.5}, {"weight": 10.25}], schema=schema) == [

@@ -241,6 +241,13 @@ def test_a_schema_that_cannot_be_decoded_into_is_refused() -> None:
         assert complaint in str(error.value)
 
 
+def test_the_ranks_of_a_list_must_be_in_the_order_of_decoding() -> None:
+    sources = ["packet:mpls.labels", "derived:mpls_labels"]
+    with pytest.raises(SchemaError, match="column 'labels': the ranks of a repeated column are out of order"):
+        Decoder(FLOW.add("labels", 1001, "uint32", sources, repeated=True))
+    assert Decoder(FLOW.add("labels", 1001, "uint32", sources[::-1], repeated=True))
+
+
 def test_a_user_column_over_any_element_needs_no_code() -> None:
     schema = FLOW.only("bytes").add("event", 1001, "uint32", ["ipfix:firewallEvent"])
     schema = schema.add("vendor", 1002, "string", ["ipfix:9/12242"])

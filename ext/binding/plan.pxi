@@ -89,9 +89,14 @@ cdef class Plan:
 
     def slotted(self):
         """Names of the columns that wait for the end of their row (ext/core/plan.h says why)."""
-        return [
-            name for i, name in enumerate(self.names) if self.plan.columns[i].flags & FB_COLUMN_SLOTTED
-        ]
+        return self._flagged(FB_COLUMN_SLOTTED)
+
+    def unordered(self):
+        """Names of the repeated columns whose ranks are not in the order in which a decoder meets their sources."""
+        return self._flagged(FB_COLUMN_UNORDERED)
+
+    cdef list _flagged(self, unsigned flag):
+        return [name for i, name in enumerate(self.names) if self.plan.columns[i].flags & flag]
 
     cdef int index(self, str name) except -1:
         cdef object i = self.indices.get(name)
@@ -111,6 +116,8 @@ cdef int override(fb_slots *slots, Plan plan, str name, object value) except -1:
     cdef double real
     octets.data = NULL
     octets.size = 0
+    if not c.flags & FB_COLUMN_ENABLED:
+        raise ValueError(f"column {name!r} is disabled: enable it to override it")
     if not c.flags & FB_COLUMN_LATE:
         raise ValueError(f"column {name!r} is not late: only late columns can be overridden (late = true in the schema)")
     try:

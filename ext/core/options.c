@@ -1,9 +1,13 @@
 /* Sampling rates and start times, from options records and from data records. */
 #include "options.h"
 
+static bool is_uint(fb_bytes field) {
+    return field.size >= 1 && field.size <= 8;
+}
+
 uint64_t fb_role_uint(const fb_shape *shape, fb_role role, const uint8_t *record, const fb_location *locations) {
     fb_bytes field = fb_shape_role(shape, role, record, locations);
-    return field.size && field.size <= 8 ? fb_load_uint(field.data, field.size) : 0;
+    return is_uint(field) ? fb_load_uint(field.data, field.size) : 0;
 }
 
 static double read_float(fb_bytes field) {
@@ -41,12 +45,15 @@ uint64_t fb_sampling_read(const fb_shape *shape, const uint8_t *record, const fb
     return rate;
 }
 
-/* Whether the record names its sampler. */
+/* Whether the record names its sampler: by the first of samplerId and selectorId that is not 0. */
 static bool read_sampler(const fb_shape *shape, const uint8_t *record, const fb_location *locations, uint64_t *sampler) {
-    bool has_selector = shape->role[FB_ROLE_SELECTOR_ID] != FB_NO_FIELD;
-    bool has_sampler = shape->role[FB_ROLE_SAMPLER_ID] != FB_NO_FIELD;
-    *sampler = fb_role_uint(shape, has_sampler ? FB_ROLE_SAMPLER_ID : FB_ROLE_SELECTOR_ID, record, locations);
-    return has_selector || has_sampler;
+    bool sampler_first = shape->role[FB_ROLE_SAMPLER_ID] < shape->role[FB_ROLE_SELECTOR_ID];
+    fb_role first = sampler_first ? FB_ROLE_SAMPLER_ID : FB_ROLE_SELECTOR_ID;
+    fb_role second = sampler_first ? FB_ROLE_SELECTOR_ID : FB_ROLE_SAMPLER_ID;
+    *sampler = fb_role_uint(shape, first, record, locations);
+    if (!*sampler) *sampler = fb_role_uint(shape, second, record, locations);
+    return is_uint(fb_shape_role(shape, first, record, locations)) ||
+           is_uint(fb_shape_role(shape, second, record, locations));
 }
 
 uint64_t fb_sampling_find(const fb_context *context, const fb_shape *shape, const uint8_t *record,

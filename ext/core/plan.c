@@ -267,9 +267,10 @@ static void open_columns(fb_plan *plan) {
     unsigned bits = 0;
     for (size_t i = 0; i < plan->column_count; i++) {
         fb_column *column = &plan->columns[i];
-        bool single = column->flags & FB_COLUMN_ENABLED && !(column->flags & FB_COLUMN_REPEATED);
-        if (single && (column->flags & FB_COLUMN_EXPLICIT || !arrives_in_order(plan, (uint16_t)i)))
-            column->flags |= FB_COLUMN_SLOTTED;
+        if (!(column->flags & FB_COLUMN_ENABLED)) continue;
+        bool single = !(column->flags & FB_COLUMN_REPEATED), ordered = arrives_in_order(plan, (uint16_t)i);
+        if (single && (column->flags & FB_COLUMN_EXPLICIT || !ordered)) column->flags |= FB_COLUMN_SLOTTED;
+        if (!single && !ordered) column->flags |= FB_COLUMN_UNORDERED;
         if (single && column->flags & (FB_COLUMN_SLOTTED | FB_COLUMN_LATE)) column->slot = (uint16_t)plan->slot_count++;
         if (bits == 64 || !is_plain(column)) continue;
         column->bit = 1ull << bits++;
@@ -303,19 +304,13 @@ static void measure(fb_plan *plan) {
         const fb_column *column = &plan->columns[i];
         if (!(column->flags & FB_COLUMN_ENABLED)) continue;
         plan->octet_worst += octet_worst(column);
-        if (!(column->flags & FB_COLUMN_REPEATED)) plan->fixed_worst += column->tag_size + value_worst(column);
-    }
-    /* A repeated column takes one value of a source that costs no octet of the record, or shares one with another source. */
-    for (size_t i = 0; i < plan->entry_count; i++) {
-        const fb_column *column = &plan->columns[plan->entries[i].target.column];
-        if (column->flags & FB_COLUMN_ENABLED && column->flags & FB_COLUMN_REPEATED)
-            plan->fixed_worst += column->tag_size + value_worst(column);
+        plan->fixed_worst += column->tag_size + value_worst(column); /* of a repeated one, a list of one */
     }
 }
 
 static fb_status index_sources(fb_plan *plan) {
     size_t elements = 0;
-    qsort(plan->entries, plan->entry_count, sizeof *plan->entries, compare_entries);
+    if (plan->entry_count) qsort(plan->entries, plan->entry_count, sizeof *plan->entries, compare_entries);
     for (size_t i = 0; i < plan->entry_count; i++) elements += plan->entries[i].is_element;
     size_t targets = plan->entry_count - elements;
     if (targets > UINT16_MAX) return FB_BAD_ARGUMENT;

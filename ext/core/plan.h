@@ -47,7 +47,9 @@ enum {
     FB_COLUMN_EXPLICIT = 4,
     FB_COLUMN_LATE = 8,
     FB_COLUMN_NATIVE_IP = 16, /* an address keeps its width on the wire */
-    FB_COLUMN_SLOTTED = 32    /* set by fb_plan_seal: explicit, or its ranks are not in the order of arrival */
+    FB_COLUMN_SLOTTED = 32,   /* set by fb_plan_seal: explicit, or its ranks are not in the order of arrival */
+    FB_COLUMN_UNORDERED = 64  /* set by fb_plan_seal: repeated, and its ranks are not in that order; lists do not wait, so
+                                 the list that arrives first wins */
 };
 
 /* One member of an enum: the value on the wire and the number it becomes. */

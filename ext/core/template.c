@@ -226,23 +226,12 @@ static fb_op make_op(const fb_shapes *shapes, const fb_shape *shape, const struc
     return op;
 }
 
-static fb_op packet_op(const fb_shape *shape) {
-    bool frame = has_role(shape, FB_ROLE_DATA_LINK_FRAME);
-    uint16_t field = shape->role[frame ? FB_ROLE_DATA_LINK_FRAME : FB_ROLE_IP_PACKET];
-    return (fb_op){
-        .code = frame ? FB_OP_DATA_LINK_FRAME : FB_OP_IP_PACKET,
-        .field = field,
-        .offset = shape->variable ? 0 : shape->offsets[field],
-        .size = shape->fields[field].size,
-    };
-}
-
 static void write_ops(const fb_shapes *shapes, fb_shape *shape, size_t candidates) {
     size_t next = 0, first_after = 0;
     bool packet = shapes->plan->has_packet && has_packet(shape);
     while (first_after < candidates && !shapes->candidates[first_after].after_packet) first_after++;
     for (size_t i = 0; i < first_after; i++) shape->ops[next++] = make_op(shapes, shape, &shapes->candidates[i]);
-    if (packet) shape->ops[next++] = packet_op(shape);
+    if (packet) shape->ops[next++] = (fb_op){.code = FB_OP_PACKET, .field = FB_NO_FIELD};
     for (size_t i = first_after; i < candidates; i++)
         shape->ops[next++] = make_op(shapes, shape, &shapes->candidates[i]);
     shape->op_count = (uint16_t)next;

@@ -34,8 +34,7 @@ typedef enum {
     FB_OP_IPV4,
     FB_OP_IPV6,
     FB_OP_VALUE, /* every other field, by its kind */
-    FB_OP_DATA_LINK_FRAME,
-    FB_OP_IP_PACKET,
+    FB_OP_PACKET, /* of the sections 313 and 315 */
     FB_OP_DERIVED_SAMPLING_RATE,
     FB_OP_DERIVED_ETYPE,
     FB_OP_DERIVED_ICMP_TYPE,

@@ -44,6 +44,11 @@ static const uint8_t *read_fields(uint16_t version, const header *h, const uint8
     return p;
 }
 
+static bool is_padding(const uint8_t *p, const uint8_t *end) {
+    while (p < end && !*p) p++;
+    return p == end;
+}
+
 static bool is_withdrawal(uint16_t version, bool options, const uint8_t *p) {
     uint16_t id = fb_load16(p), count = fb_load16(p + 2);
     return version == 10 && count == 0 && (id >= 256 || id == (options ? 3 : 2));
@@ -75,7 +80,7 @@ void fb_template_set_read(fb_context *context, uint16_t version, uint32_t domain
     while (end - p >= 4) {
         const uint8_t *at = p;
         header h;
-        if (fb_load32(p) == 0) break; /* padding */
+        if (is_padding(p, end)) break;
         if (is_withdrawal(version, options, p)) {
             fb_context_count(context, FB_WITHDRAWAL, at);
             p += 4;

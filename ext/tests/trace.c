@@ -33,7 +33,7 @@ static void copy_cells(const named_plan *plan, trace_cell *to, const trace_cell 
     for (size_t i = 0; i < plan->count; i++) {
         to[i].count = 0;
         to[i].rank = from[i].rank;
-        to[i].closed = from[i].closed;
+        to[i].filled = from[i].filled;
         for (size_t k = 0; k < from[i].count; k++) add_value(&to[i], from[i].values[k]);
     }
 }
@@ -41,7 +41,7 @@ static void copy_cells(const named_plan *plan, trace_cell *to, const trace_cell 
 static void clear_cells(const named_plan *plan, trace_cell *cells) {
     for (size_t i = 0; i < plan->count; i++) {
         cells[i].count = 0;
-        cells[i].closed = false;
+        cells[i].filled = false;
     }
 }
 
@@ -52,29 +52,28 @@ static bool is_open(const trace *t, fb_target target) {
     const trace_cell *cell = &t->cells[target.column];
     unsigned flags = t->plan->plan->columns[target.column].flags;
     if (!(flags & FB_COLUMN_ENABLED)) return false;
-    if (flags & FB_COLUMN_REPEATED) return !cell->closed;
+    if (flags & FB_COLUMN_REPEATED) return !cell->filled;
     return !cell->count || is_zero(cell->values) || target.rank < cell->rank;
 }
 
-static void offer(trace *t, trace_cursor *at, fb_target target, trace_value value) {
+/* A value by itself: of a repeated column, a list of one. */
+static void offer(trace *t, fb_target target, trace_value value) {
     trace_cell *cell = &t->cells[target.column];
     unsigned flags = t->plan->plan->columns[target.column].flags;
-    bool repeated = flags & FB_COLUMN_REPEATED;
-    if (!is_open(t, target)) return;
-    if (!repeated) {
-        if (is_zero(&value) && (!(flags & FB_COLUMN_EXPLICIT) || cell->count)) return;
-        cell->count = 0;
-        cell->rank = target.rank;
-    }
+    bool repeated = flags & FB_COLUMN_REPEATED, explicit = flags & FB_COLUMN_EXPLICIT;
+    if (!is_open(t, target) || (is_zero(&value) && (repeated || !explicit || cell->count))) return;
+    if (repeated && cell->count) return;
+    cell->count = 0;
+    cell->rank = target.rank;
+    cell->filled = true;
     add_value(cell, value);
-    at->puts++;
 }
 
 /* The verbs ---------------------------------------------------------------------------------------------------------- */
 
 static void trace_begin_constants(trace *t, trace_cursor *at) {
     clear_cells(t->plan, t->cells);
-    *at = (trace_cursor){0};
+    *at = (trace_cursor){false};
 }
 
 static void trace_end_constants(trace *t, trace_cursor at) {
@@ -95,33 +94,38 @@ static bool trace_begin(trace *t, size_t worst, trace_cursor *at) {
     for (size_t i = 0; i < t->plan->count; i++)
         for (size_t k = 0; k < t->cells[i].count; k++)
             if (t->cells[i].values[k].data) t->cells[i].values[k].data = t->constants[i].values[k].kept;
-    *at = (trace_cursor){0};
+    *at = (trace_cursor){false};
     return true;
 }
 
 static void trace_put_uint(trace *t, trace_cursor *at, fb_target target, uint64_t value) {
-    offer(t, at, target, (trace_value){.number = value});
+    assert(!at->finished);
+    offer(t, target, (trace_value){.number = value});
 }
 
 static void trace_put_int(trace *t, trace_cursor *at, fb_target target, int64_t value) {
-    offer(t, at, target, (trace_value){.number = (uint64_t)value});
+    assert(!at->finished);
+    offer(t, target, (trace_value){.number = (uint64_t)value});
 }
 
 static void trace_put_real(trace *t, trace_cursor *at, fb_target target, double value) {
+    assert(!at->finished);
     uint64_t bits;
     memcpy(&bits, &value, 8);
-    offer(t, at, target, (trace_value){.number = bits});
+    offer(t, target, (trace_value){.number = bits});
 }
 
 /* Octets that are none are a value of an explicit column alone. */
 static void trace_put_octets(trace *t, trace_cursor *at, fb_target target, const uint8_t *data, size_t size) {
+    assert(!at->finished);
     const fb_column *column = &t->plan->plan->columns[target.column];
     bool explicit = column->flags & FB_COLUMN_EXPLICIT && !(column->flags & FB_COLUMN_REPEATED);
-    if (size || explicit) offer(t, at, target, (trace_value){.data = data, .size = size});
+    if (size || explicit) offer(t, target, (trace_value){.data = data, .size = size});
 }
 
 static void trace_put_ip(trace *t, trace_cursor *at, fb_target target, const uint8_t *data, size_t size) {
-    offer(t, at, target, (trace_value){.data = data, .size = size});
+    assert(!at->finished);
+    offer(t, target, (trace_value){.data = data, .size = size});
 }
 
 static bool trace_wants(trace *t, trace_cursor at, fb_target target) {
@@ -129,14 +133,14 @@ static bool trace_wants(trace *t, trace_cursor at, fb_target target) {
     return is_open(t, target);
 }
 
-static bool trace_moved(trace *t, trace_cursor before, trace_cursor after) {
-    (void)t;
-    return before.puts != after.puts;
+static void trace_repeat_uint(trace *t, trace_cursor *at, fb_target target, uint64_t value) {
+    assert(!at->finished && t->plan->plan->columns[target.column].flags & FB_COLUMN_REPEATED);
+    if (is_open(t, target)) add_value(&t->cells[target.column], (trace_value){.number = value});
 }
 
 static void trace_close(trace *t, trace_cursor *at, uint16_t column) {
-    (void)at;
-    t->cells[column].closed = true;
+    assert(!at->finished && t->plan->plan->columns[column].flags & FB_COLUMN_REPEATED);
+    if (t->cells[column].count) t->cells[column].filled = true;
 }
 
 /* Text as it should be written: malformed parts are U+FFFD. */

@@ -19,11 +19,11 @@ typedef struct {
     trace_value *values;
     size_t count, capacity;
     unsigned rank;
-    bool closed; /* a repeated one, to further values */
+    bool filled; /* a repeated one has its list */
 } trace_cell;
 
 typedef struct {
-    uint64_t puts; /* values taken so far */
+    bool finished; /* for the emitter's own checks */
 } trace_cursor;
 
 typedef struct {

@@ -64,6 +64,9 @@ def compile_plan(schema: Schema, *, default_sampling_rate: int | None = None) ->
                     problem = f"source {source} cannot fill a column of type {column.type}"
                     raise schema.error(column.name, problem, "choose another type or source")
     plan.seal()
+    for name in plan.unordered():
+        fix = "a list cannot wait for a better one: rank its sources in the order in which a flow is decoded"
+        raise schema.error(name, "the ranks of a repeated column are out of order", fix)
     return plan
 
 
@@ -82,6 +85,8 @@ def _limit(column: Column) -> int:
     """The greatest value of an integer column."""
     if column.type in _SIGNED_BITS:
         return int(2 ** (_SIGNED_BITS[column.type] - 1) - 1)
+    if column.type == "timestamp":
+        return _UINT64_MAX // _UNITS[column.unit]  # nanoseconds have 64 bits, whatever the unit
     return int(2 ** _BITS.get(column.type, 64) - 1)
 
 

@@ -221,10 +221,11 @@ def read_ntp(octets: bytes, micro: bool) -> int:
     if len(octets) != 8:
         raise Refused("bad_field_size")
     seconds, fraction = int.from_bytes(octets[:4], "big"), int.from_bytes(octets[4:], "big")
+    if micro:
+        fraction &= ~0x7FF
     if seconds == fraction == 0:
         return 0
     if micro:
-        fraction &= ~0x7FF
         nanoseconds = (fraction * 1_000_000 + (1 << 31) >> 32) * 1_000
     else:
         nanoseconds = fraction * 1_000_000_000 + (1 << 31) >> 32

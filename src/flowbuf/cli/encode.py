@@ -8,7 +8,7 @@ import time
 import click
 
 from flowbuf.cli.inputs import check_inputs, total_size
-from flowbuf.cli.options import DecodeOptions, decode_options, schema_options
+from flowbuf.cli.options import DecodeOptions, decode_options, schema_errors, schema_options
 from flowbuf.cli.progress import show_progress
 from flowbuf.cli.report import Report
 from flowbuf.cli.session import Session
@@ -40,6 +40,8 @@ def encode(inputs: tuple[str, ...], output: str, verbose: bool, decoding: Decode
       tcpdump -w - udp port 2055 | flowbuf encode - -o flows.pb
     """
     check_inputs(inputs, output)
+    with schema_errors():
+        schema.to_proto()  # now, not after the work
     report = Report(notes=verbose)
     began = time.perf_counter()
     octets = 0

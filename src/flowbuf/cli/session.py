@@ -87,10 +87,10 @@ class Session:
             return
         self._finish(content)
         if stream.fault:
-            self._add_problem(f"{content.name}: {stream.fault}; {stream.flows} flows before it")
+            self._add_problem(f"{content.name}: {stream.fault} (flows before it: {stream.flows})")
         if stream.unknown_fields:
-            text = f"{stream.unknown_fields} fields are not in the schema: give the one that wrote them with --schema"
-            self._add_problem(f"{content.name}: {text}")
+            fix = "give the schema that wrote them with --schema"
+            self._add_problem(f"{content.name}: fields that are not in the schema: {stream.unknown_fields}; {fix}")
 
     def _advance(self, content: Content, flows: int) -> None:
         self.flows += flows

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich.cells import cell_len
+from rich.console import Console
 from rich.style import Style
 
 from flowbuf.schema import Column, Schema
@@ -67,6 +68,7 @@ class FlowTable:
         self._headings = make_headings(schema)
         self._layout = Layout(shutil.get_terminal_size().columns if to_terminal else None)
         self._to_terminal = to_terminal
+        self._has_style = to_terminal and not Console().is_dumb_terminal
 
     def write(self, flows: Sequence[Flow]) -> None:
         """Writes a block of them."""
@@ -91,12 +93,11 @@ class FlowTable:
         layout = self._layout
         lines = [self._styled(" · ".join(layout.context_texts()), DIM)] if layout.context else []
         lines += [self._styled(line, BOLD) for line in layout.heading_lines()]
-        self._file.write(
-            ("\n" + "\n".join(lines) + "\n").encode() if self._to_terminal else "\n".join(lines).encode() + b"\n"
-        )
+        above = "\n" if self._to_terminal else ""
+        self._file.write((above + "\n".join(lines) + "\n").encode())
 
     def _styled(self, text: str, style: Style) -> str:
-        return style.render(text) if self._to_terminal else text
+        return style.render(text) if self._has_style else text
 
 
 @dataclass(frozen=True)
@@ -222,10 +223,11 @@ def make_headings(schema: Schema) -> list[Heading]:
     """The columns that the table of a schema may have, in the order of the table."""
     enabled = {column.name: column for column in schema.enabled}
     headings: list[Heading] = []
-    if "time_received" in enabled:
+    if "time_received" in enabled and enabled["time_received"].type == "timestamp":
         headings += _time_headings(enabled.pop("time_received"))
     for name, side in (("source", "src"), ("destination", "dst")):
-        if enabled.pop(f"{side}_addr", None):
+        if f"{side}_addr" in enabled and enabled[f"{side}_addr"].type == "ip":
+            del enabled[f"{side}_addr"]
             enabled.pop(f"{side}_port", None)
             headings.append(Heading(name, _endpoint(f"{side}_addr", f"{side}_port")))
     first = [enabled.pop(name) for name in ("proto", "tcp_flags", "packets", "bytes") if name in enabled]
@@ -258,8 +260,9 @@ def _endpoint(address: str, port: str) -> Callable[[Flow], str]:
 
 def _heading(column: Column) -> Heading:
     name = column.name
-    render: Callable[[Any], str] = _SPECIAL.get(name) or text_renderer(column)
-    if name == "etype":
+    number = column.type in NUMBERS and not column.repeated
+    render: Callable[[Any], str] = (number and _SPECIAL.get(name)) or text_renderer(column)
+    if number and name == "etype":
         return Heading(name, _ethertype)
     if column.type == "timestamp":
         plain = render
@@ -267,8 +270,7 @@ def _heading(column: Column) -> Heading:
     elif column.type in ("string", "enum"):
         plain = render
         render = lambda value: CONTROLS.sub("\ufffd", plain(value))  # noqa: E731
-    right = column.type in NUMBERS and name not in LEFT and not column.repeated
-    return Heading(name, lambda flow: render(flow[name]) if name in flow else "", right)
+    return Heading(name, lambda flow: render(flow[name]) if name in flow else "", right=number and name not in LEFT)
 
 
 def _ethertype(flow: Flow) -> str:

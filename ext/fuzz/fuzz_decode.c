@@ -1,0 +1,136 @@
+/* Datagrams of any content, several to one decoder. What comes out must be the same messages whatever room there is, and the
+   same values from the second emitter (tests/trace.h).
+
+   Input: an octet of options (1: late columns are hooked; 2: few columns instead of all), then datagrams, each a length in two
+   octets (big-endian) and as many octets, or all that are left. */
+#include "fuzz.h"
+
+#include "session.h"
+#include "trace.h"
+
+enum { OPTION_HOOK = 1, OPTION_USUAL = 2, MAX_DATAGRAMS = 64, MAX_INPUT = 16384 };
+
+/* Plans are read once, and live as long as the process. */
+static const named_plan *get_plan(bool usual) {
+    static named_plan plans[2];
+    static fb_memory memory;
+    if (!plans[0].plan) {
+        text lines = {0};
+        plan_put_rich(&lines);
+        memory = fb_memory_system(0);
+        MUST(plan_read(&plans[0], text_of(&lines), &memory) == FB_OK);
+        MUST(plan_read(&plans[1], usual_columns, &memory) == FB_OK);
+        text_free(&lines);
+    }
+    return &plans[usual];
+}
+
+static size_t split(const uint8_t *data, size_t size, fb_datagram *datagrams) {
+    size_t count = 0;
+    while (size > 2 && count < MAX_DATAGRAMS) {
+        size_t length = (size_t)data[0] << 8 | data[1];
+        data += 2, size -= 2;
+        if (length > size) length = size;
+        uint8_t *copy = malloc(length ? length : 1); /* of its own, so that a sanitizer sees its end */
+        MUST(copy);
+        memcpy(copy, data, length);
+        datagrams[count++] = datagram_of(copy, length, SOURCE_ADDRESS + (uint32_t)(length % 3 == 0));
+        data += length, size -= length;
+    }
+    return count;
+}
+
+static void turn_late_columns(void *context, void *slots) {
+    const named_plan *plan = context;
+    for (uint16_t i = 0; i < plan->count; i++) {
+        fb_slot *slot = fb_slots_find(slots, i);
+        if (slot && slot->state == FB_SLOT_UINT && plan->plan->columns[i].flags & FB_COLUMN_LATE) slot->number /= 2;
+    }
+}
+
+typedef struct {
+    uint8_t *data;
+    size_t size, capacity;
+} messages;
+
+static void take(messages *m, const fb_row *row) {
+    size_t size = fb_row_size(row);
+    if (m->size + size > m->capacity) {
+        m->capacity = 2 * (m->size + size);
+        m->data = realloc(m->data, m->capacity);
+        MUST(m->data);
+    }
+    if (size) memcpy(m->data + m->size, row->data, size);
+    m->size += size;
+}
+
+/* Decodes into buffers of `capacity` octets, or what a row needs where that is more. Counters come as text. */
+static messages decode(const named_plan *plan, const fb_datagram *batch, size_t count, size_t capacity, bool hook, text *counters) {
+    fb_memory memory = fb_memory_system(0);
+    fb_decoder *decoder;
+    fb_row row;
+    fb_position position = {0};
+    messages all = {0};
+    MUST(fb_decoder_new(&decoder, plan->plan, (fb_decoder_options){.exporter_memory = 1 << 20}, &memory) == FB_OK);
+    MUST(fb_row_new(&row, plan->plan, &memory) == FB_OK);
+    if (hook) fb_slots_set_hook(&row.slots, turn_late_columns, (void *)(uintptr_t)plan);
+    uint8_t *output = malloc(capacity ? capacity : 1);
+    fb_row_set_output(&row, output, capacity, 0);
+    while (fb_row_decode(decoder, batch, count, &position, &row) == FB_NO_SPACE) {
+        take(&all, &row);
+        if (row.needed > capacity) {
+            output = realloc(output, capacity = row.needed);
+            MUST(output);
+        }
+        fb_row_set_output(&row, output, capacity, 0);
+    }
+    take(&all, &row);
+    put_counters_text(counters, decoder);
+    fb_decoder_free(decoder);
+    fb_row_free(&row);
+    free(output);
+    MUST(memory.used == 0);
+    return all;
+}
+
+static void check_trace(const named_plan *plan, const fb_datagram *batch, size_t count, const messages *expected, const text *counted) {
+    fb_memory memory = fb_memory_system(0);
+    fb_decoder *decoder;
+    fb_position position = {0};
+    trace trace;
+    text flows = {0}, counters = {0};
+    trace_new(&trace, plan);
+    trace.refuse_each = 5;
+    MUST(fb_decoder_new(&decoder, plan->plan, (fb_decoder_options){.exporter_memory = 1 << 20}, &memory) == FB_OK);
+    while (trace_decode(decoder, batch, count, &position, &trace) == FB_NO_SPACE) continue;
+    describe_messages(&flows, plan, expected->data, expected->size);
+    put_counters_text(&counters, decoder);
+    MUST(!strstr(text_of(&flows), NOT_A_MESSAGE));
+    MUST(strcmp(text_of(&flows), text_of(&trace.text)) == 0);
+    MUST(strcmp(text_of(&counters), text_of(counted)) == 0);
+    text_free(&flows);
+    text_free(&counters);
+    trace_free(&trace);
+    fb_decoder_free(decoder);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    fb_datagram batch[MAX_DATAGRAMS];
+    if (size < 1 || size > MAX_INPUT) return 0;
+    const named_plan *plan = get_plan(data[0] & OPTION_USUAL);
+    bool hook = data[0] & OPTION_HOOK;
+    size_t count = split(data + 1, size - 1, batch);
+    text counters = {0}, again = {0};
+    messages whole = decode(plan, batch, count, 1 << 20, hook, &counters);
+    messages pieces = decode(plan, batch, count, size % 7, hook, &again);
+    MUST(whole.size == pieces.size);
+    MUST(whole.size == 0 || memcmp(whole.data, pieces.data, whole.size) == 0);
+    MUST(strcmp(text_of(&counters), text_of(&again)) == 0);
+    if (!hook) check_trace(plan, batch, count, &whole, &counters);
+    for (size_t i = 0; i < count; i++) free((void *)(uintptr_t)batch[i].payload.data);
+    free(whole.data);
+    free(pieces.data);
+    text_free(&counters);
+    text_free(&again);
+    return 0;
+}

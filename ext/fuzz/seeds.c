@@ -1,0 +1,115 @@
+/* Writes what the fuzz drivers start from: the datagrams of the tests, generated captures, and the captures it is given.
+
+   usage: seeds FOLDER [CAPTURE...]; makes FOLDER/decode, FOLDER/capture and FOLDER/message. */
+#include "session.h"
+
+#include <sys/stat.h>
+
+#include "capture.h"
+#include "generate.h"
+#include "samples.h"
+
+static const char *folder;
+
+static void write_seed(const char *kind, const char *name, const void *data, size_t size) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", folder, kind);
+    mkdir(path, 0777);
+    snprintf(path, sizeof path, "%s/%s/%s", folder, kind, name);
+    FILE *file = fopen(path, "wb");
+    if (!file || fwrite(data, 1, size, file) != size || fclose(file)) {
+        perror(path);
+        exit(EXIT_FAILURE);
+    }
+}
+
+/* Datagrams as fuzz_decode.c takes them. */
+typedef struct {
+    uint8_t data[16384];
+    size_t size;
+} decode_seed;
+
+static bool add_datagram(decode_seed *seed, fb_bytes payload) {
+    if (payload.size > 0xffff || payload.size + 2 > sizeof seed->data - seed->size) return false;
+    seed->data[seed->size++] = (uint8_t)(payload.size >> 8);
+    seed->data[seed->size++] = (uint8_t)payload.size;
+    memcpy(seed->data + seed->size, payload.data, payload.size);
+    seed->size += payload.size;
+    return true;
+}
+
+/* A sample by itself, for each of the driver's options; and the messages that it becomes. */
+static void write_sample(const sample *sample) {
+    octets d;
+    sample->build(&d);
+    for (unsigned options = 0; options < 4; options++) {
+        char name[100];
+        decode_seed seed = {.data = {(uint8_t)options}, .size = 1};
+        add_datagram(&seed, (fb_bytes){d.data, d.size});
+        snprintf(name, sizeof name, "%s-%u", sample->name, options);
+        write_seed("decode", name, seed.data, seed.size);
+    }
+    session s;
+    session_open(&s, usual_columns, 1 << 16);
+    session_feed(&s, &d);
+    write_seed("message", sample->name, s.output, fb_row_size(&s.row));
+    session_free(&s);
+}
+
+static void write_capture(const char *name, const uint8_t *data, size_t size) {
+    fb_memory memory = fb_memory_system(0);
+    fb_capture *capture;
+    fb_datagram datagrams[32];
+    decode_seed seed = {.size = 1};
+    size_t count, consumed;
+    write_seed("capture", name, data, size < 65536 ? size : 65536);
+    if (fb_capture_new(&capture, &memory, (fb_capture_options){.any_port = true}) != FB_OK) abort();
+    fb_capture_scan(capture, (fb_bytes){data, size}, true, datagrams, 32, &count, &consumed);
+    for (size_t i = 0; i < count && add_datagram(&seed, datagrams[i].payload); i++) continue;
+    write_seed("decode", name, seed.data, seed.size);
+    fb_capture_free(capture);
+}
+
+static void generate(fb_generator_protocol protocol) {
+    static uint8_t data[1 << 16];
+    char name[100];
+    fb_memory memory = fb_memory_system(0);
+    fb_generator *generator;
+    size_t used = 0, size = 0;
+    fb_generator_options options = {.protocol = protocol, .flows = 60, .seed = 1, .exporters = 4, .sampling_rate = 100,
+                                    .start = UINT64_C(1735689600000000000)};
+    if (fb_generator_new(&memory, &options, &generator) != FB_OK) abort();
+    fb_status status = FB_OK;
+    while (status == FB_OK) {
+        status = fb_generator_next(generator, data + used, sizeof data - used, &size);
+        used += size;
+    }
+    fb_generator_free(generator);
+    snprintf(name, sizeof name, "generated-%u", (unsigned)protocol);
+    write_capture(name, data, used);
+}
+
+static void add_capture(const char *path) {
+    static uint8_t data[1 << 20];
+    const char *slash = strrchr(path, '/');
+    FILE *file = fopen(path, "rb");
+    if (!file) {
+        perror(path);
+        exit(EXIT_FAILURE);
+    }
+    size_t size = fread(data, 1, sizeof data, file);
+    fclose(file);
+    write_capture(slash ? slash + 1 : path, data, size);
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2) {
+        fprintf(stderr, "usage: %s FOLDER [CAPTURE...]\n", argv[0]);
+        return EXIT_FAILURE;
+    }
+    folder = argv[1];
+    for (size_t i = 0; i < sample_count; i++) write_sample(&samples[i]);
+    for (unsigned protocol = 0; protocol < FB_GENERATOR_PROTOCOL_COUNT; protocol++) generate((fb_generator_protocol)protocol);
+    for (int i = 2; i < argc; i++) add_capture(argv[i]);
+    return EXIT_SUCCESS;
+}
