@@ -11,5 +11,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if rows:
         terminalreporter.section("ns a flow: median (interquartile range)")
         for name, info in rows:
-            line = f"{name:55} {info['ns_per_flow']:8} ({info['ns_per_flow_iqr']})   {info['ns_per_call']:>12,} ns a call"
+            line = (
+                f"{name:55} {info['ns_per_flow']:8} ({info['ns_per_flow_iqr']})   {info['ns_per_call']:>12,} ns a call"
+            )
             terminalreporter.write_line(line)

@@ -1,7 +1,7 @@
 """What the benchmarks decode: datagrams by name, from the corpus where it is, from this project's captures always.
 
-A dataset is timed as a collector meets it: all its datagrams are fed once (templates, options), then only those that hold
-flows, over and over, from a working set of a few megabytes.
+A dataset is timed as a collector meets it: all its datagrams are fed once (templates, options), then only those that
+hold flows, over and over, from a working set of a few megabytes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Dataset:
-    """`first` are all datagrams of a capture; `data` are those with flows: (payload, source, time of reception in ns)."""
+    """`first` are all datagrams of a capture; `data` are those with flows: (payload, source, time in ns)."""
 
     name: str
     first: list[tuple[bytes, tuple[str, int], int]]

@@ -1,6 +1,6 @@
 """The main job, from end to end: a capture becomes Protocol Buffers, and google.protobuf reads them back.
 
-    python examples/demo.py [CAPTURE]
+python examples/demo.py [CAPTURE]
 """
 
 from __future__ import annotations

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pytest
-
 from core_adapter import CoreDecoder
 from datagrams import data_set, ipfix, netflow9, template, template_set, template_set9
-from flowbuf.schema import Schema
 from reference import Decoder as ReferenceDecoder
+
+from flowbuf.schema import Schema
 
 IMPLEMENTATIONS: dict[str, Callable[[Schema], Any]] = {"reference": ReferenceDecoder, "core": CoreDecoder}
 

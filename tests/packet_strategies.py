@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from hypothesis import strategies as st
-
 import datagrams as d
+from hypothesis import strategies as st
 
 ports = st.sampled_from([0, 53, 443, 65535])
 octet = st.integers(0, 255)

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import datagrams as d
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-
-import datagrams as d
-from flowbuf import elements
 from packet_strategies import ethernet_frames, ip_headers, sampled_packets
 from schema_strategies import OTHERS, READ
+
+from flowbuf import elements
 
 Sent = tuple[bytes, tuple[str, int]]
 

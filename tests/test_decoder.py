@@ -70,7 +70,9 @@ def test_the_time_of_reception_is_seconds_nanoseconds_or_now() -> None:
     assert before <= received[2] <= time.time_ns() // 10**6
 
 
-@pytest.mark.parametrize(("choice", "seconds"), [("received", 5), ("export", 1_700_000_000), ("flow-start", 1_699_999_992)])
+@pytest.mark.parametrize(
+    ("choice", "seconds"), [("received", 5), ("export", 1_700_000_000), ("flow-start", 1_699_999_992)]
+)
 def test_time_chooses_what_fills_time_received(choice: str, seconds: int) -> None:
     payload = netflow5(record5(src="10.0.0.1", first=2000), seconds=1_700_000_000, uptime=10_000)
     (message,) = Decoder(time=choice).messages(payload, "192.0.2.1", 5.0)
@@ -101,9 +103,7 @@ def test_a_batch_is_the_sum_of_its_datagrams() -> None:
     one_by_one, batch = Decoder(), Decoder()
     payloads, sources = [first, second, V5, b"?"], ["192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.3"]
     times = [1.0, 2.0, 3, 4]
-    expected = b"".join(
-        one_by_one.encode(*datagram) for datagram in zip(payloads, sources, times, strict=True)
-    )
+    expected = b"".join(one_by_one.encode(*datagram) for datagram in zip(payloads, sources, times, strict=True))
     assert batch.encode_many(payloads, sources, times) == expected
     assert batch.stats == one_by_one.stats
     assert batch.counters == one_by_one.counters
@@ -273,5 +273,3 @@ def test_no_built_in_column_waits_for_the_end_of_its_row() -> None:
 def test_statuses_are_explained() -> None:
     assert flowbuf.STATUSES["template_missing"] == ("loss", "a data set came before its template")
     assert {status_class for status_class, _ in flowbuf.STATUSES.values()} == {"control", "fault", "loss", "note"}
-
-

@@ -9,14 +9,14 @@ import math
 from typing import Any
 
 import pytest
+from decoding import IMPLEMENTATIONS, RECEIVED, SOURCE, VALUE_NOTES, Outcome
 from hypothesis import given, note
 from hypothesis import strategies as st
-
-from decoding import IMPLEMENTATIONS, RECEIVED, SOURCE, VALUE_NOTES, Outcome
-from flowbuf.schema import Schema
 from reference.wire import decode_message, split_delimited
 from schema_strategies import Changes, everything, schema_changes
 from strategies import VALID, Sent, mixed_sequences, mutated_sequences, sampled_packet_sequences, valid_sequences
+
+from flowbuf.schema import Schema
 
 
 def outcome_of(implementation: str, sequence: list[Sent], schema: Schema) -> Outcome:

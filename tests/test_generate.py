@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+
 from flowbuf import _core
 from flowbuf.cli.generate import PROTOCOLS, generate
 

@@ -6,7 +6,6 @@ Built by hand, expected by specification; every case runs against the plain Pyth
 from __future__ import annotations
 
 import pytest
-
 from datagrams import (
     any_set,
     data_set,

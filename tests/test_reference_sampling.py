@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 
 import pytest
-
 from datagrams import (
     VARIABLE,
     data_set,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from datagrams import (
     ethernet,
     expanded_flow_sample,

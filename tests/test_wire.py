@@ -18,8 +18,17 @@ FLOW = Schema.load("flow")
 
 @pytest.mark.parametrize(
     ("value", "octets"),
-    [(0, "00"), (1, "01"), (127, "7f"), (128, "8001"), (300, "ac02"), (16383, "ff7f"), (16384, "808001")]
-    + [(2**64 - 1, "ffffffffffffffffff01"), (2**63, "80808080808080808001")],
+    [
+        (0, "00"),
+        (1, "01"),
+        (127, "7f"),
+        (128, "8001"),
+        (300, "ac02"),
+        (16383, "ff7f"),
+        (16384, "808001"),
+        (2**63, "80808080808080808001"),
+        (2**64 - 1, "ffffffffffffffffff01"),
+    ],
 )
 def test_a_varint_has_groups_of_seven_bits_least_significant_first(value: int, octets: str) -> None:
     assert wire.varint(value).hex() == octets

@@ -34,7 +34,7 @@ def choose_time(schema: Schema, time: str) -> Schema:
 
 
 class Decoder(_core.Decoder):
-    """Decodes sFlow v5, NetFlow v5, NetFlow v9 and IPFIX, and keeps what it learns of each exporter: templates, sampling
+    """Decodes sFlow v5, NetFlow v5, NetFlow v9 and IPFIX, and keeps what it learns of exporters: templates, sampling
     rates, counters. It is not safe to use one in two threads at once (a call that tries raises RuntimeError): give each
     thread its own.
 

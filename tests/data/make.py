@@ -2,8 +2,8 @@
 
     python tests/data/make.py
 
-softflowd reads `traffic.pcap`, packets that scapy wrote, and exports what it saw as NetFlow v5, v9 and IPFIX to a socket
-here. Its template ids and fields are its own; times and sequence numbers differ from run to run.
+softflowd reads `traffic.pcap`, packets that scapy wrote, and exports what it saw as NetFlow v5, v9 and IPFIX to a
+socket here. Its template ids and fields are its own; times and sequence numbers differ from run to run.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 
 from .datagram import Datagram
 from .octets import Octets, Short
-from .packet import IPV4_TYPE, IPV6_TYPE, Packet, parse
+from .packet import IPV4_TYPE, IPV6_TYPE, parse
 from .values import Address, Flow, Number, Numbers
 
 IPV4_ADDRESS, IPV6_ADDRESS = 1, 2

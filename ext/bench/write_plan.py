@@ -1,0 +1,76 @@
+"""Writes a schema as the plan text that the C benchmark reads (ext/tests/plan_text.h says what it looks like).
+
+usage: write_plan.py SCHEMA [COLUMN...]     a schema's name or file; further columns to enable
+"""
+
+from __future__ import annotations
+
+import sys
+
+import flowbuf.plan
+from flowbuf import _core
+from flowbuf.schema import Schema
+
+TYPES = {code: name for name, code in _core.TYPES.items()}
+KINDS = {code: name for name, code in _core.KINDS.items()}
+SOURCES = {code: name for name, code in _core.SOURCES.items()}
+NETFLOW5_FIELDS = {index: name for name, (index, _) in _core.NETFLOW5_FIELDS.items()}
+
+
+class PlanWriter:
+    """Stands in for the core's Plan: takes the calls that compile it, and remembers them as lines."""
+
+    written: PlanWriter
+
+    def __init__(self) -> None:
+        self.columns: list[tuple[str, list[list[str]]]] = []
+        PlanWriter.written = self
+
+    def add_column(
+        self, name: str, number: int, type: int, flags: int, limit: int, unit: int, mappings: dict[int, int]
+    ) -> None:
+        words = [str(number), name, TYPES[type], f"limit={limit}", f"unit={unit or 1}"]
+        words += [flag for flag, bit in _core.FLAGS.items() if flags & bit and flag != "enabled"]
+        words += [] if flags & _core.FLAGS["enabled"] else ["disabled"]
+        words += ["map=" + ",".join(f"{wire}:{number}" for wire, number in mappings.items())] if mappings else []
+        self.columns.append((" ".join(words), []))
+
+    def _add(self, rank: int, source: str) -> bool:
+        ranks = self.columns[-1][1]
+        while len(ranks) <= rank:
+            ranks.append([])
+        ranks[rank].append(source)
+        return True
+
+    def add_source(self, rank: int, source: int) -> bool:
+        return self._add(rank, SOURCES[source])
+
+    def add_element(self, rank: int, pen: int, id: int, kind: int) -> bool:
+        if pen == _core.PEN_NETFLOW5:
+            return self._add(rank, NETFLOW5_FIELDS[id])
+        if pen == _core.PEN_NETFLOW9:
+            return self._add(rank, f"netflow9:{id}@{KINDS[kind]}")
+        return self._add(rank, f"ipfix:{pen}/{id}@{KINDS[kind]}" if pen else f"ipfix:{id}@{KINDS[kind]}")
+
+    def seal(self) -> None:
+        """Nothing is left to do."""
+
+    def unordered(self) -> list[str]:
+        return []
+
+    def lines(self) -> list[str]:
+        # A rank whose sources are all left out leaves no gap.
+        return [f"{words} : {' '.join(','.join(rank) for rank in ranks if rank)}" for words, ranks in self.columns]
+
+
+def write_plan(schema: Schema) -> str:
+    """The plan of a schema, as text."""
+    _core.Plan = PlanWriter  # type: ignore[misc, assignment]
+    flowbuf.plan.compile_plan(schema)
+    return "\n".join(PlanWriter.written.lines()) + "\n"
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    sys.stdout.write(write_plan(Schema.load(sys.argv[1]).enable(*sys.argv[2:])))
