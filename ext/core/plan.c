@@ -69,14 +69,23 @@ fb_status fb_plan_new(fb_plan **out, fb_memory *memory) {
     return FB_OK;
 }
 
+/* Of one more than there are: ranges may be empty, and still need an array to point into. */
+static size_t octets_of_targets(const fb_plan *plan) {
+    return (plan->target_count + 1) * sizeof *plan->targets;
+}
+
+static size_t octets_of_elements(const fb_plan *plan) {
+    return (plan->element_count + 1) * sizeof *plan->elements;
+}
+
 void fb_plan_free(fb_plan *plan) {
     if (!plan) return;
     fb_memory *memory = plan->memory;
     for (size_t i = 0; i < plan->column_count; i++)
         fb_memory_release(memory, plan->columns[i].mappings, plan->columns[i].mappings_size * sizeof(fb_mapping));
     fb_memory_release(memory, plan->columns, plan->column_count * sizeof *plan->columns);
-    fb_memory_release(memory, plan->targets, plan->target_count * sizeof *plan->targets);
-    fb_memory_release(memory, plan->elements, plan->element_count * sizeof *plan->elements);
+    fb_memory_release(memory, plan->targets, octets_of_targets(plan));
+    fb_memory_release(memory, plan->elements, octets_of_elements(plan));
     fb_memory_release(memory, plan->entries, plan->entry_count * sizeof *plan->entries);
     fb_memory_release(memory, plan, sizeof *plan);
 }
@@ -314,12 +323,11 @@ static fb_status index_sources(fb_plan *plan) {
     for (size_t i = 0; i < plan->entry_count; i++) elements += plan->entries[i].is_element;
     size_t targets = plan->entry_count - elements;
     if (targets > UINT16_MAX) return FB_BAD_ARGUMENT;
-    if (targets && !(plan->targets = fb_memory_allocate(plan->memory, targets * sizeof *plan->targets)))
-        return FB_NO_MEMORY;
     plan->target_count = targets;
-    if (elements && !(plan->elements = fb_memory_allocate(plan->memory, elements * sizeof *plan->elements)))
-        return FB_NO_MEMORY;
     plan->element_count = elements;
+    if (!(plan->targets = fb_memory_allocate(plan->memory, octets_of_targets(plan))) ||
+        !(plan->elements = fb_memory_allocate(plan->memory, octets_of_elements(plan))))
+        return FB_NO_MEMORY;
 
     size_t element = 0, target = 0;
     for (size_t i = 0; i < plan->entry_count; i++) {

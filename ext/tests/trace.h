@@ -22,8 +22,9 @@ typedef struct {
     bool filled; /* a repeated one has its list */
 } trace_cell;
 
+/* Nothing of a trace has to stay in registers. */
 typedef struct {
-    bool finished; /* for the emitter's own checks */
+    char nothing;
 } trace_cursor;
 
 typedef struct {

@@ -1,0 +1,88 @@
+"""What people install: the sdist builds, and the wheel made of it holds everything and runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+NEEDED = [
+    "flowbuf/py.typed",
+    "flowbuf/_core.pyi",
+    "flowbuf/schemas/flow.toml",
+    "flowbuf/schemas/ipfix_elements.csv",
+    "flowbuf/schema/schema.py",
+    "flowbuf/targets/proto.py",
+    "flowbuf/sinks/file.py",
+    "flowbuf/cli/main.py",
+]
+
+
+def run(*command: object, cwd: Path, **environment: str) -> str:
+    done = subprocess.run(
+        [str(part) for part in command], cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sdist")
+    source = folder / "source"
+    kept_out = shutil.ignore_patterns(
+        ".venv", ".git", "build", "*.so", "_core.c", "*.egg-info", ".hypothesis", "__pycache__"
+    )
+    shutil.copytree(ROOT, source, ignore=kept_out)
+    run(sys.executable, "-m", "build", "--sdist", "--outdir", folder, cwd=source)
+    return next(folder.glob("flowbuf-*.tar.gz"))
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist: Path) -> Path:
+    run(sys.executable, "-m", "build", "--wheel", "--outdir", sdist.parent, unpack(sdist), cwd=sdist.parent)
+    return next(sdist.parent.glob("flowbuf-*.whl"))
+
+
+def unpack(sdist: Path) -> Path:
+    with tarfile.open(sdist) as archive:
+        archive.extractall(sdist.parent / "unpacked")
+    return next((sdist.parent / "unpacked").iterdir())
+
+
+def test_the_sdist_holds_what_a_build_and_the_tests_need(sdist: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
+    for needed in (
+        "LICENSE",
+        "Makefile",
+        "ext/core/decode.inc",
+        "ext/_core.pyx",
+        "schemas/flow.toml",
+        "tests/conftest.py",
+    ):
+        assert needed in names
+
+
+def test_the_wheel_holds_schemas_stubs_and_py_typed(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert set(NEEDED) <= set(names)
+    assert any(name.startswith("flowbuf/_core.") and name.endswith((".so", ".pyd")) for name in names)
+    assert not [name for name in names if name.endswith((".c", ".pyx", ".h"))]
+
+
+def test_the_wheel_runs(wheel: Path, tmp_path: Path) -> None:
+    zipfile.ZipFile(wheel).extractall(tmp_path)
+    capture = ROOT / "tests/data/softflowd-ipfix.pcap"
+    command = [sys.executable, "-m", "flowbuf", "read", capture, "-n", "3", "-f", "jsonl"]
+    lines = run(*command, cwd=tmp_path, PYTHONPATH=str(tmp_path)).splitlines()
+    assert len(lines) == 3
+    where = run(sys.executable, "-c", "import flowbuf; print(flowbuf.__file__)", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    assert Path(where.strip()).is_relative_to(tmp_path)
