@@ -53,7 +53,7 @@ def wheel(sdist: Path) -> Path:
 
 def unpack(sdist: Path) -> Path:
     with tarfile.open(sdist) as archive:
-        archive.extractall(sdist.parent / "unpacked")
+        archive.extractall(sdist.parent / "unpacked", filter="data")
     return next((sdist.parent / "unpacked").iterdir())
 
 

@@ -156,6 +156,7 @@ static void put_message(text *t, const named_plan *plan, const value *values, si
 
 void describe_messages(text *t, const named_plan *plan, const uint8_t *data, size_t size) {
     static value values[65536];
+    if (!size) return; /* `data` may be NULL */
     reader stream = {data, data + size, false};
     while (stream.p < stream.end) {
         reader message = take_bytes(&stream);
