@@ -48,9 +48,9 @@ def by_name(flow: dict[str, Any]) -> dict[str, Any]:
 
 
 def assert_counted(found: dict[str, Any], expected: dict[str, Any], each: bool = True) -> None:
-    """The same counters; of notes on values the core may have more (see VALUE_NOTES). Not `each`: it may have fewer, but
-    some. A schema may put what is the same for all flows of a datagram into a column too small for it, and the core
-    counts that once, not for each flow.
+    """The same counters; of notes on values the core may have more (see VALUE_NOTES). Not `each`: it may have fewer,
+    but some. A schema may put what is the same for all flows of a datagram into a column too small for it, and the
+    core counts that once, not for each flow.
     """
     assert (found["flows"], found["datagrams"]) == (expected["flows"], expected["datagrams"])
     assert strict(found["counters"]) == strict(expected["counters"])

@@ -39,6 +39,7 @@ pytestmark = both_decoders
     [
         (b"", "other_packet"),
         (b"\x00", "other_packet"),
+        (b"\x05", "other_packet"),
         (b"\x00\x00\x00", "other_packet"),
         (u16(1) + bytes(60), "other_packet"),
         (u16(7) + u16(2) + bytes(60), "other_packet"),

@@ -81,7 +81,7 @@ class Decoder:
     def tell(payload: bytes) -> tuple[str, Reader | str]:
         """The protocol of a datagram, and who reads it or the status to count."""
         version = int.from_bytes(payload[:2], "big")
-        if version in DECODERS:
+        if len(payload) >= 2 and version in DECODERS:
             name, header_size, decode = DECODERS[version]
             return name, decode if len(payload) >= header_size else read_nothing
         count = int.from_bytes(payload[2:4], "big")
