@@ -25,7 +25,7 @@ test: $(BUILT)
 
 bench: $(BUILT)
 	$(PY) -m pip install -q --group test
-	$(MAKE) -C ext bench
+	$(MAKE) -C ext bench PYTHON=$(abspath $(PY))
 	$(PY) -m pytest benchmarks --benchmark-only
 
 # Style, types, and the tests of the structure.

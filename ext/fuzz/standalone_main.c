@@ -1,5 +1,5 @@
 /* Drives a fuzz driver without libFuzzer: every file that it is given, then mutations of them from a seeded generator until the
-   time is over. An input that ends the process is left in ./crash-input.
+   time is over. An input that ends the process is left beside the program, in PROGRAM.crash.
 
    usage: fuzz_X [-seconds=N] [-seed=N] FILE-OR-FOLDER... */
 #include "fuzz.h"
@@ -21,6 +21,7 @@ static input *inputs;
 static size_t input_count;
 static uint8_t current[MAX_SIZE];
 static size_t current_size;
+static char crash_path[4096];
 
 /* Input ------------------------------------------------------------------------------------------------------------ */
 
@@ -121,11 +122,11 @@ static void mutate(void) {
 /* Running ---------------------------------------------------------------------------------------------------------- */
 
 static void keep_current(void) {
-    FILE *file = fopen("crash-input", "wb");
+    FILE *file = fopen(crash_path, "wb");
     if (!file) return;
     fwrite(current, 1, current_size, file);
     fclose(file);
-    fprintf(stderr, "the input is in crash-input\n");
+    fprintf(stderr, "the input is in %s\n", crash_path);
 }
 
 static void handle_abort(int number) {
@@ -152,6 +153,7 @@ static void load(const input *in) {
 int main(int argc, char **argv) {
     unsigned long seconds = 0, runs = 0;
     random_state = 1;
+    snprintf(crash_path, sizeof crash_path, "%s.crash", argv[0]);
     for (int i = 1; i < argc; i++) {
         if (strncmp(argv[i], "-seconds=", 9) == 0)
             seconds = strtoul(argv[i] + 9, NULL, 10);

@@ -73,23 +73,33 @@ const char *session_text(session *s) {
 
 void session_forget(session *s) { fb_row_set_output(&s->row, s->output, s->capacity, 0); }
 
-static uint64_t count(const fb_decoder *decoder, fb_status status) {
-    uint64_t total = decoder->other.status[status] + decoder->exporters.overflow.counters.status[status];
+static void add_counters(fb_counters *total, const fb_counters *more) {
+    total->datagrams += more->datagrams;
+    total->octets += more->octets;
+    total->flows += more->flows;
+    total->options_records += more->options_records;
+    total->templates += more->templates;
+    for (size_t i = 0; i < FB_STATUS_COUNT; i++) total->status[i] += more->status[i];
+}
+
+fb_counters count_all(const fb_decoder *decoder) {
+    fb_counters total = decoder->other;
+    add_counters(&total, &decoder->exporters.overflow.counters);
     for (size_t i = 0; i < decoder->exporters.capacity; i++) {
         const fb_exporter *exporter = fb_exporters_at(&decoder->exporters, i);
-        if (exporter) total += exporter->counters.status[status];
+        if (exporter) add_counters(&total, &exporter->counters);
     }
     return total;
 }
 
-uint64_t session_count(const session *s, fb_status status) { return count(s->decoder, status); }
+uint64_t session_count(const session *s, fb_status status) { return count_all(s->decoder).status[status]; }
 
 void put_counters_text(text *t, const fb_decoder *decoder) {
+    fb_counters total = count_all(decoder);
     const char *space = "";
     for (unsigned i = 0; i < FB_STATUS_COUNT; i++) {
-        uint64_t n = count(decoder, (fb_status)i);
-        if (!n) continue;
-        text_put(t, "%s%s=%llu", space, fb_status_name((fb_status)i), (unsigned long long)n);
+        if (!total.status[i]) continue;
+        text_put(t, "%s%s=%llu", space, fb_status_name((fb_status)i), (unsigned long long)total.status[i]);
         space = " ";
     }
 }

@@ -41,7 +41,9 @@ const char *session_text(session *s);
 void session_forget(session *s);
 /* A counter, over all exporters and what is nobody's. */
 uint64_t session_count(const session *s, fb_status status);
-/* All that was counted, but OK: "name=count name=count". Appended to t. */
+/* All counters together. */
+fb_counters count_all(const fb_decoder *decoder);
+/* What was counted of statuses: "name=count name=count". Appended to t. */
 void put_counters_text(text *t, const fb_decoder *decoder);
 
 #define CHECK_TEXT(actual, expected) check_text((actual), (expected), __FILE__, __LINE__, __func__)

@@ -274,6 +274,7 @@ static void converts_values_to_what_columns_hold(void) {
     check_value("1 v timestamp unit=1000000 : ipfix:150@time_s", 150, "\0\0\0\5", 4, "v=5000\n", "");
     check_value("1 v timestamp unit=1000 : ipfix:158@time_delta", 158, "\0\x0f\x42\x40", 4, "v=999000000\n", "");
     check_value("1 v timestamp unit=1 : ipfix:156@time_ntp_ns", 156, "\x83\xaa\x7e\x81\x80\0\0\0", 8, "v=1500000000\n", "");
+    check_value("1 v timestamp unit=1 : ipfix:154@time_ntp_us", 154, "\x83\xaa\x7e\x81\0\0\x0b\xff", 8, "v=1000000000\n", "");
     check_value("1 v timestamp unit=1 : ipfix:156@time_ntp_ns", 156, "\x83\xaa\x7e\x81", 4, "\n", "bad_field_size=1");
     check_value("1 v duration unit=1000000 : ipfix:161@span_us", 161, "\0\0\x27\x10", 4, "v=10\n", "");
 }
@@ -343,6 +344,22 @@ static void believes_the_agent_not_the_source(void) {
     CHECK_FLOWS(&s, "agent=10.0.0.1 from=192.0.2.1 sub=3\nagent=192.0.2.1 from=192.0.2.1 sub=3\n");
     CHECK_EQUAL(s.decoder->exporters.count, 2);
     session_close(&s);
+}
+
+static void leaves_unknown_vlans_and_interfaces_out(void) {
+    static const uint32_t ids[] = {1, 4094, 4095, 0xffffffff};
+    octets d;
+    sflow_begin(&d, 8, (sflow_header){.agent = 1});
+    for (size_t i = 0; i < COUNT(ids); i++) {
+        size_t sample = flow_sample_begin(&d, 1, (flow_sample){.input = 7, .output = 2u << 30 | 8}); /* eight outputs */
+        put_switch_record(&d, ids[i], ids[i]);
+        sample_end(&d, sample);
+        sample = expanded_sample_begin(&d, 0, (flow_sample){.input = 0x3fffffff, .output = 9}); /* to the exporter itself */
+        sample_end(&d, sample);
+    }
+    CHECK_DECODED("1 src uint : sflow:extended_switch.src_vlan\n2 dst uint : sflow:extended_switch.dst_vlan\n"
+                  "3 in uint : sflow:flow_sample.input\n4 out uint : sflow:flow_sample.output", &d,
+                  "src=1 dst=1 in=7\nout=9\nsrc=4094 dst=4094 in=7\nout=9\nin=7\nout=9\nin=7\nout=9\n", "");
 }
 
 /* Batches and faults --------------------------------------------------------------------------------------------------- */
@@ -432,5 +449,6 @@ RUN_TESTS(TEST(decodes_a_datagram_of_each_kind), TEST(knows_protocols_by_their_f
           TEST(ends_a_set_at_a_record_that_is_cut_short), TEST(converts_values_to_what_columns_hold),
           TEST(counts_sflow_headers_that_cannot_be), TEST(says_what_it_does_not_read_of_sflow),
           TEST(keeps_what_comes_before_a_damaged_sample), TEST(believes_the_agent_not_the_source),
+          TEST(leaves_unknown_vlans_and_interfaces_out),
           TEST(keeps_no_state_for_what_is_of_no_flow_protocol), TEST(remembers_the_first_fault), TEST(counts_exporters_past_the_limit),
           TEST(falls_back_to_the_default_sampling_rate))

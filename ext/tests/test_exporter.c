@@ -195,6 +195,23 @@ static void keeps_each_exporter_to_its_budget(void) {
     world_close(&w);
 }
 
+static void gives_the_budget_of_a_redefined_template_back(void) {
+    world w;
+    fb_domain *domain;
+    world_open(&w, 10, 1 << 20);
+    fb_exporter *exporter = get(&w, 1);
+    fb_exporter_get_domain(&w.exporters, exporter, 10, 0, &domain);
+    fb_domain_set_template(&w.exporters, exporter, domain, 256, packets_field, 1, 0, false);
+    size_t used = exporter->memory.used, all = w.memory.used;
+    for (unsigned i = 0; i < 1000; i++) {
+        fb_domain_set_template(&w.exporters, exporter, domain, 256, octets_field, 1, 0, false);
+        fb_domain_set_template(&w.exporters, exporter, domain, 256, packets_field, 1, 0, false);
+    }
+    CHECK_EQUAL(exporter->memory.used, used);
+    CHECK_EQUAL(w.memory.used, all);
+    world_close(&w);
+}
+
 static void knows_the_rate_of_a_sampler(void) {
     world w;
     fb_domain *domain;
@@ -231,5 +248,6 @@ static void bounds_the_samplers_of_a_domain(void) {
 RUN_TESTS(TEST(maps_numbers_in_any_order), TEST(keeps_a_map_that_cannot_grow), TEST(finds_each_of_100000_exporters),
           TEST(tells_sub_agents_apart), TEST(gives_exporters_past_the_limit_no_state),
           TEST(goes_without_state_when_memory_is_out), TEST(shares_the_shape_of_identical_templates),
-          TEST(redefines_templates), TEST(keeps_each_exporter_to_its_budget), TEST(knows_the_rate_of_a_sampler),
+          TEST(redefines_templates), TEST(keeps_each_exporter_to_its_budget),
+          TEST(gives_the_budget_of_a_redefined_template_back), TEST(knows_the_rate_of_a_sampler),
           TEST(bounds_the_samplers_of_a_domain))

@@ -1,0 +1,120 @@
+/* Sampling rates: what a record says of its own, what options teach, and whose they are. */
+#include "session.h"
+
+static const char *const rate_column = "1 rate uint : derived:sampling_rate";
+
+/* One field of a record, and its value. */
+typedef struct {
+    unsigned id, size;
+    uint64_t value;
+} given;
+
+static void put_value(octets *d, given field) {
+    for (unsigned i = field.size; i--;) put8(d, (unsigned)(field.value >> 8 * i & 0xff));
+}
+
+/* Feeds a template and a record of it. With `scopes`, an options template, whose first fields they are. */
+static void feed(session *s, uint32_t domain, unsigned scopes, const given *fields, size_t count) {
+    octets d;
+    specifier specifiers[8];
+    for (size_t i = 0; i < count; i++) specifiers[i] = (specifier){fields[i].id, fields[i].size, 0};
+    ipfix_begin(&d, (ipfix_header){.domain = domain});
+    size_t set = set_begin(&d, scopes ? 3 : 2);
+    if (scopes)
+        put_options_template(&d, 300, scopes, specifiers, count);
+    else
+        put_template(&d, 256, specifiers, count);
+    set_end(&d, set);
+    set = set_begin(&d, scopes ? 300 : 256);
+    for (size_t i = 0; i < count; i++) put_value(&d, fields[i]);
+    set_end(&d, set);
+    ipfix_end(&d);
+    session_feed(s, &d);
+}
+
+#define GIVEN(...) (const given[]){__VA_ARGS__}, sizeof((const given[]){__VA_ARGS__}) / sizeof(given)
+
+static void reads_the_rate_of_a_record(void) {
+    static const struct {
+        given fields[5];
+        uint64_t rate;
+    } cases[] = {
+        {{{309, 4, 2}, {310, 4, 1000}, {305, 4, 1}, {306, 4, 7}}, 500}, /* population ÷ size comes first */
+        {{{309, 4, 3}, {310, 4, 1000}}, 333},                             /* rounded down */
+        {{{309, 4, 0}, {310, 4, 1000}, {34, 4, 9}}, 9},
+        {{{309, 4, 9}, {310, 4, 4}, {34, 4, 5}}, 5},                      /* more than there are */
+        {{{305, 4, 1}, {306, 4, 99}, {34, 4, 9}}, 100},
+        {{{305, 4, 10}, {306, 4, 95}}, 10},
+        {{{305, 4, 100}}, 1},                                             /* no space between */
+        {{{305, 8, UINT64_MAX}, {306, 8, 2}, {34, 4, 3}}, 3},             /* a sum that would come round to 1 */
+        {{{311, 4, 0x3c23d70a}, {34, 4, 9}}, 100},                        /* 1 / 0.01, rounded to the nearest */
+        {{{311, 8, 0x3f50624dd2f1a9fc}}, 1000},
+        {{{311, 4, 0xbf800000}, {34, 4, 9}}, 9},                          /* a probability of -1 */
+        {{{311, 4, 0x7fc00000}, {34, 4, 9}}, 9},                          /* of NaN */
+        {{{311, 8, 1}, {34, 4, 9}}, 9},                                   /* of next to nothing */
+        {{{34, 4, 0}, {50, 4, 8}}, 8},
+        {{{34, 4, 7}, {50, 4, 8}}, 7},
+        {{{34, 9, 7}, {50, 1, 8}}, 8},                                    /* nine octets are no integer */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        session s;
+        char expected[40];
+        size_t count = 0;
+        while (count < 5 && cases[i].fields[count].id) count++;
+        session_open(&s, rate_column, 4096);
+        feed(&s, 0, 0, cases[i].fields, count);
+        snprintf(expected, sizeof expected, "rate=%llu\n", (unsigned long long)cases[i].rate);
+        CHECK_FLOWS(&s, expected);
+        session_close(&s);
+    }
+}
+
+static void finds_the_rate_of_the_sampler_that_a_record_names(void) {
+    session s;
+    session_open(&s, rate_column, 4096);
+    feed(&s, 1, 0, GIVEN({48, 1, 5}));
+    CHECK_FLOWS(&s, "\n"); /* nothing is known yet */
+    session_forget(&s);
+    feed(&s, 1, 1, GIVEN({302, 4, 5}, {34, 4, 100}));
+    feed(&s, 1, 0, GIVEN({48, 1, 5}));
+    feed(&s, 1, 0, GIVEN({302, 8, 6})); /* not known, but there is only one */
+    feed(&s, 1, 0, GIVEN({1, 4, 5}));
+    feed(&s, 2, 0, GIVEN({302, 8, 5})); /* another domain */
+    CHECK_FLOWS(&s, "rate=100\nrate=100\nrate=100\n\n");
+    session_forget(&s);
+    feed(&s, 1, 1, GIVEN({143, 4, 1}, {302, 4, 6}, {309, 4, 1}, {310, 4, 50})); /* in an option field */
+    feed(&s, 1, 0, GIVEN({48, 1, 5}));
+    feed(&s, 1, 0, GIVEN({302, 8, 6}));
+    feed(&s, 1, 0, GIVEN({1, 4, 5})); /* of two none is meant */
+    feed(&s, 1, 0, GIVEN({302, 8, 5}, {34, 1, 3})); /* its own comes first */
+    CHECK_FLOWS(&s, "rate=100\nrate=50\n\nrate=3\n");
+    CHECK_COUNTERS(&s, "template_redefined=7");
+    session_close(&s);
+}
+
+static void counts_options_that_say_nothing_it_keeps(void) {
+    session s;
+    session_open(&s, rate_column, 4096);
+    feed(&s, 0, 1, GIVEN({143, 4, 1}, {41, 8, 7}));
+    feed(&s, 0, 1, GIVEN({302, 4, 1}, {34, 4, 0}));
+    CHECK_COUNTERS(&s, "template_redefined=1 options_ignored=2");
+    CHECK_FLOWS(&s, "");
+    session_close(&s);
+}
+
+/* systemInitTimeMilliseconds: what options say holds from then on, what a record says for itself alone. */
+static void knows_when_an_exporter_started(void) {
+    session s;
+    session_open(&s, "1 start timestamp unit=1000000 : ipfix:22@time_uptime", 4096);
+    feed(&s, 1, 0, GIVEN({22, 4, 500}));
+    feed(&s, 1, 1, GIVEN({144, 4, 1}, {160, 8, 1000000}));
+    feed(&s, 1, 0, GIVEN({22, 4, 500}));
+    feed(&s, 1, 0, GIVEN({160, 8, 2000000}, {22, 4, 500}));
+    feed(&s, 1, 0, GIVEN({22, 4, 600}));
+    feed(&s, 2, 0, GIVEN({22, 4, 500})); /* another domain */
+    CHECK_FLOWS(&s, "\nstart=1000500\nstart=2000500\nstart=1000600\n\n");
+    session_close(&s);
+}
+
+RUN_TESTS(TEST(reads_the_rate_of_a_record), TEST(finds_the_rate_of_the_sampler_that_a_record_names),
+          TEST(counts_options_that_say_nothing_it_keeps), TEST(knows_when_an_exporter_started))
