@@ -10,7 +10,7 @@ typedef struct {
 } given;
 
 static void put_value(octets *d, given field) {
-    for (unsigned i = field.size; i--;) put8(d, (unsigned)(field.value >> 8 * i & 0xff));
+    for (unsigned i = field.size; i--;) put8(d, i < 8 ? (unsigned)(field.value >> 8 * i & 0xff) : 0);
 }
 
 /* Feeds a template and a record of it. With `scopes`, an options template, whose first fields they are. */
