@@ -10,6 +10,7 @@ from flowbuf_core cimport *
 
 import os
 import socket
+from operator import index
 import time
 
 from flowbuf.errors import DecodeError, EncodeError, FlowbufError

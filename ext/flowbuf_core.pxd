@@ -53,6 +53,9 @@ cdef extern from "core/source.h" nogil:
         FB_SOURCE_COUNT
 
 cdef extern from "core/plan.h" nogil:
+    enum:
+        FB_MAX_COLUMNS
+        FB_MAX_RANK
     uint64_t FB_PEN_NETFLOW9
     uint64_t FB_PEN_NETFLOW5
     ctypedef enum fb_type:

@@ -64,7 +64,19 @@ def test_compressed_output(tmp_path: Path, output: Path, suffix: str) -> None:
     compressed = output.with_name(output.name + suffix)
     assert flowbuf("encode", write(tmp_path / "a.pcap", pcap(GOOD)), "-o", compressed).exit_code == 0
     assert flows_of(compressed) == [300]
-    assert leftovers(output) == sorted([f"flows.pb{suffix}", "flows.pb.proto"])
+    assert leftovers(output) == [f"flows.pb{suffix}", f"flows.pb{suffix}.proto"]
+
+
+def test_a_proto_that_is_not_of_flowbuf_stays(tmp_path: Path, output: Path) -> None:
+    foreign = write(output.with_name("flows.pb.proto"), b'syntax = "proto3";\n')
+    capture = write(tmp_path / "a.pcap", pcap(GOOD))
+    result = flowbuf("encode", capture, "-o", output)
+    assert result.exit_code == 2
+    assert result.stderr == f"Error: {foreign}: flowbuf did not write it; move it, or write to another file\n"
+    with pytest.raises(FileExistsError):
+        api.encode_capture(capture, output)
+    assert leftovers(output) == ["flows.pb.proto"]
+    assert foreign.read_bytes() == b'syntax = "proto3";\n'
 
 
 def test_options_of_decoding(tmp_path: Path, output: Path) -> None:

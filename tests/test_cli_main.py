@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.metadata
+import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -10,8 +13,9 @@ import time
 from pathlib import Path
 
 import pytest
-from command import GOOD, flowbuf, generated, pcap, write
+from command import GOOD, flowbuf, generated, json_lines, pcap, write
 
+from flowbuf.cli.console import StdoutConsole
 from flowbuf.cli.main import COMMANDS, main
 
 FLOWBUF = [sys.executable, "-m", "flowbuf"]
@@ -29,8 +33,7 @@ def test_help_lists_the_commands() -> None:
 def test_help_of_a_command_begins_with_its_line_and_has_examples(name: str) -> None:
     result = flowbuf(name, "--help")
     assert COMMANDS[name] in " ".join(result.stdout.split())
-    if name != "schema":
-        assert "Examples:\n    flowbuf " + name in result.stdout
+    assert "Examples:\n    flowbuf " + name in result.stdout
 
 
 def test_help_imports_no_command() -> None:
@@ -61,6 +64,12 @@ def test_an_unknown_command_is_a_usage_error() -> None:
     assert "No such command 'raed'" in result.stderr
 
 
+def run(folder: Path, arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command line with what a shell redirects."""
+    command = f"{shlex.join(FLOWBUF)} {arguments}"
+    return subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, timeout=60)
+
+
 @pytest.mark.parametrize("arguments", [("read", "big.pcap"), ("generate", "--protocol=ipfix", "--flows=200000", "-o-")])
 def test_a_closed_pipe_ends_it_quietly(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     write(tmp_path / "big.pcap", generated(flows=20000))
@@ -75,7 +84,81 @@ def test_a_closed_pipe_ends_it_quietly(tmp_path: Path, arguments: tuple[str, ...
         assert process.wait(30) == 141
 
 
-def test_an_interrupt_leaves_no_partial_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("arguments", [("inspect", "a.pcap"), ("schema", "show"), ("schema", "proto")])
+def test_a_pipe_that_was_never_read_ends_it_quietly(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    write(tmp_path / "a.pcap", pcap(GOOD))
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as stdout:
+        result = subprocess.run([*FLOWBUF, *arguments], cwd=tmp_path, stdout=stdout, stderr=subprocess.PIPE)
+    assert (result.returncode, result.stderr) == (141, b"")
+
+
+def test_a_closed_pipe_ends_a_table_with_styles_too() -> None:
+    console = StdoutConsole()
+    reader, writer = os.pipe()
+    os.close(reader)
+    with pytest.raises(BrokenPipeError), os.fdopen(writer, "w") as console.file:
+        console.print("text")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stream"),
+    [
+        ("read - <&-", "<stdin>"),
+        ("encode - -o x.pb <&-", "<stdin>"),
+        ("read a.pcap >&-", "<stdout>"),
+        ("encode a.pcap -o - >&-", "<stdout>"),
+        ("inspect a.pcap >&-", "<stdout>"),
+        ("schema show >&-", "<stdout>"),
+    ],
+)
+def test_a_standard_stream_that_is_needed_and_closed(tmp_path: Path, arguments: str, stream: str) -> None:
+    write(tmp_path / "a.pcap", pcap(GOOD))
+    result = run(tmp_path, arguments)
+    assert (result.returncode, result.stdout, result.stderr) == (2, "", f"Error: {stream}: it is closed\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        ("encode a.pcap -o a.pb 2>&-", 0),
+        ("encode a.pcap -o a.pb <&- >&- 2>&-", 0),
+        ("encode cut.pcap -o a.pb 2>&-", 1),
+        ("encode a.pcap -o a.pb --nope 2>&-", 2),
+    ],
+)
+def test_standard_streams_that_are_not_needed_may_be_closed(tmp_path: Path, arguments: str, status: int) -> None:
+    write(tmp_path / "a.pcap", pcap(GOOD))
+    write(tmp_path / "cut.pcap", pcap(GOOD, GOOD)[:-5])
+    result = run(tmp_path, arguments)
+    assert (result.returncode, result.stdout, result.stderr) == (status, "", "")
+    if status < 2:
+        assert json_lines(flowbuf("read", tmp_path / "a.pb"))[0]["bytes"] == 300
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ("encode a.pcap -o /dev/full", "/dev/full"),
+        ("read a.pcap -o /dev/full", "/dev/full"),
+        ("generate --protocol=sflow --flows=9 -o /dev/full", "/dev/full"),
+        ("encode a.pcap -o - >/dev/full", "<stdout>"),
+        ("read a.pcap >/dev/full", "<stdout>"),
+        ("inspect a.pcap >/dev/full", "<stdout>"),
+        ("schema proto >/dev/full", "<stdout>"),
+    ],
+)
+def test_a_full_disk_is_no_usage_error(tmp_path: Path, arguments: str, name: str) -> None:
+    write(tmp_path / "a.pcap", pcap(GOOD))
+    result = run(tmp_path, arguments)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == f"flowbuf: {name}: {os.strerror(errno.ENOSPC)}\n"
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_leaves_no_partial_file(tmp_path: Path, number: signal.Signals, status: int) -> None:
     command = [*FLOWBUF, "encode", "-", "-o", "flows.pb"]
     with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdin
@@ -85,6 +168,27 @@ def test_an_interrupt_leaves_no_partial_file(tmp_path: Path) -> None:
         while not list(tmp_path.iterdir()):
             assert time.monotonic() < deadline
             time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
+        process.send_signal(number)
+        assert process.wait(20) == status
+        assert process.stderr
+        assert process.stderr.read() == b""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_signal_does_not_wait_for_the_reader_of_a_pipe(tmp_path: Path) -> None:
+    write(tmp_path / "a.pcap", generated(flows=20000))
+    with subprocess.Popen([*FLOWBUF, "read", "a.pcap"], cwd=tmp_path, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stdout.read(1)  # it has begun; the pipe is soon full
+        time.sleep(0.5)
+        process.terminate()
+        assert process.wait(20) == 143
+
+
+def test_a_signal_that_is_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        assert flowbuf("schema", "hash").exit_code == 0
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -166,6 +166,32 @@ def test_fields_that_the_schema_does_not_have_are_reported(tmp_path: Path, captu
     assert f"{path}: fields that are not in the schema: 1;" in result.stderr
 
 
+def test_fields_that_the_proto_does_not_have_are_reported(tmp_path: Path, capture: Path, messages: Path) -> None:
+    other = tmp_path / "other.pb"
+    assert flowbuf("encode", capture, "-o", other, "--columns", "bytes,proto").exit_code == 0
+    proto = Path(f"{messages}.proto")
+    proto.write_bytes((tmp_path / "other.pb.proto").read_bytes())
+    result = flowbuf("read", messages)
+    assert (result.exit_code, json_lines(result)) == (1, [{"bytes": 300, "proto": 17}])
+    assert result.stderr.startswith(f"flowbuf: {messages}: fields that are not in {proto}: ")
+
+
+def test_a_compressed_stream_has_a_proto_of_its_own(tmp_path: Path, capture: Path, messages: Path) -> None:
+    before = flowbuf("read", messages).stdout
+    compressed = f"{messages}.gz"
+    assert flowbuf("encode", capture, "-o", compressed, "--columns", "bytes").exit_code == 0
+    assert flowbuf("read", messages).stdout == before
+    assert json_lines(flowbuf("read", compressed)) == [{"bytes": 300}]
+
+
+@pytest.mark.parametrize("name", ["none.pb", "none.pb.gz", "none.pb.zst", "none"])
+def test_a_stream_of_no_flows(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    assert flowbuf("encode", write(tmp_path / "a.pcap", pcap()), "-o", path).exit_code == 0
+    result = flowbuf("read", path)
+    assert (result.exit_code, result.output) == (0, "flowbuf: no flows\n")
+
+
 # Bad input -----------------------------------------------------------------------------------------------------------
 
 

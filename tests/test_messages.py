@@ -6,6 +6,7 @@ import bisect
 import gzip
 import io
 import itertools
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from flowbuf import wire
 from flowbuf.errors import SchemaError
 from flowbuf.messages import MAX_MESSAGE_SIZE, WINDOW_SIZE, MessageStream, read_in_steps
-from flowbuf.protofile import find_proto, proto_path, read_proto, write_proto
+from flowbuf.protofile import check_proto, find_proto, proto_path, read_proto, write_proto
 from flowbuf.schema import Schema
 
 FLOW = Schema.load("flow")
@@ -105,6 +106,19 @@ def test_a_compressed_stream_that_is_cut() -> None:
     assert stream.fault.endswith("the compression is damaged")
 
 
+def test_a_compressed_stream_that_is_cut_between_two_messages() -> None:
+    compressor = zlib.compressobj(wbits=31)
+    octets = compressor.compress(stream_of({"bytes": 1})) + compressor.flush(zlib.Z_FULL_FLUSH)
+    flows, stream = read(octets)
+    assert flows == [{"bytes": 1}]
+    assert stream.fault == "octet 3: the compression is damaged"
+
+
+def test_a_stream_of_nothing() -> None:
+    flows, stream = read(b"")
+    assert (flows, stream.fault) == ([], "")
+
+
 def test_a_malformed_message_ends_the_stream() -> None:
     malformed = b"\x02\x0f\x00"  # wire type 7
     flows, stream = read(stream_of({"bytes": 1}, {"bytes": 2}) + malformed + stream_of({"bytes": 3}))
@@ -134,10 +148,23 @@ def test_reading_in_steps_gives_the_same(step: int) -> None:
 
 @pytest.mark.parametrize("name", ["flows.pb", "flows.pb.gz", "flows.pb.zst"])
 def test_where_the_proto_is(tmp_path: Path, name: str) -> None:
-    assert proto_path(tmp_path / name) == str(tmp_path / "flows.pb.proto")
+    assert proto_path(tmp_path / name) == str(tmp_path / f"{name}.proto")
     assert find_proto(tmp_path / name) is None
     write_proto(tmp_path / name, FLOW)
-    assert find_proto(tmp_path / name) == str(tmp_path / "flows.pb.proto")
+    assert find_proto(tmp_path / name) == str(tmp_path / f"{name}.proto")
+
+
+def test_a_proto_is_replaced_only_where_flowbuf_wrote_it(tmp_path: Path) -> None:
+    path = tmp_path / "flows.pb"
+    for schema in (FLOW, WITH_NAME):
+        check_proto(path)
+        write_proto(path, schema)
+    assert read_proto(proto_path(path), FLOW) == WITH_NAME
+    Path(proto_path(path)).write_text('syntax = "proto3";\n')
+    for write in (lambda: check_proto(path), lambda: write_proto(path, FLOW)):
+        with pytest.raises(FileExistsError, match="flowbuf did not write it"):
+            write()
+    assert Path(proto_path(path)).read_text() == 'syntax = "proto3";\n'
 
 
 def proto_of(tmp_path: Path, schema: Schema) -> str:

@@ -114,6 +114,20 @@ def test_standard_output_is_flushed_and_left_open(monkeypatch: pytest.MonkeyPatc
     assert not sys.stdout.closed
 
 
+def test_standard_output_that_is_closed_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    with pytest.raises(OSError, match="it is closed: '<stdout>'"), OutputFile("-"):
+        pass
+
+
+def test_nothing_is_left_where_opening_fails_half_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "flows.pb.zst"
+    monkeypatch.setattr("flowbuf.sinks.file.COMPRESSION_LEVEL", {})
+    with pytest.raises(KeyError), OutputFile(path):
+        pass
+    assert names(tmp_path) == []
+
+
 @pytest.mark.parametrize("name", ["missing/flows.pb", "."])
 def test_an_error_names_the_file_as_its_caller_does(tmp_path: Path, name: str) -> None:
     path = str(tmp_path / name)

@@ -373,11 +373,11 @@ def test_a_template_without_octets_is_never_used(decode: Decode, protocol: str) 
 
 
 @both_protocols
-def test_an_empty_template_leaves_the_one_before_it(decode: Decode, protocol: str) -> None:
+def test_an_empty_template_takes_the_place_of_the_one_before_it(decode: Decode, protocol: str) -> None:
     sets = [templates(protocol, BYTES, template(256, (1, 0))), data_set(256, u32(1))]
     outcome = decode(message(protocol, *sets), schema=columns("bytes"))
-    assert outcome.flows == [{"bytes": 1}]
-    assert outcome.counters == {"empty_template": 1}
+    assert outcome.flows == []
+    assert outcome.counters == {"empty_template": 1, "template_missing": 1}
 
 
 def test_netflow9_template_without_fields_is_empty(decode: Decode) -> None:

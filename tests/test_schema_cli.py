@@ -22,6 +22,13 @@ def mine(tmp_path):
     return str(path)
 
 
+@pytest.mark.parametrize("name", ["", "show", "proto", "hash", "check", "diff"])
+def test_help_has_examples(name):
+    result = run(*name.split(), "--help")
+    assert result.exit_code == 0
+    assert "Examples:\n    flowbuf schema " + name in result.stdout
+
+
 def test_show_in_a_pipe_is_one_line_a_column():
     rows = [line.split("\t") for line in run("show").stdout.splitlines()]
     assert [row[1] for row in rows] == [column.name for column in FLOW.enabled]

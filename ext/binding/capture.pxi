@@ -10,6 +10,7 @@ cdef class Capture:
     cdef fb_memory memory
     cdef fb_capture *capture
     cdef bint busy
+    cdef uint64_t scans
 
     def __cinit__(self, port=None):
         cdef fb_capture_options options
@@ -36,6 +37,9 @@ cdef class Capture:
         input.size = octets.shape[0]
         batch.owners.append((self, octets))
         self.busy = True
+        self.scans += 1
+        batch.capture = self
+        batch.scan = self.scans
         with nogil:
             status = fb_capture_scan(self.capture, input, final, batch.items, batch.capacity, &batch.count, &consumed)
         self.busy = False

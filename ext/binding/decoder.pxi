@@ -7,8 +7,12 @@ cdef class Datagrams:
     cdef size_t capacity
     cdef readonly size_t count
     cdef list owners
+    cdef Capture capture  # whose views these are, until its next scan
+    cdef uint64_t scan
 
     def __cinit__(self, size_t capacity):
+        if capacity > (1 << 24):
+            raise ValueError(f"a batch of {capacity} datagrams is too large")
         self.capacity = capacity
         self.owners = []
         self.items = <fb_datagram *> PyMem_Malloc(max(capacity, 1) * sizeof(fb_datagram))
@@ -21,8 +25,14 @@ cdef class Datagrams:
     def __len__(self):
         return self.count
 
+    cdef int check_current(self) except -1:
+        if self.capture is not None and self.capture.scans != self.scan:
+            raise RuntimeError("these datagrams are gone: a batch is valid until the capture's next one")
+        return 0
+
     def __getitem__(self, size_t i):
         """(payload, (source address, source port), destination port, time in ns)."""
+        self.check_current()
         if i >= self.count:
             raise IndexError(i)
         cdef fb_datagram *d = &self.items[i]
@@ -42,8 +52,10 @@ cdef class Decoder:
     cdef public bint strict
 
     def __cinit__(self, Plan plan not None, *, bint strict=False, uint64_t default_sampling_rate=0,
-                  size_t capacity=65536, size_t memory_limit=0, size_t exporter_limit=0, **_):
+                  size_t capacity=65536, size_t memory_limit=0, size_t exporter_limit=0):
         cdef fb_decoder_options options
+        if not plan.sealed:
+            raise ValueError("the plan is not sealed yet")
         memset(&options, 0, sizeof(options))
         options.exporter_limit = exporter_limit
         options.default_sampling_rate = default_sampling_rate
@@ -59,11 +71,16 @@ cdef class Decoder:
         fb_decoder_free(self.decoder)
         fb_row_free(&self.row)
 
-    cdef int begin(self, dict override) except -1:
-        """Claims the decoder for one call."""
+    cdef int claim(self) except -1:
+        """The decoder for one call; given back by setting `busy` to False."""
         if self.busy:
             raise RuntimeError("this decoder is at work in another thread: give each thread a decoder of its own")
         self.busy = True
+        return 0
+
+    cdef int begin(self, dict override) except -1:
+        """Claims the decoder for decoding."""
+        self.claim()
         memset(&self.decoder.fault, 0, sizeof(fb_fault))
         fb_row_set_output(&self.row, self.output.data, self.output.capacity, 0)
         if override:
@@ -110,7 +127,8 @@ cdef class Decoder:
     cdef bytes take(self):
         return PyBytes_FromStringAndSize(<char *> self.output.data, fb_row_size(&self.row))
 
-    cdef int decode_one(self, object payload, object source, object received, dict override) except -1:
+    cdef object decode_one(self, object payload, object source, object received, dict override, bint split):
+        """The output as it is, or split into bare messages."""
         cdef fb_datagram datagram
         cdef Py_buffer view
         fill_source(&datagram, source)
@@ -123,30 +141,32 @@ cdef class Decoder:
             self.begin(override)
             try:
                 self.run(&datagram, 1)
+                return self.split() if split else self.take()
             finally:
                 self.end(override)
         finally:
             PyBuffer_Release(&view)
-        return 0
+
+    cdef list split(self):
+        cdef fb_bytes rest, message
+        cdef list messages = []
+        rest.data = self.output.data
+        rest.size = fb_row_size(&self.row)
+        while fb_stream_next(&rest, &message) == FB_OK:
+            messages.append(message.data[:message.size])
+        return messages
 
     def encode(self, payload, source, received=None, *, dict override=None):
         """One UDP payload -> its flows as length-delimited messages (b"" where it has none)."""
-        self.decode_one(payload, source, received, override)
-        return self.take()
+        return self.decode_one(payload, source, received, override, False)
 
     def messages(self, payload, source, received=None, *, dict override=None):
         """One UDP payload -> list of bare messages, one a flow."""
-        cdef fb_bytes rest, message
-        self.decode_one(payload, source, received, override)
-        rest.data = self.output.data
-        rest.size = fb_row_size(&self.row)
-        result = []
-        while fb_stream_next(&rest, &message) == FB_OK:
-            result.append(message.data[:message.size])
-        return result
+        return self.decode_one(payload, source, received, override, True)
 
     def encode_datagrams(self, Datagrams datagrams not None, *, dict override=None):
         """All datagrams of a batch -> length-delimited messages."""
+        datagrams.check_current()
         self.begin(override)
         try:
             self.run(datagrams.items, datagrams.count)
@@ -171,17 +191,25 @@ cdef class Decoder:
 
     def read_other(self):
         """Counters of datagrams that belong to no exporter."""
-        return _read_counters(&self.decoder.other)
+        self.claim()
+        try:
+            return _read_counters(&self.decoder.other)
+        finally:
+            self.busy = False
 
     def read_exporters(self):
         """A list of dicts, one an exporter: address, sub_agent, counters, domains."""
-        exporters = []
-        for i in range(self.decoder.exporters.capacity):
-            if fb_exporters_at(&self.decoder.exporters, i):
-                exporters.append(_read_exporter(fb_exporters_at(&self.decoder.exporters, i)))
-        if self.decoder.exporters.overflow.counters.datagrams:
-            exporters.append({**_read_exporter(&self.decoder.exporters.overflow), "address": "others"})
-        return exporters
+        cdef list exporters = []
+        self.claim()
+        try:
+            for i in range(self.decoder.exporters.capacity):
+                if fb_exporters_at(&self.decoder.exporters, i):
+                    exporters.append(_read_exporter(fb_exporters_at(&self.decoder.exporters, i)))
+            if self.decoder.exporters.overflow.counters.datagrams:
+                exporters.append({**_read_exporter(&self.decoder.exporters.overflow), "address": "others"})
+            return exporters
+        finally:
+            self.busy = False
 
 
 cdef int _override_decoder(Decoder decoder, str name, object value) except -1:
@@ -217,6 +245,7 @@ cdef dict _read_domain(fb_domain *domain):
         "templates": {
             domain.templates.entries[i].key: _read_shape(<fb_shape *> domain.templates.entries[i].pointer)
             for i in range(domain.templates.count)
+            if domain.templates.entries[i].pointer
         },
     }
 
@@ -231,18 +260,19 @@ cdef dict _read_shape(const fb_shape *shape):
 
 def pack_datagrams(payloads, sources, received=None):
     """Datagrams from sequences of payloads, of sources (or one for all) and of times of reception (or one for all)."""
-    cdef Datagrams batch = Datagrams(len(payloads))
+    cdef list items = list(payloads)
+    cdef Datagrams batch = Datagrams(len(items))
     cdef fb_datagram *datagram
     cdef bytes payload
     one_source = isinstance(sources, (str, tuple)) and (isinstance(sources, str) or (len(sources) >= 2 and isinstance(sources[1], int)))
     one_time = received is None or isinstance(received, (int, float))
-    if not one_source and len(sources) != len(payloads):
-        raise ValueError(f"{len(payloads)} payloads, but {len(sources)} sources")
-    if not one_time and len(received) != len(payloads):
-        raise ValueError(f"{len(payloads)} payloads, but {len(received)} times")
+    if not one_source and len(sources) != len(items):
+        raise ValueError(f"{len(items)} payloads, but {len(sources)} sources")
+    if not one_time and len(received) != len(items):
+        raise ValueError(f"{len(items)} payloads, but {len(received)} times")
     now = to_nanoseconds(received) if one_time else 0
-    for i, item in enumerate(payloads):
-        payload = bytes(item)
+    for i, item in enumerate(items):
+        payload = item if type(item) is bytes else bytes(memoryview(item))
         batch.owners.append(payload)
         datagram = &batch.items[i]
         fill_source(datagram, sources if one_source else sources[i])

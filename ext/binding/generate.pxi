@@ -34,6 +34,7 @@ cdef class _Generator:
     cdef fb_generator *generator
     cdef Buffer buffer
     cdef bint ended
+    cdef bint busy
 
     cdef int start(self, const fb_generator_options *options, size_t chunk) except -1:
         self.memory = fb_memory_system(0)
@@ -50,10 +51,14 @@ cdef class _Generator:
     def __next__(self):
         cdef size_t size = 0
         cdef fb_status status
-        if self.ended:
+        if self.ended or not self.generator:
             raise StopIteration
+        if self.busy:
+            raise RuntimeError("this generator is at work in another thread")
+        self.busy = True
         with nogil:
             status = fb_generator_next(self.generator, self.buffer.data, self.buffer.capacity, &size)
+        self.busy = False
         self.ended = status == FB_END
         if status != FB_END:
             check(status)

@@ -17,6 +17,8 @@ NETFLOW5_FIELDS = {
     f"netflow5:{fb_netflow5_field_name(i).decode()}": (i, fb_netflow5_field_kind(i))
     for i in range(fb_netflow5_field_count())
 }
+MAX_COLUMNS = FB_MAX_COLUMNS
+MAX_RANKS = FB_MAX_RANK + 1
 PEN_NETFLOW9 = FB_PEN_NETFLOW9
 PEN_NETFLOW5 = FB_PEN_NETFLOW5
 
@@ -27,6 +29,7 @@ cdef class Plan:
     cdef fb_memory memory
     cdef fb_plan *plan
     cdef readonly list names
+    cdef readonly bint sealed
     cdef dict indices
 
     def __cinit__(self):
@@ -86,6 +89,7 @@ cdef class Plan:
     def seal(self):
         """Ends the building."""
         check(fb_plan_seal(self.plan))
+        self.sealed = True
 
     def slotted(self):
         """Names of the columns that wait for the end of their row (ext/core/plan.h says why)."""
@@ -134,9 +138,9 @@ cdef int override(fb_slots *slots, Plan plan, str name, object value) except -1:
             memcpy(&bits, &real, 8)
             status = fb_slots_override(slots, column, FB_SLOT_REAL, bits, octets)
         elif c.type == FB_TYPE_INT or c.type == FB_TYPE_SINT or c.type == FB_TYPE_DURATION:
-            status = fb_slots_override(slots, column, FB_SLOT_INT, <uint64_t> <int64_t> value, octets)
+            status = fb_slots_override(slots, column, FB_SLOT_INT, <uint64_t> <int64_t> index(value), octets)
         else:
-            status = fb_slots_override(slots, column, FB_SLOT_UINT, <uint64_t> value, octets)
+            status = fb_slots_override(slots, column, FB_SLOT_UINT, <uint64_t> index(value), octets)
     except OverflowError:
         status = FB_BAD_ARGUMENT
     if status != FB_OK:

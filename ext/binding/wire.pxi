@@ -56,7 +56,7 @@ cdef class Row:
     cdef fb_memory memory
     cdef fb_row row
     cdef Buffer output
-    cdef list values
+    cdef list values  # (column, rank, value): a value is an int, a float or bytes, as its column takes
 
     def __cinit__(self, Plan plan not None, size_t capacity=256):
         self.plan = plan
@@ -71,7 +71,8 @@ cdef class Row:
 
     def append(self, str column not None, value, unsigned rank=0):
         """A value for a column of the message under construction: int, float, bytes or str. Returns the row."""
-        self.values.append((self.plan.index(column), rank, value))
+        cdef uint16_t i = <uint16_t> self.plan.index(column)
+        self.values.append((i, rank, _fit(&self.plan.plan.columns[i], column, value)))
         return self
 
     def undo(self):
@@ -82,20 +83,22 @@ cdef class Row:
         """Ends the message. `override` replaces late columns."""
         cdef fb_row_cursor at
         cdef size_t worst = self.plan.plan.fixed_worst
-        for name, value in override.items():
-            _override_row(self, name, value)
-        for column, rank, value in self.values:
-            worst += self.plan.plan.octet_worst * (len(value.encode()) if isinstance(value, str) else len(value) if isinstance(value, bytes) else 8)
-        fb_row_begin_constants(&self.row, &at)
-        fb_row_end_constants(&self.row, at)
-        while not fb_row_begin(&self.row, worst, &at):
-            self.output.grow(fb_row_size(&self.row), worst)
-            fb_row_set_output(&self.row, self.output.data, self.output.capacity, fb_row_size(&self.row))
-        for column, rank, value in self.values:
-            self._put(&at, column, rank, value)
-        fb_row_finish(&self.row, at)
-        fb_slots_clear_overrides(&self.row.slots)
-        self.values.clear()
+        try:
+            for name, value in override.items():
+                _override_row(self, name, value)
+            for column, rank, value in self.values:
+                worst += self.plan.plan.octet_worst * (len(value) if isinstance(value, bytes) else 8)
+            fb_row_begin_constants(&self.row, &at)
+            fb_row_end_constants(&self.row, at)
+            while not fb_row_begin(&self.row, worst, &at):
+                self.output.grow(fb_row_size(&self.row), worst)
+                fb_row_set_output(&self.row, self.output.data, self.output.capacity, fb_row_size(&self.row))
+            for column, rank, value in self.values:
+                self._put(&at, column, rank, value)
+            fb_row_finish(&self.row, at)
+        finally:
+            fb_slots_clear_overrides(&self.row.slots)
+            self.values.clear()
 
     cdef int _put(self, fb_row_cursor *at, uint16_t column, unsigned rank, object value) except -1:
         cdef fb_column *c = &self.plan.plan.columns[column]
@@ -104,19 +107,15 @@ cdef class Row:
         target.column = column
         target.rank = <uint8_t> rank
         target.kind = 0
-        if isinstance(value, int) and not _holds(c, value):
-            raise EncodeError(f"column {self.plan.names[column]!r} cannot hold {value}")
-        if isinstance(value, (str, bytes)):
-            octets = value.encode() if isinstance(value, str) else value
+        if isinstance(value, bytes):
+            octets = value
             if c.type == FB_TYPE_IP:
-                if len(octets) != 4 and len(octets) != 16:
-                    raise EncodeError(f"column {self.plan.names[column]!r}: an address has 4 or 16 octets")
                 fb_row_put_ip(&self.row, at, target, <const uint8_t *> PyBytes_AS_STRING(octets), len(octets))
             else:
                 fb_row_put_octets(&self.row, at, target, <const uint8_t *> PyBytes_AS_STRING(octets), len(octets))
-        elif c.type == FB_TYPE_FLOAT or c.type == FB_TYPE_DOUBLE:
+        elif isinstance(value, float):
             fb_row_put_real(&self.row, at, target, value)
-        elif c.type == FB_TYPE_INT or c.type == FB_TYPE_SINT or c.type == FB_TYPE_DURATION:
+        elif _is_signed(c):
             fb_row_put_int(&self.row, at, target, value)
         elif c.flags & FB_COLUMN_REPEATED:
             fb_row_repeat_uint(&self.row, at, target, value)
@@ -129,12 +128,28 @@ cdef class Row:
         return PyBytes_FromStringAndSize(<char *> self.output.data, fb_row_size(&self.row))
 
 
-cdef bint _holds(const fb_column *column, object value) except -1:
-    """Whether an integer is within the bounds of a column."""
-    if column.type == FB_TYPE_FLOAT or column.type == FB_TYPE_DOUBLE:
-        return True
-    signed = column.type == FB_TYPE_INT or column.type == FB_TYPE_SINT or column.type == FB_TYPE_DURATION
-    return (-<object> column.limit - 1 if signed else 0) <= value <= column.limit
+cdef bint _is_signed(const fb_column *column) noexcept:
+    return column.type == FB_TYPE_INT or column.type == FB_TYPE_SINT or column.type == FB_TYPE_DURATION
+
+
+cdef object _fit(const fb_column *column, str name, object value):
+    """The value as its column takes it: bytes, float or int. EncodeError where it cannot."""
+    try:
+        if column.type == FB_TYPE_STRING:
+            return value.encode() if isinstance(value, str) else bytes(memoryview(value))
+        if column.type == FB_TYPE_BYTES or column.type == FB_TYPE_IP:
+            octets = bytes(memoryview(value))
+            if column.type == FB_TYPE_BYTES or len(octets) in (4, 16):
+                return octets
+            raise ValueError("an address has 4 or 16 octets")
+        if column.type == FB_TYPE_FLOAT or column.type == FB_TYPE_DOUBLE:
+            return float(value)
+        number = index(value)
+        if (-<object> column.limit - 1 if _is_signed(column) else 0) <= number <= column.limit:
+            return int(number)
+    except (TypeError, ValueError) as error:
+        raise EncodeError(f"column {name!r} cannot hold {value!r}: {error}") from None
+    raise EncodeError(f"column {name!r} cannot hold {value!r}")
 
 
 cdef int _override_row(Row row, str name, object value) except -1:

@@ -29,7 +29,7 @@
     X(TRUNCATED_DATAGRAM, "truncated_datagram", FAULT, "the datagram is shorter than its header says") \
     X(BAD_SET_LENGTH, "bad_set_length", FAULT, "a set is shorter than its header or longer than the datagram") \
     X(BAD_SET_ID, "bad_set_id", FAULT, "a set has an id that its protocol reserves") \
-    X(BAD_TEMPLATE, "bad_template", FAULT, "a template is cut short, or its id is below 256") \
+    X(BAD_TEMPLATE, "bad_template", FAULT, "a template is cut short or contradicts itself, or its id is below 256") \
     X(EMPTY_TEMPLATE, "empty_template", FAULT, "a template whose records have no octets; it is not used") \
     X(TRUNCATED_RECORD, "truncated_record", FAULT, "a record is longer than what is left of its set") \
     X(BAD_SAMPLE, "bad_sample", FAULT, "an sFlow sample is cut short or announced but absent") \
@@ -119,6 +119,14 @@ FB_INLINE uint64_t fb_load_uint(const uint8_t *p, size_t size) {
     uint64_t value = 0;
     for (size_t i = 0; i < size; i++) value = value << 8 | p[i];
     return value;
+}
+
+/* A step of a keyed hash: state, or seed, and the next value. */
+FB_INLINE uint64_t fb_hash(uint64_t state, uint64_t value) {
+    uint64_t x = (state ^ value) + 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 32) * 0xd6e8feb86659fd93u;
+    x = (x ^ x >> 29) * (state | 1);
+    return x ^ x >> 32;
 }
 
 /* Every allocation of the core goes through one of these, so that a limit holds over all of it and a test can make any

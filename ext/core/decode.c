@@ -20,7 +20,7 @@ fb_status fb_decoder_new(fb_decoder **out, const fb_plan *plan, fb_decoder_optio
     *decoder = (fb_decoder){.plan = plan, .memory = memory, .options = options};
     size_t limit = options.exporter_limit ? options.exporter_limit : DEFAULT_EXPORTER_LIMIT;
     size_t exporter_memory = options.exporter_memory ? options.exporter_memory : DEFAULT_EXPORTER_MEMORY;
-    if (fb_shapes_new(&decoder->shapes, plan, memory) != FB_OK ||
+    if (fb_shapes_new(&decoder->shapes, plan, memory, options.hash_seed) != FB_OK ||
         fb_exporters_new(&decoder->exporters, &decoder->shapes, memory, limit, exporter_memory, options.hash_seed) != FB_OK ||
         compile_netflow5(decoder) != FB_OK) {
         fb_decoder_free(decoder);

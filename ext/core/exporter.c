@@ -58,9 +58,18 @@ fb_status fb_exporters_new(fb_exporters *exporters, fb_shapes *shapes, fb_memory
     return FB_OK;
 }
 
+/* A template that is not in use any more keeps its place, for the next one of its id. */
+static void replace_template(fb_exporters *exporters, fb_exporter *exporter, fb_map_entry *entry, fb_shape *shape) {
+    fb_shape *old = entry->pointer;
+    entry->pointer = shape;
+    if (!old) return;
+    fb_memory_charge(&exporter->memory, -(ptrdiff_t)old->octets);
+    fb_shapes_release(exporters->shapes, old);
+}
+
 static void free_domain(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain) {
     for (uint32_t i = 0; i < domain->templates.count; i++)
-        fb_shapes_release(exporters->shapes, domain->templates.entries[i].pointer);
+        replace_template(exporters, exporter, &domain->templates.entries[i], NULL);
     fb_map_free(&domain->templates, &exporter->memory);
     fb_map_free(&domain->samplers, &exporter->memory);
     fb_memory_release(&exporter->memory, domain, sizeof *domain);
@@ -81,15 +90,9 @@ void fb_exporters_free(fb_exporters *exporters) {
     *exporters = (fb_exporters){0};
 }
 
-static uint64_t mix(uint64_t x) {
-    x = (x ^ x >> 32) * 0xd6e8feb86659fd93u;
-    return (x ^ x >> 32) * 0xd6e8feb86659fd93u;
-}
-
 static size_t hash_key(const fb_exporters *exporters, const uint8_t *address, uint32_t sub_agent) {
-    uint64_t hash = mix(exporters->seed ^ fb_load64(address));
-    hash = mix(hash ^ fb_load64(address + 8));
-    return (size_t)mix(hash ^ sub_agent) >> 7;
+    uint64_t hash = fb_hash(exporters->seed, fb_load64(address));
+    return (size_t)fb_hash(fb_hash(hash, fb_load64(address + 8)), sub_agent);
 }
 
 static fb_exporter **find_place(const fb_exporters *exporters, fb_exporter **table, size_t capacity,
@@ -155,6 +158,7 @@ fb_status fb_exporter_get_domain(fb_exporters *exporters, fb_exporter *exporter,
                                  fb_domain **out) {
     if ((*out = fb_exporter_find_domain(exporter, version, id))) return FB_OK;
     if (exporter->stateless) return FB_EXPORTER_LIMIT;
+    if (exporter->domains.count >= FB_MAX_DOMAINS) return FB_TEMPLATE_LIMIT;
     fb_domain *domain = fb_memory_allocate(&exporter->memory, sizeof *domain);
     if (!domain) return FB_TEMPLATE_LIMIT;
     fb_map_entry *entry = fb_map_insert(&exporter->domains, &exporter->memory, domain_key(version, id));
@@ -170,29 +174,34 @@ fb_status fb_exporter_get_domain(fb_exporters *exporters, fb_exporter *exporter,
 
 /* --- templates ------------------------------------------------------------------------------------------------------ */
 
+void fb_domain_forget_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, uint16_t id) {
+    fb_map_entry *entry = fb_map_find(&domain->templates, id);
+    if (entry) replace_template(exporters, exporter, entry, NULL);
+}
+
 fb_status fb_domain_set_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, uint16_t id,
                                  const fb_field *fields, uint16_t field_count, uint16_t scope_count, bool options) {
     fb_shape *shape;
     fb_status status = fb_shapes_acquire(exporters->shapes, domain->version, fields, field_count, scope_count, options, &shape);
-    if (status == FB_NO_MEMORY) return FB_TEMPLATE_LIMIT;
-    if (status != FB_OK) return status;
-
     fb_map_entry *entry = fb_map_find(&domain->templates, id);
+    if (status != FB_OK) {
+        if (entry) replace_template(exporters, exporter, entry, NULL);
+        return status == FB_NO_MEMORY ? FB_TEMPLATE_LIMIT : status;
+    }
     fb_shape *old = entry ? entry->pointer : NULL;
     if (old == shape) {
         fb_shapes_release(exporters->shapes, shape);
         return FB_OK;
     }
-    if (!fb_memory_charge(&exporter->memory, (ptrdiff_t)shape->octets)) goto fail;
+    if (old) replace_template(exporters, exporter, entry, NULL);
+    bool room = entry || domain->templates.count < FB_MAX_TEMPLATES;
+    if (!room || !fb_memory_charge(&exporter->memory, (ptrdiff_t)shape->octets)) goto fail;
     if (!entry && !(entry = fb_map_insert(&domain->templates, &exporter->memory, id))) {
         fb_memory_charge(&exporter->memory, -(ptrdiff_t)shape->octets);
         goto fail;
     }
     entry->pointer = shape;
-    if (!old) return FB_OK;
-    fb_memory_charge(&exporter->memory, -(ptrdiff_t)old->octets);
-    fb_shapes_release(exporters->shapes, old);
-    return FB_TEMPLATE_REDEFINED;
+    return old ? FB_TEMPLATE_REDEFINED : FB_OK;
 
 fail:
     fb_shapes_release(exporters->shapes, shape);

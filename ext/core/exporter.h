@@ -11,8 +11,10 @@
 
 #include "template.h"
 
-/* Samplers of one domain. Their map is sorted as they come, so their number bounds the time that an options record takes. */
-#define FB_MAX_SAMPLERS 4096
+/* Maps are sorted as their keys come, so these bound the time that a datagram may take, too. */
+#define FB_MAX_DOMAINS 1024   /* of an exporter */
+#define FB_MAX_TEMPLATES 4096 /* of a domain */
+#define FB_MAX_SAMPLERS 4096  /* of a domain */
 
 /* A map from numbers to numbers or pointers: sorted, small, found by halving. */
 typedef struct {
@@ -87,10 +89,11 @@ fb_domain *fb_exporter_find_domain(const fb_exporter *exporter, uint16_t version
 fb_status fb_exporter_get_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version, uint32_t id,
                                  fb_domain **domain);
 
-/* Sets the template of an id. TEMPLATE_REDEFINED: there was another one (OK to go on); EMPTY_TEMPLATE, TEMPLATE_LIMIT:
-   not kept, what was there stays. */
+/* Sets the template of an id. TEMPLATE_REDEFINED: there was another one (OK to go on); EMPTY_TEMPLATE, TEMPLATE_LIMIT: it
+   is not kept, and what was there is forgotten: the exporter means something else by that id now. */
 fb_status fb_domain_set_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, uint16_t id,
                                  const fb_field *fields, uint16_t field_count, uint16_t scope_count, bool options);
+void fb_domain_forget_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, uint16_t id);
 fb_shape *fb_domain_find_template(const fb_domain *domain, uint16_t id);
 
 /* A rate learnt from options. TEMPLATE_LIMIT. */

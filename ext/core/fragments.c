@@ -4,6 +4,7 @@
 #include "fragments.h"
 
 #define LIFETIME UINT64_C(30000000000)
+#define REUSE UINT64_C(1000000000)
 
 enum { MAX_PAYLOAD = 65535, UNITS = (MAX_PAYLOAD + 7) / 8 };
 
@@ -66,11 +67,14 @@ static void mark_lost(fb_fragments *fragments, fb_partial *partial) {
     free_data(fragments, partial);
 }
 
-static void drop_oldest(fb_fragments *fragments) {
-    fb_partial *partial = fragments->oldest;
+static void drop(fb_fragments *fragments, fb_partial *partial) {
     mark_lost(fragments, partial);
     unlink_partial(fragments, partial);
     free_partial(fragments, partial);
+}
+
+static void drop_oldest(fb_fragments *fragments) {
+    drop(fragments, fragments->oldest);
 }
 
 /* Like fb_memory_resize, and drives out older datagrams for it, but not `keep`. */
@@ -165,18 +169,35 @@ static fb_status complete(fb_fragments *fragments, fb_partial *partial, fb_ip_pa
     return fb_link_skip_extensions(packet);
 }
 
+/* Identifications come round. A first fragment that does not go with what is here, and comes a while later than that, is
+   another datagram's. */
+static bool is_anothers(const fb_partial *partial, uint64_t time, const fb_ip_packet *packet, fragment_kind kind) {
+    bool later = time > partial->time && time - partial->time >= REUSE;
+    return packet->fragment_offset == 0 && later && (partial->lost || kind == CONFLICTING);
+}
+
+static fragment_kind compare(const fb_partial *partial, const fb_ip_packet *packet) {
+    size_t begin = packet->fragment_offset;
+    if (partial->lost || !fits(partial, packet, begin + packet->payload.size)) return CONFLICTING;
+    return compare_with_known(partial, begin, packet->payload);
+}
+
 fb_status fb_fragments_add(fb_fragments *fragments, uint64_t time, fb_ip_packet *packet) {
     drop_expired(fragments, time);
     if (packet->cut) return FB_TRUNCATED_PACKET;
     fb_partial *partial = find_partial(fragments, packet);
+    if (partial && is_anothers(partial, time, packet, compare(partial, packet))) {
+        drop(fragments, partial);
+        partial = NULL;
+    }
     if (!partial) partial = add_partial(fragments, time, packet);
     if (!partial) {
         ++*fragments->lost;
         return FB_MORE_INPUT;
     }
     if (partial->lost) return FB_MORE_INPUT;
-    size_t begin = packet->fragment_offset, end = begin + packet->payload.size;
-    fragment_kind kind = fits(partial, packet, end) ? compare_with_known(partial, begin, packet->payload) : CONFLICTING;
+    size_t end = packet->fragment_offset + packet->payload.size;
+    fragment_kind kind = compare(partial, packet);
     if (kind == REPEATED) return FB_MORE_INPUT;
     if (kind == CONFLICTING || !reserve(fragments, partial, end)) {
         mark_lost(fragments, partial);

@@ -64,14 +64,19 @@ uint64_t fb_sampling_find(const fb_context *context, const fb_shape *shape, cons
     return fb_domain_find_rate(context->domain, named, sampler);
 }
 
+uint64_t fb_system_init_read(const fb_shape *shape, const uint8_t *record, const fb_location *locations) {
+    uint64_t milliseconds = fb_role_uint(shape, FB_ROLE_SYSTEM_INIT_TIME, record, locations);
+    return milliseconds <= UINT64_MAX / FB_MILLISECOND ? milliseconds * FB_MILLISECOND : 0;
+}
+
 void fb_options_read(fb_context *context, const fb_shape *shape, const uint8_t *record, const fb_location *locations) {
     uint64_t sampler, rate = fb_sampling_read(shape, record, locations);
-    uint64_t system_init = fb_role_uint(shape, FB_ROLE_SYSTEM_INIT_TIME, record, locations);
+    uint64_t system_init = fb_system_init_read(shape, record, locations);
     read_sampler(shape, record, locations, &sampler);
     if (rate && fb_domain_set_sampler(context->exporter, context->domain, sampler, rate) != FB_OK)
         fb_context_count(context, FB_TEMPLATE_LIMIT, record);
     if (system_init) {
-        context->domain->system_init = system_init * FB_MILLISECOND;
+        context->domain->system_init = system_init;
         if (shape->version == 10) fb_context_set_system_init(context, context->domain->system_init);
     }
     if (!rate && !system_init) fb_context_count(context, FB_OPTIONS_IGNORED, record);

@@ -19,6 +19,9 @@ uint64_t fb_sampling_find(const fb_context *context, const fb_shape *shape, cons
 /* The octets of a role as an integer; 0 where there is none, or where it has an unusable size. */
 uint64_t fb_role_uint(const fb_shape *shape, fb_role role, const uint8_t *record, const fb_location *locations);
 
+/* systemInitTimeMilliseconds (160) in ns since 1970; 0 where there is none, or none that can be. */
+uint64_t fb_system_init_read(const fb_shape *shape, const uint8_t *record, const fb_location *locations);
+
 /* Learns from one options record; counts OPTIONS_IGNORED or TEMPLATE_LIMIT where it does not. */
 void fb_options_read(fb_context *context, const fb_shape *shape, const uint8_t *record, const fb_location *locations);
 

@@ -322,7 +322,7 @@ static fb_status index_sources(fb_plan *plan) {
     if (plan->entry_count) qsort(plan->entries, plan->entry_count, sizeof *plan->entries, compare_entries);
     for (size_t i = 0; i < plan->entry_count; i++) elements += plan->entries[i].is_element;
     size_t targets = plan->entry_count - elements;
-    if (targets > UINT16_MAX) return FB_BAD_ARGUMENT;
+    if (plan->entry_count >= UINT16_MAX) return FB_BAD_ARGUMENT;
     plan->target_count = targets;
     plan->element_count = elements;
     if (!(plan->targets = fb_memory_allocate(plan->memory, octets_of_targets(plan))) ||

@@ -71,17 +71,27 @@ static void copy_octets(fb_slot *slot, fb_bytes octets) {
     slot->size = (uint32_t)octets.size;
 }
 
-fb_status fb_slots_override(fb_slots *slots, uint16_t column, fb_slot_state state, uint64_t number, fb_bytes octets) {
-    if (column >= slots->plan->column_count) return FB_BAD_ARGUMENT;
+static fb_status replace(fb_slots *slots, fb_slot *slot, uint16_t column, fb_slot_state state, uint64_t number,
+                         fb_bytes octets) {
     const fb_column *c = &slots->plan->columns[column];
-    if (!(c->flags & FB_COLUMN_LATE) || c->slot == FB_NO_SLOT || !holds(c, state, number, octets.size))
-        return FB_BAD_ARGUMENT;
-    fb_slot *slot = &slots->override[c->slot];
+    if (!(c->flags & FB_COLUMN_LATE) || !holds(c, state, number, octets.size)) return FB_BAD_ARGUMENT;
     slot->state = (uint8_t)state;
     slot->number = number;
     if (state == FB_SLOT_OCTETS) copy_octets(slot, octets);
-    update(slots);
     return FB_OK;
+}
+
+fb_status fb_slots_override(fb_slots *slots, uint16_t column, fb_slot_state state, uint64_t number, fb_bytes octets) {
+    if (column >= slots->plan->column_count || slots->plan->columns[column].slot == FB_NO_SLOT) return FB_BAD_ARGUMENT;
+    fb_slot *slot = &slots->override[slots->plan->columns[column].slot];
+    fb_status status = replace(slots, slot, column, state, number, octets);
+    if (status == FB_OK) update(slots);
+    return status;
+}
+
+fb_status fb_slots_replace(fb_slots *slots, uint16_t column, fb_slot_state state, uint64_t number, fb_bytes octets) {
+    fb_slot *slot = fb_slots_find(slots, column);
+    return slot ? replace(slots, slot, column, state, number, octets) : FB_BAD_ARGUMENT;
 }
 
 void fb_slots_clear_overrides(fb_slots *slots) {
@@ -91,7 +101,7 @@ void fb_slots_clear_overrides(fb_slots *slots) {
 }
 
 static bool is_zero(const fb_slot *slot) {
-    return slot->state != FB_SLOT_OCTETS && slot->number == 0;
+    return slot->state == FB_SLOT_OCTETS ? slot->size == 0 : slot->number == 0;
 }
 
 bool fb_slots_wants(const fb_slots *slots, fb_target target) {
@@ -101,7 +111,7 @@ bool fb_slots_wants(const fb_slots *slots, fb_target target) {
 
 void fb_slots_offer(fb_slots *slots, fb_target target, fb_slot_state state, uint64_t number, fb_bytes octets) {
     fb_slot *slot = &slots->slot[slots->plan->columns[target.column].slot];
-    bool zero = state != FB_SLOT_OCTETS && number == 0;
+    bool zero = state == FB_SLOT_OCTETS ? octets.size == 0 : number == 0;
     if (!fb_slots_wants(slots, target) || (zero && slot->state != FB_SLOT_EMPTY)) return;
     slot->state = (uint8_t)state;
     slot->rank = target.rank;

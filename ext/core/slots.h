@@ -33,7 +33,8 @@ typedef struct {
 
 fb_status fb_slots_new(fb_slots *slots, const fb_plan *plan, fb_memory *memory);
 void fb_slots_free(fb_slots *slots, fb_memory *memory);
-/* From the next datagram on. A hook of NULL is none. */
+/* A hook of NULL is none. REQUIRES: not between NO_SPACE and the call that goes on. The hook replaces values with
+   fb_slots_replace, nothing else. */
 void fb_slots_set_hook(fb_slots *slots, void (*hook)(void *context, void *slots), void *context);
 /* Replaces a late column in every row. BAD_ARGUMENT: the column is not late, or cannot hold the value. Of octets, as many
    as an address has are kept. */
@@ -44,7 +45,9 @@ void fb_slots_clear_overrides(fb_slots *slots);
 void fb_slots_offer(fb_slots *slots, fb_target target, fb_slot_state state, uint64_t number, fb_bytes octets);
 /* Whether a value of this rank, if it is not zero, would be kept. */
 bool fb_slots_wants(const fb_slots *slots, fb_target target);
-/* For the hook: the slot of a column, NULL where the column is not collected now. */
+/* For the hook: replaces the value of a late column. BAD_ARGUMENT as above. */
+fb_status fb_slots_replace(fb_slots *slots, uint16_t column, fb_slot_state state, uint64_t number, fb_bytes octets);
+/* For the hook, to look at: the slot of a column, NULL where the column is not collected now. */
 fb_slot *fb_slots_find(fb_slots *slots, uint16_t column);
 
 FB_INLINE void fb_slots_begin(fb_slots *slots) {

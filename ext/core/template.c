@@ -30,9 +30,11 @@ enum {
 #undef FB_X
 };
 
-fb_status fb_shapes_new(fb_shapes *shapes, const fb_plan *plan, fb_memory *memory) {
+fb_status fb_shapes_new(fb_shapes *shapes, const fb_plan *plan, fb_memory *memory, uint64_t seed) {
     size_t capacity = plan->element_count + plan->target_count + 1;
-    *shapes = (fb_shapes){.plan = plan, .memory = memory, .candidate_capacity = capacity, .bucket_count = FIRST_BUCKETS};
+    *shapes = (fb_shapes){.plan = plan, .memory = memory, .seed = seed};
+    shapes->candidate_capacity = capacity;
+    shapes->bucket_count = FIRST_BUCKETS;
     shapes->buckets = fb_memory_allocate(memory, shapes->bucket_count * sizeof *shapes->buckets);
     shapes->candidates = fb_memory_allocate(memory, capacity * sizeof *shapes->candidates);
     shapes->seen = fb_memory_allocate(memory, capacity * sizeof *shapes->seen);
@@ -261,15 +263,13 @@ static bool reserve_locations(fb_shapes *shapes, size_t count) {
     return true;
 }
 
-/* What identifies a shape, and its hash (FNV-1a over the fields). */
-static uint64_t hash_fields(const fb_shape *key) {
-    uint64_t hash = 0xcbf29ce484222325u ^ (uint64_t)key->version << 32 ^ (uint64_t)key->scope_count << 1 ^ key->options;
+static uint64_t hash_fields(const fb_shape *key, uint64_t seed) {
+    uint64_t hash = fb_hash(seed, (uint64_t)key->version << 32 | (uint64_t)key->scope_count << 1 | key->options);
     for (size_t i = 0; i < key->field_count; i++) {
         const fb_field *field = &key->fields[i];
-        hash = (hash ^ ((uint64_t)field->pen << 32 | (uint32_t)field->id << 16 | field->size)) * 0x100000001b3u;
-        hash ^= hash >> 29;
+        hash = fb_hash(hash, (uint64_t)field->pen << 32 | (uint32_t)field->id << 16 | field->size);
     }
-    return hash;
+    return fb_hash(hash, seed);
 }
 
 static bool is_same(const fb_shape *shape, const fb_shape *key) {
@@ -337,7 +337,7 @@ fb_status fb_shapes_acquire(fb_shapes *shapes, uint16_t version, const fb_field 
                             uint16_t scope_count, bool options, fb_shape **out) {
     fb_shape key = {.version = version, .field_count = field_count, .scope_count = scope_count, .options = options};
     key.fields = (fb_field *)fields;
-    key.hash = hash_fields(&key);
+    key.hash = hash_fields(&key, shapes->seed);
     for (fb_shape *shape = shapes->buckets[key.hash & (shapes->bucket_count - 1)]; shape; shape = shape->next)
         if (is_same(shape, &key)) {
             shape->references++;

@@ -100,6 +100,7 @@ typedef struct {
 typedef struct {
     const fb_plan *plan;
     fb_memory *memory;
+    uint64_t seed; /* of the hash: templates on the wire are hostile */
     fb_shape **buckets;
     size_t bucket_count;
     size_t count;
@@ -110,7 +111,7 @@ typedef struct {
     size_t location_capacity;
 } fb_shapes;
 
-fb_status fb_shapes_new(fb_shapes *shapes, const fb_plan *plan, fb_memory *memory);
+fb_status fb_shapes_new(fb_shapes *shapes, const fb_plan *plan, fb_memory *memory, uint64_t seed);
 void fb_shapes_free(fb_shapes *shapes); /* and all shapes, whoever holds them */
 
 /* The shape of these fields: one more reference. EMPTY_TEMPLATE: its records have no octets. NO_MEMORY. */

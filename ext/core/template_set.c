@@ -1,9 +1,10 @@
 /* Reads templates; every count in them is checked against the octets that are there before anything is believed. */
 #include "template_set.h"
 
-/* Fields may be empty, so a template of many of them makes work that the octets of its records do not bound. No exporter
-   comes near this number. */
+/* Fields may be empty, so a template of many such makes work that the octets of its records do not bound. No exporter comes
+   near these numbers. */
 #define MAX_FIELDS 1024
+#define MAX_EMPTY_FIELDS 64
 
 typedef struct {
     uint16_t id;
@@ -54,14 +55,21 @@ static bool is_withdrawal(uint16_t version, bool options, const uint8_t *p) {
     return version == 10 && count == 0 && (id >= 256 || id == (options ? 3 : 2));
 }
 
+/* Not so when all fields are empty: that is an empty template. */
+static bool is_excessive(const header *h, const fb_field *fields) {
+    size_t empty = 0;
+    for (size_t i = 0; i < h->field_count; i++) empty += fields[i].size == 0;
+    return h->field_count > MAX_FIELDS || (empty > MAX_EMPTY_FIELDS && empty < h->field_count);
+}
+
 static void store(fb_context *context, uint16_t version, uint32_t domain_id, bool options, const header *h,
                   const fb_field *fields, const uint8_t *at) {
     context->counters->templates++;
-    if (h->field_count > MAX_FIELDS) {
-        fb_context_count(context, FB_TEMPLATE_LIMIT, at);
-        return;
-    }
     fb_status status = fb_exporter_get_domain(context->exporters, context->exporter, version, domain_id, &context->domain);
+    if (status == FB_OK && is_excessive(h, fields)) {
+        fb_domain_forget_template(context->exporters, context->exporter, context->domain, h->id);
+        status = FB_TEMPLATE_LIMIT;
+    }
     if (status == FB_OK)
         status = fb_domain_set_template(context->exporters, context->exporter, context->domain, h->id, fields,
                                         h->field_count, h->scope_count, options);

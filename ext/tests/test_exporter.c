@@ -16,7 +16,7 @@ static void world_open(world *w, size_t limit, size_t exporter_memory) {
     memset(w, 0, sizeof *w);
     w->memory = fb_check_memory(&w->allocator);
     CHECK_STATUS(plan_read(&w->plan, usual_columns, &w->memory), FB_OK);
-    CHECK_STATUS(fb_shapes_new(&w->shapes, w->plan.plan, &w->memory), FB_OK);
+    CHECK_STATUS(fb_shapes_new(&w->shapes, w->plan.plan, &w->memory, 7), FB_OK);
     CHECK_STATUS(fb_exporters_new(&w->exporters, &w->shapes, &w->memory, limit, exporter_memory, 12345), FB_OK);
 }
 
@@ -161,7 +161,9 @@ static void redefines_templates(void) {
     CHECK_EQUAL(fb_domain_find_template(domain, 256)->fields[0].id, 2);
     CHECK_EQUAL(w.shapes.count, 1); /* nobody holds the first any more */
     CHECK_STATUS(fb_domain_set_template(&w.exporters, exporter, domain, 256, octets_field, 0, 0, false), FB_EMPTY_TEMPLATE);
-    CHECK_EQUAL(fb_domain_find_template(domain, 256)->fields[0].id, 2);
+    CHECK(!fb_domain_find_template(domain, 256)); /* the exporter means something else by it now */
+    CHECK_EQUAL(w.shapes.count, 0);
+    CHECK_STATUS(fb_domain_set_template(&w.exporters, exporter, domain, 256, packets_field, 1, 0, false), FB_OK);
     CHECK(!fb_domain_find_template(domain, 257));
     world_close(&w);
 }

@@ -18,7 +18,7 @@ static void forge_open(forge *f, const char *lines) {
     memset(f, 0, sizeof *f);
     f->memory = fb_check_memory(&f->allocator);
     CHECK_STATUS(plan_read(&f->plan, lines, &f->memory), FB_OK);
-    CHECK_STATUS(fb_shapes_new(&f->shapes, f->plan.plan, &f->memory), FB_OK);
+    CHECK_STATUS(fb_shapes_new(&f->shapes, f->plan.plan, &f->memory, 7), FB_OK);
 }
 
 static void forge_close(forge *f) {

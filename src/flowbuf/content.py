@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
@@ -32,8 +33,10 @@ class Content:
     def __init__(self, source: str | os.PathLike[str] | BinaryIO) -> None:
         self._closes = False
         if source == "-":
-            file: Any = sys.stdin.buffer
             self.name = "<stdin>"
+            if sys.stdin is None:
+                raise OSError(errno.EBADF, "it is closed", self.name)
+            file: Any = sys.stdin.buffer
         elif isinstance(source, (str, os.PathLike)):
             file = open(source, "rb", buffering=0)  # noqa: SIM115
             self._closes = True

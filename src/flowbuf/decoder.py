@@ -27,22 +27,27 @@ def choose_time(schema: Schema, time: str) -> Schema:
     received = schema["time_received"]
     if time == "export":
         first: tuple[tuple[Source, ...], ...] = ((Source.parse("meta:time_exported"),),)
-    else:
+    elif "time_flow_start" in schema:
         first = schema["time_flow_start"].sources
-    changed = replace(received, sources=first + received.sources)
+    else:
+        raise ValueError("time is 'flow-start', but the schema has no column time_flow_start to take it from")
+    chosen = {source for equals in first for source in equals}
+    rest = (tuple(source for source in equals if source not in chosen) for equals in received.sources)
+    changed = replace(received, sources=(*first, *(equals for equals in rest if equals)))
     return replace(schema, columns=tuple(changed if column is received else column for column in schema.columns))
 
 
 class Decoder(_core.Decoder):
     """Decodes sFlow v5, NetFlow v5, NetFlow v9 and IPFIX, and keeps what it learns of exporters: templates, sampling
     rates, counters. It is not safe to use one in two threads at once (a call that tries raises RuntimeError): give each
-    thread its own.
+    thread its own. Reading `stats` counts as use.
 
     `schema` says which columns a flow has. `time` fills `time_received`: "received", "export" or "flow-start".
     `default_sampling_rate` fills `sampling_rate` where no rate is known. `strict` raises DecodeError at the first
     datagram that is malformed or left undecoded, instead of counting it. `capacity` is the first size of the output
-    buffer, in octets; it grows. `memory_limit` bounds the octets that the state of all exporters may take; `0` is no
-    limit. What does not fit is counted (`exporter_limit`, `template_limit`).
+    buffer, in octets; it grows. `memory_limit` bounds the octets that the state of all exporters may take (1 GiB; 0 is
+    no limit), `exporter_limit` their number (0 is 1,048,576). What does not fit is counted (`exporter_limit`,
+    `template_limit`).
 
     Raises SchemaError for a schema that cannot be decoded into.
     """
@@ -57,7 +62,7 @@ class Decoder(_core.Decoder):
         default_sampling_rate: int | None = None,
         strict: bool = False,
         capacity: int = 65536,
-        memory_limit: int = 0,
+        memory_limit: int = 1 << 30,
         exporter_limit: int = 0,
     ) -> Decoder:
         loaded = schema if isinstance(schema, Schema) else Schema.load(schema)

@@ -11,7 +11,7 @@ from flowbuf._core import Datagrams
 from flowbuf.capture import CaptureReader
 from flowbuf.decoder import Decoder
 from flowbuf.errors import CaptureError
-from flowbuf.protofile import write_proto
+from flowbuf.protofile import check_proto, write_proto
 from flowbuf.schema import Schema
 from flowbuf.sinks.file import OutputFile
 
@@ -45,12 +45,15 @@ def encode_capture(
     compressed, "-" is standard output, which gets no .proto. `port`: only datagrams to this UDP port. The other options
     are those of `Decoder`. The file appears whole or not at all.
 
-    Raises OSError, SchemaError, CaptureError where the source is no capture, and with `strict` DecodeError at the first
-    datagram that is malformed or left undecoded. Without it, that is counted.
+    Raises OSError (FileExistsError for a .proto that flowbuf did not write, which stays), SchemaError, CaptureError
+    where the source is no capture, and with `strict` DecodeError at the first datagram that is malformed or left
+    undecoded. Without it, that is counted.
     """
     decoder = Decoder(schema, time=time, default_sampling_rate=default_sampling_rate, strict=strict)
     octets = datagrams = 0
     with CaptureReader(source, port) as reader, OutputFile(output) as file:
+        if file.is_regular:
+            check_proto(output)  # now, not after the work
         for batch, messages in decode_batches(reader, decoder):
             file.write(messages)
             datagrams += len(batch)

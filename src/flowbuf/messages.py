@@ -61,6 +61,8 @@ class MessageStream:
             window[: end - used] = window[used:end]
             position += used
             end -= used
+            if final and not self.fault and self.content.damaged:
+                self.fault = f"octet {position}: the compression is damaged"
             if end == len(window):
                 window = self._grow(window, position)
 

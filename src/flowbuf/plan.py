@@ -54,12 +54,14 @@ def compile_plan(schema: Schema, *, default_sampling_rate: int | None = None) ->
     known: without one its source is left out.
     """
     plan = _core.Plan()
+    if len(schema.columns) > _core.MAX_COLUMNS:
+        raise schema.error(None, f"it has {len(schema.columns)} columns", f"{_core.MAX_COLUMNS} are the most")
     for column in schema.columns:
         _add_column(plan, schema, column)
-        for rank, equals in enumerate(column.sources):
+        if len(column.sources) > _core.MAX_RANKS:
+            raise schema.error(column.name, f"it has {len(column.sources)} ranks", f"{_core.MAX_RANKS} are the most")
+        for rank, equals in enumerate(_ranks(column, default_sampling_rate)):
             for source in equals:
-                if source.text == _DEFAULT_SAMPLING_RATE and not default_sampling_rate:
-                    continue
                 if not _add_source(plan, schema, column, rank, source):
                     problem = f"source {source} cannot fill a column of type {column.type}"
                     raise schema.error(column.name, problem, "choose another type or source")
@@ -68,6 +70,13 @@ def compile_plan(schema: Schema, *, default_sampling_rate: int | None = None) ->
         fix = "a list cannot wait for a better one: rank its sources in the order in which a flow is decoded"
         raise schema.error(name, "the ranks of a repeated column are out of order", fix)
     return plan
+
+
+def _ranks(column: Column, default_sampling_rate: int | None) -> list[list[Source]]:
+    """Ranks without gaps."""
+    left_out = "" if default_sampling_rate else _DEFAULT_SAMPLING_RATE
+    ranks = [[source for source in equals if source.text != left_out] for equals in column.sources]
+    return [equals for equals in ranks if equals]
 
 
 def _flags(column: Column) -> int:

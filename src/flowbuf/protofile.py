@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 
@@ -9,15 +10,16 @@ from flowbuf.errors import SchemaError
 from flowbuf.schema import Schema
 from flowbuf.sinks.file import OutputFile
 
-__all__ = ["find_proto", "proto_path", "read_proto", "write_proto"]
+__all__ = ["check_proto", "find_proto", "proto_path", "read_proto", "write_proto"]
 
 _HASH = re.compile(r"^// Schema .* hash ([0-9a-f]{16})\.$", re.MULTILINE)
+_FIRST_LINE = re.compile(rb'// Schema ".*" of flowbuf, hash ')
 _FIELD = re.compile(r"^\s*((?:repeated |optional )?\w+) (\w+) = (\d+);", re.MULTILINE)
 
 
 def proto_path(path: str | os.PathLike[str]) -> str:
-    """Where the .proto of a stream is: flows.pb.proto, also for flows.pb.gz and flows.pb.zst."""
-    return re.sub(r"\.(gz|zst)$", "", os.fspath(path)) + ".proto"
+    """Where the .proto of a stream is: flows.pb.proto, flows.pb.gz.proto. No two streams share one."""
+    return os.fspath(path) + ".proto"
 
 
 def find_proto(path: str | os.PathLike[str]) -> str | None:
@@ -26,8 +28,19 @@ def find_proto(path: str | os.PathLike[str]) -> str | None:
     return beside if os.path.isfile(beside) else None
 
 
+def check_proto(path: str | os.PathLike[str]) -> None:
+    """Raises FileExistsError where something else is in the place of the .proto that a stream would have."""
+    proto = find_proto(path)
+    if proto is None:
+        return
+    with open(proto, "rb") as file:
+        if not _FIRST_LINE.match(file.readline(1000)):
+            raise FileExistsError(errno.EEXIST, "flowbuf did not write it; move it, or write to another file", proto)
+
+
 def write_proto(path: str | os.PathLike[str], schema: Schema) -> None:
-    """Writes the .proto beside a stream. Raises OSError."""
+    """Writes the .proto beside a stream. Raises OSError, also where `check_proto` does."""
+    check_proto(path)
     with OutputFile(proto_path(path)) as file:
         file.write(schema.to_proto().encode())
 

@@ -6,7 +6,8 @@ header that is not wholly there gives nothing, and that is no fault. Readings th
 - An IP header whose version is not what announced it is a contradiction (`bad_packet`), as IHL < 5 and a total length
   below the header's are. The ethertype that announced it stays.
 - What lies beyond the length that the IP header gives is padding of the link layer, never transport header. An IPv6
-  payload length of 0 (RFC 2675 jumbograms, offloading network cards) gives no bound.
+  payload length of 0 (RFC 2675 jumbograms, offloading network cards) gives no length and no bound, unless the packet
+  says that it has nothing inside.
 - An Ethernet type below 0x0600 is a length (IEEE 802.3) and no ethertype: `unknown_header`.
 - The etype is the last one met: after MPLS labels that of the payload, where the payload is known, else that of MPLS.
 - The frame inside a pseudowire goes on where the outer one stopped: its tags count after the outer ones, labels
@@ -37,6 +38,7 @@ ICMP, TCP, UDP, DCCP, ICMPV6, SCTP, UDP_LITE = 1, 6, 17, 33, 58, 132, 136
 WITH_PORTS = {TCP, UDP, DCCP, SCTP, UDP_LITE}
 HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION_OPTIONS = 0, 43, 44, 51, 60
 MOBILITY, HIP, SHIM6 = 135, 139, 140
+NO_NEXT_HEADER = 59
 EXTENSION_HEADERS = {
     HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION_OPTIONS, MOBILITY, HIP, SHIM6
 }  # fmt: skip
@@ -154,13 +156,15 @@ class Packet:
         word = packet.u32()
         payload_length = packet.u16()
         next_header, hop_limit = packet.u8(), packet.u8()
-        self.give("ip.length", Number(payload_length + 40))
+        if payload_length or next_header == NO_NEXT_HEADER:
+            self.give("ip.length", Number(payload_length + 40))
         self.give("ip.src_addr", Address(packet.take(16)))
         self.give("ip.dst_addr", Address(packet.take(16)))
         self.give("ip.tos", Number(word >> 20 & 0xFF))
         self.give("ip.ttl", Number(hop_limit))
         self.give("ip.flow_label", Number(word & 0xFFFFF))
-        payload = Octets(packet.take_up_to(payload_length) if payload_length else packet.rest())
+        bounded = payload_length or next_header == NO_NEXT_HEADER
+        payload = Octets(packet.take_up_to(payload_length) if bounded else packet.rest())
         self.extension_headers(next_header, payload)
 
     def extension_headers(self, header: int, payload: Octets) -> None:

@@ -67,6 +67,7 @@ class Domain:
         """Keep a template, unless its records would have no octets."""
         if template.shortest == 0:
             counters["empty_template"] += 1
+            self.templates.pop(template_id, None)
             return
         known = self.templates.get(template_id)
         if known is not None and known != template:
@@ -76,7 +77,7 @@ class Domain:
     def learn(self, options: Flow, counters: Counter[str]) -> None:
         """From a record of options."""
         rate = derived.sampling_rate(options)
-        started = options.uint(SYSTEM_INIT_TIME)
+        started = system_start(options)
         if rate:
             self.samplers[named_sampler(options) or 0] = rate
         if started:
@@ -93,6 +94,12 @@ class Domain:
         if sampler is not None and sampler in self.samplers:
             return self.samplers[sampler]
         return next(iter(self.samplers.values())) if len(self.samplers) == 1 else None
+
+
+def system_start(record: Flow) -> int | None:
+    """systemInitTimeMilliseconds; one that nanoseconds in 64 bits cannot hold is none."""
+    started = record.uint(SYSTEM_INIT_TIME)
+    return None if started is None or started * 1_000_000 >= 1 << 64 else started
 
 
 def named_sampler(record: Flow) -> int | None:
@@ -142,7 +149,7 @@ def give_elements(flow: Flow, fields: list[tuple[FieldSpecifier, bytes]]) -> Non
     for specifier, octets in fields:
         if not specifier.scope:
             flow.give((specifier.enterprise, specifier.id), Field(octets))
-    started = flow.uint(SYSTEM_INIT_TIME)
+    started = system_start(flow)
     if started:
         flow.clock = replace(flow.clock, started=started)
 

@@ -9,12 +9,12 @@ import click
 
 from flowbuf.cli.inputs import check_inputs, total_size
 from flowbuf.cli.options import DecodeOptions, decode_options, schema_errors, schema_options
+from flowbuf.cli.output import is_terminal, open_errors, open_output
 from flowbuf.cli.progress import show_progress
 from flowbuf.cli.report import Report
 from flowbuf.cli.session import Session
-from flowbuf.protofile import write_proto
+from flowbuf.protofile import check_proto, write_proto
 from flowbuf.schema import Schema
-from flowbuf.sinks.file import OutputFile
 
 __all__ = ["encode"]
 
@@ -29,8 +29,9 @@ def encode(inputs: tuple[str, ...], output: str, verbose: bool, decoding: Decode
     """Turn captures into Protocol Buffers messages.
 
     Every flow becomes a message, and every message comes after its length as a varint. What is in them is written
-    beside them, to OUT.pb.proto. Both files appear whole or not at all. An INPUT is a capture (pcap or pcapng, plain,
-    gzip or zstd), or - for stdin; what exporters said in one is known in the next.
+    beside them, to OUT.pb.proto; one that flowbuf did not write is never replaced. Both files appear whole or not at
+    all. An INPUT is a capture (pcap or pcapng, plain, gzip or zstd), or - for stdin; what exporters said in one is
+    known in the next.
 
     \b
     Examples:
@@ -45,7 +46,10 @@ def encode(inputs: tuple[str, ...], output: str, verbose: bool, decoding: Decode
     report = Report(notes=verbose)
     began = time.perf_counter()
     octets = 0
-    with OutputFile(output) as file:
+    with open_output(output) as file:
+        if file.is_regular:
+            with open_errors():
+                check_proto(output)
         with show_progress(total_size(inputs)) as show:
             session = Session(schema, decoding, report, show)
             for path in inputs:
@@ -58,7 +62,7 @@ def encode(inputs: tuple[str, ...], output: str, verbose: bool, decoding: Decode
             write_proto(output, schema)
     if session.readable and not session.flows:
         report.add_note("no flows")
-    elif session.readable and sys.stderr.isatty():
+    elif session.readable and is_terminal(sys.stderr):
         report.add_note(_summary(session.flows, octets, time.perf_counter() - began))
     sys.exit(report.status)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from flowbuf import _core
 from flowbuf.cli.options import UsageProblem
-from flowbuf.sinks.file import OutputFile
+from flowbuf.cli.output import open_output
 
 __all__ = ["generate"]
 
@@ -89,15 +88,10 @@ def generate(
         )
     except ValueError as error:
         raise UsageProblem(str(error)) from error
-    try:
-        with OutputFile(output) as file, _progress(flows) as show:
-            for piece in pieces:
-                file.write(piece)
-                show(pieces.flows_written)
-    except OSError as error:
-        if error.errno == errno.EPIPE:  # the reader of stdout has seen enough: click's to handle
-            raise
-        raise UsageProblem(f"{output}: {error.strerror or error}") from error
+    with open_output(output) as file, _progress(flows) as show:
+        for piece in pieces:
+            file.write(piece)
+            show(pieces.flows_written)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Sequence
 
 from flowbuf.cli.options import UsageProblem
@@ -23,6 +24,8 @@ def check_inputs(paths: Sequence[str], output: str | None = None) -> None:
         raise UsageProblem("- (standard input) can be read only once")
     for path in paths:
         if path == "-":
+            if sys.stdin is None:
+                raise UsageProblem("<stdin>: it is closed")
             continue
         try:
             status = os.stat(path)
@@ -51,8 +54,11 @@ def _size(path: str) -> int | None:
 
 def holds_messages(path: str, content: Content) -> bool:
     """Whether an input is a stream of messages, not a capture. Messages have no magic number: the name of the file
-    tells, or a .proto beside it; on standard input, what is no capture and not empty is taken for them."""
+    tells, or a .proto beside it, also where there are none; on standard input, what is no capture and not empty is
+    taken for them."""
     start = content.peek(4)
-    if not start or start in _PCAP or start == _PCAPNG:
+    if start in _PCAP or start == _PCAPNG:
         return False
-    return path == "-" or path.endswith(_MESSAGES) or find_proto(path) is not None
+    if path == "-":
+        return bool(start)
+    return path.endswith(_MESSAGES) or find_proto(path) is not None

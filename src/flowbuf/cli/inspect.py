@@ -9,13 +9,14 @@ from typing import Any, Literal
 
 import click
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from flowbuf._core import STATUSES
 from flowbuf.capture import CaptureReader
+from flowbuf.cli.console import StdoutConsole
 from flowbuf.cli.inputs import check_inputs, total_size
+from flowbuf.cli.output import is_terminal, require_stdout
 from flowbuf.cli.progress import show_progress
 from flowbuf.cli.report import Failure, sort_counters
 from flowbuf.cli.survey import survey_capture
@@ -44,6 +45,7 @@ def inspect(capture: str, as_json: bool, port: int | None) -> None:
       flowbuf inspect capture.pcapng.gz --port 2055
       flowbuf inspect capture.pcap --json | jq '.exporters[].domains[].templates[].id'
     """
+    require_stdout()
     check_inputs([capture])
     try:
         with CaptureReader(capture, port) as reader, show_progress(total_size([capture])) as show:
@@ -53,7 +55,7 @@ def inspect(capture: str, as_json: bool, port: int | None) -> None:
     if as_json:
         click.echo(json.dumps(survey, indent=2, ensure_ascii=False))
     else:
-        console = Console(width=None if sys.stdout.isatty() else WIDTH_IN_A_PIPE, highlight=False, markup=False)
+        console = StdoutConsole(width=None if is_terminal(sys.stdout) else WIDTH_IN_A_PIPE)
         for part in _tables(survey, console.width):
             console.print(part)
     sys.exit(1 if any(STATUSES[name][0] in ("fault", "loss") for _, name, _ in _all_counters(survey)) else 0)

@@ -6,13 +6,15 @@ import contextlib
 import errno
 import importlib
 import os
+import signal
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
-from flowbuf.cli.options import UsageProblem
-from flowbuf.cli.report import INTERRUPTED, PIPE_CLOSED, Failure
+from flowbuf.cli.output import describe_os_error
+from flowbuf.cli.report import INTERRUPTED, PIPE_CLOSED, TERMINATED, Failure
 from flowbuf.errors import FlowbufError
 
 __all__ = ["COMMANDS", "main"]
@@ -43,28 +45,69 @@ class _Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        if sys.stderr is None:  # it is closed, which is no reason not to do the work
+            sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+        return super().main(*arguments, **options)
+
     def invoke(self, context: click.Context) -> Any:
         try:
-            return super().invoke(context)
+            with _raising_terminated():
+                return super().invoke(context)
         except KeyboardInterrupt:
+            _forget_stdout()
             context.exit(INTERRUPTED)
+        except _Terminated:
+            _forget_stdout()
+            context.exit(TERMINATED)
         except OSError as error:
+            flushed = _flush_stdout()
             if error.errno == errno.EPIPE:
-                _forget_stdout()
                 context.exit(PIPE_CLOSED)
-            raise UsageProblem(_describe(error)) from error
+            if not flushed:
+                error.filename = "<stdout>"
+            raise Failure(describe_os_error(error)) from error
         except FlowbufError as error:
             raise Failure(str(error)) from error
 
 
-def _describe(error: OSError) -> str:
-    reason = error.strerror or str(error)
-    return f"{error.filename}: {reason}" if error.filename else reason
+class _Terminated(BaseException):
+    """SIGTERM has come."""
+
+
+@contextlib.contextmanager
+def _raising_terminated() -> Iterator[None]:
+    """SIGTERM inside unwinds what is under way, as Ctrl-C does, so that no partial file stays. Where it is ignored, it
+    stays ignored."""
+
+    def terminate(number: int, frame: Any) -> None:
+        raise _Terminated
+
+    if signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _flush_stdout() -> bool:
+    """Whether standard output takes what is left for it; where it does not, that is given up."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except (OSError, ValueError):
+        _forget_stdout()
+        return False
+    return True
 
 
 def _forget_stdout() -> None:
-    """Whoever read it is gone; without this, the interpreter complains when it flushes at its end."""
-    with contextlib.suppress(OSError, ValueError):
+    """Whoever read it is gone, or does not read; without this, the interpreter would wait for that at its end, or
+    complain."""
+    with contextlib.suppress(AttributeError, OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from flowbuf.cli.output import is_terminal
+
 __all__ = ["Show", "show_progress"]
 
 Show = Callable[[int, int], None]
@@ -16,7 +18,7 @@ Show = Callable[[int, int], None]
 def show_progress(total: int | None, quiet: bool = False) -> Iterator[Show]:
     """Shows how much of `total` octets has been read (None: nobody knows how many there are) and the flows in them.
     Nothing is shown when `quiet`, or where stderr is no terminal."""
-    if quiet or not sys.stderr.isatty():
+    if quiet or not is_terminal(sys.stderr):
         yield lambda octets, flows: None
         return
     from rich.console import Console

@@ -13,6 +13,7 @@ import click
 
 from flowbuf.cli.inputs import check_inputs, total_size
 from flowbuf.cli.options import DecodeOptions, decode_options, schema_errors, schema_options
+from flowbuf.cli.output import is_terminal, open_output
 from flowbuf.cli.progress import show_progress
 from flowbuf.cli.report import Report
 from flowbuf.cli.session import Session
@@ -68,8 +69,8 @@ def read(
     schema = _shown_schema(schema, inputs)
     form = form or _default_format(output)
     report = Report(notes=verbose)
-    to_terminal = output == "-" and sys.stdout.isatty()
-    with OutputFile(output) as file:
+    to_terminal = output == "-" and is_terminal(sys.stdout)
+    with open_output(output) as file:
         writer = _new_writer(form, file, schema, to_terminal)
         with show_progress(total_size(inputs), quiet=to_terminal) as show:
             session = Session(schema, decoding, report, show)
@@ -103,7 +104,7 @@ def _shown_schema(schema: Schema, inputs: Sequence[str]) -> Schema:
 
 def _default_format(output: str) -> str:
     if output == "-":
-        return "table" if sys.stdout.isatty() else "jsonl"
+        return "table" if is_terminal(sys.stdout) else "jsonl"
     stem, suffix = os.path.splitext(output)
     if suffix in (".gz", ".zst"):
         suffix = os.path.splitext(stem)[1]

@@ -11,10 +11,15 @@ from flowbuf._core import STATUSES
 from flowbuf.decoder import Decoder
 from flowbuf.errors import DecodeError
 
-__all__ = ["INTERRUPTED", "PIPE_CLOSED", "Failure", "Report", "count_by_exporter", "describe_fault", "sort_counters"]
+__all__ = [
+    *("INTERRUPTED", "PIPE_CLOSED", "TERMINATED"),
+    *("Failure", "Report", "count_by_exporter", "describe_fault", "sort_counters"),
+]
 
-INTERRUPTED = 130  # 128 + SIGINT, and 128 + SIGPIPE below: what a shell reports of a program that the signal ends
+# 128 + the signal (SIGINT, SIGPIPE, SIGTERM): what a shell reports of a program that it ends.
+INTERRUPTED = 130
 PIPE_CLOSED = 141
+TERMINATED = 143
 
 MAX_LINES = 20  # of one input
 CLASSES = ("fault", "loss", "note")

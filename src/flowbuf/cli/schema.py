@@ -8,10 +8,11 @@ from typing import Any
 
 import click
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
+from flowbuf.cli.console import StdoutConsole
 from flowbuf.cli.options import load_schema, schema_errors, schema_options
+from flowbuf.cli.output import is_terminal, require_stdout
 from flowbuf.schema import Column, Schema
 from flowbuf.schema.evolution import Verdict
 from flowbuf.schema.evolution import diff as compare
@@ -21,7 +22,15 @@ __all__ = ["schema"]
 
 @click.group(name="schema")
 def group() -> None:
-    """Show, check and compare schemas."""
+    """Show, check and compare schemas.
+
+    \b
+    Examples:
+      flowbuf schema show
+      flowbuf schema check my-schema.toml
+      flowbuf schema diff flow my-schema.toml
+    """
+    require_stdout()
 
 
 schema = group
@@ -32,13 +41,20 @@ schema = group
 @click.option("--all", "every", is_flag=True, help="Disabled columns too.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, with everything that is known.")
 def show(schema: Schema, every: bool, as_json: bool) -> None:
-    """List the columns: a table on a terminal, tab-separated in a pipe."""
+    """List the columns: a table on a terminal, tab-separated in a pipe.
+
+    \b
+    Examples:
+      flowbuf schema show
+      flowbuf schema show --all | grep -i vlan
+      flowbuf schema show --schema my-schema.toml --json | jq -r '.columns[].name'
+    """
     columns = schema.columns if every else schema.enabled
     if as_json:
         described = {"name": schema.name, "hash": schema.hash, "columns": [_describe(column) for column in columns]}
         click.echo(json.dumps(described, indent=2, ensure_ascii=False, default=str))
-    elif sys.stdout.isatty():
-        Console(markup=False, highlight=False).print(_table(schema, columns))
+    elif is_terminal(sys.stdout):
+        StdoutConsole().print(_table(schema, columns))
     else:
         for column in columns:
             click.echo("\t".join(_row(column)))
@@ -47,7 +63,13 @@ def show(schema: Schema, every: bool, as_json: bool) -> None:
 @group.command()
 @schema_options
 def proto(schema: Schema) -> None:
-    """Print the .proto file of the enabled columns."""
+    """Print the .proto file of the enabled columns.
+
+    \b
+    Examples:
+      flowbuf schema proto > flow.proto
+      flowbuf schema proto --schema my-schema.toml --enable group:l2
+    """
     with schema_errors():
         click.echo(schema.to_proto(), nl=False)
 
@@ -55,14 +77,25 @@ def proto(schema: Schema) -> None:
 @group.command(name="hash")
 @schema_options
 def print_hash(schema: Schema) -> None:
-    """Print the hash: equal where messages mean the same."""
+    """Print the hash: equal where messages mean the same.
+
+    \b
+    Examples:
+      flowbuf schema hash
+      flowbuf schema hash --schema my-schema.toml --disable src_as,dst_as
+    """
     click.echo(schema.hash)
 
 
 @group.command()
 @click.argument("file")
 def check(file: str) -> None:
-    """Build everything that a schema leads to, and say what is wrong."""
+    """Build everything that a schema leads to, and say what is wrong.
+
+    \b
+    Examples:
+      flowbuf schema check my-schema.toml
+    """
     from flowbuf.plan import compile_plan
 
     checked = load_schema(file)
@@ -77,7 +110,13 @@ def check(file: str) -> None:
 @click.argument("old")
 @click.argument("new")
 def diff(old: str, new: str) -> None:
-    """Say, column by column, whether a reader of OLD can read NEW; exit with 1 where it cannot."""
+    """Say, column by column, whether a reader of OLD can read NEW; exit with 1 where it cannot.
+
+    \b
+    Examples:
+      flowbuf schema diff flow my-schema.toml
+      flowbuf schema diff released.toml next.toml && mv next.toml released.toml
+    """
     verdicts = compare(load_schema(old), load_schema(new))
     for verdict in verdicts:
         click.echo(_verdict_line(verdict))

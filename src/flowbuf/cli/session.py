@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
-from flowbuf._core import STATUSES, MessageReader
+from flowbuf._core import STATUSES, MessageReader, Plan
 from flowbuf.capture import CaptureReader
 from flowbuf.cli.inputs import holds_messages
 from flowbuf.cli.options import DecodeOptions
@@ -15,6 +16,8 @@ from flowbuf.content import Content
 from flowbuf.encode import decode_batches
 from flowbuf.errors import CaptureError, DecodeError
 from flowbuf.messages import MessageStream, read_in_steps
+from flowbuf.plan import compile_plan
+from flowbuf.protofile import find_proto, read_proto
 from flowbuf.schema import Schema
 
 __all__ = ["Session"]
@@ -48,7 +51,7 @@ class Session:
         """The flows of a capture or of a message stream, list by list."""
         with Content(path) as content:
             if holds_messages(path, content):
-                yield from self._read_messages(content)
+                yield from self._read_messages(content, find_proto(path) if path != "-" else None)
             else:
                 for messages in self._encode(content):
                     for flows in read_in_steps(self._messages, messages):
@@ -75,8 +78,8 @@ class Session:
         self._check_capture(reader)
         self._report.add_input(reader.name, self.decoder, reader.counters)
 
-    def _read_messages(self, content: Content) -> Iterator[list[dict[str, Any]]]:
-        stream = MessageStream(content, self.decoder.plan)
+    def _read_messages(self, content: Content, proto: str | None) -> Iterator[list[dict[str, Any]]]:
+        stream = MessageStream(content, self._plan_of(proto) if proto else self.decoder.plan)
         for flows in stream:
             self._advance(content, len(flows))
             yield flows
@@ -89,8 +92,14 @@ class Session:
         if stream.fault:
             self._add_problem(f"{content.name}: {stream.fault} (flows before it: {stream.flows})")
         if stream.unknown_fields:
-            fix = "give the schema that wrote them with --schema"
-            self._add_problem(f"{content.name}: fields that are not in the schema: {stream.unknown_fields}; {fix}")
+            fix = "it is not of these messages" if proto else "give the schema that wrote them with --schema"
+            unknown = f"fields that are not in {proto or 'the schema'}: {stream.unknown_fields}"
+            self._add_problem(f"{content.name}: {unknown}; {fix}")
+
+    def _plan_of(self, proto: str) -> Plan:
+        """A plan of what a .proto has and nothing else, so that any other field is unknown."""
+        described = read_proto(proto, self.decoder.schema)
+        return compile_plan(replace(described, columns=described.enabled))
 
     def _advance(self, content: Content, flows: int) -> None:
         self.flows += flows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import secrets
@@ -25,11 +26,12 @@ class OutputFile:
     regular file (a device, a named pipe) is written as it is. A file that is replaced keeps its permissions, a new one
     gets those of the umask; a symbolic link stays one.
 
-    Raises OSError, with `path` as its file name.
+    Raises OSError, with `path` as its file name, `<stdout>` for standard output.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
+        self.name = "<stdout>" if self.path == "-" else self.path
         self._temporary: str | None = None
         self._wanted = True
         self._raw: IO[bytes] | None = None
@@ -37,12 +39,18 @@ class OutputFile:
 
     def __enter__(self) -> OutputFile:
         if self.path == "-":
+            if sys.stdout is None:
+                raise OSError(errno.EBADF, "it is closed", self.name)
             self._file = sys.stdout.buffer
             return self
         with self._named_errors():
             self._target = os.path.realpath(self.path)
-            self._raw = self._open()
-        self._file = _compressed(self._raw, os.path.splitext(self.path)[1])
+            try:
+                self._raw = self._open()
+                self._file = _compressed(self._raw, os.path.splitext(self.path)[1])
+            except BaseException:
+                self._abandon()
+                raise
         return self
 
     @property
@@ -71,7 +79,7 @@ class OutputFile:
                 if kind is None and self._wanted:
                     self._finish(self._raw)
             finally:
-                self._abandon(self._raw)
+                self._abandon()
 
     @contextmanager
     def _named_errors(self) -> Iterator[None]:
@@ -79,7 +87,7 @@ class OutputFile:
         try:
             yield
         except OSError as error:
-            error.filename, error.filename2 = self.path, None
+            error.filename, error.filename2 = self.name, None
             raise
 
     def _open(self) -> IO[bytes]:
@@ -90,13 +98,13 @@ class OutputFile:
         if mode is not None and not stat.S_ISREG(mode):
             return open(self._target, "wb")
         folder, name = os.path.split(self._target)
-        temporary = os.path.join(folder, f".{name[:50]}.{secrets.token_hex(8)}.tmp")
+        temporary = self._temporary = os.path.join(folder, f".{name[:50]}.{secrets.token_hex(8)}.tmp")
         # The mode 0o666 is what the umask is taken from; tempfile would allow the owner alone.
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-        self._temporary = temporary
+        raw = os.fdopen(descriptor, "wb")
         if mode is not None:
             os.chmod(temporary, stat.S_IMODE(mode))
-        return os.fdopen(descriptor, "wb")
+        return raw
 
     def _finish(self, raw: IO[bytes]) -> None:
         if self._file is not raw:
@@ -106,14 +114,13 @@ class OutputFile:
             os.replace(self._temporary, self._target)
             self._temporary = None
 
-    def _abandon(self, raw: IO[bytes]) -> None:
+    def _abandon(self) -> None:
         """Closes what is open and removes what did not take its place."""
-        with suppress(OSError, ValueError):
-            self._file.close()
-        with suppress(OSError, ValueError):
-            raw.close()
+        for file in filter(None, (self._file, self._raw)):
+            with suppress(OSError, ValueError):
+                file.close()
         if self._temporary:
-            with suppress(FileNotFoundError):
+            with suppress(OSError):
                 os.unlink(self._temporary)
 
 
