@@ -20,7 +20,7 @@ demo: $(BUILT)
 	@$(PY) examples/demo.py
 
 test: $(BUILT)
-	$(PY) -m pip install -q --group test
+	@$(PY) -m pip install -q --group test
 	$(PY) -m pytest
 
 bench: $(BUILT)
@@ -43,9 +43,9 @@ $(VENV)/bin/python:
 	@test -n "$(VERSION)" || { echo "$(PYTHON) is missing: install Python 3.10 or newer, or say make PYTHON=…"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "flowbuf needs Python 3.10 or newer; $(PYTHON) is $(VERSION)"; exit 1; }
 	@command -v $${CC:-cc} >/dev/null || { echo "a C compiler is missing: install gcc or clang"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install -q --upgrade pip
+	@$(PYTHON) -m venv $(VENV) && $(PY) -m pip install -q --upgrade pip || \
+		{ rm -rf $(VENV); echo "no virtual environment: python3-venv or the network may be missing"; exit 1; }
 
 $(BUILT): $(VENV)/bin/python $(SOURCES)
-	$(PY) -m pip install -q --editable .
+	@$(PY) -m pip install -q --editable . 2>$(VENV)/build.log || { cat $(VENV)/build.log; exit 1; }
 	@touch $@

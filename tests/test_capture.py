@@ -344,3 +344,25 @@ def test_captures_that_scapy_wrote(tmp_path: Path, writer_name: str, ipv6: bool)
         assert destination_port == 2055
         assert time == (1700000000 + number) * 10**9
     assert reader.counters == {}
+
+
+def test_an_identification_that_comes_round_is_another_datagrams() -> None:
+    """A fragment that got lost takes its own datagram with it, not those that have its identification later."""
+    whole = [udp_packet(bytes([i]) * 64) for i in range(10)]
+    fragments = [fragment for packet in whole for fragment in split(packet)]
+    capture = CaptureReader(io.BytesIO(pcap(*fragments[:1], *fragments[2:])))
+    assert read_payloads(capture) == [bytes([i]) * 64 for i in range(1, 10)]
+    assert capture.counters == {"fragment_dropped": 1}
+
+
+def split(packet: bytes) -> list[bytes]:
+    """A raw IPv4 packet in two fragments, the first of 32 octets behind its header."""
+    header, payload = packet[:20], packet[20:]
+    parts = []
+    for offset, part in ((0, payload[:32]), (32, payload[32:])):
+        length, flags = (
+            struct.pack(">H", 20 + len(part)),
+            struct.pack(">H", offset // 8 | (0x2000 if offset == 0 else 0)),
+        )
+        parts.append(header[:2] + length + header[4:6] + flags + header[8:] + part)
+    return parts

@@ -76,3 +76,10 @@ def test_benchmark_runs_and_allocates_nothing() -> None:
         assert result["flows"] > 1000
         assert result["ns_per_flow"] > 0
         assert result["allocations"] == 0
+
+
+def test_under_valgrind() -> None:
+    """What the sanitizers do not see: octets that nobody wrote."""
+    if shutil.which("valgrind") is None:
+        pytest.skip("valgrind is not installed")
+    assert "== test_hostile" in make("valgrind")

@@ -216,7 +216,7 @@ def test_two_threads_with_a_decoder_each_do_not_disturb_one_another() -> None:
 
 def test_a_decoder_at_work_in_another_thread_says_so() -> None:
     decoder = Decoder()
-    batch = _core.pack_datagrams([netflow5(*[RECORD] * 30)] * 200_000, "192.0.2.1", 1.0)
+    batch = _core.pack_datagrams([netflow5(*[RECORD] * 30)] * 40_000, "192.0.2.1", 1.0)
     thread = threading.Thread(target=decoder.encode_datagrams, args=(batch,))
     thread.start()
     refused = False
@@ -273,3 +273,86 @@ def test_no_built_in_column_waits_for_the_end_of_its_row() -> None:
 def test_statuses_are_explained() -> None:
     assert flowbuf.STATUSES["template_missing"] == ("loss", "a data set came before its template")
     assert {status_class for status_class, _ in flowbuf.STATUSES.values()} == {"control", "fault", "loss", "note"}
+
+
+class TestMisuse:
+    """What no caller should do ends in an exception, never in a fault."""
+
+    def test_a_sequence_that_yields_more_than_it_has(self) -> None:
+        class Liar(list[bytes]):
+            def __len__(self) -> int:
+                return 0
+
+        assert (
+            Decoder().encode_many(Liar([V5] * 1000), "192.0.2.1", 1.0) == Decoder().encode(V5, "192.0.2.1", 1.0) * 1000
+        )
+
+    def test_one_payload_instead_of_many(self) -> None:
+        with pytest.raises(TypeError):
+            Decoder().encode_many(V5, "192.0.2.1")  # type: ignore[arg-type]
+
+    def test_the_batch_of_a_capture_after_its_next_one(self) -> None:
+        data = b"".join(_core.generate(protocol="netflow5", flows=100))
+        capture = _core.Capture()
+        consumed, _, first = capture.scan(data, False, 1)
+        assert len(Decoder().encode_datagrams(first)) > 0
+        capture.scan(data[consumed:], True)
+        for use in (lambda: first[0], lambda: Decoder().encode_datagrams(first)):
+            with pytest.raises(RuntimeError, match="valid until the capture's next one"):
+                use()
+
+    def test_reading_counters_while_another_thread_decodes(self) -> None:
+        decoder = Decoder()
+        batch = _core.pack_datagrams([netflow5(*[RECORD] * 30)] * 40_000, "192.0.2.1", 1.0)
+        thread = threading.Thread(target=decoder.encode_datagrams, args=(batch,))
+        thread.start()
+        answers = []
+        while thread.is_alive():
+            try:
+                answers.append(decoder.stats)
+            except RuntimeError as error:
+                answers.append({"refused": {"text": str(error)}})
+        thread.join()
+        assert any("refused" in answer for answer in answers)
+        assert decoder.stats["192.0.2.1"]["flows"] == 1_200_000
+
+    def test_a_plan_that_is_not_sealed(self) -> None:
+        with pytest.raises(ValueError, match="not sealed"):
+            _core.Decoder(_core.Plan())
+
+    def test_a_float_where_an_integer_belongs(self) -> None:
+        with pytest.raises((TypeError, ValueError)):
+            Decoder().encode(V5, "192.0.2.1", override={"src_as": 1.5})
+
+
+def test_the_template_that_was_refused_is_not_the_one_before_it() -> None:
+    """The exporter means something else by its id now: to read its records by the old one would be wrong."""
+    too_many = template(256, *[(number, 4) for number in range(1, 1100)])
+    payload = ipfix(template_set(template(256, (1, 4)), too_many), data_set(256, u32(7)))
+    decoder = Decoder()
+    assert decoder.messages(payload, "192.0.2.1") == []
+    assert decoder.counters == {"template_limit": 1, "template_missing": 1}
+
+
+def test_a_rank_that_is_left_out_leaves_no_gap() -> None:
+    sources = ["meta:default_sampling_rate", "ipfix:octetDeltaCount", "meta:time_exported"]
+    schema = FLOW.only().add("mine", 1001, "uint64", sources)
+    payload = ipfix(template_set(template(256, (1, 4))), data_set(256, u32(75)), export_time=1_700_000_000)
+    (message,) = Decoder(schema).messages(payload, "192.0.2.1")
+    assert values(message, schema) == {"mine": 75}
+
+
+def test_a_time_that_the_schema_chose_already_can_be_chosen_again() -> None:
+    schema = FLOW.alter("time_received", sources=["meta:time_exported"])
+    (message,) = Decoder(schema, time="export").messages(V5, "192.0.2.1", 5.0)
+    assert values(message)["time_received"] == 1_700_000_000_000
+    with pytest.raises(ValueError, match="no column time_flow_start"):
+        Decoder(FLOW.retire("time_flow_start"), time="flow-start")
+
+
+def test_a_schema_that_is_too_large_is_refused() -> None:
+    text = '[schema]\nname = "large"\n' + "".join(
+        f'[[column]]\nname = "c{i}"\nnumber = {i + 1}\ntype = "uint32"\n' for i in range(1100)
+    )
+    with pytest.raises(SchemaError, match="1100 columns; 1024 are the most"):
+        Decoder(Schema.from_toml(text))

@@ -67,6 +67,7 @@ def test_the_sdist_holds_what_a_build_and_the_tests_need(sdist: Path) -> None:
         "ext/_core.pyx",
         "schemas/flow.toml",
         "tests/conftest.py",
+        "examples/demo.py",
     ):
         assert needed in names
 

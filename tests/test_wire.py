@@ -226,3 +226,27 @@ class TestLateColumns:
         row = wire.Row(FLOW)
         with pytest.raises((EncodeError, ValueError)):
             row.finish(override=override)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("bytes", b"octets"),
+        ("bytes", "7"),
+        ("bytes", 1.5),
+        ("src_addr", 5),
+        ("src_addr", "10.0.0.1"),
+        ("src_addr", b""),
+    ],
+)
+def test_a_value_of_another_type_is_refused_at_once(column: str, value: object) -> None:
+    with pytest.raises(EncodeError, match=f"column '{column}' cannot hold"):
+        wire.Row(FLOW).append(column, value)  # type: ignore[arg-type]
+
+
+def test_a_refused_override_leaves_nothing_behind() -> None:
+    row = wire.Row(FLOW)
+    with pytest.raises(KeyError):
+        row.finish(override={"src_as": 5, "nosuch": 1})
+    row.finish()
+    assert read(row, FLOW) == [{}]

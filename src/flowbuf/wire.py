@@ -29,10 +29,10 @@ class Row(_core.Row):
     """Length-delimited messages of a schema, built value by value.
 
     `append(column, value, rank=0)` offers a value (int, float, str, or the octets of bytes and addresses) and returns
-    the row. Zeros, disabled columns and columns that have their value are skipped; a repeated integer takes every value;
-    an `explicit` one takes zero too. `finish(override={…})` ends the message, with late columns replaced; `undo()`
-    forgets it; `bytes(row)` are the finished messages, each behind its length. `capacity` is the first size of the
-    buffer, in octets: it grows, and its size never shows in the output.
+    the row. Zeros, disabled columns and columns that have their value are skipped; a repeated integer takes every
+    value; an `explicit` column takes zero too. `finish(override={…})` ends the message, with late columns replaced;
+    `undo()` forgets it; `bytes(row)` are the finished messages, each behind its length. `capacity` is the first size
+    of the buffer, in octets: it grows, and its size never shows in the output.
 
     Raises KeyError for an unknown column, EncodeError for a value that its column cannot hold.
     """

@@ -16,7 +16,7 @@ from flowbuf._core import STATUSES
 from flowbuf.capture import CaptureReader
 from flowbuf.cli.console import StdoutConsole
 from flowbuf.cli.inputs import check_inputs, total_size
-from flowbuf.cli.output import is_terminal, require_stdout
+from flowbuf.cli.output import is_terminal, print_text, standard_output
 from flowbuf.cli.progress import show_progress
 from flowbuf.cli.report import Failure, sort_counters
 from flowbuf.cli.survey import survey_capture
@@ -45,7 +45,6 @@ def inspect(capture: str, as_json: bool, port: int | None) -> None:
       flowbuf inspect capture.pcapng.gz --port 2055
       flowbuf inspect capture.pcap --json | jq '.exporters[].domains[].templates[].id'
     """
-    require_stdout()
     check_inputs([capture])
     try:
         with CaptureReader(capture, port) as reader, show_progress(total_size([capture])) as show:
@@ -53,11 +52,12 @@ def inspect(capture: str, as_json: bool, port: int | None) -> None:
     except CaptureError as error:
         raise Failure(str(error)) from error
     if as_json:
-        click.echo(json.dumps(survey, indent=2, ensure_ascii=False))
+        print_text(json.dumps(survey, indent=2, ensure_ascii=False))
     else:
         console = StdoutConsole(width=None if is_terminal(sys.stdout) else WIDTH_IN_A_PIPE)
-        for part in _tables(survey, console.width):
-            console.print(part)
+        with standard_output():
+            for part in _tables(survey, console.width):
+                console.print(part)
     sys.exit(1 if any(STATUSES[name][0] in ("fault", "loss") for _, name, _ in _all_counters(survey)) else 0)
 
 

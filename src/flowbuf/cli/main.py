@@ -61,11 +61,9 @@ class _Commands(click.Group):
             _forget_stdout()
             context.exit(TERMINATED)
         except OSError as error:
-            flushed = _flush_stdout()
+            _flush_stdout()
             if error.errno == errno.EPIPE:
                 context.exit(PIPE_CLOSED)
-            if not flushed:
-                error.filename = "<stdout>"
             raise Failure(describe_os_error(error)) from error
         except FlowbufError as error:
             raise Failure(str(error)) from error
@@ -93,15 +91,12 @@ def _raising_terminated() -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _flush_stdout() -> bool:
-    """Whether standard output takes what is left for it; where it does not, that is given up."""
+def _flush_stdout() -> None:
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
     except (OSError, ValueError):
         _forget_stdout()
-        return False
-    return True
 
 
 def _forget_stdout() -> None:

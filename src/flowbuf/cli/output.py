@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import IO, Any
 
+import click
+
 from flowbuf.cli.options import UsageProblem
 from flowbuf.sinks.file import OutputFile
 
-__all__ = ["describe_os_error", "is_terminal", "open_errors", "open_output", "require_stdout"]
+__all__ = ["describe_os_error", "is_terminal", "open_errors", "open_output", "print_text", "standard_output"]
 
 
 def is_terminal(stream: IO[Any] | None) -> bool:
@@ -18,10 +20,22 @@ def is_terminal(stream: IO[Any] | None) -> bool:
     return stream is not None and stream.isatty()
 
 
-def require_stdout() -> None:
-    """Raises UsageProblem where there is no standard output, which others leave out silently."""
+@contextmanager
+def standard_output() -> Iterator[None]:
+    """For what is printed inside. Raises UsageProblem where standard output is closed; an OSError gets its name."""
     if sys.stdout is None:
         raise UsageProblem("<stdout>: it is closed")
+    try:
+        yield
+    except OSError as error:
+        error.filename = "<stdout>"
+        raise
+
+
+def print_text(text: str, end: str = "\n") -> None:
+    """Prints on standard output."""
+    with standard_output():
+        click.echo(text + end, nl=False)
 
 
 @contextmanager

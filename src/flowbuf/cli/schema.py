@@ -12,7 +12,7 @@ from rich.table import Table
 
 from flowbuf.cli.console import StdoutConsole
 from flowbuf.cli.options import load_schema, schema_errors, schema_options
-from flowbuf.cli.output import is_terminal, require_stdout
+from flowbuf.cli.output import is_terminal, print_text, standard_output
 from flowbuf.schema import Column, Schema
 from flowbuf.schema.evolution import Verdict
 from flowbuf.schema.evolution import diff as compare
@@ -30,7 +30,6 @@ def group() -> None:
       flowbuf schema check my-schema.toml
       flowbuf schema diff flow my-schema.toml
     """
-    require_stdout()
 
 
 schema = group
@@ -52,12 +51,13 @@ def show(schema: Schema, every: bool, as_json: bool) -> None:
     columns = schema.columns if every else schema.enabled
     if as_json:
         described = {"name": schema.name, "hash": schema.hash, "columns": [_describe(column) for column in columns]}
-        click.echo(json.dumps(described, indent=2, ensure_ascii=False, default=str))
+        print_text(json.dumps(described, indent=2, ensure_ascii=False, default=str))
     elif is_terminal(sys.stdout):
-        StdoutConsole().print(_table(schema, columns))
+        with standard_output():
+            StdoutConsole().print(_table(schema, columns))
     else:
         for column in columns:
-            click.echo("\t".join(_row(column)))
+            print_text("\t".join(_row(column)))
 
 
 @group.command()
@@ -71,7 +71,7 @@ def proto(schema: Schema) -> None:
       flowbuf schema proto --schema my-schema.toml --enable group:l2
     """
     with schema_errors():
-        click.echo(schema.to_proto(), nl=False)
+        print_text(schema.to_proto(), end="")
 
 
 @group.command(name="hash")
@@ -84,7 +84,7 @@ def print_hash(schema: Schema) -> None:
       flowbuf schema hash
       flowbuf schema hash --schema my-schema.toml --disable src_as,dst_as
     """
-    click.echo(schema.hash)
+    print_text(schema.hash)
 
 
 @group.command()
@@ -103,7 +103,7 @@ def check(file: str) -> None:
         checked.to_proto()
         checked.message_class()
         compile_plan(checked)
-    click.echo(f"ok: {len(checked.columns)} columns, {len(checked.enabled)} enabled, hash {checked.hash}")
+    print_text(f"ok: {len(checked.columns)} columns, {len(checked.enabled)} enabled, hash {checked.hash}")
 
 
 @group.command()
@@ -119,9 +119,9 @@ def diff(old: str, new: str) -> None:
     """
     verdicts = compare(load_schema(old), load_schema(new))
     for verdict in verdicts:
-        click.echo(_verdict_line(verdict))
+        print_text(_verdict_line(verdict))
     if not verdicts:
-        click.echo("same: messages mean the same in both")
+        print_text("same: messages mean the same in both")
     sys.exit(0 if all(verdict.readable for verdict in verdicts) else 1)
 
 
