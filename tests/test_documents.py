@@ -1,0 +1,36 @@
+"""What the documents promise is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "benchmarks/README.md", "ext/README.md"]
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_links_lead_somewhere_and_nothing_is_left_to_fill_in(name: str) -> None:
+    text = (ROOT / name).read_text()
+    for link in re.findall(r"\]\(([^)#]+)\)", text):
+        assert link.startswith("http") or (ROOT / name).parent.joinpath(link).exists(), link
+    assert not re.findall(r"@[A-Z0-9]{3}\b|TODO|FIXME", text)
+
+
+def test_python_in_the_readme_compiles() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    assert len(blocks) >= 2
+    for block in blocks:
+        compile(block, "README.md", "exec")
+
+
+def test_the_schema_in_the_readme_loads() -> None:
+    from flowbuf import Decoder, Schema
+
+    (text,) = re.findall(r"```toml\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    schema = Schema.from_toml(text, "README.md")
+    assert schema["firewall_event"].enabled
+    assert schema["src_mac"].enabled
+    assert Decoder(schema)
