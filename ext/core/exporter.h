@@ -4,8 +4,9 @@
                      │                                │                                 └─ samplers: id -> rate
                      └─ counters, budget              └─ time of the exporter's start (element 160)
 
-   Everything here is allocated under two budgets: the decoder's and the exporter's own, so that one that goes mad costs
-   its own state and nobody else's. */
+   Everything here is allocated under two budgets: the decoder's and the exporter's own, so that one that goes mad fills
+   its own. Whoever forges addresses can still fill the table of exporters; those that come after are decoded without
+   state, and counted. */
 #ifndef FB_EXPORTER_H
 #define FB_EXPORTER_H
 
@@ -16,7 +17,7 @@
 #define FB_MAX_TEMPLATES 4096 /* of a domain */
 #define FB_MAX_SAMPLERS 4096  /* of a domain */
 
-/* A map from numbers to numbers or pointers: sorted, small, found by halving. */
+/* A map from numbers to numbers or pointers: sorted, a few thousand at the most, found by halving. */
 typedef struct {
     uint64_t key;
     union {
