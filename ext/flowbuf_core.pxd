@@ -88,6 +88,7 @@ cdef extern from "core/plan.h" nogil:
         uint64_t limit
         uint32_t number
         uint8_t type
+        uint8_t wire
         uint8_t flags
     ctypedef struct fb_target:
         uint16_t column

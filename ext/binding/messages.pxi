@@ -64,7 +64,7 @@ cdef class MessageReader:
             self.unknown_fields += 1
             return True
         column = &self.plan.plan.columns[<size_t> i]
-        wire = _wire_of(column)
+        wire = <fb_wire_type> column.wire
         name = self.plan.names[i]
         if not column.flags & FB_COLUMN_REPEATED:
             if field.wire != wire:
@@ -75,16 +75,6 @@ cdef class MessageReader:
             values.setdefault(name, []).append(_value(column, field))
             return True
         return field.wire == FB_WIRE_BYTES and _unpack(column, wire, field.bytes, values.setdefault(name, []))
-
-
-cdef fb_wire_type _wire_of(const fb_column *column) noexcept:
-    if column.type == FB_TYPE_STRING or column.type == FB_TYPE_BYTES or column.type == FB_TYPE_IP:
-        return FB_WIRE_BYTES
-    if column.type == FB_TYPE_DOUBLE or column.type == FB_TYPE_FIXED64:
-        return FB_WIRE_FIXED64
-    if column.type == FB_TYPE_FLOAT or column.type == FB_TYPE_FIXED32:
-        return FB_WIRE_FIXED32
-    return FB_WIRE_VARINT
 
 
 cdef object _value(const fb_column *column, const fb_message_field *field):

@@ -109,6 +109,10 @@ cdef class Plan:
         return i
 
 
+cdef bint _is_signed(const fb_column *column) noexcept:
+    return column.type == FB_TYPE_INT or column.type == FB_TYPE_SINT or column.type == FB_TYPE_DURATION
+
+
 cdef int override(fb_slots *slots, Plan plan, str name, object value) except -1:
     """Replaces a late column by a value, as text, number or octets."""
     cdef uint16_t column = <uint16_t> plan.index(name)
@@ -137,7 +141,7 @@ cdef int override(fb_slots *slots, Plan plan, str name, object value) except -1:
             real = value
             memcpy(&bits, &real, 8)
             status = fb_slots_override(slots, column, FB_SLOT_REAL, bits, octets)
-        elif c.type == FB_TYPE_INT or c.type == FB_TYPE_SINT or c.type == FB_TYPE_DURATION:
+        elif _is_signed(c):
             status = fb_slots_override(slots, column, FB_SLOT_INT, <uint64_t> <int64_t> index(value), octets)
         else:
             status = fb_slots_override(slots, column, FB_SLOT_UINT, <uint64_t> index(value), octets)

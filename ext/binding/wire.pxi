@@ -128,10 +128,6 @@ cdef class Row:
         return PyBytes_FromStringAndSize(<char *> self.output.data, fb_row_size(&self.row))
 
 
-cdef bint _is_signed(const fb_column *column) noexcept:
-    return column.type == FB_TYPE_INT or column.type == FB_TYPE_SINT or column.type == FB_TYPE_DURATION
-
-
 cdef object _fit(const fb_column *column, str name, object value):
     """The value as its column takes it: bytes, float or int. EncodeError where it cannot."""
     try:

@@ -121,6 +121,20 @@ FB_INLINE uint64_t fb_load_uint(const uint8_t *p, size_t size) {
     return value;
 }
 
+/* binary32 or binary64, told by the size (RFC 7011 section 6.1.4); false where it is neither. */
+FB_INLINE bool fb_load_real(const uint8_t *p, size_t size, double *value) {
+    if (size == 8) {
+        uint64_t bits = fb_load64(p);
+        memcpy(value, &bits, 8);
+    } else if (size == 4) {
+        uint32_t bits = fb_load32(p);
+        float narrow;
+        memcpy(&narrow, &bits, 4);
+        *value = (double)narrow;
+    }
+    return size == 8 || size == 4;
+}
+
 /* A step of a keyed hash: state, or seed, and the next value. */
 FB_INLINE uint64_t fb_hash(uint64_t state, uint64_t value) {
     uint64_t x = (state ^ value) + 0x9e3779b97f4a7c15u;

@@ -39,7 +39,6 @@ fb_map_entry *fb_map_insert(fb_map *map, fb_memory *memory, uint64_t key) {
     return &map->entries[i];
 }
 
-
 void fb_map_free(fb_map *map, fb_memory *memory) {
     fb_memory_release(memory, map->entries, map->capacity * sizeof *map->entries);
     *map = (fb_map){0};
@@ -59,17 +58,17 @@ fb_status fb_exporters_new(fb_exporters *exporters, fb_shapes *shapes, fb_memory
 }
 
 /* A template that is not in use any more keeps its place, for the next one of its id. */
-static void replace_template(fb_exporters *exporters, fb_exporter *exporter, fb_map_entry *entry, fb_shape *shape) {
-    fb_shape *old = entry->pointer;
-    entry->pointer = shape;
-    if (!old) return;
-    fb_memory_charge(&exporter->memory, -(ptrdiff_t)old->octets);
-    fb_shapes_release(exporters->shapes, old);
+static void drop_template(fb_exporters *exporters, fb_exporter *exporter, fb_map_entry *entry) {
+    fb_shape *shape = entry->pointer;
+    entry->pointer = NULL;
+    if (!shape) return;
+    fb_memory_charge(&exporter->memory, -(ptrdiff_t)shape->octets);
+    fb_shapes_release(exporters->shapes, shape);
 }
 
 static void free_domain(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain) {
     for (uint32_t i = 0; i < domain->templates.count; i++)
-        replace_template(exporters, exporter, &domain->templates.entries[i], NULL);
+        drop_template(exporters, exporter, &domain->templates.entries[i]);
     fb_map_free(&domain->templates, &exporter->memory);
     fb_map_free(&domain->samplers, &exporter->memory);
     fb_memory_release(&exporter->memory, domain, sizeof *domain);
@@ -176,7 +175,7 @@ fb_status fb_exporter_get_domain(fb_exporters *exporters, fb_exporter *exporter,
 
 void fb_domain_forget_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, uint16_t id) {
     fb_map_entry *entry = fb_map_find(&domain->templates, id);
-    if (entry) replace_template(exporters, exporter, entry, NULL);
+    if (entry) drop_template(exporters, exporter, entry);
 }
 
 fb_status fb_domain_set_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, uint16_t id,
@@ -185,7 +184,7 @@ fb_status fb_domain_set_template(fb_exporters *exporters, fb_exporter *exporter,
     fb_status status = fb_shapes_acquire(exporters->shapes, domain->version, fields, field_count, scope_count, options, &shape);
     fb_map_entry *entry = fb_map_find(&domain->templates, id);
     if (status != FB_OK) {
-        if (entry) replace_template(exporters, exporter, entry, NULL);
+        if (entry) drop_template(exporters, exporter, entry);
         return status == FB_NO_MEMORY ? FB_TEMPLATE_LIMIT : status;
     }
     fb_shape *old = entry ? entry->pointer : NULL;
@@ -193,7 +192,7 @@ fb_status fb_domain_set_template(fb_exporters *exporters, fb_exporter *exporter,
         fb_shapes_release(exporters->shapes, shape);
         return FB_OK;
     }
-    if (old) replace_template(exporters, exporter, entry, NULL);
+    if (old) drop_template(exporters, exporter, entry);
     bool room = entry || domain->templates.count < FB_MAX_TEMPLATES;
     if (!room || !fb_memory_charge(&exporter->memory, (ptrdiff_t)shape->octets)) goto fail;
     if (!entry && !(entry = fb_map_insert(&domain->templates, &exporter->memory, id))) {

@@ -23,14 +23,10 @@ struct fb_partial {
     uint8_t units[(UNITS + 7) / 8];
 };
 
-static void *resize_in_parent(void *parent, void *p, size_t old_size, size_t new_size) {
-    return fb_memory_resize(parent, p, old_size, new_size);
-}
-
 void fb_fragments_init(fb_fragments *fragments, fb_memory *memory, size_t memory_limit, size_t pending_limit,
                        uint64_t *lost) {
     *fragments = (fb_fragments){
-        .memory = {resize_in_parent, memory, 0, memory_limit},
+        .memory = fb_memory_within(memory, memory_limit),
         .pending_limit = pending_limit,
         .lost = lost,
     };

@@ -10,25 +10,10 @@ uint64_t fb_role_uint(const fb_shape *shape, fb_role role, const uint8_t *record
     return is_uint(field) ? fb_load_uint(field.data, field.size) : 0;
 }
 
-static double read_float(fb_bytes field) {
-    if (field.size == 8) {
-        uint64_t bits = fb_load64(field.data);
-        double value;
-        memcpy(&value, &bits, 8);
-        return value;
-    }
-    if (field.size == 4) {
-        uint32_t bits = fb_load32(field.data);
-        float value;
-        memcpy(&value, &bits, 4);
-        return (double)value;
-    }
-    return 0;
-}
-
 static uint64_t read_probability(const fb_shape *shape, const uint8_t *record, const fb_location *locations) {
-    double p = read_float(fb_shape_role(shape, FB_ROLE_SAMPLING_PROBABILITY, record, locations));
-    if (!(p > 0 && p <= 1) || 1 / p >= 9e18) return 0;
+    fb_bytes field = fb_shape_role(shape, FB_ROLE_SAMPLING_PROBABILITY, record, locations);
+    double p;
+    if (!fb_load_real(field.data, field.size, &p) || !(p > 0 && p <= 1) || 1 / p >= 9e18) return 0;
     return (uint64_t)(1 / p + 0.5);
 }
 

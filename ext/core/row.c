@@ -93,10 +93,6 @@ static uint8_t *put_octets(uint8_t *p, const fb_column *column, const uint8_t *d
     return fb_wire_put_octets(fb_wire_put_varint(p, size), data, size);
 }
 
-static bool is_collected(const fb_row *row, const fb_column *column) {
-    return column->flags & FB_COLUMN_SLOTTED || (row->slots.late && column->flags & FB_COLUMN_LATE && column->slot != FB_NO_SLOT);
-}
-
 /* Whether an untracked column may be written now; marks it. */
 static bool claim(fb_row *row, fb_target target, const fb_column *column) {
     if (column->bit || !row->filled || row->filled[target.column] != FB_ROW_EMPTY) return false;
@@ -108,7 +104,7 @@ FB_NOINLINE fb_row_cursor fb_row_offer_number(fb_row *row, fb_row_cursor at, fb_
                                               uint64_t number) {
     const fb_column *column = &row->plan->columns[target.column];
     if (!(column->flags & FB_COLUMN_ENABLED)) return at;
-    if (is_collected(row, column))
+    if (fb_slots_collects(&row->slots, column))
         fb_slots_offer(&row->slots, target, state, number, (fb_bytes){NULL, 0});
     else if (number && claim(row, target, column))
         at.next = put_number(at.next, column, number);
@@ -119,7 +115,7 @@ FB_NOINLINE fb_row_cursor fb_row_offer_octets(fb_row *row, fb_row_cursor at, fb_
                                               size_t size) {
     const fb_column *column = &row->plan->columns[target.column];
     if (!(column->flags & FB_COLUMN_ENABLED)) return at;
-    if (is_collected(row, column)) {
+    if (fb_slots_collects(&row->slots, column)) {
         if (size || column->flags & FB_COLUMN_EXPLICIT)
             fb_slots_offer(&row->slots, target, FB_SLOT_OCTETS, 0, (fb_bytes){data, size});
     } else if (size && claim(row, target, column)) {
@@ -133,7 +129,7 @@ FB_NOINLINE fb_row_cursor fb_row_finish_slots(fb_row *row, fb_row_cursor at) {
     for (size_t i = 0; i < row->plan->slot_count; i++) {
         const fb_slot *slot = &row->slots.slot[i];
         const fb_column *column = &row->plan->columns[slot->column];
-        if (slot->state == FB_SLOT_EMPTY || !is_collected(row, column)) continue;
+        if (slot->state == FB_SLOT_EMPTY || !fb_slots_collects(&row->slots, column)) continue;
         if (slot->state == FB_SLOT_OCTETS)
             at.next = put_octets(at.next, column, slot->data ? slot->data : slot->octets, slot->size);
         else if (slot->number || column->flags & FB_COLUMN_EXPLICIT)
@@ -145,7 +141,7 @@ FB_NOINLINE fb_row_cursor fb_row_finish_slots(fb_row *row, fb_row_cursor at) {
 bool fb_row_wants(const fb_row *row, fb_row_cursor at, fb_target target) {
     const fb_column *column = &row->plan->columns[target.column];
     if (!(column->flags & FB_COLUMN_ENABLED)) return false;
-    if (is_collected(row, column)) return fb_slots_wants(&row->slots, target);
+    if (fb_slots_collects(&row->slots, column)) return fb_slots_wants(&row->slots, target);
     if (column->bit) return at.open & column->bit;
     return row->filled && row->filled[target.column] != FB_ROW_FILLED;
 }

@@ -123,8 +123,7 @@ void fb_slots_offer(fb_slots *slots, fb_target target, fb_slot_state state, uint
 fb_slot *fb_slots_find(fb_slots *slots, uint16_t column) {
     if (!slots->slot || column >= slots->plan->column_count) return NULL;
     const fb_column *c = &slots->plan->columns[column];
-    bool collected = c->flags & FB_COLUMN_SLOTTED || (c->flags & FB_COLUMN_LATE && slots->late);
-    return collected && c->slot != FB_NO_SLOT ? &slots->slot[c->slot] : NULL;
+    return fb_slots_collects(slots, c) ? &slots->slot[c->slot] : NULL;
 }
 
 void fb_slots_keep_constants(fb_slots *slots) {

@@ -50,6 +50,12 @@ fb_status fb_slots_replace(fb_slots *slots, uint16_t column, fb_slot_state state
 /* For the hook, to look at: the slot of a column, NULL where the column is not collected now. */
 fb_slot *fb_slots_find(fb_slots *slots, uint16_t column);
 
+/* Whether the values of a column wait in its slot now. */
+FB_INLINE bool fb_slots_collects(const fb_slots *slots, const fb_column *column) {
+    bool late = slots->late && column->flags & FB_COLUMN_LATE && column->slot != FB_NO_SLOT;
+    return late || column->flags & FB_COLUMN_SLOTTED;
+}
+
 FB_INLINE void fb_slots_begin(fb_slots *slots) {
     if (FB_UNLIKELY(slots->active)) memcpy(slots->slot, slots->constant, slots->plan->slot_count * sizeof *slots->slot);
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -108,8 +109,7 @@ class Decoder(_core.Decoder):
     @property
     def counters(self) -> dict[str, int]:
         """The counters of all exporters together, and of datagrams that belong to none."""
-        total: dict[str, int] = {}
+        total: Counter[str] = Counter()
         for part in (*self.read_exporters(), self.read_other()):
-            for name, count in part["counters"].items():
-                total[name] = total.get(name, 0) + count
-        return total
+            total.update(part["counters"])
+        return dict(total)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -60,10 +61,9 @@ def encode_capture(
             octets += len(messages)
         if file.is_regular:
             write_proto(output, decoder.schema)
-    counters = dict(reader.counters)
-    for name, count in decoder.counters.items():
-        counters[name] = counters.get(name, 0) + count
-    return EncodeResult(decoder.flows, datagrams, octets, counters)
+    counters = Counter(reader.counters)
+    counters.update(decoder.counters)
+    return EncodeResult(decoder.flows, datagrams, octets, dict(counters))
 
 
 def decode_batches(reader: CaptureReader, decoder: Decoder) -> Iterator[tuple[Datagrams, bytes]]:
