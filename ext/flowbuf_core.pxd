@@ -89,7 +89,7 @@ cdef extern from "core/plan.h" nogil:
         uint32_t number
         uint8_t type
         uint8_t wire
-        uint8_t flags
+        uint16_t flags
     ctypedef struct fb_target:
         uint16_t column
         uint8_t rank
@@ -213,12 +213,22 @@ cdef extern from "core/context.h" nogil:
         size_t offset
         uint8_t *exporter
 
+cdef extern from "core/packet.h" nogil:
+    ctypedef enum fb_tunnel:
+        FB_TUNNEL_COUNT
+    const char *fb_tunnel_name(fb_tunnel tunnel)
+
 cdef extern from "core/decode.h" nogil:
     ctypedef struct fb_decoder_options:
         size_t exporter_limit
         size_t exporter_memory
         uint64_t default_sampling_rate
         uint64_t hash_seed
+        size_t early_data_limit
+        size_t early_data_total
+        uint64_t template_expiry
+        bint obey_withdrawals
+        unsigned decapsulate
     ctypedef struct fb_decoder:
         fb_shapes shapes
         fb_exporters exporters

@@ -114,7 +114,8 @@ class Changes:
     added: list[dict[str, Any]]
 
     def schema(self) -> Schema:
-        schema = FLOW.only(*self.only)
+        needed = [needed for name in self.only for needed in FLOW[name].depends]
+        schema = FLOW.only(*self.only, *needed)
         for name, sources in self.ranks.items():
             schema = schema.alter(name, sources=sources)
         for index, keys in enumerate(self.added):

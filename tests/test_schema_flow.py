@@ -46,7 +46,7 @@ PINNED = """
 218 src_vlan_priority uint8, 219 dst_vlan_priority uint8, 220 router_as uint32, 221 src_peer_as uint32,
 222 local_pref uint32, 223 nat_event uint8, 224 biflow_direction enum, 225 interface_name string,
 226 interface_description string, 227 application_name string, 228 flow_id uint64, 229 flow_duration duration,
-230 ip_version uint8, 231 post_ip_tos uint8
+230 ip_version uint8, 231 post_ip_tos uint8, 232 section_length uint32
 """
 
 

@@ -40,6 +40,10 @@ cdef class Datagrams:
         return payload, (format_address(d.source), d.source_port), d.destination_port, d.time
 
 
+TUNNELS = tuple(fb_tunnel_name(<fb_tunnel> i).decode() for i in range(FB_TUNNEL_COUNT))
+"""Kinds of tunnel that a decoder may open."""
+
+
 cdef class Decoder:
     """The state of all exporters, and the buffer that their flows are written to. One thread at a time."""
 
@@ -52,13 +56,21 @@ cdef class Decoder:
     cdef public bint strict
 
     def __cinit__(self, Plan plan not None, *, bint strict=False, uint64_t default_sampling_rate=0,
-                  size_t capacity=65536, size_t memory_limit=0, size_t exporter_limit=0):
+                  size_t capacity=65536, size_t memory_limit=0, size_t exporter_limit=0, size_t early_data_limit=0,
+                  size_t early_data_total=0, uint64_t template_expiry=0, bint obey_withdrawals=False,
+                  decapsulate=()):
         cdef fb_decoder_options options
         if not plan.sealed:
             raise ValueError("the plan is not sealed yet")
         memset(&options, 0, sizeof(options))
         options.exporter_limit = exporter_limit
         options.default_sampling_rate = default_sampling_rate
+        options.early_data_limit = early_data_limit
+        options.early_data_total = early_data_total
+        options.template_expiry = template_expiry
+        options.obey_withdrawals = obey_withdrawals
+        for name in decapsulate:
+            options.decapsulate |= <unsigned> 1 << TUNNELS.index(name)
         options.hash_seed = int.from_bytes(os.urandom(8), "little")
         self.plan = plan
         self.strict = strict

@@ -11,6 +11,7 @@
 #define FB_DECODE_H
 
 #include "context.h"
+#include "packet.h"
 #include "row.h"
 
 typedef struct {
@@ -18,6 +19,11 @@ typedef struct {
     size_t exporter_memory;         /* octets of state of one exporter; 0: 16 MiB */
     uint64_t default_sampling_rate; /* `meta:default_sampling_rate`; 0: none */
     uint64_t hash_seed;             /* any random number */
+    size_t early_data_limit;        /* octets of one exporter's data sets that wait for their templates; 0: 4 MiB */
+    size_t early_data_total;        /* of all exporters'; 0: 128 MiB */
+    uint64_t template_expiry;       /* nanoseconds after which a template that was not refreshed is not used; 0: never */
+    bool obey_withdrawals;          /* over UDP they are forbidden (RFC 7011 section 8.4), and counted only */
+    unsigned decapsulate;           /* a bit (1 << fb_tunnel) for each kind of tunnel that is opened */
 } fb_decoder_options;
 
 /* State of all exporters. One thread at a time. */

@@ -136,7 +136,7 @@ fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec) {
         .number = spec->number,
         .type = (uint8_t)spec->type,
         .wire = (uint8_t)choose_wire(spec->type),
-        .flags = (uint8_t)spec->flags,
+        .flags = (uint16_t)spec->flags,
         .slot = FB_NO_SLOT,
         .packet_rank = FB_NO_RANK,
         .mappings_size = (uint16_t)spec->mappings_size,

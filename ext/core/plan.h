@@ -66,7 +66,7 @@ typedef struct {
     uint8_t tag_size;
     uint8_t type;      /* fb_type */
     uint8_t wire;      /* fb_wire_type */
-    uint8_t flags;
+    uint16_t flags;
     uint16_t slot;     /* index among the slots; FB_NO_SLOT for a column that never needs one */
     uint16_t packet_rank;   /* the best rank that a sampled packet has here; FB_NO_RANK without one */
     uint16_t mappings_size;

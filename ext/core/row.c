@@ -146,11 +146,21 @@ bool fb_row_wants(const fb_row *row, fb_row_cursor at, fb_target target) {
     return row->filled && row->filled[target.column] != FB_ROW_FILLED;
 }
 
+/* Whether the list of a repeated column may grow; marks it. */
+static bool claim_member(fb_row *row, fb_target target, const fb_column *column) {
+    if (!(column->flags & FB_COLUMN_ENABLED) || row->filled[target.column] == FB_ROW_FILLED) return false;
+    row->filled[target.column] = FB_ROW_LISTING;
+    return true;
+}
+
 void fb_row_repeat_uint(fb_row *row, fb_row_cursor *at, fb_target target, uint64_t value) {
     const fb_column *column = &row->plan->columns[target.column];
-    if (!(column->flags & FB_COLUMN_ENABLED) || row->filled[target.column] == FB_ROW_FILLED) return;
-    row->filled[target.column] = FB_ROW_LISTING;
-    at->next = put_number(at->next, column, value);
+    if (claim_member(row, target, column)) at->next = put_number(at->next, column, value);
+}
+
+void fb_row_repeat_octets(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data, size_t size) {
+    const fb_column *column = &row->plan->columns[target.column];
+    if (claim_member(row, target, column)) at->next = put_octets(at->next, column, data, size);
 }
 
 void fb_row_close(fb_row *row, fb_row_cursor *at, uint16_t column) {

@@ -6,7 +6,8 @@
      bool begin(row, worst, cursor)               room for a row of at most `worst` octets; false: the output is full
      void put_uint(row, cursor, target, value)    a value for a column. A zero is skipped, a column that has its value is
      void put_int, put_real, put_octets, put_ip     left alone. A repeated column takes it as a list of one.
-     void repeat_uint(row, cursor, target, value) a member of a list, for a repeated column: zeros too
+     void repeat_uint(row, cursor, target, value) a member of a list, for a repeated column: zeros too. For a signed column
+     void repeat_octets(…, data, size)              the two's complement, for a float or double the bits of a binary64
      void close(row, cursor, column)              the end of that list: it was the column's only one, if it had a member
      bool wants(row, cursor, target)              whether a value may still change the column
      void finish(row, cursor)                     the row is whole
@@ -151,6 +152,7 @@ FB_INLINE void fb_row_put_ip(fb_row *row, fb_row_cursor *at, fb_target target, c
 }
 
 void fb_row_repeat_uint(fb_row *row, fb_row_cursor *at, fb_target target, uint64_t value);
+void fb_row_repeat_octets(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data, size_t size);
 bool fb_row_wants(const fb_row *row, fb_row_cursor at, fb_target target);
 void fb_row_close(fb_row *row, fb_row_cursor *at, uint16_t column);
 

@@ -90,9 +90,13 @@ typedef enum {
     X(DERIVED_ICMP_TYPE, "derived:icmp_type", UINT) \
     X(DERIVED_ICMP_CODE, "derived:icmp_code", UINT) \
     X(DERIVED_FORWARDING_STATUS, "derived:forwarding_status", UINT) \
+    X(DERIVED_IP_FLAGS, "derived:ip_flags", UINT) /* fragmentFlags (197) as the header has them: reserved 4, DF 2, MF 1 */ \
     X(DERIVED_MPLS_LABELS, "derived:mpls_labels", UINT) /* one value a label */ \
     /* A sampled packet (sFlow sampled header, elements 313 and 315), from the outside in; the outermost of a kind. */ \
     X(PACKET_PACKETS, "packet:packets", UINT) /* always 1 */ \
+    X(PACKET_TUNNEL_SRC_ADDR, "packet:tunnel.src_addr", IP) /* the outer endpoints, when a tunnel was opened */ \
+    X(PACKET_TUNNEL_DST_ADDR, "packet:tunnel.dst_addr", IP) \
+    X(PACKET_TUNNEL_ID, "packet:tunnel.id", UINT) /* VNI, GRE key, TEID */ \
     X(PACKET_SRC_MAC, "packet:ethernet.src_mac", UINT) \
     X(PACKET_DST_MAC, "packet:ethernet.dst_mac", UINT) \
     X(PACKET_VLAN_ID, "packet:vlan.id", UINT) \
@@ -115,6 +119,11 @@ typedef enum {
     X(PACKET_TCP_FLAGS, "packet:tcp.flags", UINT) \
     X(PACKET_ICMP_TYPE, "packet:icmp.type", UINT) \
     X(PACKET_ICMP_CODE, "packet:icmp.code", UINT) \
+    X(PACKET_ROUTING_ADDRESSES, "packet:ipv6_routing.addresses", IP) /* one value a segment, as on the wire */ \
+    X(PACKET_ROUTING_SEGMENTS_LEFT, "packet:ipv6_routing.segments_left", UINT) \
+    X(PACKET_LAYERS, "packet:layers.stack", UINT) /* one value a header; numbers as in the column layer_stack */ \
+    X(PACKET_LAYER_SIZES, "packet:layers.sizes", UINT) /* octets of each */ \
+    X(PACKET_SECTION_LENGTH, "packet:section.length", UINT) /* octets of the packet that the exporter sent */ \
     /* After the packet: what stands in for its own values. */ \
     X(SFLOW_ETHERNET_TYPE, "sflow:sampled_ethernet.type", UINT) \
     X(SFLOW_FRAME_LENGTH, "sflow:sampled_header.frame_length", UINT) \
@@ -128,7 +137,7 @@ typedef enum {
 } fb_source;
 
 #define FB_SOURCE_FIRST_PACKET FB_SOURCE_PACKET_PACKETS
-#define FB_SOURCE_LAST_PACKET FB_SOURCE_PACKET_ICMP_CODE
+#define FB_SOURCE_LAST_PACKET FB_SOURCE_PACKET_SECTION_LENGTH
 #define FB_SOURCE_LAST_CONSTANT FB_SOURCE_NETFLOW5_ENGINE_ID
 
 /* The fields of a NetFlow v5 record (constant, name, kind, offset, size), 48 octets. They are compiled into operations

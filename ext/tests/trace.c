@@ -139,6 +139,13 @@ static void trace_repeat_uint(trace *t, trace_cursor *at, fb_target target, uint
     if (is_open(t, target)) add_value(&t->cells[target.column], (trace_value){.number = value});
 }
 
+__attribute__((unused)) static void trace_repeat_octets(trace *t, trace_cursor *at, fb_target target, const uint8_t *data,
+                                                        size_t size) {
+    (void)at;
+    assert(t->plan->plan->columns[target.column].flags & FB_COLUMN_REPEATED);
+    if (is_open(t, target)) add_value(&t->cells[target.column], (trace_value){.data = data, .size = size});
+}
+
 static void trace_close(trace *t, trace_cursor *at, uint16_t column) {
     (void)at;
     assert(t->plan->plan->columns[column].flags & FB_COLUMN_REPEATED);

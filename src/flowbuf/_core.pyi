@@ -1,6 +1,6 @@
 """The binding of the C core."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from typing_extensions import Self
@@ -60,6 +60,8 @@ class Datagrams:
 
 def pack_datagrams(payloads: Sequence[Octets], sources: Any, received: Any = None) -> Datagrams: ...
 
+TUNNELS: tuple[str, ...]
+
 class Decoder:
     strict: bool
     @property
@@ -73,6 +75,11 @@ class Decoder:
         capacity: int = 65536,
         memory_limit: int = 0,
         exporter_limit: int = 0,
+        early_data_limit: int = 0,
+        early_data_total: int = 0,
+        template_expiry: int = 0,
+        obey_withdrawals: bool = False,
+        decapsulate: Iterable[str] = (),
     ) -> Self: ...
     def encode(
         self, payload: Octets, source: Source, received: Time = None, *, override: dict[str, Any] | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +12,22 @@ from flowbuf.plan import compile_plan
 from flowbuf.schema import Schema
 from flowbuf.schema.source import Source
 
-__all__ = ["TIMES", "Decoder"]
+__all__ = ["TIMES", "TUNNELS", "Decoder"]
 
 TIMES = ("received", "export", "flow-start")
 """What may fill `time_received`."""
+
+TUNNELS = _core.TUNNELS
+"""Kinds of tunnel that a decoder may open."""
+
+
+def choose_tunnels(names: str | Iterable[str]) -> tuple[str, ...]:
+    """Kinds of tunnel by their names, one or many; "all" is all of them. Raises ValueError."""
+    wanted = [names] if isinstance(names, str) else list(names)
+    for name in wanted:
+        if name not in (*TUNNELS, "all"):
+            raise ValueError(f"there is no tunnel {name!r}: choose of {', '.join(TUNNELS)}, all")
+    return TUNNELS if "all" in wanted else tuple(name for name in TUNNELS if name in wanted)
 
 
 def choose_time(schema: Schema, time: str) -> Schema:
@@ -50,6 +62,13 @@ class Decoder(_core.Decoder):
     no limit), `exporter_limit` their number (0 is 1,048,576). What does not fit is counted (`exporter_limit`,
     `template_limit`).
 
+    `decapsulate` names tunnels (`TUNNELS`, or "all") whose inner packet is the flow; the outer endpoints are
+    `tunnel_src_addr` and `tunnel_dst_addr`. Data sets that come before their template wait for it, up to
+    `early_data_limit` octets of one exporter (0 is 4 MiB) and `early_data_total` of all (0 is 128 MiB).
+    `template_expiry` is the number of seconds after which a template that was not refreshed is not used any more (None:
+    never). `obey_withdrawals` forgets templates that are withdrawn, which RFC 7011 forbids over UDP; else withdrawals
+    are counted.
+
     Raises SchemaError for a schema that cannot be decoded into.
     """
 
@@ -65,6 +84,11 @@ class Decoder(_core.Decoder):
         capacity: int = 65536,
         memory_limit: int = 1 << 30,
         exporter_limit: int = 0,
+        decapsulate: str | Iterable[str] = (),
+        early_data_limit: int = 0,
+        early_data_total: int = 0,
+        template_expiry: float | None = None,
+        obey_withdrawals: bool = False,
     ) -> Decoder:
         loaded = schema if isinstance(schema, Schema) else Schema.load(schema)
         plan = compile_plan(choose_time(loaded, time), default_sampling_rate=default_sampling_rate)
@@ -76,6 +100,11 @@ class Decoder(_core.Decoder):
             capacity=capacity,
             memory_limit=memory_limit,
             exporter_limit=exporter_limit,
+            decapsulate=choose_tunnels(decapsulate),
+            early_data_limit=early_data_limit,
+            early_data_total=early_data_total,
+            template_expiry=int((template_expiry or 0) * 1e9),
+            obey_withdrawals=obey_withdrawals,
         )
         self.schema = loaded
         return self
