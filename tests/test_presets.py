@@ -127,7 +127,9 @@ def test_the_command_line_knows_the_presets(tmp_path: Path) -> None:
         assert flowbuf("schema", "hash", name, "--schema", "flow.toml").exit_code == 2
         assert [line.split("\t")[1] for line in shown.stdout.splitlines()] == list(PEERS[name].fields)
         assert flowbuf("schema", "check", name).exit_code == 0
-        assert len(json_lines(flowbuf("read", capture, "-f", "jsonl", "--schema", name))) == 1
+        (said,) = json_lines(flowbuf("read", capture, "-f", "jsonl", "--schema", name))
+        assert flowbuf("encode", capture, "-o", tmp_path / name, "--schema", name).exit_code == 0
+        assert json_lines(flowbuf("read", tmp_path / name, "-f", "jsonl", "--schema", name)) == [said]
         assert flowbuf("read", capture, "-f", "table", "--schema", name).exit_code == 0
 
 
@@ -219,6 +221,16 @@ def test_time_and_default_sampling_work_as_with_the_own_columns() -> None:
     (akvorado,) = messages("akvorado", payload, time="export", default_sampling_rate=100)
     assert (goflow2["time_received_ns"], goflow2["sampling_rate"]) == (EXPORTED * 10**9, 100)
     assert (akvorado["TimeReceived"], akvorado["SamplingRate"]) == (EXPORTED, 100)
+
+
+def test_time_may_be_that_of_the_flow_where_the_message_has_it(tmp_path: Path) -> None:
+    payload = ipfix_record([(150, 4)], u32(1_500_000_000), export_time=EXPORTED)
+    (said,) = messages("goflow2", payload, time="flow-start")
+    assert said["time_received_ns"] == said["time_flow_start_ns"] == 1_500_000_000 * 10**9
+    capture = write(tmp_path / "one.pcap", pcap(payload))
+    refused = flowbuf("read", capture, "--schema", "akvorado", "--time", "flow-start")
+    assert refused.exit_code == 2
+    assert "no column time_flow_start" in refused.stderr
 
 
 def test_a_later_stage_may_override_what_it_knows_better() -> None:
