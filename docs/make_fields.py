@@ -37,6 +37,12 @@ DERIVED = {
     "derived:mpls_labels": SECTIONS,
 }
 
+# Elements that say of the reverse direction of a biflow what another says of the forward one.
+REVERSE = {
+    "ipfix:responderOctets": "ipfix:initiatorOctets",
+    "ipfix:responderPackets": "ipfix:initiatorPackets",
+}
+
 # Elements that fill no column by themselves.
 HELPERS = {
     "ipfix:systemInitTimeMilliseconds": "what flowStartSysUpTime and flowEndSysUpTime count from",
@@ -99,9 +105,11 @@ def made_of(text: str) -> list[str]:
 
 
 def keys_of(column: Column) -> Iterator[str]:
-    """All that a column may be filled from."""
+    """All that a column may be filled from, in the flow of either direction."""
     for source in (source for rank in column.sources for source in rank):
-        yield from made_of(key(source))
+        parts = made_of(key(source))
+        yield from parts
+        yield from (name for name, forward in REVERSE.items() if forward in parts)
 
 
 def filled_by(schema: Schema) -> dict[str, list[Column]]:
