@@ -2,6 +2,7 @@
 #   make demo                  set up, decode a capture, show the result
 #   make test                  set up, run all tests
 #   make test PYTHON=python3.10
+#   make fields                docs/fields.md, from the schema and docs/collectors.csv
 # Without root. What is missing is said.
 
 PYTHON ?= python3
@@ -11,7 +12,7 @@ PY := $(VENV)/bin/python
 BUILT := $(VENV)/.built
 SOURCES := $(wildcard ext/*.pyx ext/*.pxd ext/binding/*.pxi ext/core/*) setup.py pyproject.toml
 
-.PHONY: demo test bench check clean setup
+.PHONY: demo test bench check fields clean setup
 
 setup: $(BUILT)
 
@@ -35,6 +36,9 @@ check: $(BUILT)
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(PY) -m pytest tests/test_structure.py
+
+fields: $(BUILT)
+	$(PY) docs/make_fields.py
 
 clean:
 	rm -rf .venv build ext/build ext/_core.c src/flowbuf.egg-info src/flowbuf/*.so .pytest_cache .hypothesis .mypy_cache .ruff_cache

@@ -17,6 +17,8 @@ NEEDED = [
     "flowbuf/py.typed",
     "flowbuf/_core.pyi",
     "flowbuf/schemas/flow.toml",
+    "flowbuf/schemas/goflow2.toml",
+    "flowbuf/schemas/akvorado.toml",
     "flowbuf/schemas/ipfix_elements.csv",
     "flowbuf/schema/schema.py",
     "flowbuf/targets/proto.py",
@@ -68,6 +70,8 @@ def test_the_sdist_holds_what_a_build_and_the_tests_need(sdist: Path) -> None:
         "schemas/flow.toml",
         "tests/conftest.py",
         "examples/demo.py",
+        "docs/make_fields.py",
+        "docs/collectors.csv",
     ):
         assert needed in names
 

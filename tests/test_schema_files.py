@@ -162,6 +162,7 @@ def test_a_mirror_needs_name_and_number(tmp_path, mirror):
         ("schema = 1", "write [schema]"),
         ("", 'the schema has no name; write name = "…" below [schema]'),
         ('[schema]\nname = "a b"', "name of the schema is 'a b'"),
+        ('[schema]\nname = "x"\nmessage_name = "a-b"', "message_name is 'a-b'; give it a letter"),
         ('[schema]\nname = "x"\n[column]\nname = "y"', "write [[column]]"),
         ('[schema]\nname = "x"\n[[message.sub_record.column]]\nname = "y"', "not supported yet by flow schemas"),
         ('[schema]\nname = "x"\n[[reserved]]\nnumber = 1', "write number = … and name = …"),

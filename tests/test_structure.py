@@ -227,7 +227,7 @@ def test_only_the_cli_prints() -> None:
 
 # All files ------------------------------------------------------------------------------------------------------------
 
-FOLDERS = "ext/core ext/binding ext/tests ext/fuzz ext/bench src tests benchmarks schemas"
+FOLDERS = "ext/core ext/binding ext/tests ext/fuzz ext/bench src tests benchmarks schemas docs"
 SOURCES = sorted(
     path
     for folder in FOLDERS.split()

@@ -9,7 +9,7 @@ from typing import Any
 
 from flowbuf import _core
 from flowbuf.plan import compile_plan
-from flowbuf.schema import Schema
+from flowbuf.schema import Column, Schema
 from flowbuf.schema.source import Source
 
 __all__ = ["TIMES", "TUNNELS", "Decoder"]
@@ -30,20 +30,35 @@ def choose_tunnels(names: str | Iterable[str]) -> tuple[str, ...]:
     return TUNNELS if "all" in wanted else tuple(name for name in TUNNELS if name in wanted)
 
 
+def find_time_received(schema: Schema) -> Column | None:
+    """The column that says when a datagram was received; a preset may call it otherwise."""
+    if "time_received" in schema:
+        return schema["time_received"]
+    received = ((Source.parse("meta:time_received"),),)
+    return next((column for column in schema if column.sources == received), None)
+
+
+def find_flow_start(schema: Schema) -> Column:
+    """The column that says when a flow began. Raises SchemaError where there is none."""
+    for name in ("time_flow_start", "time_flow_start_ns"):
+        if name in schema:
+            return schema[name]
+    problem = "time is 'flow-start', but the schema has no column time_flow_start to take it from"
+    raise schema.error(None, problem, "add one, or choose another time")
+
+
 def choose_time(schema: Schema, time: str) -> Schema:
     """The schema with `time_received` filled by the time of reception, of export, or of the flow's start. Where the
-    chosen one is missing, the time of reception stands in. Raises ValueError."""
+    chosen one is missing, the time of reception stands in. Raises ValueError, SchemaError."""
     if time not in TIMES:
         raise ValueError(f"time is {time!r}; it may be {', '.join(TIMES)}")
-    if time == "received" or "time_received" not in schema:
+    received = find_time_received(schema)
+    if time == "received" or received is None:
         return schema
-    received = schema["time_received"]
     if time == "export":
         first: tuple[tuple[Source, ...], ...] = ((Source.parse("meta:time_exported"),),)
-    elif "time_flow_start" in schema:
-        first = schema["time_flow_start"].sources
     else:
-        raise ValueError("time is 'flow-start', but the schema has no column time_flow_start to take it from")
+        first = find_flow_start(schema).sources
     chosen = {source for equals in first for source in equals}
     rest = (tuple(source for source in equals if source not in chosen) for equals in received.sources)
     changed = replace(received, sources=(*first, *(equals for equals in rest if equals)))

@@ -55,13 +55,22 @@ _SCHEMA_OPTIONS = [
 
 
 def schema_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command --schema, --columns, --enable and --disable; it gets them as one argument, `schema: Schema`."""
+    """Give a command --schema, --columns, --enable and --disable; it gets them as one argument, `schema: Schema`. A
+    command that has an argument `name` takes the schema from there too."""
 
     @functools.wraps(command)
     def with_schema(
-        *args: Any, reference: str, only: list[str], enable: list[str], disable: list[str], **rest: Any
+        *args: Any,
+        reference: str,
+        only: list[str],
+        enable: list[str],
+        disable: list[str],
+        name: str | None = None,
+        **rest: Any,
     ) -> Any:
-        return command(*args, schema=load_schema(reference, only, enable, disable), **rest)
+        if name and reference not in ("flow", name):
+            raise UsageProblem(f"two schemas, {name} and {reference}: leave out --schema")
+        return command(*args, schema=load_schema(name or reference, only, enable, disable), **rest)
 
     for option in reversed(_SCHEMA_OPTIONS):
         with_schema = option(with_schema)

@@ -33,9 +33,11 @@ def group() -> None:
 
 
 schema = group
+schema_argument = click.argument("name", metavar="[NAME|FILE]", required=False)  # the same as --schema
 
 
 @group.command()
+@schema_argument
 @schema_options
 @click.option("--all", "every", is_flag=True, help="Disabled columns too.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, with everything that is known.")
@@ -46,6 +48,7 @@ def show(schema: Schema, every: bool, as_json: bool) -> None:
     Examples:
       flowbuf schema show
       flowbuf schema show --all | grep -i vlan
+      flowbuf schema show goflow2
       flowbuf schema show --schema my-schema.toml --json | jq -r '.columns[].name'
     """
     columns = schema.columns if every else schema.enabled
@@ -61,6 +64,7 @@ def show(schema: Schema, every: bool, as_json: bool) -> None:
 
 
 @group.command()
+@schema_argument
 @schema_options
 def proto(schema: Schema) -> None:
     """Print the .proto file of the enabled columns.
@@ -68,6 +72,7 @@ def proto(schema: Schema) -> None:
     \b
     Examples:
       flowbuf schema proto > flow.proto
+      flowbuf schema proto akvorado
       flowbuf schema proto --schema my-schema.toml --enable group:l2
     """
     with schema_errors():
@@ -75,6 +80,7 @@ def proto(schema: Schema) -> None:
 
 
 @group.command(name="hash")
+@schema_argument
 @schema_options
 def print_hash(schema: Schema) -> None:
     """Print the hash: equal where messages mean the same.

@@ -22,6 +22,7 @@ class Parts:
     """A schema in the making; columns by name."""
 
     name: str = ""
+    message_name: str = ""
     origin: str = ""
     columns: dict[str, Column] = field(default_factory=dict)
     reserved: list[Reserved] = field(default_factory=list)
@@ -79,6 +80,7 @@ def _apply(parts: Parts, document: Document) -> None:
     settings = document.settings
     parts.origin = document.origin
     parts.name = settings.get("name", parts.name)
+    parts.message_name = settings.get("message_name", parts.message_name)
     if not parts.name:
         raise SchemaError("the schema has no name", 'write name = "…" below [schema]')
     parts.reserved += [_read_reserved(table) for table in document.reserved]

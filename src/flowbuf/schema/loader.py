@@ -3,7 +3,8 @@
 A file is
 
     [schema]
-    name = "mine"                    # of the schema, and of its message
+    name = "mine"                    # of the schema, and in CamelCase of its message
+    message_name = "FlowMessage"     # where its message is to be called otherwise
     extends = "flow"                 # a built-in schema, or a path relative to this file
     only = ["bytes", "group:l2"]     # then exactly these are enabled
     enable = ["src_mac"]             # after `only`
@@ -49,7 +50,10 @@ else:
 
 __all__ = ["Document", "built_in_names", "expand_mirror", "parse", "read"]
 
-SETTINGS = {"name": str, "extends": str, "only": list, "enable": list, "disable": list, "retire": list, "doc": str}
+SETTINGS = {
+    **{"name": str, "message_name": str, "extends": str, "doc": str},
+    **{"only": list, "enable": list, "disable": list, "retire": list},
+}
 TABLES = ("schema", "column", "reserved")
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from flowbuf.errors import SchemaError
 from flowbuf.schema import loader
 from flowbuf.schema.assemble import assemble, no_column, switch
-from flowbuf.schema.column import Column, Reserved, fold
+from flowbuf.schema.column import NAME, Column, Reserved, fold
 from flowbuf.schema.source import did_you_mean
 
 if TYPE_CHECKING:
@@ -30,18 +30,23 @@ class Schema:
 
     `columns` are all of them, in number order, enabled or not, and so is iteration; `schema["src_mac"]` is one of them,
     and `"src_mac" in schema` asks for it. Arguments name columns one by one, or all of a group: "group:l2". Every
-    method raises SchemaError where the result could not be used.
+    method raises SchemaError where the result could not be used. `message_name` is the name of its Protocol Buffers
+    message, where that is not the name of the schema in CamelCase.
     """
 
     name: str
     columns: tuple[Column, ...]
     reserved: tuple[Reserved, ...] = ()
     origin: str = ""
+    message_name: str = ""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", self.name):
             fix = "give it a letter, then letters, digits, - and _"
             raise self.error(None, f"name of the schema is {self.name!r}", fix)
+        if self.message_name and not NAME.fullmatch(self.message_name):
+            fix = "give it a letter, then letters, digits and _"
+            raise self.error(None, f"message_name is {self.message_name!r}", fix)
         _check_unique(self)  # in the order given, so that the newcomer is blamed
         object.__setattr__(self, "columns", tuple(sorted(self.columns, key=lambda column: column.number)))
         object.__setattr__(self, "reserved", tuple(sorted(set(self.reserved))))
@@ -61,7 +66,7 @@ class Schema:
     @classmethod
     def _assembled(cls, documents: Iterable[loader.Document]) -> Schema:
         parts = assemble(documents)
-        return cls(parts.name, tuple(parts.columns.values()), tuple(parts.reserved), parts.origin)
+        return cls(parts.name, tuple(parts.columns.values()), tuple(parts.reserved), parts.origin, parts.message_name)
 
     # Looking --------------------------------------------------------------------------------------------------------
 

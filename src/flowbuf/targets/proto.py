@@ -28,8 +28,8 @@ _UNIT_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns":
 
 
 def message_name(schema: Schema) -> str:
-    """The name of the message, without its package: that of the schema in CamelCase."""
-    return _camel_case(schema.name)
+    """The name of the message, without its package: that of the schema in CamelCase, if the schema says no other."""
+    return schema.message_name or _camel_case(schema.name)
 
 
 def to_descriptor(schema: Schema) -> FileDescriptorProto:
