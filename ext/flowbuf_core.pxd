@@ -81,6 +81,8 @@ cdef extern from "core/plan.h" nogil:
         FB_COLUMN_NATIVE_IP
         FB_COLUMN_SLOTTED
         FB_COLUMN_UNORDERED
+        FB_COLUMN_SCALED
+        FB_COLUMN_RATE
     ctypedef struct fb_mapping:
         uint32_t from_ "from"
         uint32_t to

@@ -10,16 +10,17 @@ from reference.wire import decode_message
 class CoreDecoder:
     """`flowbuf.Decoder`, with its messages taken apart by the reference's own reader of Protocol Buffers."""
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: Any, *, override: dict[str, Any] | None = None, **options: Any) -> None:
         from flowbuf import Decoder
 
-        self.decoder = Decoder(schema)
+        self.decoder = Decoder(schema, **options)
+        self.override = override
         self.columns = {column.number: column for column in schema.enabled}
 
     def decode(
         self, payload: bytes, source: tuple[str, int] = ("192.0.2.1", 9995), received: int = 0
     ) -> list[dict[str, Any]]:
-        messages = self.decoder.messages(payload, source=source, received=received)
+        messages = self.decoder.messages(payload, source=source, received=received, override=self.override)
         return [decode_message(self.columns, message) for message in messages]
 
     @property

@@ -56,11 +56,14 @@ class Decoder(_core.Decoder):
     thread its own. Reading `stats` counts as use.
 
     `schema` says which columns a flow has. `time` fills `time_received`: "received", "export" or "flow-start".
-    `default_sampling_rate` fills `sampling_rate` where no rate is known. `strict` raises DecodeError at the first
-    datagram that is malformed or left undecoded, instead of counting it. `capacity` is the first size of the output
-    buffer, in octets; it grows. `memory_limit` bounds the octets that the state of all exporters may take (1 GiB; 0 is
-    no limit), `exporter_limit` their number (0 is 1,048,576). What does not fit is counted (`exporter_limit`,
-    `template_limit`).
+    `default_sampling_rate` fills `sampling_rate` where no rate is known. `scale` multiplies totals (columns with
+    scale = "count": bytes, packets) by the rate that is in their flow, also where it is overridden; without a rate they
+    stay as they were observed, and a total that its column cannot hold is absent and counted (`out_of_range`). `strict`
+    raises DecodeError at the first datagram that is malformed or left undecoded, instead of counting it.
+
+    `capacity` is the first size of the output buffer, in octets; it grows. `memory_limit` bounds the octets that the
+    state of all exporters may take (1 GiB; 0 is no limit), `exporter_limit` their number (0 is 1,048,576). What does
+    not fit is counted (`exporter_limit`, `template_limit`).
 
     `decapsulate` names tunnels (`TUNNELS`, or "all") whose inner packet is the flow; the outer endpoints are
     `tunnel_src_addr` and `tunnel_dst_addr`. Data sets that come before their template wait for it, up to
@@ -80,6 +83,7 @@ class Decoder(_core.Decoder):
         *,
         time: str = "received",
         default_sampling_rate: int | None = None,
+        scale: bool = False,
         strict: bool = False,
         capacity: int = 65536,
         memory_limit: int = 1 << 30,
@@ -91,7 +95,8 @@ class Decoder(_core.Decoder):
         obey_withdrawals: bool = False,
     ) -> Decoder:
         loaded = schema if isinstance(schema, Schema) else Schema.load(schema)
-        plan = compile_plan(choose_time(loaded, time), default_sampling_rate=default_sampling_rate)
+        timed = choose_time(loaded, time)
+        plan = compile_plan(timed, default_sampling_rate=default_sampling_rate, scale=scale)
         self = super().__new__(
             cls,
             plan,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import ipfix, netflow, sflow
-from .columns import build_message
+from .columns import build_message, scale_totals
 from .datagram import Datagram, Exporters, address_octets
 from .octets import Short
 from .values import Flow
@@ -30,10 +30,14 @@ class Decoder:
 
     The versions of NetFlow v1 and v7 alone are too common at the start of other payloads: their length must be exact.
     sFlow v2 and v4 must have an agent address of a known type.
+
+    `override` replaces columns of every message; `scale` then multiplies totals by the sampling rate.
     """
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: Any, *, scale: bool = False, override: dict[str, Any] | None = None) -> None:
         self.columns = list(schema.enabled)
+        self.scale = scale
+        self.override = override or {}
         self.exporters = Exporters()
         self.other: Counter[str] = Counter()
         sources = (source for column in self.columns for rank in column.sources for source in rank)
@@ -54,7 +58,10 @@ class Decoder:
         messages = []
         try:
             for flow in read(datagram):
-                messages.append(build_message(self.columns, flow, notes))
+                message = build_message(self.columns, flow, notes) | self.override
+                if self.scale:
+                    scale_totals(self.columns, message, notes)
+                messages.append(message)
         except Fault as fault:
             notes[fault.args[0]] += 1
         exporter = datagram.exporter
