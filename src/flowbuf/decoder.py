@@ -12,7 +12,7 @@ from flowbuf.plan import compile_plan
 from flowbuf.schema import Schema
 from flowbuf.schema.source import Source
 
-__all__ = ["TIMES", "TUNNELS", "Decoder"]
+__all__ = ["TIMES", "TUNNELS", "Decoder", "choose_tunnels"]
 
 TIMES = ("received", "export", "flow-start")
 """What may fill `time_received`."""

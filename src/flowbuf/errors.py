@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["CaptureError", "DecodeError", "EncodeError", "FlowbufError", "SchemaError"]
+__all__ = ["CaptureError", "DecodeError", "EncodeError", "FlowbufError", "SchemaError", "StateError"]
 
 
 class FlowbufError(Exception):
@@ -43,6 +43,15 @@ class DecodeError(FlowbufError, ValueError):
         self.status = status
         self.offset = offset
         self.exporter = exporter
+
+
+class StateError(FlowbufError):
+    """A file that cannot be used as state. `replaceable`: it is a damaged state file, and may be written over; anything
+    else is somebody's, and is never touched."""
+
+    def __init__(self, text: str, replaceable: bool = False) -> None:
+        super().__init__(text)
+        self.replaceable = replaceable
 
 
 class EncodeError(FlowbufError, ValueError):
