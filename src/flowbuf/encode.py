@@ -49,13 +49,13 @@ def encode_capture(
     """Decodes a capture into a file of length-delimited messages, and writes their .proto beside it (`flows.pb.proto`).
 
     `source` is a path, "-" for standard input, or a binary file object; `output` is a path: .gz and .zst are
-    compressed, "-" is standard output, which gets no .proto. `port`: only datagrams to this UDP port. `override` replaces
-    late columns in every flow, as in `Decoder.encode`: {"sampling_rate": 1000}. The other options are those of
-    `Decoder`. The file appears whole or not at all.
+    compressed, "-" is standard output, which gets no .proto. `port`: only datagrams to this UDP port. `override`
+    replaces late columns in every flow, as in `Decoder.encode`: {"sampling_rate": 1000}. The other options are those
+    of `Decoder`. The file appears whole or not at all.
 
-    Raises KeyError or ValueError for an `override` that the schema does not allow, OSError (FileExistsError for a .proto that flowbuf did not write, which stays), SchemaError, CaptureError
-    where the source is no capture, and with `strict` DecodeError at the first datagram that is malformed or left
-    undecoded. Without it, that is counted.
+    Raises OSError (FileExistsError for a .proto that flowbuf did not write, which stays), SchemaError, KeyError or
+    ValueError for an `override` that the schema does not allow, CaptureError where the source is no capture, and with
+    `strict` DecodeError at the first datagram that is malformed or left undecoded. Without it, that is counted.
     """
     decoder = Decoder(
         schema,

@@ -6,9 +6,9 @@ The file is JSON, an exporter a line:
     {"address": "192.0.2.1", "sub_agent": 0, "domains": [{"version": 10, "id": 0, "templates": {"256": …}, …}]}
     ]}
 
-It holds what `Decoder.read_exporters` gives, without counters. How it begins tells whether it is a state file at all, and
-of which version: what is damaged behind that may be replaced; what does not begin so is somebody else's, and what is of
-a newer version would lose by it, so neither is ever written over.
+It holds what `Decoder.read_exporters` gives, without counters. How it begins tells whether it is a state file at all,
+and of which version: what is damaged behind that may be replaced; what does not begin so is somebody else's, and what
+is of a newer version would lose by it, so neither is ever written over.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ def _check_beginning(path: str, content: Content) -> None:
     if not beginning:
         raise StateError(f"{path}: not a state file of flowbuf: move it, or name another")
     if beginning[1] and int(beginning[1]) > VERSION:
-        raise StateError(f"{path}: state of version {int(beginning[1])}, which a newer flowbuf wrote: name another file")
+        version = int(beginning[1])
+        raise StateError(f"{path}: state of version {version}, which a newer flowbuf wrote: name another file")
 
 
 def _read(path: str, content: Content) -> bytes:

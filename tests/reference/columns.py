@@ -13,8 +13,8 @@ Readings that the brief of the schema leaves open:
 - A repeated column takes the first source that gives any value; zeros among the values are kept.
 - An `explicit` column of which no source gives anything but zero holds that zero; an address of zeros is absent even
   there.
-- A total that is too large for its column once it is scaled is out of range; without a sampling rate totals stay as they
-  were observed.
+- A total that is too large for its column once it is scaled is out of range; without a sampling rate totals stay as
+  they were observed.
 """
 
 from __future__ import annotations

@@ -70,7 +70,9 @@ def inspect(capture: str, as_json: bool, decoding: DecodeOptions) -> None:
         with standard_output():
             for part in _tables(survey, console.width):
                 console.print(part)
-    sys.exit(1 if any(STATUSES[name][0] in ("fault", "loss") for _, name, _ in _all_counters(survey)) else report.status)
+    if any(STATUSES[name][0] in ("fault", "loss") for _, name, _ in _all_counters(survey)):
+        report.status = 1
+    sys.exit(report.status)
 
 
 def _all_counters(survey: dict[str, Any]) -> Iterator[tuple[str, str, int]]:
