@@ -10,10 +10,10 @@ from reference.wire import decode_message
 class CoreDecoder:
     """`flowbuf.Decoder`, with its messages taken apart by the reference's own reader of Protocol Buffers."""
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: Any, *, template_expiry: int = 0, **policy: Any) -> None:
         from flowbuf import Decoder
 
-        self.decoder = Decoder(schema)
+        self.decoder = Decoder(schema, template_expiry=template_expiry / 1e9, **policy)
         self.columns = {column.number: column for column in schema.enabled}
 
     def decode(
@@ -21,6 +21,9 @@ class CoreDecoder:
     ) -> list[dict[str, Any]]:
         messages = self.decoder.messages(payload, source=source, received=received)
         return [decode_message(self.columns, message) for message in messages]
+
+    def finish(self) -> None:
+        self.decoder.finish()
 
     @property
     def counters(self) -> dict[str, int]:
@@ -38,3 +41,8 @@ class CoreDecoder:
             }
             for exporter, stats in self.decoder.stats.items()
         }
+
+    @property
+    def waiting(self) -> dict[str, dict[str, int]]:
+        """Per exporter, the data sets that wait for their templates."""
+        return {exporter: stats["waiting"] for exporter, stats in self.decoder.stats.items()}

@@ -75,6 +75,7 @@ def survey_capture(reader: CaptureReader, show: Show) -> dict[str, Any]:
         watch.see_datagrams(batch)
         watch.see_messages(messages)
         show(reader.position, decoder.flows)
+    decoder.finish()
     other = decoder.read_other()
     return {
         "capture": {
