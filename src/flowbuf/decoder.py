@@ -66,11 +66,19 @@ class Decoder(_core.Decoder):
     not fit is counted (`exporter_limit`, `template_limit`).
 
     `decapsulate` names tunnels (`TUNNELS`, or "all") whose inner packet is the flow; the outer endpoints are
-    `tunnel_src_addr` and `tunnel_dst_addr`. Data sets that come before their template wait for it, up to
-    `early_data_limit` octets of one exporter (0 is 4 MiB) and `early_data_total` of all (0 is 128 MiB).
-    `template_expiry` is the number of seconds after which a template that was not refreshed is not used any more (None:
-    never). `obey_withdrawals` forgets templates that are withdrawn, which RFC 7011 forbids over UDP; else withdrawals
-    are counted.
+    `tunnel_src_addr` and `tunnel_dst_addr`.
+
+    Data sets that come before their template wait for it (`early_data`) and are decoded as soon as it has come, with the
+    times and numbers of their own datagrams: their flows are in the output of the call that brings the template. They
+    wait up to `early_data_limit` octets of one exporter (0 is 4 MiB) and `early_data_total` of all (0 is 128 MiB; never
+    more than a quarter of `memory_limit`), each set counting 192 octets besides its own. Beyond that the oldest is given
+    up (`template_missing`). Call `finish` when no more datagrams come, so that what still waits is counted, too.
+
+    A template is known by exporter address, version, observation domain and id. Once two UDP source ports of one address
+    keep redefining an id differently, each port of that domain has its own (`port_in_key`). `template_expiry` is the
+    number of seconds of reception after which a template that was not refreshed is not used any more, and its data waits
+    (None: never). `obey_withdrawals` forgets templates that are withdrawn, which RFC 7011 forbids over UDP; else
+    withdrawals are counted.
 
     Raises SchemaError for a schema that cannot be decoded into.
     """
@@ -131,8 +139,9 @@ class Decoder(_core.Decoder):
     @property
     def stats(self) -> dict[str, dict[str, Any]]:
         """Per exporter, by its address as text (`address#sub-agent` for sFlow agents that have several): the totals
-        `datagrams`, `octets`, `flows`, `options_records`, `templates` (received, refreshes included), and `counters`,
-        the name of a status -> how often it was met (`flowbuf.STATUSES` explains them)."""
+        `datagrams`, `octets`, `flows`, `options_records`, `templates` (received, refreshes included), `counters`, the
+        name of a status -> how often it was met (`flowbuf.STATUSES` explains them), and `waiting`, the `sets` and
+        `octets` of data that wait for their templates now."""
         return {
             exporter["address"] + (f"#{exporter['sub_agent']}" if exporter["sub_agent"] else ""): {
                 key: value for key, value in exporter.items() if key not in ("address", "sub_agent", "domains")

@@ -76,6 +76,7 @@ def encode_capture(
             file.write(messages)
             datagrams += len(batch)
             octets += len(messages)
+        decoder.finish()
         if file.is_regular:
             write_proto(output, decoder.schema, scaled=scale)
     counters = Counter(reader.counters)

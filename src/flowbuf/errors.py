@@ -35,7 +35,8 @@ class DecodeError(FlowbufError, ValueError):
     """Malformed input, met by a strict decoder.
 
     `status` is the name of the fault (a row of the core's status table), `offset` is where in the datagram it is, in
-    octets, and `exporter` is the address of who sent it, as text.
+    octets (None: in none, as when input ends while a data set waits for its template), and `exporter` is the address of
+    who sent it, as text.
     """
 
     def __init__(self, text: str, status: str = "", offset: int | None = None, exporter: str | None = None) -> None:

@@ -60,6 +60,7 @@ def encode(inputs: tuple[str, ...], output: str, verbose: bool, decoding: Decode
                 for messages in session.encode(path):
                     file.write(messages)
                     octets += len(messages)
+            session.finish()
         if not session.readable:
             file.discard()
         elif file.is_regular:

@@ -88,6 +88,7 @@ def read(
                         session.stop()
                 if session.stopped:
                     break
+            session.finish()
         writer.finish()
         if not session.readable:
             file.discard()

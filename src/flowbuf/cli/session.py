@@ -42,6 +42,7 @@ class Session:
         self._report = report
         self._show = show
         self._messages = MessageReader(self.decoder.plan)
+        self._captures: list[str] = []
         self._octets_before = 0  # of the inputs that are done with
 
     def __enter__(self) -> Session:
@@ -56,6 +57,18 @@ class Session:
     def stop(self) -> None:
         """No more is wanted: what is being read ends with what it has given, and is still reported."""
         self.stopped = True
+
+    def finish(self) -> None:
+        """No more inputs come: what still waits for its template is given up, and reported. Not so where the inputs were
+        not read to their end."""
+        if self.stopped or not self._captures:
+            return
+        name = self._captures[0] if len(self._captures) == 1 else "end of input"
+        try:
+            self.decoder.finish()
+        except DecodeError as error:
+            raise Failure(describe_fault(name, error)) from error
+        self._report.add_input(name, self.decoder, {})
 
     def encode(self, path: str) -> Iterator[bytes]:
         """The messages of a capture, batch by batch."""
@@ -93,6 +106,7 @@ class Session:
         self._finish(content)
         self._check_capture(reader)
         self._report.add_input(reader.name, self.decoder, reader.counters)
+        self._captures.append(reader.name)
 
     def _read_messages(self, content: Content, proto: str | None) -> Iterator[list[dict[str, Any]]]:
         stream = MessageStream(content, self._plan_of(proto) if proto else self.decoder.plan)

@@ -78,6 +78,7 @@ def survey_capture(
         watch.see_datagrams(batch)
         watch.see_messages(messages)
         show(reader.position, decoder.flows)
+    decoder.finish()
     other = decoder.read_other()
     return {
         "capture": {
