@@ -47,7 +47,8 @@ def state(tmp_path: Path) -> Path:
 def reading_stdin(state: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A run that reads a capture as it grows, and has given its first flow."""
     command = [sys.executable, "-m", "flowbuf", "read", "-", "--state", str(state)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    pipe = subprocess.PIPE  # without a buffer here, so that `communicate` gives all the rest
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0) as process:
         assert process.stdin
         assert process.stdout
         process.stdin.write(pcap(TOLD, *[DATA] * FLOWS))
@@ -73,7 +74,7 @@ def test_templates_and_sampling_rates_are_known_in_the_next_run(first: Path, sec
 
 @pytest.mark.parametrize("protocol", ["netflow9", "ipfix", "mixed"])
 def test_two_halves_of_a_capture_are_the_whole(tmp_path: Path, state: Path, protocol: str) -> None:
-    whole = write(tmp_path / "whole.pcap", generated(protocol, 2000))
+    whole = write(tmp_path / "whole.pcap", generated(protocol, 2000, exporters=4))
     octets = whole.read_bytes()
     ends = [24]
     while ends[-1] < len(octets):

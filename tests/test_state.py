@@ -29,6 +29,7 @@ from datagrams import (
 )
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from reference.wire import decode_message
 from strategies import Sent, valid_sequences
 
 from flowbuf import Decoder, Schema, StateError, load_state, save_state
@@ -53,6 +54,7 @@ TOLD = [
             options_template_set(options_template(400, [(149, 4)], [(34, 4), (160, 8)])),
             data_set(400, u32(1) + u32(64) + uint(1_700_000_000_000, 8)),
             domain=1,
+            export_time=1_700_000_100,
         ),
         "2001:db8::7",
     ),
@@ -60,7 +62,12 @@ TOLD = [
 # What can be decoded by whoever knows that.
 FLOWS = [
     (netflow9(data_set(256, u32(0x0A000001) + u32(60) + u8(2)), source_id=7), "192.0.2.10"),
-    (ipfix(data_set(256, uint(99, 8) + u8(3) + b"eth" + u16(0x0800) + u32(5000)), domain=1), "2001:db8::7"),
+    (
+        ipfix(
+            data_set(256, uint(99, 8) + u8(3) + b"eth" + u16(0x0800) + u32(5000)), domain=1, export_time=1_700_000_100
+        ),
+        "2001:db8::7",
+    ),
 ]
 
 
@@ -96,7 +103,12 @@ def test_what_exporters_said_is_known_after_a_restart(told: Decoder, path: Path)
     decoder = Decoder(SCHEMA)
     assert load_state(decoder, path)
     assert known(decoder) == known(told)
-    assert fed(decoder, FLOWS) == fed(told, FLOWS) != b""
+    messages = [message for payload, source in FLOWS for message in decoder.messages(payload, source, 1.0)]
+    columns = {column.number: column for column in SCHEMA}
+    first, second = (decode_message(columns, message) for message in messages)
+    assert (first["sampling_rate"], first["bytes"]) == (1000, 60)
+    assert (second["sampling_rate"], second["bytes"]) == (64, 99)
+    assert second["time_flow_start"] == 1_700_000_005_000, "5 s after its exporter was started"
     assert decoder.counters == {}
     assert decoder.stats["192.0.2.10"]["datagrams"] == 1, "counters begin anew"
 
@@ -161,7 +173,7 @@ def test_a_restart_at_any_time_changes_no_flow(sequence: list[Sent], data: st.Da
     sent = [(payload, source[0]) for payload, source in sequence]
     cut = data.draw(st.integers(0, len(sent)))
     flows = fed(before, sent[:cut])
-    if {"template_missing", "data_waiting"} & before.counters.keys():
+    if any(stats["waiting"]["sets"] for stats in before.stats.values()):
         return
     with TemporaryDirectory() as folder:
         save_state(before, f"{folder}/a")
@@ -203,7 +215,7 @@ def test_a_file_that_is_cut_short_is_damaged(path: Path, told: Decoder, size: in
         ('"exporters": [', '"exporters": [' + "[" * 100_000),
         ('"192.0.2.10"', '"router1"'),
         ('"192.0.2.10"', "5"),
-        ('"domains"', '"domain"'),
+        ('"domains": [', '"domains": [[],'),
         ('"256": ', '"255": '),
         ('"256": ', '"70000": '),
         ('"256": ', '"-1": '),
@@ -213,7 +225,6 @@ def test_a_file_that_is_cut_short_is_damaged(path: Path, told: Decoder, size: in
         ("1000", "9" * 5000),
         ("[0, 22, 4]", "[0, 22]"),
         ("[0, 22, 4]", "[0, 22, -4]"),
-        ("[0, 22, 4]", "[0, 32768, 4]"),
         ("[0, 22, 4]", "[0, 22, 65536]"),
         ("[0, 22, 4]", "null"),
     ],

@@ -6,9 +6,9 @@ The file is JSON, an exporter a line:
     {"address": "192.0.2.1", "sub_agent": 0, "domains": [{"version": 10, "id": 0, "templates": {"256": …}, …}]}
     ]}
 
-It holds what `Decoder.read_exporters` gives, without counters. How it begins tells whether it is a state file at all,
-and of which version: what is damaged behind that may be replaced; what does not begin so is somebody else's, and what
-is of a newer version would lose by it, so neither is ever written over.
+It holds of `Decoder.read_exporters` what `Decoder.restore_exporters` takes. How it begins tells whether it is a state
+file at all, and of which version: what is damaged behind that may be replaced; what does not begin so is somebody
+else's, and what is of a newer version would lose by it, so neither is ever written over.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable
 from typing import Any
 
 from flowbuf.content import Content
@@ -28,13 +27,13 @@ from flowbuf.sinks.file import OutputFile
 
 __all__ = ["load_state", "save_state"]
 
+OTHERS = "others"  # stands for the address of exporters past the limit
 FORMAT = "flowbuf-state"
 VERSION = 1
 
 _BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"' + FORMAT.encode() + rb'"\s*(?:,\s*"version"\s*:\s*(\d{1,9}))?')
 _LOOK = 256  # octets to tell a state file by
-_COUNTERS = {"datagrams", "octets", "flows", "options_records", "templates", "counters"}
-_BY_NUMBER = ("samplers", "templates")  # of a domain: JSON has no numbers for keys
+_TEMPLATE = ("options", "scope_count", "fields", "port", "time", "contested")
 
 
 def load_state(decoder: Decoder, path: str | os.PathLike[str]) -> bool:
@@ -55,7 +54,7 @@ def load_state(decoder: Decoder, path: str | os.PathLike[str]) -> bool:
     exporters = _read_json(path, octets)
     try:
         decoder.restore_exporters(exporters)
-    except (KeyError, OverflowError, TypeError, ValueError) as error:
+    except ValueError as error:
         raise _damaged(path, str(error)) from error
     return True
 
@@ -118,30 +117,18 @@ def _read(path: str, content: Content) -> bytes:
     return bytes(octets)
 
 
-def _read_json(path: str, octets: bytes) -> list[dict[str, Any]]:
-    """The exporters in a file, in the shape of `read_exporters`."""
+def _read_json(path: str, octets: bytes) -> Any:
+    """What a file says of exporters; whether that can be, the decoder sees."""
     try:
         document = json.loads(octets)
-        if document["version"] != VERSION:
-            raise ValueError(f"version is {document['version']!r}")
-        exporters = document["exporters"]
-        for exporter in exporters:
-            for domain in exporter["domains"]:
-                _change_keys(domain, _to_number)
-        return list(exporters)
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError, MemoryError) as error:
-        raise _damaged(path, f"{type(error).__name__}: {error}") from error
-
-
-def _change_keys(domain: dict[str, Any], convert: Callable[[Any], Any]) -> None:
-    for name in _BY_NUMBER:
-        domain[name] = {convert(key): value for key, value in domain[name].items()}
-
-
-def _to_number(key: str) -> int:
-    if not re.fullmatch("[0-9]{1,20}", key):
-        raise ValueError(f"{key!r} is no number")
-    return int(key)
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise _damaged(path, f"it cannot be read to its end: {error}") from error
+    version = document.get("version")
+    if type(version) is not int or not 1 <= version <= VERSION:
+        raise _damaged(path, f"version is {version!r:.40}")
+    if "exporters" not in document:
+        raise _damaged(path, "it has no exporters")
+    return document["exporters"]
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
@@ -156,7 +143,7 @@ def _to_json(exporters: list[dict[str, Any]]) -> bytes:
 def _says_something(exporter: dict[str, Any]) -> bool:
     """Whether anything is known of an exporter beyond its counters; those past the limit have no address."""
     known = any(domain["templates"] or domain["samplers"] or domain["system_init"] for domain in exporter["domains"])
-    return known and exporter["address"] != "others"
+    return known and exporter["address"] != OTHERS
 
 
 def _order(exporter: dict[str, Any]) -> tuple[int, bytes, int]:
@@ -165,7 +152,19 @@ def _order(exporter: dict[str, Any]) -> tuple[int, bytes, int]:
 
 
 def _plain(exporter: dict[str, Any]) -> dict[str, Any]:
-    """What is kept of an exporter, in a stable order, with keys that JSON has."""
-    domains = sorted(exporter["domains"], key=lambda domain: (domain["version"], domain["id"]))
-    plain = [{**domain, **{name: dict(sorted(domain[name].items())) for name in _BY_NUMBER}} for domain in domains]
-    return {key: value for key, value in exporter.items() if key not in _COUNTERS} | {"domains": plain}
+    """What is kept of an exporter, in a stable order."""
+    domains = sorted(exporter["domains"], key=lambda domain: (domain["version"], domain["id"], domain["port"] or -1))
+    return {
+        "address": exporter["address"],
+        "sub_agent": exporter["sub_agent"],
+        "domains": [_plain_domain(domain) for domain in domains],
+    }
+
+
+def _plain_domain(domain: dict[str, Any]) -> dict[str, Any]:
+    templates = sorted(domain["templates"].items())
+    return {
+        **{key: domain[key] for key in ("version", "id", "port", "system_init")},
+        "samplers": dict(sorted(domain["samplers"].items())),
+        "templates": {id: {key: template[key] for key in _TEMPLATE} for id, template in templates},
+    }
