@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 from command import flowbuf, json_lines, pcap, write
-from datagrams import netflow5, record5
+from datagrams import data_set, ipfix, netflow5, record5, template, template_set, u32, withdrawal
 from reference.wire import decode_message, split_delimited
 
 import flowbuf as api
@@ -145,3 +145,33 @@ def test_the_help_says_where_the_outer_endpoints_are(command: str) -> None:
     assert "--enable group:tunnel" in text
     tunnel = [column.name for column in api.Schema.load("flow") if column.group == "tunnel"]
     assert {"tunnel_src_addr", "tunnel_dst_addr", "tunnel_id"} <= set(tunnel)
+
+
+TEMPLATE = ipfix(template_set(template(256, (1, 4))))
+DATA = ipfix(data_set(256, u32(500)))
+POLICIES = [
+    pytest.param([TEMPLATE, ipfix(template_set(withdrawal(256))), DATA], ["--obey-withdrawals"], id="withdrawn"),
+    pytest.param([TEMPLATE, *[SAMPLED] * 4, DATA], ["--template-expiry", 3], id="expired"),  # one a second
+]
+
+
+@pytest.mark.parametrize(("payloads", "options"), POLICIES)
+def test_templates_are_forgotten_on_request_alone(tmp_path: Path, payloads: list[bytes], options: list[object]) -> None:
+    capture, output = write(tmp_path / "a.pcap", pcap(*payloads)), tmp_path / "flows.pb"
+    result = flowbuf("read", capture)
+    assert result.exit_code == 0
+    assert json_lines(result)[-1]["bytes"] == 500
+    for command in (["read", capture], ["encode", capture, "-o", output], ["inspect", capture]):
+        result = flowbuf(*command, *options)
+        assert result.exit_code == 1
+        assert "template_missing" in result.output
+        assert '"bytes":500,' not in result.stdout
+    python = {"obey_withdrawals": True} if "--obey-withdrawals" in options else {"template_expiry": 3.0}
+    assert api.encode_capture(capture, output, **python).counters["template_missing"] == 1
+    assert api.encode_capture(capture, output).counters.get("template_missing", 0) == 0
+
+
+def test_early_data_waits_within_its_limit(tmp_path: Path) -> None:
+    capture, output = write(tmp_path / "a.pcap", pcap(DATA, DATA, TEMPLATE)), tmp_path / "flows.pb"
+    assert api.encode_capture(capture, output).flows == 2
+    assert api.encode_capture(capture, output, early_data_limit=300).flows == 1, "each set counts 192 octets more"
