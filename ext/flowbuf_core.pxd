@@ -12,6 +12,7 @@ cdef extern from "core/base.h" nogil:
         FB_BAD_SOURCE
         FB_NOT_A_CAPTURE
         FB_BAD_MESSAGE
+        FB_TEMPLATE_LIMIT
         FB_STATUS_COUNT
     ctypedef enum fb_status_class:
         FB_CLASS_CONTROL
@@ -81,6 +82,8 @@ cdef extern from "core/plan.h" nogil:
         FB_COLUMN_NATIVE_IP
         FB_COLUMN_SLOTTED
         FB_COLUMN_UNORDERED
+        FB_COLUMN_SCALED
+        FB_COLUMN_RATE
     ctypedef struct fb_mapping:
         uint32_t from_ "from"
         uint32_t to
@@ -189,22 +192,51 @@ cdef extern from "core/exporter.h" nogil:
         uint64_t options_records
         uint64_t templates
         uint64_t *status
+    ctypedef struct fb_template:
+        fb_shape *shape
+        uint64_t time
+        uint16_t port
+        bint contested
+    ctypedef struct fb_definition:
+        const fb_field *fields
+        uint16_t field_count
+        uint16_t scope_count
+        uint16_t id
+        bint options
+        uint16_t port
+        uint64_t time
     ctypedef struct fb_domain:
         uint16_t version
+        uint16_t port
+        bint split
         uint32_t id
+        fb_domain *common
         fb_map templates
         fb_map samplers
         uint64_t system_init
+    ctypedef struct fb_early_list:
+        size_t sets
+        size_t octets
     ctypedef struct fb_exporter:
         uint8_t *address
         uint32_t sub_agent
+        bint stateless
         fb_map domains
+        fb_early_list early
         fb_counters counters
     ctypedef struct fb_exporters:
         size_t capacity
         size_t count
         fb_exporter overflow
+    fb_exporter *fb_exporters_get(fb_exporters *exporters, const uint8_t *address, uint32_t sub_agent)
     fb_exporter *fb_exporters_at(const fb_exporters *exporters, size_t i)
+    fb_status fb_exporter_get_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version, uint32_t id,
+                                     fb_domain **domain)
+    fb_domain *fb_domain_of_port(fb_exporters *exporters, fb_exporter *exporter, fb_domain *common, uint16_t port)
+    fb_status fb_domain_set_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
+                                     const fb_definition *definition)
+    fb_template *fb_domain_find_template(const fb_domain *domain, uint16_t id)
+    fb_status fb_domain_set_sampler(fb_exporter *exporter, fb_domain *domain, uint64_t sampler, uint64_t rate)
 
 cdef extern from "core/context.h" nogil:
     ctypedef struct fb_fault:
@@ -240,6 +272,7 @@ cdef extern from "core/decode.h" nogil:
         size_t record
     fb_status fb_decoder_new(fb_decoder **decoder, const fb_plan *plan, fb_decoder_options options, fb_memory *memory)
     void fb_decoder_free(fb_decoder *decoder)
+    void fb_decoder_finish(fb_decoder *decoder)
     fb_status fb_row_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position,
                             fb_row *row)
 

@@ -10,17 +10,23 @@ from reference.wire import decode_message
 class CoreDecoder:
     """`flowbuf.Decoder`, with its messages taken apart by the reference's own reader of Protocol Buffers."""
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(
+        self, schema: Any, *, override: dict[str, Any] | None = None, template_expiry: int = 0, **policy: Any
+    ) -> None:
         from flowbuf import Decoder
 
-        self.decoder = Decoder(schema)
+        self.decoder = Decoder(schema, template_expiry=template_expiry / 1e9, **policy)
+        self.override = override
         self.columns = {column.number: column for column in schema.enabled}
 
     def decode(
         self, payload: bytes, source: tuple[str, int] = ("192.0.2.1", 9995), received: int = 0
     ) -> list[dict[str, Any]]:
-        messages = self.decoder.messages(payload, source=source, received=received)
+        messages = self.decoder.messages(payload, source=source, received=received, override=self.override)
         return [decode_message(self.columns, message) for message in messages]
+
+    def finish(self) -> None:
+        self.decoder.finish()
 
     @property
     def counters(self) -> dict[str, int]:
@@ -38,3 +44,8 @@ class CoreDecoder:
             }
             for exporter, stats in self.decoder.stats.items()
         }
+
+    @property
+    def waiting(self) -> dict[str, dict[str, int]]:
+        """Per exporter, the data sets that wait for their templates."""
+        return {exporter: stats["waiting"] for exporter, stats in self.decoder.stats.items()}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pytest
@@ -13,7 +13,7 @@ from reference import Decoder as ReferenceDecoder
 
 from flowbuf.schema import Schema
 
-IMPLEMENTATIONS: dict[str, Callable[[Schema], Any]] = {"reference": ReferenceDecoder, "core": CoreDecoder}
+IMPLEMENTATIONS: dict[str, Callable[..., Any]] = {"reference": ReferenceDecoder, "core": CoreDecoder}
 
 FLOW = Schema.load("flow")
 SOURCE = ("192.0.2.1", 9995)
@@ -26,11 +26,14 @@ VALUE_NOTES = {"out_of_range", "unmapped", "invalid_utf8", "bad_field_size"}
 
 @dataclass
 class Outcome:
-    """The flows of each datagram; what was counted, by exporter and in all."""
+    """The flows of each datagram; what was counted, by exporter and in all; and the data sets that still wait for their
+    templates, by exporter.
+    """
 
     datagrams: list[list[dict[str, Any]]]
     stats: dict[str, dict[str, Any]]
     counters: dict[str, int]
+    waiting: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @property
     def flows(self) -> list[dict[str, Any]]:
@@ -43,20 +46,30 @@ class Outcome:
         return flow
 
 
+Given = bytes | tuple[bytes, tuple[str, int]] | tuple[bytes, tuple[str, int], int]
+
+
 class Decode(Protocol):
     """Feeds datagrams to a new decoder of one implementation; one that comes from elsewhere than SOURCE is a pair with
-    it.
+    it, one that comes at another time than RECEIVED (in ns) is a triple. `finish` says that no more come. `policy` is
+    for the decoder; template_expiry is in ns.
     """
 
-    def __call__(self, *datagrams: bytes | tuple[bytes, tuple[str, int]], schema: Schema = FLOW) -> Outcome: ...
+    def __call__(self, *datagrams: Given, schema: Schema = FLOW, finish: bool = False, **policy: Any) -> Outcome: ...
+
+
+def run_decoder(implementation: str, sequence: Iterable[Given], schema: Schema, finish: bool, **policy: Any) -> Outcome:
+    decoder = IMPLEMENTATIONS[implementation](schema, **policy)
+    triples = [(given, SOURCE, RECEIVED) if isinstance(given, bytes) else (*given, RECEIVED)[:3] for given in sequence]
+    flows = [decoder.decode(*triple) for triple in triples]
+    if finish:
+        decoder.finish()
+    return Outcome(flows, decoder.stats, decoder.counters, decoder.waiting)
 
 
 def decode_with(implementation: str) -> Decode:
-    def decode(*datagrams: bytes | tuple[bytes, tuple[str, int]], schema: Schema = FLOW) -> Outcome:
-        decoder = IMPLEMENTATIONS[implementation](schema)
-        pairs = [(datagram, SOURCE) if isinstance(datagram, bytes) else datagram for datagram in datagrams]
-        flows = [decoder.decode(payload, source, RECEIVED) for payload, source in pairs]
-        return Outcome(flows, decoder.stats, decoder.counters)
+    def decode(*datagrams: Given, schema: Schema = FLOW, finish: bool = False, **policy: Any) -> Outcome:
+        return run_decoder(implementation, datagrams, schema, finish, **policy)
 
     return decode
 

@@ -172,3 +172,17 @@ def test_any_schema_has_a_table(show: Show) -> None:
     assert show([{"colour": "red", "weight": 1.5}, {"weight": 10.25}], schema=schema) == [
         *("colour  weight", "red        1.5", "         10.25"),
     ]
+
+
+def test_a_tunnel_is_one_column(show: Show) -> None:
+    outer = {"tunnel_src_addr": mapped("192.0.2.7"), "tunnel_dst_addr": ip_address("2001:db8::1").packed}
+    flows = [flow(**outer, tunnel_id=5000), flow(**outer), flow(), flow(tunnel_id=7)]
+    lines = show(flows, schema=FLOW.enable("group:tunnel"))
+    assert [line[line.index("1,500") + 5 :] for line in lines[3:]] == [
+        "  192.0.2.7 → 2001:db8::1 #5000",
+        "  192.0.2.7 → 2001:db8::1",
+        "",
+        "  #7",
+    ]
+    assert lines[2].endswith("bytes  tunnel")
+    assert "tunnel" not in "".join(show([flow()], schema=FLOW.enable("group:tunnel")))

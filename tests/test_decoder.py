@@ -162,8 +162,9 @@ class TestStrict:
             Decoder(strict=True).encode_many([V5, BROKEN], "192.0.2.1")
 
     def test_losses_count_as_faults_and_notes_do_not(self) -> None:
-        with pytest.raises(DecodeError, match="template_missing"):
-            Decoder(strict=True).encode(ipfix(data_set(256, bytes(8))), "192.0.2.1")
+        with pytest.raises(DecodeError, match="exporter_limit"):
+            templates = ipfix(template_set(template(256, (1, 8))))
+            Decoder(strict=True, exporter_limit=1).encode_many([templates] * 2, ["192.0.2.1", "192.0.2.2"])
         assert Decoder(strict=True).encode(b"hello", "192.0.2.1") == b""
 
     def test_the_decoder_can_be_used_again(self) -> None:
@@ -280,7 +281,10 @@ def test_no_built_in_column_waits_for_the_end_of_its_row() -> None:
 
 
 def test_statuses_are_explained() -> None:
-    assert flowbuf.STATUSES["template_missing"] == ("loss", "a data set came before its template")
+    assert flowbuf.STATUSES["template_missing"] == (
+        "loss",
+        "a data set that is given up: its template did not come, or not in time",
+    )
     assert {status_class for status_class, _ in flowbuf.STATUSES.values()} == {"control", "fault", "loss", "note"}
 
 
@@ -325,7 +329,7 @@ def test_the_template_that_was_refused_is_not_the_one_before_it() -> None:
     payload = ipfix(template_set(template(256, (1, 4)), too_many), data_set(256, u32(7)))
     decoder = Decoder()
     assert decoder.messages(payload, "192.0.2.1") == []
-    assert decoder.counters == {"template_limit": 1, "template_missing": 1}
+    assert decoder.counters == {"template_limit": 1, "early_data": 1}
 
 
 def test_a_rank_that_is_left_out_leaves_no_gap() -> None:

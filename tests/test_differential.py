@@ -19,8 +19,8 @@ from strategies import VALID, Sent, mixed_sequences, mutated_sequences, sampled_
 from flowbuf.schema import Schema
 
 
-def outcome_of(implementation: str, sequence: list[Sent], schema: Schema) -> Outcome:
-    decoder = IMPLEMENTATIONS[implementation](schema)
+def outcome_of(implementation: str, sequence: list[Sent], schema: Schema, **options: Any) -> Outcome:
+    decoder = IMPLEMENTATIONS[implementation](schema, **options)
     flows = [decoder.decode(payload, source, RECEIVED) for payload, source in sequence]
     return Outcome(flows, decoder.stats, decoder.counters)
 
@@ -30,8 +30,8 @@ def comparable(value: Any) -> Any:
     return "nan" if isinstance(value, float) and math.isnan(value) else value
 
 
-def assert_agree(sequence: list[Sent], schema: Schema) -> None:
-    expected, found = (outcome_of(name, sequence, schema) for name in ("reference", "core"))
+def assert_agree(sequence: list[Sent], schema: Schema, **options: Any) -> None:
+    expected, found = (outcome_of(name, sequence, schema, **options) for name in ("reference", "core"))
     for (payload, source), flows_expected, flows_found in zip(
         sequence, expected.datagrams, found.datagrams, strict=True
     ):
@@ -86,6 +86,25 @@ def test_any_schema(sequence: list[Sent], changes: Changes) -> None:
 @given(mutated_sequences(), schema_changes())
 def test_any_schema_on_mutated_datagrams(sequence: list[Sent], changes: Changes) -> None:
     assert_agree(sequence, changes.schema())
+
+
+# Totals of many sizes, so that many are too large once they are scaled.
+scaled = everything
+for index, type in enumerate(["uint8", "uint16", "uint32", "uint64", "fixed32", "fixed64"]):
+    sources = ["ipfix:postOctetDeltaCount", "ipfix:octetDeltaCount", "netflow5:dOctets", "packet:ip.length"]
+    scaled = scaled.add(f"total_{index}", 1000 + index, type, sources, scale="count", explicit=index % 2 == 0)
+overrides = st.none() | st.builds(dict, sampling_rate=st.sampled_from([1, 2, 1000, 2**32, 2**64 - 1]))
+
+
+@given(valid_sequences | mutated_sequences(), overrides)
+def test_scaled_totals(sequence: list[Sent], override: dict[str, Any] | None) -> None:
+    assert_agree(sequence, scaled, scale=True, override=override)
+
+
+@given(valid_sequences, schema_changes(), overrides)
+def test_scaled_totals_by_any_schema(sequence: list[Sent], changes: Changes, override: dict[str, Any] | None) -> None:
+    schema = changes.schema().enable("sampling_rate", "bytes")
+    assert_agree(sequence, schema, scale=True, override=override)
 
 
 @given(st.binary(max_size=80))

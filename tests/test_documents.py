@@ -34,3 +34,19 @@ def test_the_schema_in_the_readme_loads() -> None:
     assert schema["firewall_event"].enabled
     assert schema["src_mac"].enabled
     assert Decoder(schema)
+
+
+def test_options_in_the_readme_exist() -> None:
+    from command import flowbuf
+
+    from flowbuf.cli.main import COMMANDS
+
+    known = set()
+    for name in COMMANDS:
+        known |= set(re.findall(r"--[a-z][a-z-]*", flowbuf(name, "--help").stdout))
+    shell = re.findall(r"`(--[a-z][a-z-]*)", (ROOT / "README.md").read_text())
+    shell += re.findall(
+        r"(?<=\s)--[a-z][a-z-]*", " ".join(re.findall(r"`(flowbuf [^`]*)`", (ROOT / "README.md").read_text()))
+    )
+    assert len(set(shell)) > 10
+    assert set(shell) - known == {"--all"}, "an option of `flowbuf schema show`"

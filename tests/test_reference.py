@@ -327,15 +327,15 @@ def test_templates_are_kept_by_domain(decode: Decode, protocol: str) -> None:
 def test_templates_of_netflow9_are_not_those_of_ipfix(decode: Decode) -> None:
     outcome = decode(netflow9(template_set9(BYTES)), ipfix(data_set(256, u32(10))), schema=columns("bytes"))
     assert outcome.flows == []
-    assert outcome.counters == {"template_missing": 1}
+    assert outcome.counters == {"early_data": 1}
 
 
 @both_protocols
-def test_data_before_its_template_is_counted_and_the_rest_decoded(decode: Decode, protocol: str) -> None:
+def test_data_before_its_template_waits_for_it_and_the_rest_is_decoded(decode: Decode, protocol: str) -> None:
     sets = [data_set(256, u32(1)), templates(protocol, BYTES), data_set(256, u32(2)), data_set(257, u32(3))]
     outcome = decode(message(protocol, *sets), schema=columns("bytes"))
-    assert outcome.flows == [{"bytes": 2}]
-    assert outcome.counters == {"template_missing": 2}
+    assert outcome.flows == [{"bytes": 1}, {"bytes": 2}]
+    assert outcome.counters == {"early_data": 2}
 
 
 @both_protocols
@@ -369,7 +369,7 @@ def test_a_template_without_octets_is_never_used(decode: Decode, protocol: str) 
     sets = [templates(protocol, template(256, (1, 0), (2, 0))), data_set(256, u32(1))]
     outcome = decode(message(protocol, *sets))
     assert outcome.flows == []
-    assert outcome.counters == {"empty_template": 1, "template_missing": 1}
+    assert outcome.counters == {"empty_template": 1, "early_data": 1}
 
 
 @both_protocols
@@ -377,7 +377,7 @@ def test_an_empty_template_takes_the_place_of_the_one_before_it(decode: Decode, 
     sets = [templates(protocol, BYTES, template(256, (1, 0))), data_set(256, u32(1))]
     outcome = decode(message(protocol, *sets), schema=columns("bytes"))
     assert outcome.flows == []
-    assert outcome.counters == {"empty_template": 1, "template_missing": 1}
+    assert outcome.counters == {"empty_template": 1, "early_data": 1}
 
 
 def test_netflow9_template_without_fields_is_empty(decode: Decode) -> None:
@@ -403,7 +403,7 @@ def test_a_field_count_that_lies_loses_the_rest_of_its_set(decode: Decode, proto
     sets = [templates(protocol, BYTES, lying), data_set(257, u32(1)), data_set(256, u32(2))]
     outcome = decode(message(protocol, *sets), schema=columns("bytes"))
     assert outcome.flows == [{"bytes": 2}]
-    assert outcome.counters == {"bad_template": 1, "template_missing": 1}
+    assert outcome.counters == {"bad_template": 1, "early_data": 1}
 
 
 @both_protocols
@@ -411,7 +411,7 @@ def test_a_template_id_below_256_loses_the_rest_of_its_set(decode: Decode, proto
     sets = [templates(protocol, template(255, (1, 4)), BYTES), data_set(256, u32(2))]
     outcome = decode(message(protocol, *sets))
     assert outcome.flows == []
-    assert outcome.counters == {"bad_template": 1, "template_missing": 1}
+    assert outcome.counters == {"bad_template": 1, "early_data": 1}
 
 
 # Sets ----------------------------------------------------------------------------------------------------------------
@@ -494,7 +494,7 @@ def test_state_is_kept_by_exporter_address_not_port(decode: Decode) -> None:
     assert outcome.datagrams == [[], [{"bytes": 1}], []]
     assert outcome.stats == {
         "192.0.2.1": {"counters": {}, "flows": 1, "datagrams": 2},
-        "2001:db8::1": {"counters": {"template_missing": 1}, "flows": 0, "datagrams": 1},
+        "2001:db8::1": {"counters": {"early_data": 1}, "flows": 0, "datagrams": 1},
     }
 
 

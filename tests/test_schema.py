@@ -222,3 +222,44 @@ def test_the_order_in_which_columns_are_enabled_does_not_matter(chosen):
     assert one_by_one.hash == FLOW.enable(*chosen).hash
     assert set(names(one_by_one)) == set(names(FLOW)) | set(chosen)
     assert FLOW.only(*chosen).hash == FLOW.only(*sorted(chosen)).hash
+
+
+# Scaling -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_rate_is_the_enabled_column_that_says_so():
+    assert FLOW.rate is FLOW["sampling_rate"]
+    assert FLOW.disable("sampling_rate").rate is None
+    other = FLOW.add("other_rate", 1000, "uint32", ["ipfix:34"], enabled=False, scale="rate")
+    assert other.rate is FLOW["sampling_rate"]
+    assert other.disable("sampling_rate").enable("other_rate").rate.name == "other_rate"
+    with pytest.raises(SchemaError, match="'other_rate': both this column and 'sampling_rate' have scale"):
+        other.enable("other_rate")
+
+
+@pytest.mark.parametrize(
+    ("schema", "says"),
+    [
+        (FLOW.disable("sampling_rate"), "no sampling rate to scale by; enable sampling_rate, or do not scale"),
+        (FLOW.disable("bytes", "packets"), "no totals to scale; enable bytes or packets, or do not scale"),
+        (TINY, 'give a column scale = "rate"'),
+    ],
+)
+def test_what_cannot_be_scaled_is_refused_with_the_fix(schema, says):
+    from flowbuf.plan import compile_plan
+
+    compile_plan(schema)
+    with pytest.raises(SchemaError, match=says):
+        compile_plan(schema, scale=True)
+
+
+def test_only_what_is_to_be_scaled_waits():
+    from flowbuf.plan import compile_plan
+
+    assert compile_plan(FLOW).slotted() == []
+    assert compile_plan(FLOW, scale=True).slotted() == ["sampling_rate", "bytes", "packets"]
+
+
+def test_the_proto_says_whether_totals_are_scaled():
+    assert "// Packets of the flow (as observed: not multiplied by the sampling rate)" in FLOW.to_proto()
+    assert "// Packets of the flow (multiplied by the sampling rate)" in FLOW.to_proto(scaled=True)

@@ -18,7 +18,20 @@ PACKAGE = ROOT / "src/flowbuf"
 # The core's files, from the ground up: each includes only what stands before it. Without a suffix, a header and its .c.
 # (A .inc is compiled for each emitter; decode.inc puts them together.)
 LAYERS = [
-    *("base", "source", "wire", "plan", "slots", "row", "datagram", "template", "exporter", "context", "options"),
+    *(
+        "base",
+        "source",
+        "wire",
+        "plan",
+        "slots",
+        "row",
+        "datagram",
+        "template",
+        "exporter",
+        "context",
+        "early",
+        "options",
+    ),
     *("template_set", "emitter", "packet", "decode", "value.inc", "derived.inc", "packet.inc", "record.inc"),
     *("netflow5.inc", "ipfix.inc", "sflow.inc", "decode.inc", "decode_row"),
     *("message", "link", "fragments", "capture"),
@@ -43,6 +56,7 @@ PACKAGE_LAYERS: dict[str, set[str]] = {
     "protofile": {"errors", "schema", "sinks"},
     "messages": {"errors", "content", "schema", "_core", "plan"},
     "encode": {"errors", "schema", "_core", "capture", "decoder", "sinks", "protofile"},
+    "state": {"errors", "content", "decoder", "sinks"},
 }
 
 # What the core may want of the C library: no input, no output, no clock, no locale.

@@ -125,16 +125,17 @@ cdef class Decoder:
             self.output.grow(fb_row_size(&self.row), self.row.needed)
             fb_row_set_output(&self.row, self.output.data, self.output.capacity, fb_row_size(&self.row))
         if self.strict and self.decoder.fault.status != FB_OK:
-            self.complain(count)
+            which = f", datagram {self.decoder.fault.datagram}" if count > 1 else ""
+            raise self.as_error(f"{which}, octet {self.decoder.fault.offset}")
         return 0
 
-    cdef int complain(self, size_t count) except -1:
+    cdef object as_error(self, str place):
+        """The fault as an exception; `place` is None where it is in no datagram."""
         cdef fb_fault *fault = &self.decoder.fault
         cdef str exporter = format_address(fault.exporter)
         name = fb_status_name(fault.status).decode()
-        which = f", datagram {fault.datagram}" if count > 1 else ""
-        text = f"{exporter}{which}, octet {fault.offset}: {name}: {fb_status_text(fault.status).decode()}"
-        raise DecodeError(text, status=name, offset=fault.offset, exporter=exporter)
+        text = f"{exporter}{place or ''}: {name}: {fb_status_text(fault.status).decode()}"
+        return DecodeError(text, status=name, offset=None if place is None else fault.offset, exporter=exporter)
 
     cdef bytes take(self):
         return PyBytes_FromStringAndSize(<char *> self.output.data, fb_row_size(&self.row))
@@ -186,6 +187,18 @@ cdef class Decoder:
         finally:
             self.end(override)
 
+    def finish(self):
+        """Says that no more datagrams come: data sets that still wait for their templates are given up, and counted as
+        `template_missing`. A strict decoder raises DecodeError if there are any. The decoder may be used again."""
+        self.claim()
+        try:
+            memset(&self.decoder.fault, 0, sizeof(fb_fault))
+            fb_decoder_finish(self.decoder)
+            if self.strict and self.decoder.fault.status != FB_OK:
+                raise self.as_error(None)
+        finally:
+            self.busy = False
+
     @property
     def flows(self):
         """Flows decoded so far."""
@@ -210,16 +223,40 @@ cdef class Decoder:
             self.busy = False
 
     def read_exporters(self):
-        """A list of dicts, one an exporter: address, sub_agent, counters, domains."""
+        """A list of dicts of plain data, one an exporter, of what is known of it:
+
+        `address` as text ("others": all that there was no room for), `sub_agent` (of sFlow), the counters as in `stats`,
+        `waiting` ({"sets", "octets"}: data sets that wait for their templates, each with 192 octets besides its own), and
+        `domains`, a list of dicts:
+
+        `version` (9, 10), `id`, `port` (None, or the UDP source port of a domain that is told apart by port),
+        `system_init` (when the exporter started, ns since 1970; 0: unknown), `samplers` ({id: rate}) and `templates`
+        ({id: {"options", "scope_count", "fields": [(enterprise, id, size), …], "port": where it came from, "time": when it
+        came last, ns since 1970 (0: unknown), "contested": whether another port had defined it differently}}).
+        """
         cdef list exporters = []
         self.claim()
         try:
             for i in range(self.decoder.exporters.capacity):
                 if fb_exporters_at(&self.decoder.exporters, i):
-                    exporters.append(_read_exporter(fb_exporters_at(&self.decoder.exporters, i)))
-            if self.decoder.exporters.overflow.counters.datagrams:
-                exporters.append({**_read_exporter(&self.decoder.exporters.overflow), "address": "others"})
-            return exporters
+                    exporters.append(read_exporter(fb_exporters_at(&self.decoder.exporters, i)))
+            others = {**read_exporter(&self.decoder.exporters.overflow), "address": OTHERS}
+            return [*exporters, others] if others["datagrams"] or others["counters"] else exporters
+        finally:
+            self.busy = False
+
+    def restore_exporters(self, exporters):
+        """Takes over what `read_exporters` of another decoder has told, before the first datagram: templates, sampling rates
+        and start times, but no counters. Keys of dicts may be text, as JSON makes them, and what is not needed may be missing.
+
+        The limits of this decoder hold; what does not fit is counted (`exporter_limit`, `template_limit`, `empty_template`) in
+        its exporter's counters. Raises ValueError, with what is wrong and where, and takes over nothing then.
+        """
+        cdef list checked = [check_exporter(exporter, f"exporter {i}") for i, exporter in enumerate(as_list(exporters, "exporters"))]
+        self.claim()
+        try:
+            for address, sub_agent, domains in checked:
+                restore_exporter(&self.decoder.exporters, address, sub_agent, domains)
         finally:
             self.busy = False
 
@@ -236,37 +273,6 @@ cdef dict _read_counters(const fb_counters *counters):
         "options_records": counters.options_records,
         "templates": counters.templates,
         "counters": read_statuses(counters.status),
-    }
-
-
-cdef dict _read_exporter(fb_exporter *exporter):
-    return {
-        "address": format_address(exporter.address),
-        "sub_agent": exporter.sub_agent,
-        **_read_counters(&exporter.counters),
-        "domains": [_read_domain(<fb_domain *> exporter.domains.entries[i].pointer) for i in range(exporter.domains.count)],
-    }
-
-
-cdef dict _read_domain(fb_domain *domain):
-    return {
-        "version": domain.version,
-        "id": domain.id,
-        "system_init": domain.system_init,
-        "samplers": {domain.samplers.entries[i].key: domain.samplers.entries[i].number for i in range(domain.samplers.count)},
-        "templates": {
-            domain.templates.entries[i].key: _read_shape(<fb_shape *> domain.templates.entries[i].pointer)
-            for i in range(domain.templates.count)
-            if domain.templates.entries[i].pointer
-        },
-    }
-
-
-cdef dict _read_shape(const fb_shape *shape):
-    return {
-        "options": bool(shape.options),
-        "scope_count": shape.scope_count,
-        "fields": [(shape.fields[i].pen, shape.fields[i].id, shape.fields[i].size) for i in range(shape.field_count)],
     }
 
 

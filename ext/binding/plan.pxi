@@ -8,7 +8,7 @@ TYPES = {
 }
 FLAGS = {
     "enabled": FB_COLUMN_ENABLED, "repeated": FB_COLUMN_REPEATED, "explicit": FB_COLUMN_EXPLICIT,
-    "late": FB_COLUMN_LATE, "native_ip": FB_COLUMN_NATIVE_IP,
+    "late": FB_COLUMN_LATE, "native_ip": FB_COLUMN_NATIVE_IP, "scaled": FB_COLUMN_SCALED, "rate": FB_COLUMN_RATE,
 }
 KINDS = {fb_kind_name(<fb_kind> i).decode(): i for i in range(FB_KIND_COUNT)}
 SOURCES = {fb_source_name(<fb_source> i).decode(): i for i in range(FB_SOURCE_COUNT)}

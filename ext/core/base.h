@@ -39,7 +39,7 @@
     X(TRUNCATED_CAPTURE, "truncated_capture", FAULT, "the capture ends inside a packet record") \
     X(TRUNCATED_PACKET, "truncated_packet", FAULT, "the capture kept less of the packet than its UDP datagram needs") \
     \
-    X(TEMPLATE_MISSING, "template_missing", LOSS, "a data set came before its template") \
+    X(TEMPLATE_MISSING, "template_missing", LOSS, "a data set that is given up: its template did not come, or not in time") \
     X(UNSUPPORTED_VERSION, "unsupported_version", LOSS, "NetFlow v1, v7 or sFlow v2, v4: not decoded") \
     X(UNKNOWN_SAMPLE, "unknown_sample", LOSS, "an sFlow sample of a format that is not known") \
     X(EXPORTER_LIMIT, "exporter_limit", LOSS, "the limit on exporters is reached; no state is kept for this one") \
@@ -49,8 +49,11 @@
     \
     X(OTHER_PACKET, "other_packet", NOTE, "not a UDP datagram, or not of a flow protocol") \
     X(OTHER_PORT, "other_port", NOTE, "a UDP datagram to another port than asked for") \
-    X(WITHDRAWAL, "withdrawal", NOTE, "a template withdrawal; over UDP it is not obeyed (RFC 7011 section 8.4)") \
+    X(WITHDRAWAL, "withdrawal", NOTE, "a template withdrawal; over UDP it is obeyed only on request (RFC 7011 section 8.4)") \
+    X(EARLY_DATA, "early_data", NOTE, "a data set came before its template, and waits for it") \
     X(TEMPLATE_REDEFINED, "template_redefined", NOTE, "a template id came again with other fields") \
+    X(TEMPLATE_EXPIRED, "template_expired", NOTE, "a template was not refreshed for too long; it is not used any more") \
+    X(PORT_IN_KEY, "port_in_key", NOTE, "two ports of an exporter define a template id differently: each has its own now") \
     X(OPTIONS_IGNORED, "options_ignored", NOTE, "an options record that says nothing flowbuf keeps") \
     X(COUNTER_SAMPLE, "counter_sample", NOTE, "an sFlow counter sample: no flow") \
     X(DROP_SAMPLE, "drop_sample", NOTE, "an sFlow drop notification: no flow") \

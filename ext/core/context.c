@@ -1,13 +1,25 @@
 /* Counting what goes wrong. */
 #include "context.h"
 
+void fb_fault_note(fb_fault *fault, fb_status status, size_t datagram, size_t offset, const uint8_t exporter[16]) {
+    if (fault->status != FB_OK) return;
+    fault->status = status;
+    fault->datagram = datagram;
+    fault->offset = offset;
+    memcpy(fault->exporter, exporter, 16);
+}
+
 void fb_context_count(fb_context *context, fb_status status, const uint8_t *at) {
     context->counters->status[status]++;
     fb_status_class class = fb_status_get_class(status);
-    fb_fault *fault = context->fault;
-    if (fault->status != FB_OK || (class != FB_CLASS_FAULT && class != FB_CLASS_LOSS)) return;
-    fault->status = status;
-    fault->datagram = context->index;
-    fault->offset = at ? (size_t)(at - context->datagram->payload.data) : 0;
-    memcpy(fault->exporter, context->exporter ? context->exporter->address : context->datagram->source, 16);
+    if (class != FB_CLASS_FAULT && class != FB_CLASS_LOSS) return;
+    if (context->place) at = context->place;
+    size_t offset = at ? (size_t)(at - context->datagram->payload.data) : 0;
+    const uint8_t *exporter = context->exporter ? context->exporter->address : context->datagram->source;
+    fb_fault_note(context->fault, status, context->index, offset, exporter);
+}
+
+fb_status fb_context_need_domain(fb_context *context, uint16_t version, uint32_t id) {
+    if (context->domain) return FB_OK;
+    return fb_exporter_get_domain(context->exporters, context->exporter, version, id, &context->domain);
 }

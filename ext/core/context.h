@@ -26,14 +26,21 @@ typedef struct {
     const fb_datagram *datagram;
     fb_fault *fault;
     size_t index;                   /* of the datagram in the batch */
+    const uint8_t *place;           /* in the datagram, where faults are said to be, whatever they are in; NULL: there */
     uint64_t export_time;           /* of the header, ns since 1970 */
     uint32_t uptime;                /* of the exporter at export_time, ms modulo 2^32 */
     bool has_uptime;
     uint64_t default_sampling_rate; /* 0: none */
 } fb_context;
 
+/* Remembers a fault, if it is the first. */
+void fb_fault_note(fb_fault *fault, fb_status status, size_t datagram, size_t offset, const uint8_t exporter[16]);
+
 /* Counts; the first fault or loss is remembered. `at` points into the datagram, or is NULL for its beginning. */
 void fb_context_count(fb_context *context, fb_status status, const uint8_t *at);
+
+/* context->domain, made where nothing is known of it yet. EXPORTER_LIMIT, TEMPLATE_LIMIT: there is no room. */
+fb_status fb_context_need_domain(fb_context *context, uint16_t version, uint32_t id);
 
 /* The moment that lies `uptime` milliseconds (modulo 2^32) after the exporter's start: of all that fit, the one nearest to
    the export time. False: before 1970. REQUIRES: has_uptime. */

@@ -3,6 +3,8 @@
 
 #define DEFAULT_EXPORTER_LIMIT 1048576
 #define DEFAULT_EXPORTER_MEMORY (16u << 20)
+#define DEFAULT_EARLY_DATA_LIMIT (4u << 20)
+#define DEFAULT_EARLY_DATA_TOTAL (128u << 20)
 
 /* NetFlow v5 has no templates; its records are compiled as if it had this one. */
 static fb_status compile_netflow5(fb_decoder *decoder) {
@@ -12,6 +14,17 @@ static fb_status compile_netflow5(fb_decoder *decoder) {
 #undef FB_X
     };
     return fb_shapes_acquire(&decoder->shapes, 5, fields, sizeof fields / sizeof *fields, 0, false, &decoder->netflow5);
+}
+
+/* What waits must not take the memory that the templates it waits for will need. */
+static void open_early_data(fb_decoder *decoder) {
+    const fb_decoder_options *options = &decoder->options;
+    size_t limit = options->early_data_limit ? options->early_data_limit : DEFAULT_EARLY_DATA_LIMIT;
+    size_t total = options->early_data_total ? options->early_data_total : DEFAULT_EARLY_DATA_TOTAL;
+    size_t quarter = decoder->memory->limit / 4;
+    if (quarter && total > quarter) total = quarter;
+    fb_early_new(&decoder->early, decoder->memory, limit, total, options->hash_seed);
+    decoder->exporters.early = &decoder->early;
 }
 
 fb_status fb_decoder_new(fb_decoder **out, const fb_plan *plan, fb_decoder_options options, fb_memory *memory) {
@@ -26,15 +39,23 @@ fb_status fb_decoder_new(fb_decoder **out, const fb_plan *plan, fb_decoder_optio
         fb_decoder_free(decoder);
         return FB_NO_MEMORY;
     }
+    open_early_data(decoder);
+    decoder->exporters.template_expiry = options.template_expiry;
+    decoder->exporters.obey_withdrawals = options.obey_withdrawals;
     *out = decoder;
     return FB_OK;
 }
 
 void fb_decoder_free(fb_decoder *decoder) {
     if (!decoder) return;
+    fb_early_free(&decoder->early);
     fb_exporters_free(&decoder->exporters);
     fb_shapes_free(&decoder->shapes);
     fb_memory_release(decoder->memory, decoder, sizeof *decoder);
+}
+
+void fb_decoder_finish(fb_decoder *decoder) {
+    fb_early_give_up(&decoder->early, &decoder->fault);
 }
 
 /* NetFlow v1 and v7 are told by their exact length: their version alone is too common at the start of other payloads. */

@@ -10,7 +10,7 @@
 #ifndef FB_DECODE_H
 #define FB_DECODE_H
 
-#include "context.h"
+#include "early.h"
 #include "packet.h"
 #include "row.h"
 
@@ -19,8 +19,9 @@ typedef struct {
     size_t exporter_memory;         /* octets of state of one exporter; 0: 16 MiB */
     uint64_t default_sampling_rate; /* `meta:default_sampling_rate`; 0: none */
     uint64_t hash_seed;             /* any random number */
-    size_t early_data_limit;        /* octets of one exporter's data sets that wait for their templates; 0: 4 MiB */
-    size_t early_data_total;        /* of all exporters'; 0: 128 MiB */
+    size_t early_data_limit;        /* octets of one exporter's data sets that wait for their templates, each counted
+                                       with FB_EARLY_SET_OCTETS; 0: 4 MiB */
+    size_t early_data_total;        /* of all exporters'; 0: 128 MiB. Never more than a quarter of memory->limit */
     uint64_t template_expiry;       /* nanoseconds after which a template that was not refreshed is not used; 0: never */
     bool obey_withdrawals;          /* over UDP they are forbidden (RFC 7011 section 8.4), and counted only */
     unsigned decapsulate;           /* a bit (1 << fb_tunnel) for each kind of tunnel that is opened */
@@ -33,6 +34,7 @@ typedef struct {
     fb_decoder_options options;
     fb_shapes shapes;
     fb_exporters exporters;
+    fb_early early;
     fb_shape *netflow5;   /* the operations of a NetFlow v5 record */
     fb_counters other;    /* datagrams that are nobody's: of no flow protocol */
     fb_fault fault;       /* the first one since the caller cleared it */
@@ -53,6 +55,10 @@ void fb_decoder_free(fb_decoder *decoder);
    finished stays, *position says where to go on. Never anything else: what is wrong with a datagram is counted. */
 fb_status fb_row_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position,
                         fb_row *row);
+
+/* Says that no more datagrams come: data sets that still wait for their templates are given up, and counted as
+   TEMPLATE_MISSING; the first of them is decoder->fault, if there was none. The decoder may be used again. */
+void fb_decoder_finish(fb_decoder *decoder);
 
 /* Which protocol a payload speaks, by its first octets: 5, 9, 10 for NetFlow and IPFIX, FB_SFLOW5; 0 for none, and
    FB_UNSUPPORTED for one of their relatives that flowbuf does not decode. */

@@ -57,18 +57,21 @@ fb_status fb_exporters_new(fb_exporters *exporters, fb_shapes *shapes, fb_memory
     return FB_OK;
 }
 
-/* A template that is not in use any more keeps its place, for the next one of its id. */
-static void drop_template(fb_exporters *exporters, fb_exporter *exporter, fb_map_entry *entry) {
-    fb_shape *shape = entry->pointer;
-    entry->pointer = NULL;
+static void drop_shape(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, fb_template *template) {
+    fb_shape *shape = template->shape;
     if (!shape) return;
+    template->shape = NULL;
+    domain->known--;
     fb_memory_charge(&exporter->memory, -(ptrdiff_t)shape->octets);
     fb_shapes_release(exporters->shapes, shape);
 }
 
 static void free_domain(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain) {
-    for (uint32_t i = 0; i < domain->templates.count; i++)
-        drop_template(exporters, exporter, &domain->templates.entries[i]);
+    for (uint32_t i = 0; i < domain->templates.count; i++) {
+        fb_template *template = domain->templates.entries[i].pointer;
+        drop_shape(exporters, exporter, domain, template);
+        fb_memory_release(&exporter->memory, template, sizeof *template);
+    }
     fb_map_free(&domain->templates, &exporter->memory);
     fb_map_free(&domain->samplers, &exporter->memory);
     fb_memory_release(&exporter->memory, domain, sizeof *domain);
@@ -144,75 +147,183 @@ fb_exporter *fb_exporters_at(const fb_exporters *exporters, size_t i) {
 
 /* --- domains -------------------------------------------------------------------------------------------------------- */
 
-static uint64_t domain_key(uint16_t version, uint32_t id) {
-    return (uint64_t)version << 32 | id;
+#define NO_PORT (-1)
+
+static uint64_t domain_key(uint16_t version, int32_t port, uint32_t id) {
+    uint64_t of_port = port == NO_PORT ? 0 : 1u << 16 | (uint32_t)port;
+    return (uint64_t)version << 49 | of_port << 32 | id;
 }
 
-fb_domain *fb_exporter_find_domain(const fb_exporter *exporter, uint16_t version, uint32_t id) {
-    fb_map_entry *entry = fb_map_find(&exporter->domains, domain_key(version, id));
+static fb_domain *find_domain(const fb_exporter *exporter, uint16_t version, int32_t port, uint32_t id) {
+    fb_map_entry *entry = fb_map_find(&exporter->domains, domain_key(version, port, id));
     return entry ? entry->pointer : NULL;
 }
 
-fb_status fb_exporter_get_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version, uint32_t id,
-                                 fb_domain **out) {
-    if ((*out = fb_exporter_find_domain(exporter, version, id))) return FB_OK;
-    if (exporter->stateless) return FB_EXPORTER_LIMIT;
-    if (exporter->domains.count >= FB_MAX_DOMAINS) return FB_TEMPLATE_LIMIT;
+static fb_domain *add_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version, int32_t port, uint32_t id) {
+    if (exporter->domains.count >= FB_MAX_DOMAINS) return NULL;
     fb_domain *domain = fb_memory_allocate(&exporter->memory, sizeof *domain);
-    if (!domain) return FB_TEMPLATE_LIMIT;
-    fb_map_entry *entry = fb_map_insert(&exporter->domains, &exporter->memory, domain_key(version, id));
+    if (!domain) return NULL;
+    fb_map_entry *entry = fb_map_insert(&exporter->domains, &exporter->memory, domain_key(version, port, id));
     if (!entry) {
         free_domain(exporters, exporter, domain);
-        return FB_TEMPLATE_LIMIT;
+        return NULL;
     }
     domain->version = version;
     domain->id = id;
-    entry->pointer = *out = domain;
-    return FB_OK;
+    entry->pointer = domain;
+    return domain;
+}
+
+fb_domain *fb_exporter_find_domain(const fb_exporter *exporter, uint16_t version, uint32_t id) {
+    return find_domain(exporter, version, NO_PORT, id);
+}
+
+fb_status fb_exporter_get_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version, uint32_t id,
+                                 fb_domain **domain) {
+    if ((*domain = fb_exporter_find_domain(exporter, version, id))) return FB_OK;
+    if (exporter->stateless) return FB_EXPORTER_LIMIT;
+    *domain = add_domain(exporters, exporter, version, NO_PORT, id);
+    return *domain ? FB_OK : FB_TEMPLATE_LIMIT;
+}
+
+fb_domain *fb_domain_of_port(fb_exporters *exporters, fb_exporter *exporter, fb_domain *common, uint16_t port) {
+    if (!common->split) return common;
+    fb_domain *domain = find_domain(exporter, common->version, port, common->id);
+    if (domain) return domain;
+    if (!(domain = add_domain(exporters, exporter, common->version, port, common->id))) return common;
+    domain->common = common;
+    domain->port = port;
+    return domain;
 }
 
 /* --- templates ------------------------------------------------------------------------------------------------------ */
 
-void fb_domain_forget_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, uint16_t id) {
-    fb_map_entry *entry = fb_map_find(&domain->templates, id);
-    if (entry) drop_template(exporters, exporter, entry);
+/* Fields may be empty, so a template of many such makes work that the octets of its records do not bound. No exporter comes
+   near these numbers. */
+#define MAX_FIELDS 1024
+#define MAX_EMPTY_FIELDS 64
+
+/* Not so when all fields are empty: that is an empty template. */
+static bool is_excessive(const fb_definition *definition) {
+    size_t empty = 0;
+    for (size_t i = 0; i < definition->field_count; i++) empty += definition->fields[i].size == 0;
+    return definition->field_count > MAX_FIELDS || (empty > MAX_EMPTY_FIELDS && empty < definition->field_count);
 }
 
-fb_status fb_domain_set_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, uint16_t id,
-                                 const fb_field *fields, uint16_t field_count, uint16_t scope_count, bool options) {
-    fb_shape *shape;
-    fb_status status = fb_shapes_acquire(exporters->shapes, domain->version, fields, field_count, scope_count, options, &shape);
-    fb_map_entry *entry = fb_map_find(&domain->templates, id);
-    if (status != FB_OK) {
-        if (entry) drop_template(exporters, exporter, entry);
-        return status == FB_NO_MEMORY ? FB_TEMPLATE_LIMIT : status;
-    }
-    fb_shape *old = entry ? entry->pointer : NULL;
-    if (old == shape) {
-        fb_shapes_release(exporters->shapes, shape);
-        return FB_OK;
-    }
-    if (old) drop_template(exporters, exporter, entry);
-    bool room = entry || domain->templates.count < FB_MAX_TEMPLATES;
-    if (!room || !fb_memory_charge(&exporter->memory, (ptrdiff_t)shape->octets)) goto fail;
-    if (!entry && !(entry = fb_map_insert(&domain->templates, &exporter->memory, id))) {
-        fb_memory_charge(&exporter->memory, -(ptrdiff_t)shape->octets);
-        goto fail;
-    }
-    entry->pointer = shape;
-    return old ? FB_TEMPLATE_REDEFINED : FB_OK;
-
-fail:
-    fb_shapes_release(exporters->shapes, shape);
-    return FB_TEMPLATE_LIMIT;
-}
-
-fb_shape *fb_domain_find_template(const fb_domain *domain, uint16_t id) {
+static fb_template *find_own(const fb_domain *domain, uint16_t id) {
     fb_map_entry *entry = fb_map_find(&domain->templates, id);
     return entry ? entry->pointer : NULL;
 }
 
-/* --- samplers ------------------------------------------------------------------------------------------------------- */
+/* Of a template of the common domain: whether it is what a port means by its id. */
+static bool is_seen_by(const fb_template *template, uint16_t port) {
+    return template && template->shape && (!template->contested || template->port == port);
+}
+
+fb_template *fb_domain_find_template(const fb_domain *domain, uint16_t id) {
+    fb_template *template = find_own(domain, id);
+    if (template && template->shape) return template;
+    if (!domain->common) return NULL;
+    template = find_own(domain->common, id);
+    return is_seen_by(template, domain->port) ? template : NULL;
+}
+
+/* It keeps its place in the map, for the next one of its id. */
+static void forget(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, fb_template *template) {
+    drop_shape(exporters, exporter, domain, template);
+    template->contested = false;
+    template->replaced_count = 0;
+}
+
+void fb_domain_forget_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, uint16_t id) {
+    fb_template *template = find_own(domain, id);
+    if (template) forget(exporters, exporter, domain, template);
+    template = domain->common ? find_own(domain->common, id) : NULL;
+    if (is_seen_by(template, domain->port)) forget(exporters, exporter, domain->common, template);
+}
+
+void fb_domain_forget_all(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, bool options) {
+    for (fb_domain *d = domain; d; d = d->common)
+        for (uint32_t i = 0; d->known && i < d->templates.count; i++) {
+            fb_template *template = d->templates.entries[i].pointer;
+            bool seen = d == domain ? template->shape != NULL : is_seen_by(template, domain->port);
+            if (seen && template->shape->options == options) forget(exporters, exporter, d, template);
+        }
+}
+
+/* A short name for what a template says; that two have the same one does no more harm than a domain split in vain. */
+static uint32_t short_hash(const fb_shape *shape) {
+    return (uint32_t)(shape->hash >> 32);
+}
+
+/* Whether a port says again what it said before others said otherwise. Random ports do not, nor does an exporter that is
+   configured anew. */
+static bool is_at_odds(const fb_domain *domain, const fb_template *template, const fb_shape *shape, uint16_t port) {
+    if (domain->common || domain->split || !template->shape || template->shape == shape) return false;
+    for (size_t i = 0; i < template->replaced_count; i++)
+        if (template->replaced[i].port == port && template->replaced[i].shape_hash == short_hash(shape)) return true;
+    return false;
+}
+
+static void remember_replaced(fb_template *template) {
+    memmove(&template->replaced[1], &template->replaced[0], sizeof template->replaced - sizeof *template->replaced);
+    template->replaced[0].shape_hash = short_hash(template->shape);
+    template->replaced[0].port = template->port;
+    if (template->replaced_count < FB_MAX_REPLACED) template->replaced_count++;
+    template->contested = true;
+}
+
+static fb_template *add_template(fb_exporter *exporter, fb_domain *domain, uint16_t id) {
+    if (domain->templates.count >= FB_MAX_TEMPLATES) return NULL;
+    fb_template *template = fb_memory_allocate(&exporter->memory, sizeof *template);
+    fb_map_entry *entry = template ? fb_map_insert(&domain->templates, &exporter->memory, id) : NULL;
+    if (entry) entry->pointer = template;
+    else fb_memory_release(&exporter->memory, template, sizeof *template);
+    return entry ? template : NULL;
+}
+
+/* Takes over the reference to the shape. */
+static fb_status put_shape(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, fb_template *template,
+                           fb_shape *shape, const fb_definition *definition) {
+    bool was_known = template->shape != NULL, same = template->shape == shape;
+    if (was_known && !same && template->port != definition->port) remember_replaced(template);
+    drop_shape(exporters, exporter, domain, template);
+    if (!fb_memory_charge(&exporter->memory, (ptrdiff_t)shape->octets)) {
+        fb_shapes_release(exporters->shapes, shape);
+        return FB_TEMPLATE_LIMIT;
+    }
+    template->shape = shape;
+    template->port = definition->port;
+    template->time = definition->time;
+    domain->known++;
+    return was_known && !same ? FB_TEMPLATE_REDEFINED : FB_OK;
+}
+
+static fb_status set_shape(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, fb_shape *shape,
+                           const fb_definition *definition) {
+    fb_template *template = find_own(domain, definition->id);
+    bool at_odds = template && is_at_odds(domain, template, shape, definition->port);
+    if (!at_odds && (template || (template = add_template(exporter, domain, definition->id))))
+        return put_shape(exporters, exporter, domain, template, shape, definition);
+    fb_shapes_release(exporters->shapes, shape);
+    return at_odds ? FB_PORT_IN_KEY : FB_TEMPLATE_LIMIT;
+}
+
+fb_status fb_domain_set_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
+                                 const fb_definition *definition) {
+    fb_shape *shape;
+    fb_status status = FB_NO_MEMORY;
+    if (!is_excessive(definition))
+        status = fb_shapes_acquire(exporters->shapes, domain->version, definition->fields, definition->field_count,
+                                   definition->scope_count, definition->options, &shape);
+    if (status == FB_OK) status = set_shape(exporters, exporter, domain, shape, definition);
+    if (status == FB_NO_MEMORY) status = FB_TEMPLATE_LIMIT;
+    if (status == FB_TEMPLATE_LIMIT || status == FB_EMPTY_TEMPLATE)
+        fb_domain_forget_template(exporters, exporter, domain, definition->id);
+    return status;
+}
+
+/* --- samplers and the exporter's start ------------------------------------------------------------------------------- */
 
 fb_status fb_domain_set_sampler(fb_exporter *exporter, fb_domain *domain, uint64_t sampler, uint64_t rate) {
     fb_map_entry *entry = fb_map_find(&domain->samplers, sampler);
@@ -224,7 +335,14 @@ fb_status fb_domain_set_sampler(fb_exporter *exporter, fb_domain *domain, uint64
 }
 
 uint64_t fb_domain_find_rate(const fb_domain *domain, bool named, uint64_t sampler) {
-    const fb_map_entry *entry = named ? fb_map_find(&domain->samplers, sampler) : NULL;
-    if (!entry && domain->samplers.count == 1) entry = &domain->samplers.entries[0];
-    return entry ? entry->number : 0;
+    for (const fb_domain *d = domain; named && d; d = d->common) {
+        const fb_map_entry *entry = fb_map_find(&d->samplers, sampler);
+        if (entry) return entry->number;
+    }
+    const fb_map *known = domain->samplers.count || !domain->common ? &domain->samplers : &domain->common->samplers;
+    return known->count == 1 ? known->entries[0].number : 0;
+}
+
+uint64_t fb_domain_find_system_init(const fb_domain *domain) {
+    return domain->system_init || !domain->common ? domain->system_init : domain->common->system_init;
 }

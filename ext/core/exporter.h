@@ -1,19 +1,23 @@
 /* What is known of each exporter: templates, sampling, counters.
 
-     exporters ── exporter (address, sub-agent) ── domain (version, observation domain) ── templates: id -> shape
+     exporters ── exporter (address, sub-agent) ── domain (version, observation domain) ── templates: id -> template
                      │                                │                                 └─ samplers: id -> rate
                      └─ counters, budget              └─ time of the exporter's start (element 160)
 
    Everything here is allocated under two budgets: the decoder's and the exporter's own, so that one that goes mad fills
    its own. Whoever forges addresses can still fill the table of exporters; those that come after are decoded without
-   state, and counted. */
+   state, and counted.
+
+   Several processes may export from one address, as one domain, each with its own idea of a template id. Once a port
+   defines an id again as it did before another port defined it differently, the domain is *split*: from then on each
+   UDP source port has a domain of its own, which knows besides what the common one knew when it was split. */
 #ifndef FB_EXPORTER_H
 #define FB_EXPORTER_H
 
 #include "template.h"
 
 /* Maps are sorted as their keys come, so these bound the time that a datagram may take, too. */
-#define FB_MAX_DOMAINS 1024   /* of an exporter */
+#define FB_MAX_DOMAINS 1024   /* of an exporter, those of single ports included */
 #define FB_MAX_TEMPLATES 4096 /* of a domain */
 #define FB_MAX_SAMPLERS 4096  /* of a domain */
 
@@ -46,20 +50,58 @@ typedef struct {
     uint64_t status[FB_STATUS_COUNT];
 } fb_counters;
 
+#define FB_MAX_REPLACED 4
+
+/* A template, and who defined it. It keeps its place when it is not known any more. */
 typedef struct {
+    fb_shape *shape; /* NULL: not known any more */
+    uint64_t time;   /* when it came last, ns since 1970; 0: unknown */
+    uint16_t port;   /* where it came from last */
+    bool contested;  /* another port had defined it with other fields */
+    uint8_t replaced_count;
+    struct {
+        uint32_t shape_hash;
+        uint16_t port;
+    } replaced[FB_MAX_REPLACED]; /* definitions that other ports' ones took the place of, the latest first */
+} fb_template;
+
+/* A template as it is received. */
+typedef struct {
+    const fb_field *fields;
+    uint16_t field_count;
+    uint16_t scope_count;
+    uint16_t id;
+    bool options;
+    uint16_t port;
+    uint64_t time;
+} fb_definition;
+
+typedef struct fb_domain fb_domain;
+struct fb_domain {
     uint16_t version;
+    uint16_t port; /* whose domain it is, where `common` is not NULL */
+    bool split;    /* its ports have domains of their own */
     uint32_t id;
-    fb_map templates;     /* template id -> fb_shape */
+    fb_domain *common;    /* of a port's domain: the one that was split; else NULL */
+    fb_map templates;     /* template id -> fb_template */
+    uint32_t known;       /* templates that have a shape */
     fb_map samplers;      /* sampler or selector id -> sampling rate */
     uint64_t system_init; /* systemInitTimeMilliseconds in ns; 0 while unknown */
-} fb_domain;
+};
+
+/* Data sets that wait for their templates (early.h), from the oldest to the newest. */
+typedef struct {
+    struct fb_early_set *oldest, *newest;
+    size_t sets, octets;
+} fb_early_list;
 
 typedef struct {
     uint8_t address[16];
     uint32_t sub_agent;
     bool stateless; /* stands for all exporters past the limit: counters, no templates */
     fb_memory memory;
-    fb_map domains; /* version << 32 | id -> fb_domain */
+    fb_map domains; /* (version, port if it is of one, id) -> fb_domain */
+    fb_early_list early;
     fb_counters counters;
 } fb_exporter;
 
@@ -71,6 +113,9 @@ typedef struct {
     size_t count;
     size_t limit;           /* exporters that may be known */
     size_t exporter_memory; /* octets that one of them may hold */
+    uint64_t template_expiry; /* ns that a template is good for without being refreshed; 0: for ever */
+    bool obey_withdrawals;
+    struct fb_early *early; /* what waits for templates; NULL: nothing ever does */
     uint64_t seed;          /* of the hash: addresses on the wire are hostile too */
     fb_exporter *last;      /* the one looked up before: most datagrams come in runs */
     fb_exporter overflow;
@@ -85,21 +130,37 @@ fb_exporter *fb_exporters_get(fb_exporters *exporters, const uint8_t address[16]
 /* For listing: the i-th of the table, NULL for an empty place. */
 fb_exporter *fb_exporters_at(const fb_exporters *exporters, size_t i);
 
+/* The domain that is common to all ports; NULL while nothing is known of it. */
 fb_domain *fb_exporter_find_domain(const fb_exporter *exporter, uint16_t version, uint32_t id);
-/* EXPORTER_LIMIT, TEMPLATE_LIMIT: there is no room for its state. */
+/* The same, made where there is none. EXPORTER_LIMIT, TEMPLATE_LIMIT: there is no room for its state. */
 fb_status fb_exporter_get_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version, uint32_t id,
                                  fb_domain **domain);
+/* The domain of a port, where a domain is split (made when it is new), else the common one; that one also for ports that
+   there is no room for. */
+fb_domain *fb_domain_of_port(fb_exporters *exporters, fb_exporter *exporter, fb_domain *common, uint16_t port);
 
-/* Sets the template of an id. TEMPLATE_REDEFINED: there was another one (OK to go on); EMPTY_TEMPLATE, TEMPLATE_LIMIT: it
-   is not kept, and what was there is forgotten: the exporter means something else by that id now. */
-fb_status fb_domain_set_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, uint16_t id,
-                                 const fb_field *fields, uint16_t field_count, uint16_t scope_count, bool options);
+/* Sets the template of an id.
+     TEMPLATE_REDEFINED             there was another one (OK to go on)
+     EMPTY_TEMPLATE, TEMPLATE_LIMIT it is not kept, and what was there is forgotten: the exporter means something else by
+                                    that id now
+     PORT_IN_KEY                    nothing was done: two ports are at odds over the id. Split the domain (domain->split),
+                                    and set the template in the port's own */
+fb_status fb_domain_set_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
+                                 const fb_definition *definition);
+/* Forgets what a domain knows by an id; of a port's domain, in the common one too, if it is that port's to see. */
 void fb_domain_forget_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, uint16_t id);
-fb_shape *fb_domain_find_template(const fb_domain *domain, uint16_t id);
+/* Forgets all templates of flows, or all of options. */
+void fb_domain_forget_all(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, bool options);
+/* NULL: not known. In a port's domain, a template of the common one is as good, if it was not contested, or if it was that
+   port who defined it. */
+fb_template *fb_domain_find_template(const fb_domain *domain, uint16_t id);
 
 /* A rate learnt from options. TEMPLATE_LIMIT. */
 fb_status fb_domain_set_sampler(fb_exporter *exporter, fb_domain *domain, uint64_t sampler, uint64_t rate);
-/* The rate of a sampler; of the only one known when `named` is false or the named one is not known. 0: unknown. */
+/* The rate of a sampler; of the only one known when `named` is false or the named one is not known. 0: unknown. Here, and
+   below, the common domain knows what the port's own does not. */
 uint64_t fb_domain_find_rate(const fb_domain *domain, bool named, uint64_t sampler);
+/* When the exporter started, in ns since 1970; 0 while unknown. */
+uint64_t fb_domain_find_system_init(const fb_domain *domain);
 
 #endif

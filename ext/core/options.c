@@ -62,7 +62,7 @@ void fb_options_read(fb_context *context, const fb_shape *shape, const uint8_t *
         fb_context_count(context, FB_TEMPLATE_LIMIT, record);
     if (system_init) {
         context->domain->system_init = system_init;
-        if (shape->version == 10) fb_context_set_system_init(context, context->domain->system_init);
+        if (shape->version == 10) fb_context_set_system_init(context, system_init);
     }
     if (!rate && !system_init) fb_context_count(context, FB_OPTIONS_IGNORED, record);
 }

@@ -65,6 +65,7 @@ fb_status fb_plan_new(fb_plan **out, fb_memory *memory) {
     fb_plan *plan = fb_memory_allocate(memory, sizeof *plan);
     if (!plan) return FB_NO_MEMORY;
     plan->memory = memory;
+    plan->rate_column = FB_NO_COLUMN;
     *out = plan;
     return FB_OK;
 }
@@ -108,10 +109,20 @@ static int compare_mappings(const void *a, const void *b) {
     return (x->from > y->from) - (x->from < y->from);
 }
 
+/* Whether the column may take the part in scaling that its flags say, if any: an unsigned number, and one rate alone. */
+static bool may_scale(const fb_plan *plan, const fb_column_spec *spec) {
+    unsigned part = spec->flags & (FB_COLUMN_SCALED | FB_COLUMN_RATE);
+    bool is_unsigned = spec->type == FB_TYPE_UINT || spec->type == FB_TYPE_FIXED32 || spec->type == FB_TYPE_FIXED64;
+    if (!part) return true;
+    if (!is_unsigned || spec->flags & FB_COLUMN_REPEATED || part == (FB_COLUMN_SCALED | FB_COLUMN_RATE)) return false;
+    return part == FB_COLUMN_SCALED || !(spec->flags & FB_COLUMN_ENABLED) || plan->rate_column == FB_NO_COLUMN;
+}
+
 fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec) {
     bool timed = spec->type == FB_TYPE_TIMESTAMP || spec->type == FB_TYPE_DURATION;
     if (plan->sealed || plan->column_count == FB_MAX_COLUMNS || spec->number == 0 || spec->number > FB_NUMBER_MAX ||
-        (unsigned)spec->type >= FB_TYPE_COUNT || spec->mappings_size > UINT16_MAX || (timed && !spec->unit))
+        (unsigned)spec->type >= FB_TYPE_COUNT || spec->mappings_size > UINT16_MAX || (timed && !spec->unit) ||
+        !may_scale(plan, spec))
         return FB_BAD_ARGUMENT;
 
     fb_mapping *mappings = NULL;
@@ -129,6 +140,8 @@ fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec) {
         return FB_NO_MEMORY;
     }
     plan->columns = columns;
+    if ((spec->flags & (FB_COLUMN_RATE | FB_COLUMN_ENABLED)) == (FB_COLUMN_RATE | FB_COLUMN_ENABLED))
+        plan->rate_column = (uint16_t)plan->column_count;
     fb_column *column = &columns[plan->column_count++];
     *column = (fb_column){
         .limit = spec->limit,
@@ -278,7 +291,8 @@ static void open_columns(fb_plan *plan) {
         fb_column *column = &plan->columns[i];
         if (!(column->flags & FB_COLUMN_ENABLED)) continue;
         bool single = !(column->flags & FB_COLUMN_REPEATED), ordered = arrives_in_order(plan, (uint16_t)i);
-        if (single && (column->flags & FB_COLUMN_EXPLICIT || !ordered)) column->flags |= FB_COLUMN_SLOTTED;
+        bool waits = !ordered || column->flags & (FB_COLUMN_EXPLICIT | FB_COLUMN_SCALED | FB_COLUMN_RATE);
+        if (single && waits) column->flags |= FB_COLUMN_SLOTTED;
         if (!single && !ordered) column->flags |= FB_COLUMN_UNORDERED;
         if (single && column->flags & (FB_COLUMN_SLOTTED | FB_COLUMN_LATE)) column->slot = (uint16_t)plan->slot_count++;
         if (bits == 64 || !is_plain(column)) continue;

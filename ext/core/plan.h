@@ -7,7 +7,11 @@
    rank, and fixed sources arrive in the order of source.h, so for most columns "the first value that arrives" is the rule,
    and the value is encoded on the spot. A column for which that order is not the order of its ranks is *slotted*: its
    values wait in a slot (slots.h), the best rank so far, until the row is finished. So are `explicit` columns, whose zero
-   is written only when nothing better came, and, while somebody overrides them, the `late` ones. */
+   is written only when nothing better came, and, while somebody overrides them, the `late` ones.
+
+   Scaling. Columns with FB_COLUMN_SCALED are totals that are multiplied by the column with FB_COLUMN_RATE, the sampling
+   rate of their row. Which rate that is shows at the end of the row alone, so all of these are slotted, in plans that ask
+   for it; in any other there is nothing of it. */
 #ifndef FB_PLAN_H
 #define FB_PLAN_H
 
@@ -19,6 +23,7 @@
 #define FB_MAX_RANK 254
 #define FB_NO_RANK 255
 #define FB_NO_SLOT 0xffff
+#define FB_NO_COLUMN 0xffff
 /* Element spaces beside the private enterprise numbers. */
 #define FB_PEN_NETFLOW9 0x100000000u  /* netflow9:ID, elements of NetFlow v9 alone */
 #define FB_PEN_NETFLOW5 0x100000001u  /* netflow5:FIELD, by its place in FB_NETFLOW5_FIELD_LIST */
@@ -47,9 +52,11 @@ enum {
     FB_COLUMN_EXPLICIT = 4,
     FB_COLUMN_LATE = 8,
     FB_COLUMN_NATIVE_IP = 16, /* an address keeps its width on the wire */
-    FB_COLUMN_SLOTTED = 32,   /* set by fb_plan_seal: explicit, or its ranks are not in the order of arrival */
-    FB_COLUMN_UNORDERED = 64  /* set by fb_plan_seal: repeated, and its ranks are not in that order; lists do not wait, so
+    FB_COLUMN_SLOTTED = 32,   /* set by fb_plan_seal: explicit, scaled, or its ranks are not in the order of arrival */
+    FB_COLUMN_UNORDERED = 64, /* set by fb_plan_seal: repeated, and its ranks are not in that order; lists do not wait, so
                                  the list that arrives first wins */
+    FB_COLUMN_SCALED = 128,   /* a total: multiplied by the rate of its row */
+    FB_COLUMN_RATE = 256      /* that rate; unsigned and not repeated, as totals are */
 };
 
 /* One member of an enum: the value on the wire and the number it becomes. */
@@ -97,7 +104,8 @@ struct fb_plan {
     fb_memory *memory;
     fb_column *columns;
     size_t column_count;
-    size_t slot_count; /* columns that are late, explicit or out of order */
+    size_t slot_count; /* columns that are late, explicit, scaled or out of order */
+    uint16_t rate_column; /* the enabled FB_COLUMN_RATE; FB_NO_COLUMN: totals are not scaled */
     fb_target_range sources[FB_SOURCE_COUNT];
     fb_target *targets;
     size_t target_count;
@@ -128,7 +136,8 @@ typedef struct {
 /* The plan keeps `memory`, which must outlive it. NO_MEMORY. */
 fb_status fb_plan_new(fb_plan **plan, fb_memory *memory);
 void fb_plan_free(fb_plan *plan);
-/* Columns are numbered from 0 in the order of the calls. BAD_ARGUMENT, NO_MEMORY. */
+/* Columns are numbered from 0 in the order of the calls. BAD_ARGUMENT: among others, it is the second enabled rate.
+   NO_MEMORY. */
 fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec);
 /* Ranks of a column have no gaps. BAD_SOURCE: a source of this kind cannot fill the column. BAD_ARGUMENT: among others, the
    column has the source already. NO_MEMORY. */

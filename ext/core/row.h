@@ -11,6 +11,8 @@
      void close(row, cursor, column)              the end of that list: it was the column's only one, if it had a member
      bool wants(row, cursor, target)              whether a value may still change the column
      void finish(row, cursor)                     the row is whole
+     uint64_t take_refused(row)                   how many values finish left out since the last call (scaled totals that
+                                                    their columns cannot hold): the caller counts them as OUT_OF_RANGE
      void undo(row, cursor)                       the row never was
      void begin_constants / end_constants         values put between them are in every row that follows
 
@@ -168,6 +170,10 @@ FB_INLINE void fb_row_finish(fb_row *row, fb_row_cursor at) {
         fb_row_move_prefix(row, &at, size);
     row->next = at.next;
     row->count++;
+}
+
+FB_INLINE uint64_t fb_row_take_refused(fb_row *row) {
+    return fb_slots_take_refused(&row->slots);
 }
 
 FB_INLINE void fb_row_undo(fb_row *row, fb_row_cursor at) {

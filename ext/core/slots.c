@@ -134,9 +134,30 @@ void fb_slots_keep_constants(fb_slots *slots) {
     }
 }
 
-void fb_slots_settle(fb_slots *slots) {
-    if (slots->hook) slots->hook(slots->hook_context, slots);
-    if (!slots->late) return;
+static void apply_overrides(fb_slots *slots) {
     for (size_t i = 0; i < slots->plan->slot_count; i++)
         if (slots->override[i].state != FB_SLOT_EMPTY) slots->slot[i] = slots->override[i];
+}
+
+static void scale_totals(fb_slots *slots) {
+    const fb_plan *plan = slots->plan;
+    const fb_slot *rate = &slots->slot[plan->columns[plan->rate_column].slot];
+    if (rate->state == FB_SLOT_EMPTY || rate->number < 2) return;
+    for (size_t i = 0; i < plan->slot_count; i++) {
+        fb_slot *slot = &slots->slot[i];
+        const fb_column *column = &plan->columns[slot->column];
+        if (slot->state == FB_SLOT_EMPTY || !(column->flags & FB_COLUMN_SCALED)) continue;
+        if (slot->number > column->limit / rate->number) {
+            slot->state = FB_SLOT_EMPTY;
+            slots->refused++;
+        } else {
+            slot->number *= rate->number;
+        }
+    }
+}
+
+void fb_slots_settle(fb_slots *slots) {
+    if (slots->hook) slots->hook(slots->hook_context, slots);
+    if (slots->late) apply_overrides(slots);
+    if (slots->plan->rate_column != FB_NO_COLUMN) scale_totals(slots);
 }

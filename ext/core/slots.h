@@ -2,7 +2,8 @@
 
    A slot keeps the best value so far: a better rank replaces a worse one, a non-zero value replaces a zero, and of equals
    the first stays. The emitters (row.h, later columns) share it, and so does the hook, which sees the slots of the late
-   columns between the last value of a row and its end, and may replace any of them. */
+   columns between the last value of a row and its end, and may replace any of them. Totals are scaled after that, by the
+   rate that is written with them. */
 #ifndef FB_SLOTS_H
 #define FB_SLOTS_H
 
@@ -27,6 +28,7 @@ typedef struct {
     fb_slot *override; /* what the caller has said; FB_SLOT_EMPTY where nothing */
     bool late;         /* late columns are collected here, for the hook or the overrides */
     bool active;       /* any column is */
+    uint64_t refused;  /* totals that were left out since somebody looked (fb_slots_take_refused) */
     void (*hook)(void *context, void *slots); /* called before the end of a row with this fb_slots */
     void *hook_context;
 } fb_slots;
@@ -64,7 +66,16 @@ FB_INLINE void fb_slots_begin(fb_slots *slots) {
    memory that is gone when decoding is resumed. */
 void fb_slots_keep_constants(fb_slots *slots);
 
-/* Runs the hook, then the overrides: after it the slots hold what is to be written. */
+/* Runs the hook, then the overrides, then multiplies totals by the rate of the row; where there is none, they stay as they
+   are. A total that its column cannot hold is left out, and counted in `refused`. After it the slots hold what is to be
+   written. */
 void fb_slots_settle(fb_slots *slots);
+
+/* How many totals were left out since the last call. */
+FB_INLINE uint64_t fb_slots_take_refused(fb_slots *slots) {
+    uint64_t refused = slots->refused;
+    slots->refused = 0;
+    return refused;
+}
 
 #endif

@@ -1,11 +1,6 @@
 /* Reads templates; every count in them is checked against the octets that are there before anything is believed. */
 #include "template_set.h"
 
-/* Fields may be empty, so a template of many such makes work that the octets of its records do not bound. No exporter comes
-   near these numbers. */
-#define MAX_FIELDS 1024
-#define MAX_EMPTY_FIELDS 64
-
 typedef struct {
     uint16_t id;
     uint16_t field_count;
@@ -55,51 +50,82 @@ static bool is_withdrawal(uint16_t version, bool options, const uint8_t *p) {
     return version == 10 && count == 0 && (id >= 256 || id == (options ? 3 : 2));
 }
 
-/* Not so when all fields are empty: that is an empty template. */
-static bool is_excessive(const header *h, const fb_field *fields) {
-    size_t empty = 0;
-    for (size_t i = 0; i < h->field_count; i++) empty += fields[i].size == 0;
-    return h->field_count > MAX_FIELDS || (empty > MAX_EMPTY_FIELDS && empty < h->field_count);
+/* Two ports are at odds over a template id: from now on each has a domain of its own. */
+static void split_domain(fb_context *context) {
+    fb_domain *common = context->domain;
+    fb_context_count(context, FB_PORT_IN_KEY, NULL);
+    common->split = true;
+    context->domain = fb_domain_of_port(context->exporters, context->exporter, common, context->datagram->source_port);
+    fb_early_split(context->exporters->early, context->exporters, context->exporter, common);
+}
+
+static fb_status set_template(fb_context *context, const fb_definition *definition) {
+    return fb_domain_set_template(context->exporters, context->exporter, context->domain, definition);
 }
 
 static void store(fb_context *context, uint16_t version, uint32_t domain_id, bool options, const header *h,
                   const fb_field *fields, const uint8_t *at) {
+    fb_definition definition = {
+        fields, h->field_count, h->scope_count, h->id, options, context->datagram->source_port, context->datagram->time};
     context->counters->templates++;
-    fb_status status = fb_exporter_get_domain(context->exporters, context->exporter, version, domain_id, &context->domain);
-    if (status == FB_OK && is_excessive(h, fields)) {
-        fb_domain_forget_template(context->exporters, context->exporter, context->domain, h->id);
-        status = FB_TEMPLATE_LIMIT;
+    fb_status status = fb_context_need_domain(context, version, domain_id);
+    if (status == FB_OK) status = set_template(context, &definition);
+    if (status == FB_PORT_IN_KEY) {
+        split_domain(context);
+        status = set_template(context, &definition);
     }
-    if (status == FB_OK)
-        status = fb_domain_set_template(context->exporters, context->exporter, context->domain, h->id, fields,
-                                        h->field_count, h->scope_count, options);
     if (status != FB_OK) fb_context_count(context, status, at);
+}
+
+static void withdraw(fb_context *context, bool options, uint16_t id) {
+    if (!context->exporters->obey_withdrawals || !context->domain) return;
+    fb_template *template = fb_domain_find_template(context->domain, id);
+    if (id < 256)
+        fb_domain_forget_all(context->exporters, context->exporter, context->domain, options);
+    else if (template && template->shape->options == options)
+        fb_domain_forget_template(context->exporters, context->exporter, context->domain, id);
+}
+
+/* What the whole set has to say of its ids counts: an id that is defined, and then not any more, frees nothing. */
+static void free_waiting(fb_context *context, const uint16_t *ids, size_t count) {
+    for (size_t i = 0; i < count && context->exporter->early.sets && context->domain; i++)
+        if (fb_domain_find_template(context->domain, ids[i]))
+            fb_early_take(context->exporters->early, context->domain, ids[i]);
+}
+
+/* Reads the template at p, and what comes of it. Returns its end; NULL where it cannot be read. */
+static const uint8_t *read_template(fb_context *context, uint16_t version, uint32_t domain_id, bool options,
+                                    const uint8_t *p, const uint8_t *end, fb_field *fields, uint16_t *id) {
+    header h;
+    const uint8_t *at = p;
+    size_t room = (size_t)(end - p) / 4;
+    p = read_header(version, options, p, end, &h);
+    if (!p || h.id < 256 || h.field_count > room || !(p = read_fields(version, &h, p, end, fields))) {
+        fb_context_count(context, FB_BAD_TEMPLATE, at);
+        return NULL;
+    }
+    store(context, version, domain_id, options, &h, fields, at);
+    *id = h.id;
+    return p;
 }
 
 void fb_template_set_read(fb_context *context, uint16_t version, uint32_t domain_id, bool options, const uint8_t *p,
                           const uint8_t *end) {
     fb_memory *memory = context->exporters->memory;
-    size_t room = (size_t)(end - p) / 4 * sizeof(fb_field);
-    fb_field *fields = room ? fb_memory_allocate(memory, room) : NULL;
-    if (room && !fields) {
-        fb_context_count(context, FB_TEMPLATE_LIMIT, p);
-        return;
-    }
-    while (end - p >= 4) {
-        const uint8_t *at = p;
-        header h;
-        if (is_padding(p, end)) break;
+    size_t room = (size_t)(end - p) / 4, octets = room * (sizeof(fb_field) + sizeof(uint16_t)), count = 0;
+    fb_field *fields = room ? fb_memory_allocate(memory, octets) : NULL;
+    uint16_t *ids = fields ? (uint16_t *)(fields + room) : NULL; /* of the templates that were read */
+    if (room && !fields) fb_context_count(context, FB_TEMPLATE_LIMIT, p);
+    while (fields && p && end - p >= 4 && !is_padding(p, end)) {
         if (is_withdrawal(version, options, p)) {
-            fb_context_count(context, FB_WITHDRAWAL, at);
+            fb_context_count(context, FB_WITHDRAWAL, p);
+            withdraw(context, options, fb_load16(p));
             p += 4;
-            continue;
+        } else {
+            p = read_template(context, version, domain_id, options, p, end, fields, &ids[count]);
+            count += p != NULL;
         }
-        if (!(p = read_header(version, options, p, end, &h)) || h.id < 256 || h.field_count > room / sizeof *fields ||
-            !(p = read_fields(version, &h, p, end, fields))) {
-            fb_context_count(context, FB_BAD_TEMPLATE, at);
-            break;
-        }
-        store(context, version, domain_id, options, &h, fields, at);
     }
-    if (room) fb_memory_release(memory, fields, room);
+    if (fields) free_waiting(context, ids, count);
+    fb_memory_release(memory, fields, octets);
 }

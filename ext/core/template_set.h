@@ -12,10 +12,11 @@
 #ifndef FB_TEMPLATE_SET_H
 #define FB_TEMPLATE_SET_H
 
-#include "context.h"
+#include "early.h"
 
-/* Reads the templates in [p, end), the body of a set, into context->domain (made when the first one comes). All that goes
-   wrong is counted. */
+/* Reads the templates in [p, end), the body of a set, into context->domain (made when the first one comes; it may be
+   another one afterwards, when ports are told apart). What waited for them is due then (early.h). All that goes wrong is
+   counted. */
 void fb_template_set_read(fb_context *context, uint16_t version, uint32_t domain_id, bool options, const uint8_t *p,
                           const uint8_t *end);
 

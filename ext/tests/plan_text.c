@@ -25,6 +25,8 @@ static const struct {
     {"explicit", FB_COLUMN_EXPLICIT},
     {"late", FB_COLUMN_LATE},
     {"native_ip", FB_COLUMN_NATIVE_IP},
+    {"scaled", FB_COLUMN_SCALED},
+    {"rate", FB_COLUMN_RATE},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -246,3 +248,13 @@ const char *const usual_columns =
     "48 name string : ipfix:82\n"
     "51 vlan uint limit=65535 : packet:vlan.id\n"
     "52 inner_vlan uint limit=65535 : packet:vlan.inner_id\n";
+
+const char *const scaled_columns =
+    "1 exporter ip late : meta:exporter_address\n"
+    "2 rate uint rate explicit : netflow5:sampling_interval sflow:flow_sample.sampling_rate derived:sampling_rate\n"
+    "3 bytes uint scaled : ipfix:1,ipfix:85 netflow5:dOctets sflow:sampled_ip.length packet:ip.length ipfix:312\n"
+    "4 packets uint scaled limit=255 : ipfix:2 netflow5:dPkts sflow:flow_sample.packets\n"
+    "5 words fixed32 scaled limit=4294967295 explicit : ipfix:85 ipfix:1 packet:ip.length\n"
+    "6 again fixed64 scaled : packet:ip.length ipfix:1\n"
+    "7 plain uint : ipfix:1,ipfix:85 netflow5:dOctets sflow:sampled_ip.length packet:ip.length\n"
+    "8 off uint scaled disabled : ipfix:1\n";

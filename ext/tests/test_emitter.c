@@ -63,6 +63,11 @@ static void traces_what_messages_say_with_all_columns(void) {
     text_free(&lines);
 }
 
+static void traces_what_scaled_messages_say(void) {
+    check_all_samples(scaled_columns, 0);
+    check_all_samples(scaled_columns, 2);
+}
+
 static void goes_on_after_a_refused_row(void) {
     check_all_samples(usual_columns, 2);
     check_all_samples(usual_columns, 3);
@@ -104,10 +109,11 @@ static void put_random_data(octets *d, uint32_t *random, const specifier *fields
 static void agrees_on_random_templates(void) {
     text lines = {0};
     plan_put_rich(&lines);
-    for (int usual = 0; usual < 2; usual++) {
+    const char *const plans[] = {text_of(&lines), usual_columns, scaled_columns};
+    for (int i = 0; i < 3; i++) {
         pair p;
         uint32_t random = 5;
-        pair_open(&p, usual ? usual_columns : text_of(&lines));
+        pair_open(&p, plans[i]);
         for (unsigned round = 0; round < 400; round++) {
             octets d;
             specifier fields[20];
@@ -155,5 +161,5 @@ static void agrees_on_random_packets(void) {
     pair_close(&p);
 }
 
-RUN_TESTS(TEST(traces_what_messages_say), TEST(traces_what_messages_say_with_all_columns), TEST(goes_on_after_a_refused_row),
-          TEST(agrees_on_random_templates), TEST(agrees_on_random_packets))
+RUN_TESTS(TEST(traces_what_messages_say), TEST(traces_what_messages_say_with_all_columns),
+          TEST(traces_what_scaled_messages_say), TEST(goes_on_after_a_refused_row), TEST(agrees_on_random_templates), TEST(agrees_on_random_packets))

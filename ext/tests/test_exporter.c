@@ -129,6 +129,17 @@ static void goes_without_state_when_memory_is_out(void) {
 
 /* Templates and samplers --------------------------------------------------------------------------------------------- */
 
+static fb_status set_template_of(world *w, fb_exporter *exporter, fb_domain *domain, uint16_t id, const fb_field *fields,
+                                 uint16_t count, uint16_t port) {
+    fb_definition definition = {.fields = fields, .field_count = count, .id = id, .port = port};
+    return fb_domain_set_template(&w->exporters, exporter, domain, &definition);
+}
+
+static fb_status set_template(world *w, fb_exporter *exporter, fb_domain *domain, uint16_t id, const fb_field *fields,
+                              uint16_t count) {
+    return set_template_of(w, exporter, domain, id, fields, count, 0);
+}
+
 static const fb_field octets_field[] = {{.id = 1, .size = 4}}, packets_field[] = {{.id = 2, .size = 4}};
 
 static void shares_the_shape_of_identical_templates(void) {
@@ -138,7 +149,7 @@ static void shares_the_shape_of_identical_templates(void) {
     for (uint32_t i = 0; i < 500; i++) {
         fb_exporter *exporter = get(&w, i);
         CHECK_STATUS(fb_exporter_get_domain(&w.exporters, exporter, 9 + i % 2, i, &domain), FB_OK);
-        CHECK_STATUS(fb_domain_set_template(&w.exporters, exporter, domain, 256, octets_field, 1, 0, false), FB_OK);
+        CHECK_STATUS(set_template(&w, exporter, domain, 256, octets_field, 1), FB_OK);
     }
     CHECK_EQUAL(w.shapes.count, 2); /* one a version */
     world_close(&w);
@@ -152,18 +163,18 @@ static void redefines_templates(void) {
     fb_exporter_get_domain(&w.exporters, exporter, 10, 7, &domain);
     CHECK(fb_exporter_find_domain(exporter, 10, 7) == domain);
     CHECK(!fb_exporter_find_domain(exporter, 9, 7));
-    CHECK_STATUS(fb_domain_set_template(&w.exporters, exporter, domain, 256, octets_field, 1, 0, false), FB_OK);
-    fb_shape *first = fb_domain_find_template(domain, 256);
-    CHECK_STATUS(fb_domain_set_template(&w.exporters, exporter, domain, 256, octets_field, 1, 0, false), FB_OK);
-    CHECK(fb_domain_find_template(domain, 256) == first);
+    CHECK_STATUS(set_template(&w, exporter, domain, 256, octets_field, 1), FB_OK);
+    fb_shape *first = fb_domain_find_template(domain, 256)->shape;
+    CHECK_STATUS(set_template(&w, exporter, domain, 256, octets_field, 1), FB_OK);
+    CHECK(fb_domain_find_template(domain, 256)->shape == first);
     CHECK_EQUAL(first->references, 1);
-    CHECK_STATUS(fb_domain_set_template(&w.exporters, exporter, domain, 256, packets_field, 1, 0, false), FB_TEMPLATE_REDEFINED);
-    CHECK_EQUAL(fb_domain_find_template(domain, 256)->fields[0].id, 2);
+    CHECK_STATUS(set_template(&w, exporter, domain, 256, packets_field, 1), FB_TEMPLATE_REDEFINED);
+    CHECK_EQUAL(fb_domain_find_template(domain, 256)->shape->fields[0].id, 2);
     CHECK_EQUAL(w.shapes.count, 1); /* nobody holds the first any more */
-    CHECK_STATUS(fb_domain_set_template(&w.exporters, exporter, domain, 256, octets_field, 0, 0, false), FB_EMPTY_TEMPLATE);
+    CHECK_STATUS(set_template(&w, exporter, domain, 256, octets_field, 0), FB_EMPTY_TEMPLATE);
     CHECK(!fb_domain_find_template(domain, 256)); /* the exporter means something else by it now */
     CHECK_EQUAL(w.shapes.count, 0);
-    CHECK_STATUS(fb_domain_set_template(&w.exporters, exporter, domain, 256, packets_field, 1, 0, false), FB_OK);
+    CHECK_STATUS(set_template(&w, exporter, domain, 256, packets_field, 1), FB_OK);
     CHECK(!fb_domain_find_template(domain, 257));
     world_close(&w);
 }
@@ -181,7 +192,7 @@ static void keeps_each_exporter_to_its_budget(void) {
         uint16_t id = 256;
         for (; status == FB_OK && id < 1000; id++) {
             fb_field field = {.id = 1, .size = id};
-            status = fb_domain_set_template(&w.exporters, exporter, domain, id, &field, 1, 0, false);
+            status = set_template(&w, exporter, domain, id, &field, 1);
         }
         CHECK_STATUS(status, FB_TEMPLATE_LIMIT);
         CHECK(id > 280);
@@ -203,11 +214,11 @@ static void gives_the_budget_of_a_redefined_template_back(void) {
     world_open(&w, 10, 1 << 20);
     fb_exporter *exporter = get(&w, 1);
     fb_exporter_get_domain(&w.exporters, exporter, 10, 0, &domain);
-    fb_domain_set_template(&w.exporters, exporter, domain, 256, packets_field, 1, 0, false);
+    set_template(&w, exporter, domain, 256, packets_field, 1);
     size_t used = exporter->memory.used, all = w.memory.used;
     for (unsigned i = 0; i < 1000; i++) {
-        fb_domain_set_template(&w.exporters, exporter, domain, 256, octets_field, 1, 0, false);
-        fb_domain_set_template(&w.exporters, exporter, domain, 256, packets_field, 1, 0, false);
+        set_template(&w, exporter, domain, 256, octets_field, 1);
+        set_template(&w, exporter, domain, 256, packets_field, 1);
     }
     CHECK_EQUAL(exporter->memory.used, used);
     CHECK_EQUAL(w.memory.used, all);

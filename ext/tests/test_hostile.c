@@ -138,6 +138,8 @@ static void gives_the_same_at_every_capacity(void) { check_every_capacity(usual_
 /* Late columns wait in slots then, the constants of a datagram across the calls. */
 static void gives_the_same_at_every_capacity_with_a_hook(void) { check_every_capacity(usual_columns, true, 7); }
 
+static void gives_the_same_at_every_capacity_with_scaled_totals(void) { check_every_capacity(scaled_columns, false, 1); }
+
 static void gives_the_same_at_every_capacity_with_all_columns(void) { check_every_capacity(rich_columns(), false, 97); }
 
 /* What a row may need is known from the octets that it is made of. Here its columns are filled by next to none: by what is
@@ -396,6 +398,7 @@ static void is_done_at_once_with_sflow_counts_that_lie(void) {
 
 RUN_TESTS(TEST(takes_every_prefix), TEST(takes_every_corrupted_octet), TEST(takes_many_corruptions_at_once),
           TEST(gives_the_same_at_every_capacity), TEST(gives_the_same_at_every_capacity_with_a_hook),
+          TEST(gives_the_same_at_every_capacity_with_scaled_totals),
           TEST(gives_the_same_at_every_capacity_with_all_columns), TEST(needs_no_more_room_than_promised), TEST(survives_every_failed_allocation),
           TEST(counts_templates_that_memory_does_not_allow), TEST(is_done_at_once_with_templates_that_lie),
           TEST(is_done_at_once_with_records_of_one_octet), TEST(is_done_at_once_with_many_ids),

@@ -69,6 +69,11 @@ static void refuses_arguments_that_make_no_sense(void) {
         {.number = 1, .type = FB_TYPE_TIMESTAMP, .unit = 0},
         {.number = 1, .type = FB_TYPE_DURATION, .unit = 0},
         {.number = 1, .type = FB_TYPE_ENUM, .mappings_size = UINT16_MAX + 1},
+        {.number = 1, .type = FB_TYPE_INT, .flags = FB_COLUMN_SCALED},
+        {.number = 1, .type = FB_TYPE_DOUBLE, .flags = FB_COLUMN_RATE},
+        {.number = 1, .type = FB_TYPE_UINT, .flags = FB_COLUMN_SCALED | FB_COLUMN_REPEATED},
+        {.number = 1, .type = FB_TYPE_UINT, .flags = FB_COLUMN_RATE | FB_COLUMN_REPEATED},
+        {.number = 1, .type = FB_TYPE_UINT, .flags = FB_COLUMN_SCALED | FB_COLUMN_RATE},
     };
     for (size_t i = 0; i < COUNT(bad); i++) CHECK_STATUS(fb_plan_add_column(plan, &bad[i]), FB_BAD_ARGUMENT);
     CHECK_STATUS(fb_plan_add_source(plan, 0, 0, FB_SOURCE_META_SOURCE_PORT), FB_BAD_ARGUMENT); /* no such column */
@@ -157,6 +162,37 @@ static void lets_columns_wait_whose_ranks_arrive_out_of_order(void) {
     }
 }
 
+static void lets_totals_and_their_rate_wait(void) {
+    fb_memory memory = memory_for_test();
+    named_plan plan;
+    CHECK_STATUS(plan_read(&plan, "1 off uint rate disabled\n2 rate fixed64 rate\n3 total uint scaled : ipfix:1\n"
+                                  "4 plain uint : ipfix:1\n5 none uint scaled disabled", &memory), FB_OK);
+    CHECK_EQUAL(plan.plan->rate_column, plan_column(&plan, "rate"));
+    CHECK(plan.plan->columns[plan_column(&plan, "rate")].flags & FB_COLUMN_SLOTTED);
+    CHECK(plan.plan->columns[plan_column(&plan, "total")].flags & FB_COLUMN_SLOTTED);
+    CHECK_EQUAL(plan.plan->slot_count, 2);
+    plan_free(&plan);
+    CHECK_STATUS(plan_read(&plan, "1 rate uint : ipfix:34", &memory), FB_OK);
+    CHECK_EQUAL(plan.plan->rate_column, FB_NO_COLUMN);
+    CHECK_EQUAL(plan.plan->slot_count, 0);
+    plan_free(&plan);
+    CHECK_EQUAL(memory.used, 0);
+}
+
+static void has_one_rate(void) {
+    fb_memory memory = memory_for_test();
+    fb_plan *plan;
+    fb_plan_new(&plan, &memory);
+    fb_column_spec first = {.number = 1, .type = FB_TYPE_UINT, .flags = FB_COLUMN_ENABLED | FB_COLUMN_RATE};
+    fb_column_spec second = {.number = 2, .type = FB_TYPE_UINT, .flags = FB_COLUMN_ENABLED | FB_COLUMN_RATE};
+    fb_column_spec disabled = {.number = 3, .type = FB_TYPE_UINT, .flags = FB_COLUMN_RATE};
+    CHECK_STATUS(fb_plan_add_column(plan, &first), FB_OK);
+    CHECK_STATUS(fb_plan_add_column(plan, &second), FB_BAD_ARGUMENT);
+    CHECK_STATUS(fb_plan_add_column(plan, &disabled), FB_OK);
+    CHECK_EQUAL(plan->rate_column, 0);
+    fb_plan_free(plan);
+}
+
 static void keeps_disabled_columns_out_of_everything(void) {
     fb_memory memory = memory_for_test();
     named_plan plan;
@@ -221,5 +257,6 @@ static void measures_what_a_row_may_need(void) {
 
 RUN_TESTS(TEST(refuses_sources_that_cannot_fill_a_column), TEST(refuses_arguments_that_make_no_sense),
           TEST(has_a_limit_of_columns), TEST(names_every_source_and_kind),
-          TEST(lets_columns_wait_whose_ranks_arrive_out_of_order), TEST(keeps_disabled_columns_out_of_everything),
+          TEST(lets_columns_wait_whose_ranks_arrive_out_of_order),
+          TEST(lets_totals_and_their_rate_wait), TEST(has_one_rate), TEST(keeps_disabled_columns_out_of_everything),
           TEST(finds_the_columns_of_an_element), TEST(measures_what_a_row_may_need))

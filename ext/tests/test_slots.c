@@ -220,6 +220,85 @@ static void refuses_overrides_that_cannot_be(void) {
     session_close(&s);
 }
 
+/* Scaling ------------------------------------------------------------------------------------------------------------ */
+
+static const char *const totals = "1 rate uint rate late limit=1000000\n2 bytes uint scaled\n3 packets fixed32 scaled limit=4294967295\n"
+                                  "4 zero uint scaled explicit\n5 plain uint";
+
+/* One row: a value for each column in turn, 0 for none. */
+static void feed_row(session *s, uint64_t rate, uint64_t bytes, uint64_t packets, uint64_t zero, uint64_t plain) {
+    const uint64_t values[] = {rate, bytes, packets, zero, plain};
+    fb_row_cursor at;
+    fb_row_begin(&s->row, 1000, &at);
+    for (uint16_t i = 5; i-- > 0;) put(&s->row, &at, i, 0, values[i]); /* the rate comes last */
+    fb_row_finish(&s->row, at);
+}
+
+static void multiplies_totals_by_the_rate_of_their_row(void) {
+    static const struct {
+        uint64_t rate, bytes, packets;
+        const char *flow;
+        unsigned refused;
+    } cases[] = {
+        {100, 1500, 2, "rate=100 bytes=150000 packets=200 zero=0 plain=7\n", 0},
+        {0, 1500, 2, "bytes=1500 packets=2 zero=0 plain=7\n", 0}, /* nobody knows it */
+        {1, 1500, 2, "rate=1 bytes=1500 packets=2 zero=0 plain=7\n", 0},
+        {100, 0, 2, "rate=100 packets=200 zero=0 plain=7\n", 0},
+        {65536, 0xffffffffffff, 65535, "rate=65536 bytes=18446744073709486080 packets=4294901760 zero=0 plain=7\n", 0},
+        {65536, 1, 65536, "rate=65536 bytes=65536 zero=0 plain=7\n", 1}, /* 2^32 packets */
+        {65536, 0x1000000000000, 65536, "rate=65536 zero=0 plain=7\n", 2}, /* and 2^64 octets */
+        {3, 0x5555555555555555, 0x55555555, "rate=3 bytes=18446744073709551615 packets=4294967295 zero=0 plain=7\n", 0},
+        {3, 0x5555555555555556, 0x55555556, "rate=3 zero=0 plain=7\n", 2},
+        {1, UINT64_MAX, UINT32_MAX, "rate=1 bytes=18446744073709551615 packets=4294967295 zero=0 plain=7\n", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        session s;
+        session_open(&s, totals, 4096);
+        feed_row(&s, cases[i].rate, cases[i].bytes, cases[i].packets, 0, 7);
+        CHECK_FLOWS(&s, cases[i].flow);
+        CHECK_EQUAL(fb_row_take_refused(&s.row), cases[i].refused);
+        CHECK_EQUAL(fb_row_take_refused(&s.row), 0);
+        session_close(&s);
+    }
+}
+
+static void set_rate(void *context, void *slots) {
+    CHECK_STATUS(fb_slots_replace(slots, 0, FB_SLOT_UINT, *(uint64_t *)context, (fb_bytes){NULL, 0}), FB_OK);
+}
+
+/* A hook comes first, an override has the last word, and the totals are scaled by what is written. */
+static void scales_by_the_rate_that_is_written(void) {
+    session s;
+    uint64_t rate = 20;
+    session_open(&s, totals, 4096);
+    feed_row(&s, 10, 5, 0, 0, 0);
+    fb_slots_set_hook(&s.row.slots, set_rate, &rate);
+    feed_row(&s, 10, 5, 0, 0, 0);
+    CHECK_STATUS(fb_slots_override(&s.row.slots, 0, FB_SLOT_UINT, 30, (fb_bytes){NULL, 0}), FB_OK);
+    feed_row(&s, 10, 5, 0, 0, 0);
+    feed_row(&s, 0, 5, 0, 0, 0);
+    fb_slots_set_hook(&s.row.slots, NULL, NULL);
+    fb_slots_clear_overrides(&s.row.slots);
+    feed_row(&s, 0, 5, 0, 0, 0);
+    CHECK_FLOWS(&s, "rate=10 bytes=50 zero=0\nrate=20 bytes=100 zero=0\nrate=30 bytes=150 zero=0\nrate=30 bytes=150 zero=0\n"
+                    "bytes=5 zero=0\n");
+    session_close(&s);
+}
+
+static void scales_what_an_exporter_says(void) {
+    session s;
+    octets d;
+    session_open(&s, scaled_columns, 1 << 16);
+    netflow5_begin(&d, 2, (netflow5_header){.sampling = 0x4064}); /* 1 in 100 */
+    put_netflow5(&d, (netflow5_record){.octets = 1500, .packets = 2});
+    put_netflow5(&d, (netflow5_record){.octets = 84, .packets = 3});
+    session_feed(&s, &d);
+    CHECK_FLOWS(&s, "exporter=192.0.2.1 rate=100 bytes=150000 packets=200 plain=1500\n"
+                    "exporter=192.0.2.1 rate=100 bytes=8400 plain=84\n"); /* 300 packets do not fit into 255 */
+    CHECK_COUNTERS(&s, "out_of_range=1");
+    session_close(&s);
+}
+
 /* What is disabled is not there, and what is repeated cannot be replaced: it is written as ever. */
 static void leaves_other_columns_to_themselves(void) {
     session s;
@@ -237,4 +316,5 @@ static void leaves_other_columns_to_themselves(void) {
 RUN_TESTS(TEST(keeps_the_best_rank), TEST(wants_what_would_be_kept), TEST(writes_the_zero_of_an_explicit_column),
           TEST(collects_late_columns_only_while_somebody_may_replace_them), TEST(lets_a_hook_replace_late_columns),
           TEST(changes_nothing_where_a_hook_changes_nothing), TEST(overrides_late_columns),
-          TEST(refuses_overrides_that_cannot_be), TEST(leaves_other_columns_to_themselves))
+          TEST(refuses_overrides_that_cannot_be), TEST(multiplies_totals_by_the_rate_of_their_row),
+          TEST(scales_by_the_rate_that_is_written), TEST(scales_what_an_exporter_says), TEST(leaves_other_columns_to_themselves))

@@ -180,9 +180,31 @@ static void put_traced(text *text, const fb_column *column, const trace_value *v
         put_octets_text(text, column, value->data, value->size);
 }
 
+/* Totals times the rate of the row, in more bits than they have. */
+static void scale_cells(trace *t) {
+    const fb_plan *plan = t->plan->plan;
+    if (plan->rate_column == FB_NO_COLUMN || !t->cells[plan->rate_column].count) return;
+    uint64_t rate = t->cells[plan->rate_column].values[0].number;
+    for (size_t i = 0; rate && i < t->plan->count; i++) {
+        trace_cell *cell = &t->cells[i];
+        if (!(plan->columns[i].flags & FB_COLUMN_SCALED) || !cell->count) continue;
+        __extension__ unsigned __int128 total = (unsigned __int128)cell->values[0].number * rate;
+        bool fits = total <= plan->columns[i].limit;
+        if (fits) cell->values[0].number = (uint64_t)total;
+        if (!fits) cell->count = 0, t->refused++;
+    }
+}
+
+static uint64_t trace_take_refused(trace *t) {
+    uint64_t refused = t->refused;
+    t->refused = 0;
+    return refused;
+}
+
 static void trace_finish(trace *t, trace_cursor at) {
     const char *space = "";
     (void)at;
+    scale_cells(t);
     for (size_t i = 0; i < t->plan->count; i++) {
         const trace_cell *cell = &t->cells[i];
         const fb_column *column = &t->plan->plan->columns[i];

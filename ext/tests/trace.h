@@ -33,6 +33,7 @@ typedef struct {
     text text;            /* the finished rows */
     unsigned refuse_each; /* every so many calls of begin say that there is no room; 0: none */
     uint64_t begun, undone;
+    uint64_t refused;     /* totals beyond their columns, since take_refused */
 } trace;
 
 void trace_new(trace *t, const named_plan *plan);

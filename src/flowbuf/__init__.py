@@ -3,8 +3,9 @@
 from flowbuf._core import STATUSES
 from flowbuf.decoder import Decoder
 from flowbuf.encode import EncodeResult, encode_capture
-from flowbuf.errors import CaptureError, DecodeError, EncodeError, FlowbufError, SchemaError
+from flowbuf.errors import CaptureError, DecodeError, EncodeError, FlowbufError, SchemaError, StateError
 from flowbuf.schema import Column, Schema
+from flowbuf.state import load_state, save_state
 
 __all__ = [
     "STATUSES",
@@ -17,5 +18,8 @@ __all__ = [
     "FlowbufError",
     "Schema",
     "SchemaError",
+    "StateError",
     "encode_capture",
+    "load_state",
+    "save_state",
 ]

@@ -12,7 +12,7 @@ from flowbuf.plan import compile_plan
 from flowbuf.schema import Column, Schema
 from flowbuf.schema.source import Source
 
-__all__ = ["TIMES", "TUNNELS", "Decoder"]
+__all__ = ["TIMES", "TUNNELS", "Decoder", "choose_tunnels"]
 
 TIMES = ("received", "export", "flow-start")
 """What may fill `time_received`."""
@@ -71,18 +71,29 @@ class Decoder(_core.Decoder):
     thread its own. Reading `stats` counts as use.
 
     `schema` says which columns a flow has. `time` fills `time_received`: "received", "export" or "flow-start".
-    `default_sampling_rate` fills `sampling_rate` where no rate is known. `strict` raises DecodeError at the first
-    datagram that is malformed or left undecoded, instead of counting it. `capacity` is the first size of the output
-    buffer, in octets; it grows. `memory_limit` bounds the octets that the state of all exporters may take (1 GiB; 0 is
-    no limit), `exporter_limit` their number (0 is 1,048,576). What does not fit is counted (`exporter_limit`,
-    `template_limit`).
+    `default_sampling_rate` fills `sampling_rate` where no rate is known. `scale` multiplies totals (columns with
+    scale = "count": bytes, packets) by the rate that is in their flow, also where it is overridden; without a rate they
+    stay as they were observed, and a total that its column cannot hold is absent and counted (`out_of_range`). `strict`
+    raises DecodeError at the first datagram that is malformed or left undecoded, instead of counting it.
+
+    `capacity` is the first size of the output buffer, in octets; it grows. `memory_limit` bounds the octets that the
+    state of all exporters may take (1 GiB; 0 is no limit), `exporter_limit` their number (0 is 1,048,576). What does
+    not fit is counted (`exporter_limit`, `template_limit`).
 
     `decapsulate` names tunnels (`TUNNELS`, or "all") whose inner packet is the flow; the outer endpoints are
-    `tunnel_src_addr` and `tunnel_dst_addr`. Data sets that come before their template wait for it, up to
-    `early_data_limit` octets of one exporter (0 is 4 MiB) and `early_data_total` of all (0 is 128 MiB).
-    `template_expiry` is the number of seconds after which a template that was not refreshed is not used any more (None:
-    never). `obey_withdrawals` forgets templates that are withdrawn, which RFC 7011 forbids over UDP; else withdrawals
-    are counted.
+    `tunnel_src_addr` and `tunnel_dst_addr`.
+
+    Data sets that come before their template wait for it (`early_data`) and are decoded as soon as it has come, with the
+    times and numbers of their own datagrams: their flows are in the output of the call that brings the template. They
+    wait up to `early_data_limit` octets of one exporter (0 is 4 MiB) and `early_data_total` of all (0 is 128 MiB; never
+    more than a quarter of `memory_limit`), each set counting 192 octets besides its own. Beyond that the oldest is given
+    up (`template_missing`). Call `finish` when no more datagrams come, so that what still waits is counted, too.
+
+    A template is known by exporter address, version, observation domain and id. Once two UDP source ports of one address
+    keep redefining an id differently, each port of that domain has its own (`port_in_key`). `template_expiry` is the
+    number of seconds of reception after which a template that was not refreshed is not used any more, and its data waits
+    (None: never). `obey_withdrawals` forgets templates that are withdrawn, which RFC 7011 forbids over UDP; else
+    withdrawals are counted.
 
     Raises SchemaError for a schema that cannot be decoded into.
     """
@@ -95,6 +106,7 @@ class Decoder(_core.Decoder):
         *,
         time: str = "received",
         default_sampling_rate: int | None = None,
+        scale: bool = False,
         strict: bool = False,
         capacity: int = 65536,
         memory_limit: int = 1 << 30,
@@ -106,7 +118,8 @@ class Decoder(_core.Decoder):
         obey_withdrawals: bool = False,
     ) -> Decoder:
         loaded = schema if isinstance(schema, Schema) else Schema.load(schema)
-        plan = compile_plan(choose_time(loaded, time), default_sampling_rate=default_sampling_rate)
+        timed = choose_time(loaded, time)
+        plan = compile_plan(timed, default_sampling_rate=default_sampling_rate, scale=scale)
         self = super().__new__(
             cls,
             plan,
@@ -141,8 +154,9 @@ class Decoder(_core.Decoder):
     @property
     def stats(self) -> dict[str, dict[str, Any]]:
         """Per exporter, by its address as text (`address#sub-agent` for sFlow agents that have several): the totals
-        `datagrams`, `octets`, `flows`, `options_records`, `templates` (received, refreshes included), and `counters`,
-        the name of a status -> how often it was met (`flowbuf.STATUSES` explains them)."""
+        `datagrams`, `octets`, `flows`, `options_records`, `templates` (received, refreshes included), `counters`, the
+        name of a status -> how often it was met (`flowbuf.STATUSES` explains them), and `waiting`, the `sets` and
+        `octets` of data that wait for their templates now."""
         return {
             exporter["address"] + (f"#{exporter['sub_agent']}" if exporter["sub_agent"] else ""): {
                 key: value for key, value in exporter.items() if key not in ("address", "sub_agent", "domains")

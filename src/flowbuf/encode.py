@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from flowbuf._core import Datagrams
 from flowbuf.capture import CaptureReader
@@ -38,37 +38,57 @@ def encode_capture(
     port: int | None = None,
     time: str = "received",
     default_sampling_rate: int | None = None,
+    override: dict[str, Any] | None = None,
+    scale: bool = False,
     strict: bool = False,
+    decapsulate: str | Iterable[str] = (),
+    early_data_limit: int = 0,
+    template_expiry: float | None = None,
+    obey_withdrawals: bool = False,
 ) -> EncodeResult:
     """Decodes a capture into a file of length-delimited messages, and writes their .proto beside it (`flows.pb.proto`).
 
     `source` is a path, "-" for standard input, or a binary file object; `output` is a path: .gz and .zst are
-    compressed, "-" is standard output, which gets no .proto. `port`: only datagrams to this UDP port. The other options
-    are those of `Decoder`. The file appears whole or not at all.
+    compressed, "-" is standard output, which gets no .proto. `port`: only datagrams to this UDP port. `override`
+    replaces late columns in every flow, as in `Decoder.encode`: {"sampling_rate": 1000}. The other options are those
+    of `Decoder`. The file appears whole or not at all.
 
-    Raises OSError (FileExistsError for a .proto that flowbuf did not write, which stays), SchemaError, CaptureError
-    where the source is no capture, and with `strict` DecodeError at the first datagram that is malformed or left
-    undecoded. Without it, that is counted.
+    Raises OSError (FileExistsError for a .proto that flowbuf did not write, which stays), SchemaError, KeyError or
+    ValueError for an `override` that the schema does not allow, CaptureError where the source is no capture, and with
+    `strict` DecodeError at the first datagram that is malformed or left undecoded. Without it, that is counted.
     """
-    decoder = Decoder(schema, time=time, default_sampling_rate=default_sampling_rate, strict=strict)
+    decoder = Decoder(
+        schema,
+        time=time,
+        default_sampling_rate=default_sampling_rate,
+        scale=scale,
+        strict=strict,
+        decapsulate=decapsulate,
+        early_data_limit=early_data_limit,
+        template_expiry=template_expiry,
+        obey_withdrawals=obey_withdrawals,
+    )
     octets = datagrams = 0
     with CaptureReader(source, port) as reader, OutputFile(output) as file:
         if file.is_regular:
             check_proto(output)  # now, not after the work
-        for batch, messages in decode_batches(reader, decoder):
+        for batch, messages in decode_batches(reader, decoder, override):
             file.write(messages)
             datagrams += len(batch)
             octets += len(messages)
+        decoder.finish()
         if file.is_regular:
-            write_proto(output, decoder.schema)
+            write_proto(output, decoder.schema, scaled=scale)
     counters = Counter(reader.counters)
     counters.update(decoder.counters)
     return EncodeResult(decoder.flows, datagrams, octets, dict(counters))
 
 
-def decode_batches(reader: CaptureReader, decoder: Decoder) -> Iterator[tuple[Datagrams, bytes]]:
-    """A capture, batch by batch: the datagrams, and the messages of their flows. Raises CaptureError where it is none,
-    or cannot be read on."""
+def decode_batches(
+    reader: CaptureReader, decoder: Decoder, override: dict[str, Any] | None = None
+) -> Iterator[tuple[Datagrams, bytes]]:
+    """A capture, batch by batch: the datagrams, and the messages of their flows, late columns replaced by `override`.
+    Raises CaptureError where it is none, or cannot be read on."""
     batches = iter(reader)
     while True:
         try:
@@ -77,4 +97,4 @@ def decode_batches(reader: CaptureReader, decoder: Decoder) -> Iterator[tuple[Da
             raise CaptureError(f"{reader.name}: {error.strerror or error}") from error
         if batch is None:
             return
-        yield batch, decoder.encode_datagrams(batch)
+        yield batch, decoder.encode_datagrams(batch, override=override)

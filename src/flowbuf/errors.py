@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["CaptureError", "DecodeError", "EncodeError", "FlowbufError", "SchemaError"]
+__all__ = ["CaptureError", "DecodeError", "EncodeError", "FlowbufError", "SchemaError", "StateError"]
 
 
 class FlowbufError(Exception):
@@ -35,7 +35,8 @@ class DecodeError(FlowbufError, ValueError):
     """Malformed input, met by a strict decoder.
 
     `status` is the name of the fault (a row of the core's status table), `offset` is where in the datagram it is, in
-    octets, and `exporter` is the address of who sent it, as text.
+    octets (None: in none, as when input ends while a data set waits for its template), and `exporter` is the address of
+    who sent it, as text.
     """
 
     def __init__(self, text: str, status: str = "", offset: int | None = None, exporter: str | None = None) -> None:
@@ -43,6 +44,15 @@ class DecodeError(FlowbufError, ValueError):
         self.status = status
         self.offset = offset
         self.exporter = exporter
+
+
+class StateError(FlowbufError):
+    """A file that cannot be used as state. `replaceable`: it is a damaged state file, and may be written over; anything
+    else is somebody's, and is never touched."""
+
+    def __init__(self, text: str, replaceable: bool = False) -> None:
+        super().__init__(text)
+        self.replaceable = replaceable
 
 
 class EncodeError(FlowbufError, ValueError):

@@ -46,18 +46,23 @@ _WANTED = {
 _DEFAULT_SAMPLING_RATE = "meta:default_sampling_rate"
 
 
-def compile_plan(schema: Schema, *, default_sampling_rate: int | None = None) -> _core.Plan:
+def compile_plan(schema: Schema, *, default_sampling_rate: int | None = None, scale: bool = False) -> _core.Plan:
     """Compiles a schema. Raises SchemaError for a source that the core does not know, or that gives another type than
     its column has.
+
+    `scale`: the columns with scale = "count" are multiplied by the one with scale = "rate". Raises SchemaError where
+    either is missing.
 
     The default sampling rate is a constant of last resort, for which a column has to wait until the rest of its row is
     known: without one its source is left out.
     """
     plan = _core.Plan()
+    if scale:
+        _check_scale(schema)
     if len(schema.columns) > _core.MAX_COLUMNS:
         raise schema.error(None, f"it has {len(schema.columns)} columns", f"{_core.MAX_COLUMNS} are the most")
     for column in schema.columns:
-        _add_column(plan, schema, column)
+        _add_column(plan, schema, column, scale)
         if len(column.sources) > _core.MAX_RANKS:
             raise schema.error(column.name, f"it has {len(column.sources)} ranks", f"{_core.MAX_RANKS} are the most")
         for rank, equals in enumerate(_ranks(column, default_sampling_rate)):
@@ -79,13 +84,23 @@ def _ranks(column: Column, default_sampling_rate: int | None) -> list[list[Sourc
     return [equals for equals in ranks if equals]
 
 
-def _flags(column: Column) -> int:
+def _check_scale(schema: Schema) -> None:
+    for part, problem in (("rate", "there is no sampling rate to scale by"), ("count", "there are no totals to scale")):
+        if not any(column.scale == part for column in schema.enabled):
+            disabled = " or ".join(column.name for column in schema if column.scale == part)
+            fix = f"enable {disabled}" if disabled else f'give a column scale = "{part}"'
+            raise schema.error(None, problem, f"{fix}, or do not scale")
+
+
+def _flags(column: Column, scale: bool) -> int:
     wanted = {
         "enabled": column.enabled,
         "repeated": column.repeated,
         "explicit": column.explicit,
         "late": column.late,
         "native_ip": column.ip == "native",
+        "scaled": scale and column.scale == "count",
+        "rate": scale and column.scale == "rate",
     }
     return sum(_core.FLAGS[name] for name, is_set in wanted.items() if is_set)
 
@@ -108,11 +123,11 @@ def _mappings(column: Column, schema: Schema) -> dict[int, int]:
     return mappings
 
 
-def _add_column(plan: _core.Plan, schema: Schema, column: Column) -> None:
+def _add_column(plan: _core.Plan, schema: Schema, column: Column, scale: bool) -> None:
     type_code = _core.TYPES[_CORE_TYPES.get(column.type, column.type)]
     mappings = _mappings(column, schema) if column.type == "enum" else {}
     plan.add_column(
-        column.name, column.number, type_code, _flags(column), _limit(column), _UNITS[column.unit], mappings
+        column.name, column.number, type_code, _flags(column, scale), _limit(column), _UNITS[column.unit], mappings
     )
 
 

@@ -38,11 +38,12 @@ def check_proto(path: str | os.PathLike[str]) -> None:
             raise FileExistsError(errno.EEXIST, "flowbuf did not write it; move it, or write to another file", proto)
 
 
-def write_proto(path: str | os.PathLike[str], schema: Schema) -> None:
-    """Writes the .proto beside a stream. Raises OSError, also where `check_proto` does."""
+def write_proto(path: str | os.PathLike[str], schema: Schema, *, scaled: bool = False) -> None:
+    """Writes the .proto beside a stream; `scaled` as in `Schema.to_proto`. Raises OSError, also where `check_proto`
+    does."""
     check_proto(path)
     with OutputFile(proto_path(path)) as file:
-        file.write(schema.to_proto().encode())
+        file.write(schema.to_proto(scaled=scaled).encode())
 
 
 def read_proto(proto: str, schema: Schema) -> Schema:

@@ -2,13 +2,14 @@
 
 It is written from the specifications for whoever wants to know what a datagram means, in the order of the wire, and
 shares no code with the core. Where a specification says nothing, the docstring of the module says which reading was
-chosen. It keeps no limits on exporters or templates, and nothing of a data set that comes before its template.
+chosen. It keeps no limits on exporters or templates.
 
     octets      taking octets apart
     values      what a flow says, uninterpreted
     datagram    one datagram, and what is known of exporters
     packet      sampled packets
     derived     what is concluded from elements
+    early       data sets that come before their template
     templates   sets, templates, records, sampling: what NetFlow v9 and IPFIX share
     netflow     NetFlow v5 and v9
     ipfix       IPFIX

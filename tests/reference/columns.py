@@ -13,6 +13,8 @@ Readings that the brief of the schema leaves open:
 - A repeated column takes the first source that gives any value; zeros among the values are kept.
 - An `explicit` column of which no source gives anything but zero holds that zero; an address of zeros is absent even
   there.
+- A total that is too large for its column once it is scaled is out of range; without a sampling rate totals stay as
+  they were observed.
 """
 
 from __future__ import annotations
@@ -60,6 +62,19 @@ def build_message(columns: list[Any], flow: Flow, notes: Counter[str]) -> dict[s
         if value is not None:
             message[column.name] = value
     return message
+
+
+def scale_totals(columns: list[Any], message: dict[str, Any], notes: Counter[str]) -> None:
+    """Multiplies the totals of a message by the sampling rate that is in it."""
+    (rate,) = [message.get(column.name, 0) for column in columns if column.scale == "rate"]
+    for column in columns:
+        if column.scale != "count" or not rate or column.name not in message:
+            continue
+        try:
+            message[column.name] = fit(column, message[column.name] * rate)
+        except Refused as refused:
+            notes[refused.args[0]] += 1
+            del message[column.name]
 
 
 def fill(column: Any, flow: Flow, notes: Counter[str]) -> Any:

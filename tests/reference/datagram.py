@@ -11,6 +11,7 @@ from .packet import Packet
 from .values import Address, Clock, Flow, Number, Time
 
 if TYPE_CHECKING:
+    from .early import Waiting
     from .templates import Domain
 
 FLOW_TYPES = {"sflow": 1, "netflow5": 2, "netflow9": 3, "ipfix": 4}
@@ -28,14 +29,38 @@ class Exporter:
     counters: Counter[str] = field(default_factory=Counter)
     datagrams: int = 0
     flows: int = 0
-    domains: dict[tuple[str, int], Domain] = field(default_factory=dict)
+    domains: dict[tuple[str, int, int | None], Domain] = field(default_factory=dict)  # the last is the port or None
+
+    def find_domain(self, datagram: Datagram) -> Domain:
+        """That of its port, where ports are told apart."""
+        from .templates import Domain
+
+        common = self.domains.setdefault((datagram.version, datagram.domain_id, None), Domain())
+        if not common.split:
+            return common
+        own = Domain(common=common, port=datagram.port)
+        return self.domains.setdefault((datagram.version, datagram.domain_id, datagram.port), own)
+
+
+@dataclass
+class Policy:
+    """What is for the user to say. `template_expiry` is nanoseconds; 0: templates do not expire."""
+
+    early_data_limit: int = 4 << 20
+    early_data_total: int = 128 << 20
+    template_expiry: int = 0
+    obey_withdrawals: bool = False
 
 
 @dataclass
 class Exporters:
-    """All of them, by address and sFlow sub-agent (else 0); an IPv4-mapped address is the IPv4 one's."""
+    """All of them, by address and sFlow sub-agent (else 0); an IPv4-mapped address is the IPv4 one's. `waiting` is data
+    before its template, of all, the oldest first.
+    """
 
+    policy: Policy = field(default_factory=Policy)
     known: dict[tuple[bytes, int], Exporter] = field(default_factory=dict)
+    waiting: list[Waiting] = field(default_factory=list)
 
     def find(self, address: bytes, sub_agent: int) -> Exporter:
         return self.known.setdefault((wide(address), sub_agent), Exporter())

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import ipfix, netflow, sflow
-from .columns import build_message
-from .datagram import Datagram, Exporters, address_octets
+from . import early, ipfix, netflow, sflow
+from .columns import build_message, scale_totals
+from .datagram import Datagram, Exporters, Policy, address_octets
 from .octets import Short
 from .values import Flow
 
@@ -30,11 +30,18 @@ class Decoder:
 
     The versions of NetFlow v1 and v7 alone are too common at the start of other payloads: their length must be exact.
     sFlow v2 and v4 must have an agent address of a known type.
+
+    `override` replaces columns of every message; `scale` then multiplies totals by the sampling rate. `policy` is the
+    fields of datagram.Policy.
     """
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(
+        self, schema: Any, *, scale: bool = False, override: dict[str, Any] | None = None, **policy: Any
+    ) -> None:
         self.columns = list(schema.enabled)
-        self.exporters = Exporters()
+        self.scale = scale
+        self.override = override or {}
+        self.exporters = Exporters(Policy(**policy))
         self.other: Counter[str] = Counter()
         sources = (source for column in self.columns for rank in column.sources for source in rank)
         self.reads_packets = any(source.kind == "packet" for source in sources)
@@ -54,7 +61,10 @@ class Decoder:
         messages = []
         try:
             for flow in read(datagram):
-                messages.append(build_message(self.columns, flow, notes))
+                message = build_message(self.columns, flow, notes) | self.override
+                if self.scale:
+                    scale_totals(self.columns, message, notes)
+                messages.append(message)
         except Fault as fault:
             notes[fault.args[0]] += 1
         exporter = datagram.exporter
@@ -62,6 +72,11 @@ class Decoder:
         exporter.datagrams += 1
         exporter.flows += len(messages)
         return messages
+
+    def finish(self) -> None:
+        """No more datagrams come."""
+        while self.exporters.waiting:
+            early.give_up(self.exporters, self.exporters.waiting[0])
 
     @property
     def counters(self) -> dict[str, int]:
@@ -76,6 +91,15 @@ class Decoder:
             text: {"counters": dict(+exporter.counters), "flows": exporter.flows, "datagrams": exporter.datagrams}
             for text, exporter in self.exporters.by_text().items()
         }
+
+    @property
+    def waiting(self) -> dict[str, dict[str, int]]:
+        """Per exporter, by its address as text, the data sets that wait for their templates."""
+        waiting = {}
+        for text, exporter in self.exporters.by_text().items():
+            own = [each for each in self.exporters.waiting if each.datagram.exporter is exporter]
+            waiting[text] = {"sets": len(own), "octets": sum(each.cost for each in own)}
+        return waiting
 
     @staticmethod
     def tell(payload: bytes) -> tuple[str, Reader | str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from .datagram import Datagram
 from .octets import Octets, Short
-from .templates import FIRST_TEMPLATE_ID, VARIABLE, Domain, FieldSpecifier, Template, read_data_set, split_sets
+from .templates import FIRST_TEMPLATE_ID, VARIABLE, FieldSpecifier, Template, read_sets
 from .values import Clock, Flow
 
 HEADER_SIZE = 16
@@ -28,30 +29,23 @@ def decode(datagram: Datagram) -> Iterator[Flow]:
     if length > len(datagram.payload):
         exporter.counters["truncated_datagram"] += 1
     message = Octets(octets.take_up_to(length - HEADER_SIZE))
-    domain = exporter.domains.setdefault(("ipfix", datagram.domain_id), Domain())
-    clock = Clock(datagram.exported)
-    for set_id, content in split_sets(message, exporter.counters):
-        if set_id in (TEMPLATE_SET, OPTIONS_TEMPLATE_SET):
-            read_templates(datagram, domain, content, set_id)
-        elif set_id < FIRST_TEMPLATE_ID:
-            exporter.counters["bad_set_id"] += 1
-        elif set_id not in domain.templates:
-            exporter.counters["template_missing"] += 1
-        else:
-            yield from read_data_set(datagram, domain, domain.templates[set_id], content, clock)
+    readers = {
+        TEMPLATE_SET: (partial(read_templates, TEMPLATE_SET), False),
+        OPTIONS_TEMPLATE_SET: (partial(read_templates, OPTIONS_TEMPLATE_SET), True),
+    }
+    yield from read_sets(datagram, message, Clock(datagram.exported), readers)
 
 
-def read_templates(datagram: Datagram, domain: Domain, content: Octets, set_id: int) -> None:
+def read_templates(set_id: int, datagram: Datagram, content: Octets) -> Iterator[tuple[int, Template | None]]:
     """Each: template id 2, field count 2, in an options template scope field count 2, then the field specifiers.
 
     A field count of 0 ends a withdrawal (section 8.1): of one template, or of all of a kind where the id is that of
     the set.
     """
-    counters = datagram.exporter.counters
     while content.left >= 4:
         template_id, count = content.u16(), content.u16()
         if count == 0 and (template_id >= FIRST_TEMPLATE_ID or template_id == set_id):
-            counters["withdrawal"] += 1
+            yield template_id, None
             continue
         try:
             if template_id < FIRST_TEMPLATE_ID:
@@ -61,9 +55,9 @@ def read_templates(datagram: Datagram, domain: Domain, content: Octets, set_id: 
                 raise Short
             fields = tuple(read_specifier(content) for _ in range(count))
         except Short:
-            counters["bad_template"] += 1
+            datagram.exporter.counters["bad_template"] += 1
             return
-        domain.define(template_id, Template(fields, scope_count), counters)
+        yield template_id, Template(fields, scope_count)
 
 
 def read_specifier(content: Octets) -> FieldSpecifier:

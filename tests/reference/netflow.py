@@ -8,7 +8,7 @@ from .datagram import Datagram
 from .derived import give_icmp
 from .octets import Octets, Short
 from .packet import IPV4_TYPE
-from .templates import FIRST_TEMPLATE_ID, Domain, FieldSpecifier, Template, read_data_set, split_sets
+from .templates import FIRST_TEMPLATE_ID, FieldSpecifier, Template, read_sets
 from .values import Address, Clock, Flow, Number, Time
 
 RECORD5_SIZE = 48
@@ -88,25 +88,12 @@ def decode9(datagram: Datagram) -> Iterator[Flow]:
     uptime, seconds = octets.u32(), octets.u32()
     datagram.sequence_number, datagram.domain_id = octets.u32(), octets.u32()
     datagram.exported = seconds * 1_000_000_000
-    exporter = datagram.exporter
-    domain = exporter.domains.setdefault(("netflow9", datagram.domain_id), Domain())
-    clock = Clock(datagram.exported, uptime)
-    for set_id, content in split_sets(octets, exporter.counters):
-        if set_id == TEMPLATE_SET:
-            read_templates(datagram, domain, content)
-        elif set_id == OPTIONS_TEMPLATE_SET:
-            read_options_templates(datagram, domain, content)
-        elif set_id < FIRST_TEMPLATE_ID:
-            exporter.counters["bad_set_id"] += 1
-        elif set_id not in domain.templates:
-            exporter.counters["template_missing"] += 1
-        else:
-            yield from read_data_set(datagram, domain, domain.templates[set_id], content, clock)
+    readers = {TEMPLATE_SET: (read_templates, False), OPTIONS_TEMPLATE_SET: (read_options_templates, True)}
+    yield from read_sets(datagram, octets, Clock(datagram.exported, uptime), readers)
 
 
-def read_templates(datagram: Datagram, domain: Domain, content: Octets) -> None:
+def read_templates(datagram: Datagram, content: Octets) -> Iterator[tuple[int, Template | None]]:
     """Each: template id 2, field count 2, then type 2 and length 2 of each field."""
-    counters = datagram.exporter.counters
     while content.left >= 4:
         template_id, count = content.u16(), content.u16()
         try:
@@ -114,16 +101,15 @@ def read_templates(datagram: Datagram, domain: Domain, content: Octets) -> None:
                 raise Short
             fields = read_specifiers(content, count)
         except Short:
-            counters["bad_template"] += 1
+            datagram.exporter.counters["bad_template"] += 1
             return
-        domain.define(template_id, Template(fields), counters)
+        yield template_id, Template(fields)
 
 
-def read_options_templates(datagram: Datagram, domain: Domain, content: Octets) -> None:
+def read_options_templates(datagram: Datagram, content: Octets) -> Iterator[tuple[int, Template | None]]:
     """Each: template id 2, scope length 2, option length 2 (both of specifiers, in octets), then the specifiers of
     both.
     """
-    counters = datagram.exporter.counters
     while content.left >= 4:
         template_id = content.u16()
         try:
@@ -133,9 +119,9 @@ def read_options_templates(datagram: Datagram, domain: Domain, content: Octets) 
             scopes = read_specifiers(content, scope_length // 4, scope=True)
             options = read_specifiers(content, option_length // 4)
         except Short:
-            counters["bad_template"] += 1
+            datagram.exporter.counters["bad_template"] += 1
             return
-        domain.define(template_id, Template(scopes + options, len(scopes)), counters)
+        yield template_id, Template(scopes + options, len(scopes))
 
 
 def read_specifiers(content: Octets, count: int, scope: bool = False) -> tuple[FieldSpecifier, ...]:

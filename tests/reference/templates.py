@@ -9,15 +9,21 @@ Readings that the specifications leave open:
 - A record names a sampler by the first of elements 48 and 302 that is not zero; by 0 where one is there and none is
   not zero.
 - Element 160 in an options record is taken note of in NetFlow v9 too, though nothing there is relative to it.
+- Data before its template (RFC 3954 section 9, RFC 7011 section 8) waits, as early.py says.
+- A template is of an exporter, version, domain and id (RFC 7011 section 8). Where a UDP source port defines an id again
+  as it did before another port defined it differently, several processes speak from one address: from then on each port
+  has a domain of its own. What was known before stays good for a port, unless ports differed over the id and it was
+  another one that defined it last.
+- A template that is empty, withdrawn (where that is obeyed) or not refreshed for too long is not known any more.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from . import derived
+from . import derived, early
 from .datagram import Datagram
 from .octets import Octets, Short
 from .packet import Packet, parse, parse_ip
@@ -27,6 +33,7 @@ VARIABLE = 65535
 SYSTEM_INIT_TIME = 160
 IP_HEADER_PACKET_SECTION, DATA_LINK_FRAME_SECTION = 313, 315
 FIRST_TEMPLATE_ID = 256
+REPLACED_KEPT = 4
 
 
 @dataclass(frozen=True)
@@ -54,25 +61,101 @@ class Template:
         """Octets of the shortest record; 0 for a template that must not be used."""
         return sum(specifier.shortest for specifier in self.fields)
 
+    @property
+    def is_of_options(self) -> bool:
+        return self.scope_count is not None
+
+
+@dataclass
+class Definition:
+    """A template id, and who defined it when. `replaced` are (port, template) of definitions that another port's ones took
+    the place of, the latest first; `contested` says that there were such.
+    """
+
+    template: Template
+    port: int
+    received: int
+    contested: bool = False
+    replaced: list[tuple[int, Template]] = field(default_factory=list)
+
 
 @dataclass
 class Domain:
-    """What one exporter has said in one observation domain (source id), in one version of the protocol."""
+    """What one exporter has said in one observation domain (source id), in one version of the protocol; `of_port` what
+    each of its ports has, once they are told apart. Theirs stand on what is `common`.
+    """
 
-    templates: dict[int, Template] = field(default_factory=dict)
+    definitions: dict[int, Definition] = field(default_factory=dict)
     samplers: dict[int, int] = field(default_factory=dict)
     started: int | None = None
+    split: bool = False
+    common: Domain | None = None
+    port: int | None = None
 
-    def define(self, template_id: int, template: Template, counters: Counter[str]) -> None:
-        """Keep a template, unless its records would have no octets."""
+    def find(self, template_id: int) -> Definition | None:
+        definition = self.definitions.get(template_id)
+        return definition or self.find_common(template_id)
+
+    def find_common(self, template_id: int) -> Definition | None:
+        """What the common domain knows that is this port's, too."""
+        definition = self.common.definitions.get(template_id) if self.common else None
+        return definition if definition and (not definition.contested or definition.port == self.port) else None
+
+    def forget(self, template_id: int) -> None:
+        self.definitions.pop(template_id, None)
+        if self.common and self.find_common(template_id):
+            del self.common.definitions[template_id]
+
+    def forget_all(self, options: bool) -> None:
+        """All templates of flows, or all of options."""
+        for template_id in {*self.definitions, *(self.common.definitions if self.common else ())}:
+            own, common = self.definitions.get(template_id), self.find_common(template_id)
+            if own and own.template.is_of_options == options:
+                del self.definitions[template_id]
+            if self.common and common and common.template.is_of_options == options:
+                del self.common.definitions[template_id]
+
+    def find_fresh(self, template_id: int, datagram: Datagram) -> Template | None:
+        """The template of a data set. An age is known where both times of reception are."""
+        definition, expiry = self.find(template_id), datagram.exporters.policy.template_expiry
+        if definition is None:
+            return None
+        if expiry and definition.received and datagram.received - definition.received > expiry:
+            datagram.exporter.counters["template_expired"] += 1
+            self.forget(template_id)
+            return None
+        return definition.template
+
+    def define(self, template_id: int, template: Template, datagram: Datagram) -> Domain:
+        """Keeps a template, unless its records would have no octets. Returns the domain that counts from then on: of the
+        port, if this splits it.
+        """
+        counters = datagram.exporter.counters
         if template.shortest == 0:
             counters["empty_template"] += 1
-            self.templates.pop(template_id, None)
-            return
-        known = self.templates.get(template_id)
-        if known is not None and known != template:
-            counters["template_redefined"] += 1
-        self.templates[template_id] = template
+            self.forget(template_id)
+            return self
+        known = self.definitions.get(template_id)
+        new = Definition(template, datagram.port, datagram.received)
+        if known is not None:
+            if known.template != template and (datagram.port, template) in known.replaced and not self.common:
+                return self.split_by_port(datagram).define(template_id, template, datagram)
+            new.contested, new.replaced = known.contested, known.replaced
+            if known.template != template:
+                counters["template_redefined"] += 1
+                if known.port != datagram.port:
+                    new.contested = True
+                    new.replaced = [(known.port, known.template), *known.replaced][:REPLACED_KEPT]
+        self.definitions[template_id] = new
+        return self
+
+    def split_by_port(self, datagram: Datagram) -> Domain:
+        datagram.exporter.counters["port_in_key"] += 1
+        self.split = True
+        for waiting in datagram.exporters.waiting:
+            if waiting.domain is self:
+                waiting.domain = waiting.datagram.exporter.find_domain(waiting.datagram)
+        return datagram.exporter.find_domain(datagram)
 
     def learn(self, options: Flow, counters: Counter[str]) -> None:
         """From a record of options."""
@@ -91,9 +174,15 @@ class Domain:
         if rate:
             return rate
         sampler = named_sampler(record)
-        if sampler is not None and sampler in self.samplers:
-            return self.samplers[sampler]
-        return next(iter(self.samplers.values())) if len(self.samplers) == 1 else None
+        inherited = self.common.samplers if self.common else {}
+        for samplers in (self.samplers, inherited):
+            if sampler is not None and sampler in samplers:
+                return samplers[sampler]
+        samplers = self.samplers or inherited
+        return next(iter(samplers.values())) if len(samplers) == 1 else None
+
+    def system_start(self) -> int | None:
+        return self.started if self.started or not self.common else self.common.started
 
 
 def system_start(record: Flow) -> int | None:
@@ -108,6 +197,54 @@ def named_sampler(record: Flow) -> int | None:
     ]
     present = [number for number in ids if number is not None]
     return next((number for number in present if number), 0 if present else None)
+
+
+# Reads a set of templates: (template id, template; None where it is withdrawn) of each in turn. An id below 256 withdraws
+# all of a kind.
+TemplateReader = Callable[[Datagram, Octets], Iterator[tuple[int, Template | None]]]
+
+
+def read_sets(
+    datagram: Datagram, message: Octets, clock: Clock, readers: dict[int, tuple[TemplateReader, bool]]
+) -> Iterator[Flow]:
+    """The sets of a message. `readers` are of its sets of templates, by set id; the flag says that they are of options."""
+    counters = datagram.exporter.counters
+    domain = datagram.exporter.find_domain(datagram)
+    for set_id, content in split_sets(message, counters):
+        if set_id in readers:
+            read, options = readers[set_id]
+            defined = []
+            for template_id, template in read(datagram, content):
+                if template is not None:
+                    defined.append(template_id)
+                    domain = domain.define(template_id, template, datagram)
+                else:
+                    withdraw(datagram, domain, template_id, options)
+            for waiting in early.take(datagram.exporters, domain, defined):
+                found = domain.find(waiting.set_id)
+                assert found
+                yield from read_data_set(
+                    waiting.datagram, domain, found.template, Octets(waiting.content), waiting.clock
+                )
+        elif set_id < FIRST_TEMPLATE_ID:
+            counters["bad_set_id"] += 1
+        else:
+            known = domain.find_fresh(set_id, datagram)
+            if known is not None:
+                yield from read_data_set(datagram, domain, known, content, clock)
+            else:
+                early.wait(early.Waiting(datagram, domain, set_id, content.rest(), clock))
+
+
+def withdraw(datagram: Datagram, domain: Domain, template_id: int, options: bool) -> None:
+    datagram.exporter.counters["withdrawal"] += 1
+    if not datagram.exporters.policy.obey_withdrawals:
+        return
+    definition = domain.find(template_id)
+    if template_id < FIRST_TEMPLATE_ID:
+        domain.forget_all(options)
+    elif definition and definition.template.is_of_options == options:
+        domain.forget(template_id)
 
 
 def split_sets(message: Octets, counters: Counter[str]) -> Iterator[tuple[int, Octets]]:
@@ -160,12 +297,12 @@ def read_data_set(
     """The flows of a data set. A record of options is none: the domain learns from it."""
     counters = datagram.exporter.counters
     for fields in read_records(template, content, counters):
-        if template.scope_count is not None:
+        if template.is_of_options:
             options = Flow(datagram.version)
             give_elements(options, fields)
             domain.learn(options, counters)
             continue
-        flow = datagram.new_flow(replace(clock, started=domain.started))
+        flow = datagram.new_flow(replace(clock, started=domain.system_start()))
         give_elements(flow, fields)
         derived.give_derived(flow, domain.sampling_rate(flow))
         datagram.give_packet(flow, sampled_packet(flow))

@@ -13,6 +13,7 @@ from flowbuf.cli.output import is_terminal, open_errors, open_output
 from flowbuf.cli.progress import show_progress
 from flowbuf.cli.report import Report
 from flowbuf.cli.session import Session
+from flowbuf.cli.state import check_state
 from flowbuf.protofile import check_proto, write_proto
 from flowbuf.schema import Schema
 
@@ -31,16 +32,20 @@ def encode(inputs: tuple[str, ...], output: str, verbose: bool, decoding: Decode
     Every flow becomes a message, and every message comes after its length as a varint. What is in them is written
     beside them, to OUT.pb.proto; one that flowbuf did not write is never replaced. Both files appear whole or not at
     all. An INPUT is a capture (pcap or pcapng, plain, gzip or zstd), or - for stdin; what exporters said in one is
-    known in the next.
+    known in the next, and with --state in the next run too.
 
     \b
     Examples:
       flowbuf encode capture.pcap -o flows.pb
       flowbuf encode monday.pcapng.gz tuesday.pcapng.gz -o flows.pb.zst
       flowbuf encode capture.pcap -o flows.pb --enable src_mac,dst_mac --default-sampling 1000
+      flowbuf encode capture.pcap -o flows.pb --scale --override-sampling 2048
+      flowbuf encode today.pcap -o today.pb --state exporters.state
+      flowbuf encode capture.pcap -o flows.pb --decapsulate vxlan,gre --enable group:tunnel
       tcpdump -w - udp port 2055 | flowbuf encode - -o flows.pb
     """
     check_inputs(inputs, output)
+    check_state(decoding.state, output)
     with schema_errors():
         schema.to_proto()  # now, not after the work
     report = Report(notes=verbose)
@@ -50,16 +55,16 @@ def encode(inputs: tuple[str, ...], output: str, verbose: bool, decoding: Decode
         if file.is_regular:
             with open_errors():
                 check_proto(output)
-        with show_progress(total_size(inputs)) as show:
-            session = Session(schema, decoding, report, show)
+        with show_progress(total_size(inputs)) as show, Session(schema, decoding, report, show) as session:
             for path in inputs:
                 for messages in session.encode(path):
                     file.write(messages)
                     octets += len(messages)
+            session.finish()
         if not session.readable:
             file.discard()
         elif file.is_regular:
-            write_proto(output, schema)
+            write_proto(output, schema, scaled=decoding.scale)
     if session.readable and not session.flows:
         report.add_note("no flows")
     elif session.readable and is_terminal(sys.stderr):

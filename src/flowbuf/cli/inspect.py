@@ -16,11 +16,15 @@ from flowbuf._core import STATUSES
 from flowbuf.capture import CaptureReader
 from flowbuf.cli.console import StdoutConsole
 from flowbuf.cli.inputs import check_inputs, total_size
+from flowbuf.cli.options import DecodeOptions, exporter_options
 from flowbuf.cli.output import is_terminal, print_text, standard_output
 from flowbuf.cli.progress import show_progress
-from flowbuf.cli.report import Failure, sort_counters
+from flowbuf.cli.report import Failure, Report, sort_counters
+from flowbuf.cli.state import read_state
 from flowbuf.cli.survey import survey_capture
+from flowbuf.decoder import Decoder
 from flowbuf.errors import CaptureError
+from flowbuf.schema import Schema
 
 __all__ = ["inspect"]
 
@@ -32,8 +36,8 @@ WIDE = 110  # leaves room for every column about exporters
 @click.command()
 @click.argument("capture")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, with everything that is known.")
-@click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="Only datagrams to this UDP port.")
-def inspect(capture: str, as_json: bool, port: int | None) -> None:
+@exporter_options
+def inspect(capture: str, as_json: bool, decoding: DecodeOptions) -> None:
     """Say what is in a capture: exporters, templates, sampling, errors.
 
     CAPTURE is pcap or pcapng, plain, gzip or zstd; - is stdin. The exit status is 1 if any of it is malformed or cannot
@@ -43,12 +47,20 @@ def inspect(capture: str, as_json: bool, port: int | None) -> None:
     Examples:
       flowbuf inspect capture.pcap
       flowbuf inspect capture.pcapng.gz --port 2055
+      flowbuf inspect today.pcap --state exporters.state
       flowbuf inspect capture.pcap --json | jq '.exporters[].domains[].templates[].id'
     """
     check_inputs([capture])
+    report = Report()
+
+    def new_decoder(schema: Schema) -> Decoder:
+        decoder = decoding.new_decoder(schema)
+        read_state(decoding.state, decoder, report)
+        return decoder
+
     try:
-        with CaptureReader(capture, port) as reader, show_progress(total_size([capture])) as show:
-            survey = survey_capture(reader, show)
+        with CaptureReader(capture, decoding.port) as reader, show_progress(total_size([capture])) as show:
+            survey = survey_capture(reader, show, new_decoder)
     except CaptureError as error:
         raise Failure(str(error)) from error
     if as_json:
@@ -58,7 +70,9 @@ def inspect(capture: str, as_json: bool, port: int | None) -> None:
         with standard_output():
             for part in _tables(survey, console.width):
                 console.print(part)
-    sys.exit(1 if any(STATUSES[name][0] in ("fault", "loss") for _, name, _ in _all_counters(survey)) else 0)
+    if any(STATUSES[name][0] in ("fault", "loss") for _, name, _ in _all_counters(survey)):
+        report.status = 1
+    sys.exit(report.status)
 
 
 def _all_counters(survey: dict[str, Any]) -> Iterator[tuple[str, str, int]]:

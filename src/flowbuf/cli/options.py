@@ -5,16 +5,19 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import click
 
-from flowbuf.decoder import TIMES, Decoder
+from flowbuf.decoder import TIMES, TUNNELS, Decoder, choose_tunnels
 from flowbuf.errors import SchemaError
 from flowbuf.schema import Schema
 
-__all__ = ["DecodeOptions", "UsageProblem", "decode_options", "load_schema", "schema_errors", "schema_options"]
+__all__ = [
+    *("DecodeOptions", "UsageProblem", "decode_options", "exporter_options"),
+    *("load_schema", "schema_errors", "schema_options"),
+]
 
 
 class UsageProblem(click.ClickException):
@@ -81,17 +84,74 @@ def schema_options(command: Callable[..., Any]) -> Callable[..., Any]:
 class DecodeOptions:
     """What the user says of decoding."""
 
-    strict: bool
-    time: str
-    default_sampling: int | None
-    port: int | None
+    strict: bool = False
+    time: str = TIMES[0]
+    default_sampling: int | None = None
+    override_sampling: int | None = None
+    scale: bool = False
+    decapsulate: tuple[str, ...] = ()
+    obey_withdrawals: bool = False
+    template_expiry: int | None = None
+    state: str | None = None
+    port: int | None = None
 
     def new_decoder(self, schema: Schema) -> Decoder:
         """A decoder that obeys them. Raises UsageProblem where the schema does not allow it."""
+        if self.override_sampling and self.default_sampling:
+            raise UsageProblem("--override-sampling replaces every rate: leave out --default-sampling")
         with schema_errors():
-            return Decoder(schema, strict=self.strict, time=self.time, default_sampling_rate=self.default_sampling)
+            decoder = Decoder(
+                schema,
+                strict=self.strict,
+                time=self.time,
+                default_sampling_rate=self.default_sampling,
+                scale=self.scale,
+                decapsulate=self.decapsulate,
+                obey_withdrawals=self.obey_withdrawals,
+                template_expiry=self.template_expiry,
+            )
+        self._check_override(decoder)
+        return decoder
+
+    def override(self, schema: Schema) -> dict[str, Any] | None:
+        """The columns that are replaced in every flow. Raises UsageProblem where the schema has them not."""
+        if self.override_sampling is None:
+            return None
+        if schema.rate is None:
+            disabled = " or ".join(column.name for column in schema if column.scale == "rate")
+            fix = f"enable {disabled}" if disabled else 'give a column scale = "rate"'
+            raise UsageProblem(f"--override-sampling: schema {schema.name} has no sampling rate enabled; {fix}")
+        return {schema.rate.name: self.override_sampling}
+
+    def _check_override(self, decoder: Decoder) -> None:
+        """Now, not with the first datagram."""
+        try:
+            decoder.encode_many([], [], override=self.override(decoder.schema))
+        except ValueError as error:
+            raise UsageProblem(f"--override-sampling: {error}") from error
 
 
+def _tunnels(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        return choose_tunnels(_split(context, parameter, values))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+_EXPORTER_OPTIONS = [
+    click.option(
+        "--obey-withdrawals",
+        is_flag=True,
+        help="Forget templates that are withdrawn, which RFC 7011 forbids over UDP; else withdrawals are counted.",
+    ),
+    click.option(
+        "--template-expiry",
+        type=click.IntRange(1, 10**9),
+        metavar="SECONDS",
+        help="Forget templates that were not refreshed for so long.  [default: never]",
+    ),
+    click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="Only datagrams to this UDP port."),
+]
 _DECODE_OPTIONS = [
     click.option("--strict", is_flag=True, help="Stop at the first datagram that is malformed or left undecoded."),
     click.option(
@@ -103,19 +163,47 @@ _DECODE_OPTIONS = [
         metavar="N",
         help="Fills sampling_rate where no exporter says it.",
     ),
-    click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="Only datagrams to this UDP port."),
+    click.option(
+        "--override-sampling",
+        type=click.IntRange(1, 2**64 - 1),
+        metavar="N",
+        help="Fills sampling_rate whatever exporters say.",
+    ),
+    click.option("--scale", is_flag=True, help="Multiply bytes and packets by the sampling_rate of their flow."),
+    click.option(
+        "--decapsulate",
+        multiple=True,
+        callback=_tunnels,
+        metavar="A,B",
+        help=f"Show the flows inside of tunnels: {', '.join(TUNNELS)}, all. The outer endpoints are in the columns of "
+        "--enable group:tunnel.",
+    ),
+    click.option(
+        "--state", metavar="FILE", help="Keep what exporters said, templates and sampling rates, from run to run."
+    ),
+    *_EXPORTER_OPTIONS,
 ]
 
 
 def decode_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command --strict, --time, --default-sampling and --port; it gets them as `decoding: DecodeOptions`."""
+    """Give a command the options of decoding; it gets them as `decoding: DecodeOptions`."""
+    return _with_options(command, _DECODE_OPTIONS)
+
+
+def exporter_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, with only those that say which datagrams are looked at and what is known of exporters."""
+    known = click.option("--state", metavar="FILE", help="What exporters said before; the file stays as it is.")
+    return _with_options(command, [known, *_EXPORTER_OPTIONS])
+
+
+def _with_options(command: Callable[..., Any], options: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
+    names = {field.name for field in fields(DecodeOptions)}
 
     @functools.wraps(command)
-    def with_options(
-        *args: Any, strict: bool, time: str, default_sampling: int | None, port: int | None, **rest: Any
-    ) -> Any:
-        return command(*args, decoding=DecodeOptions(strict, time, default_sampling, port), **rest)
+    def with_options(*args: Any, **given: Any) -> Any:
+        decoding = DecodeOptions(**{name: given.pop(name) for name in names & given.keys()})
+        return command(*args, decoding=decoding, **given)
 
-    for option in reversed(_DECODE_OPTIONS):
+    for option in reversed(options):
         with_options = option(with_options)
     return with_options

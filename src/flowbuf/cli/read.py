@@ -17,6 +17,7 @@ from flowbuf.cli.output import is_terminal, open_output
 from flowbuf.cli.progress import show_progress
 from flowbuf.cli.report import Report
 from flowbuf.cli.session import Session
+from flowbuf.cli.state import check_state
 from flowbuf.protofile import find_proto, read_proto
 from flowbuf.schema import Schema
 from flowbuf.sinks.file import OutputFile
@@ -63,17 +64,23 @@ def read(
       flowbuf read capture.pcap -n 20 --columns src_addr,dst_addr,bytes
       flowbuf read capture.pcapng.gz -f jsonl | jq 'select(.dst_port == 53)'
       flowbuf read *.pcap -o flows.csv.gz --enable group:l2
+      flowbuf read capture.pcap --scale --default-sampling 1000
+      flowbuf read capture.pcap --decapsulate all --enable group:tunnel
+      flowbuf read today.pcap --state exporters.state
       flowbuf read flows.pb
     """
     check_inputs(inputs, output)
+    check_state(decoding.state, output)
     schema = _shown_schema(schema, inputs)
     form = form or _default_format(output)
     report = Report(notes=verbose)
     to_terminal = output == "-" and is_terminal(sys.stdout)
     with open_output(output) as file:
         writer = _new_writer(form, file, schema, to_terminal)
-        with show_progress(total_size(inputs), quiet=to_terminal) as show:
-            session = Session(schema, decoding, report, show)
+        with (
+            show_progress(total_size(inputs), quiet=to_terminal) as show,
+            Session(schema, decoding, report, show) as session,
+        ):
             for path in inputs:
                 for flows in session.read(path):
                     writer.write(flows if limit is None else flows[: limit - writer.count])
@@ -81,6 +88,7 @@ def read(
                         session.stop()
                 if session.stopped:
                     break
+            session.finish()
         writer.finish()
         if not session.readable:
             file.discard()

@@ -42,7 +42,8 @@ def sort_counters(counters: Counters) -> list[tuple[str, int]]:
 def describe_fault(name: str, error: DecodeError) -> str:
     """What a strict decoder stopped at, as one line."""
     text = STATUSES[error.status][1] if error.status in STATUSES else str(error)
-    return f"{name}: {error.exporter}: octet {error.offset}: {error.status}: {text}"
+    place = "" if error.offset is None else f"octet {error.offset}: "
+    return f"{name}: {error.exporter}: {place}{error.status}: {text}"
 
 
 class Failure(click.ClickException):

@@ -187,6 +187,7 @@ def _describe(column: Column) -> dict[str, Any]:
         "map": {str(wire): number for wire, number in column.map.items()},
         "depends": list(column.depends),
         "mirror": column.mirror,
+        "scale": column.scale,
         "clickhouse": dict(column.clickhouse),
         "doc": column.doc,
         "origin": column.origin,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from types import TracebackType
 from typing import Any
 
 from flowbuf._core import STATUSES, MessageReader, Plan
 from flowbuf.capture import CaptureReader
 from flowbuf.cli.inputs import holds_messages
-from flowbuf.cli.options import DecodeOptions
+from flowbuf.cli.options import DecodeOptions, UsageProblem
 from flowbuf.cli.progress import Show
 from flowbuf.cli.report import Failure, Report, describe_fault, sort_counters
+from flowbuf.cli.state import read_state, write_state
 from flowbuf.content import Content
 from flowbuf.encode import decode_batches
 from flowbuf.errors import CaptureError, DecodeError
@@ -25,7 +27,10 @@ __all__ = ["Session"]
 
 class Session:
     """Reads inputs, shows the progress and reports what is wrong with each. `readable` counts those that were captures
-    or message streams at all, `flows` what they held."""
+    or message streams at all, `flows` what they held.
+
+    As a context manager it begins with what the state file of --state knows, and leaves there what it has learnt,
+    however it ends."""
 
     def __init__(self, schema: Schema, decoding: DecodeOptions, report: Report, show: Show) -> None:
         self.decoder = decoding.new_decoder(schema)
@@ -33,14 +38,37 @@ class Session:
         self.flows = 0
         self.stopped = False
         self._decoding = decoding
+        self._override = decoding.override(schema)
         self._report = report
         self._show = show
         self._messages = MessageReader(self.decoder.plan)
+        self._captures: list[str] = []
         self._octets_before = 0  # of the inputs that are done with
+
+    def __enter__(self) -> Session:
+        read_state(self._decoding.state, self.decoder, self._report)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        write_state(self._decoding.state, self.decoder, self._report)
 
     def stop(self) -> None:
         """No more is wanted: what is being read ends with what it has given, and is still reported."""
         self.stopped = True
+
+    def finish(self) -> None:
+        """No more inputs come: what still waits for its template is given up, and reported. Not so where the inputs were
+        not read to their end."""
+        if self.stopped or not self._captures:
+            return
+        name = self._captures[0] if len(self._captures) == 1 else "end of input"
+        try:
+            self.decoder.finish()
+        except DecodeError as error:
+            raise Failure(describe_fault(name, error)) from error
+        self._report.add_input(name, self.decoder, {})
 
     def encode(self, path: str) -> Iterator[bytes]:
         """The messages of a capture, batch by batch."""
@@ -51,6 +79,7 @@ class Session:
         """The flows of a capture or of a message stream, list by list."""
         with Content(path) as content:
             if holds_messages(path, content):
+                self._check_messages(content.name)
                 yield from self._read_messages(content, find_proto(path) if path != "-" else None)
             else:
                 for messages in self._encode(content):
@@ -63,7 +92,7 @@ class Session:
         flows = self.decoder.flows
         try:
             reader = CaptureReader(content, self._decoding.port)
-            for _, messages in decode_batches(reader, self.decoder):
+            for _, messages in decode_batches(reader, self.decoder, self._override):
                 self._advance(content, self.decoder.flows - flows)
                 flows = self.decoder.flows
                 yield messages
@@ -77,6 +106,7 @@ class Session:
         self._finish(content)
         self._check_capture(reader)
         self._report.add_input(reader.name, self.decoder, reader.counters)
+        self._captures.append(reader.name)
 
     def _read_messages(self, content: Content, proto: str | None) -> Iterator[list[dict[str, Any]]]:
         stream = MessageStream(content, self._plan_of(proto) if proto else self.decoder.plan)
@@ -95,6 +125,12 @@ class Session:
             fix = "it is not of these messages" if proto else "give the schema that wrote them with --schema"
             unknown = f"fields that are not in {proto or 'the schema'}: {stream.unknown_fields}"
             self._add_problem(f"{content.name}: {unknown}; {fix}")
+
+    def _check_messages(self, name: str) -> None:
+        """What was written is shown as it is; whether its totals are scaled already, nobody can tell."""
+        for option, is_set in (("--scale", self._decoding.scale), ("--override-sampling", self._override)):
+            if is_set:
+                raise UsageProblem(f"{name}: not a capture, and {option} is for captures: leave it out")
 
     def _plan_of(self, proto: str) -> Plan:
         """A plan of what a .proto has and nothing else, so that any other field is unknown."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -66,15 +67,18 @@ class _Watch:
                     seen.sampling_rates.add(flow["sampling_rate"])
 
 
-def survey_capture(reader: CaptureReader, show: Show) -> dict[str, Any]:
+def survey_capture(
+    reader: CaptureReader, show: Show, new_decoder: Callable[[Schema], Decoder] = Decoder
+) -> dict[str, Any]:
     """Reads a capture to its end. Raises CaptureError where it is none."""
     schema = Schema.load("flow").enable("sub_agent_id")
-    decoder = Decoder(schema)
+    decoder = new_decoder(schema)
     watch = _Watch(schema)
     for batch, messages in decode_batches(reader, decoder):
         watch.see_datagrams(batch)
         watch.see_messages(messages)
         show(reader.position, decoder.flows)
+    decoder.finish()
     other = decoder.read_other()
     return {
         "capture": {

@@ -32,7 +32,7 @@ MAX_TITLE = 8  # of a name in one line
 # The columns that people look for first; when a terminal is too narrow for all, these are the last to go.
 IMPORTANCE = (
     *("source", "destination", "bytes", "packets", "proto", "time", "tcp_flags"),
-    *("in_if", "out_if", "src_as", "dst_as", "exporter_address", "sampling_rate"),
+    *("tunnel", "in_if", "out_if", "src_as", "dst_as", "exporter_address", "sampling_rate"),
 )
 # What is often the same in all flows: then it is said once, above the table.
 CONTEXT = {
@@ -52,6 +52,7 @@ PROTOCOLS = {
     **{132: "SCTP", 136: "UDPLite"},
 }
 TCP_FLAGS = "FSRPAUECN"
+TUNNEL = ("tunnel_src_addr", "tunnel_dst_addr", "tunnel_id")  # one column of the table
 LEFT = {"proto", "tcp_flags", "forwarding_status"}  # numbers that are shown as words
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # would command the terminal
 
@@ -231,7 +232,10 @@ def make_headings(schema: Schema) -> list[Heading]:
             enabled.pop(f"{side}_port", None)
             headings.append(Heading(name, _endpoint(f"{side}_addr", f"{side}_port")))
     first = [enabled.pop(name) for name in ("proto", "tcp_flags", "packets", "bytes") if name in enabled]
-    return headings + [_heading(column) for column in (*first, *enabled.values())]
+    headings += [_heading(column) for column in first]
+    if [enabled.pop(name) for name in TUNNEL if name in enabled]:
+        headings.append(Heading("tunnel", _tunnel))
+    return headings + [_heading(column) for column in enabled.values()]
 
 
 def _time_headings(column: Column) -> list[Heading]:
@@ -256,6 +260,15 @@ def _endpoint(address: str, port: str) -> Callable[[Flow], str]:
         return f"[{text}]:{flow[port]}" if ":" in text else f"{text}:{flow[port]}"
 
     return render
+
+
+def _tunnel(flow: Flow) -> str:
+    """The ends of a tunnel and its id: 192.0.2.1 → 192.0.2.2 #5000."""
+    source, destination, number = TUNNEL
+    parts = [format_address(flow[source])] if source in flow else []
+    parts += [ARROW + format_address(flow[destination])] if destination in flow else []
+    parts += [f"#{flow[number]}"] if number in flow else []
+    return " ".join(parts)
 
 
 def _heading(column: Column) -> Heading:

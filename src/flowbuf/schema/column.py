@@ -18,6 +18,8 @@ RESERVED_NUMBERS = range(19000, 20000)  # Protocol Buffers keeps these to itself
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 UNITS = ("s", "ms", "us", "ns")
 IP_FORMS = ("mapped", "native")
+SCALES = ("count", "rate")
+SCALABLE = ("uint8", "uint16", "uint32", "uint64", "fixed32", "fixed64")
 
 # What a codec's records have and a flow, being flat, has not.
 CODEC_KEYS = frozenset({"message", "required", "oneof"})
@@ -64,7 +66,8 @@ class Column:
     `number` is the Protocol Buffers field number. `sources` are ranks of equals, best first. `explicit` columns write
     zero too (presence). `late` columns may be overridden until their row is finished. `values` are an enum's members,
     `map` takes values from the wire to them. `depends` are columns that must be enabled too. `mirror` is the name of
-    the same column of the other direction. `origin` is the file that says so.
+    the same column of the other direction. `scale` is the column's part in scaling totals, where that is asked for:
+    "count" is multiplied by "rate". `origin` is the file that says so.
     """
 
     name: str
@@ -82,6 +85,7 @@ class Column:
     map: Mapping[int, int] = field(default_factory=dict, hash=False)
     depends: tuple[str, ...] = ()
     mirror: str | None = None
+    scale: str | None = None
     clickhouse: Mapping[str, Any] = field(default_factory=dict, hash=False)
     doc: str = ""
     origin: str = ""
@@ -91,6 +95,7 @@ class Column:
             _check_identity(self)
             _check_type(self)
             _check_enum(self)
+            _check_scale(self)
             _check_sources(self)
         except SchemaError as error:
             raise error.located(self.origin, self.name) from None
@@ -156,6 +161,7 @@ _TABLE_TYPES: dict[str, type] = {
     "map": dict,
     "depends": list,
     "mirror": str,
+    "scale": str,
     "clickhouse": dict,
     "doc": str,
 }
@@ -275,6 +281,16 @@ def _check_enum(column: Column) -> None:
     for wire, number in column.map.items():
         if not 0 <= wire < 1 << 32 or number not in numbers:
             raise SchemaError(f"map takes {wire} to {number!r}", f"it must take a number to one of {sorted(numbers)}")
+
+
+def _check_scale(column: Column) -> None:
+    if column.scale is None:
+        return
+    if column.scale not in SCALES:
+        raise SchemaError(f"scale is {column.scale!r}", 'it must be "count" or "rate"')
+    if column.type not in SCALABLE or column.repeated:
+        kind = "a repeated column" if column.repeated else f"type {column.type}"
+        raise SchemaError(f"scale on {kind}", f"remove it: single columns of {', '.join(SCALABLE)} can have it")
 
 
 def _check_sources(column: Column) -> None:

@@ -26,6 +26,9 @@ A file is
 `mirror` says the column of the other direction. It has the same keys, with destination for source, dst for src, egress
 for ingress, outgoing for incoming, output for input in its sources, dependencies and doc; whatever else differs is
 given in the table of `mirror`.
+
+`scale = "count"` makes a column a total, such as bytes or packets: on request it is multiplied by the column of
+`scale = "rate"`, the sampling rate.
 """
 
 from __future__ import annotations

@@ -52,6 +52,7 @@ class Schema:
         object.__setattr__(self, "reserved", tuple(sorted(set(self.reserved))))
         _check_reserved(self)
         _check_depends(self)
+        _check_rate(self)
 
     @classmethod
     def load(cls, reference: str | os.PathLike[str] = "flow") -> Schema:
@@ -74,6 +75,11 @@ class Schema:
     def enabled(self) -> tuple[Column, ...]:
         """The enabled columns, in number order."""
         return tuple(column for column in self.columns if column.enabled)
+
+    @functools.cached_property
+    def rate(self) -> Column | None:
+        """The enabled column with the sampling rate; None where there is none."""
+        return next((column for column in self.enabled if column.scale == "rate"), None)
 
     @functools.cached_property
     def _by_name(self) -> dict[str, Column]:
@@ -157,11 +163,12 @@ class Schema:
 
     # What it becomes: the targets know schemas, so a schema looks for them only when asked --------------------------
 
-    def to_proto(self) -> str:
-        """The text of the .proto file (proto3) of the enabled columns."""
+    def to_proto(self, *, scaled: bool = False) -> str:
+        """The text of the .proto file (proto3) of the enabled columns. `scaled`: its comments say that totals are
+        multiplied by the sampling rate."""
         from flowbuf.targets import proto
 
-        return proto.to_text(self)
+        return proto.to_text(self, scaled)
 
     def file_descriptor(self) -> FileDescriptorProto:
         """The same as a google.protobuf FileDescriptorProto."""
@@ -229,3 +236,10 @@ def _check_depends(schema: Schema) -> None:
             needed = ", ".join(missing)
             fix = f"enable {needed} too, or disable {column.name}"
             raise schema.error(column.name, f"depends on {needed}, disabled", fix)
+
+
+def _check_rate(schema: Schema) -> None:
+    rates = [column.name for column in schema.enabled if column.scale == "rate"]
+    if len(rates) > 1:
+        problem = f'both this column and {rates[0]!r} have scale = "rate"'
+        raise schema.error(rates[1], problem, "a flow has one sampling rate: disable one of them")

@@ -56,8 +56,9 @@ def to_message_class(schema: Schema) -> type[Message]:
     return message_class
 
 
-def to_text(schema: Schema) -> str:
-    """The text of the .proto file. Raises SchemaError where two names of the message would collide."""
+def to_text(schema: Schema, scaled: bool = False) -> str:
+    """The text of the .proto file; `scaled` is whether totals are multiplied by the sampling rate, which comments say.
+    Raises SchemaError where two names of the message would collide."""
     message = to_descriptor(schema).message_type[0]
     lines = [
         f'// Schema "{schema.name}" of flowbuf, hash {schema.hash}.',
@@ -67,7 +68,7 @@ def to_text(schema: Schema) -> str:
         f"package {PACKAGE};",
         "",
         f"message {message.name} {{",
-        *_indent(_body(schema, message)),
+        *_indent(_body(schema, message, scaled)),
         "}",
     ]
     return "\n".join(lines) + "\n"
@@ -130,7 +131,7 @@ def _check_scope(schema: Schema, message: DescriptorProto) -> None:
 # The text -----------------------------------------------------------------------------------------------------------
 
 
-def _body(schema: Schema, message: DescriptorProto) -> list[str]:
+def _body(schema: Schema, message: DescriptorProto, scaled: bool) -> list[str]:
     lines = []
     if schema.reserved:
         numbers = ", ".join(str(gap.start) for gap in message.reserved_range)
@@ -139,7 +140,7 @@ def _body(schema: Schema, message: DescriptorProto) -> list[str]:
     for enum in message.enum_type:
         lines += [f"enum {enum.name} {{", *_indent(f"{value.name} = {value.number};" for value in enum.value), "}", ""]
     for field in message.field:
-        lines += [*_comment(schema[field.name]), f"{_type_text(field)} {field.name} = {field.number};"]
+        lines += [*_comment(schema[field.name], scaled), f"{_type_text(field)} {field.name} = {field.number};"]
     return lines
 
 
@@ -152,15 +153,17 @@ def _type_text(field: FieldDescriptorProto) -> str:
     return f"optional {name}" if field.proto3_optional else name
 
 
-def _comment(column: Column) -> list[str]:
-    note = _note(column)
+def _comment(column: Column, scaled: bool) -> list[str]:
+    note = _note(column, scaled)
     text = f"{column.doc} ({note})" if note else column.doc
     printable = re.sub(r"[\x00-\x1f\x7f]+", " ", text)  # protoc takes no control characters, not even in comments
     return textwrap.wrap(printable, 110, initial_indent="// ", subsequent_indent="// ")
 
 
-def _note(column: Column) -> str:
+def _note(column: Column, scaled: bool) -> str:
     """What the type in the .proto does not say."""
+    if column.scale == "count":
+        return "multiplied by the sampling rate" if scaled else "as observed: not multiplied by the sampling rate"
     if column.type == "timestamp":
         return f"{_UNIT_NAMES[str(column.unit)]} since 1970, UTC"
     if column.type == "duration":

@@ -1,0 +1,188 @@
+# What is known of exporters, as plain data: out of the core, and back into it.
+
+OTHERS = "others"
+"""What stands for the address of all exporters past the limit."""
+
+
+cdef dict read_exporter(fb_exporter *exporter):
+    return {
+        "address": format_address(exporter.address),
+        "sub_agent": exporter.sub_agent,
+        **_read_counters(&exporter.counters),
+        "waiting": {"sets": exporter.early.sets, "octets": exporter.early.octets},
+        "domains": [read_domain(<fb_domain *> exporter.domains.entries[i].pointer) for i in range(exporter.domains.count)],
+    }
+
+
+cdef dict read_domain(fb_domain *domain):
+    return {
+        "version": domain.version,
+        "id": domain.id,
+        "port": domain.port if domain.common else None,
+        "system_init": domain.system_init,
+        "samplers": {domain.samplers.entries[i].key: domain.samplers.entries[i].number for i in range(domain.samplers.count)},
+        "templates": {
+            domain.templates.entries[i].key: read_template(<fb_template *> domain.templates.entries[i].pointer)
+            for i in range(domain.templates.count)
+            if (<fb_template *> domain.templates.entries[i].pointer).shape
+        },
+    }
+
+
+cdef dict read_template(const fb_template *template):
+    cdef const fb_shape *shape = template.shape
+    return {
+        "options": bool(shape.options),
+        "scope_count": shape.scope_count,
+        "fields": [(shape.fields[i].pen, shape.fields[i].id, shape.fields[i].size) for i in range(shape.field_count)],
+        "port": template.port,
+        "time": template.time,
+        "contested": bool(template.contested),
+    }
+
+
+# What comes back is from a file: each value is looked at before any is used.
+
+cdef object as_list(object value, str where):
+    if not isinstance(value, (list, tuple)):
+        raise ValueError(f"{where}: {type(value).__name__}, not a list")
+    return value
+
+
+cdef object as_dict(object value, str where):
+    if not isinstance(value, dict):
+        raise ValueError(f"{where}: {type(value).__name__}, not a dict")
+    return value
+
+
+cdef object as_number(object value, object highest, str where, object lowest=0):
+    if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
+        raise ValueError(f"{where} is {value!r:.40}, not an integer from {lowest} to {highest}")
+    return value
+
+
+cdef object as_key(object key, object highest, str where, object lowest=0):
+    if isinstance(key, str) and key.isascii() and key.isdigit() and len(key) <= 20:
+        key = int(key)
+    return as_number(key, highest, where, lowest)
+
+
+cdef object as_bool(object value, str where):
+    if not isinstance(value, bool):
+        raise ValueError(f"{where} is {value!r:.40}, not True or False")
+    return value
+
+
+cdef tuple check_exporter(object exporter, str where):
+    """(16 octets of its address or None for the others, sub-agent, domains)"""
+    exporter = as_dict(exporter, where)
+    address = exporter.get("address")
+    if not isinstance(address, str):
+        raise ValueError(f"{where}: address is {address!r:.40}, not text")
+    where = f"{where} ({address:.40})"
+    try:
+        octets = None if address == OTHERS else parse_address(address)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+    sub_agent = as_number(exporter.get("sub_agent", 0), 0xFFFFFFFF, f"{where}: sub_agent")
+    domains = as_list(exporter.get("domains", []), f"{where}: domains")
+    return octets, sub_agent, [check_domain(domain, f"{where}, domain {i}") for i, domain in enumerate(domains)]
+
+
+cdef tuple check_domain(object domain, str where):
+    """(version, id, port or None, system_init, samplers, templates), as `restore_domain` takes them."""
+    domain = as_dict(domain, where)
+    version = as_number(domain.get("version"), 10, f"{where}: version", 9)
+    number = as_number(domain.get("id"), 0xFFFFFFFF, f"{where}: id")
+    port = domain.get("port")
+    if port is not None:
+        as_number(port, 0xFFFF, f"{where}: port")
+    system_init = as_number(domain.get("system_init", 0), 0xFFFFFFFFFFFFFFFF, f"{where}: system_init")
+    samplers = [
+        (as_key(key, 0xFFFFFFFFFFFFFFFF, f"{where}: sampler"), as_number(rate, 0xFFFFFFFFFFFFFFFF, f"{where}: sampling rate", 1))
+        for key, rate in as_dict(domain.get("samplers", {}), f"{where}: samplers").items()
+    ]
+    templates = [
+        check_template(as_key(key, 0xFFFF, f"{where}: template", 256), template, f"{where}, template {key}")
+        for key, template in as_dict(domain.get("templates", {}), f"{where}: templates").items()
+    ]
+    return version, number, port, system_init, samplers, templates
+
+
+cdef tuple check_template(object number, object template, str where):
+    """(id, options, scope_count, fields, port, time, contested)"""
+    template = as_dict(template, where)
+    options = as_bool(template.get("options", False), f"{where}: options")
+    fields = [check_field(field, where) for field in as_list(template.get("fields"), f"{where}: fields")]
+    as_number(len(fields), 0xFFFF, f"{where}: the number of fields")
+    scope_count = as_number(template.get("scope_count", 0), len(fields) if options else 0, f"{where}: scope_count")
+    port = as_number(template.get("port", 0), 0xFFFF, f"{where}: port")
+    time = as_number(template.get("time", 0), 0xFFFFFFFFFFFFFFFF, f"{where}: time")
+    return number, options, scope_count, fields, port, time, as_bool(template.get("contested", False), f"{where}: contested")
+
+
+cdef tuple check_field(object field, str where):
+    if not isinstance(field, (list, tuple)) or len(field) != 3:
+        raise ValueError(f"{where}: field {field!r:.40} is not (enterprise, id, size)")
+    enterprise = as_number(field[0], 0xFFFFFFFF, f"{where}: enterprise")
+    return enterprise, as_number(field[1], 0xFFFF, f"{where}: element"), as_number(field[2], 0xFFFF, f"{where}: size")
+
+
+cdef int restore_exporter(fb_exporters *exporters, bytes address, uint32_t sub_agent, list domains) except -1:
+    if address is None:
+        return 0
+    cdef fb_exporter *exporter = fb_exporters_get(exporters, <const uint8_t *> PyBytes_AS_STRING(address), sub_agent)
+    for version, number, port, system_init, samplers, templates in domains:
+        restore_domain(exporters, exporter, version, number, port, system_init, samplers, templates)
+    return 0
+
+
+cdef int restore_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version, uint32_t number, object port,
+                        uint64_t system_init, list samplers, list templates) except -1:
+    cdef fb_domain *domain
+    cdef fb_status status = fb_exporter_get_domain(exporters, exporter, version, number, &domain)
+    if status == FB_OK and port is not None:
+        domain.split = True
+        domain = fb_domain_of_port(exporters, exporter, domain, port)
+    if status != FB_OK or (port is not None and not domain.common):  # what is another port's must not be mixed up with it
+        exporter.counters.status[<int> (status if status != FB_OK else FB_TEMPLATE_LIMIT)] += 1
+        return 0
+    if system_init:
+        domain.system_init = system_init
+    for sampler, rate in samplers:
+        status = fb_domain_set_sampler(exporter, domain, sampler, rate)
+        if status != FB_OK:
+            exporter.counters.status[<int> status] += 1
+    for template in templates:
+        restore_template(exporters, exporter, domain, template)
+    return 0
+
+
+cdef int restore_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, tuple template) except -1:
+    cdef fb_definition definition
+    cdef fb_status status
+    cdef size_t i
+    number, options, scope_count, fields, port, time, contested = template
+    cdef fb_field *items = <fb_field *> PyMem_Malloc(max(len(fields), 1) * sizeof(fb_field))
+    if not items:
+        raise MemoryError
+    try:
+        for i, (enterprise, element, size) in enumerate(fields):
+            items[i].pen = enterprise
+            items[i].id = element
+            items[i].size = size
+        definition.fields = items
+        definition.field_count = len(fields)
+        definition.scope_count = scope_count
+        definition.id = number
+        definition.options = options
+        definition.port = port
+        definition.time = time
+        status = fb_domain_set_template(exporters, exporter, domain, &definition)
+    finally:
+        PyMem_Free(items)
+    if status == FB_OK and contested:
+        fb_domain_find_template(domain, number).contested = True
+    if status != FB_OK:
+        exporter.counters.status[<int> status] += 1
+    return 0

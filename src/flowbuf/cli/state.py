@@ -1,0 +1,55 @@
+"""The option --state: read before the work, written after it."""
+
+from __future__ import annotations
+
+import os
+
+from flowbuf.cli.options import UsageProblem
+from flowbuf.cli.output import describe_os_error, open_errors
+from flowbuf.cli.report import Report
+from flowbuf.decoder import Decoder
+from flowbuf.errors import StateError
+from flowbuf.state import load_state, save_state
+
+__all__ = ["check_state", "read_state", "write_state"]
+
+
+def check_state(path: str | None, output: str) -> None:
+    """Raises UsageProblem where the state could not be written after the work, or would replace the output."""
+    if path is None:
+        return
+    if path == "-":
+        raise UsageProblem("--state: - is no file; name one")
+    if output != "-" and os.path.realpath(path) == os.path.realpath(output):
+        raise UsageProblem(f"{path}: is the output too; write the state to another file")
+    folder = os.path.dirname(os.path.realpath(path))
+    if not os.path.isdir(folder):
+        raise UsageProblem(f"{path}: there is no folder {folder}")
+    if not os.access(folder, os.W_OK):
+        raise UsageProblem(f"{path}: Permission denied")
+
+
+def read_state(path: str | None, decoder: Decoder, report: Report) -> None:
+    """Gives the decoder what is in a state file. A damaged one is reported; one that is not to be replaced ends the
+    command with UsageProblem."""
+    if path is None:
+        return
+    try:
+        with open_errors():
+            load_state(decoder, path)
+    except StateError as error:
+        if not error.replaceable:
+            raise UsageProblem(str(error)) from error
+        report.add_problem(f"{error}; it is ignored")
+
+
+def write_state(path: str | None, decoder: Decoder, report: Report) -> None:
+    """Writes what the decoder knows. A state that cannot be written is reported: the flows are worth keeping."""
+    if path is None:
+        return
+    try:
+        save_state(decoder, path)
+    except StateError as error:
+        report.add_problem(f"state not written: {error}")
+    except OSError as error:
+        report.add_problem(f"state not written: {describe_os_error(error)}")
