@@ -10,10 +10,10 @@ from reference.wire import decode_message
 class CoreDecoder:
     """`flowbuf.Decoder`, with its messages taken apart by the reference's own reader of Protocol Buffers."""
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: Any, **options: Any) -> None:
         from flowbuf import Decoder
 
-        self.decoder = Decoder(schema)
+        self.decoder = Decoder(schema, **options)
         self.columns = {column.number: column for column in schema.enabled}
 
     def decode(

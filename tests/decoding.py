@@ -13,7 +13,7 @@ from reference import Decoder as ReferenceDecoder
 
 from flowbuf.schema import Schema
 
-IMPLEMENTATIONS: dict[str, Callable[[Schema], Any]] = {"reference": ReferenceDecoder, "core": CoreDecoder}
+IMPLEMENTATIONS: dict[str, Callable[..., Any]] = {"reference": ReferenceDecoder, "core": CoreDecoder}
 
 FLOW = Schema.load("flow")
 SOURCE = ("192.0.2.1", 9995)
@@ -45,15 +45,19 @@ class Outcome:
 
 class Decode(Protocol):
     """Feeds datagrams to a new decoder of one implementation; one that comes from elsewhere than SOURCE is a pair with
-    it.
+    it. `options` are the decoder's own.
     """
 
-    def __call__(self, *datagrams: bytes | tuple[bytes, tuple[str, int]], schema: Schema = FLOW) -> Outcome: ...
+    def __call__(
+        self, *datagrams: bytes | tuple[bytes, tuple[str, int]], schema: Schema = FLOW, **options: Any
+    ) -> Outcome: ...
 
 
 def decode_with(implementation: str) -> Decode:
-    def decode(*datagrams: bytes | tuple[bytes, tuple[str, int]], schema: Schema = FLOW) -> Outcome:
-        decoder = IMPLEMENTATIONS[implementation](schema)
+    def decode(
+        *datagrams: bytes | tuple[bytes, tuple[str, int]], schema: Schema = FLOW, **options: Any
+    ) -> Outcome:
+        decoder = IMPLEMENTATIONS[implementation](schema, **options)
         pairs = [(datagram, SOURCE) if isinstance(datagram, bytes) else datagram for datagram in datagrams]
         flows = [decoder.decode(payload, source, RECEIVED) for payload, source in pairs]
         return Outcome(flows, decoder.stats, decoder.counters)

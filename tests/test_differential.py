@@ -19,8 +19,8 @@ from strategies import VALID, Sent, mixed_sequences, mutated_sequences, sampled_
 from flowbuf.schema import Schema
 
 
-def outcome_of(implementation: str, sequence: list[Sent], schema: Schema) -> Outcome:
-    decoder = IMPLEMENTATIONS[implementation](schema)
+def outcome_of(implementation: str, sequence: list[Sent], schema: Schema, decapsulate: tuple[str, ...] = ()) -> Outcome:
+    decoder = IMPLEMENTATIONS[implementation](schema, decapsulate=decapsulate)
     flows = [decoder.decode(payload, source, RECEIVED) for payload, source in sequence]
     return Outcome(flows, decoder.stats, decoder.counters)
 
@@ -30,8 +30,8 @@ def comparable(value: Any) -> Any:
     return "nan" if isinstance(value, float) and math.isnan(value) else value
 
 
-def assert_agree(sequence: list[Sent], schema: Schema) -> None:
-    expected, found = (outcome_of(name, sequence, schema) for name in ("reference", "core"))
+def assert_agree(sequence: list[Sent], schema: Schema, decapsulate: tuple[str, ...] = ()) -> None:
+    expected, found = (outcome_of(name, sequence, schema, decapsulate) for name in ("reference", "core"))
     for (payload, source), flows_expected, flows_found in zip(
         sequence, expected.datagrams, found.datagrams, strict=True
     ):

@@ -30,6 +30,7 @@ typedef struct {
     uint32_t uptime;                /* of the exporter at export_time, ms modulo 2^32 */
     bool has_uptime;
     uint64_t default_sampling_rate; /* 0: none */
+    unsigned decapsulate;           /* a bit for each kind of tunnel that is opened */
 } fb_context;
 
 /* Counts; the first fault or loss is remembered. `at` points into the datagram, or is NULL for its beginning. */

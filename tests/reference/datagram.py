@@ -55,7 +55,7 @@ class Datagram:
     """`source` is the UDP source address as octets, `received` nanoseconds since 1970. A decoder sets the rest.
 
     `reads_packets` says that some enabled column takes its value from a sampled packet; else none is looked at, and
-    what is wrong inside it is not counted.
+    what is wrong inside it is not counted. `decapsulate` are the kinds of tunnel that are opened.
     """
 
     version: str
@@ -65,6 +65,7 @@ class Datagram:
     received: int
     exporters: Exporters
     reads_packets: bool
+    decapsulate: frozenset[str] = frozenset()
     exporter_address: bytes = b""
     sub_agent: int = 0
     sequence_number: int = 0

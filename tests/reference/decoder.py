@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from . import ipfix, netflow, sflow
@@ -26,15 +26,17 @@ UNSUPPORTED_SFLOW = {2, 4}
 
 
 class Decoder:
-    """Reads datagrams by a schema, and remembers each exporter's templates and sampling rates.
+    """Reads datagrams by a schema, and remembers each exporter's templates and sampling rates. `decapsulate` names the
+    kinds of tunnel (packet.TUNNELS) whose inner packet is the flow.
 
     The versions of NetFlow v1 and v7 alone are too common at the start of other payloads: their length must be exact.
     sFlow v2 and v4 must have an agent address of a known type.
     """
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: Any, decapsulate: Collection[str] = ()) -> None:
         self.columns = list(schema.enabled)
         self.exporters = Exporters()
+        self.decapsulate = frozenset(decapsulate)
         self.other: Counter[str] = Counter()
         sources = (source for column in self.columns for rank in column.sources for source in rank)
         self.reads_packets = any(source.kind == "packet" for source in sources)
@@ -48,8 +50,9 @@ class Decoder:
             self.other[read] += 1
             return []
         datagram = Datagram(
-            version, payload, address_octets(source[0]), source[1], received, self.exporters, self.reads_packets
-        )
+            version, payload, address_octets(source[0]), source[1], received, self.exporters, self.reads_packets,
+            self.decapsulate,
+        )  # fmt: skip
         notes: Counter[str] = Counter()
         messages = []
         try:
