@@ -54,9 +54,7 @@ class Decode(Protocol):
 
 
 def decode_with(implementation: str) -> Decode:
-    def decode(
-        *datagrams: bytes | tuple[bytes, tuple[str, int]], schema: Schema = FLOW, **options: Any
-    ) -> Outcome:
+    def decode(*datagrams: bytes | tuple[bytes, tuple[str, int]], schema: Schema = FLOW, **options: Any) -> Outcome:
         decoder = IMPLEMENTATIONS[implementation](schema, **options)
         pairs = [(datagram, SOURCE) if isinstance(datagram, bytes) else datagram for datagram in datagrams]
         flows = [decoder.decode(payload, source, RECEIVED) for payload, source in pairs]

@@ -38,8 +38,9 @@ class Decoder:
         self.exporters = Exporters()
         self.decapsulate = frozenset(decapsulate)
         self.other: Counter[str] = Counter()
-        sources = (source for column in self.columns for rank in column.sources for source in rank)
+        sources = [source for column in self.columns for rank in column.sources for source in rank]
         self.reads_packets = any(source.kind == "packet" for source in sources)
+        self.reads_layers = any(source.text.startswith("packet:layers.") for source in sources)
 
     def decode(
         self, payload: bytes, source: tuple[str, int] = ("192.0.2.1", 9995), received: int = 0
@@ -50,9 +51,16 @@ class Decoder:
             self.other[read] += 1
             return []
         datagram = Datagram(
-            version, payload, address_octets(source[0]), source[1], received, self.exporters, self.reads_packets,
+            version,
+            payload,
+            address_octets(source[0]),
+            source[1],
+            received,
+            self.exporters,
+            self.reads_packets,
+            self.reads_layers,
             self.decapsulate,
-        )  # fmt: skip
+        )
         notes: Counter[str] = Counter()
         messages = []
         try:

@@ -84,7 +84,7 @@ class Contradiction(Exception):
 class Packet:
     """What one packet says, without what is in its tunnels: `values` (in order, the first of a name counts) and `notes`
     (status names). `endpoints` are the two addresses, `tunnel` what its transport turns out to be, `tunnels` how many
-    were opened to come here.
+    were opened to come here. `has_more_layers` than are listed.
     """
 
     def __init__(self) -> None:
@@ -94,6 +94,7 @@ class Packet:
         self.endpoints: tuple[bytes, bytes] | None = None
         self.tunnel: Tunnel | None = None
         self.tunnels = 0
+        self.has_more_layers = False
         self.tags = 0
         self.has_ethernet = False
         self.etype: int | None = None
@@ -184,8 +185,8 @@ class Packet:
         self.ethertype(ethertype, frame)
 
     def pppoe(self, frame: Octets) -> None:
-        """RFC 2516 section 4: version and type 1, code 1, session 2, length 2. Then PPP: a protocol of 2 octets, or of 1
-        if that is odd (RFC 1661 section 6.5).
+        """RFC 2516 section 4: version and type 1, code 1, session 2, length 2. Then PPP: a protocol of 2 octets, or of
+        1 if that is odd (RFC 1661 section 6.5).
         """
         header = Octets(frame.take(6))
         version, code = header.u8(), header.u8()
@@ -339,8 +340,8 @@ class Packet:
             self.transport(header, payload.rest(), routing_types)
 
     def routing(self, header: bytes) -> None:
-        """Next header, length, type, segments left, 4 octets by type: of type 4 (RFC 8754) the first is the index of the
-        last of the addresses that follow.
+        """Next header, length, type, segments left, 4 octets by type: of type 4 (RFC 8754) the first is the index of
+        the last of the addresses that follow.
         """
         if any(name == "packet:ipv6_routing.segments_left" for name, _ in self.values):
             return
@@ -388,8 +389,8 @@ def first_nibble(octets: Octets) -> int | None:
 
 
 def frame_inside(octets: bytes) -> int | None:
-    """The ethertype of the IP header in what can be told to be an Ethernet frame: from no group address, with two tags at
-    most, an IPv4 header with a right checksum or an IPv6 header with a hop limit and a source that is no group.
+    """The ethertype of the IP header in what can be told to be an Ethernet frame: from no group address, with two tags
+    at most, an IPv4 header with a right checksum or an IPv6 header with a hop limit and a source that is no group.
     """
     if len(octets) < 14 or octets[6] & 1:
         return None
@@ -450,8 +451,7 @@ def whole(header: int | str | None, data: bytes, decapsulate: Collection[str]) -
     packet.give("packets", Number(1))
     packet.give("section.length", Number(len(data)))
     layers = [layer for each in packets(header, data, TUNNELS) for layer in layers_of(each)]
-    if len(layers) > MOST_LAYERS:
-        packet.notes["layer_limit"] += 1
+    packet.has_more_layers = len(layers) > MOST_LAYERS
     packet.give("layers.stack", Numbers([LAYERS[name] for name, _ in layers[:MOST_LAYERS]]))
     packet.give("layers.sizes", Numbers([size for _, size in layers[:MOST_LAYERS]]))
     return packet

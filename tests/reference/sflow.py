@@ -177,7 +177,7 @@ def give_records(datagram: Datagram, flow: Flow, records: dict[int, bytes]) -> N
 
 
 def read_sampled_header(record: Octets) -> tuple[int, int, int]:
-    """header_protocol, frame_length, stripped, header<>: what begins the packet, and the lengths of frame and header."""
+    """header_protocol, frame_length, stripped, header<>: what begins the packet, lengths of frame and header."""
     protocol, frame_length = record.u32(), record.u32()
     record.u32()  # octets that were removed from the end
     return protocol, frame_length, record.u32()

@@ -91,7 +91,7 @@ def read_vxlan(datagram: Octets) -> Tunnel | None:
 
 
 def read_geneve(datagram: Octets) -> Tunnel | None:
-    """RFC 8926 section 3.4: version 2 bits, options 6 bits (in words), flags 1, protocol 2, VNI 3, reserved 1, options."""
+    """RFC 8926 section 3.4: version 2 bits, options 6 bits (words), flags 1, protocol 2, VNI 3, reserved 1, options."""
     first, flags = datagram.u8(), datagram.u8()
     protocol, vni = datagram.u16(), datagram.uint(3)
     datagram.take(1)
@@ -104,8 +104,8 @@ def read_geneve(datagram: Octets) -> Tunnel | None:
 
 
 def read_gtp(datagram: Octets) -> Tunnel | None:
-    """3GPP TS 29.281 section 5: flags 1, type 1, length 2, TEID 4; with any of E, S, PN: sequence number 2, N-PDU number 1,
-    next extension 1. An extension: length 1 (in words, with itself), content, next extension 1.
+    """3GPP TS 29.281 section 5: flags 1, type 1, length 2, TEID 4; with any of E, S, PN: sequence number 2, N-PDU number
+    1, next extension 1. An extension: length 1 (in words, with itself), content, next extension 1.
     """
     flags, message = datagram.u8(), datagram.u8()
     datagram.take(2)
