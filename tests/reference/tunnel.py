@@ -104,8 +104,8 @@ def read_geneve(datagram: Octets) -> Tunnel | None:
 
 
 def read_gtp(datagram: Octets) -> Tunnel | None:
-    """3GPP TS 29.281 section 5: flags 1, type 1, length 2, TEID 4; with any of E, S, PN: sequence number 2, N-PDU number
-    1, next extension 1. An extension: length 1 (in words, with itself), content, next extension 1.
+    """3GPP TS 29.281 section 5: flags 1, type 1, length 2, TEID 4; with any of E, S, PN: sequence 2, N-PDU number 1,
+    next extension 1. An extension: length 1 (in words, with itself), content, next extension 1.
     """
     flags, message = datagram.u8(), datagram.u8()
     datagram.take(2)
