@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 from typing import Any
@@ -42,25 +42,28 @@ class Decoded:
         return sum(exporter[name] for exporter in self.stats.values())
 
 
-def decode_capture(path: Path) -> Decoded:
+def decode_capture(path: Path, decapsulate: tuple[str, ...] = ()) -> Decoded:
     """The flows of a capture, read by google.protobuf."""
     octets = path.read_bytes()
     consumed, status, datagrams = _core.Capture().scan(octets, True)
     assert (consumed, status) == (len(octets), "end")
-    decoder = flowbuf.Decoder(SCHEMA)
+    decoder = flowbuf.Decoder(SCHEMA, decapsulate=decapsulate)
     stream = decoder.encode_datagrams(datagrams)
     return Decoded([read_flow(message) for message in split_stream(stream)], decoder.stats, decoder.counters)
 
 
-def decode_frames(path: Path) -> list[Flow]:
+def decode_frames(path: Path, decapsulate: tuple[str, ...] = ()) -> list[Flow]:
     """The flow of each Ethernet frame of a capture, as sFlow would sample it."""
-    return [decode_frame(frame) for frame in read_frames(path.read_bytes())]
+    return [decode_frame(frame, decapsulate) for frame in read_frames(path.read_bytes())]
 
 
-def decode_frame(frame: bytes) -> Flow:
+def decode_frame(frame: bytes, decapsulate: tuple[str, ...]) -> Flow:
     datagram = sflow(flow_sample(sampled_header(frame, frame_length=len(frame))))
-    (message,) = flowbuf.Decoder(SCHEMA).messages(datagram, source="192.0.2.1", received=0)
-    return read_flow(message)
+    decoder = flowbuf.Decoder(SCHEMA, decapsulate=decapsulate)
+    (message,) = decoder.messages(datagram, source="192.0.2.1", received=0)
+    flow = read_flow(message)
+    assert ("tunnel_src_addr" in flow) == (bool(decapsulate) and not decoder.counters.get("not_encapsulated"))
+    return flow
 
 
 def read_frames(pcap: bytes) -> Iterator[bytes]:
@@ -98,6 +101,12 @@ def read_flow(octets: bytes) -> Flow:
 
 def read_value(descriptor: Any, value: Any) -> Any:
     column = SCHEMA[descriptor.name]
+    if column.repeated:
+        return [read_scalar(column, member) for member in value]
+    return read_scalar(column, value)
+
+
+def read_scalar(column: Any, value: Any) -> Any:
     if column.type == "ip":
         return address(str(ip_address(value)))
     if column.type == "mac":
@@ -106,7 +115,7 @@ def read_value(descriptor: Any, value: Any) -> Any:
         return value.hex()
     if column.type == "enum":
         return next(name for name, number in column.values.items() if number == value)
-    return list(value) if column.repeated else value
+    return value
 
 
 # Readers of single values ---------------------------------------------------------------------------------------------
@@ -155,11 +164,19 @@ class Collector:
     fields: dict[str, Field]
     # Fields of layers that flowbuf does not have in its flows, or not yet.
     ignored: frozenset[str] = field(default_factory=frozenset)
+    # Which tunnels were opened, and what the collector calls that.
+    decapsulate: tuple[str, ...] = ()
+    mode: str = ""
     read_records: Callable[[Path], Iterator[Flow]] = lambda path: read_lines(path)
     suffix: str = "jsonl"
+    file: str = ""  # in its files' names, if not `name`
 
     def path(self, corpus: Path, capture: str) -> Path:
-        return corpus / f"{capture}.{self.name}.{self.suffix}"
+        return corpus / f"{capture}.{self.file or self.name}.{self.suffix}"
+
+    @property
+    def id(self) -> str:
+        return f"{self.name}-{self.mode}" if self.mode else self.name
 
     def flows(self, corpus: Path, capture: str) -> list[Flow]:
         return [self.convert(record) for record in self.read_records(self.path(corpus, capture))]
@@ -174,8 +191,17 @@ def read_lines(path: Path) -> Iterator[Flow]:
         yield json.loads(line)
 
 
-# GoFlow2: field names of its flow.proto; zero is absent, except in addresses. Its layer_stack and layer_size list
-# the layers of sampled packets, whose columns flowbuf does not fill yet.
+GOFLOW2_LAYERS = {
+    "Ethernet": "ethernet", "IPv4": "ipv4", "IPv6": "ipv6", "TCP": "tcp", "UDP": "udp", "MPLS": "mpls",
+    "Dot1Q": "dot1q", "ICMP": "icmp", "ICMPv6": "icmpv6", "GRE": "gre", "IPv6HeaderRouting": "ipv6_routing",
+}  # fmt: skip
+
+
+def addresses(texts: list[str]) -> list[str]:
+    return [address(text) for text in texts]
+
+
+# GoFlow2: field names of its flow.proto; zero is absent, except in addresses.
 GOFLOW2 = Collector(
     "goflow2",
     {
@@ -225,13 +251,15 @@ GOFLOW2 = Collector(
         # One address each from elements 47 and 140.
         "mpls_ip": Field(
             "mpls_top_addr",
-            lambda texts: [address(text) for text in texts],
+            addresses,
             lambda flow: [flow["mpls_top_addr"]] if "mpls_top_addr" in flow else None,
         ),
         "observation_domain_id": Field("observation_domain_id"),
         "observation_point_id": Field("observation_point_id"),
+        "layer_stack": Field("layer_stack", lambda names: [GOFLOW2_LAYERS[name] for name in names]),
+        "layer_size": Field("layer_size"),
+        "ipv6_routing_header_addresses": Field("ipv6_routing_header_addresses", addresses),
     },
-    ignored=frozenset({"layer_stack", "layer_size"}),
 )
 
 
@@ -290,6 +318,10 @@ AKVORADO = Collector(
 )
 
 
+# The same with the decapsulation that fits, where one does.
+AKVORADO_DECAPSULATED = replace(AKVORADO, mode="decap", decapsulate=("all",), file="akvorado-decap")
+
+
 # Packets --------------------------------------------------------------------------------------------------------------
 #
 # What the parsers of GoFlow2 and Akvorado, and TShark, say of single Ethernet frames.
@@ -304,28 +336,48 @@ GOFLOW2_PACKETS = Collector(
     chosen(
         GOFLOW2.fields,
         "src_addr dst_addr etype proto src_port dst_port src_mac dst_mac vlan_id ip_tos ip_ttl ip_flags fragment_id "
-        "fragment_offset ipv6_flow_label tcp_flags icmp_type icmp_code mpls_label mpls_ttl",
+        "fragment_offset ipv6_flow_label tcp_flags icmp_type icmp_code mpls_label mpls_ttl layer_stack layer_size "
+        "ipv6_routing_header_addresses",
     ),
-    ignored=frozenset({"packet", "layer_stack", "layer_size", "ipv6_routing_header_addresses"}),
+    ignored=frozenset({"packet"}),
 )
 
 
-def read_without_decapsulation(path: Path) -> Iterator[Flow]:
-    return (frame for frame in read_lines(path) if frame["decapsulation"] == "none")
+def read_mode(mode: str) -> Callable[[Path], Iterator[Flow]]:
+    """Of frames that Akvorado drops, because they are not encapsulated so, what it says without decapsulation: there
+    flowbuf leaves them as they are. `opened` says which are not.
+    """
+
+    def read(path: Path) -> Iterator[Flow]:
+        plain: Flow = {}
+        for frame in read_lines(path):
+            if frame["decapsulation"] == "none":
+                plain = frame
+            if frame["decapsulation"] == mode:
+                opened = mode != "none" and frame["l3_length"] != 0
+                yield (frame if opened else plain) | {"opened": opened}
+
+    return read
 
 
-AKVORADO_PACKETS = Collector(
-    "akvorado",
-    {
-        **chosen(
-            AKVORADO.fields,
-            "SrcAddr DstAddr EType Proto SrcPort DstPort SrcVlan DstVlan SrcMAC DstMAC IPTTL IPTos IPFragmentID "
-            "IPFragmentOffset IPv6FlowLabel TCPFlags ICMPv4Type ICMPv4Code ICMPv6Type ICMPv6Code MPLSLabels",
-        ),
-        "l3_length": Field("bytes", lambda length: length or None),
-    },
-    ignored=frozenset({"packet", "decapsulation"}),
-    read_records=read_without_decapsulation,
+AKVORADO_PACKETS = tuple(
+    Collector(
+        "akvorado",
+        {
+            **chosen(
+                AKVORADO.fields,
+                "SrcAddr DstAddr EType Proto SrcPort DstPort SrcVlan DstVlan SrcMAC DstMAC IPTTL IPTos IPFragmentID "
+                "IPFragmentOffset IPv6FlowLabel TCPFlags ICMPv4Type ICMPv4Code ICMPv6Type ICMPv6Code MPLSLabels",
+            ),
+            "l3_length": Field("bytes", lambda length: length or None),
+            "opened": Field("tunnel_src_addr", ours=lambda flow: "tunnel_src_addr" in flow),
+        },
+        ignored=frozenset({"packet", "decapsulation"}),
+        decapsulate=() if mode == "none" else (mode,),
+        mode="" if mode == "none" else mode,
+        read_records=read_mode(mode),
+    )
+    for mode in ("none", "ipip", "gre", "vxlan", "srv6")
 )
 
 FAMILIES = {"ip": 0x0800, "ipv6": 0x86DD}

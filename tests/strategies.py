@@ -14,7 +14,7 @@ from typing import Any
 import datagrams as d
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from packet_strategies import ethernet_frames, ip_headers, sampled_packets
+from packet_strategies import ethernet_frames, ip_headers, sampled_packets, tunnelled_packets
 from schema_strategies import OTHERS, READ
 
 from flowbuf import elements
@@ -371,6 +371,22 @@ sampled_packet_sequences = st.lists(sflow_records[0], min_size=1, max_size=8).ma
     lambda headers: [(d.sflow(*map(d.flow_sample, headers)), SOURCES[0])]
 )
 valid_sequences = st.one_of(*VALID.values())
+
+
+@st.composite
+def tunnelled_sequences(draw: st.DrawFn) -> list[Sent]:
+    """Packets with tunnels in them, beside records of the packet around, and in elements 313 and 315."""
+    samples, record = [], b""
+    for packet, protocol in draw(st.lists(tunnelled_packets, min_size=1, max_size=4)):
+        others = draw(st.sampled_from([[], [], [1], [2], [3], [1, 2], [3, 1]]))
+        records = [draw(sflow_records[index]) for index in others]
+        samples.append(d.flow_sample(d.sampled_header(packet, protocol, draw(words)), *records))
+        if protocol == 1:
+            record += d.variable(packet) + d.variable(b"")
+        else:
+            record += d.variable(b"") + d.variable(packet)
+    template = d.template_set(d.template(256, (315, d.VARIABLE), (313, d.VARIABLE)))
+    return [(d.sflow(*samples), SOURCES[0]), (d.ipfix(template, d.data_set(256, record)), SOURCES[0])]
 
 
 @st.composite

@@ -12,12 +12,23 @@ import pytest
 from decoding import IMPLEMENTATIONS, RECEIVED, SOURCE, VALUE_NOTES, Outcome
 from hypothesis import given, note
 from hypothesis import strategies as st
+from reference.tunnel import TUNNELS
 from reference.wire import decode_message, split_delimited
 from schema_strategies import Changes, everything, schema_changes
-from strategies import VALID, Sent, mixed_sequences, mutated_sequences, sampled_packet_sequences, valid_sequences
+from strategies import (
+    VALID,
+    Sent,
+    mixed_sequences,
+    mutated_sequences,
+    sampled_packet_sequences,
+    tunnelled_sequences,
+    valid_sequences,
+)
 
 from flowbuf.schema import Schema
 
+# Every kind of tunnel, each by itself, none.
+DECAPSULATIONS = [TUNNELS, TUNNELS, *((tunnel,) for tunnel in TUNNELS), ()]
 
 def outcome_of(implementation: str, sequence: list[Sent], schema: Schema, **options: Any) -> Outcome:
     decoder = IMPLEMENTATIONS[implementation](schema, **options)
@@ -71,6 +82,21 @@ def test_valid_datagrams(protocol: str, data: st.DataObject) -> None:
 @given(sampled_packet_sequences)
 def test_sampled_packets(sequence: list[Sent]) -> None:
     assert_agree(sequence, everything)
+
+
+@given(tunnelled_sequences(), st.sampled_from(DECAPSULATIONS))
+def test_tunnels(sequence: list[Sent], decapsulate: tuple[str, ...]) -> None:
+    assert_agree(sequence, everything, decapsulate=decapsulate)
+
+
+@given(tunnelled_sequences(), schema_changes(), st.sampled_from(DECAPSULATIONS))
+def test_tunnels_by_any_schema(sequence: list[Sent], changes: Changes, decapsulate: tuple[str, ...]) -> None:
+    assert_agree(sequence, changes.schema(), decapsulate=decapsulate)
+
+
+@given(mutated_sequences(), st.sampled_from(DECAPSULATIONS))
+def test_mutated_datagrams_with_tunnels_opened(sequence: list[Sent], decapsulate: tuple[str, ...]) -> None:
+    assert_agree(sequence, everything, decapsulate=decapsulate)
 
 
 @given(mutated_sequences())

@@ -16,6 +16,7 @@ from golden_exceptions import ANY, EARLY_RECORDS, EXCEPTIONS, UNMATCHED, Differe
 from golden_netgauze import NETGAUZE, netgauze_occurrences
 from goldens import (
     AKVORADO,
+    AKVORADO_DECAPSULATED,
     AKVORADO_PACKETS,
     GOFLOW2,
     GOFLOW2_PACKETS,
@@ -29,8 +30,8 @@ from goldens import (
     tshark_totals,
 )
 
-COLLECTORS = (GOFLOW2, AKVORADO, NETGAUZE)
-PACKET_PARSERS = (GOFLOW2_PACKETS, AKVORADO_PACKETS, TSHARK_PACKETS)
+COLLECTORS = (GOFLOW2, AKVORADO, AKVORADO_DECAPSULATED, NETGAUZE)
+PACKET_PARSERS = (GOFLOW2_PACKETS, *AKVORADO_PACKETS, TSHARK_PACKETS)
 
 # What there is to say of a capture.
 COUNTERS = {
@@ -49,7 +50,7 @@ COUNTERS = {
 UNKNOWN_TO_COLLECTORS = {
     *("source_address", "source_port", "frame_length", "engine_id", "nat_event", "sampling_mode"),
     *("sub_agent_id", "agent_uptime", "sample_sequence_number", "sample_pool", "sample_drops", "sample_source_id"),
-    *("router_as", "src_peer_as", "local_pref"),
+    *("router_as", "src_peer_as", "local_pref", "section_length"),
 }
 
 
@@ -73,7 +74,7 @@ FRAME_GOLDENS = goldens(PACKET_PARSERS, captures("packets"))
 
 
 def each_golden(pairs: list[tuple[str, Collector]]) -> pytest.MarkDecorator:
-    ids = [f"{capture}-{collector.name}" for capture, collector in pairs]
+    ids = [f"{capture}-{collector.id}" for capture, collector in pairs]
     return pytest.mark.parametrize(("capture", "collector"), pairs, ids=ids)
 
 
@@ -81,14 +82,17 @@ each_capture = pytest.mark.parametrize("capture", captures())
 
 
 @functools.cache
-def decode(corpus: Path, capture: str) -> Decoded:
-    return decode_capture(corpus / f"{capture}.pcap")
+def decode(corpus: Path, capture: str, decapsulate: tuple[str, ...] = ()) -> Decoded:
+    return decode_capture(corpus / f"{capture}.pcap", decapsulate)
 
 
 def matched_flows(corpus: Path, capture: str, collector: Collector) -> list[tuple[int, Flow, Flow]]:
     """(index of ours, ours, theirs), without the flows that only one side has. Both keep the order of the wire."""
-    frames = capture.startswith("packets/")
-    ours = dict(enumerate(decode_frames(corpus / f"{capture}.pcap") if frames else decode(corpus, capture).flows))
+    if capture.startswith("packets/"):
+        flows = decode_frames(corpus / f"{capture}.pcap", collector.decapsulate)
+    else:
+        flows = decode(corpus, capture, collector.decapsulate).flows
+    ours = dict(enumerate(flows))
     theirs = dict(enumerate(collector.flows(corpus, capture)))
     for row in UNMATCHED:
         if (row.capture, row.collector) == (capture, collector.name):
@@ -105,7 +109,7 @@ def compare(corpus: Path, capture: str, collector: Collector) -> list[Difference
     occurrences = netgauze_occurrences(netgauze) if netgauze.exists() else []
     return [
         Difference(
-            capture, collector.name, name, index, field.of(flow), golden.get(name), flow, golden,
+            capture, collector.id, name, index, field.of(flow), golden.get(name), flow, golden,
             occurrences[index].get(field.column, ()) if occurrences else (),
         )
         for index, flow, golden in matched_flows(corpus, capture, collector)
@@ -135,7 +139,7 @@ def test_flows_equal_the_collectors(corpus: Path, capture: str, collector: Colle
 
 @each_golden(FRAME_GOLDENS)
 def test_sampled_frames_equal_the_parsers(corpus: Path, capture: str, collector: Collector) -> None:
-    """Each frame goes through an sFlow sample. Decapsulation is an issue of its own: the outer headers alone."""
+    """Each frame goes through an sFlow sample, and in every mode of decapsulation that there is a golden of."""
     check_against(corpus, capture, collector)
 
 
@@ -150,6 +154,12 @@ def test_counts_equal_tsharks(corpus: Path, capture: str) -> None:
     assert ours.total("templates") == tshark.templates
 
 
+def test_every_tunnel_is_opened_where_akvorado_opens_one(corpus: Path) -> None:
+    for capture, collector in FLOW_GOLDENS:
+        if collector is AKVORADO_DECAPSULATED:
+            assert decode(corpus, capture, collector.decapsulate).counters == {}
+
+
 @each_capture
 def test_nothing_is_lost_unexpectedly(corpus: Path, capture: str) -> None:
     assert decode(corpus, capture).counters == COUNTERS.get(capture, {})
@@ -161,7 +171,9 @@ def test_goldens_are_all_there(corpus: Path) -> None:
     names = sorted(each["name"] for each in manifest if "/" not in each["name"])
     netgauze = [each["name"] for each in manifest if each["origin"].lower() == "netgauze/netgauze"]
     assert captures() == names
-    for collector, expected in ((GOFLOW2, names), (AKVORADO, names), (NETGAUZE, sorted(netgauze))):
+    opened = ["ipfix-315-juniper-common-properties", "ipfix-315-srv6", "sflow-vxlan"]
+    expectations = ((GOFLOW2, names), (AKVORADO, names), (AKVORADO_DECAPSULATED, opened), (NETGAUZE, sorted(netgauze)))
+    for collector, expected in expectations:
         assert [capture for capture, each in FLOW_GOLDENS if each is collector] == expected
     assert len(FRAME_GOLDENS) == len(PACKET_PARSERS) * len(captures("packets"))
 

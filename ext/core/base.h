@@ -59,6 +59,9 @@
     X(DROP_SAMPLE, "drop_sample", NOTE, "an sFlow drop notification: no flow") \
     X(UNKNOWN_SAMPLE_RECORD, "unknown_sample_record", NOTE, "a record of an sFlow sample that is not read") \
     X(UNKNOWN_HEADER, "unknown_header", NOTE, "a sampled packet whose link layer or ethertype is not parsed") \
+    X(NOT_ENCAPSULATED, "not_encapsulated", NOTE, "a sampled packet in none of the tunnels to be opened; it stays as it is") \
+    X(TUNNEL_DEPTH, "tunnel_depth", NOTE, "a sampled packet with more tunnels inside each other than are opened") \
+    X(LAYER_LIMIT, "layer_limit", NOTE, "a sampled packet with more headers than are listed") \
     X(BAD_PACKET, "bad_packet", NOTE, "a sampled packet whose own lengths contradict each other") \
     X(OUT_OF_RANGE, "out_of_range", NOTE, "a value that does not fit its column; the column is absent") \
     X(UNMAPPED, "unmapped", NOTE, "a value that its enum does not know; written as 0") \

@@ -31,6 +31,7 @@ typedef struct {
     uint32_t uptime;                /* of the exporter at export_time, ms modulo 2^32 */
     bool has_uptime;
     uint64_t default_sampling_rate; /* 0: none */
+    unsigned decapsulate;           /* a bit for each kind of tunnel that is opened */
 } fb_context;
 
 /* Remembers a fault, if it is the first. */

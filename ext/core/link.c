@@ -2,7 +2,9 @@
    believed when it is shorter than what is there (the rest is padding) and counts as a cut packet when it is longer. */
 #include "link.h"
 
-enum { ETHERTYPE_IPV4 = 0x0800, ETHERTYPE_IPV6 = 0x86dd, MAX_TAGS = 8 };
+#include "packet.h"
+
+enum { MAX_TAGS = 8 };
 
 static bool drop_front(fb_bytes *bytes, size_t size) {
     if (bytes->size < size) return false;
@@ -11,20 +13,15 @@ static bool drop_front(fb_bytes *bytes, size_t size) {
     return true;
 }
 
-/* 802.1Q, 802.1ad (QinQ), and what both were before the standard. */
-static bool is_tag(uint16_t ethertype) {
-    return ethertype == 0x8100 || ethertype == 0x88a8 || ethertype == 0x9100 || ethertype == 0x9200;
-}
-
 /* `rest` follows the EtherType. A tag is its TCI (2 octets) and the next EtherType. */
 static fb_status skip_tags(uint16_t ethertype, fb_bytes *rest) {
-    for (int tags = 0; is_tag(ethertype); tags++) {
+    for (int tags = 0; fb_is_tag(ethertype); tags++) {
         if (tags == MAX_TAGS) return FB_OTHER_PACKET;
         if (rest->size < 4) return FB_TRUNCATED_PACKET;
         ethertype = fb_load16(rest->data + 2);
         drop_front(rest, 4);
     }
-    return ethertype == ETHERTYPE_IPV4 || ethertype == ETHERTYPE_IPV6 ? FB_OK : FB_OTHER_PACKET;
+    return ethertype == FB_ETHERTYPE_IPV4 || ethertype == FB_ETHERTYPE_IPV6 ? FB_OK : FB_OTHER_PACKET;
 }
 
 /* A header of fixed size with an EtherType in it. */

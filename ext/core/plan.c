@@ -268,12 +268,15 @@ static bool arrives_in_order(const fb_plan *plan, uint16_t column) {
     return true;
 }
 
+_Static_assert(FB_SOURCE_LAST_PACKET - FB_SOURCE_FIRST_PACKET < 64, "packet_sources has a bit for each of them");
+
 static void mark_packet_ranks(fb_plan *plan) {
     for (size_t i = 0; i < plan->entry_count; i++) {
         const struct fb_plan_entry *entry = &plan->entries[i];
         fb_column *column = &plan->columns[entry->target.column];
         if (!is_packet(entry) || !(column->flags & FB_COLUMN_ENABLED)) continue;
         if (entry->target.rank < column->packet_rank) column->packet_rank = entry->target.rank;
+        plan->packet_sources |= 1ull << (entry->id - FB_SOURCE_FIRST_PACKET);
         plan->has_packet = true;
     }
 }

@@ -115,6 +115,7 @@ struct fb_plan {
     uint64_t late;       /* those of them that are late */
     size_t fixed_worst;  /* octets of a row with every fixed-size column at its widest, tags and length prefix included */
     size_t octet_worst;  /* octets that one octet of the wire may add in strings, bytes and repeated columns */
+    uint64_t packet_sources; /* a bit for each source of a sampled packet, from the first on, that feeds an enabled column */
     bool has_packet;     /* some enabled column is fed by a sampled packet */
     bool sealed;
     /* while it is built */

@@ -8,6 +8,7 @@ chosen. It keeps no limits on exporters or templates.
     values      what a flow says, uninterpreted
     datagram    one datagram, and what is known of exporters
     packet      sampled packets
+    tunnel      the tunnels in them
     derived     what is concluded from elements
     early       data sets that come before their template
     templates   sets, templates, records, sampling: what NetFlow v9 and IPFIX share

@@ -24,7 +24,7 @@ import struct
 from collections import Counter
 from typing import Any
 
-from .values import U64, Address, Clock, Element, Field, Flow, Number, Numbers, Time, Value
+from .values import U64, Address, Addresses, Clock, Element, Field, Flow, Number, Numbers, Time, Value
 
 INTEGER_RANGES = {
     "uint8": (0, (1 << 8) - 1),
@@ -116,6 +116,9 @@ def read_value(column: Any, source: Any, raw: Value, clock: Clock, notes: Counte
     if isinstance(raw, Numbers):
         values = read_list(column, raw, notes)
         return values if column.repeated else next((value for value in values if value), None)
+    if isinstance(raw, Addresses):
+        addresses = [read_address(column, octets) for octets in raw.octets]
+        return raw.octets if column.repeated else next((address for address in addresses if address), None)
     value = read_field(column, source, raw.octets, clock) if isinstance(raw, Field) else read_fixed(column, raw)
     if value is None:
         return None

@@ -80,7 +80,8 @@ class Datagram:
     """`source` is the UDP source address as octets, `received` nanoseconds since 1970. A decoder sets the rest.
 
     `reads_packets` says that some enabled column takes its value from a sampled packet; else none is looked at, and
-    what is wrong inside it is not counted.
+    what is wrong inside it is not counted; `reads_layers` says the same of its layers. `decapsulate` are the kinds of
+    tunnel that are opened.
     """
 
     version: str
@@ -90,6 +91,8 @@ class Datagram:
     received: int
     exporters: Exporters
     reads_packets: bool
+    reads_layers: bool = False
+    decapsulate: frozenset[str] = frozenset()
     exporter_address: bytes = b""
     sub_agent: int = 0
     sequence_number: int = 0
@@ -123,6 +126,8 @@ class Datagram:
         for name, value in packet.values:
             flow.give(name, value)
         self.exporter.counters.update(packet.notes)
+        if packet.has_more_layers and self.reads_layers:
+            self.exporter.counters["layer_limit"] += 1
 
 
 def address_octets(text: str) -> bytes:

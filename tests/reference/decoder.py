@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from . import early, ipfix, netflow, sflow
@@ -26,7 +26,8 @@ UNSUPPORTED_SFLOW = {2, 4}
 
 
 class Decoder:
-    """Reads datagrams by a schema, and remembers each exporter's templates and sampling rates.
+    """Reads datagrams by a schema, and remembers each exporter's templates and sampling rates. `decapsulate` names the
+    kinds of tunnel (packet.TUNNELS) whose inner packet is the flow.
 
     The versions of NetFlow v1 and v7 alone are too common at the start of other payloads: their length must be exact.
     sFlow v2 and v4 must have an agent address of a known type.
@@ -36,15 +37,23 @@ class Decoder:
     """
 
     def __init__(
-        self, schema: Any, *, scale: bool = False, override: dict[str, Any] | None = None, **policy: Any
+        self,
+        schema: Any,
+        *,
+        scale: bool = False,
+        override: dict[str, Any] | None = None,
+        decapsulate: Collection[str] = (),
+        **policy: Any,
     ) -> None:
         self.columns = list(schema.enabled)
         self.scale = scale
         self.override = override or {}
+        self.decapsulate = frozenset(decapsulate)
         self.exporters = Exporters(Policy(**policy))
         self.other: Counter[str] = Counter()
-        sources = (source for column in self.columns for rank in column.sources for source in rank)
+        sources = [source for column in self.columns for rank in column.sources for source in rank]
         self.reads_packets = any(source.kind == "packet" for source in sources)
+        self.reads_layers = any(source.text.startswith("packet:layers.") for source in sources)
 
     def decode(
         self, payload: bytes, source: tuple[str, int] = ("192.0.2.1", 9995), received: int = 0
@@ -55,7 +64,15 @@ class Decoder:
             self.other[read] += 1
             return []
         datagram = Datagram(
-            version, payload, address_octets(source[0]), source[1], received, self.exporters, self.reads_packets
+            version,
+            payload,
+            address_octets(source[0]),
+            source[1],
+            received,
+            self.exporters,
+            self.reads_packets,
+            self.reads_layers,
+            self.decapsulate,
         )
         notes: Counter[str] = Counter()
         messages = []

@@ -1,4 +1,5 @@
-"""A sampled packet, from the outside in: link layer, tags, labels, one IP header, one transport header.
+"""A sampled packet, from the outside in: link layer, tags, labels, one IP header, one transport header; on request what
+is in its tunnels instead.
 
 The result is a list of (source name, Value) in the order of the packet. A packet is usually cut by the sampling: a
 header that is not wholly there gives nothing, and that is no fault. Readings that the specifications leave open:
@@ -7,32 +8,49 @@ header that is not wholly there gives nothing, and that is no fault. Readings th
   below the header's are. The ethertype that announced it stays.
 - What lies beyond the length that the IP header gives is padding of the link layer, never transport header. An IPv6
   payload length of 0 (RFC 2675 jumbograms, offloading network cards) gives no length and no bound, unless the packet
-  says that it has nothing inside.
-- An Ethernet type below 0x0600 is a length (IEEE 802.3) and no ethertype: `unknown_header`.
-- The etype is the last one met: after MPLS labels that of the payload, where the payload is known, else that of MPLS.
+  says that it has nothing inside. An IPv4 total length of 0 is unknown, too.
+- An Ethernet type below 0x0600 is a length (IEEE 802.3): what follows is LLC with SNAP and an ethertype (RFC 1042), or
+  an `unknown_header`.
+- The etype is the last one met: after MPLS labels and PPPoE that of the payload, where the payload is known, else
+  theirs.
 - The frame inside a pseudowire goes on where the outer one stopped: its tags count after the outer ones, labels
-  further in come after the outer ones, only its MAC addresses are not taken when an outer frame has given some.
+  further in come after the outer ones, only its MAC addresses are not taken when an outer frame has given some. A fifth
+  label stack is an `unknown_header`.
+- What is below MPLS labels, and not named by an explicit null, is told by its first nibble, as routers do: 4 IPv4, 6
+  IPv6, 0 a pseudowire's control word. All else may be an Ethernet frame without a control word (RFC 9790 section 2),
+  and is one where `frame_inside` recognizes it; so it is over a first nibble of 4 or 6 if it has an IPv4 header inside
+  that its checksum proves, and none such outside. A control word of zeros is believed; one with a sequence number (RFC
+  4448 section 4.6) only before what is recognized as a frame.
 - An IPv6 extension header needs 8 octets to be walked over. `ip.proto` is the number at which the walk ends: of the
   transport, or of the extension header that was cut off, or what a later fragment says it is a part of.
 - ip.flags of IPv6 is the M flag of the fragment header. TCP flags are the low 12 bits of octets 12 and 13 of its header
   (RFC 7125: the data offset is not part of tcpControlBits).
-- An IPv4 total length of 0 is unknown: hosts that leave segmentation to the network card send it so.
+- Of several fragment or routing headers the first counts. Of its addresses those that are there.
+- A tunnel is opened when the first header inside is whole and sound; else the packet around it stays the flow's, and a
+  contradiction inside is counted. The deepest packet's values alone are given, and the outermost tunnel's endpoints.
+- The layers are all headers, into tunnels of every kind, whatever is opened; one is listed when the part of fixed size
+  that says how long it is is there. A label stack is one; SNAP, PPPoE with PPP, control words, IPv6 extension headers
+  without a number of their own, DCCP and UDP-Lite are "unknown". 32 of them at most.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterator
 
 from .octets import Octets, Short
-from .values import Address, Number, Numbers, Value
+from .tunnel import DEEPEST, ETHERNET, GRE, IPV4_TYPE, IPV6_TYPE, MPLS_TYPES, TUNNELS, Tunnel, find, gre_size
+from .values import Address, Addresses, Number, Numbers, Value
 
-VLAN_TYPES = {0x8100, 0x88A8, 0x9100}
-MPLS_TYPE = 0x8847
-MPLS_TYPES = {MPLS_TYPE, 0x8848}
-IPV4_TYPE, IPV6_TYPE = 0x0800, 0x86DD
+VLAN_TYPES = {0x8100, 0x88A8, 0x9100, 0x9200}
+MPLS_TYPE, PPPOE_TYPE = 0x8847, 0x8864
 LOWEST_ETHERTYPE = 0x0600
+SNAP = bytes.fromhex("aaaa03 000000")
+PPP_PROTOCOLS = {0x0021: IPV4_TYPE, 0x0057: IPV6_TYPE, 0x0281: MPLS_TYPE, 0x0283: 0x8848}
 
 IPV4_EXPLICIT_NULL, IPV6_EXPLICIT_NULL = 0, 2
+MOST_LABEL_STACKS = 4
+MOST_LAYERS = 32
 
 ICMP, TCP, UDP, DCCP, ICMPV6, SCTP, UDP_LITE = 1, 6, 17, 33, 58, 132, 136
 WITH_PORTS = {TCP, UDP, DCCP, SCTP, UDP_LITE}
@@ -40,72 +58,193 @@ HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION_OPTIONS = 0, 43, 44, 
 MOBILITY, HIP, SHIM6 = 135, 139, 140
 NO_NEXT_HEADER = 59
 EXTENSION_HEADERS = {
-    HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION_OPTIONS, MOBILITY, HIP, SHIM6
+    HOP_BY_HOP: "ipv6_hop_by_hop", ROUTING: "ipv6_routing", FRAGMENT: "ipv6_fragment", AUTHENTICATION: "unknown",
+    DESTINATION_OPTIONS: "ipv6_destination", MOBILITY: "unknown", HIP: "unknown", SHIM6: "unknown",
 }  # fmt: skip
+WITH_ADDRESSES = {0, 2, 4}  # types of routing headers
 
 SFLOW_ETHERNET, SFLOW_IPV4, SFLOW_IPV6, SFLOW_MPLS = 1, 11, 12, 13
+FIRST_HEADERS = {SFLOW_ETHERNET: ETHERNET, SFLOW_IPV4: IPV4_TYPE, SFLOW_IPV6: IPV6_TYPE, SFLOW_MPLS: MPLS_TYPE}
+
+LAYERS = {
+    "unknown": 0, "ethernet": 1, "dot1q": 2, "mpls": 3, "ipv4": 4, "ipv6": 5, "ipv6_hop_by_hop": 6, "ipv6_routing": 7,
+    "ipv6_fragment": 8, "ipv6_destination": 9, "tcp": 10, "udp": 11, "sctp": 12, "icmp": 13, "icmpv6": 14, "gre": 15,
+    "vxlan": 16, "geneve": 17, "gtp": 18,
+}  # fmt: skip
+
+
+class Unknown(Exception):
+    """A header that is not parsed."""
+
+
+class Contradiction(Exception):
+    """A header that contradicts itself, or what announced it."""
 
 
 class Packet:
-    """What one packet says: `values` (in order, the first of a name counts) and `notes` (status names)."""
+    """What one packet says, without what is in its tunnels: `values` (in order, the first of a name counts) and `notes`
+    (status names). `endpoints` are the two addresses, `tunnel` what its transport turns out to be, `tunnels` how many
+    were opened to come here. `has_more_layers` than are listed.
+    """
 
     def __init__(self) -> None:
         self.values: list[tuple[str, Value]] = []
         self.notes: Counter[str] = Counter()
+        self.layers: list[tuple[str, int]] = []
+        self.endpoints: tuple[bytes, bytes] | None = None
+        self.tunnel: Tunnel | None = None
+        self.tunnels = 0
+        self.has_more_layers = False
         self.tags = 0
         self.has_ethernet = False
         self.etype: int | None = None
+        self.stacks = 0
         self.labels: list[int] = []
         self.ttls: list[int] = []
 
     def give(self, name: str, value: Value) -> None:
         self.values.append((f"packet:{name}", value))
 
+    @property
+    def is_readable(self) -> bool:
+        return self.has_ethernet or bool(self.labels) or self.endpoints is not None
+
+    def read(self, header: int | str | None, octets: Octets) -> None:
+        """The packet whose first header is an ethertype's, or ETHERNET; None is one that is not parsed."""
+        try:
+            self.next_header(header, octets)
+        except Short:
+            pass  # the sampling cut the packet here
+        except Unknown:
+            self.notes["unknown_header"] += 1
+        except Contradiction:
+            self.notes["bad_packet"] += 1
+        if self.etype is not None:
+            self.give("ethernet.type", Number(self.etype))
+        if self.labels:
+            self.give("mpls.labels", Numbers(self.labels))
+            self.give("mpls.ttls", Numbers(self.ttls))
+
     # Link layer
 
+    def next_header(self, header: int | str | None, octets: Octets) -> None:
+        if header == ETHERNET:
+            self.ethernet(octets)
+        elif isinstance(header, int):
+            self.ethertype(header, octets)
+        else:
+            raise Unknown
+
     def ethernet(self, frame: Octets) -> None:
-        """Destination 6, source 6, then what `ethertype` reads."""
-        dst_mac, src_mac = frame.uint(6), frame.uint(6)
-        ethertype = frame.u16()
+        """Destination 6, source 6, ethertype 2."""
+        header = Octets(frame.take(14))
+        dst_mac, src_mac, ethertype = header.uint(6), header.uint(6), header.u16()
+        self.layers.append(("ethernet", 14))
         if not self.has_ethernet:
             self.has_ethernet = True
             self.give("ethernet.src_mac", Number(src_mac))
             self.give("ethernet.dst_mac", Number(dst_mac))
+        self.ethertype(ethertype, frame)
+
+    def ethertype(self, ethertype: int, frame: Octets) -> None:
         while ethertype in VLAN_TYPES:
-            tag = frame.u16()
-            self.tags += 1
-            if self.tags == 1:
-                self.give("vlan.id", Number(tag & 0x0FFF))
-            elif self.tags == 2:
-                self.give("vlan.inner_id", Number(tag & 0x0FFF))
-            ethertype = frame.u16()
-        if ethertype >= LOWEST_ETHERTYPE:
-            self.etype = ethertype
-        if ethertype in MPLS_TYPES:
-            self.mpls(frame)
-        elif ethertype in (IPV4_TYPE, IPV6_TYPE):
-            self.ip(frame, ethertype)
+            ethertype = self.vlan(frame)
+        if ethertype < LOWEST_ETHERTYPE:
+            self.snap(frame)
         else:
-            self.notes["unknown_header"] += 1
+            self.etype = ethertype
+            if ethertype in MPLS_TYPES:
+                self.mpls(frame)
+            elif ethertype == PPPOE_TYPE:
+                self.pppoe(frame)
+            elif ethertype in (IPV4_TYPE, IPV6_TYPE):
+                self.ip(frame, ethertype)
+            else:
+                raise Unknown
+
+    def vlan(self, frame: Octets) -> int:
+        """IEEE 802.1Q: priority 3 bits, DEI 1, VLAN id 12; ethertype."""
+        tag = frame.u16()
+        self.tags += 1
+        if self.tags == 1:
+            self.give("vlan.id", Number(tag & 0x0FFF))
+        elif self.tags == 2:
+            self.give("vlan.inner_id", Number(tag & 0x0FFF))
+        ethertype = frame.u16()
+        self.layers.append(("dot1q", 4))
+        return ethertype
+
+    def snap(self, frame: Octets) -> None:
+        """LLC AA AA 03, organization 00 00 00, ethertype."""
+        if frame.left < 8 or frame.take(6) != SNAP:
+            raise Unknown
+        ethertype = frame.u16()
+        self.layers.append(("unknown", 8))
+        if ethertype < LOWEST_ETHERTYPE:
+            raise Unknown
+        self.ethertype(ethertype, frame)
+
+    def pppoe(self, frame: Octets) -> None:
+        """RFC 2516 section 4: version and type 1, code 1, session 2, length 2. Then PPP: a protocol of 2 octets, or of
+        1 if that is odd (RFC 1661 section 6.5).
+        """
+        header = Octets(frame.take(6))
+        version, code = header.u8(), header.u8()
+        header.take(2)
+        if version != 0x11 or code != 0:
+            raise Unknown
+        payload = Octets(frame.take_up_to(header.u16()))
+        protocol = payload.u8()
+        if protocol % 2 == 0:
+            protocol = protocol << 8 | payload.u8()
+        if protocol not in PPP_PROTOCOLS:
+            raise Unknown
+        self.layers.append(("unknown", 6 + payload.place))
+        self.ethertype(PPP_PROTOCOLS[protocol], payload)
 
     def mpls(self, stack: Octets) -> None:
         """Label 20 bits, traffic class 3, bottom of stack 1, TTL 8 (RFC 3032); the payload is not named."""
-        while True:
-            entry = stack.u32()
-            label, bottom = entry >> 12, entry >> 8 & 1
-            self.labels.append(label)
-            self.ttls.append(entry & 0xFF)
-            if bottom:
-                break
-        nibble = {IPV4_EXPLICIT_NULL: 4, IPV6_EXPLICIT_NULL: 6}.get(label, first_nibble(stack))
-        if nibble == 4:
+        if self.stacks == MOST_LABEL_STACKS:
+            raise Unknown
+        first = len(self.labels)
+        try:
+            while True:
+                entry = stack.u32()
+                label, bottom = entry >> 12, entry >> 8 & 1
+                self.labels.append(label)
+                self.ttls.append(entry & 0xFF)
+                if bottom:
+                    break
+        finally:
+            if len(self.labels) > first:
+                self.stacks += 1
+                self.layers.append(("mpls", 4 * (len(self.labels) - first)))
+        if label == IPV4_EXPLICIT_NULL:
             self.ip(stack, IPV4_TYPE)
-        elif nibble == 6:
+        elif label == IPV6_EXPLICIT_NULL:
             self.ip(stack, IPV6_TYPE)
-        elif nibble == 0 and stack.u32() == 0:  # a pseudowire's control word
-            self.ethernet(stack)
-        elif nibble is not None:
-            self.notes["unknown_header"] += 1
+        elif stack.left:
+            self.below_labels(stack)
+
+    def below_labels(self, payload: Octets) -> None:
+        octets = payload.data[payload.place :]
+        nibble = octets[0] >> 4
+        if nibble in (4, 6):
+            if frame_inside(octets) == IPV4_TYPE and not is_sound_ipv4(octets):
+                self.ethernet(payload)
+            else:
+                self.ip(payload, IPV4_TYPE if nibble == 4 else IPV6_TYPE)
+            return
+        if nibble == 0:
+            word = Octets(octets).u32()
+            if word == 0 or (word < 1 << 16 and frame_inside(octets[4:])):
+                payload.take(4)
+                self.layers.append(("unknown", 4))
+                self.ethernet(payload)
+                return
+        if not frame_inside(octets):
+            raise Unknown
+        self.ethernet(payload)
 
     # Network layer
 
@@ -115,11 +254,16 @@ class Packet:
         if nibble is None:
             return
         if nibble != (4 if ethertype == IPV4_TYPE else 6):
-            self.notes["bad_packet"] += 1
-        elif ethertype == IPV4_TYPE:
+            raise Contradiction
+        if ethertype == IPV4_TYPE:
             self.ipv4(packet)
         else:
             self.ipv6(packet)
+
+    def give_endpoints(self, src: bytes, dst: bytes) -> None:
+        self.endpoints = src, dst
+        self.give("ip.src_addr", Address(src))
+        self.give("ip.dst_addr", Address(dst))
 
     def ipv4(self, packet: Octets) -> None:
         """RFC 791 section 3.1."""
@@ -130,24 +274,24 @@ class Packet:
         tos = packet.u8()
         total_length = packet.u16()
         if header_length < 20 or 0 < total_length < header_length:
-            self.notes["bad_packet"] += 1
-            return
+            raise Contradiction
         fragment_id = packet.u16()
         fragment = packet.u16()
         ttl, proto = packet.u8(), packet.u8()
         packet.take(2)  # header checksum
-        self.give("ip.length", Number(total_length))
-        self.give("ip.src_addr", Address(packet.take(4)))
-        self.give("ip.dst_addr", Address(packet.take(4)))
+        self.layers.append(("ipv4", header_length))
+        if total_length:
+            self.give("ip.length", Number(total_length))
+        self.give_endpoints(packet.take(4), packet.take(4))
         self.give("ip.proto", Number(proto))
         self.give("ip.tos", Number(tos))
         self.give("ip.ttl", Number(ttl))
         self.give("ip.fragment_id", Number(fragment_id))
         self.give("ip.fragment_offset", Number(fragment & 0x1FFF))
         self.give("ip.flags", Number(fragment >> 13))
-        if fragment & 0x1FFF == 0:
+        if fragment & 0x1FFF == 0 and len(packet.data) >= start + header_length:
             end = start + total_length if total_length else None
-            self.transport(proto, Octets(packet.data[start + header_length : end]))
+            self.transport(proto, packet.data[start + header_length : end], None)
 
     def ipv6(self, packet: Octets) -> None:
         """RFC 8200 section 3."""
@@ -156,38 +300,60 @@ class Packet:
         word = packet.u32()
         payload_length = packet.u16()
         next_header, hop_limit = packet.u8(), packet.u8()
-        if payload_length or next_header == NO_NEXT_HEADER:
+        self.layers.append(("ipv6", 40))
+        bounded = payload_length or next_header == NO_NEXT_HEADER
+        if bounded:
             self.give("ip.length", Number(payload_length + 40))
-        self.give("ip.src_addr", Address(packet.take(16)))
-        self.give("ip.dst_addr", Address(packet.take(16)))
+        self.give_endpoints(packet.take(16), packet.take(16))
         self.give("ip.tos", Number(word >> 20 & 0xFF))
         self.give("ip.ttl", Number(hop_limit))
         self.give("ip.flow_label", Number(word & 0xFFFFF))
-        bounded = payload_length or next_header == NO_NEXT_HEADER
         payload = Octets(packet.take_up_to(payload_length) if bounded else packet.rest())
         self.extension_headers(next_header, payload)
 
     def extension_headers(self, header: int, payload: Octets) -> None:
         """RFC 8200 section 4; the authentication header (RFC 4302) counts its length in words of four octets."""
-        later_fragment = False
-        while header in EXTENSION_HEADERS and payload.left >= 8 and not later_fragment:
+        routing_types: list[int] = []
+        ends_here = False
+        while header in EXTENSION_HEADERS and not ends_here:
+            if payload.left < 8:
+                ends_here = True
+                break
+            start = payload.place
             following, length, fragment, fragment_id = payload.u8(), payload.u8(), payload.u16(), payload.u32()
+            size = (length + 2) * 4 if header == AUTHENTICATION else (length + 1) * 8
             if header == FRAGMENT:
-                later_fragment = fragment >> 3 != 0
+                size = 8
+                ends_here = fragment >> 3 != 0
                 self.give("ip.fragment_id", Number(fragment_id))
                 self.give("ip.fragment_offset", Number(fragment >> 3))
                 self.give("ip.flags", Number(fragment & 1))
-            else:
-                size = (length + 2) * 4 if header == AUTHENTICATION else (length + 1) * 8
-                payload.take_up_to(size - 8)
+            elif header == ROUTING:
+                self.routing(payload.data[start : start + size])
+                routing_types.append(fragment >> 8)
+            self.layers.append((EXTENSION_HEADERS[header], size))
+            ends_here = ends_here or payload.left < size - 8
+            payload.take_up_to(size - 8)
             header = following
         self.give("ip.proto", Number(header))
-        if not later_fragment:
-            self.transport(header, payload)
+        if not ends_here:
+            self.transport(header, payload.rest(), routing_types)
+
+    def routing(self, header: bytes) -> None:
+        """Next header, length, type, segments left, 4 octets by type: of type 4 (RFC 8754) the first is the index of
+        the last of the addresses that follow.
+        """
+        if any(name == "packet:ipv6_routing.segments_left" for name, _ in self.values):
+            return
+        if header[2] in WITH_ADDRESSES:
+            addresses = [header[place : place + 16] for place in range(8, len(header) - 15, 16)]
+            self.give("ipv6_routing.addresses", Addresses(addresses[: header[4] + 1] if header[2] == 4 else addresses))
+        self.give("ipv6_routing.segments_left", Number(header[3]))
 
     # Transport layer
 
-    def transport(self, proto: int, segment: Octets) -> None:
+    def transport(self, proto: int, octets: bytes, routing_types: list[int] | None) -> None:
+        segment = Octets(octets)
         if proto in WITH_PORTS and segment.left >= 4:
             self.give("transport.src_port", Number(segment.u16()))
             self.give("transport.dst_port", Number(segment.u16()))
@@ -197,44 +363,124 @@ class Packet:
         elif proto in (ICMP, ICMPV6) and segment.left >= 2:
             self.give("icmp.type", Number(segment.u8()))
             self.give("icmp.code", Number(segment.u8()))
+        self.layers += transport_layer(proto, octets)
+        self.tunnel = find(proto, octets, routing_types)
+
+
+def transport_layer(proto: int, segment: bytes) -> list[tuple[str, int]]:
+    """The transport's header and how long it is, if what it takes to know that is there."""
+    fixed = {ICMP: ("icmp", 8), ICMPV6: ("icmpv6", 8), UDP: ("udp", 8), SCTP: ("sctp", 12), UDP_LITE: ("unknown", 8)}
+    if proto in fixed:
+        return [fixed[proto]] if len(segment) >= fixed[proto][1] else []
+    if proto == TCP and len(segment) >= 20:
+        return [("tcp", (segment[12] >> 4) * 4)]
+    if proto == DCCP and len(segment) >= 12:
+        return [("unknown", segment[4] * 4)]
+    if proto == GRE and len(segment) >= 4:
+        return [("gre", gre_size(int.from_bytes(segment[:2], "big")))]
+    return []
 
 
 def first_nibble(octets: Octets) -> int | None:
     return octets.data[octets.place] >> 4 if octets.left else None
 
 
-def parse(header_protocol: int, data: bytes) -> Packet:
-    """A packet that begins with what sFlow v5 calls `header_protocol`: 1 Ethernet, 11 IPv4, 12 IPv6, 13 MPLS."""
-    packet = Packet()
+# Is it a frame? ------------------------------------------------------------------------------------------------------
+
+
+def frame_inside(octets: bytes) -> int | None:
+    """The ethertype of the IP header in what can be told to be an Ethernet frame: from no group address, with two tags
+    at most, an IPv4 header with a right checksum or an IPv6 header with a hop limit and a source that is no group.
+    """
+    if len(octets) < 14 or octets[6] & 1:
+        return None
+    frame = Octets(octets)
+    frame.take(12)
+    ethertype = frame.u16()
+    for _ in range(2):
+        if ethertype in VLAN_TYPES and frame.left >= 4:
+            frame.take(2)
+            ethertype = frame.u16()
+    packet = frame.rest()
+    if ethertype == IPV4_TYPE and is_sound_ipv4(packet):
+        return IPV4_TYPE
+    if ethertype == IPV6_TYPE and len(packet) >= 40 and packet[0] >> 4 == 6 and packet[7] and packet[8] != 0xFF:
+        return IPV6_TYPE
+    return None
+
+
+def is_sound_ipv4(packet: bytes) -> bool:
+    """A whole header whose checksum is right: the ones' complement sum of its 16-bit words is all ones (RFC 1071)."""
+    if len(packet) < 20 or packet[0] >> 4 != 4:
+        return False
+    size = 4 * (packet[0] & 0x0F)
+    if not 20 <= size <= len(packet):
+        return False
+    words = (int.from_bytes(packet[place : place + 2], "big") for place in range(0, size, 2))
+    return sum(words) % 0xFFFF == 0
+
+
+# The whole -----------------------------------------------------------------------------------------------------------
+
+
+def packets(header: int | str | None, data: bytes, opened: Collection[str]) -> Iterator[Packet]:
+    """The packet, the one in its tunnel if that is of a kind to be opened, and so on inwards."""
+    while True:
+        packet = Packet()
+        packet.read(header, Octets(data))
+        yield packet
+        if packet.tunnel is None or not packet.tunnel.kinds & set(opened):
+            return
+        header, data = packet.tunnel.header, packet.tunnel.octets
+
+
+def parse(header_protocol: int, data: bytes, decapsulate: Collection[str] = ()) -> Packet:
+    """A packet that begins with what sFlow v5 calls `header_protocol`: 1 Ethernet, 11 IPv4, 12 IPv6, 13 MPLS.
+    `decapsulate` names the kinds of tunnel that are opened.
+    """
+    return whole(FIRST_HEADERS.get(header_protocol), data, decapsulate)
+
+
+def parse_ip(data: bytes, decapsulate: Collection[str] = ()) -> Packet:
+    """A packet that begins with an IP header of either version (ipHeaderPacketSection, element 313)."""
+    return whole({4: IPV4_TYPE, 6: IPV6_TYPE}.get(data[0] >> 4) if data else None, data, decapsulate)
+
+
+def whole(header: int | str | None, data: bytes, decapsulate: Collection[str]) -> Packet:
+    packet = innermost(header, data, decapsulate)
     packet.give("packets", Number(1))
-    octets = Octets(data)
-    try:
-        if header_protocol == SFLOW_ETHERNET:
-            packet.ethernet(octets)
-        elif header_protocol == SFLOW_IPV4:
-            packet.ip(octets, IPV4_TYPE)
-        elif header_protocol == SFLOW_IPV6:
-            packet.ip(octets, IPV6_TYPE)
-        elif header_protocol == SFLOW_MPLS:
-            packet.etype = MPLS_TYPE
-            packet.mpls(octets)
-        else:
-            packet.notes["unknown_header"] += 1
-    except Short:
-        pass  # the sampling cut the packet here
-    if packet.etype is not None:
-        packet.give("ethernet.type", Number(packet.etype))
-    if packet.labels:
-        packet.give("mpls.labels", Numbers(packet.labels))
-        packet.give("mpls.ttls", Numbers(packet.ttls))
+    packet.give("section.length", Number(len(data)))
+    layers = [layer for each in packets(header, data, TUNNELS) for layer in layers_of(each)]
+    packet.has_more_layers = len(layers) > MOST_LAYERS
+    packet.give("layers.stack", Numbers([LAYERS[name] for name, _ in layers[:MOST_LAYERS]]))
+    packet.give("layers.sizes", Numbers([size for _, size in layers[:MOST_LAYERS]]))
     return packet
 
 
-def parse_ip(data: bytes) -> Packet:
-    """A packet that begins with an IP header of either version (ipHeaderPacketSection, element 313)."""
-    nibble = data[0] >> 4 if data else None
-    if nibble == 4:
-        return parse(SFLOW_IPV4, data)
-    if nibble == 6:
-        return parse(SFLOW_IPV6, data)
-    return parse(0, data)
+def layers_of(packet: Packet) -> list[tuple[str, int]]:
+    """With the header of the tunnel inside."""
+    tunnel = packet.tunnel.layer if packet.tunnel else None
+    return packet.layers + ([tunnel] if tunnel else [])
+
+
+def innermost(header: int | str | None, data: bytes, decapsulate: Collection[str]) -> Packet:
+    """The packet, or the one in its tunnels."""
+    chain = packets(header, data, decapsulate)
+    outermost = packet = next(chain)
+    for inner in chain:
+        if packet.tunnels == DEEPEST:
+            packet.notes["tunnel_depth"] += 1
+            break
+        if not inner.is_readable:
+            packet.notes += inner.notes
+            break
+        inner.tunnels = packet.tunnels + 1
+        packet = inner
+    if packet.tunnels and outermost.endpoints and outermost.tunnel:
+        src, dst = outermost.endpoints
+        packet.give("tunnel.src_addr", Address(src))
+        packet.give("tunnel.dst_addr", Address(dst))
+        packet.give("tunnel.id", Number(outermost.tunnel.identifier or 0))
+    elif decapsulate:
+        packet.notes["not_encapsulated"] += 1
+    return packet

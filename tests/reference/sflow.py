@@ -6,6 +6,7 @@ Readings that the specification leaves open:
   skipped: nothing of the datagram can be read (`bad_header`).
 - A record that is too short, or whose inner lengths overrun it, gives nothing at all.
 - A next hop of address type 0 is absent, of a type above 2 makes its record a bad one.
+- A header that overruns its record is not parsed; its frame_length counts.
 - Where a sample has both a sampled_ipv4 and a sampled_ipv6 record, the former counts.
 - `source_id` is the index of the data source, without its type.
 - An opaque that lacks nothing but its padding, at the end of the datagram or the sample, is whole.
@@ -150,33 +151,36 @@ def index_records(datagram: Datagram, sample: Octets, count: int) -> dict[int, b
 def give_records(datagram: Datagram, flow: Flow, records: dict[int, bytes]) -> None:
     """What the records say, in an order that is not that of the sample: what counts first comes first."""
     counters = datagram.exporter.counters
+    packet = frame_length = None
+    if SAMPLED_HEADER in records:
+        header = Octets(records[SAMPLED_HEADER])
+        try:
+            protocol, frame_length, packet_octets = read_sampled_header(header)
+            packet = parse(protocol, header.take(packet_octets), datagram.decapsulate)
+        except Short:
+            counters["bad_sample_record"] += 1
     for record_format, reader in READERS.items():
         if record_format in records:
+            outside = packet is not None and packet.tunnels and record_format in OF_THE_PACKET
             try:
-                reader(flow, Octets(records[record_format]))
+                reader(Flow(flow.version) if outside else flow, Octets(records[record_format]))
             except (Short, UnknownAddressType):
                 counters["bad_sample_record"] += 1
     ethernet_length = flow.values.pop("sflow:sampled_ethernet.length", None)
-    if SAMPLED_HEADER in records:
-        try:
-            give_sampled_header(datagram, flow, Octets(records[SAMPLED_HEADER]))
-        except Short:
-            counters["bad_sample_record"] += 1
+    datagram.give_packet(flow, packet)
+    if frame_length is not None:
+        flow.give("sflow:sampled_header.frame_length", Number(frame_length))
     flow.give("sflow:sampled_ethernet.length", ethernet_length)
 
 
 # Records -------------------------------------------------------------------------------------------------------------
 
 
-def give_sampled_header(datagram: Datagram, flow: Flow, record: Octets) -> None:
-    """header_protocol, frame_length, stripped, header<>. A header that overruns its record is not parsed."""
+def read_sampled_header(record: Octets) -> tuple[int, int, int]:
+    """header_protocol, frame_length, stripped, header<>: what begins the packet, lengths of frame and header."""
     protocol, frame_length = record.u32(), record.u32()
     record.u32()  # octets that were removed from the end
-    length = record.u32()
-    try:
-        datagram.give_packet(flow, parse(protocol, record.take(length)))
-    finally:
-        flow.give("sflow:sampled_header.frame_length", Number(frame_length))
+    return protocol, frame_length, record.u32()
 
 
 def give_switch(flow: Flow, record: Octets) -> None:
@@ -268,6 +272,9 @@ def give_sampled_ethernet(flow: Flow, record: Octets) -> None:
     flow.give("sflow:sampled_ethernet.type", Number(ethernet_type))
     flow.give("sflow:sampled_ethernet.length", Number(length))
 
+
+# What describes the sampled packet: when a tunnel was opened, not the flow's, but the one around it.
+OF_THE_PACKET = {SAMPLED_IPV4, SAMPLED_IPV6, SAMPLED_ETHERNET}
 
 READERS: dict[int, Callable[[Flow, Octets], None]] = {
     EXTENDED_SWITCH: give_switch,

@@ -20,7 +20,7 @@ Readings that the specifications leave open:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 
 from . import derived, early
@@ -305,14 +305,14 @@ def read_data_set(
         flow = datagram.new_flow(replace(clock, started=domain.system_start()))
         give_elements(flow, fields)
         derived.give_derived(flow, domain.sampling_rate(flow))
-        datagram.give_packet(flow, sampled_packet(flow))
+        datagram.give_packet(flow, sampled_packet(flow, datagram.decapsulate))
         yield flow
 
 
-def sampled_packet(flow: Flow) -> Packet | None:
+def sampled_packet(flow: Flow, decapsulate: Collection[str]) -> Packet | None:
     """The packet inside a record: of a data link frame section, else of an IP header section; the first of either."""
     frame = flow.field(DATA_LINK_FRAME_SECTION)
     if frame:
-        return parse(1, frame)
+        return parse(1, frame, decapsulate)
     section = flow.field(IP_HEADER_PACKET_SECTION)
-    return parse_ip(section) if section else None
+    return parse_ip(section, decapsulate) if section else None

@@ -29,6 +29,13 @@ class Address:
 
 
 @dataclass(frozen=True)
+class Addresses:
+    """A list of addresses of 16 octets, for a repeated column."""
+
+    octets: list[bytes]
+
+
+@dataclass(frozen=True)
 class Time:
     """Nanoseconds since 1970; negative is before."""
 
@@ -42,7 +49,7 @@ class Field:
     octets: bytes
 
 
-Value = Number | Numbers | Address | Time | Field
+Value = Number | Numbers | Address | Addresses | Time | Field
 Element = tuple[int, int]  # private enterprise number (0: IANA's), id
 
 
