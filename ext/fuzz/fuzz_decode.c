@@ -1,8 +1,8 @@
 /* Datagrams of any content, several to one decoder. What comes out must be the same messages whatever room there is, and the
    same values from the second emitter (tests/trace.h).
 
-   Input: an octet of options (1: late columns are hooked; 2: few columns instead of all; 4: rows of counters), then datagrams, each a length in two
-   octets (big-endian) and as many octets, or all that are left. */
+   Input: an octet of options (1: late columns are hooked; 2: few columns instead of all; 4: rows of counters), then
+   datagrams, each a length in two octets (big-endian) and as many octets, or all that are left. */
 #include "fuzz.h"
 
 #include "session.h"
