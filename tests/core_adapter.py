@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import Any
 
 from reference.wire import decode_message
@@ -31,10 +32,16 @@ class CoreDecoder:
     def stats(self) -> dict[str, dict[str, Any]]:
         """Counters above 0 alone, as the reference gives them."""
         return {
-            exporter: {
+            python_text(exporter): {
                 "counters": {name: count for name, count in stats["counters"].items() if count},
                 "flows": stats["flows"],
                 "datagrams": stats["datagrams"],
             }
             for exporter, stats in self.decoder.stats.items()
         }
+
+
+def python_text(exporter: str) -> str:
+    """The key of an exporter, its address as Python writes it: the C library writes ::ffff:a00 as ::255.255.10.0."""
+    address, mark, sub_agent = exporter.partition("#")
+    return f"{ip_address(address)}{mark}{sub_agent}"

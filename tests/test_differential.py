@@ -14,9 +14,19 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 from reference.wire import decode_message, split_delimited
 from schema_strategies import Changes, everything, schema_changes
-from strategies import VALID, Sent, mixed_sequences, mutated_sequences, sampled_packet_sequences, valid_sequences
+from strategies import (
+    VALID,
+    Sent,
+    counter_sequences,
+    mixed_sequences,
+    mutated_sequences,
+    sampled_packet_sequences,
+    valid_sequences,
+)
 
 from flowbuf.schema import Schema
+
+COUNTERS = Schema.load("sflow_counters")
 
 
 def outcome_of(implementation: str, sequence: list[Sent], schema: Schema) -> Outcome:
@@ -86,6 +96,26 @@ def test_any_schema(sequence: list[Sent], changes: Changes) -> None:
 @given(mutated_sequences(), schema_changes())
 def test_any_schema_on_mutated_datagrams(sequence: list[Sent], changes: Changes) -> None:
     assert_agree(sequence, changes.schema())
+
+
+@given(counter_sequences)
+def test_counter_samples(sequence: list[Sent]) -> None:
+    assert_agree(sequence, COUNTERS)
+
+
+@given(mutated_sequences(counter_sequences))
+def test_mutated_counter_samples(sequence: list[Sent]) -> None:
+    assert_agree(sequence, COUNTERS)
+
+
+@given(valid_sequences)
+def test_flows_where_rows_are_counters(sequence: list[Sent]) -> None:
+    assert_agree(sequence, COUNTERS)
+
+
+@given(counter_sequences)
+def test_counter_samples_where_rows_are_flows(sequence: list[Sent]) -> None:
+    assert_agree(sequence, everything)
 
 
 @given(st.binary(max_size=80))

@@ -64,8 +64,8 @@ class PlanWriter:
 
     def lines(self) -> list[str]:
         # A rank whose sources are all left out leaves no gap.
-        head = ["rows counters"] if self.rows == _core.ROWS["counters"] else []
-        return head + [f"{words} : {' '.join(','.join(rank) for rank in ranks if rank)}" for words, ranks in self.columns]
+        lines = [f"{words} : {' '.join(','.join(rank) for rank in ranks if rank)}" for words, ranks in self.columns]
+        return ["rows counters", *lines] if self.rows == _core.ROWS["counters"] else lines
 
 
 def write_plan(schema: Schema) -> str:

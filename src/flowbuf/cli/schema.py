@@ -155,7 +155,8 @@ def _type_text(column: Column) -> str:
 
 
 def _table(schema: Schema, columns: tuple[Column, ...]) -> Table:
-    title = f"{schema.name} ({schema.rows}): {len(schema.enabled)} of {len(schema.columns)} columns enabled, hash {schema.hash}"
+    enabled = f"{len(schema.enabled)} of {len(schema.columns)} columns enabled"
+    title = f"{schema.name} ({schema.rows}): {enabled}, hash {schema.hash}"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, leading=0)
     for heading in _HEADINGS:
         table.add_column(heading, justify="right" if heading == "number" else "left", no_wrap=heading == "name")

@@ -50,7 +50,10 @@ else:
 
 __all__ = ["ROWS", "Document", "built_in_names", "expand_mirror", "parse", "read"]
 
-SETTINGS = {"name": str, "rows": str, "extends": str, "only": list, "enable": list, "disable": list, "retire": list, "doc": str}
+SETTINGS = {
+    **dict.fromkeys(("name", "rows", "extends", "doc"), str),
+    **dict.fromkeys(("only", "enable", "disable", "retire"), list),
+}
 ROWS = ("flows", "counters")
 TABLES = ("schema", "column", "reserved")
 
