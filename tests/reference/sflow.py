@@ -2,8 +2,8 @@
 
 Readings that the specification leaves open:
 
-- An agent address of type 0, or of zeros (::ffff:0.0.0.0, too), is none: the exporter is then the UDP source. A type above 2 cannot be
-  skipped: nothing of the datagram can be read (`bad_header`).
+- An agent address of type 0, or of zeros (::ffff:0.0.0.0, too), is none: the exporter is then the UDP source. A type
+  above 2 cannot be skipped: nothing of the datagram can be read (`bad_header`).
 - A record that is too short, or whose inner lengths overrun it, gives nothing at all.
 - A next hop of address type 0 is absent, of a type above 2 makes its record a bad one.
 - Where a sample has both a sampled_ipv4 and a sampled_ipv6 record, the former counts.

@@ -9,12 +9,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from flowbuf.decoder import TIMES, Decoder
 from flowbuf.errors import SchemaError
 from flowbuf.schema import Schema
 
 __all__ = ["DecodeOptions", "UsageProblem", "decode_options", "load_schema", "schema_errors", "schema_options"]
+
+
+COUNTERS = "sflow_counters"
+"""The schema of --counters."""
 
 
 class UsageProblem(click.ClickException):
@@ -55,12 +60,23 @@ _SCHEMA_OPTIONS = [
 
 
 def schema_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command --schema, --columns, --enable and --disable; it gets them as one argument, `schema: Schema`."""
+    """Give a command --schema, --columns, --enable and --disable; it gets them as one argument, `schema: Schema`. Its
+    option --counters, if it has one, is another name of a schema."""
 
     @functools.wraps(command)
     def with_schema(
-        *args: Any, reference: str, only: list[str], enable: list[str], disable: list[str], **rest: Any
+        *args: Any,
+        reference: str,
+        only: list[str],
+        enable: list[str],
+        disable: list[str],
+        counters: bool = False,
+        **rest: Any,
     ) -> Any:
+        if counters:
+            if click.get_current_context().get_parameter_source("reference") is not ParameterSource.DEFAULT:
+                raise UsageProblem(f"--counters is --schema {COUNTERS}: give one of the two")
+            reference = COUNTERS
         return command(*args, schema=load_schema(reference, only, enable, disable), **rest)
 
     for option in reversed(_SCHEMA_OPTIONS):

@@ -50,8 +50,8 @@ def show(schema: Schema, every: bool, as_json: bool) -> None:
     """
     columns = schema.columns if every else schema.enabled
     if as_json:
-        described = {"name": schema.name, "rows": schema.rows, "hash": schema.hash}
-        described |= {"columns": [_describe(column) for column in columns]}
+        described: dict[str, Any] = {"name": schema.name, "rows": schema.rows, "hash": schema.hash}
+        described["columns"] = [_describe(column) for column in columns]
         print_text(json.dumps(described, indent=2, ensure_ascii=False, default=str))
     elif is_terminal(sys.stdout):
         with standard_output():
