@@ -121,8 +121,8 @@ class FlowTable:
 
 
 class CounterTable:
-    """Writes counter and drop samples as tables: a host has other counters than an interface, so each block becomes up to
-    three."""
+    """Writes counter and drop samples as tables. A host has other counters than an interface, and a discarded packet
+    has none, so that each block becomes up to three."""
 
     def __init__(self, file: OutputFile, schema: Schema, to_terminal: bool) -> None:
         self.count = 0
