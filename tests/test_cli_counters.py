@@ -1,4 +1,4 @@
-"""`flowbuf read --counters` and `flowbuf encode --schema sflow_counters`: what people see of counter and drop samples."""
+"""What people see of counter and drop samples: `flowbuf read --counters`, `flowbuf encode --schema sflow_counters`."""
 
 from __future__ import annotations
 
@@ -138,10 +138,8 @@ def test_it_is_said_where_the_other_kind_of_rows_is(tmp_path: Path, capture: Pat
     sflow_alone = write(tmp_path / "counters.pcap", pcap(INTERFACES, sflow(DROP)))
     note = "no flows; flowbuf read --counters shows the counter and drop samples of sFlow: 3"
     assert flowbuf("read", sflow_alone).stderr == f"flowbuf: {note}\n"
-    assert (
-        flowbuf("read", write(tmp_path / "flows.pcap", pcap(GOOD)), "--counters").stderr
-        == "flowbuf: no counter samples\n"
-    )
+    flows_alone = write(tmp_path / "flows.pcap", pcap(GOOD))
+    assert flowbuf("read", flows_alone, "--counters").stderr == "flowbuf: no counter samples\n"
     assert "1 flows_left_out" in flowbuf("read", capture, "--counters", "-v").stderr
 
 

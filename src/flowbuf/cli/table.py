@@ -55,14 +55,8 @@ PROTOCOLS = {
     **{132: "SCTP", 136: "UDPLite"},
 }
 TCP_FLAGS = "FSRPAUECN"
-LEFT = {
-    "proto",
-    "tcp_flags",
-    "forwarding_status",
-    "if_status",
-    "drop_reason",
-    "source_id_type",
-}  # numbers that are shown as words
+# Numbers that are shown as words.
+LEFT = {"proto", "tcp_flags", "forwarding_status", "if_status", "drop_reason", "source_id_type"}
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # would command the terminal
 
 BOLD, DIM = Style(bold=True), Style(dim=True)
