@@ -52,6 +52,9 @@ cdef extern from "core/source.h" nogil:
         FB_KIND_COUNT
     ctypedef enum fb_source:
         FB_SOURCE_COUNT
+    enum:
+        FB_SOURCE_FIRST_OF_COUNTERS
+        FB_SOURCE_LAST_OF_COUNTERS
 
 cdef extern from "core/plan.h" nogil:
     enum:
@@ -111,6 +114,10 @@ cdef extern from "core/plan.h" nogil:
         const fb_mapping *mappings
         size_t mappings_size
     fb_status fb_plan_new(fb_plan **plan, fb_memory *memory)
+    ctypedef enum fb_rows:
+        FB_ROWS_FLOWS
+        FB_ROWS_COUNTERS
+    fb_status fb_plan_set_rows(fb_plan *plan, fb_rows rows)
     void fb_plan_free(fb_plan *plan)
     fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec)
     fb_status fb_plan_add_source(fb_plan *plan, uint16_t column, unsigned rank, fb_source source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import Any
 
 from reference.wire import decode_message
@@ -37,7 +38,7 @@ class CoreDecoder:
     def stats(self) -> dict[str, dict[str, Any]]:
         """Counters above 0 alone, as the reference gives them."""
         return {
-            exporter: {
+            python_text(exporter): {
                 "counters": {name: count for name, count in stats["counters"].items() if count},
                 "flows": stats["flows"],
                 "datagrams": stats["datagrams"],
@@ -49,3 +50,9 @@ class CoreDecoder:
     def waiting(self) -> dict[str, dict[str, int]]:
         """Per exporter, the data sets that wait for their templates."""
         return {exporter: stats["waiting"] for exporter, stats in self.decoder.stats.items()}
+
+
+def python_text(exporter: str) -> str:
+    """The key of an exporter, its address as Python writes it: the C library writes ::ffff:a00 as ::255.255.10.0."""
+    address, mark, sub_agent = exporter.partition("#")
+    return f"{ip_address(address)}{mark}{sub_agent}"

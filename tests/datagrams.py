@@ -295,6 +295,69 @@ def extended_gateway(
     return record(1003, head + u32(len(path or [])) + segments + words(communities or []) + u32(local_pref))
 
 
+def counters_sample(
+    *records: bytes,
+    sequence: int = 0,
+    source: tuple[int, int] = (0, 0),
+    expanded: bool = False,
+    count: int | None = None,
+    length: int | None = None,
+) -> bytes:
+    """`source` is (type, index): 8 and 24 bits, or expanded to 32 each."""
+    source_id = u32(source[0]) + u32(source[1]) if expanded else u32(source[0] << 24 | source[1])
+    head = u32(sequence) + source_id + u32(len(records) if count is None else count)
+    return sample(4 if expanded else 2, head + joined(records), length=length)
+
+
+def discarded_packet(
+    *records: bytes,
+    sequence: int = 0,
+    source: tuple[int, int] = (0, 0),
+    drops: int = 0,
+    input: int = 0,
+    output: int = 0,
+    reason: int = 0,
+    count: int | None = None,
+    length: int | None = None,
+) -> bytes:
+    numbers = (sequence, *source, drops, input, output, reason, len(records) if count is None else count)
+    return sample(5, joined(tuple(map(u32, numbers))) + joined(records), length=length)
+
+
+def counters(record_format: int, layout: str, *values: int) -> bytes:
+    """A record of fields of fixed size: a letter of `layout` is its octets: b 1, i 4, h 8, m 6 and 2 of padding."""
+    sizes = {"b": 1, "i": 4, "h": 8, "m": 6}
+    fields = [
+        uint(value, sizes[letter]) + bytes(2 * (letter == "m")) for letter, value in zip(layout, values, strict=True)
+    ]
+    return record(record_format, joined(tuple(fields)))
+
+
+def host_descr(hostname: bytes, uuid: bytes, machine_type: int, os_name: int, os_release: bytes) -> bytes:
+    return record(2000, opaque(hostname) + uuid + u32(machine_type) + u32(os_name) + opaque(os_release))
+
+
+def host_adapters(*adapters: tuple[int, list[str]]) -> bytes:
+    """(ifIndex, MAC addresses) of each."""
+    bodies = [u32(index) + u32(len(macs)) + b"".join(mac(text) + bytes(2) for text in macs) for index, macs in adapters]
+    return record(2001, u32(len(adapters)) + joined(tuple(bodies)))
+
+
+def sfp(module: tuple[int, int, int, int], *lanes: list[int], count: int | None = None) -> bytes:
+    """`module` is id, lanes, millivolts, temperature; a lane is ten words."""
+    body = joined(tuple(u32(number & 0xFFFFFFFF) for number in module)) + u32(len(lanes) if count is None else count)
+    return record(10, body + b"".join(u32(number) for lane in lanes for number in lane))
+
+
+def extended_acl(number: int, name: bytes, direction: int) -> bytes:
+    return record(1037, u32(number) + opaque(name) + u32(direction))
+
+
+def strings(record_format: int, *texts: bytes) -> bytes:
+    """port_name (a counter record), extended_function, extended_hw_trap, extended_linux_drop_reason."""
+    return record(record_format, joined(tuple(map(opaque, texts))))
+
+
 def words(values: list[int]) -> bytes:
     return u32(len(values)) + b"".join(map(u32, values))
 

@@ -18,6 +18,7 @@ from schema_strategies import Changes, everything, schema_changes
 from strategies import (
     VALID,
     Sent,
+    counter_sequences,
     mixed_sequences,
     mutated_sequences,
     sampled_packet_sequences,
@@ -27,8 +28,10 @@ from strategies import (
 
 from flowbuf.schema import Schema
 
+COUNTERS = Schema.load("sflow_counters")
 # Every kind of tunnel, each by itself, none.
 DECAPSULATIONS = [TUNNELS, TUNNELS, *((tunnel,) for tunnel in TUNNELS), ()]
+
 
 def outcome_of(implementation: str, sequence: list[Sent], schema: Schema, **options: Any) -> Outcome:
     decoder = IMPLEMENTATIONS[implementation](schema, **options)
@@ -131,6 +134,26 @@ def test_scaled_totals(sequence: list[Sent], override: dict[str, Any] | None) ->
 def test_scaled_totals_by_any_schema(sequence: list[Sent], changes: Changes, override: dict[str, Any] | None) -> None:
     schema = changes.schema().enable("sampling_rate", "bytes")
     assert_agree(sequence, schema, scale=True, override=override)
+
+
+@given(counter_sequences)
+def test_counter_samples(sequence: list[Sent]) -> None:
+    assert_agree(sequence, COUNTERS)
+
+
+@given(mutated_sequences(counter_sequences))
+def test_mutated_counter_samples(sequence: list[Sent]) -> None:
+    assert_agree(sequence, COUNTERS)
+
+
+@given(valid_sequences)
+def test_flows_where_rows_are_counters(sequence: list[Sent]) -> None:
+    assert_agree(sequence, COUNTERS)
+
+
+@given(counter_sequences)
+def test_counter_samples_where_rows_are_flows(sequence: list[Sent]) -> None:
+    assert_agree(sequence, everything)
 
 
 @given(st.binary(max_size=80))

@@ -24,7 +24,11 @@ class PlanWriter:
 
     def __init__(self) -> None:
         self.columns: list[tuple[str, list[list[str]]]] = []
+        self.rows = _core.ROWS["flows"]
         PlanWriter.written = self
+
+    def set_rows(self, rows: int) -> None:
+        self.rows = rows
 
     def add_column(
         self, name: str, number: int, type: int, flags: int, limit: int, unit: int, mappings: dict[int, int]
@@ -60,7 +64,8 @@ class PlanWriter:
 
     def lines(self) -> list[str]:
         # A rank whose sources are all left out leaves no gap.
-        return [f"{words} : {' '.join(','.join(rank) for rank in ranks if rank)}" for words, ranks in self.columns]
+        lines = [f"{words} : {' '.join(','.join(rank) for rank in ranks if rank)}" for words, ranks in self.columns]
+        return ["rows counters", *lines] if self.rows == _core.ROWS["counters"] else lines
 
 
 def write_plan(schema: Schema) -> str:

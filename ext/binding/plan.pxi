@@ -17,6 +17,11 @@ NETFLOW5_FIELDS = {
     f"netflow5:{fb_netflow5_field_name(i).decode()}": (i, fb_netflow5_field_kind(i))
     for i in range(fb_netflow5_field_count())
 }
+COUNTER_SOURCES = frozenset(
+    fb_source_name(<fb_source> i).decode() for i in range(FB_SOURCE_FIRST_OF_COUNTERS, FB_SOURCE_LAST_OF_COUNTERS + 1)
+)
+"""Those that only rows of counters have."""
+ROWS = {"flows": FB_ROWS_FLOWS, "counters": FB_ROWS_COUNTERS}
 MAX_COLUMNS = FB_MAX_COLUMNS
 MAX_RANKS = FB_MAX_RANK + 1
 PEN_NETFLOW9 = FB_PEN_NETFLOW9
@@ -40,6 +45,10 @@ cdef class Plan:
 
     def __dealloc__(self):
         fb_plan_free(self.plan)
+
+    def set_rows(self, int rows):
+        """What a row is made of: a member of ROWS."""
+        check(fb_plan_set_rows(self.plan, <fb_rows> rows))
 
     def add_column(self, str name, uint32_t number, int type, unsigned flags, uint64_t limit, uint64_t unit, dict mappings):
         """Adds a column; `mappings` go from values on the wire to members of the enum."""

@@ -70,6 +70,12 @@ fb_status fb_plan_new(fb_plan **out, fb_memory *memory) {
     return FB_OK;
 }
 
+fb_status fb_plan_set_rows(fb_plan *plan, fb_rows rows) {
+    if (plan->sealed || (rows != FB_ROWS_FLOWS && rows != FB_ROWS_COUNTERS)) return FB_BAD_ARGUMENT;
+    plan->rows = rows;
+    return FB_OK;
+}
+
 /* Of one more than there are: ranges may be empty, and still need an array to point into. */
 static size_t octets_of_targets(const fb_plan *plan) {
     return (plan->target_count + 1) * sizeof *plan->targets;
@@ -214,6 +220,8 @@ static fb_status add_entry(fb_plan *plan, struct fb_plan_entry entry, unsigned r
 fb_status fb_plan_add_source(fb_plan *plan, uint16_t column, unsigned rank, fb_source source) {
     if ((unsigned)source >= FB_SOURCE_COUNT) return FB_BAD_ARGUMENT;
     struct fb_plan_entry entry = {.id = source, .target = {.column = column, .kind = (uint8_t)sources[source].kind}};
+    bool octets = column < plan->column_count && plan->columns[column].type == FB_TYPE_BYTES;
+    if (entry.target.kind == FB_KIND_STRING && octets) entry.target.kind = FB_KIND_BYTES; /* as they are, UTF-8 or not */
     return add_entry(plan, entry, rank);
 }
 

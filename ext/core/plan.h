@@ -28,6 +28,12 @@
 #define FB_PEN_NETFLOW9 0x100000000u  /* netflow9:ID, elements of NetFlow v9 alone */
 #define FB_PEN_NETFLOW5 0x100000001u  /* netflow5:FIELD, by its place in FB_NETFLOW5_FIELD_LIST */
 
+/* What a row is made of. */
+typedef enum {
+    FB_ROWS_FLOWS,
+    FB_ROWS_COUNTERS, /* a counter or drop sample of sFlow */
+} fb_rows;
+
 typedef enum {
     FB_TYPE_UINT, /* uint8 … uint64, mac, enum: varint; `limit` is the greatest value */
     FB_TYPE_ENUM,
@@ -102,6 +108,7 @@ typedef struct {
 typedef struct fb_plan fb_plan;
 struct fb_plan {
     fb_memory *memory;
+    fb_rows rows;
     fb_column *columns;
     size_t column_count;
     size_t slot_count; /* columns that are late, explicit, scaled or out of order */
@@ -137,6 +144,8 @@ typedef struct {
 /* The plan keeps `memory`, which must outlive it. NO_MEMORY. */
 fb_status fb_plan_new(fb_plan **plan, fb_memory *memory);
 void fb_plan_free(fb_plan *plan);
+/* Flows, unless it is said otherwise. BAD_ARGUMENT: it is sealed. */
+fb_status fb_plan_set_rows(fb_plan *plan, fb_rows rows);
 /* Columns are numbered from 0 in the order of the calls. BAD_ARGUMENT: among others, it is the second enabled rate.
    NO_MEMORY. */
 fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec);

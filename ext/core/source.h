@@ -6,8 +6,10 @@
 #ifndef FB_SOURCE_H
 #define FB_SOURCE_H
 
-/* What the octets of a value mean. The first group is what fixed sources give, the rest is for information elements only
-   (data types of RFC 7011 section 6.1; units of the IANA registry). */
+#include "counters.h"
+
+/* What the octets of a value mean (data types of RFC 7011 section 6.1; units of the IANA registry). Fixed sources give the
+   kinds of the first group and, from counter samples, STRING, SINT and FLOAT. */
 #define FB_KIND_LIST(X) \
     X(UINT, "uint")               /* an unsigned integer; a MAC address is one of 48 bits */ \
     X(IP, "ip")                   /* 4 or 16 octets */ \
@@ -50,6 +52,43 @@ typedef enum {
     /* sFlow, in the order in which the parts of a sample are read. */ \
     X(SFLOW_SUB_AGENT_ID, "sflow:datagram.sub_agent_id", UINT) \
     X(SFLOW_UPTIME, "sflow:datagram.uptime", UINT) \
+    /* Of counter and drop samples alone, from SAMPLE_KIND to DROP_LINUX_REASON: for schemas whose rows are counters. */ \
+    X(SFLOW_SAMPLE_KIND, "sflow:sample.kind", UINT) /* 1 counters, 2 a discarded packet */ \
+    X(SFLOW_COUNTERS_SEQUENCE, "sflow:sample.sequence_number", UINT) \
+    X(SFLOW_SOURCE_TYPE, "sflow:sample.source_id_type", UINT) /* 0 ifIndex, 1 VLAN, 2 physical, 3 logical entity */ \
+    X(SFLOW_SOURCE_INDEX, "sflow:sample.source_id_index", UINT) \
+    FB_COUNTER_LIST(FB_COUNTER_SOURCE, X) \
+    X(SFLOW_LANE_INDEX, "sflow:sfp_lane.lane_index", UINT) /* lists: one value a lane, unknown ones are 2^32 - 1 */ \
+    X(SFLOW_LANE_TX_BIAS_CURRENT, "sflow:sfp_lane.tx_bias_current", UINT) \
+    X(SFLOW_LANE_TX_POWER, "sflow:sfp_lane.tx_power", UINT) \
+    X(SFLOW_LANE_TX_POWER_MIN, "sflow:sfp_lane.tx_power_min", UINT) \
+    X(SFLOW_LANE_TX_POWER_MAX, "sflow:sfp_lane.tx_power_max", UINT) \
+    X(SFLOW_LANE_TX_WAVELENGTH, "sflow:sfp_lane.tx_wavelength", UINT) \
+    X(SFLOW_LANE_RX_POWER, "sflow:sfp_lane.rx_power", UINT) \
+    X(SFLOW_LANE_RX_POWER_MIN, "sflow:sfp_lane.rx_power_min", UINT) \
+    X(SFLOW_LANE_RX_POWER_MAX, "sflow:sfp_lane.rx_power_max", UINT) \
+    X(SFLOW_LANE_RX_WAVELENGTH, "sflow:sfp_lane.rx_wavelength", UINT) \
+    X(SFLOW_PORT_NAME, "sflow:port_name.name", STRING) \
+    X(SFLOW_HOST_NAME, "sflow:host_descr.hostname", STRING) \
+    X(SFLOW_HOST_UUID, "sflow:host_descr.uuid", BYTES) \
+    X(SFLOW_HOST_MACHINE_TYPE, "sflow:host_descr.machine_type", UINT) \
+    X(SFLOW_HOST_OS_NAME, "sflow:host_descr.os_name", UINT) \
+    X(SFLOW_HOST_OS_RELEASE, "sflow:host_descr.os_release", STRING) \
+    X(SFLOW_ADAPTER_IF_INDEX, "sflow:host_adapters.if_index", UINT) /* lists: one value a MAC address */ \
+    X(SFLOW_ADAPTER_MAC, "sflow:host_adapters.mac_address", UINT) \
+    X(SFLOW_DROP_DROPS, "sflow:discarded_packet.drops", UINT) /* notifications that were not sent */ \
+    X(SFLOW_DROP_INPUT, "sflow:discarded_packet.input", UINT) \
+    X(SFLOW_DROP_OUTPUT, "sflow:discarded_packet.output", UINT) \
+    X(SFLOW_DROP_REASON, "sflow:discarded_packet.reason", UINT) \
+    X(SFLOW_DROP_QUEUE, "sflow:extended_egress_queue.queue", UINT) \
+    X(SFLOW_DROP_ACL_NUMBER, "sflow:extended_acl.number", UINT) \
+    X(SFLOW_DROP_ACL_NAME, "sflow:extended_acl.name", STRING) \
+    X(SFLOW_DROP_ACL_DIRECTION, "sflow:extended_acl.direction", UINT) \
+    X(SFLOW_DROP_FUNCTION, "sflow:extended_function.symbol", STRING) \
+    X(SFLOW_DROP_TRAP_GROUP, "sflow:extended_hw_trap.group", STRING) \
+    X(SFLOW_DROP_TRAP, "sflow:extended_hw_trap.trap", STRING) \
+    X(SFLOW_DROP_LINUX_REASON, "sflow:extended_linux_drop_reason.reason", STRING) \
+    /* Of flow samples. */ \
     X(SFLOW_SAMPLING_RATE, "sflow:flow_sample.sampling_rate", UINT) \
     X(SFLOW_SAMPLE_SEQUENCE, "sflow:flow_sample.sequence_number", UINT) \
     X(SFLOW_SAMPLE_POOL, "sflow:flow_sample.sample_pool", UINT) \
@@ -139,6 +178,9 @@ typedef enum {
 #define FB_SOURCE_FIRST_PACKET FB_SOURCE_PACKET_PACKETS
 #define FB_SOURCE_LAST_PACKET FB_SOURCE_PACKET_SECTION_LENGTH
 #define FB_SOURCE_LAST_CONSTANT FB_SOURCE_NETFLOW5_ENGINE_ID
+#define FB_SOURCE_FIRST_OF_COUNTERS FB_SOURCE_SFLOW_SAMPLE_KIND
+#define FB_SOURCE_FIRST_COUNTER (FB_SOURCE_SFLOW_SOURCE_INDEX + 1) /* of FB_COUNTER_LIST, which follow one another */
+#define FB_SOURCE_LAST_OF_COUNTERS FB_SOURCE_SFLOW_DROP_LINUX_REASON
 
 /* The fields of a NetFlow v5 record (constant, name, kind, offset, size), 48 octets. They are compiled into operations
    exactly as the fields of a template are. */

@@ -1,28 +1,30 @@
 /* Datagrams of any content, several to one decoder. What comes out must be the same messages whatever room there is, and the
    same values from the second emitter (tests/trace.h).
 
-   Input: an octet of options (1: late columns are hooked; 2: few columns instead of all), then datagrams, each a length in two
-   octets (big-endian) and as many octets, or all that are left. */
+   Input: an octet of options (1: late columns are hooked; 2: few columns instead of all; 4: rows of counters), then
+   datagrams, each a length in two octets (big-endian) and as many octets, or all that are left. */
 #include "fuzz.h"
 
 #include "session.h"
 #include "trace.h"
 
-enum { OPTION_HOOK = 1, OPTION_USUAL = 2, MAX_DATAGRAMS = 64, MAX_INPUT = 16384 };
+enum { OPTION_HOOK = 1, OPTION_USUAL = 2, OPTION_COUNTERS = 4, MAX_DATAGRAMS = 64, MAX_INPUT = 16384 };
 
 /* Plans are read once, and live as long as the process. */
-static const named_plan *get_plan(bool usual) {
-    static named_plan plans[2];
+static const named_plan *get_plan(bool usual, bool counters) {
+    static named_plan plans[4];
     static fb_memory memory;
     if (!plans[0].plan) {
-        text lines = {0};
-        plan_put_rich(&lines);
+        text rich = {0}, rich_counters = {0};
+        plan_put_rich(&rich);
+        plan_put_counters(&rich_counters);
+        const char *lines[] = {text_of(&rich), usual_columns, text_of(&rich_counters), counter_columns};
         memory = fb_memory_system(0);
-        MUST(plan_read(&plans[0], text_of(&lines), &memory) == FB_OK);
-        MUST(plan_read(&plans[1], usual_columns, &memory) == FB_OK);
-        text_free(&lines);
+        for (unsigned i = 0; i < 4; i++) MUST(plan_read(&plans[i], lines[i], &memory) == FB_OK);
+        text_free(&rich);
+        text_free(&rich_counters);
     }
-    return &plans[usual];
+    return &plans[2 * counters + usual];
 }
 
 static size_t split(const uint8_t *data, size_t size, fb_datagram *datagrams) {
@@ -118,7 +120,7 @@ static void check_trace(const named_plan *plan, const fb_datagram *batch, size_t
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fb_datagram batch[MAX_DATAGRAMS];
     if (size < 1 || size > MAX_INPUT) return 0;
-    const named_plan *plan = get_plan(data[0] & OPTION_USUAL);
+    const named_plan *plan = get_plan(data[0] & OPTION_USUAL, data[0] & OPTION_COUNTERS);
     bool hook = data[0] & OPTION_HOOK;
     size_t count = split(data + 1, size - 1, batch);
     fb_counters counters, again;

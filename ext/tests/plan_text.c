@@ -116,6 +116,7 @@ static fb_status read_line(named_plan *plan, char *line) {
     static fb_mapping mappings[1024];
     char *rest, *number = strtok_r(line, " ", &rest);
     if (!number || *number == '#') return FB_OK;
+    if (strcmp(number, "rows") == 0) return fb_plan_set_rows(plan->plan, FB_ROWS_COUNTERS);
     char *name = strtok_r(NULL, " ", &rest), *type_name = strtok_r(NULL, " ", &rest), *word;
     if (!name || !type_name) complain("a column has a number, a name and a type", number);
     size_t type = find_type(type_name);
@@ -167,6 +168,10 @@ static const char *type_of_source(fb_kind kind) {
     switch (kind) {
         case FB_KIND_IP: return "ip";
         case FB_KIND_TIME: return "timestamp unit=1000000";
+        case FB_KIND_STRING: return "string";
+        case FB_KIND_BYTES: return "bytes";
+        case FB_KIND_FLOAT: return "float";
+        case FB_KIND_SINT: return "sint limit=2147483647";
         default: return "uint";
     }
 }
@@ -203,13 +208,30 @@ static const char *const rich_elements =
     "228 meta_octets bytes : meta:exporter_address meta:source_address\n"
     "229 rank_mix uint : packet:ip.proto ipfix:4 netflow5:prot meta:source_port\n";
 
+static bool is_of_counters(unsigned source) {
+    return source >= FB_SOURCE_FIRST_OF_COUNTERS && source <= FB_SOURCE_LAST_OF_COUNTERS;
+}
+
 void plan_put_rich(text *lines) {
     text_put(lines, "%s", rich_elements);
     for (unsigned i = 0; i < FB_SOURCE_COUNT; i++) {
+        if (is_of_counters(i)) continue;
         const char *source = fb_source_name((fb_source)i), *type = type_of_source(fb_source_kind((fb_source)i));
         text_put(lines, "%u single_%u %s%s : %s\n", 300 + i, i, type, i % 4 == 1 ? " explicit" : "", source);
         text_put(lines, "%u repeated_%u %s repeated : %s\n", FB_NUMBER_MAX - i, i, type, source);
         if (fb_source_kind((fb_source)i) == FB_KIND_IP)
+            text_put(lines, "%u octets_%u bytes%s : %s\n", FB_NUMBER_MAX - 1000 - i, i, i % 2 ? " repeated" : "", source);
+    }
+}
+
+void plan_put_counters(text *lines) {
+    text_put(lines, "rows counters\n");
+    for (unsigned i = 0; i < FB_SOURCE_COUNT; i++) {
+        const char *source = fb_source_name((fb_source)i), *type = type_of_source(fb_source_kind((fb_source)i));
+        text_put(lines, "%u single_%u %s%s : %s\n", 300 + i, i, type, is_of_counters(i) && i % 8 ? " explicit" : "", source);
+        if (!is_of_counters(i) || i % 16 == 0 || i >= FB_SOURCE_SFLOW_LANE_INDEX)
+            text_put(lines, "%u repeated_%u %s repeated : %s\n", FB_NUMBER_MAX - i, i, type, source);
+        if (fb_source_kind((fb_source)i) == FB_KIND_STRING)
             text_put(lines, "%u octets_%u bytes%s : %s\n", FB_NUMBER_MAX - 1000 - i, i, i % 2 ? " repeated" : "", source);
     }
 }
@@ -258,3 +280,49 @@ const char *const scaled_columns =
     "6 again fixed64 scaled : packet:ip.length ipfix:1\n"
     "7 plain uint : ipfix:1,ipfix:85 netflow5:dOctets sflow:sampled_ip.length packet:ip.length\n"
     "8 off uint scaled disabled : ipfix:1\n";
+const char *const counter_columns =
+    "rows counters\n"
+    "1 received timestamp unit=1000000 : meta:time_received\n"
+    "2 exporter ip late : meta:exporter_address\n"
+    "3 kind enum map=0:0,1:1,2:2 : sflow:sample.kind\n"
+    "4 sequence uint explicit : sflow:sample.sequence_number\n"
+    "5 source_type uint explicit : sflow:sample.source_id_type\n"
+    "6 source uint explicit : sflow:sample.source_id_index\n"
+    "7 sub_agent uint : sflow:datagram.sub_agent_id\n"
+    "8 if_index uint explicit : sflow:if_counters.if_index\n"
+    "9 speed uint explicit : sflow:if_counters.if_speed\n"
+    "10 in_octets uint explicit : sflow:if_counters.if_in_octets\n"
+    "11 errors uint explicit : sflow:if_counters.if_out_errors\n"
+    "12 promiscuous uint : sflow:if_counters.if_promiscuous_mode\n"
+    "13 fcs uint explicit : sflow:ethernet_counters.dot3_stats_fcs_errors\n"
+    "14 actor uint : sflow:lag_port_stats.dot3ad_agg_port_actor_system_id\n"
+    "15 state uint explicit limit=255 : sflow:lag_port_stats.dot3ad_agg_port_partner_oper_state\n"
+    "16 temperature sint explicit limit=2147483647 : sflow:sfp.module_temperature\n"
+    "17 lanes uint repeated : sflow:sfp_lane.lane_index\n"
+    "18 rx_power uint repeated : sflow:sfp_lane.rx_power\n"
+    "19 port string : sflow:port_name.name\n"
+    "20 host string : sflow:host_descr.hostname\n"
+    "21 uuid bytes : sflow:host_descr.uuid\n"
+    "22 os uint : sflow:host_descr.os_name\n"
+    "23 release string : sflow:host_descr.os_release\n"
+    "24 adapters uint repeated : sflow:host_adapters.if_index\n"
+    "25 macs uint repeated : sflow:host_adapters.mac_address\n"
+    "26 load float explicit : sflow:host_cpu.load_one\n"
+    "27 contexts uint explicit : sflow:host_cpu.contexts\n"
+    "28 guest uint explicit : sflow:host_cpu.cpu_guest_nice\n"
+    "29 drops uint explicit : sflow:discarded_packet.drops\n"
+    "30 reason uint explicit : sflow:discarded_packet.reason\n"
+    "31 status uint limit=255 : derived:forwarding_status\n"
+    "32 in uint : sflow:discarded_packet.input\n"
+    "33 out uint : sflow:discarded_packet.output\n"
+    "34 queue uint explicit : sflow:extended_egress_queue.queue\n"
+    "35 acl uint explicit : sflow:extended_acl.number\n"
+    "36 acl_name string : sflow:extended_acl.name\n"
+    "37 direction uint : sflow:extended_acl.direction\n"
+    "38 function string : sflow:extended_function.symbol\n"
+    "39 trap_group string : sflow:extended_hw_trap.group\n"
+    "40 trap string : sflow:extended_hw_trap.trap\n"
+    "41 linux_reason string : sflow:extended_linux_drop_reason.reason\n"
+    "42 src ip : sflow:sampled_ip.src_ip packet:ip.src_addr\n"
+    "43 dport uint limit=65535 : sflow:sampled_ip.dst_port packet:transport.dst_port\n"
+    "44 length uint : sflow:sampled_header.frame_length\n";

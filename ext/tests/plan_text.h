@@ -6,8 +6,9 @@
     23 time_flow_start timestamp unit=1000000 : ipfix:22@time_uptime
     21 flow_direction enum map=0:1,1:2 : ipfix:61
 
-   Flags: disabled, repeated, explicit, late, native_ip, scaled, rate. limit is the greatest value (none: 2^64 - 1), unit the
-   nanoseconds of a time's unit. An element's kind stands behind an @; without one it is what the column's type wants. */
+   A line `rows counters` makes it a plan of counter samples. Flags: disabled, repeated, explicit, late, native_ip, scaled,
+   rate. limit is the greatest value (none: 2^64 - 1), unit the nanoseconds of a time's unit. An element's kind stands behind
+   an @; without one it is what the column's type wants. */
 #ifndef FB_TEST_PLAN_TEXT_H
 #define FB_TEST_PLAN_TEXT_H
 
@@ -33,9 +34,14 @@ uint16_t plan_column_of_number(const named_plan *plan, uint32_t number);
    type that takes it; numbers whose tags are as long as tags can be. */
 void plan_put_rich(text *lines);
 
+/* The same of counter and drop samples. */
+void plan_put_counters(text *lines);
+
 /* What most tests of decoders look at. */
 extern const char *const usual_columns;
 /* Totals of several widths, some too small, that are scaled by rates of every protocol: from headers, samples, options. */
 extern const char *const scaled_columns;
+/* And those of counter and drop samples. */
+extern const char *const counter_columns;
 
 #endif

@@ -1,5 +1,7 @@
 #include "samples.h"
 
+#include <string.h>
+
 static void build_netflow5(octets *d) {
     netflow5_begin(d, 2, (netflow5_header){.uptime = 60000, .seconds = 1000, .sequence = 7, .engine_id = 3, .sampling = 0x4064});
     put_netflow5(d, (netflow5_record){
@@ -110,6 +112,97 @@ static void build_sflow_records(octets *d) {
     sample_end(d, sample);
 }
 
+static void put_string(octets *d, const char *string) {
+    size_t size = strlen(string);
+    put32(d, (uint32_t)size), put_octets(d, string, size), put_repeated(d, 0, (4 - size % 4) % 4);
+}
+
+static void put_interface_counters(octets *d) {
+    size_t record = record_begin(d, 1);
+    put32(d, 7), put32(d, 6), put64(d, 10000000000), put32(d, 1), put32(d, 3);
+    for (unsigned direction = 0; direction < 2; direction++) {
+        put64(d, 0x100000000 + direction);
+        for (unsigned i = 0; i < (direction ? 4 : 5); i++) put32(d, 10 * direction + i);
+        put32(d, direction ? 0 : 0xffffffff);
+    }
+    put32(d, 2);
+    record_end(d, record);
+    record = record_begin(d, 2);
+    for (unsigned i = 0; i < 13; i++) put32(d, i);
+    record_end(d, record);
+    record = record_begin(d, 1005);
+    put_string(d, "swp1");
+    record_end(d, record);
+}
+
+static void put_module_counters(octets *d) {
+    size_t record = record_begin(d, 7);
+    put48(d, 0x020000000011), put16(d, 0), put48(d, 0x020000000012), put16(d, 0), put32(d, 5), put32(d, 0x3d3d3f3f);
+    for (unsigned i = 0; i < 8; i++) put32(d, i);
+    record_end(d, record);
+    record = record_begin(d, 10);
+    put32(d, 1), put32(d, 4), put32(d, 3300), put32(d, (uint32_t)-1500), put32(d, 2);
+    for (unsigned lane = 1; lane < 3; lane++)
+        for (unsigned i = 0; i < 10; i++) put32(d, i ? 100 * lane + i : lane);
+    record_end(d, record);
+}
+
+static void put_host_counters(octets *d) {
+    size_t record = record_begin(d, 2000);
+    put_string(d, "leaf1"), put64(d, 0x0011223344556677), put64(d, 0x8899aabbccddeeff), put32(d, 3), put32(d, 2);
+    put_string(d, "6.1.0");
+    record_end(d, record);
+    record = record_begin(d, 2001);
+    put32(d, 2), put32(d, 1), put32(d, 0), put32(d, 2), put32(d, 2);
+    put48(d, 0x020000000021), put16(d, 0), put48(d, 0x020000000022), put16(d, 0);
+    record_end(d, record);
+    record = record_begin(d, 2003);
+    put32(d, 0x3f000000); /* 0.5 */
+    for (unsigned i = 1; i < 17; i++) put32(d, i < 3 ? 0xbf800000 : i);
+    record_end(d, record);
+}
+
+static void put_discarded_packet(octets *d) {
+    size_t sample = sample_begin(d, 5), record;
+    put32(d, 77), put32(d, 0), put32(d, 5), put32(d, 2), put32(d, 5), put32(d, 0), put32(d, 258), put32(d, 6);
+    record = header_begin(d, 1, 64);
+    put_ethernet(d, 0x020000000001, 0x020000000002, 0x0800);
+    put_ipv4(d, (ipv4_header){.length = 40, .ttl = 1, .proto = 6, .src = 0x0a000001, .dst = 0x0a000002});
+    put_tcp(d, 1234, 22, 2);
+    header_end(d, record);
+    record = record_begin(d, 1036);
+    put32(d, 0);
+    record_end(d, record);
+    record = record_begin(d, 1037);
+    put32(d, 9), put_string(d, "deny-all"), put32(d, 1);
+    record_end(d, record);
+    record = record_begin(d, 1038);
+    put_string(d, "nf_hook_slow");
+    record_end(d, record);
+    record = record_begin(d, 1041);
+    put_string(d, "acl_drops"), put_string(d, "ingress_flow_action_drop");
+    record_end(d, record);
+    record = record_begin(d, 1042);
+    put_string(d, "NETFILTER_DROP");
+    record_end(d, record);
+    sample_end(d, sample);
+}
+
+static void build_sflow_counters(octets *d) {
+    sflow_begin(d, 4, (sflow_header){.agent = 0xc6336401, .sub_agent = 2, .sequence = 12, .uptime = 1000});
+    size_t sample = flow_sample_begin(d, 0, (flow_sample){.sequence = 3, .rate = 4096, .input = 7});
+    sample_end(d, sample);
+    sample = sample_begin(d, 2);
+    put32(d, 5), put32(d, 7), put32(d, 5);
+    put_interface_counters(d), put_module_counters(d);
+    sample_end(d, sample);
+    sample = sample_begin(d, 4);
+    put32(d, 6), put32(d, 2), put32(d, 0x1000000), put32(d, 3);
+    put_host_counters(d);
+    sample_end(d, sample);
+    put_discarded_packet(d);
+}
+
 const sample samples[] = {
     {"netflow5", build_netflow5,
      "received=1000500 exporter=192.0.2.1 rate=100 bytes=1500 packets=10 src=10.0.0.1 dst=10.0.0.2 etype=2048 proto=6 "
@@ -140,5 +233,7 @@ const sample samples[] = {
     {"sflow_records", build_sflow_records,
      "received=1000500 exporter=2001:db8:0:0:0:0:0:1 rate=512 bytes=1400 packets=1 src=10.0.0.5 dst=10.0.0.6 etype=2048 "
      "proto=17 sport=1024 dport=53 in=70000 status=130 type=1 src_mac=2199023255555 sequence=11\n"},
+    {"sflow_counters", build_sflow_counters,
+     "received=1000500 exporter=198.51.100.1 rate=4096 packets=1 in=7 type=1 sequence=12\n"},
 };
 const size_t sample_count = sizeof samples / sizeof *samples;

@@ -17,6 +17,8 @@ SOURCES: dict[str, int]
 NETFLOW5_FIELDS: dict[str, tuple[int, int]]
 PEN_NETFLOW5: int
 PEN_NETFLOW9: int
+COUNTER_SOURCES: frozenset[str]
+ROWS: dict[str, int]
 MAX_COLUMNS: int
 MAX_RANKS: int
 MAX_WINDOW: int
@@ -27,6 +29,7 @@ class Plan:
     @property
     def sealed(self) -> bool: ...
     def __new__(cls) -> Self: ...
+    def set_rows(self, rows: int) -> None: ...
     def add_column(
         self, name: str, number: int, type: int, flags: int, limit: int, unit: int, mappings: dict[int, int]
     ) -> None: ...

@@ -70,11 +70,13 @@ class Decoder(_core.Decoder):
     rates, counters. It is not safe to use one in two threads at once (a call that tries raises RuntimeError): give each
     thread its own. Reading `stats` counts as use.
 
-    `schema` says which columns a flow has. `time` fills `time_received`: "received", "export" or "flow-start".
-    `default_sampling_rate` fills `sampling_rate` where no rate is known. `scale` multiplies totals (columns with
-    scale = "count": bytes, packets) by the rate that is in their flow, also where it is overridden; without a rate they
-    stay as they were observed, and a total that its column cannot hold is absent and counted (`out_of_range`). `strict`
-    raises DecodeError at the first datagram that is malformed or left undecoded, instead of counting it.
+    `schema` says which columns a flow has; one whose rows are counters (`sflow_counters`) gives a message for each
+    counter or drop sample of sFlow instead, and leaves flows out. `time` fills `time_received`: "received", "export" or
+    "flow-start". `default_sampling_rate` fills `sampling_rate` where no rate is known. `scale` multiplies totals
+    (columns with scale = "count": bytes, packets) by the rate that is in their flow, also where it is overridden;
+    without a rate they stay as they were observed, and a total that its column cannot hold is absent and counted
+    (`out_of_range`). `strict` raises DecodeError at the first datagram that is malformed or left undecoded, instead of
+    counting it.
 
     `capacity` is the first size of the output buffer, in octets; it grows. `memory_limit` bounds the octets that the
     state of all exporters may take (1 GiB; 0 is no limit), `exporter_limit` their number (0 is 1,048,576). What does

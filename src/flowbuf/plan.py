@@ -57,6 +57,7 @@ def compile_plan(schema: Schema, *, default_sampling_rate: int | None = None, sc
     known: without one its source is left out.
     """
     plan = _core.Plan()
+    plan.set_rows(_core.ROWS[schema.rows])
     if scale:
         _check_scale(schema)
     if len(schema.columns) > _core.MAX_COLUMNS:
@@ -67,6 +68,7 @@ def compile_plan(schema: Schema, *, default_sampling_rate: int | None = None, sc
             raise schema.error(column.name, f"it has {len(column.sources)} ranks", f"{_core.MAX_RANKS} are the most")
         for rank, equals in enumerate(_ranks(column, default_sampling_rate)):
             for source in equals:
+                _check_rows(schema, column, source)
                 if not _add_source(plan, schema, column, rank, source):
                     problem = f"source {source} cannot fill a column of type {column.type}"
                     raise schema.error(column.name, problem, "choose another type or source")
@@ -129,6 +131,16 @@ def _add_column(plan: _core.Plan, schema: Schema, column: Column, scale: bool) -
     plan.add_column(
         column.name, column.number, type_code, _flags(column, scale), _limit(column), _UNITS[column.unit], mappings
     )
+
+
+def _check_rows(schema: Schema, column: Column, source: Source) -> None:
+    """A source that no row of the schema has would leave its column empty for ever."""
+    of_counters = source.text in _core.COUNTER_SOURCES
+    of_flows = source.kind in ("ipfix", "netflow9", "netflow5") or source.text.startswith("sflow:flow_sample.")
+    if of_counters if schema.rows == "flows" else of_flows:
+        other = "counters" if of_counters else "flows"
+        problem = f"source {source} is of {other}, and the rows of the schema are {schema.rows}"
+        raise schema.error(column.name, problem, f'choose another source, or write rows = "{other}" below [schema]')
 
 
 def _add_source(plan: _core.Plan, schema: Schema, column: Column, rank: int, source: Source) -> bool:

@@ -15,6 +15,7 @@ chosen. It keeps no limits on exporters or templates.
     netflow     NetFlow v5 and v9
     ipfix       IPFIX
     sflow       sFlow v5
+    sflow_counters  its counter and drop samples
     columns     from values to the columns of a schema
     decoder     the whole
     wire        Protocol Buffers messages, for reading what the core wrote

@@ -24,7 +24,22 @@ import struct
 from collections import Counter
 from typing import Any
 
-from .values import U64, Address, Addresses, Clock, Element, Field, Flow, Number, Numbers, Time, Value
+from .values import (
+    U64,
+    Address,
+    Addresses,
+    Clock,
+    Element,
+    Field,
+    Flow,
+    Number,
+    Numbers,
+    Opaque,
+    Real,
+    Text,
+    Time,
+    Value,
+)
 
 INTEGER_RANGES = {
     "uint8": (0, (1 << 8) - 1),
@@ -155,7 +170,9 @@ def read_fixed(column: Any, raw: Value) -> Any:
         return read_address(column, raw.octets)
     if isinstance(raw, Time):
         return fit_time(column, raw.nanoseconds)
-    assert isinstance(raw, Number)
+    if isinstance(raw, Text | Opaque):
+        return raw.octets
+    assert isinstance(raw, Number | Real)
     return fit(column, raw.value)
 
 
@@ -258,8 +275,8 @@ def fit_time(column: Any, nanoseconds: int) -> int:
     return fit(column, nanoseconds // NANOSECONDS[str(column.unit)])
 
 
-def fit(column: Any, number: int) -> Any:
-    """An integer in the range of its column."""
+def fit(column: Any, number: float) -> Any:
+    """A number in the range of its column."""
     if column.type == "bool":
         return bool(number)
     if column.type in ("float", "double"):

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from . import early, ipfix, netflow, sflow
+from . import early, ipfix, netflow, sflow, sflow_counters
 from .columns import build_message, scale_totals
 from .datagram import Datagram, Exporters, Policy, address_octets
 from .octets import Short
@@ -46,6 +46,7 @@ class Decoder:
         **policy: Any,
     ) -> None:
         self.columns = list(schema.enabled)
+        self.rows = schema.rows
         self.scale = scale
         self.override = override or {}
         self.decapsulate = frozenset(decapsulate)
@@ -63,6 +64,8 @@ class Decoder:
         if isinstance(read, str):
             self.other[read] += 1
             return []
+        if self.rows == "counters":
+            read = COUNTER_READERS.get(version, read)
         datagram = Datagram(
             version,
             payload,
@@ -148,11 +151,26 @@ def read_unsupported(datagram: Datagram) -> Iterator[Flow]:
     raise Fault("unsupported_version")
 
 
-def decode_sflow(datagram: Datagram) -> Iterator[Flow]:
+def leave_flows_out(datagram: Datagram) -> Iterator[Flow]:
+    raise Fault("flows_left_out")
+
+
+def decode_sflow(datagram: Datagram, read_sample: sflow.SampleReader = sflow.read_flow_sample) -> Iterator[Flow]:
     """sFlow's header has no fixed size: its end is found while it is read."""
     try:
-        yield from sflow.decode(datagram)
+        yield from sflow.decode(datagram, read_sample)
     except Short:
         raise Fault("truncated_header") from None
     except sflow.UnknownAddressType:
         raise Fault("bad_header") from None
+
+
+def decode_sflow_counters(datagram: Datagram) -> Iterator[Flow]:
+    yield from decode_sflow(datagram, sflow_counters.read_sample)
+
+
+# Who reads a protocol where the rows of a schema are counters.
+COUNTER_READERS: dict[str, Reader | str] = {
+    **{name: leave_flows_out for name, _, _ in DECODERS.values()},
+    "sflow": decode_sflow_counters,
+}

@@ -2,8 +2,8 @@
 
 Readings that the specification leaves open:
 
-- An agent address of type 0, or of zeros, is none: the exporter is then the UDP source. A type above 2 cannot be
-  skipped: nothing of the datagram can be read (`bad_header`).
+- An agent address of type 0, or of zeros (::ffff:0.0.0.0, too), is none: the exporter is then the UDP source. A type
+  above 2 cannot be skipped: nothing of the datagram can be read (`bad_header`).
 - A record that is too short, or whose inner lengths overrun it, gives nothing at all.
 - A next hop of address type 0 is absent, of a type above 2 makes its record a bad one.
 - A header that overruns its record is not parsed; its frame_length counts.
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from .datagram import Datagram
+from .datagram import Datagram, wide
 from .octets import Octets, Short
 from .packet import IPV4_TYPE, IPV6_TYPE, parse
 from .values import Address, Flow, Number, Numbers
@@ -45,34 +45,46 @@ class UnknownAddressType(Exception):
     """An address whose width is not known."""
 
 
-def decode(datagram: Datagram) -> Iterator[Flow]:
+SampleReader = Callable[[Datagram, Flow, int, Octets], bool]
+
+
+def decode(datagram: Datagram, read_sample: SampleReader) -> Iterator[Flow]:
+    """`read_sample` reads a sample of a format and says whether it makes a row."""
     octets = Octets(datagram.payload)
     octets.take(4)  # version
     agent = read_address(octets)
     sub_agent, datagram.sequence_number, uptime, samples = octets.u32(), octets.u32(), octets.u32(), octets.u32()
-    datagram.exporter_address = agent if agent and any(agent) else datagram.source
+    known = agent and any(agent) and agent != wide(bytes(4))
+    datagram.exporter_address = agent if agent and known else datagram.source
     datagram.sub_agent = sub_agent
     for _ in range(samples):
         try:
             sample_format = octets.u32()
             sample = Octets(read_opaque(octets))
-            if sample_format in (FLOW_SAMPLE, EXPANDED_FLOW_SAMPLE):
-                flow = datagram.new_flow()
-                flow.give("sflow:datagram.sub_agent_id", Number(sub_agent))
-                flow.give("sflow:datagram.uptime", Number(uptime))
-                records = give_sample(flow, sample, expanded=sample_format == EXPANDED_FLOW_SAMPLE)
+            flow = datagram.new_flow()
+            flow.give("sflow:datagram.sub_agent_id", Number(sub_agent))
+            flow.give("sflow:datagram.uptime", Number(uptime))
+            is_row = read_sample(datagram, flow, sample_format, sample)
         except Short:
             datagram.exporter.counters["bad_sample"] += 1
             return
-        if sample_format in (FLOW_SAMPLE, EXPANDED_FLOW_SAMPLE):
-            give_records(datagram, flow, index_records(datagram, sample, records))
+        if is_row:
             yield flow
-        elif sample_format in (COUNTERS_SAMPLE, EXPANDED_COUNTERS_SAMPLE):
-            datagram.exporter.counters["counter_sample"] += 1
-        elif sample_format == DISCARDED_PACKET:
-            datagram.exporter.counters["drop_sample"] += 1
-        else:
-            datagram.exporter.counters["unknown_sample"] += 1
+
+
+def read_flow_sample(datagram: Datagram, flow: Flow, sample_format: int, sample: Octets) -> bool:
+    """For schemas whose rows are flows."""
+    if sample_format in (FLOW_SAMPLE, EXPANDED_FLOW_SAMPLE):
+        records = give_sample(flow, sample, expanded=sample_format == EXPANDED_FLOW_SAMPLE)
+        give_records(datagram, flow, index_records(datagram, sample, records))
+        return True
+    if sample_format in (COUNTERS_SAMPLE, EXPANDED_COUNTERS_SAMPLE):
+        datagram.exporter.counters["counter_sample"] += 1
+    elif sample_format == DISCARDED_PACKET:
+        datagram.exporter.counters["drop_sample"] += 1
+    else:
+        datagram.exporter.counters["unknown_sample"] += 1
+    return False
 
 
 def read_opaque(octets: Octets) -> bytes:
@@ -132,20 +144,25 @@ def read_interface(sample: Octets, expanded: bool) -> tuple[int, int]:
 
 def index_records(datagram: Datagram, sample: Octets, count: int) -> dict[int, bytes]:
     """The records of a sample by format, the first of each; those after one that overruns the sample are lost."""
-    counters = datagram.exporter.counters
     records: dict[int, bytes] = {}
+    for record_format, record in read_records(datagram, sample, count):
+        if record_format in READERS or record_format == SAMPLED_HEADER:
+            records.setdefault(record_format, record)
+        else:
+            datagram.exporter.counters["unknown_sample_record"] += 1
+    return records
+
+
+def read_records(datagram: Datagram, sample: Octets, count: int) -> Iterator[tuple[int, bytes]]:
+    """Format and body of each; after one that overruns the sample there is none."""
     for _ in range(count):
         try:
             record_format = sample.u32()
             record = read_opaque(sample)
         except Short:
-            counters["bad_sample_record"] += 1
-            break
-        if record_format in READERS or record_format == SAMPLED_HEADER:
-            records.setdefault(record_format, record)
-        else:
-            counters["unknown_sample_record"] += 1
-    return records
+            datagram.exporter.counters["bad_sample_record"] += 1
+            return
+        yield record_format, record
 
 
 def give_records(datagram: Datagram, flow: Flow, records: dict[int, bytes]) -> None:

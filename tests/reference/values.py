@@ -9,7 +9,7 @@ U64 = 1 << 64
 
 @dataclass(frozen=True)
 class Number:
-    """An unsigned integer."""
+    """An integer."""
 
     value: int
 
@@ -49,7 +49,28 @@ class Field:
     octets: bytes
 
 
-Value = Number | Numbers | Address | Addresses | Time | Field
+@dataclass(frozen=True)
+class Real:
+    """A number that is no integer."""
+
+    value: float
+
+
+@dataclass(frozen=True)
+class Text:
+    """The octets of a string."""
+
+    octets: bytes
+
+
+@dataclass(frozen=True)
+class Opaque:
+    """Octets that mean nothing."""
+
+    octets: bytes
+
+
+Value = Number | Numbers | Address | Addresses | Time | Field | Real | Text | Opaque
 Element = tuple[int, int]  # private enterprise number (0: IANA's), id
 
 

@@ -7,6 +7,7 @@ import time
 
 import click
 
+from flowbuf.cli.counters import count_rows, no_rows
 from flowbuf.cli.inputs import check_inputs, total_size
 from flowbuf.cli.options import DecodeOptions, decode_options, schema_errors, schema_options
 from flowbuf.cli.output import is_terminal, open_errors, open_output
@@ -42,6 +43,7 @@ def encode(inputs: tuple[str, ...], output: str, verbose: bool, decoding: Decode
       flowbuf encode capture.pcap -o flows.pb --scale --override-sampling 2048
       flowbuf encode today.pcap -o today.pb --state exporters.state
       flowbuf encode capture.pcap -o flows.pb --decapsulate vxlan,gre --enable group:tunnel
+      flowbuf encode sflow.pcap -o counters.pb --schema sflow_counters
       tcpdump -w - udp port 2055 | flowbuf encode - -o flows.pb
     """
     check_inputs(inputs, output)
@@ -66,11 +68,11 @@ def encode(inputs: tuple[str, ...], output: str, verbose: bool, decoding: Decode
         elif file.is_regular:
             write_proto(output, schema, scaled=decoding.scale)
     if session.readable and not session.flows:
-        report.add_note("no flows")
+        report.add_note(no_rows(schema, session.decoder))
     elif session.readable and is_terminal(sys.stderr):
-        report.add_note(_summary(session.flows, octets, time.perf_counter() - began))
+        report.add_note(_summary(schema, session.flows, octets, time.perf_counter() - began))
     sys.exit(report.status)
 
 
-def _summary(flows: int, octets: int, seconds: float) -> str:
-    return f"{flows:,} flows, {octets:,} octets, {flows / max(seconds, 1e-9):,.0f} flows/s"
+def _summary(schema: Schema, rows: int, octets: int, seconds: float) -> str:
+    return f"{count_rows(schema, rows)}, {octets:,} octets, {rows / max(seconds, 1e-9):,.0f}/s"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from flowbuf.decoder import TIMES, TUNNELS, Decoder, choose_tunnels
 from flowbuf.errors import SchemaError
@@ -18,6 +19,10 @@ __all__ = [
     *("DecodeOptions", "UsageProblem", "decode_options", "exporter_options"),
     *("load_schema", "schema_errors", "schema_options"),
 ]
+
+
+COUNTERS = "sflow_counters"
+"""The schema of --counters."""
 
 
 class UsageProblem(click.ClickException):
@@ -59,7 +64,8 @@ _SCHEMA_OPTIONS = [
 
 def schema_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command --schema, --columns, --enable and --disable; it gets them as one argument, `schema: Schema`. A
-    command that has an argument `name` takes the schema from there too."""
+    command that has an argument `name` takes the schema from there too, and its option --counters, if it has one, is
+    another name of a schema."""
 
     @functools.wraps(command)
     def with_schema(
@@ -69,10 +75,15 @@ def schema_options(command: Callable[..., Any]) -> Callable[..., Any]:
         enable: list[str],
         disable: list[str],
         name: str | None = None,
+        counters: bool = False,
         **rest: Any,
     ) -> Any:
         if name and reference not in ("flow", name):
             raise UsageProblem(f"two schemas, {name} and {reference}: leave out --schema")
+        if counters:
+            if click.get_current_context().get_parameter_source("reference") is not ParameterSource.DEFAULT:
+                raise UsageProblem(f"--counters is --schema {COUNTERS}: give one of the two")
+            reference = COUNTERS
         return command(*args, schema=load_schema(name or reference, only, enable, disable), **rest)
 
     for option in reversed(_SCHEMA_OPTIONS):

@@ -1,4 +1,4 @@
-"""`flowbuf read`: the flows of captures and of message streams, as a table, JSON lines or CSV."""
+"""`flowbuf read`: the flows, or counters, of captures and of message streams, as a table, JSON lines or CSV."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import click
 
+from flowbuf.cli.counters import no_rows
 from flowbuf.cli.inputs import check_inputs, total_size
 from flowbuf.cli.options import DecodeOptions, decode_options, schema_errors, schema_options
 from flowbuf.cli.output import is_terminal, open_output
@@ -40,6 +41,7 @@ FORMATS = ("table", "jsonl", "csv")
 @click.option(
     "-o", "--output", default="-", metavar="OUT", help="File to write; .gz, .zst compress; - is stdout.  [default: -]"
 )
+@click.option("--counters", is_flag=True, help="Counter and drop samples of sFlow instead of flows.")
 @click.option("-n", "--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N flows.")
 @click.option("-v", "--verbose", is_flag=True, help="Notes on stderr too, not only what is wrong.")
 @decode_options
@@ -58,6 +60,9 @@ def read(
     An INPUT is a capture (pcap or pcapng, plain, gzip or zstd), a stream of messages that flowbuf wrote (.pb, .pb.gz,
     .pb.zst), or - for stdin. A .proto beside a stream says which columns it has.
 
+    With --counters it is what sFlow agents count: interfaces, hosts, discarded packets (--schema sflow_counters).
+    Tables have the columns that matter most, JSON lines and CSV have all.
+
     \b
     Examples:
       flowbuf read capture.pcap
@@ -68,6 +73,7 @@ def read(
       flowbuf read capture.pcap --decapsulate all --enable group:tunnel
       flowbuf read today.pcap --state exporters.state
       flowbuf read flows.pb
+      flowbuf read sflow.pcap --counters
     """
     check_inputs(inputs, output)
     check_state(decoding.state, output)
@@ -93,21 +99,25 @@ def read(
         if not session.readable:
             file.discard()
     if session.readable and not session.flows:
-        report.add_note("no flows")
+        report.add_note(no_rows(schema, session.decoder))
     sys.exit(report.status)
 
 
 def _shown_schema(schema: Schema, inputs: Sequence[str]) -> Schema:
     """The schema with the columns to show: those that the user chose; where nothing was chosen, those of the message
     streams, as far as a .proto tells, and of the captures."""
-    chosen = any(click.get_current_context().params[option] for option in ("only", "enable", "disable"))
     protos = [find_proto(path) for path in inputs if path != "-"]
     with schema_errors():
         described = [read_proto(proto, schema) for proto in protos if proto]
-        if chosen or not described:
+        if _is_chosen() or not described:
             return schema
         shown = described if len(described) == len(inputs) else [*described, schema]
         return schema.only(*(column.name for each in shown for column in each.enabled))
+
+
+def _is_chosen() -> bool:
+    """Whether the user has said which columns."""
+    return any(click.get_current_context().params[option] for option in ("only", "enable", "disable"))
 
 
 def _default_format(output: str) -> str:
@@ -165,7 +175,9 @@ class _Csv:
 
 def _new_writer(form: str, file: OutputFile, schema: Schema, to_terminal: bool) -> _Writer:
     if form == "table":
-        from flowbuf.cli.table import FlowTable
+        from flowbuf.cli.table import CounterTable, FlowTable
 
+        if schema.rows == "counters" and not _is_chosen():
+            return CounterTable(file, schema, to_terminal)
         return FlowTable(file, schema, to_terminal)
     return _JsonLines(file, schema) if form == "jsonl" else _Csv(file, schema)

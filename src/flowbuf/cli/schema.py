@@ -53,7 +53,8 @@ def show(schema: Schema, every: bool, as_json: bool) -> None:
     """
     columns = schema.columns if every else schema.enabled
     if as_json:
-        described = {"name": schema.name, "hash": schema.hash, "columns": [_describe(column) for column in columns]}
+        described: dict[str, Any] = {"name": schema.name, "rows": schema.rows, "hash": schema.hash}
+        described["columns"] = [_describe(column) for column in columns]
         print_text(json.dumps(described, indent=2, ensure_ascii=False, default=str))
     elif is_terminal(sys.stdout):
         with standard_output():
@@ -160,7 +161,8 @@ def _type_text(column: Column) -> str:
 
 
 def _table(schema: Schema, columns: tuple[Column, ...]) -> Table:
-    title = f"{schema.name}: {len(schema.enabled)} of {len(schema.columns)} columns enabled, hash {schema.hash}"
+    enabled = f"{len(schema.enabled)} of {len(schema.columns)} columns enabled"
+    title = f"{schema.name} ({schema.rows}): {enabled}, hash {schema.hash}"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, leading=0)
     for heading in _HEADINGS:
         table.add_column(heading, justify="right" if heading == "number" else "left", no_wrap=heading == "name")

@@ -17,11 +17,12 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.style import Style
 
+from flowbuf.cli.counters import COUNTER_WORDS, SECTIONS, count_rows, section_of, section_schema
 from flowbuf.schema import Column, Schema
 from flowbuf.sinks.file import OutputFile
 from flowbuf.text import format_address, text_renderer
 
-__all__ = ["FlowTable"]
+__all__ = ["CounterTable", "FlowTable"]
 
 Flow = Mapping[str, Any]
 Cells = Mapping["Heading", list[str]]
@@ -33,6 +34,7 @@ MAX_TITLE = 8  # of a name in one line
 IMPORTANCE = (
     *("source", "destination", "bytes", "packets", "proto", "time", "tcp_flags"),
     *("tunnel", "in_if", "out_if", "src_as", "dst_as", "exporter_address", "sampling_rate"),
+    *(name for section in SECTIONS.values() for name in section),
 )
 # What is often the same in all flows: then it is said once, above the table.
 CONTEXT = {
@@ -42,6 +44,7 @@ CONTEXT = {
     "sampling_rate": "sampling {}",
     "flow_direction": "{}",
     "observation_domain_id": "domain {}",
+    "sample_kind": "{}",
 }
 
 NUMBERS = {"uint8", "uint16", "uint32", "uint64", "int32", "int64", "sint32", "sint64", "fixed32", "fixed64"}
@@ -53,7 +56,8 @@ PROTOCOLS = {
 }
 TCP_FLAGS = "FSRPAUECN"
 TUNNEL = ("tunnel_src_addr", "tunnel_dst_addr", "tunnel_id")  # one column of the table
-LEFT = {"proto", "tcp_flags", "forwarding_status"}  # numbers that are shown as words
+# Numbers that are shown as words.
+LEFT = {"proto", "tcp_flags", "forwarding_status", "if_status", "drop_reason", "source_id_type"}
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # would command the terminal
 
 BOLD, DIM = Style(bold=True), Style(dim=True)
@@ -66,28 +70,38 @@ class FlowTable:
     def __init__(self, file: OutputFile, schema: Schema, to_terminal: bool) -> None:
         self.count = 0
         self._file = file
+        self._schema = schema
         self._headings = make_headings(schema)
         self._layout = Layout(shutil.get_terminal_size().columns if to_terminal else None)
         self._to_terminal = to_terminal
         self._has_style = to_terminal and not Console().is_dumb_terminal
 
-    def write(self, flows: Sequence[Flow]) -> None:
-        """Writes a block of them."""
+    @property
+    def hidden(self) -> list[str]:
+        """Columns that there was no room for."""
+        return [heading.name for heading in self._layout.hidden]
+
+    def write(self, flows: Sequence[Flow], heading: bool = False) -> None:
+        """Writes a block of them; with `heading`, below one even if the last one still holds."""
         if not flows:
             return
         self.count += len(flows)
         cells = {heading: [heading.render(flow) for flow in flows] for heading in self._headings}
-        if self._layout.fit(cells):
+        if self._layout.fit(cells) or heading:
             self._print_heading()
         self._file.write("".join(self._layout.lines(cells)).encode())
 
     def finish(self) -> None:
         """Says how many there were, and what there was no room for."""
-        if not self._to_terminal or not self.count:
+        self.summarize(self.count, self.hidden)
+
+    def summarize(self, count: int, hidden: Sequence[str]) -> None:
+        """The last line, on a terminal."""
+        if not self._to_terminal or not count:
             return
-        notes = [f"{self.count:,} flow" + ("s" if self.count > 1 else "")]
-        if self._layout.hidden:
-            notes.append("no room for " + ", ".join(heading.name for heading in self._layout.hidden))
+        notes = [count_rows(self._schema, count)]
+        if hidden:
+            notes.append("no room for " + ", ".join(hidden))
         self._file.write(f"\n{self._styled('; '.join(notes), DIM)}\n".encode())
 
     def _print_heading(self) -> None:
@@ -99,6 +113,32 @@ class FlowTable:
 
     def _styled(self, text: str, style: Style) -> str:
         return style.render(text) if self._has_style else text
+
+
+class CounterTable:
+    """Writes counter and drop samples as tables. A host has other counters than an interface, and a discarded packet
+    has none, so that each block becomes up to three."""
+
+    def __init__(self, file: OutputFile, schema: Schema, to_terminal: bool) -> None:
+        self.count = 0
+        self._tables = {name: FlowTable(file, section_schema(schema, name), to_terminal) for name in SECTIONS}
+        self._last = ""
+
+    def write(self, rows: Sequence[Flow]) -> None:
+        """Writes a block of them."""
+        self.count += len(rows)
+        sections: dict[str, list[Flow]] = {}
+        for row in rows:
+            sections.setdefault(section_of(row), []).append(row)
+        for name, part in sections.items():
+            self._tables[name].write(part, heading=name != self._last)
+            self._last = name
+
+    def finish(self) -> None:
+        """Says how many there were, and what there was no room for."""
+        tables = list(self._tables.values())
+        hidden = dict.fromkeys(name for table in tables for name in table.hidden)
+        tables[0].summarize(self.count, list(hidden))
 
 
 @dataclass(frozen=True)
@@ -309,4 +349,5 @@ _SPECIAL: dict[str, Callable[[Any], str]] = {
     "bytes": "{:,}".format,
     "sampling_rate": "1:{}".format,
     "forwarding_status": _status,
+    **COUNTER_WORDS,
 }

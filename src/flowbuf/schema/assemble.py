@@ -11,7 +11,7 @@ from typing import Any
 
 from flowbuf.errors import SchemaError
 from flowbuf.schema.column import Column, Reserved
-from flowbuf.schema.loader import Document
+from flowbuf.schema.loader import ROWS, Document
 from flowbuf.schema.source import did_you_mean
 
 __all__ = ["Parts", "assemble", "no_column", "switch"]
@@ -23,6 +23,7 @@ class Parts:
 
     name: str = ""
     message_name: str = ""
+    rows: str = ROWS[0]
     origin: str = ""
     columns: dict[str, Column] = field(default_factory=dict)
     reserved: list[Reserved] = field(default_factory=list)
@@ -81,6 +82,7 @@ def _apply(parts: Parts, document: Document) -> None:
     parts.origin = document.origin
     parts.name = settings.get("name", parts.name)
     parts.message_name = settings.get("message_name", parts.message_name)
+    parts.rows = settings.get("rows", parts.rows)
     if not parts.name:
         raise SchemaError("the schema has no name", 'write name = "…" below [schema]')
     parts.reserved += [_read_reserved(table) for table in document.reserved]

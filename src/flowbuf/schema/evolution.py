@@ -50,6 +50,9 @@ def diff(reader: Schema, writer: Schema) -> list[Verdict]:
     by_number = {column.number: column for column in writer.enabled}
     own_names = {column.name for column in reader.enabled}
     verdicts: list[Verdict] = []
+    if reader.rows != writer.rows:
+        text = f"{reader.rows} -> {writer.rows}: no message is what the reader takes it for"
+        verdicts.append(Verdict("[schema]", "rows changed", False, text))
     paired: set[str] = set()
     for column in reader.enabled:
         other = by_name.get(column.name) or by_number.get(column.number)

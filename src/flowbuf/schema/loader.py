@@ -5,6 +5,7 @@ A file is
     [schema]
     name = "mine"                    # of the schema, and in CamelCase of its message
     message_name = "FlowMessage"     # where its message is to be called otherwise
+    rows = "flows"                   # what its rows are: "flows" (unless it is said), or "counters" (of sFlow)
     extends = "flow"                 # a built-in schema, or a path relative to this file
     only = ["bytes", "group:l2"]     # then exactly these are enabled
     enable = ["src_mac"]             # after `only`
@@ -51,12 +52,13 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["Document", "built_in_names", "expand_mirror", "parse", "read"]
+__all__ = ["ROWS", "Document", "built_in_names", "expand_mirror", "parse", "read"]
 
 SETTINGS = {
-    **{"name": str, "message_name": str, "extends": str, "doc": str},
-    **{"only": list, "enable": list, "disable": list, "retire": list},
+    **dict.fromkeys(("name", "message_name", "rows", "extends", "doc"), str),
+    **dict.fromkeys(("only", "enable", "disable", "retire"), list),
 }
+ROWS = ("flows", "counters")
 TABLES = ("schema", "column", "reserved")
 
 
@@ -158,6 +160,8 @@ def _check_settings(settings: Any) -> None:
             )
         if isinstance(value, list) and not all(isinstance(name, str) for name in value):
             raise SchemaError(f"{key} is {value!r}", "it must be a list of column names")
+    if settings.get("rows", ROWS[0]) not in ROWS:
+        raise SchemaError(f"rows is {settings['rows']!r}", f"it must be one of {', '.join(ROWS)}")
 
 
 def _tables_of(tables: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:

@@ -29,9 +29,10 @@ class Schema:
     """Columns by number. A schema never changes: every method that would change it returns another, checked, one.
 
     `columns` are all of them, in number order, enabled or not, and so is iteration; `schema["src_mac"]` is one of them,
-    and `"src_mac" in schema` asks for it. Arguments name columns one by one, or all of a group: "group:l2". Every
-    method raises SchemaError where the result could not be used. `message_name` is the name of its Protocol Buffers
-    message, where that is not the name of the schema in CamelCase.
+    and `"src_mac" in schema` asks for it. `rows` says what a row is: one of "flows", or of "counters", a counter or
+    drop sample of sFlow. `message_name` is the name of its Protocol Buffers message, where that is not the name of the
+    schema in CamelCase. Arguments name columns one by one, or all of a group: "group:l2". Every method raises
+    SchemaError where the result could not be used.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Schema:
     reserved: tuple[Reserved, ...] = ()
     origin: str = ""
     message_name: str = ""
+    rows: str = loader.ROWS[0]
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", self.name):
@@ -67,7 +69,8 @@ class Schema:
     @classmethod
     def _assembled(cls, documents: Iterable[loader.Document]) -> Schema:
         parts = assemble(documents)
-        return cls(parts.name, tuple(parts.columns.values()), tuple(parts.reserved), parts.origin, parts.message_name)
+        columns, reserved = tuple(parts.columns.values()), tuple(parts.reserved)
+        return cls(parts.name, columns, reserved, parts.origin, parts.message_name, parts.rows)
 
     # Looking --------------------------------------------------------------------------------------------------------
 
@@ -106,7 +109,8 @@ class Schema:
     @functools.cached_property
     def hash(self) -> str:
         """16 hexadecimal digits over everything that decides what the messages mean, and nothing else."""
-        text = json.dumps([_meaning(column) for column in self.enabled], separators=(",", ":"))
+        kind = [] if self.rows == loader.ROWS[0] else [self.rows]
+        text = json.dumps([*kind, *(_meaning(column) for column in self.enabled)], separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def error(self, column: str | None, problem: str, fix: str) -> SchemaError:

@@ -1,0 +1,110 @@
+"""Counter and drop samples as people want them: what rows are called, which columns tables have, values as words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from flowbuf.decoder import Decoder
+from flowbuf.schema import Schema
+
+__all__ = ["COUNTER_WORDS", "SECTIONS", "count_rows", "no_rows", "section_of", "section_schema"]
+
+# What a row may be of, and its columns in a table if nobody chose others, the most important first. All others are in
+# JSON lines and CSV.
+SECTIONS = {
+    "interfaces": (
+        *("time_received", "exporter_address", "if_index", "port_name", "if_in_octets", "if_out_octets", "if_status"),
+        *("if_speed", "if_in_errors", "if_out_errors", "if_in_discards", "if_out_discards"),
+        *("if_in_ucast_pkts", "if_out_ucast_pkts", "source_id_type", "source_id_index"),
+        *("vlan_counters_vlan_id", "vlan_counters_octets", "sfp_lane_rx_power", "sfp_lane_tx_power", "sequence_number"),
+    ),
+    "hosts": (
+        *("time_received", "exporter_address", "hostname", "load_one", "processor_5s_cpu", "mem_free", "mem_total"),
+        *("disk_free", "disk_total", "net_bytes_in", "net_bytes_out"),
+        *("proc_run", "cpu_num", "host_uptime", "sequence_number"),
+    ),
+    "drops": (
+        *("time_received", "exporter_address", "drop_reason", "src_addr", "src_port", "dst_addr", "dst_port", "proto"),
+        *("in_if", "out_if", "acl_name", "drop_function", "hw_trap", "linux_drop_reason", "frame_length", "drops"),
+        *("egress_queue", "sequence_number"),
+    ),
+}
+OF_HOSTS = ("hostname", "load_one", "processor_5s_cpu", "mem_total", "disk_total", "net_bytes_in")
+DROP = 2  # of sample_kind
+
+# Why a packet was discarded (sFlow Dropped Packet Notification Structures, drop_reason): from 0 the codes of ICMP, from
+# 256 the others.
+_ICMP_REASONS = """
+    net_unreachable host_unreachable protocol_unreachable port_unreachable frag_needed src_route_failed
+    dst_net_unknown dst_host_unknown src_host_isolated dst_net_prohibited dst_host_prohibited
+    dst_net_tos_unreachable dst_host_tos_unreachable comm_admin_prohibited host_precedence_violation
+    precedence_cutoff
+"""
+_OTHER_REASONS = """
+    unknown ttl_exceeded acl no_buffer_space red traffic_shaping pkt_too_big src_mac_is_multicast vlan_tag_mismatch
+    ingress_vlan_filter ingress_spanning_tree_filter port_list_is_empty port_loopback_filter blackhole_route non_ip
+    uc_dip_over_mc_dmac dip_is_loopback_address sip_is_mc sip_is_loopback_address ip_header_corrupted
+    ipv4_sip_is_limited_bc ipv6_mc_dip_reserved_scope ipv6_mc_dip_interface_local_scope unresolved_neigh
+    mc_reverse_path_forwarding non_routable_packet decap_error overlay_smac_is_mc unknown_l2 unknown_l3
+    unknown_l3_exception unknown_buffer unknown_tunnel unknown_l4 sip_is_unspecified mlag_port_isolation
+    blackhole_arp_neigh src_mac_is_dmac dmac_is_reserved sip_is_class_e mc_dmac_mismatch sip_is_dip
+    dip_is_local_network dip_is_link_local overlay_smac_is_dmac egress_vlan_filter uc_reverse_path_forwarding
+    split_horizon
+"""
+DROP_REASONS = {**dict(enumerate(_ICMP_REASONS.split())), **dict(enumerate(_OTHER_REASONS.split(), start=256))}
+STATUSES = ("disabled", "disabled", "down", "up")  # by operation and configuration
+SOURCE_TYPES = ("interface", "VLAN", "physical", "logical")
+NOUNS = {"flows": ("flow", "flows"), "counters": ("counter sample", "counter samples")}
+
+
+def count_rows(schema: Schema, count: int) -> str:
+    """So many of what the rows of a schema are: `1 flow`, `1,024 counter samples`."""
+    return f"{count:,} {NOUNS[schema.rows][count != 1]}"
+
+
+def no_rows(schema: Schema, decoder: Decoder) -> str:
+    """That there are none, and if others would have been there."""
+    text = f"no {NOUNS[schema.rows][1]}"
+    counters = decoder.counters
+    others = counters.get("counter_sample", 0) + counters.get("drop_sample", 0)
+    return f"{text}; flowbuf read --counters shows the counter and drop samples of sFlow: {others}" if others else text
+
+
+def section_of(row: Mapping[str, Any]) -> str:
+    """What a row is of: one of SECTIONS."""
+    if row.get("sample_kind") == DROP:
+        return "drops"
+    return "hosts" if any(name in row for name in OF_HOSTS) else "interfaces"
+
+
+def section_schema(schema: Schema, section: str) -> Schema:
+    """The schema with the columns of a section alone, as far as they are enabled."""
+    return schema.only(*(column.name for column in schema.enabled if column.name in SECTIONS[section]))
+
+
+def _speed(value: int) -> str:
+    for unit, name in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if value >= unit:
+            return f"{value / unit:.3g}{name}"
+    return str(value)
+
+
+def _status(value: int) -> str:
+    """Bit 0 is the configuration, bit 1 the operation."""
+    return STATUSES[(value & 1) << 1 | (value >> 1 & 1)]
+
+
+COUNTER_WORDS: dict[str, Callable[[Any], str]] = {
+    "if_status": _status,
+    "if_speed": _speed,
+    "drop_reason": lambda value: DROP_REASONS.get(value, str(value)),
+    "source_id_type": lambda value: SOURCE_TYPES[value] if value < len(SOURCE_TYPES) else str(value),
+    "processor_5s_cpu": lambda value: f"{value / 100:g}%",
+    **dict.fromkeys(("if_in_octets", "if_out_octets", "if_in_ucast_pkts", "if_out_ucast_pkts"), "{:,}".format),
+    **dict.fromkeys(
+        ("mem_free", "mem_total", "disk_free", "disk_total", "net_bytes_in", "net_bytes_out"), "{:,}".format
+    ),
+    "vlan_counters_octets": "{:,}".format,
+}
+"""Columns whose numbers a table shows as something else."""
