@@ -56,11 +56,11 @@ class Decoder(_core.Decoder):
     thread its own. Reading `stats` counts as use.
 
     `schema` says which columns a flow has; one whose rows are counters (`sflow_counters`) gives a message for each
-    counter or drop sample of sFlow instead, and leaves flows out. `time` fills `time_received`: "received", "export" or "flow-start".
-    `default_sampling_rate` fills `sampling_rate` where no rate is known. `strict` raises DecodeError at the first
-    datagram that is malformed or left undecoded, instead of counting it. `capacity` is the first size of the output
-    buffer, in octets; it grows. `memory_limit` bounds the octets that the state of all exporters may take (1 GiB; 0 is
-    no limit), `exporter_limit` their number (0 is 1,048,576). What does not fit is counted (`exporter_limit`,
+    counter or drop sample of sFlow instead, and leaves flows out. `time` fills `time_received`: "received", "export" or
+    "flow-start". `default_sampling_rate` fills `sampling_rate` where no rate is known. `strict` raises DecodeError at
+    the first datagram that is malformed or left undecoded, instead of counting it. `capacity` is the first size of the
+    output buffer, in octets; it grows. `memory_limit` bounds the octets that the state of all exporters may take (1
+    GiB; 0 is no limit), `exporter_limit` their number (0 is 1,048,576). What does not fit is counted (`exporter_limit`,
     `template_limit`).
 
     `decapsulate` names tunnels (`TUNNELS`, or "all") whose inner packet is the flow; the outer endpoints are
