@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from command import GOOD, flowbuf, json_lines, pcap, write
+from counter_strategies import LAYOUTS
 from datagrams import (
     counters,
     counters_sample,
@@ -22,7 +23,6 @@ from datagrams import (
     strings,
     tcp,
 )
-from strategies import LAYOUTS
 
 from flowbuf.cli.counters import DROP_REASONS, SECTIONS, section_of
 from flowbuf.cli.table import CounterTable

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from command import pcap
+from counter_strategies import LAYOUTS
 from datagrams import (
     counters,
     counters_sample,
@@ -42,7 +43,6 @@ from datagrams import (
 )
 from decoding import RECEIVED, Decode, both_decoders, decode_with
 from reference.sflow_counters import STRUCTURES
-from strategies import LAYOUTS
 
 from flowbuf import _core
 from flowbuf.schema import Schema

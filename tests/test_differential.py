@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 import pytest
+from counter_strategies import counter_sequences
 from decoding import IMPLEMENTATIONS, RECEIVED, SOURCE, VALUE_NOTES, Outcome
 from hypothesis import given, note
 from hypothesis import strategies as st
@@ -18,7 +19,6 @@ from schema_strategies import Changes, everything, schema_changes
 from strategies import (
     VALID,
     Sent,
-    counter_sequences,
     mixed_sequences,
     mutated_sequences,
     sampled_packet_sequences,

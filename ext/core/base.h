@@ -57,7 +57,7 @@
     X(OPTIONS_IGNORED, "options_ignored", NOTE, "an options record that says nothing flowbuf keeps") \
     X(COUNTER_SAMPLE, "counter_sample", NOTE, "an sFlow counter sample: no flow") \
     X(DROP_SAMPLE, "drop_sample", NOTE, "an sFlow drop notification: no flow") \
-    X(FLOWS_LEFT_OUT, "flows_left_out", NOTE, "a flow sample, or a NetFlow or IPFIX datagram: the schema's rows are counters") \
+    X(FLOWS_LEFT_OUT, "flows_left_out", NOTE, "a flow sample, or a NetFlow or IPFIX datagram, where rows are counters") \
     X(UNKNOWN_SAMPLE_RECORD, "unknown_sample_record", NOTE, "a record of an sFlow sample that is not read") \
     X(UNKNOWN_HEADER, "unknown_header", NOTE, "a sampled packet whose link layer or ethertype is not parsed") \
     X(NOT_ENCAPSULATED, "not_encapsulated", NOTE, "a sampled packet in none of the tunnels to be opened; it stays as it is") \

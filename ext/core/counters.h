@@ -1,8 +1,8 @@
 /* The records of sFlow's counter samples: which are read, and where their fields are.
 
    The structures are those of sflow.org: "sFlow Version 5" (formats 1 to 5 and 1001), and the documents on 802.11 (6,
-   1002), LAG (7), optical interfaces (10), OpenFlow (1004, 1005), hosts (2000 to 2006, 2100 to 2104) and host TCP/IP counters
-   (2007 to 2010). Names are theirs, in lower case. A field is one line: it makes a source (source.h) that decoders walk
+   1002), LAG (7), optical interfaces (10), OpenFlow (1004, 1005), hosts (2000 to 2006, 2100 to 2104) and host TCP/IP
+   counters (2007 to 2010). Names are theirs, in lower case. A field is one line: it makes a source (source.h) that decoders walk
    to (sflow_counters.inc). */
 #ifndef FB_COUNTERS_H
 #define FB_COUNTERS_H
