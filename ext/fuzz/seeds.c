@@ -42,7 +42,7 @@ static bool add_datagram(decode_seed *seed, fb_bytes payload) {
 static void write_sample(const sample *sample) {
     octets d;
     sample->build(&d);
-    for (unsigned options = 0; options < 4; options++) {
+    for (unsigned options = 0; options < 8; options++) {
         char name[100];
         decode_seed seed = {.data = {(uint8_t)options}, .size = 1};
         add_datagram(&seed, (fb_bytes){d.data, d.size});
