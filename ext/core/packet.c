@@ -138,11 +138,16 @@ static uint32_t recognize_frame(const uint8_t *p, size_t size) {
 
 /* Behind a first nibble of 0: a control word (RFC 4385 section 3, RFC 4448 section 4.6: 16 bits of zero, a sequence number)
    with a frame behind it, or a frame whose destination begins so. All zeros is believed, a sequence number only before what
-   looks like a frame: pseudowires of other kinds have control words, too. */
+   looks like a frame: pseudowires of other kinds have control words, too. The frame without a word is tried first: four
+   octets further on one with a tag looks like one, too. */
 static bool step_control_word(fb_packet *packet, walker *w, uint32_t *type) {
+    const uint8_t *p = w->p;
     if (left(w) < 4) return false;
-    bool word = fb_load32(w->p) == 0 || (fb_load16(w->p) == 0 && recognize_frame(w->p + 4, left(w) - 4));
-    if (!word && !recognize_frame(w->p, left(w))) return end_walk(packet, FB_UNKNOWN_HEADER, w->p);
+    bool word = fb_load32(p) == 0;
+    if (!word && !recognize_frame(p, left(w))) {
+        word = fb_load16(p) == 0 && recognize_frame(p + 4, left(w) - 4);
+        if (!word) return end_walk(packet, FB_UNKNOWN_HEADER, p);
+    }
     *type = FB_PACKET_FRAME;
     if (word) take_layer(w, FB_LAYER_UNKNOWN, 4);
     return true;

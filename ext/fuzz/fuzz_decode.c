@@ -1,14 +1,21 @@
 /* Datagrams of any content, several to one decoder. What comes out must be the same messages whatever room there is, and the
    same values from the second emitter (tests/trace.h).
 
-   Input: an octet of options (1: late columns are hooked; 2: few columns instead of all; 4: rows of counters), then
-   datagrams, each a length in two octets (big-endian) and as many octets, or all that are left. */
+   Input: an octet of options (1: late columns are hooked; 2: few columns instead of all; 4: rows of counters; 8: tunnels are
+   opened), then datagrams, each a length in two octets (big-endian) and as many octets, or all that are left. */
 #include "fuzz.h"
 
 #include "session.h"
 #include "trace.h"
 
-enum { OPTION_HOOK = 1, OPTION_USUAL = 2, OPTION_COUNTERS = 4, MAX_DATAGRAMS = 64, MAX_INPUT = 16384 };
+enum {
+    OPTION_HOOK = 1,
+    OPTION_USUAL = 2,
+    OPTION_COUNTERS = 4,
+    OPTION_TUNNELS = 8,
+    MAX_DATAGRAMS = 64,
+    MAX_INPUT = 16384,
+};
 
 /* Plans are read once, and live as long as the process. */
 static const named_plan *get_plan(bool usual, bool counters) {
@@ -66,17 +73,21 @@ static void take(messages *m, const fb_row *row) {
     m->size += size;
 }
 
+static fb_decoder_options decoder_options(unsigned options) {
+    return (fb_decoder_options){.exporter_memory = 1 << 20, .decapsulate = options & OPTION_TUNNELS ? ~0u : 0};
+}
+
 /* Decodes into buffers of `capacity` octets, or what a row needs where that is more. */
-static messages decode(const named_plan *plan, const fb_datagram *batch, size_t count, size_t capacity, bool hook,
+static messages decode(const named_plan *plan, const fb_datagram *batch, size_t count, size_t capacity, unsigned options,
                        fb_counters *counters) {
     fb_memory memory = fb_memory_system(0);
     fb_decoder *decoder;
     fb_row row;
     fb_position position = {0};
     messages all = {0};
-    MUST(fb_decoder_new(&decoder, plan->plan, (fb_decoder_options){.exporter_memory = 1 << 20}, &memory) == FB_OK);
+    MUST(fb_decoder_new(&decoder, plan->plan, decoder_options(options), &memory) == FB_OK);
     MUST(fb_row_new(&row, plan->plan, &memory) == FB_OK);
-    if (hook) fb_slots_set_hook(&row.slots, turn_late_columns, (void *)(uintptr_t)plan);
+    if (options & OPTION_HOOK) fb_slots_set_hook(&row.slots, turn_late_columns, (void *)(uintptr_t)plan);
     uint8_t *output = malloc(capacity ? capacity : 1);
     fb_row_set_output(&row, output, capacity, 0);
     while (fb_row_decode(decoder, batch, count, &position, &row) == FB_NO_SPACE) {
@@ -96,8 +107,8 @@ static messages decode(const named_plan *plan, const fb_datagram *batch, size_t 
     return all;
 }
 
-static void check_trace(const named_plan *plan, const fb_datagram *batch, size_t count, const messages *expected,
-                        const fb_counters *counted) {
+static void check_trace(const named_plan *plan, const fb_datagram *batch, size_t count, unsigned options,
+                        const messages *expected, const fb_counters *counted) {
     fb_memory memory = fb_memory_system(0);
     fb_decoder *decoder;
     fb_position position = {0};
@@ -105,7 +116,7 @@ static void check_trace(const named_plan *plan, const fb_datagram *batch, size_t
     text flows = {0};
     trace_new(&trace, plan);
     trace.refuse_each = 5;
-    MUST(fb_decoder_new(&decoder, plan->plan, (fb_decoder_options){.exporter_memory = 1 << 20}, &memory) == FB_OK);
+    MUST(fb_decoder_new(&decoder, plan->plan, decoder_options(options), &memory) == FB_OK);
     while (trace_decode(decoder, batch, count, &position, &trace) == FB_NO_SPACE) continue;
     describe_messages(&flows, plan, expected->data, expected->size);
     fb_counters counters = count_all(decoder);
@@ -121,15 +132,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fb_datagram batch[MAX_DATAGRAMS];
     if (size < 1 || size > MAX_INPUT) return 0;
     const named_plan *plan = get_plan(data[0] & OPTION_USUAL, data[0] & OPTION_COUNTERS);
-    bool hook = data[0] & OPTION_HOOK;
     size_t count = split(data + 1, size - 1, batch);
     fb_counters counters, again;
-    messages whole = decode(plan, batch, count, 1 << 20, hook, &counters);
-    messages pieces = decode(plan, batch, count, size % 7, hook, &again);
+    messages whole = decode(plan, batch, count, 1 << 20, data[0], &counters);
+    messages pieces = decode(plan, batch, count, size % 7, data[0], &again);
     MUST(whole.size == pieces.size);
     MUST(whole.size == 0 || memcmp(whole.data, pieces.data, whole.size) == 0);
     MUST(memcmp(&counters, &again, sizeof counters) == 0);
-    if (!hook) check_trace(plan, batch, count, &whole, &counters);
+    if (!(data[0] & OPTION_HOOK)) check_trace(plan, batch, count, data[0], &whole, &counters);
     for (size_t i = 0; i < count; i++) free((void *)(uintptr_t)batch[i].payload.data);
     free(whole.data);
     free(pieces.data);

@@ -1,5 +1,7 @@
 #include "samples.h"
 
+#include "tunnels.h"
+
 #include <string.h>
 
 static void build_netflow5(octets *d) {
@@ -203,6 +205,21 @@ static void build_sflow_counters(octets *d) {
     put_discarded_packet(d);
 }
 
+/* Unopened, as a rule: each tunnel is a packet of its own. */
+static void build_sflow_tunnels(octets *d) {
+    static void (*const packets[])(octets *d) = {put_vxlan_packet, put_gre_packet, put_gtp_packet, put_srv6_packet, put_pseudowire};
+    static const uint32_t protocols[] = {11, 11, 11, 12, 1};
+    sflow_begin(d, 5, (sflow_header){.agent = 1, .sequence = 12});
+    for (int i = 0; i < 5; i++) {
+        size_t sample = flow_sample_begin(d, 2, (flow_sample){.sequence = 1, .rate = 1});
+        size_t record = header_begin(d, protocols[i], 200);
+        packets[i](d);
+        header_end(d, record);
+        put_ethernet_record(d, 200, 0x020000000003, 0x020000000004, 0x0800);
+        sample_end(d, sample);
+    }
+}
+
 const sample samples[] = {
     {"netflow5", build_netflow5,
      "received=1000500 exporter=192.0.2.1 rate=100 bytes=1500 packets=10 src=10.0.0.1 dst=10.0.0.2 etype=2048 proto=6 "
@@ -235,5 +252,16 @@ const sample samples[] = {
      "proto=17 sport=1024 dport=53 in=70000 status=130 type=1 src_mac=2199023255555 sequence=11\n"},
     {"sflow_counters", build_sflow_counters,
      "received=1000500 exporter=198.51.100.1 rate=4096 packets=1 in=7 type=1 sequence=12\n"},
+    {"sflow_tunnels", build_sflow_tunnels,
+     "received=1000500 exporter=0.0.0.1 rate=1 bytes=200 packets=1 src=192.0.2.1 dst=198.51.100.2 etype=2048 proto=17 "
+     "sport=50000 dport=4789 type=1 src_mac=2199023255555 sequence=12\n"
+     "received=1000500 exporter=0.0.0.1 rate=1 bytes=200 packets=1 src=192.0.2.1 dst=198.51.100.2 etype=2048 proto=47 "
+     "type=1 src_mac=2199023255555 sequence=12\n"
+     "received=1000500 exporter=0.0.0.1 rate=1 bytes=200 packets=1 src=192.0.2.1 dst=198.51.100.2 etype=2048 proto=17 "
+     "sport=50000 dport=2152 type=1 src_mac=2199023255555 sequence=12\n"
+     "received=1000500 exporter=0.0.0.1 rate=1 bytes=200 packets=1 src=2001:db8:0:0:0:0:0:1 dst=2001:db8:0:0:0:0:0:2 "
+     "etype=34525 proto=143 type=1 src_mac=2199023255555 sequence=12\n"
+     "received=1000500 exporter=0.0.0.1 rate=1 bytes=40 packets=1 src=10.0.0.1 dst=10.0.0.2 etype=2048 proto=6 sport=80 "
+     "dport=443 flags=2 type=1 src_mac=2199023255555 labels=[16,17] sequence=12 vlan=7\n"},
 };
 const size_t sample_count = sizeof samples / sizeof *samples;

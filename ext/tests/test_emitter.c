@@ -13,11 +13,12 @@ typedef struct {
     fb_memory memory;
 } pair;
 
-static void pair_open(pair *p, const char *lines) {
-    session_open(&p->row, lines, 1 << 16);
+static void pair_open(pair *p, const char *lines, fb_decoder_options options) {
+    memset(p, 0, sizeof *p);
+    CHECK_STATUS(session_try(&p->row, lines, 1 << 16, options), FB_OK);
     trace_new(&p->trace, &p->row.plan);
     p->memory = fb_memory_system(0);
-    CHECK_STATUS(fb_decoder_new(&p->traced, p->row.plan.plan, (fb_decoder_options){0}, &p->memory), FB_OK);
+    CHECK_STATUS(fb_decoder_new(&p->traced, p->row.plan.plan, options, &p->memory), FB_OK);
 }
 
 static void pair_close(pair *p) {
@@ -42,10 +43,10 @@ static void check_same(pair *p, const octets *d) {
     text_free(&counted);
 }
 
-static void check_all_samples(const char *lines, unsigned refuse_each) {
+static void check_all_samples(const char *lines, unsigned refuse_each, unsigned tunnels) {
     pair p;
     octets d;
-    pair_open(&p, lines);
+    pair_open(&p, lines, (fb_decoder_options){.decapsulate = tunnels});
     p.trace.refuse_each = refuse_each;
     for (size_t i = 0; i < sample_count; i++) {
         samples[i].build(&d);
@@ -54,23 +55,24 @@ static void check_all_samples(const char *lines, unsigned refuse_each) {
     pair_close(&p);
 }
 
-static void traces_what_messages_say(void) { check_all_samples(usual_columns, 0); }
+static void traces_what_messages_say(void) { check_all_samples(usual_columns, 0, 0); }
 
 static void traces_what_messages_say_with_all_columns(void) {
     text lines = {0};
     plan_put_rich(&lines);
-    check_all_samples(text_of(&lines), 0);
+    check_all_samples(text_of(&lines), 0, 0);
+    check_all_samples(text_of(&lines), 0, ~0u); /* every tunnel opened */
     text_free(&lines);
 }
 
 static void traces_what_scaled_messages_say(void) {
-    check_all_samples(scaled_columns, 0);
-    check_all_samples(scaled_columns, 2);
+    check_all_samples(scaled_columns, 0, 0);
+    check_all_samples(scaled_columns, 2, 0);
 }
 
 static void goes_on_after_a_refused_row(void) {
-    check_all_samples(usual_columns, 2);
-    check_all_samples(usual_columns, 3);
+    check_all_samples(usual_columns, 2, 0);
+    check_all_samples(usual_columns, 3, ~0u);
 }
 
 /* Elements of every role and size, in any order, several times, with values that are often zero. */
@@ -113,7 +115,7 @@ static void agrees_on_random_templates(void) {
     for (int i = 0; i < 3; i++) {
         pair p;
         uint32_t random = 5;
-        pair_open(&p, plans[i]);
+        pair_open(&p, plans[i], (fb_decoder_options){0});
         for (unsigned round = 0; round < 400; round++) {
             octets d;
             specifier fields[20];
@@ -143,7 +145,7 @@ static void agrees_on_random_packets(void) {
     static const unsigned types[] = {0x0800, 0x86dd, 0x8100, 0x8847, 0x88a8, 0x9100, 0x0806, 0x05dc};
     pair p;
     uint32_t random = 9;
-    pair_open(&p, usual_columns);
+    pair_open(&p, usual_columns, (fb_decoder_options){0});
     for (unsigned round = 0; round < 2000; round++) {
         octets d;
         sflow_begin(&d, 1, (sflow_header){.agent = 1});

@@ -20,7 +20,8 @@ header that is not wholly there gives nothing, and that is no fault. Readings th
   IPv6, 0 a pseudowire's control word. All else may be an Ethernet frame without a control word (RFC 9790 section 2),
   and is one where `frame_inside` recognizes it; so it is over a first nibble of 4 or 6 if it has an IPv4 header inside
   that its checksum proves, and none such outside. A control word of zeros is believed; one with a sequence number (RFC
-  4448 section 4.6) only before what is recognized as a frame.
+  4448 section 4.6) only before what is recognized as a frame,
+  and not if it can be the beginning of one itself.
 - An IPv6 extension header needs 8 octets to be walked over. `ip.proto` is the number at which the walk ends: of the
   transport, or of the extension header that was cut off, or what a later fragment says it is a part of.
 - ip.flags of IPv6 is the M flag of the fragment header. TCP flags are the low 12 bits of octets 12 and 13 of its header
@@ -237,7 +238,7 @@ class Packet:
             return
         if nibble == 0:
             word = Octets(octets).u32()
-            if word == 0 or (word < 1 << 16 and frame_inside(octets[4:])):
+            if word == 0 or (not frame_inside(octets) and word < 1 << 16 and frame_inside(octets[4:])):
                 payload.take(4)
                 self.layers.append(("unknown", 4))
                 self.ethernet(payload)
