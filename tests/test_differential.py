@@ -9,20 +9,27 @@ import math
 from typing import Any
 
 import pytest
-from decoding import IMPLEMENTATIONS, RECEIVED, SOURCE, VALUE_NOTES, Outcome
+from decoding import RECEIVED, SOURCE, VALUE_NOTES, Outcome, run_decoder
 from hypothesis import given, note
 from hypothesis import strategies as st
 from reference.wire import decode_message, split_delimited
 from schema_strategies import Changes, everything, schema_changes
-from strategies import VALID, Sent, mixed_sequences, mutated_sequences, sampled_packet_sequences, valid_sequences
+from strategies import (
+    VALID,
+    Sent,
+    living_templates,
+    mixed_sequences,
+    mutated_sequences,
+    policies,
+    sampled_packet_sequences,
+    valid_sequences,
+)
 
 from flowbuf.schema import Schema
 
 
 def outcome_of(implementation: str, sequence: list[Sent], schema: Schema) -> Outcome:
-    decoder = IMPLEMENTATIONS[implementation](schema)
-    flows = [decoder.decode(payload, source, RECEIVED) for payload, source in sequence]
-    return Outcome(flows, decoder.stats, decoder.counters)
+    return run_decoder(implementation, sequence, schema, finish=True)
 
 
 def comparable(value: Any) -> Any:
@@ -78,6 +85,19 @@ def test_mutated_datagrams(sequence: list[Sent]) -> None:
     assert_agree(sequence, everything)
 
 
+@pytest.mark.parametrize("version", ["netflow9", "ipfix"])
+@given(st.data(), policies())
+def test_templates_that_come_late_change_and_go(version: str, data: st.DataObject, policy: dict[str, Any]) -> None:
+    sequence = data.draw(living_templates(version == "ipfix"))
+    for finish in (False, True):
+        expected, found = (run_decoder(name, sequence, everything, finish, **policy) for name in ("reference", "core"))
+        for flows_expected, flows_found in zip(expected.datagrams, found.datagrams, strict=True):
+            assert [by_name(flow) for flow in flows_found] == [by_name(flow) for flow in flows_expected]
+        assert found.waiting == expected.waiting
+        for exporter, stats in expected.stats.items():
+            assert_counted(found.stats[exporter], stats)
+
+
 @given(valid_sequences, schema_changes())
 def test_any_schema(sequence: list[Sent], changes: Changes) -> None:
     assert_agree(sequence, changes.schema())
@@ -109,6 +129,7 @@ def test_batches_split_anywhere(sequence: list[Sent], data: st.DataObject) -> No
             [source for _, source in sequence[start:end]],
         )
         messages += split_delimited(bytes(decoder.encode_many(payloads, sources, [RECEIVED] * len(payloads))))
+    decoder.finish()
     flows = [by_name(decode_message(columns, message)) for message in messages]
     assert flows == [by_name(flow) for flow in expected.flows]
     for exporter, stats in expected.stats.items():
