@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,12 @@ def generated(protocol: str = "ipfix", flows: int = 100, **options: Any) -> byte
     return b"".join(_core.generate(protocol=protocol, flows=flows, **options))
 
 
-def pcap(*payloads: bytes, source: str = EXPORTER) -> bytes:
-    """Raw IPv4 packets, one a second, each with one datagram."""
-    packets = [ipv4(udp(2000, 2055, payload), src=source, dst="192.0.2.250", proto=17) for payload in payloads]
+def pcap(*payloads: bytes, source: str = EXPORTER, ports: Sequence[int] = ()) -> bytes:
+    """Raw IPv4 packets, one a second, each with one datagram, all from one port or each from its own."""
+    packets = [
+        ipv4(udp(port, 2055, payload), src=source, dst="192.0.2.250", proto=17)
+        for port, payload in zip(ports or [2000] * len(payloads), payloads, strict=True)
+    ]
     return struct.pack("<IHHIIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 101) + b"".join(
         struct.pack("<IIII", 1_700_000_000 + second, 500_000, len(packet), len(packet)) + packet
         for second, packet in enumerate(packets)

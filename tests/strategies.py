@@ -231,7 +231,7 @@ class Speaker:
         template_id = draw(st.sampled_from([*self.known, *self.known, 400]))
         layout = self.known.get(template_id)
         if layout is None:
-            return d.data_set(template_id, draw(octets(12)))
+            return d.data_set(draw(st.sampled_from([template_id, *TEMPLATE_IDS])), draw(octets(12)))
         content = draw(st.lists(records(layout), max_size=4) | st.lists(records(layout), min_size=1, max_size=4))
         shortest = sum(1 if size == d.VARIABLE else size for size in (specifier[1] for specifier in layout.fields))
         return d.data_set(template_id, *content, padding=draw(st.integers(0, min(3, shortest - 1))))
@@ -267,6 +267,67 @@ def template_sequences(draw: st.DrawFn, ipfix: bool) -> list[Sent]:
 
 netflow9_sequences = template_sequences(ipfix=False)
 ipfix_sequences = template_sequences(ipfix=True)
+
+
+# Templates that come late, again and otherwise, from ports that do not agree -----------------------------------------
+
+Received = tuple[bytes, tuple[str, int], int]
+
+PLAIN_LAYOUTS = [Layout(((1, 4),)), Layout(((1, 4), (7, 2))), Layout(((2, 4), (48, 1))), Layout(((22, 4), (1, 2)))]
+OPTIONS_LAYOUTS = [
+    Layout(((149, 4), (48, 1), (34, 4)), 1),
+    Layout(((149, 4), (34, 4)), 1),
+    Layout(((149, 4), (160, 8)), 1),
+]
+FEW_IDS = [256, 257, 258]
+FEW_SOURCES = [("192.0.2.1", 1), ("192.0.2.1", 2), ("192.0.2.1", 3), ("192.0.2.2", 1)]
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> dict[str, Any]:
+    """Options of a decoder; the limits so small that a few data sets reach them."""
+    return {
+        "early_data_limit": draw(st.sampled_from([4 << 20, 200, 450, 900])),
+        "early_data_total": draw(st.sampled_from([128 << 20, 450, 1300])),
+        "template_expiry": draw(st.sampled_from([0, 0, 5])),
+        "obey_withdrawals": draw(st.booleans()),
+    }
+
+
+@st.composite
+def living_templates(draw: st.DrawFn, ipfix: bool) -> list[Received]:
+    """Datagrams of three ports of one exporter and of another, each of which defines the same few ids in its own way,
+    as a rule, and sends their data whether or not it has defined them.
+    """
+    layouts = [*PLAIN_LAYOUTS, *OPTIONS_LAYOUTS]
+    meant = {(source, template_id): draw(st.sampled_from(layouts)) for source in FEW_SOURCES for template_id in FEW_IDS}
+    sequence, time = [], 1
+    for number in range(draw(st.integers(2, 12))):
+        source, sets = draw(st.sampled_from(FEW_SOURCES)), []
+        speaker = Speaker(ipfix)
+        for _ in range(draw(st.integers(1, 3))):
+            template_id = draw(st.sampled_from(FEW_IDS))
+            layout = meant[source, template_id]
+            kind = draw(st.integers(0, 9))
+            if kind == 9:
+                meant[source, template_id] = layout = draw(st.sampled_from(layouts))
+            options = layout.scopes is not None
+            if kind == 8:
+                nothing = speaker.nothing(draw, template_id, options)
+                sets.append(d.any_set((2 if ipfix else 0) + options, nothing))
+            elif kind >= 5:
+                sets.append(d.any_set((2 if ipfix else 0) + options, speaker.template(template_id, layout)))
+            else:
+                content = draw(st.lists(records(layout), max_size=2))
+                sets.append(d.data_set(template_id, *content))
+        time = max(0, time + draw(st.sampled_from([0, 1, 1, 2, 6, -1, -100])))
+        if ipfix:
+            payload = d.ipfix(*sets, export_time=1000 + number, sequence=number)
+        else:
+            payload = d.netflow9(*sets, uptime=7 * number, seconds=1000 + number, sequence=number)
+        sequence.append((payload, source, time))
+    return sequence
+
 
 # NetFlow v5 ----------------------------------------------------------------------------------------------------------
 

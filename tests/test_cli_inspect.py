@@ -78,6 +78,7 @@ def test_an_exporter_and_its_templates(path: Path) -> None:
     assert domain == {
         "protocol": "NetFlow v9",
         "id": 5,
+        "port": None,
         "system_init": None,
         "samplers": [{"id": 3, "rate": 1000}],
         "templates": [
@@ -143,12 +144,24 @@ def test_the_tables_say_the_same(path: Path) -> None:
     assert "Counters" not in text
 
 
+def test_domains_of_ports_that_do_not_agree(path: Path) -> None:
+    payloads = [netflow9(template_set9(template(256, (element, 4)))) for element in (1, 2, 1)]
+    content = pcap(*payloads, ports=[1000, 2000, 1000])
+    (exporter,) = inspect(path, content)["exporters"]
+    assert [domain["port"] for domain in exporter["domains"]] == [None, 1000]
+    assert exporter["counters"] == {"template_redefined": 1, "port_in_key": 1}
+    text = " ".join(flowbuf("inspect", path).stdout.split())
+    assert f"{EXPORTER}, NetFlow v9, domain 0 template" in text
+    assert f"{EXPORTER}, NetFlow v9, domain 0, port 1000 template" in text
+
+
 def test_counters_are_explained_and_losses_make_the_status_1(path: Path) -> None:
     write(path, pcap(GOOD, WITHOUT_TEMPLATE, b"nothing known"))
     result = flowbuf("inspect", path)
     assert result.exit_code == 1
     text = " ".join(result.stdout.split())
-    assert f"{EXPORTER} 1 template_missing loss a data set came before its template" in text
+    assert f"{EXPORTER} 1 template_missing loss a data set that is given up" in text
+    assert f"{EXPORTER} 1 early_data note a data set came before its template" in text
     assert "1 other_packet note not a UDP datagram, or not of a flow protocol" in text
 
 

@@ -216,11 +216,17 @@ def test_a_bad_input_leaves_no_output(tmp_path: Path) -> None:
     assert not (tmp_path / "x.csv").exists()
 
 
+def test_what_waits_is_no_loss_where_reading_stops_early(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.pcap", pcap(WITHOUT_TEMPLATE, GOOD, GOOD))
+    assert flowbuf("read", path).exit_code == 1
+    assert flowbuf("read", path, "-n", "1").exit_code == 0
+
+
 def test_strict_ends_with_one_line_and_no_output(tmp_path: Path) -> None:
     path = write(tmp_path / "a.pcap", pcap(GOOD, WITHOUT_TEMPLATE))
     result = flowbuf("read", path, "--strict", "-o", tmp_path / "x.csv")
     assert result.exit_code == 1
-    assert result.stderr.startswith(f"flowbuf: {path}: 192.0.2.1: octet 16: template_missing: ")
+    assert result.stderr.startswith(f"flowbuf: {path}: 192.0.2.1: template_missing: ")
     assert not (tmp_path / "x.csv").exists()
 
 

@@ -162,9 +162,9 @@ class TestStrict:
             Decoder(strict=True).encode_many([V5, BROKEN], "192.0.2.1")
 
     def test_losses_count_as_faults_and_notes_do_not(self) -> None:
+        decoder, templates = Decoder(strict=True, exporter_limit=1), ipfix(template_set(template(256, (1, 8))))
         with pytest.raises(DecodeError, match="exporter_limit"):
-            templates = ipfix(template_set(template(256, (1, 8))))
-            Decoder(strict=True, exporter_limit=1).encode_many([templates] * 2, ["192.0.2.1", "192.0.2.2"])
+            decoder.encode_many([templates] * 2, ["192.0.2.1", "192.0.2.2"])
         assert Decoder(strict=True).encode(b"hello", "192.0.2.1") == b""
 
     def test_the_decoder_can_be_used_again(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from counter_strategies import counter_sequences
-from decoding import IMPLEMENTATIONS, RECEIVED, SOURCE, VALUE_NOTES, Outcome
+from decoding import RECEIVED, SOURCE, VALUE_NOTES, Outcome, run_decoder
 from hypothesis import given, note
 from hypothesis import strategies as st
 from reference.tunnel import TUNNELS
@@ -19,8 +19,10 @@ from schema_strategies import Changes, everything, schema_changes
 from strategies import (
     VALID,
     Sent,
+    living_templates,
     mixed_sequences,
     mutated_sequences,
+    policies,
     sampled_packet_sequences,
     tunnelled_sequences,
     valid_sequences,
@@ -34,9 +36,7 @@ DECAPSULATIONS = [TUNNELS, TUNNELS, *((tunnel,) for tunnel in TUNNELS), ()]
 
 
 def outcome_of(implementation: str, sequence: list[Sent], schema: Schema, **options: Any) -> Outcome:
-    decoder = IMPLEMENTATIONS[implementation](schema, **options)
-    flows = [decoder.decode(payload, source, RECEIVED) for payload, source in sequence]
-    return Outcome(flows, decoder.stats, decoder.counters)
+    return run_decoder(implementation, sequence, schema, finish=True, **options)
 
 
 def comparable(value: Any) -> Any:
@@ -105,6 +105,19 @@ def test_mutated_datagrams_with_tunnels_opened(sequence: list[Sent], decapsulate
 @given(mutated_sequences())
 def test_mutated_datagrams(sequence: list[Sent]) -> None:
     assert_agree(sequence, everything)
+
+
+@pytest.mark.parametrize("version", ["netflow9", "ipfix"])
+@given(st.data(), policies())
+def test_templates_that_come_late_change_and_go(version: str, data: st.DataObject, policy: dict[str, Any]) -> None:
+    sequence = data.draw(living_templates(version == "ipfix"))
+    for finish in (False, True):
+        expected, found = (run_decoder(name, sequence, everything, finish, **policy) for name in ("reference", "core"))
+        for flows_expected, flows_found in zip(expected.datagrams, found.datagrams, strict=True):
+            assert [by_name(flow) for flow in flows_found] == [by_name(flow) for flow in flows_expected]
+        assert found.waiting == expected.waiting
+        for exporter, stats in expected.stats.items():
+            assert_counted(found.stats[exporter], stats)
 
 
 @given(valid_sequences, schema_changes())
@@ -177,6 +190,7 @@ def test_batches_split_anywhere(sequence: list[Sent], data: st.DataObject) -> No
             [source for _, source in sequence[start:end]],
         )
         messages += split_delimited(bytes(decoder.encode_many(payloads, sources, [RECEIVED] * len(payloads))))
+    decoder.finish()
     flows = [by_name(decode_message(columns, message)) for message in messages]
     assert flows == [by_name(flow) for flow in expected.flows]
     for exporter, stats in expected.stats.items():

@@ -55,6 +55,30 @@ static void build_ipfix(octets *d) {
     ipfix_end(d);
 }
 
+/* What comes before its template: records of flows and of options, of variable length, decoded when that has come. */
+static void build_early(octets *d) {
+    ipfix_begin(d, (ipfix_header){.seconds = 1000, .sequence = 12, .domain = 7});
+    for (unsigned i = 0; i < 2; i++) {
+        size_t data = set_begin(d, 310);
+        put32(d, 1000 + i), put_variable(d, "eth1", 4, i != 0), put32(d, 5000);
+        put32(d, 2000 + i), put_variable(d, "", 0, 0), put32(d, 6000);
+        set_end(d, data);
+        data = set_begin(d, 410);
+        put32(d, 1), put32(d, 64), put64(d, 900000);
+        set_end(d, data);
+    }
+    size_t set = set_begin(d, 3);
+    put_options_template(d, 410, 1, FIELDS({302, 4}, {34, 4}, {160, 8}));
+    set_end(d, set);
+    set = set_begin(d, 2);
+    put_template(d, 310, FIELDS({1, 4}, {82, VARIABLE}, {22, 4}));
+    set_end(d, set);
+    set = set_begin(d, 310);
+    put32(d, 3000), put_variable(d, "eth2", 4, 0), put32(d, 7000);
+    set_end(d, set);
+    ipfix_end(d);
+}
+
 static void put_tagged_frame(octets *d) {
     put_ethernet(d, 0x020000000001, 0x020000000002, 0x88a8);
     put_vlan(d, 100, 0x8100), put_vlan(d, 200, 0x8847);
@@ -238,6 +262,12 @@ const sample samples[] = {
      "name=\"eth0\"\n"
      "received=1000500 exporter=192.0.2.1 rate=100 bytes=1 packets=1 src=2001:db8:0:0:0:0:0:3 dst=2001:db8:0:0:0:0:0:4 "
      "etype=34525 status=128 type=4 start=906000 labels=[16] sequence=9 domain=6 name=\"\xef\xbf\xbd\xef\xbf\xbdx\"\n"},
+    {"early", build_early,
+     "received=1000500 exporter=192.0.2.1 rate=64 bytes=1000 type=4 start=905000 sequence=12 domain=7 name=\"eth1\"\n"
+     "received=1000500 exporter=192.0.2.1 rate=64 bytes=2000 type=4 start=906000 sequence=12 domain=7\n"
+     "received=1000500 exporter=192.0.2.1 rate=64 bytes=1001 type=4 start=905000 sequence=12 domain=7 name=\"eth1\"\n"
+     "received=1000500 exporter=192.0.2.1 rate=64 bytes=2001 type=4 start=906000 sequence=12 domain=7\n"
+     "received=1000500 exporter=192.0.2.1 rate=64 bytes=3000 type=4 start=907000 sequence=12 domain=7 name=\"eth2\"\n"},
     {"ipfix_frame", build_ipfix_frame,
      "received=1000500 exporter=192.0.2.1 rate=1000 bytes=600 src=10.1.2.3 dst=10.1.2.4 etype=2048 proto=6 sport=2000 "
      "dport=179 in=5 flags=24 type=4 src_mac=2199023255554 labels=[16,17] sequence=1 vlan=100 inner_vlan=200\n"},

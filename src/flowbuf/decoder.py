@@ -85,17 +85,17 @@ class Decoder(_core.Decoder):
     `decapsulate` names tunnels (`TUNNELS`, or "all") whose inner packet is the flow; the outer endpoints are
     `tunnel_src_addr` and `tunnel_dst_addr`.
 
-    Data sets that come before their template wait for it (`early_data`) and are decoded as soon as it has come, with the
-    times and numbers of their own datagrams: their flows are in the output of the call that brings the template. They
-    wait up to `early_data_limit` octets of one exporter (0 is 4 MiB) and `early_data_total` of all (0 is 128 MiB; never
-    more than a quarter of `memory_limit`), each set counting 192 octets besides its own. Beyond that the oldest is given
-    up (`template_missing`). Call `finish` when no more datagrams come, so that what still waits is counted, too.
+    Data sets that come before their template wait for it (`early_data`) and are decoded as soon as it has come, with
+    the times and numbers of their own datagrams: their flows are in the output of the call that brings the template.
+    They wait up to `early_data_limit` octets of one exporter (0 is 4 MiB) and `early_data_total` of all (0 is 128 MiB;
+    never more than a quarter of `memory_limit`), each set counting 192 octets besides its own. Beyond that the oldest
+    is given up (`template_missing`). Call `finish` when no more datagrams come, so that what still waits is counted.
 
-    A template is known by exporter address, version, observation domain and id. Once two UDP source ports of one address
-    keep redefining an id differently, each port of that domain has its own (`port_in_key`). `template_expiry` is the
-    number of seconds of reception after which a template that was not refreshed is not used any more, and its data waits
-    (None: never). `obey_withdrawals` forgets templates that are withdrawn, which RFC 7011 forbids over UDP; else
-    withdrawals are counted.
+    A template is known by exporter address, version, observation domain and id. Once two UDP source ports of one
+    address keep redefining an id differently, each port of that domain has its own (`port_in_key`). `template_expiry`
+    is the number of seconds after which a template that was not refreshed is not used any more, by the times of
+    reception; its data waits (None: never). `obey_withdrawals` forgets templates that are withdrawn, which RFC 7011
+    forbids over UDP; else withdrawals are counted.
 
     Raises SchemaError for a schema that cannot be decoded into.
     """

@@ -1,8 +1,8 @@
 """Data sets that come before their template.
 
-They wait, in order of arrival, for the set of templates that defines their id, and are decoded right behind it with the
-header of their own datagram. Of one exporter and of all together so many octets may wait: where a set finds no room, the
-oldest go, first those of its own exporter. One that is larger than a limit does not wait.
+They wait, in order of arrival, for the set of templates that defines their id, and are decoded right behind it with
+the header of their own datagram. Of one exporter and of all together so many octets may wait: where a set finds no
+room, the oldest go, first those of its own exporter. One that is larger than a limit does not wait.
 """
 
 from __future__ import annotations

@@ -68,8 +68,8 @@ class Template:
 
 @dataclass
 class Definition:
-    """A template id, and who defined it when. `replaced` are (port, template) of definitions that another port's ones took
-    the place of, the latest first; `contested` says that there were such.
+    """A template id, and who defined it when. `replaced` are (port, template) of definitions that another port's ones
+    took the place of, the latest first; `contested` says that there were such.
     """
 
     template: Template
@@ -127,8 +127,8 @@ class Domain:
         return definition.template
 
     def define(self, template_id: int, template: Template, datagram: Datagram) -> Domain:
-        """Keeps a template, unless its records would have no octets. Returns the domain that counts from then on: of the
-        port, if this splits it.
+        """Keeps a template, unless its records would have no octets. Returns the domain that counts from then on: of
+        the port, if this splits it.
         """
         counters = datagram.exporter.counters
         if template.shortest == 0:
@@ -199,15 +199,15 @@ def named_sampler(record: Flow) -> int | None:
     return next((number for number in present if number), 0 if present else None)
 
 
-# Reads a set of templates: (template id, template; None where it is withdrawn) of each in turn. An id below 256 withdraws
-# all of a kind.
+# Reads a set of templates: (template id, template; None where it is withdrawn) of each in turn. An id below 256
+# withdraws all of a kind.
 TemplateReader = Callable[[Datagram, Octets], Iterator[tuple[int, Template | None]]]
 
 
 def read_sets(
     datagram: Datagram, message: Octets, clock: Clock, readers: dict[int, tuple[TemplateReader, bool]]
 ) -> Iterator[Flow]:
-    """The sets of a message. `readers` are of its sets of templates, by set id; the flag says that they are of options."""
+    """The sets of a message. `readers` are of its sets of templates, by set id; the flag: they are of options."""
     counters = datagram.exporter.counters
     domain = datagram.exporter.find_domain(datagram)
     for set_id, content in split_sets(message, counters):

@@ -157,6 +157,8 @@ def _exporters_table(exporters: list[dict[str, Any]], width: int) -> Table:
 
 def _domain_table(exporter: dict[str, Any], domain: dict[str, Any]) -> Table:
     title = [f"{_exporter_name(exporter)}, {domain['protocol']}, domain {domain['id']}"]
+    if domain["port"] is not None:
+        title[0] += f", port {domain['port']}"
     if domain["samplers"]:
         title.append(", ".join(f"sampler {sampler['id']} 1:{sampler['rate']}" for sampler in domain["samplers"]))
     if domain["system_init"]:

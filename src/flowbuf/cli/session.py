@@ -59,8 +59,8 @@ class Session:
         self.stopped = True
 
     def finish(self) -> None:
-        """No more inputs come: what still waits for its template is given up, and reported. Not so where the inputs were
-        not read to their end."""
+        """No more inputs come: what still waits for its template is given up, and reported. Not so where reading was
+        stopped before their end."""
         if self.stopped or not self._captures:
             return
         name = self._captures[0] if len(self._captures) == 1 else "end of input"

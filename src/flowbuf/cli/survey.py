@@ -112,10 +112,12 @@ def _describe_exporter(exporter: dict[str, Any], watch: _Watch) -> dict[str, Any
 
 
 def _describe_domain(domain: dict[str, Any]) -> dict[str, Any]:
+    """`port` is null, or that of a domain whose ports are told apart."""
     started = domain["system_init"]
     return {
         "protocol": PROTOCOLS.get(domain["version"], str(domain["version"])),
         "id": domain["id"],
+        "port": domain["port"],
         "system_init": format_time(started // 1_000_000) if started else None,
         "samplers": [{"id": id, "rate": rate} for id, rate in sorted(domain["samplers"].items())],
         "templates": [
