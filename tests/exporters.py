@@ -43,7 +43,7 @@ Key: TypeAlias = tuple[int, str, str, int, int, int]
 """Ethertype, addresses, protocol and ports (0 for what has none)."""
 
 Totals: TypeAlias = dict[Key, tuple[int, int]]
-"""Packets and octets, from the IP header on."""
+"""Packets and octets."""
 
 MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
 TCP_FLAGS = ("S", "PA", "A", "PAU")
@@ -73,7 +73,7 @@ def network(packet: Packet) -> Packet:
     return packet[IP] if IP in packet else packet[IPv6]
 
 
-def length(packet: Packet) -> int:
+def ip_length(packet: Packet) -> int:
     """Of the IP packet, without what fills the frame."""
     layer = network(packet)
     return int(layer.len if IP in packet else 40 + layer.plen)
@@ -90,7 +90,7 @@ def key(packet: Packet) -> Key:
     return (0x0800 if IP in packet else 0x86DD, layer.src, layer.dst, transport(packet), source, destination)
 
 
-def totals_of_packets(packets: Iterable[Packet]) -> Totals:
+def totals_of_packets(packets: Iterable[Packet], length: Callable[[Packet], int] = ip_length) -> Totals:
     return add_up((key(packet), 1, length(packet)) for packet in packets)
 
 
@@ -144,7 +144,7 @@ def headers_of_packet(packet: Packet) -> Flow:
         "src_port": ports[0],
         "dst_port": ports[1],
         "packets": 1,
-        "bytes": length(packet),
+        "bytes": ip_length(packet),
         "src_mac": packet.src,
         "dst_mac": packet.dst,
         "vlan_id": tag,
