@@ -130,6 +130,39 @@ def tcp_flags_of_flows(flows: Iterable[Flow]) -> dict[Key, int]:
     return seen
 
 
+Ends: TypeAlias = frozenset[tuple[str, int]]
+"""A conversation without its direction."""
+
+
+def ends(each: Packet | Flow) -> Ends:
+    _, source, destination, _, source_port, destination_port = (
+        key_of_flow(each) if isinstance(each, dict) else key(each)
+    )
+    return frozenset({(source, source_port), (destination, destination_port)})
+
+
+def spans(rows: Iterable[tuple[Ends, int]]) -> dict[Ends, tuple[int, int]]:
+    """The earliest and the latest time of each conversation."""
+    earliest: dict[Ends, int] = {}
+    latest: dict[Ends, int] = {}
+    for each, instant in rows:
+        earliest[each] = min(instant, earliest.get(each, instant))
+        latest[each] = max(instant, latest.get(each, instant))
+    return {each: (earliest[each], latest[each]) for each in earliest}
+
+
+LinkLayer: TypeAlias = tuple[Key, str, str, int]
+"""MAC addresses, and the VLAN or 0."""
+
+
+def link_layer_of_packet(packet: Packet) -> LinkLayer:
+    return (key(packet), packet.src, packet.dst, packet[Dot1Q].vlan if Dot1Q in packet else 0)
+
+
+def link_layer_of_flow(flow: Flow) -> LinkLayer:
+    return (key_of_flow(flow), flow["src_mac"], flow["dst_mac"], flow.get("vlan_id", 0))
+
+
 def headers_of_packet(packet: Packet) -> Flow:
     """The columns of a sampled packet, as scapy reads them."""
     layer, four = network(packet), IP in packet
@@ -238,6 +271,16 @@ def running(
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def has_ended(group: int) -> bool:
+    """A process that began a session, and whatever it began. (Some do not wait for their children.)"""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            state, _, its_group, *_ = path.read_text().rpartition(")")[2].split()
+            if int(its_group) == group and state != "Z":
+                return False
+    return True
 
 
 # Flows ----------------------------------------------------------------------------------------------------------------

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
 import pytest
 from exporters import (
     Collectors,
-    Key,
     counted_by_exporter,
     counted_by_flowbuf,
     decode,
+    ends,
+    has_ended,
     headers_of_packet,
-    key,
-    key_of_flow,
+    link_layer_of_flow,
+    link_layer_of_packet,
     need,
     running,
+    spans,
     tcp_flags_of_flows,
     tcp_flags_of_packets,
     totals_of_flows,
@@ -28,7 +30,7 @@ from exporters import (
 )
 from goldens import Flow
 from scapy.layers.inet import IP, UDP
-from scapy.layers.l2 import Dot1Q, Ether
+from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 from scapy.utils import wrpcap
 
@@ -39,10 +41,7 @@ FLOW_TYPES = {"netflow5": "NETFLOW_V5", "netflow9": "NETFLOW_V9", "ipfix": "IPFI
 NFPROBES = {"netflow5": 5, "netflow9": 9, "ipfix": 10, "netflow9-sampled": 9, "ipfix-sampled": 10}
 SFPROBES = {"sflow": 1, "sflow-sampled": 4}
 PRIMITIVES = "src_host,dst_host,src_port,dst_port,proto,tos,tcpflags,src_mac,dst_mac,vlan"
-TIMES = ("time_flow_start", "time_flow_end")
-
 Exported: TypeAlias = dict[str, list[bytes]]
-Ends: TypeAlias = frozenset[tuple[str, int]]
 
 LAST = "192.0.2.254"
 IFINDEX = 42
@@ -84,7 +83,9 @@ def exported(traffic: list[Packet], tmp_path_factory: pytest.TempPathFactory) ->
         with running(["pmacctd", "-f", "pmacctd.conf"], log) as process:
             assert collectors.receive_until(lambda: "finished reading" in log.read_text()), log.read_text()
             process.send_signal(signal.SIGINT)
-            assert collectors.receive_until(lambda: process.poll() is not None), log.read_text()
+            assert collectors.receive_until(lambda: process.poll() is not None and has_ended(process.pid)), (
+                log.read_text()
+            )
         collectors.receive()
         yield {name: collector.datagrams for name, collector in collectors.items()}
 
@@ -134,35 +135,16 @@ def test_totals_are_those_of_the_packets(name: str, exported: Exported, traffic:
 
 @each_with_templates
 def test_link_layer_is_that_of_the_packets(name: str, exported: Exported, traffic: list[Packet]) -> None:
-    ours = {
-        (key_of_flow(flow), flow["src_mac"], flow["dst_mac"], flow.get("vlan_id"))
-        for flow in decode_all(exported[name])
-    }
-    assert ours == {
-        (key(packet), packet.src, packet.dst, packet[Dot1Q].vlan if Dot1Q in packet else None) for packet in traffic
-    }
+    flows = decode_all(exported[name])
+    assert set(map(link_layer_of_flow, flows)) == set(map(link_layer_of_packet, traffic))
 
 
 @each_with_templates
 def test_times_are_those_of_the_first_and_the_last_packet(name: str, exported: Exported, traffic: list[Packet]) -> None:
     """Of the packets of both directions: nfprobe keeps one pair of times for them."""
-    ours = spans((ends(key_of_flow(flow)), flow[time]) for flow in decode_all(exported[name]) for time in TIMES)
-    assert ours == spans((ends(key(packet)), int(packet.time * 1000)) for packet in traffic)
-
-
-def ends(each: Key) -> Ends:
-    _, source, destination, _, source_port, destination_port = each
-    return frozenset({(source, source_port), (destination, destination_port)})
-
-
-def spans(rows: Iterable[tuple[Ends, int]]) -> dict[Ends, tuple[int, int]]:
-    """The earliest and the latest time of each."""
-    earliest: dict[Ends, int] = {}
-    latest: dict[Ends, int] = {}
-    for each, time in rows:
-        earliest[each] = min(time, earliest.get(each, time))
-        latest[each] = max(time, latest.get(each, time))
-    return {each: (earliest[each], latest[each]) for each in earliest}
+    flows = decode_all(exported[name])
+    ours = spans((ends(flow), flow[time]) for flow in flows for time in ("time_flow_start", "time_flow_end"))
+    assert ours == spans((ends(packet), int(packet.time * 1000)) for packet in traffic)
 
 
 @pytest.mark.parametrize("name", ["netflow9-sampled", "ipfix-sampled"])
