@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 import pytest
 from exporters import (
+    PATH,
     Collectors,
     counted_by_exporter,
     counted_by_flowbuf,
@@ -30,6 +31,7 @@ from exporters import (
 )
 from scapy.layers.inet import IP
 from scapy.packet import Packet
+from tshark import check_against_tshark
 
 sys.path.insert(0, str(Path(__file__).parent / "data"))
 import make
@@ -61,7 +63,7 @@ class Switch:
     @property
     def environment(self) -> dict[str, str]:
         names = ("OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR")
-        return {**os.environ, **dict.fromkeys(names, str(self.folder))}
+        return {**os.environ, "PATH": PATH, **dict.fromkeys(names, str(self.folder))}
 
     def configure(self, *arguments: str) -> str:
         return self.run("ovs-vsctl", "--db=unix:db.sock", "--timeout=20", *arguments)
@@ -102,7 +104,7 @@ def switch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Switch]:
 
 @pytest.fixture(scope="module")
 def traffic() -> list[Packet]:
-    return vary(make.make_packets(60))
+    return vary(make.make_packets(30))
 
 
 @pytest.fixture(scope="module")
@@ -178,3 +180,10 @@ def test_ipfix_totals_are_those_of_the_packets(
 @pytest.mark.parametrize("name", ["sflow", "netflow", "ipfix"])
 def test_flowbuf_counts_what_the_exporter_counted(name: str, exported: Exported) -> None:
     assert counted_by_flowbuf(exported[name]) == counted_by_exporter(exported[name]) > 0
+
+
+@pytest.mark.parametrize(("name", "protocol"), [("sflow", "sflow"), ("netflow", "cflow"), ("ipfix", "cflow")])
+def test_tshark_agrees(name: str, protocol: str, exported: Exported, tmp_path: Path) -> None:
+    need("tshark")
+    make.write_datagrams(tmp_path / "sent.pcap", exported[name], make.START)
+    assert check_against_tshark(tmp_path / "sent.pcap", {2055: protocol}) > 0

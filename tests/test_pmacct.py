@@ -33,6 +33,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 from scapy.utils import wrpcap
+from tshark import check_against_tshark
 
 sys.path.insert(0, str(Path(__file__).parent / "data"))
 import make
@@ -68,7 +69,7 @@ SEEN: dict[str, Callable[[Packet], bool]] = {"netflow5": lambda packet: IP in pa
 
 @pytest.fixture(scope="module")
 def traffic() -> list[Packet]:
-    return vary(make.make_packets(60))
+    return vary(make.make_packets(30))
 
 
 @pytest.fixture(scope="module")
@@ -188,3 +189,10 @@ def test_samples_say_how_many_packets_they_stand_for(exported: Exported, traffic
 @each_exporter
 def test_flowbuf_counts_what_the_exporter_counted(name: str, exported: Exported) -> None:
     assert counted_by_flowbuf(exported[name]) == counted_by_exporter(exported[name]) > 0
+
+
+@each_exporter
+def test_tshark_agrees(name: str, exported: Exported, tmp_path: Path) -> None:
+    need("tshark")
+    make.write_datagrams(tmp_path / "sent.pcap", exported[name], make.START)
+    assert check_against_tshark(tmp_path / "sent.pcap", {2055: "sflow" if name in SFPROBES else "cflow"}) > 0

@@ -33,6 +33,7 @@ from goldens import Decoded
 from scapy.layers.inet import IP
 from scapy.packet import Packet
 from scapy.utils import rdpcap, wrpcap
+from tshark import check_against_tshark
 
 from flowbuf import _core
 
@@ -84,7 +85,7 @@ def test_generated_captures_hold_what_was_asked_for() -> None:
 
 @pytest.fixture(scope="module")
 def traffic() -> list[Packet]:
-    return vary(make.make_packets(60))
+    return vary(make.make_packets(30))
 
 
 def export(folder: Path, traffic: list[Packet], version: str, *options: str) -> list[bytes]:
@@ -143,3 +144,11 @@ def test_psamp_records_are_the_packets(sampling: int, traffic: list[Packet], tmp
         {name: flow.get(name, 0) for name in packet} for flow, packet in zip(decoded.flows, expected, strict=True)
     ] == expected
     assert counted_by_flowbuf(datagrams) == counted_by_exporter(datagrams) > 0
+
+
+@pytest.mark.parametrize(("version", "sampling"), [("5", "1"), ("9", "1"), ("10", "1"), ("psamp", "4")])
+def test_tshark_agrees(version: str, sampling: str, traffic: list[Packet], tmp_path: Path) -> None:
+    need("tshark")
+    datagrams = export(tmp_path, traffic, version, "-T", "ether", "-s", sampling)
+    make.write_datagrams(tmp_path / "sent.pcap", datagrams, make.START)
+    assert check_against_tshark(tmp_path / "sent.pcap", {2055: "cflow"}) > 0
