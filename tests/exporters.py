@@ -296,6 +296,12 @@ def decode(datagrams: Iterable[bytes], **options: Any) -> Decoded:
     return Decoded(flows, decoder.stats, decoder.counters)
 
 
+def without_sequence_notes(counters: dict[str, int]) -> dict[str, int]:
+    """For exporters that do not number their datagrams as their protocol says."""
+    notes = ("sequence_gap", "sample_gap", "out_of_sequence", "exporter_restart")
+    return {name: count for name, count in counters.items() if name not in notes}
+
+
 def counted_by_exporter(datagrams: Sequence[bytes]) -> int:
     """Flows, options records, templates and samples, by the headers: in NetFlow v5 and v9 and in sFlow each says how
     many its datagram has. In IPFIX it says how many records were before it, so that the last datagram is in no count.
