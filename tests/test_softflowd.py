@@ -1,83 +1,154 @@
-"""A real exporter: softflowd reads packets and reports flows; flowbuf's totals are those of the packets."""
+"""A real exporter: softflowd reads packets and reports them as NetFlow v5, v9, IPFIX and PSAMP; flowbuf's totals are
+those of the packets.
+"""
 
 from __future__ import annotations
 
 import gzip
 import io
-import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from reference.wire import decode_message
+from exporters import (
+    Collectors,
+    counted_by_exporter,
+    counted_by_flowbuf,
+    decode,
+    ends,
+    headers_of_packet,
+    link_layer_of_flow,
+    link_layer_of_packet,
+    need,
+    network,
+    running,
+    spans,
+    tcp_flags_of_flows,
+    tcp_flags_of_packets,
+    totals_of_flows,
+    totals_of_packets,
+    vary,
+)
+from goldens import Decoded
 from scapy.layers.inet import IP
-from scapy.layers.inet6 import IPv6
-from scapy.utils import rdpcap
+from scapy.packet import Packet
+from scapy.utils import rdpcap, wrpcap
+from tshark import check_against_tshark
 
-from flowbuf import Decoder, Schema, _core
+from flowbuf import _core
 
 DATA = Path(__file__).parent / "data"
 sys.path.insert(0, str(DATA))
 import make  # noqa: E402
 
-FLOW = Schema.load("flow").enable("time_flow_start", "time_flow_end")
-COLUMNS = {column.number: column for column in FLOW.enabled}
-VERSIONS = {"netflow5": 2, "netflow9": 3, "ipfix": 4}
+FLOW_TYPES = {"netflow5": "NETFLOW_V5", "netflow9": "NETFLOW_V9", "ipfix": "IPFIX"}
+SAMPLING = 4
+
+each_version = pytest.mark.parametrize("protocol", FLOW_TYPES)
+each_with_templates = pytest.mark.parametrize("protocol", ["netflow9", "ipfix"])
 
 
-@pytest.fixture(scope="module")
-def traffic() -> list[Any]:
-    return list(rdpcap(io.BytesIO(gzip.decompress((DATA / "traffic.pcap.gz").read_bytes()))))
-
-
-def decode(payloads: list[bytes]) -> tuple[list[dict[str, Any]], dict[str, int]]:
-    decoder = Decoder(FLOW)
-    messages = [message for payload in payloads for message in decoder.messages(payload, "192.0.2.1", 1.0)]
-    return [decode_message(COLUMNS, message) for message in messages], decoder.counters
-
-
-def check(protocol: str, flows: list[dict[str, Any]], counters: dict[str, int], traffic: list[Any]) -> None:
-    """NetFlow v5 has no IPv6: softflowd leaves those packets out of it."""
+def check_totals(protocol: str, decoded: Decoded, traffic: list[Packet]) -> None:
+    """softflowd leaves IPv6 out of NetFlow v5, and counts what fills a frame as part of the packet."""
     seen = [packet for packet in traffic if IP in packet or protocol != "netflow5"]
-    assert counters == {}
-    assert {flow["flow_type"] for flow in flows} == {VERSIONS[protocol]}
-    assert sum(flow["packets"] for flow in flows) == len(seen)
-    assert sum(flow["bytes"] for flow in flows) == sum(len(packet.payload) for packet in seen)
-    for etype, layer in ((0x0800, IP), (0x86DD, IPv6)):
-        packets = sum(flow["packets"] for flow in flows if flow["etype"] == etype)
-        assert packets == sum(layer in packet for packet in seen)
-    hosts = {flow["src_addr"][-4:] for flow in flows if flow["etype"] == 0x0800}
-    assert hosts == {bytes(map(int, packet[IP].src.split("."))) for packet in seen if IP in packet}
+    assert decoded.counters == {}
+    assert {flow["flow_type"] for flow in decoded.flows} == {FLOW_TYPES[protocol]}
+    assert totals_of_flows(decoded.flows) == totals_of_packets(seen, length=lambda packet: len(network(packet)))
+    assert tcp_flags_of_flows(decoded.flows) == tcp_flags_of_packets(seen)
 
 
-@pytest.mark.parametrize("protocol", VERSIONS)
-def test_shipped_captures_hold_the_traffic(protocol: str, traffic: list[Any]) -> None:
-    _, status, batch = _core.Capture().scan((DATA / f"softflowd-{protocol}.pcap").read_bytes(), True)
+# Captures -------------------------------------------------------------------------------------------------------------
+
+
+def payloads(capture: Path) -> list[bytes]:
+    _, status, batch = _core.Capture().scan(capture.read_bytes(), True)
     assert status == "end"
-    flows, counters = decode([batch[i][0] for i in range(len(batch))])
-    check(protocol, flows, counters, traffic)
+    return [batch[i][0] for i in range(len(batch))]
 
 
-@pytest.mark.parametrize("protocol", VERSIONS)
-def test_a_softflowd_of_today_agrees(protocol: str, traffic: list[Any], tmp_path: Path) -> None:
-    if not shutil.which("softflowd"):
-        pytest.skip("softflowd is not installed")
-    packets = tmp_path / "traffic.pcap"
-    packets.write_bytes(gzip.decompress((DATA / "traffic.pcap.gz").read_bytes()))
-    flows, counters = decode(make.export(packets, make.SOFTFLOWD_VERSIONS[protocol]))
-    check(protocol, flows, counters, traffic)
-    if protocol == "ipfix":
-        begin, end = (int(packet.time * 1000) for packet in (traffic[0], traffic[-1]))
-        starts = [flow["time_flow_start"] for flow in flows]
-        assert begin - 1000 <= min(starts)
-        assert max(starts) <= end + 1000
+@each_version
+def test_shipped_captures_hold_the_traffic(protocol: str) -> None:
+    traffic = list(rdpcap(io.BytesIO(gzip.decompress((DATA / "traffic.pcap.gz").read_bytes()))))
+    check_totals(protocol, decode(payloads(DATA / f"softflowd-{protocol}.pcap")), traffic)
 
 
 def test_generated_captures_hold_what_was_asked_for() -> None:
     for protocol in make.PROTOCOLS:
-        _, _, batch = _core.Capture().scan((DATA / f"generated-{protocol}.pcap").read_bytes(), True)
-        flows, counters = decode([batch[i][0] for i in range(len(batch))])
-        assert len(flows) == make.GENERATED_FLOWS
-        assert set(counters) <= {"counter_sample"}
-        assert {flow["sampling_rate"] for flow in flows} == {1000}
+        decoded = decode(payloads(DATA / f"generated-{protocol}.pcap"))
+        assert len(decoded.flows) == make.GENERATED_FLOWS
+        assert set(decoded.counters) <= {"counter_sample"}
+        assert {flow["sampling_rate"] for flow in decoded.flows} == {1000}
+
+
+# The program ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def traffic() -> list[Packet]:
+    return vary(make.make_packets(30))
+
+
+def export(folder: Path, traffic: list[Packet], version: str, *options: str) -> list[bytes]:
+    need("softflowd")
+    wrpcap(str(folder / "traffic.pcap"), traffic)
+    with Collectors("softflowd") as collectors:
+        target = collectors["softflowd"].address
+        command = ["softflowd", "-r", "traffic.pcap", "-a", "-d", "-n", target, "-v", version, *options]
+        with running(command, folder / "log") as process:
+            assert collectors.receive_until(lambda: process.poll() is not None), (folder / "log").read_text()
+        collectors.receive()
+        return collectors["softflowd"].datagrams
+
+
+@each_version
+def test_totals_are_those_of_the_packets(protocol: str, traffic: list[Packet], tmp_path: Path) -> None:
+    datagrams = export(tmp_path, traffic, make.SOFTFLOWD_VERSIONS[protocol])
+    check_totals(protocol, decode(datagrams), traffic)
+
+
+@each_with_templates
+def test_link_layer_is_that_of_the_packets(protocol: str, traffic: list[Packet], tmp_path: Path) -> None:
+    decoded = decode(export(tmp_path, traffic, make.SOFTFLOWD_VERSIONS[protocol], "-T", "ether"))
+    check_totals(protocol, decoded, traffic)
+    assert set(map(link_layer_of_flow, decoded.flows)) == set(map(link_layer_of_packet, traffic))
+
+
+@each_with_templates
+@pytest.mark.parametrize(("unit", "resolution"), [("sec", 1000), ("milli", 1), ("micro", 1), ("nano", 1)])
+def test_times_are_those_of_the_first_and_the_last_packet(
+    protocol: str, unit: str, resolution: int, traffic: list[Packet], tmp_path: Path
+) -> None:
+    """Of both directions; in seconds, milliseconds, and as fractions of seconds, in their 64 bits."""
+    decoded = decode(export(tmp_path, traffic, make.SOFTFLOWD_VERSIONS[protocol], "-A", unit))
+    assert spans(
+        (ends(flow), flow[time]) for flow in decoded.flows for time in ("time_flow_start", "time_flow_end")
+    ) == spans((ends(packet), int(packet.time * 1000) // resolution * resolution) for packet in traffic)
+
+
+@each_with_templates
+def test_sampled_flows_say_the_rate(protocol: str, traffic: list[Packet], tmp_path: Path) -> None:
+    """softflowd does not leave it to chance: the first packet, and each so many packets after it."""
+    decoded = decode(export(tmp_path, traffic, make.SOFTFLOWD_VERSIONS[protocol], "-s", str(SAMPLING)))
+    check_totals(protocol, decoded, traffic[::SAMPLING])
+    assert {flow["sampling_rate"] for flow in decoded.flows} == {SAMPLING}
+
+
+@pytest.mark.parametrize("sampling", [1, SAMPLING])
+def test_psamp_records_are_the_packets(sampling: int, traffic: list[Packet], tmp_path: Path) -> None:
+    """PSAMP is IPFIX with a record for each packet, which holds its first octets."""
+    datagrams = export(tmp_path, traffic, "psamp", "-s", str(sampling))
+    decoded = decode(datagrams)
+    assert decoded.counters == {}
+    expected = [headers_of_packet(packet) for packet in traffic[::sampling]]
+    assert [
+        {name: flow.get(name, 0) for name in packet} for flow, packet in zip(decoded.flows, expected, strict=True)
+    ] == expected
+    assert counted_by_flowbuf(datagrams) == counted_by_exporter(datagrams) > 0
+
+
+@pytest.mark.parametrize(("version", "sampling"), [("5", "1"), ("9", "1"), ("10", "1"), ("psamp", "4")])
+def test_tshark_agrees(version: str, sampling: str, traffic: list[Packet], tmp_path: Path) -> None:
+    need("tshark")
+    datagrams = export(tmp_path, traffic, version, "-T", "ether", "-s", sampling)
+    make.write_datagrams(tmp_path / "sent.pcap", datagrams, make.START)
+    assert check_against_tshark(tmp_path / "sent.pcap", {2055: "cflow"}) > 0
