@@ -25,6 +25,7 @@ static const struct {
     {"explicit", FB_COLUMN_EXPLICIT},
     {"late", FB_COLUMN_LATE},
     {"native_ip", FB_COLUMN_NATIVE_IP},
+    {"one_way", FB_COLUMN_ONE_WAY},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -65,6 +66,8 @@ static void read_flag(const char *word, fb_column_spec *spec, fb_mapping *mappin
         spec->limit = strtoull(word + 6, NULL, 10);
     else if (begins_with(word, "unit="))
         spec->unit = strtoull(word + 5, NULL, 10);
+    else if (begins_with(word, "mirror="))
+        return; /* once all columns are there */
     else if (begins_with(word, "map="))
         spec->mappings_size = read_mappings(word + 4, mappings, room);
     else
@@ -130,12 +133,33 @@ static fb_status read_line(named_plan *plan, char *line) {
     return status;
 }
 
+/* Up to the next space. */
+static void copy_word(const char *word, char *name, size_t room) {
+    size_t size = strcspn(word, " \n");
+    snprintf(name, room, "%.*s", (int)size, word);
+}
+
+/* Of "… NUMBER NAME TYPE … mirror=OTHER …" lines. */
+static void read_mirrors(named_plan *plan, const char *lines) {
+    char name[40], mirror[40];
+    for (const char *line = lines; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        const char *key = strstr(line, " mirror="), *end = strchr(line, '\n');
+        if (!key || (end && key > end)) continue;
+        copy_word(line + strcspn(line, " ") + 1, name, sizeof name);
+        copy_word(key + 8, mirror, sizeof mirror);
+        fb_status status = fb_plan_set_mirror(plan->plan, plan_column(plan, name), plan_column(plan, mirror));
+        if (status != FB_OK) complain(fb_status_name(status), mirror);
+    }
+}
+
 fb_status plan_read(named_plan *plan, const char *lines, fb_memory *memory) {
     memset(plan, 0, sizeof *plan);
     char *copy = strdup(lines), *rest;
     fb_status status = fb_plan_new(&plan->plan, memory);
     for (char *line = strtok_r(copy, "\n", &rest); line && status == FB_OK; line = strtok_r(NULL, "\n", &rest))
         status = read_line(plan, line);
+    if (status == FB_OK) read_mirrors(plan, lines);
     if (status == FB_OK) status = fb_plan_seal(plan->plan);
     free(copy);
     if (status != FB_OK) plan_free(plan);

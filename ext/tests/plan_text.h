@@ -6,8 +6,9 @@
     23 time_flow_start timestamp unit=1000000 : ipfix:22@time_uptime
     21 flow_direction enum map=0:1,1:2 : ipfix:61
 
-   Flags: disabled, repeated, explicit, late, native_ip. limit is the greatest value (none: 2^64 - 1), unit the nanoseconds
-   of a time's unit. An element's kind stands behind an @; without one it is what the column's type wants. */
+   Flags: disabled, repeated, explicit, late, native_ip, one_way, mirror=COLUMN. limit is the greatest value (none:
+   2^64 - 1), unit the nanoseconds of a time's unit. An element's kind stands behind an @; without one it is what the
+   column's type wants. */
 #ifndef FB_TEST_PLAN_TEXT_H
 #define FB_TEST_PLAN_TEXT_H
 

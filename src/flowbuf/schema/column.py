@@ -64,7 +64,8 @@ class Column:
     `number` is the Protocol Buffers field number. `sources` are ranks of equals, best first. `explicit` columns write
     zero too (presence). `late` columns may be overridden until their row is finished. `values` are an enum's members,
     `map` takes values from the wire to them. `depends` are columns that must be enabled too. `mirror` is the name of
-    the same column of the other direction. `origin` is the file that says so.
+    the same column of the other direction. `one_way` columns say something of one direction alone: the reverse flow of
+    a biflow (RFC 5103) has them only where the record has the reverse element. `origin` is the file that says so.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Column:
     map: Mapping[int, int] = field(default_factory=dict, hash=False)
     depends: tuple[str, ...] = ()
     mirror: str | None = None
+    one_way: bool = False
     clickhouse: Mapping[str, Any] = field(default_factory=dict, hash=False)
     doc: str = ""
     origin: str = ""
@@ -156,6 +158,7 @@ _TABLE_TYPES: dict[str, type] = {
     "map": dict,
     "depends": list,
     "mirror": str,
+    "one_way": bool,
     "clickhouse": dict,
     "doc": str,
 }

@@ -25,6 +25,10 @@ A file is
 `mirror` says the column of the other direction. It has the same keys, with destination for source, dst for src, egress
 for ingress, outgoing for incoming, output for input in its sources, dependencies and doc; whatever else differs is
 given in the table of `mirror`.
+
+A record that describes both directions of a biflow (RFC 5103) becomes two flows. What it says of the forward direction
+holds for the reverse one too, mirrored columns exchanged, but for columns with `one_way = true`: those have a value in the
+reverse flow only where the record has the reverse element.
 """
 
 from __future__ import annotations
