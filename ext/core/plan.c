@@ -268,8 +268,10 @@ fb_kind fb_plan_member_kind(const fb_plan *plan, const fb_column *column, uint32
     /* A plain number is no time. */
     bool timed = column->type == FB_TYPE_TIMESTAMP || column->type == FB_TYPE_DURATION;
     if (!timed && kind >= FB_KIND_TIME_UPTIME && kind <= FB_KIND_SPAN_NS) kind = FB_KIND_UINT;
+    if (column->type == FB_TYPE_DURATION && kind == FB_KIND_TIME_UPTIME) return FB_KIND_SPAN_MS;
+    if (column->type == FB_TYPE_DURATION && kind == FB_KIND_TIME_DELTA) return FB_KIND_SPAN_US;
     if (kind == FB_KIND_LIST || (timed && kind == FB_KIND_UINT) || !fb_kind_fits(kind, column->type)) return FB_KIND_COUNT;
-    return fb_column_kind(column, kind);
+    return timed ? kind : fb_column_kind(column, kind);
 }
 
 static int compare_entries(const void *a, const void *b) {

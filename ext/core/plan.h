@@ -51,7 +51,7 @@ enum {
     FB_COLUMN_SLOTTED = 32,   /* set by fb_plan_seal: explicit, or its ranks are not in the order of arrival */
     FB_COLUMN_UNORDERED = 64, /* set by fb_plan_seal: repeated, and its ranks are not in that order; lists do not wait, so
                                  the list that arrives first wins */
-    FB_COLUMN_ONE_WAY = 128   /* says something of one direction alone: the reverse flow of a biflow does not share it */
+    FB_COLUMN_ONE_WAY = 512   /* says something of one direction alone: the reverse flow of a biflow does not share it */
 };
 
 /* One member of an enum: the value on the wire and the number it becomes. */

@@ -9,6 +9,8 @@ chosen. It keeps no limits on exporters or templates, and nothing of a data set 
     datagram    one datagram, and what is known of exporters
     packet      sampled packets
     derived     what is concluded from elements
+    biflow      records of both directions
+    lists       lists inside records
     templates   sets, templates, records, sampling: what NetFlow v9 and IPFIX share
     netflow     NetFlow v5 and v9
     ipfix       IPFIX

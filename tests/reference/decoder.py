@@ -34,6 +34,11 @@ class Decoder:
 
     def __init__(self, schema: Any) -> None:
         self.columns = list(schema.enabled)
+        self.mirrors = {
+            column.name: schema[column.mirror]
+            for column in self.columns
+            if column.mirror in schema and schema[column.mirror].mirror == column.name
+        }
         self.exporters = Exporters()
         self.other: Counter[str] = Counter()
         sources = (source for column in self.columns for rank in column.sources for source in rank)
@@ -54,7 +59,7 @@ class Decoder:
         messages = []
         try:
             for flow in read(datagram):
-                messages.append(build_message(self.columns, flow, notes))
+                messages.append(build_message(self.columns, flow, notes, self.mirrors))
         except Fault as fault:
             notes[fault.args[0]] += 1
         exporter = datagram.exporter
