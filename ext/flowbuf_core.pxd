@@ -87,6 +87,7 @@ cdef extern from "core/plan.h" nogil:
         FB_COLUMN_UNORDERED
         FB_COLUMN_SCALED
         FB_COLUMN_RATE
+        FB_COLUMN_ONE_WAY
     ctypedef struct fb_mapping:
         uint32_t from_ "from"
         uint32_t to
@@ -122,7 +123,10 @@ cdef extern from "core/plan.h" nogil:
     fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec)
     fb_status fb_plan_add_source(fb_plan *plan, uint16_t column, unsigned rank, fb_source source)
     fb_status fb_plan_add_element(fb_plan *plan, uint16_t column, unsigned rank, uint64_t pen, uint32_t id, fb_kind kind)
+    fb_status fb_plan_set_mirror(fb_plan *plan, uint16_t column, uint16_t mirror)
+    fb_status fb_plan_set_registry(fb_plan *plan, const uint8_t *kinds, size_t count)
     fb_status fb_plan_seal(fb_plan *plan)
+    bint fb_kind_fits(fb_kind kind, fb_type type)
     const char *fb_source_name(fb_source source)
     fb_kind fb_source_kind(fb_source source)
     const char *fb_kind_name(fb_kind kind)

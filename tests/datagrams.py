@@ -176,6 +176,11 @@ def variable(data: bytes, long_form: bool = False) -> bytes:
     return u8(255) + u16(len(data)) + data if long_form or len(data) > 254 else u8(len(data)) + data
 
 
+def basic_list(element: Specifier, *members: bytes, semantic: int = 3) -> bytes:
+    """RFC 6313 section 4.5.1: members of one length, or each with its own (`variable`); the semantic is allOf."""
+    return u8(semantic) + specifier(element) + joined(members)
+
+
 # sFlow
 # -------------------------------------------------------------------------------------------------------------------
 

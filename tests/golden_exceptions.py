@@ -406,10 +406,7 @@ EARLY_DATA = (
     "[1] RFC 3954 section 9: data before its template is kept and decoded when that comes; both collectors drop the "
     "whole datagram"
 )
-BIFLOW = (
-    "[8] RFC 5103: Akvorado makes a second flow of the reverse direction, where it has packets. flowbuf will: an issue "
-    "of its own"
-)
+BIFLOW = "[8] RFC 5103: the reverse direction is a second flow; GoFlow2 does not read its counters"
 
 UNMATCHED = (
     *(
@@ -421,7 +418,7 @@ UNMATCHED = (
         )
         for collector in ("goflow2", "akvorado")
     ),
-    Unmatched("ipfix-biflow-ipfixprobe", "akvorado", (), (1, 4), BIFLOW),
+    Unmatched("ipfix-biflow-ipfixprobe", "goflow2", (1, 4), (), BIFLOW),
 )
 
 # Records of flows and of options that TShark does not read, for the same reason.

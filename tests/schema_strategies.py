@@ -16,7 +16,7 @@ everything = FLOW.only(*FILLED)
 
 # Elements that flow.toml reads, and some that it does not.
 READ = sorted({source.id for column in FLOW for rank in column.sources for source in rank if source.kind == "ipfix"})
-OTHERS = [3, 19, 36, 95, 97, 161, 204, 233, 276, 373, 500, 32767]
+OTHERS = [3, 19, 36, 95, 97, 161, 204, 232, 233, 276, 291, 292, 299, 373, 500, 515, 32767]
 
 INTEGERS = [
     "uint8", "uint16", "uint32", "uint64", "mac", "int32", "int64", "sint32", "sint64", "fixed32", "fixed64"
@@ -31,9 +31,11 @@ TYPES_OF = {
     "boolean": ["bool"],
     "float64": ["float", "double"],
     "string": ["string", "bytes"],
-    "octetArray": ["bytes"],
+    "octetArray": ["bytes", "string", "ip", "uint64"],
+    "subTemplateList": ["bytes"],
+    "unsigned256": ["bytes"],
 }
-OF_ENTERPRISES = [*INTEGERS, "bool", "float", "double", "string", "bytes", "ip"]
+OF_ENTERPRISES = [*INTEGERS, "bool", "float", "double", "string", "bytes", "ip", "timestamp", "duration"]
 FIXED_NUMBERS = [
     "meta:sequence_number", "meta:observation_domain_id", "netflow5:dOctets", "netflow5:tos",
     "sflow:flow_sample.input", "sflow:flow_sample.sampling_rate", "sflow:extended_gateway.src_as",
@@ -63,13 +65,15 @@ def type_keys(draw: st.DrawFn, type: str) -> dict[str, Any]:
         keys["ip"] = draw(st.sampled_from(["mapped", "native"]))
     elif draw(st.integers(0, 3)) == 0:
         keys["explicit"] = True
+    if draw(st.integers(0, 3)) == 0:
+        keys["one_way"] = True
     return keys
 
 
 @st.composite
 def added_columns(draw: st.DrawFn) -> dict[str, Any]:
     """The keys of a column that flow.toml does not have."""
-    kind = draw(st.sampled_from(["element", "enterprise", "numbers", "list", "enum"]))
+    kind = draw(st.sampled_from(["element", "enterprise", "numbers", "list", "basic list", "enum"]))
     if kind == "element":
         known = [number for number in READ + OTHERS if getattr(elements.by_id(number), "data_type", "") in TYPES_OF]
         number = draw(st.sampled_from(known))
@@ -91,10 +95,18 @@ def added_columns(draw: st.DrawFn) -> dict[str, Any]:
         chosen = draw(st.lists(st.sampled_from(pool), min_size=1, max_size=5, unique=True))
         cut = draw(st.integers(0, len(chosen) - 1))
         ranks: list[Any] = [*chosen[:cut], chosen[cut:]]
-        return draw(type_keys(draw(st.sampled_from(INTEGERS)))) | {"sources": ranks}
+        keys = draw(type_keys(draw(st.sampled_from(INTEGERS)))) | {"sources": ranks}
+        if draw(st.integers(0, 2)) == 0:
+            keys["mirror"] = {"sources": [[f"ipfix:{number}" for number in draw(st.permutations([1, 10, 14, 58]))]]}
+        return keys
     if kind == "list":
         chosen = sorted(draw(st.sets(st.sampled_from(LISTS), min_size=1)), key=LISTS.index)
         return {"type": draw(st.sampled_from(INTEGERS)), "repeated": True, "sources": chosen}
+    if kind == "basic list":
+        keys = draw(type_keys(draw(st.sampled_from(OF_ENTERPRISES)))) | {"sources": [["ipfix:291", "ipfix:485"]]}
+        if draw(st.booleans()):
+            keys |= {"repeated": True, "explicit": False}
+        return keys
     members = {"none": 0, "one": 1, "two": 2, "six": 6}
     mapping = draw(st.sampled_from([{}, {"0": 1, "1": 2}, {"1": 6, "6": 0}]))
     return {
@@ -119,6 +131,9 @@ class Changes:
         for name, sources in self.ranks.items():
             schema = schema.alter(name, sources=sources)
         for index, keys in enumerate(self.added):
+            if "mirror" in keys:
+                mirror = {"name": f"mirrored_{index}", "number": 2000 + index, **keys["mirror"]}
+                keys = {**keys, "mirror": mirror}
             schema = schema.add(f"added_{index}", number=1000 + index, **keys)
         return schema
 

@@ -58,6 +58,9 @@ seconds = st.sampled_from([0, 1, 1_600_000_000, 0xFFFFFFFF])
 SAMPLING = [34, 48, 50, 160, 302, 305, 306, 309, 310, 311]
 DERIVING = [4, 7, 8, 11, 12, 27, 28, 32, 60, 139, 256, *range(70, 80)]
 PACKETS = [313, 315]
+LISTS = [484, 485, 490, 491, 496, 511, 512, 291]
+# Reverse elements that columns, conclusions and the existence of the reverse flow rest on.
+REVERSED = [1, 2, 85, 6, 10, 21, 22, 32, 56, 58, 61, 70, 71, 152, 197, 313, 34]
 
 NATURAL_SIZES = {
     "unsigned8": 1, "unsigned16": 2, "unsigned32": 4, "unsigned64": 8, "signed32": 4, "float64": 8, "boolean": 1,
@@ -71,7 +74,7 @@ TELLING_NUMBERS = {
     256: [0x0800, 0x0806],
     302: [0, 1, 2], 34: [0, 100], 50: [0, 7], 305: [0, 1, 10], 306: [0, 9, 999], 309: [0, 1, 3], 310: [0, 256, 1000],
     160: [0, 1_600_000_000_000], 152: [1_600_000_000_123], 21: [0, 1000, 0xFFFFFFFF], 22: [0, 1000, 0xFFFFFFFF],
-    1: [0, 1500], 2: [0, 1], 136: [0, 1, 5, 6], 276: [0, 1, 2, 3], 32: [0, 0x0301], 139: [0, 0x8700],
+    1: [0, 1500], 2: [0, 1], 85: [0, 1500], 232: [0, 99], 299: [0, 1], 197: [0x20, 0x60, 0x4000], 136: [0, 1, 5, 6], 276: [0, 1, 2, 3], 32: [0, 0x0301], 139: [0, 0x8700],
     **{section: [0, 1, 16 << 4, 16 << 4 | 1] for section in range(70, 80)},
 }  # fmt: skip
 TELLING_OCTETS = {
@@ -100,6 +103,13 @@ GROUPS: list[list[d.Specifier]] = [
     [(21, 4), (22, 4)],
     [(27, 16), (8, 4)],
     [(154, 8), (157, 8)],
+    [(231, 4), (232, 4), (299, 4)],
+]
+REVERSE_GROUPS: list[list[d.Specifier]] = [
+    [(1, 8), (2, 4), (1, 8, 29305), (2, 4, 29305)],
+    [(10, 4), (14, 4), (6, 1), (2, 4, 29305), (6, 1, 29305), (10, 4, 29305)],
+    [(4, 1), (7, 2), (11, 2), (32, 2), (85, 4, 29305), (32, 2, 29305)],
+    [(70, 3), (56, 6), (80, 6), (1, 4, 29305), (70, 3, 29305), (56, 6, 29305)],
 ]
 
 
@@ -111,10 +121,13 @@ class Layout:
     scopes: int | None = None
 
 
+BIFLOWS = [(29305, number) for number in REVERSED]
+
+
 @st.composite
 def specifiers(draw: st.DrawFn, ids: list[int], ipfix: bool) -> d.Specifier:
     if ipfix and draw(st.integers(0, 9)) == 0:
-        enterprise, number = draw(st.sampled_from([(9999, 1), (9999, 2), (2636, 137), (29305, 1)]))
+        enterprise, number = draw(st.sampled_from([(9999, 1), (9999, 2), (2636, 137), *BIFLOWS]))
         return number, draw(st.sampled_from([1, 2, 4, 8, 16, d.VARIABLE])), enterprise
     number = draw(st.sampled_from(ids))
     return number, draw(field_sizes(number, ipfix))
@@ -127,6 +140,8 @@ def field_sizes(draw: st.DrawFn, number: int, ipfix: bool) -> int:
     natural = NATURAL_SIZES.get(element.data_type if element else "", 4)
     if number in PACKETS:
         return draw(st.sampled_from([d.VARIABLE, d.VARIABLE, 40, 64])) if ipfix else 64
+    if number in LISTS:
+        return draw(st.sampled_from([d.VARIABLE, d.VARIABLE, 21])) if ipfix else 21
     choice = draw(st.integers(0, 19))
     if choice == 0:
         return draw(st.sampled_from([0, 1, 3, 4, 9, 12, 16, 17]))
@@ -141,13 +156,36 @@ def field_sizes(draw: st.DrawFn, number: int, ipfix: bool) -> int:
 def layouts(draw: st.DrawFn, ipfix: bool, options: bool) -> Layout:
     ids = draw(st.sampled_from([READ, READ + OTHERS, DERIVING, SAMPLING + READ, PACKETS + READ]))
     if not options:
-        group = draw(st.just([]) | st.sampled_from(GROUPS))
+        group = draw(st.just([]) | st.sampled_from(GROUPS + REVERSE_GROUPS if ipfix else GROUPS))
         return Layout((*group, *draw(st.lists(specifiers(ids, ipfix), min_size=1, max_size=8))))
     scope_ids = [10, 48, 149, 302] if ipfix else [1, 2, 34]
     scopes = draw(st.lists(specifiers(scope_ids, ipfix=False), min_size=1, max_size=2))
     group = draw(st.just([]) | st.sampled_from(SAMPLING_GROUPS))
     values = draw(st.lists(specifiers(SAMPLING + OTHERS, ipfix), max_size=4))
     return Layout((*scopes, *group, *values), len(scopes))
+
+
+# Element -> natural size of a member.
+MEMBERS: dict[d.Specifier, int] = {
+    (483, 4): 4, (16, 4): 4, (489, 12): 12, (494, 16): 16, (8, 4): 4, (152, 8): 8, (154, 8): 8, (22, 4): 4, (161, 4): 4,
+    (276, 1): 1, (434, 4): 4, (311, 8): 8, (82, 5): 5, (291, 5): 5, (56, 6): 6, (61, 1): 1, (1, 4, 9999): 4, (999, 2): 2,
+}  # fmt: skip
+
+
+@st.composite
+def basic_lists(draw: st.DrawFn) -> bytes:
+    """Lists of every kind of member; some with lengths that lie, some cut short."""
+    element, size = draw(st.sampled_from(list(MEMBERS.items())))
+    if draw(st.integers(0, 3)) == 0:
+        size = draw(st.sampled_from([0, 1, 2, 3, 8, 9, d.VARIABLE]))
+    lengths = st.sampled_from([0, 1, 4, 8, 254, 260]) if size == d.VARIABLE else st.just(size)
+    members = draw(st.lists(lengths.flatmap(octets) | st.sampled_from(TEXTS), max_size=4))
+    if size == d.VARIABLE:
+        members = [d.variable(member, draw(st.booleans())) for member in members]
+    else:
+        members = [member[:size].ljust(size, b"\0") for member in members]
+    content = d.basic_list((element[0], size, *element[2:]), *members, semantic=draw(st.sampled_from([0, 3, 4, 255])))
+    return content[: draw(st.integers(0, len(content)))] if draw(st.integers(0, 5)) == 0 else content
 
 
 @st.composite
@@ -157,6 +195,10 @@ def field_values(draw: st.DrawFn, specifier: d.Specifier) -> bytes:
     length = size if size != d.VARIABLE else draw(st.sampled_from([0, 1, 4, 8, 16, 254, 300]))
     if number in PACKETS:
         content = draw(ethernet_frames if number == 315 else ip_headers)
+        if size != d.VARIABLE:
+            content = content[:size].ljust(size, b"\0")
+    elif number in LISTS:
+        content = draw(basic_lists())
         if size != d.VARIABLE:
             content = content[:size].ljust(size, b"\0")
     elif number in TELLING_OCTETS and draw(st.booleans()):

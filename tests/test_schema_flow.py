@@ -33,7 +33,7 @@ PINNED = """
 94 src_net_site string, 95 dst_net_site string, 96 src_net_region string, 97 dst_net_region string,
 98 src_net_tenant string, 99 dst_net_tenant string, 100 src_net_prefix string, 101 dst_net_prefix string,
 110 src_communities repeated-uint32, 111 src_large_communities repeated-bytes, 112 dst_large_communities repeated-bytes,
-113 dst_1st_as uint32, 114 dst_2nd_as uint32, 115 dst_3rd_as uint32, 120 mpls_1st_label uint32,
+113 dst_1st_as uint32, 114 dst_2nd_as uint32, 115 dst_3rd_as uint32, 116 src_as_path repeated-uint32, 120 mpls_1st_label uint32,
 121 mpls_2nd_label uint32, 122 mpls_3rd_label uint32, 123 mpls_4th_label uint32, 124 packet_size uint64,
 125 packet_size_bucket string, 126 icmp_name string,
 200 mpls_ttl repeated-uint8, 201 layer_stack repeated-enum, 202 layer_size repeated-uint32,

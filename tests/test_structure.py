@@ -20,7 +20,7 @@ PACKAGE = ROOT / "src/flowbuf"
 LAYERS = [
     *("base", "counters", "source", "wire", "plan", "slots", "row", "datagram", "template", "exporter", "context"),
     *("early", "options", "template_set", "emitter", "packet.h", "tunnel", "packet", "decode"),
-    *("value.inc", "derived.inc", "packet.inc", "record.inc"),
+    *("value.inc", "list.inc", "derived.inc", "packet.inc", "record.inc"),
     *("netflow5.inc", "ipfix.inc", "sflow.inc", "sflow_counters.inc", "decode.inc", "decode_row"),
     *("message", "link", "fragments", "capture"),
     *("generate_traffic", "generate.h", "generate_internal", "generate_netflow", "generate_packet", "generate_sflow"),

@@ -25,6 +25,7 @@ class PlanWriter:
     def __init__(self) -> None:
         self.columns: list[tuple[str, list[list[str]]]] = []
         self.rows = _core.ROWS["flows"]
+        self.mirrors: dict[str, str] = {}
         PlanWriter.written = self
 
     def set_rows(self, rows: int) -> None:
@@ -56,6 +57,12 @@ class PlanWriter:
             return self._add(rank, f"netflow9:{id}@{KINDS[kind]}")
         return self._add(rank, f"ipfix:{pen}/{id}@{KINDS[kind]}" if pen else f"ipfix:{id}@{KINDS[kind]}")
 
+    def set_mirror(self, name: str, mirror: str) -> None:
+        self.mirrors[name] = mirror
+
+    def set_registry(self, kinds: bytes) -> None:
+        """Times in lists are not timed."""
+
     def seal(self) -> None:
         """Nothing is left to do."""
 
@@ -64,8 +71,15 @@ class PlanWriter:
 
     def lines(self) -> list[str]:
         # A rank whose sources are all left out leaves no gap.
-        lines = [f"{words} : {' '.join(','.join(rank) for rank in ranks if rank)}" for words, ranks in self.columns]
+        lines = [
+            f"{words}{self._mirror(words)} : {' '.join(','.join(rank) for rank in ranks if rank)}"
+            for words, ranks in self.columns
+        ]
         return ["rows counters", *lines] if self.rows == _core.ROWS["counters"] else lines
+
+    def _mirror(self, words: str) -> str:
+        mirror = self.mirrors.get(words.split()[1])
+        return f" mirror={mirror}" if mirror else ""
 
 
 def write_plan(schema: Schema) -> str:

@@ -9,6 +9,7 @@ TYPES = {
 FLAGS = {
     "enabled": FB_COLUMN_ENABLED, "repeated": FB_COLUMN_REPEATED, "explicit": FB_COLUMN_EXPLICIT,
     "late": FB_COLUMN_LATE, "native_ip": FB_COLUMN_NATIVE_IP, "scaled": FB_COLUMN_SCALED, "rate": FB_COLUMN_RATE,
+    "one_way": FB_COLUMN_ONE_WAY,
 }
 KINDS = {fb_kind_name(<fb_kind> i).decode(): i for i in range(FB_KIND_COUNT)}
 SOURCES = {fb_source_name(<fb_source> i).decode(): i for i in range(FB_SOURCE_COUNT)}
@@ -26,6 +27,11 @@ MAX_COLUMNS = FB_MAX_COLUMNS
 MAX_RANKS = FB_MAX_RANK + 1
 PEN_NETFLOW9 = FB_PEN_NETFLOW9
 PEN_NETFLOW5 = FB_PEN_NETFLOW5
+
+
+def kind_fits(int kind, str type):
+    """Whether values of a kind may fill a column of a type (a key of TYPES)."""
+    return fb_kind_fits(<fb_kind> kind, <fb_type> TYPES[type])
 
 
 cdef class Plan:
@@ -94,6 +100,14 @@ cdef class Plan:
             return False
         check(status)
         return True
+
+    def set_mirror(self, str name, str mirror):
+        """Two columns of one type that say the same of the two directions."""
+        check(fb_plan_set_mirror(self.plan, <uint16_t> self.index(name), <uint16_t> self.index(mirror)))
+
+    def set_registry(self, bytes kinds):
+        """The kind of each registered element, by id; len(KINDS) where there is none."""
+        check(fb_plan_set_registry(self.plan, <const uint8_t *> kinds, len(kinds)))
 
     def seal(self):
         """Ends the building."""

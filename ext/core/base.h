@@ -67,7 +67,10 @@
     X(OUT_OF_RANGE, "out_of_range", NOTE, "a value that does not fit its column; the column is absent") \
     X(UNMAPPED, "unmapped", NOTE, "a value that its enum does not know; written as 0") \
     X(INVALID_UTF8, "invalid_utf8", NOTE, "invalid UTF-8 in a string, replaced by U+FFFD") \
-    X(BAD_FIELD_SIZE, "bad_field_size", NOTE, "a field whose size does not suit its element; the column is absent")
+    X(BAD_FIELD_SIZE, "bad_field_size", NOTE, "a field whose size does not suit its element; the column is absent") \
+    X(BAD_LIST, "bad_list", NOTE, "a list (RFC 6313) that is cut short, or whose members its column cannot hold") \
+    X(OPAQUE_VALUE, "opaque_value", NOTE, "a structure, a number of 256 bits or a list of what does not hold: not interpreted") \
+    X(BIFLOW, "biflow", NOTE, "a record of both directions (RFC 5103), made into two flows")
 
 typedef enum {
 #define FB_X(constant, name, class, text) FB_##constant,

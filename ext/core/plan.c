@@ -93,6 +93,7 @@ void fb_plan_free(fb_plan *plan) {
     fb_memory_release(memory, plan->columns, plan->column_count * sizeof *plan->columns);
     fb_memory_release(memory, plan->targets, octets_of_targets(plan));
     fb_memory_release(memory, plan->elements, octets_of_elements(plan));
+    fb_memory_release(memory, plan->registry, plan->registry_size);
     fb_memory_release(memory, plan->entries, plan->entry_count * sizeof *plan->entries);
     fb_memory_release(memory, plan, sizeof *plan);
 }
@@ -158,6 +159,7 @@ fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec) {
         .flags = (uint16_t)spec->flags,
         .slot = FB_NO_SLOT,
         .packet_rank = FB_NO_RANK,
+        .mirror = FB_NO_MIRROR,
         .mappings_size = (uint16_t)spec->mappings_size,
         .mappings = mappings,
     };
@@ -171,8 +173,7 @@ static bool is_integer(fb_type type) {
            type == FB_TYPE_FIXED64;
 }
 
-/* Whether values of a kind may fill a column of a type: the one place that says so. */
-static bool fits(fb_kind kind, fb_type type) {
+bool fb_kind_fits(fb_kind kind, fb_type type) {
     switch (kind) {
         case FB_KIND_UINT:
             return type != FB_TYPE_STRING && type != FB_TYPE_BYTES && type != FB_TYPE_IP;
@@ -194,6 +195,8 @@ static bool fits(fb_kind kind, fb_type type) {
         case FB_KIND_SPAN_MS:
         case FB_KIND_SPAN_US:
         case FB_KIND_SPAN_NS: return is_integer(type) || type == FB_TYPE_DURATION;
+        case FB_KIND_LIST: return true; /* its members may not */
+        case FB_KIND_OPAQUE: return type == FB_TYPE_BYTES;
         default: return false;
     }
 }
@@ -205,7 +208,7 @@ static bool is_same_source(const struct fb_plan_entry *a, const struct fb_plan_e
 
 static fb_status add_entry(fb_plan *plan, struct fb_plan_entry entry, unsigned rank) {
     if (plan->sealed || entry.target.column >= plan->column_count || rank > FB_MAX_RANK) return FB_BAD_ARGUMENT;
-    if (!fits(entry.target.kind, plan->columns[entry.target.column].type)) return FB_BAD_SOURCE;
+    if (!fb_kind_fits(entry.target.kind, plan->columns[entry.target.column].type)) return FB_BAD_SOURCE;
     for (size_t i = 0; i < plan->entry_count; i++)
         if (is_same_source(&plan->entries[i], &entry)) return FB_BAD_ARGUMENT;
     entry.target.rank = (uint8_t)rank;
@@ -229,6 +232,67 @@ fb_status fb_plan_add_element(fb_plan *plan, uint16_t column, unsigned rank, uin
     if ((unsigned)kind >= FB_KIND_COUNT) return FB_BAD_ARGUMENT;
     struct fb_plan_entry entry = {pen, id, {.column = column, .kind = (uint8_t)kind}, true};
     return add_entry(plan, entry, rank);
+}
+
+fb_status fb_plan_set_mirror(fb_plan *plan, uint16_t column, uint16_t mirror) {
+    if (plan->sealed || column >= plan->column_count || mirror >= plan->column_count || column == mirror ||
+        plan->columns[column].type != plan->columns[mirror].type)
+        return FB_BAD_ARGUMENT;
+    plan->columns[column].mirror = mirror;
+    plan->columns[mirror].mirror = column;
+    return FB_OK;
+}
+
+fb_status fb_plan_set_registry(fb_plan *plan, const uint8_t *kinds, size_t count) {
+    if (plan->sealed || plan->registry) return FB_BAD_ARGUMENT;
+    if (!(plan->registry = fb_memory_allocate(plan->memory, count))) return count ? FB_NO_MEMORY : FB_OK;
+    memcpy(plan->registry, kinds, count);
+    plan->registry_size = count;
+    return FB_OK;
+}
+
+/* The kind that a column wants of an element of which nothing is known. */
+static fb_kind wanted_kind(fb_type type) {
+    switch (type) {
+        case FB_TYPE_INT:
+        case FB_TYPE_SINT: return FB_KIND_SINT;
+        case FB_TYPE_BOOL: return FB_KIND_BOOL;
+        case FB_TYPE_FLOAT:
+        case FB_TYPE_DOUBLE: return FB_KIND_FLOAT;
+        case FB_TYPE_STRING: return FB_KIND_STRING;
+        case FB_TYPE_BYTES: return FB_KIND_BYTES;
+        case FB_TYPE_IP: return FB_KIND_IP;
+        default: return FB_KIND_UINT;
+    }
+}
+
+static bool is_time(fb_kind kind) {
+    return kind == FB_KIND_TIME || (kind >= FB_KIND_TIME_S && kind <= FB_KIND_SPAN_NS);
+}
+
+fb_kind fb_column_kind(const fb_column *column, fb_kind kind) {
+    bool octets = column->type == FB_TYPE_BYTES || column->type == FB_TYPE_STRING;
+    bool timed = column->type == FB_TYPE_TIMESTAMP || column->type == FB_TYPE_DURATION;
+    if (kind == FB_KIND_LIST || kind == FB_KIND_OPAQUE) return kind;
+    if (column->type == FB_TYPE_TIMESTAMP && kind == FB_KIND_TIME_MS && column->unit == 1000000) return FB_KIND_UINT;
+    if (column->type == FB_TYPE_TIMESTAMP && kind == FB_KIND_TIME_S && column->unit == 1000000000) return FB_KIND_UINT;
+    if ((is_time(kind) && !timed) || (kind == FB_KIND_BYTES && !octets)) return FB_KIND_UINT;
+    return octets ? wanted_kind(column->type) : kind;
+}
+
+fb_kind fb_plan_member_kind(const fb_plan *plan, const fb_column *column, uint32_t pen, uint32_t id) {
+    fb_kind wanted = wanted_kind(column->type);
+    if (wanted == FB_KIND_BYTES) return wanted;
+    if (pen || id >= plan->registry_size || plan->registry[id] >= FB_KIND_COUNT) return wanted;
+    fb_kind kind = plan->registry[id];
+    if (kind == FB_KIND_BYTES && (wanted == FB_KIND_IP || wanted == FB_KIND_STRING)) return wanted;
+    /* A plain number is no time. */
+    bool timed = column->type == FB_TYPE_TIMESTAMP || column->type == FB_TYPE_DURATION;
+    if (!timed && kind >= FB_KIND_TIME_UPTIME && kind <= FB_KIND_SPAN_NS) kind = FB_KIND_UINT;
+    if (column->type == FB_TYPE_DURATION && kind == FB_KIND_TIME_UPTIME) return FB_KIND_SPAN_MS;
+    if (column->type == FB_TYPE_DURATION && kind == FB_KIND_TIME_DELTA) return FB_KIND_SPAN_US;
+    if (kind == FB_KIND_LIST || (timed && kind == FB_KIND_UINT) || !fb_kind_fits(kind, column->type)) return FB_KIND_COUNT;
+    return timed ? kind : fb_column_kind(column, kind);
 }
 
 static int compare_entries(const void *a, const void *b) {
@@ -347,7 +411,7 @@ static fb_status index_sources(fb_plan *plan) {
     if (plan->entry_count) qsort(plan->entries, plan->entry_count, sizeof *plan->entries, compare_entries);
     for (size_t i = 0; i < plan->entry_count; i++) elements += plan->entries[i].is_element;
     size_t targets = plan->entry_count - elements;
-    if (plan->entry_count >= UINT16_MAX) return FB_BAD_ARGUMENT;
+    if (plan->entry_count >= UINT16_MAX / 2) return FB_BAD_ARGUMENT; /* a reverse flow may want each twice */
     plan->target_count = targets;
     plan->element_count = elements;
     if (!(plan->targets = fb_memory_allocate(plan->memory, octets_of_targets(plan))) ||

@@ -24,6 +24,7 @@
 #define FB_NO_RANK 255
 #define FB_NO_SLOT 0xffff
 #define FB_NO_COLUMN 0xffff
+#define FB_NO_MIRROR 0xffff
 /* Element spaces beside the private enterprise numbers. */
 #define FB_PEN_NETFLOW9 0x100000000u  /* netflow9:ID, elements of NetFlow v9 alone */
 #define FB_PEN_NETFLOW5 0x100000001u  /* netflow5:FIELD, by its place in FB_NETFLOW5_FIELD_LIST */
@@ -62,7 +63,8 @@ enum {
     FB_COLUMN_UNORDERED = 64, /* set by fb_plan_seal: repeated, and its ranks are not in that order; lists do not wait, so
                                  the list that arrives first wins */
     FB_COLUMN_SCALED = 128,   /* a total: multiplied by the rate of its row */
-    FB_COLUMN_RATE = 256      /* that rate; unsigned and not repeated, as totals are */
+    FB_COLUMN_RATE = 256,     /* that rate; unsigned and not repeated, as totals are */
+    FB_COLUMN_ONE_WAY = 512   /* says something of one direction alone: the reverse flow of a biflow does not share it */
 };
 
 /* One member of an enum: the value on the wire and the number it becomes. */
@@ -83,6 +85,7 @@ typedef struct {
     uint16_t slot;     /* index among the slots; FB_NO_SLOT for a column that never needs one */
     uint16_t packet_rank;   /* the best rank that a sampled packet has here; FB_NO_RANK without one */
     uint16_t mappings_size;
+    uint16_t mirror;      /* the column of the other direction (src_ and dst_), for biflows; FB_NO_MIRROR */
     fb_mapping *mappings; /* enum; sorted by `from` */
 } fb_column;
 
@@ -118,6 +121,8 @@ struct fb_plan {
     size_t target_count;
     fb_plan_element *elements; /* sorted by pen, id, column, rank */
     size_t element_count;
+    uint8_t *registry; /* the kind (fb_kind) of each registered element, by id; FB_KIND_COUNT: not registered */
+    size_t registry_size;
     uint64_t open;       /* the `bit` of every column that a row takes on its fast path */
     uint64_t late;       /* those of them that are late */
     size_t fixed_worst;  /* octets of a row with every fixed-size column at its widest, tags and length prefix included */
@@ -153,11 +158,25 @@ fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec);
    column has the source already. NO_MEMORY. */
 fb_status fb_plan_add_source(fb_plan *plan, uint16_t column, unsigned rank, fb_source source);
 fb_status fb_plan_add_element(fb_plan *plan, uint16_t column, unsigned rank, uint64_t pen, uint32_t id, fb_kind kind);
+/* Two columns that say the same of the two directions. BAD_ARGUMENT: there is no such column, or the types differ. */
+fb_status fb_plan_set_mirror(fb_plan *plan, uint16_t column, uint16_t mirror);
+/* What members of lists are: the kind of each registered element, by id; FB_KIND_COUNT where there is none. Members of an
+   element that is not registered are of the kind that the column's type wants. NO_MEMORY. */
+fb_status fb_plan_set_registry(fb_plan *plan, const uint8_t *kinds, size_t count);
 /* Ends the building. NO_MEMORY. */
 fb_status fb_plan_seal(fb_plan *plan);
 
 /* The elements (pen, id): a run of plan->elements, *count long. REQUIRES: sealed. */
 const fb_plan_element *fb_plan_find_elements(const fb_plan *plan, uint64_t pen, uint32_t id, size_t *count);
+
+/* Whether values of a kind may fill a column of a type. */
+bool fb_kind_fits(fb_kind kind, fb_type type);
+/* What a column makes of a kind that fits it: times and spans count as plain integers in an integer column, anything as
+   octets in one of octets. */
+fb_kind fb_column_kind(const fb_column *column, fb_kind kind);
+/* What members of a list mean in a column: the kind of their element (a private one where pen is not 0) where it is known.
+   FB_KIND_COUNT: the column cannot hold them. */
+fb_kind fb_plan_member_kind(const fb_plan *plan, const fb_column *column, uint32_t pen, uint32_t id);
 
 const char *fb_source_name(fb_source source);
 fb_kind fb_source_kind(fb_source source);

@@ -93,10 +93,13 @@ static uint8_t *put_octets(uint8_t *p, const fb_column *column, const uint8_t *d
     return fb_wire_put_octets(fb_wire_put_varint(p, size), data, size);
 }
 
-/* Whether an untracked column may be written now; marks it. */
-static bool claim(fb_row *row, fb_target target, const fb_column *column) {
-    if (column->bit || !row->filled || row->filled[target.column] != FB_ROW_EMPTY) return false;
-    row->filled[target.column] = FB_ROW_FILLED;
+/* Whether an untracked column may be written now; marks it. A zero is written as a member of a list alone. */
+static bool claim(fb_row *row, fb_target target, const fb_column *column, bool zero) {
+    if (column->bit || !row->filled) return false;
+    uint8_t *filled = &row->filled[target.column];
+    bool member = *filled == FB_ROW_OPEN || *filled == FB_ROW_GROWING;
+    if (!member && (zero || *filled != FB_ROW_EMPTY)) return false;
+    *filled = member ? FB_ROW_GROWING : FB_ROW_FILLED;
     return true;
 }
 
@@ -106,7 +109,7 @@ FB_NOINLINE fb_row_cursor fb_row_offer_number(fb_row *row, fb_row_cursor at, fb_
     if (!(column->flags & FB_COLUMN_ENABLED)) return at;
     if (fb_slots_collects(&row->slots, column))
         fb_slots_offer(&row->slots, target, state, number, (fb_bytes){NULL, 0});
-    else if (number && claim(row, target, column))
+    else if (claim(row, target, column, !number))
         at.next = put_number(at.next, column, number);
     return at;
 }
@@ -118,7 +121,7 @@ FB_NOINLINE fb_row_cursor fb_row_offer_octets(fb_row *row, fb_row_cursor at, fb_
     if (fb_slots_collects(&row->slots, column)) {
         if (size || column->flags & FB_COLUMN_EXPLICIT)
             fb_slots_offer(&row->slots, target, FB_SLOT_OCTETS, 0, (fb_bytes){data, size});
-    } else if (size && claim(row, target, column)) {
+    } else if (claim(row, target, column, !size)) {
         at.next = put_octets(at.next, column, data, size);
     }
     return at;
@@ -148,7 +151,7 @@ bool fb_row_wants(const fb_row *row, fb_row_cursor at, fb_target target) {
 
 /* Whether the list of a repeated column may grow; marks it. */
 static bool claim_member(fb_row *row, fb_target target, const fb_column *column) {
-    if (!(column->flags & FB_COLUMN_ENABLED) || row->filled[target.column] == FB_ROW_FILLED) return false;
+    if (!(column->flags & FB_COLUMN_ENABLED) || row->filled[target.column] > FB_ROW_LISTING) return false;
     row->filled[target.column] = FB_ROW_LISTING;
     return true;
 }
@@ -165,7 +168,13 @@ void fb_row_repeat_octets(fb_row *row, fb_row_cursor *at, fb_target target, cons
 
 void fb_row_close(fb_row *row, fb_row_cursor *at, uint16_t column) {
     (void)at;
-    if (row->filled && row->filled[column] == FB_ROW_LISTING) row->filled[column] = FB_ROW_FILLED;
+    if (!row->filled || row->filled[column] == FB_ROW_EMPTY) return;
+    row->filled[column] = row->filled[column] == FB_ROW_OPEN ? FB_ROW_EMPTY : FB_ROW_FILLED;
+}
+
+void fb_row_open(fb_row *row, fb_row_cursor *at, uint16_t column) {
+    (void)at;
+    if (row->filled && row->filled[column] == FB_ROW_EMPTY) row->filled[column] = FB_ROW_OPEN;
 }
 
 FB_NOINLINE void fb_row_move_prefix(fb_row *row, fb_row_cursor *at, size_t size) {

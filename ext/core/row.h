@@ -3,11 +3,13 @@
    The emitter contract. Packet parser, operations and decoders are written once against these verbs and compiled for each
    emitter (emitter.h); `cursor` is what an emitter wants to keep in registers while a row grows.
 
-     bool begin(row, worst, cursor)               room for a row of at most `worst` octets; false: the output is full
+     bool begin(row, worst, cursor)               room for a row of at most `worst` octets; false: the output is full. What a
+                                                  row has left of it is there for the next one
      void put_uint(row, cursor, target, value)    a value for a column. A zero is skipped, a column that has its value is
      void put_int, put_real, put_octets, put_ip     left alone. A repeated column takes it as a list of one.
      void repeat_uint(row, cursor, target, value) a member of a list, for a repeated column: zeros too. For a signed column
      void repeat_octets(…, data, size)              the two's complement, for a float or double the bits of a binary64
+     void open(row, cursor, column)               from now on the put verbs add members to the repeated column, zeros too
      void close(row, cursor, column)              the end of that list: it was the column's only one, if it had a member
      bool wants(row, cursor, target)              whether a value may still change the column
      void finish(row, cursor)                     the row is whole
@@ -55,7 +57,8 @@ typedef struct {
 #endif
 } fb_row;
 
-enum fb_row_filled { FB_ROW_EMPTY, FB_ROW_LISTING, FB_ROW_FILLED };
+/* LISTING: by the repeat verbs. OPEN, and GROWING once it has a member: by the put verbs. */
+enum fb_row_filled { FB_ROW_EMPTY, FB_ROW_LISTING, FB_ROW_OPEN, FB_ROW_GROWING, FB_ROW_FILLED };
 
 /* `plan` and `memory` must outlive the row. NO_MEMORY. */
 fb_status fb_row_new(fb_row *row, const fb_plan *plan, fb_memory *memory);
@@ -156,6 +159,7 @@ FB_INLINE void fb_row_put_ip(fb_row *row, fb_row_cursor *at, fb_target target, c
 void fb_row_repeat_uint(fb_row *row, fb_row_cursor *at, fb_target target, uint64_t value);
 void fb_row_repeat_octets(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data, size_t size);
 bool fb_row_wants(const fb_row *row, fb_row_cursor at, fb_target target);
+void fb_row_open(fb_row *row, fb_row_cursor *at, uint16_t column);
 void fb_row_close(fb_row *row, fb_row_cursor *at, uint16_t column);
 
 FB_INLINE void fb_row_finish(fb_row *row, fb_row_cursor at) {

@@ -25,7 +25,9 @@
     X(TIME_NTP_NS, "time_ntp_ns") /* dateTimeNanoseconds: NTP format */ \
     X(TIME_UPTIME, "time_uptime") /* milliseconds since the exporter started (elements 21 and 22) */ \
     X(TIME_DELTA, "time_delta")   /* microseconds before the export time (elements 158 and 159) */ \
-    X(SPAN_S, "span_s") X(SPAN_MS, "span_ms") X(SPAN_US, "span_us") X(SPAN_NS, "span_ns") /* durations */
+    X(SPAN_S, "span_s") X(SPAN_MS, "span_ms") X(SPAN_US, "span_us") X(SPAN_NS, "span_ns") /* durations */ \
+    X(LIST, "list")               /* basicList: its members, of a kind of their own (RFC 6313 section 4.5.1) */ \
+    X(OPAQUE, "opaque")           /* subTemplateList, subTemplateMultiList, unsigned256: as their octets */
 
 typedef enum {
 #define FB_X(constant, name) FB_KIND_##constant,

@@ -13,6 +13,7 @@ struct fb_candidate {
     uint16_t field;
     uint8_t code; /* fb_op_code */
     bool after_packet;
+    bool own; /* of a reversed shape: by a reverse element, or of what both directions share */
 };
 
 static const struct {
@@ -31,20 +32,23 @@ enum {
 };
 
 fb_status fb_shapes_new(fb_shapes *shapes, const fb_plan *plan, fb_memory *memory, uint64_t seed) {
-    size_t capacity = plan->element_count + plan->target_count + 1;
+    size_t capacity = 2 * plan->element_count + plan->target_count + 1;
     *shapes = (fb_shapes){.plan = plan, .memory = memory, .seed = seed};
     shapes->candidate_capacity = capacity;
     shapes->bucket_count = FIRST_BUCKETS;
     shapes->buckets = fb_memory_allocate(memory, shapes->bucket_count * sizeof *shapes->buckets);
     shapes->candidates = fb_memory_allocate(memory, capacity * sizeof *shapes->candidates);
     shapes->seen = fb_memory_allocate(memory, capacity * sizeof *shapes->seen);
-    if (shapes->buckets && shapes->candidates && shapes->seen) return FB_OK;
+    shapes->spoken = fb_memory_allocate(memory, plan->column_count + 1);
+    if (shapes->buckets && shapes->candidates && shapes->seen && shapes->spoken) return FB_OK;
     fb_shapes_free(shapes);
     return FB_NO_MEMORY;
 }
 
 static void free_shape(fb_shapes *shapes, fb_shape *shape) {
-    fb_memory_release(shapes->memory, shape, shape->octets);
+    fb_shape *reverse = shape->reverse;
+    fb_memory_release(shapes->memory, shape, shape->octets - (reverse ? reverse->octets : 0));
+    if (reverse) fb_memory_release(shapes->memory, reverse, reverse->octets);
 }
 
 void fb_shapes_free(fb_shapes *shapes) {
@@ -58,8 +62,54 @@ void fb_shapes_free(fb_shapes *shapes) {
     fb_memory_release(memory, shapes->buckets, shapes->bucket_count * sizeof *shapes->buckets);
     fb_memory_release(memory, shapes->candidates, shapes->candidate_capacity * sizeof *shapes->candidates);
     fb_memory_release(memory, shapes->seen, shapes->candidate_capacity * sizeof *shapes->seen);
+    fb_memory_release(memory, shapes->spoken, shapes->plan->column_count + 1);
     fb_memory_release(memory, shapes->locations, shapes->location_capacity * sizeof *shapes->locations);
     *shapes = (fb_shapes){0};
+}
+
+/* --- biflows -------------------------------------------------------------------------------------------------------- */
+
+/* Counters of octets and packets, as the registry has them; 232 and 299 are 231 and 298 of the other direction. */
+static const uint16_t counter_ids[] = {
+    1,   2,   19,  20,  23,  24,  40,  85,  86,  132, 133, 134, 135, 164, 165, 167, 168, 171, 172,
+    174, 175, 218, 219, 220, 221, 222, 223, 231, 298, 318, 319, 352, 353, 354, 355, 356, 357, 358,
+    391, 392, 401, 402, 417, 418, 420, 421, 424, 425, 426, 427, 428, 429,
+};
+
+/* A reverse element as it stands in a reversed shape; any other field as it is. */
+static fb_field turn_field(fb_field field) {
+    bool responder = !field.pen && (field.id == 232 || field.id == 299);
+    if (responder) field = (fb_field){FB_PEN_REVERSE, (uint16_t)(field.id - 1), field.size};
+    return field;
+}
+
+static bool is_reverse_counter(fb_field field) {
+    for (size_t i = 0; field.pen == FB_PEN_REVERSE && i < sizeof counter_ids / sizeof *counter_ids; i++)
+        if (counter_ids[i] == field.id) return true;
+    return false;
+}
+
+static size_t count_reverse_counters(const fb_shape *key) {
+    size_t count = 0;
+    for (size_t i = 0; i < key->field_count; i++) count += is_reverse_counter(turn_field(key->fields[i]));
+    return count;
+}
+
+/* Whether a field speaks of the direction that a reversed shape is about. */
+static bool is_own(const fb_shape *shape, size_t field) {
+    return shape->reversed && shape->fields[field].pen == FB_PEN_REVERSE;
+}
+
+static bool is_shared(const fb_shape *shape, size_t field) {
+    return shape->reversed && shape->fields[field].pen != FB_PEN_REVERSE;
+}
+
+static void turn_fields(fb_shape *shape) {
+    uint16_t *next = shape->counters;
+    for (uint16_t i = 0; i < shape->field_count; i++) {
+        shape->fields[i] = turn_field(shape->fields[i]);
+        if (is_reverse_counter(shape->fields[i])) *next++ = i;
+    }
 }
 
 /* --- roles ---------------------------------------------------------------------------------------------------------- */
@@ -84,6 +134,18 @@ static void find_netflow5_roles(fb_shape *shape) {
     shape->role[FB_ROLE_DST_PORT] = NETFLOW5_DSTPORT;
 }
 
+static void find_roles_of_field(fb_shape *shape, size_t i) {
+    const fb_field *field = &shape->fields[i];
+    bool shared = is_shared(shape, i);
+    if (field->pen == FB_PEN_JUNIPER && field->id == FB_ID_COMMON_PROPERTIES && !shared)
+        set_role(shape, FB_ROLE_COMMON_PROPERTIES, i);
+    if (field->pen && !is_own(shape, i)) return;
+    if (field->id == 8 || field->id == 12 || field->id == 27 || field->id == 28) add_address_field(shape, field->id, i);
+    for (size_t k = 0; k < sizeof roles / sizeof *roles; k++)
+        if (roles[k].id == field->id && !(shared && roles[k].role >= FB_FIRST_ONE_WAY_ROLE))
+            set_role(shape, roles[k].role, i);
+}
+
 static void find_roles(fb_shape *shape) {
     memset(shape->role, 0xff, sizeof shape->role);
     memset(shape->address_field, 0xff, sizeof shape->address_field);
@@ -92,16 +154,11 @@ static void find_roles(fb_shape *shape) {
         return;
     }
     /* Scope fields of NetFlow v9 have an id space of their own (RFC 3954 section 6.1). */
-    for (size_t i = shape->version == 9 ? shape->scope_count : 0; i < shape->field_count; i++) {
-        const fb_field *field = &shape->fields[i];
-        if (field->pen == FB_PEN_JUNIPER && field->id == FB_ID_COMMON_PROPERTIES)
-            set_role(shape, FB_ROLE_COMMON_PROPERTIES, i);
-        if (field->pen) continue;
-        if (field->id == 8 || field->id == 12 || field->id == 27 || field->id == 28)
-            add_address_field(shape, field->id, i);
-        for (size_t k = 0; k < sizeof roles / sizeof *roles; k++)
-            if (roles[k].id == field->id) set_role(shape, roles[k].role, i);
-    }
+    size_t first = shape->version == 9 ? shape->scope_count : 0;
+    for (size_t i = first; shape->reversed && i < shape->field_count; i++)
+        if (is_own(shape, i)) find_roles_of_field(shape, i);
+    for (size_t i = first; i < shape->field_count; i++)
+        if (!is_own(shape, i)) find_roles_of_field(shape, i);
 }
 
 static bool has_role(const fb_shape *shape, fb_role role) {
@@ -114,48 +171,76 @@ static bool has_packet(const fb_shape *shape) {
 
 /* --- candidates ----------------------------------------------------------------------------------------------------- */
 
-static void add_candidate(fb_shapes *shapes, size_t *count, const fb_shape *shape, fb_target target, uint16_t field,
-                          fb_op_code code) {
-    const fb_column *column = &shapes->plan->columns[target.column];
+/* What a template is being compiled into. */
+typedef struct {
+    fb_shapes *shapes;
+    const fb_shape *shape;
+    size_t count; /* of candidates */
+} compiler;
+
+static void add_candidate(compiler *c, fb_target target, uint16_t field, fb_op_code code, bool own) {
+    const fb_column *column = &c->shapes->plan->columns[target.column];
     if (!(column->flags & FB_COLUMN_ENABLED)) return;
-    bool after = has_packet(shape) && target.rank > column->packet_rank;
-    shapes->candidates[(*count)++] = (struct fb_candidate){target, field, (uint8_t)code, after};
+    if (c->shape->reversed && !own && column->flags & FB_COLUMN_ONE_WAY) return;
+    c->shapes->spoken[target.column] |= own;
+    bool after = has_packet(c->shape) && target.rank > column->packet_rank;
+    c->shapes->candidates[c->count++] = (struct fb_candidate){target, field, (uint8_t)code, after, own};
 }
 
-static void add_elements(fb_shapes *shapes, size_t *count, const fb_shape *shape, uint64_t pen, uint32_t id,
-                         size_t field) {
+static void add_elements(compiler *c, uint64_t pen, uint32_t id, size_t field) {
     size_t found;
-    const fb_plan_element *elements = fb_plan_find_elements(shapes->plan, pen, id, &found);
+    const fb_plan *plan = c->shapes->plan;
+    const fb_plan_element *elements = fb_plan_find_elements(plan, pen, id, &found);
     if (!found) return;
     /* RFC 7011 section 8: of an element that occurs twice the first occurrence is the outer header's. */
-    bool *seen = &shapes->seen[elements - shapes->plan->elements];
+    bool own = is_own(c->shape, field), mirrored = is_shared(c->shape, field);
+    bool *seen = &c->shapes->seen[(size_t)(elements - plan->elements) + (own ? plan->element_count : 0)];
     if (*seen) return;
     *seen = true;
-    for (size_t i = 0; i < found; i++)
-        add_candidate(shapes, count, shape, elements[i].target, (uint16_t)field, FB_OP_VALUE);
+    for (size_t i = 0; i < found; i++) {
+        fb_target target = elements[i].target;
+        uint16_t mirror = plan->columns[target.column].mirror;
+        if (mirrored && mirror != FB_NO_MIRROR) target.column = mirror;
+        add_candidate(c, target, (uint16_t)field, FB_OP_VALUE, own);
+    }
 }
 
-static void add_derived(fb_shapes *shapes, size_t *count, const fb_shape *shape, fb_source source, fb_op_code code) {
-    fb_target_range range = shapes->plan->sources[source];
+static void add_derived(compiler *c, fb_source source, fb_op_code code) {
+    fb_target_range range = c->shapes->plan->sources[source];
+    bool own = c->shape->reversed && code != FB_OP_DERIVED_SAMPLING_RATE && code != FB_OP_DERIVED_ETYPE;
     for (size_t i = 0; i < range.count; i++)
-        add_candidate(shapes, count, shape, shapes->plan->targets[range.first + i], FB_NO_FIELD, code);
+        add_candidate(c, c->shapes->plan->targets[range.first + i], FB_NO_FIELD, code, own);
 }
 
-static void add_all_derived(fb_shapes *shapes, size_t *count, const fb_shape *shape) {
-    if (shape->version != 5) add_derived(shapes, count, shape, FB_SOURCE_DERIVED_SAMPLING_RATE, FB_OP_DERIVED_SAMPLING_RATE);
-    add_derived(shapes, count, shape, FB_SOURCE_DERIVED_ETYPE, FB_OP_DERIVED_ETYPE);
+static bool has_mpls(const fb_shape *shape) {
+    for (unsigned role = FB_ROLE_MPLS_1; role <= FB_ROLE_MPLS_10; role++)
+        if (has_role(shape, role)) return true;
+    return false;
+}
+
+static void add_all_derived(compiler *c) {
+    const fb_shape *shape = c->shape;
+    if (shape->version != 5) add_derived(c, FB_SOURCE_DERIVED_SAMPLING_RATE, FB_OP_DERIVED_SAMPLING_RATE);
+    add_derived(c, FB_SOURCE_DERIVED_ETYPE, FB_OP_DERIVED_ETYPE);
     if (has_role(shape, FB_ROLE_ICMP_IPV4) || has_role(shape, FB_ROLE_ICMP_IPV6) ||
         (has_role(shape, FB_ROLE_PROTO) && has_role(shape, FB_ROLE_DST_PORT))) {
-        add_derived(shapes, count, shape, FB_SOURCE_DERIVED_ICMP_TYPE, FB_OP_DERIVED_ICMP_TYPE);
-        add_derived(shapes, count, shape, FB_SOURCE_DERIVED_ICMP_CODE, FB_OP_DERIVED_ICMP_CODE);
+        add_derived(c, FB_SOURCE_DERIVED_ICMP_TYPE, FB_OP_DERIVED_ICMP_TYPE);
+        add_derived(c, FB_SOURCE_DERIVED_ICMP_CODE, FB_OP_DERIVED_ICMP_CODE);
     }
     if (has_role(shape, FB_ROLE_COMMON_PROPERTIES))
-        add_derived(shapes, count, shape, FB_SOURCE_DERIVED_FORWARDING_STATUS, FB_OP_DERIVED_FORWARDING_STATUS);
-    for (unsigned role = FB_ROLE_MPLS_1; role <= FB_ROLE_MPLS_10; role++)
-        if (has_role(shape, role)) {
-            add_derived(shapes, count, shape, FB_SOURCE_DERIVED_MPLS_LABELS, FB_OP_DERIVED_MPLS_LABELS);
-            break;
-        }
+        add_derived(c, FB_SOURCE_DERIVED_FORWARDING_STATUS, FB_OP_DERIVED_FORWARDING_STATUS);
+    if (has_role(shape, FB_ROLE_FRAGMENT_FLAGS)) add_derived(c, FB_SOURCE_DERIVED_IP_FLAGS, FB_OP_DERIVED_IP_FLAGS);
+    if (has_mpls(shape)) add_derived(c, FB_SOURCE_DERIVED_MPLS_LABELS, FB_OP_DERIVED_MPLS_LABELS);
+}
+
+/* Of a column that a reverse element speaks of, what both directions share says nothing. */
+static size_t drop_shared(compiler *c) {
+    size_t kept = 0;
+    for (size_t i = 0; i < c->count; i++) {
+        struct fb_candidate candidate = c->shapes->candidates[i];
+        if (candidate.own || !c->shapes->spoken[candidate.target.column]) c->shapes->candidates[kept++] = candidate;
+    }
+    return kept;
 }
 
 static int compare_candidates(const void *a, const void *b) {
@@ -167,39 +252,25 @@ static int compare_candidates(const void *a, const void *b) {
 }
 
 static size_t collect_candidates(fb_shapes *shapes, const fb_shape *shape) {
-    size_t count = 0;
+    compiler c = {.shapes = shapes, .shape = shape};
     memset(shapes->seen, 0, shapes->candidate_capacity * sizeof *shapes->seen);
+    memset(shapes->spoken, 0, shapes->plan->column_count);
     for (size_t i = 0; i < shape->field_count; i++) {
         const fb_field *field = &shape->fields[i];
         if (shape->version == 5) {
-            add_elements(shapes, &count, shape, FB_PEN_NETFLOW5, (uint32_t)i, i);
+            add_elements(&c, FB_PEN_NETFLOW5, (uint32_t)i, i);
             continue;
         }
-        add_elements(shapes, &count, shape, field->pen, field->id, i);
-        if (shape->version == 9) add_elements(shapes, &count, shape, FB_PEN_NETFLOW9, field->id, i);
+        add_elements(&c, is_own(shape, i) ? 0 : field->pen, field->id, i);
+        if (shape->version == 9) add_elements(&c, FB_PEN_NETFLOW9, field->id, i);
     }
-    add_all_derived(shapes, &count, shape);
-    qsort(shapes->candidates, count, sizeof *shapes->candidates, compare_candidates);
-    return count;
+    add_all_derived(&c);
+    if (shape->reversed) c.count = drop_shared(&c);
+    qsort(shapes->candidates, c.count, sizeof *shapes->candidates, compare_candidates);
+    return c.count;
 }
 
 /* --- operations ----------------------------------------------------------------------------------------------------- */
-
-static bool is_time(uint8_t kind) {
-    return kind == FB_KIND_TIME || (kind >= FB_KIND_TIME_S && kind <= FB_KIND_SPAN_NS);
-}
-
-/* What the column makes of the field's octets: times and spans count as plain integers in an integer column. */
-static uint8_t effective_kind(const fb_column *column, uint8_t kind) {
-    bool octets = column->type == FB_TYPE_BYTES || column->type == FB_TYPE_STRING;
-    if (column->type == FB_TYPE_TIMESTAMP && kind == FB_KIND_TIME_MS && column->unit == 1000000) return FB_KIND_UINT;
-    if (column->type == FB_TYPE_TIMESTAMP && kind == FB_KIND_TIME_S && column->unit == 1000000000) return FB_KIND_UINT;
-    if (is_time(kind) && column->type != FB_TYPE_TIMESTAMP && column->type != FB_TYPE_DURATION) return FB_KIND_UINT;
-    if (kind == FB_KIND_BYTES && !octets) return FB_KIND_UINT;
-    if (column->type == FB_TYPE_STRING) return FB_KIND_STRING;
-    if (column->type == FB_TYPE_BYTES) return FB_KIND_BYTES;
-    return kind;
-}
 
 static fb_op_code choose_code(const fb_column *column, uint8_t kind, uint16_t size) {
     if (!column->bit) return FB_OP_VALUE;
@@ -221,7 +292,7 @@ static fb_op make_op(const fb_shapes *shapes, const fb_shape *shape, const struc
     fb_op op = {.code = candidate->code, .field = candidate->field, .target = candidate->target};
     if (candidate->field == FB_NO_FIELD) return op;
     const fb_column *column = &shapes->plan->columns[candidate->target.column];
-    op.target.kind = effective_kind(column, candidate->target.kind);
+    op.target.kind = (uint8_t)fb_column_kind(column, candidate->target.kind);
     op.size = shape->fields[candidate->field].size;
     op.offset = shape->variable ? 0 : shape->offsets[candidate->field];
     op.code = (uint8_t)choose_code(column, op.target.kind, op.size);
@@ -293,44 +364,61 @@ static void grow_buckets(fb_shapes *shapes) {
     shapes->bucket_count = count;
 }
 
-static size_t octets_of(size_t fields, size_t ops) {
-    return sizeof(fb_shape) + fields * (sizeof(fb_field) + sizeof(uint16_t)) + ops * sizeof(fb_op);
+static size_t octets_of(const fb_shape *shape, size_t ops) {
+    return sizeof(fb_shape) + shape->field_count * (sizeof(fb_field) + sizeof(uint16_t)) +
+           shape->counter_count * sizeof(uint16_t) + ops * sizeof(fb_op);
 }
 
-static void lay_out(fb_shape *shape) {
+/* With room for so many operations. */
+static void lay_out(fb_shape *shape, size_t ops) {
     shape->fields = (fb_field *)(shape + 1);
     shape->ops = (fb_op *)(shape->fields + shape->field_count);
-    shape->offsets = NULL; /* behind the operations, once their number is known */
+    shape->offsets = (uint16_t *)(shape->ops + ops);
+    shape->counters = shape->offsets + shape->field_count;
 }
 
-static fb_status compile(fb_shapes *shapes, const fb_shape *key, fb_shape **out) {
+static fb_status compile_one(fb_shapes *shapes, const fb_shape *key, fb_shape **out) {
     /* Room for as many operations as the plan can want, given back once they are counted. */
-    size_t most = octets_of(key->field_count, shapes->candidate_capacity + 1);
+    size_t most_ops = shapes->candidate_capacity + 1, most = octets_of(key, most_ops);
     fb_shape *shape = fb_memory_allocate(shapes->memory, most);
     if (!shape) return FB_NO_MEMORY;
     *shape = *key;
-    lay_out(shape);
-    shape->offsets = (uint16_t *)(shape->ops + shapes->candidate_capacity + 1);
+    lay_out(shape, most_ops);
     memcpy(shape->fields, key->fields, key->field_count * sizeof *key->fields);
     if (!measure(shape)) {
         fb_memory_release(shapes->memory, shape, most);
         return FB_EMPTY_TEMPLATE;
     }
+    if (shape->reversed) turn_fields(shape);
     find_roles(shape);
     if (!shape->options) write_ops(shapes, shape, collect_candidates(shapes, shape));
 
-    uint16_t *offsets = (uint16_t *)(shape->ops + shape->op_count);
-    memmove(offsets, shape->offsets, shape->field_count * sizeof *offsets);
-    shape->octets = octets_of(shape->field_count, shape->op_count);
+    memmove(shape->ops + shape->op_count, shape->offsets,
+            (size_t)(shape->field_count + shape->counter_count) * sizeof *shape->offsets);
+    shape->octets = octets_of(shape, shape->op_count);
     fb_shape *fitted = fb_memory_resize(shapes->memory, shape, most, shape->octets);
     if (!fitted) { /* a realloc that cannot even shrink */
         fb_memory_release(shapes->memory, shape, most);
         return FB_NO_MEMORY;
     }
-    lay_out(fitted);
-    fitted->offsets = (uint16_t *)(fitted->ops + fitted->op_count);
+    lay_out(fitted, fitted->op_count);
     *out = fitted;
     return FB_OK;
+}
+
+static fb_status compile(fb_shapes *shapes, const fb_shape *key, fb_shape **out) {
+    fb_status status = compile_one(shapes, key, out);
+    size_t counters = key->options || key->version == 5 ? 0 : count_reverse_counters(key);
+    if (status != FB_OK || !counters) return status;
+    fb_shape turned = *key;
+    turned.reversed = true;
+    turned.counter_count = (uint16_t)counters;
+    status = compile_one(shapes, &turned, &(*out)->reverse);
+    if (status == FB_OK)
+        (*out)->octets += (*out)->reverse->octets;
+    else
+        free_shape(shapes, *out);
+    return status;
 }
 
 fb_status fb_shapes_acquire(fb_shapes *shapes, uint16_t version, const fb_field *fields, uint16_t field_count,

@@ -7,7 +7,12 @@
    ┌────────┬────┬──────────┐                  ┌────────┬───┬──────────┬───┐
    │ field 0│ 1  │ 2        │                  │ field 0│len│ field 1  │ 2 │  len: 1 octet, or 255 and 2 octets
    └────────┴────┴──────────┘                  └────────┴───┴──────────┴───┘
-   op->offset says where.                      located anew for each record, op->field says which. */
+   op->offset says where.                      located anew for each record, op->field says which.
+
+   A record that describes both directions of a biflow (RFC 5103) has a second shape, shape->reverse: the same octets as the
+   flow of the other direction. A reverse element (29305/X; 232 and 299 of firewalls, which are 231 and 298 of the other
+   direction) counts as X there. What the record says of the forward direction is shared, with source and destination
+   exchanged, but for columns of one direction alone (FB_COLUMN_ONE_WAY) and those that a reverse element speaks of. */
 #ifndef FB_TEMPLATE_H
 #define FB_TEMPLATE_H
 
@@ -15,6 +20,7 @@
 
 #define FB_VARIABLE_SIZE 65535 /* the length that announces a variable-length field */
 #define FB_NO_FIELD 0xffff
+#define FB_PEN_REVERSE 29305 /* reverse information elements (RFC 5103 section 6.1) */
 #define FB_PEN_JUNIPER 2636
 #define FB_ID_COMMON_PROPERTIES 137
 
@@ -40,7 +46,8 @@ typedef enum {
     FB_OP_DERIVED_ICMP_TYPE,
     FB_OP_DERIVED_ICMP_CODE,
     FB_OP_DERIVED_FORWARDING_STATUS,
-    FB_OP_DERIVED_MPLS_LABELS
+    FB_OP_DERIVED_MPLS_LABELS,
+    FB_OP_DERIVED_IP_FLAGS
 } fb_op_code;
 
 typedef struct {
@@ -51,12 +58,15 @@ typedef struct {
     fb_target target;
 } fb_op;
 
-/* Fields that derived values, sampling and times are made of. X(constant, element id) */
+/* Fields that derived values, sampling and times are made of. X(constant, element id). The second group says something of
+   one direction alone. */
 #define FB_ROLE_LIST(X) \
-    X(PROTO, 4) X(SRC_PORT, 7) X(DST_PORT, 11) X(ICMP_IPV4, 32) X(ICMP_IPV6, 139) X(IP_VERSION, 60) \
-    X(ETHERNET_TYPE, 256) X(SAMPLING_INTERVAL, 34) X(SAMPLER_ID, 48) X(RANDOM_INTERVAL, 50) X(SELECTOR_ID, 302) \
-    X(PACKET_INTERVAL, 305) X(PACKET_SPACE, 306) X(SAMPLING_SIZE, 309) X(SAMPLING_POPULATION, 310) \
-    X(SAMPLING_PROBABILITY, 311) X(SYSTEM_INIT_TIME, 160) X(IP_PACKET, 313) X(DATA_LINK_FRAME, 315) \
+    X(PROTO, 4) X(IP_VERSION, 60) X(ETHERNET_TYPE, 256) X(SAMPLING_INTERVAL, 34) X(SAMPLER_ID, 48) \
+    X(RANDOM_INTERVAL, 50) X(SELECTOR_ID, 302) X(PACKET_INTERVAL, 305) X(PACKET_SPACE, 306) X(SAMPLING_SIZE, 309) \
+    X(SAMPLING_POPULATION, 310) X(SAMPLING_PROBABILITY, 311) X(SYSTEM_INIT_TIME, 160) \
+    \
+    X(SRC_PORT, 7) X(DST_PORT, 11) X(ICMP_IPV4, 32) X(ICMP_IPV6, 139) X(FRAGMENT_FLAGS, 197) X(IP_PACKET, 313) \
+    X(DATA_LINK_FRAME, 315) \
     X(MPLS_1, 70) X(MPLS_2, 71) X(MPLS_3, 72) X(MPLS_4, 73) X(MPLS_5, 74) X(MPLS_6, 75) X(MPLS_7, 76) X(MPLS_8, 77) \
     X(MPLS_9, 78) X(MPLS_10, 79)
 
@@ -67,6 +77,8 @@ typedef enum {
     FB_ROLE_COMMON_PROPERTIES, /* Juniper 2636/137 */
     FB_ROLE_COUNT
 } fb_role;
+
+#define FB_FIRST_ONE_WAY_ROLE FB_ROLE_SRC_PORT
 
 #define FB_MAX_ADDRESS_FIELDS 4 /* elements 8, 12, 27, 28 */
 
@@ -83,11 +95,15 @@ struct fb_shape {
     uint16_t op_count;
     bool options;  /* of an options template: its records are no flows */
     bool variable; /* has variable-length fields */
+    bool reversed; /* is some shape's `reverse`; its own fields have FB_PEN_REVERSE, the shared ones what the template says */
     uint16_t role[FB_ROLE_COUNT];                  /* field index, or FB_NO_FIELD */
     uint16_t address_field[FB_MAX_ADDRESS_FIELDS]; /* elements 8, 12, 27, 28 in record order; FB_NO_FIELD at the end */
     uint16_t *offsets; /* of the fields, in a record of fixed size */
     fb_field *fields;
     fb_op *ops;
+    fb_shape *reverse;  /* of a biflow; NULL as a rule. Owned; counted in `octets` */
+    uint16_t *counters; /* of a reversed shape: the fields of which one is not zero where there was a reverse flow */
+    uint16_t counter_count;
 };
 
 /* Where a field of one record lies. */
@@ -106,7 +122,8 @@ typedef struct {
     size_t count;
     struct fb_candidate *candidates; /* scratch of the compiler, as large as the plan can want */
     size_t candidate_capacity;
-    bool *seen;
+    bool *seen;   /* the elements of the plan that a template has; then the same of reverse elements */
+    bool *spoken; /* the columns that reverse elements speak of */
     fb_location *locations; /* scratch for records with variable-length fields: room for the longest shape */
     size_t location_capacity;
 } fb_shapes;

@@ -27,6 +27,7 @@ static const struct {
     {"native_ip", FB_COLUMN_NATIVE_IP},
     {"scaled", FB_COLUMN_SCALED},
     {"rate", FB_COLUMN_RATE},
+    {"one_way", FB_COLUMN_ONE_WAY},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -67,6 +68,8 @@ static void read_flag(const char *word, fb_column_spec *spec, fb_mapping *mappin
         spec->limit = strtoull(word + 6, NULL, 10);
     else if (begins_with(word, "unit="))
         spec->unit = strtoull(word + 5, NULL, 10);
+    else if (begins_with(word, "mirror="))
+        return; /* once all columns are there */
     else if (begins_with(word, "map="))
         spec->mappings_size = read_mappings(word + 4, mappings, room);
     else
@@ -112,11 +115,24 @@ static void remember_number(named_plan *plan, uint32_t number, size_t column) {
     plan->by_number[i] = (uint16_t)(column + 1);
 }
 
+static fb_status read_registry(named_plan *plan, char *rest) {
+    uint8_t kinds[1024];
+    memset(kinds, FB_KIND_COUNT, sizeof kinds);
+    for (char *word; (word = strtok_r(NULL, " ", &rest));) {
+        char *at = strchr(word, '@');
+        unsigned long id = strtoul(word, NULL, 10);
+        if (!at || id >= COUNT(kinds)) complain("an element of the registry is id@kind", word);
+        kinds[id] = (uint8_t)find_kind(at + 1);
+    }
+    return fb_plan_set_registry(plan->plan, kinds, sizeof kinds);
+}
+
 static fb_status read_line(named_plan *plan, char *line) {
     static fb_mapping mappings[1024];
     char *rest, *number = strtok_r(line, " ", &rest);
     if (!number || *number == '#') return FB_OK;
     if (strcmp(number, "rows") == 0) return fb_plan_set_rows(plan->plan, FB_ROWS_COUNTERS);
+    if (strcmp(number, "registry") == 0) return read_registry(plan, rest);
     char *name = strtok_r(NULL, " ", &rest), *type_name = strtok_r(NULL, " ", &rest), *word;
     if (!name || !type_name) complain("a column has a number, a name and a type", number);
     size_t type = find_type(type_name);
@@ -133,12 +149,33 @@ static fb_status read_line(named_plan *plan, char *line) {
     return status;
 }
 
+/* Up to the next space. */
+static void copy_word(const char *word, char *name, size_t room) {
+    size_t size = strcspn(word, " \n");
+    snprintf(name, room, "%.*s", (int)size, word);
+}
+
+/* Of "… NUMBER NAME TYPE … mirror=OTHER …" lines. */
+static void read_mirrors(named_plan *plan, const char *lines) {
+    char name[40], mirror[40];
+    for (const char *line = lines; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        const char *key = strstr(line, " mirror="), *end = strchr(line, '\n');
+        if (!key || (end && key > end)) continue;
+        copy_word(line + strcspn(line, " ") + 1, name, sizeof name);
+        copy_word(key + 8, mirror, sizeof mirror);
+        fb_status status = fb_plan_set_mirror(plan->plan, plan_column(plan, name), plan_column(plan, mirror));
+        if (status != FB_OK) complain(fb_status_name(status), mirror);
+    }
+}
+
 fb_status plan_read(named_plan *plan, const char *lines, fb_memory *memory) {
     memset(plan, 0, sizeof *plan);
     char *copy = strdup(lines), *rest;
     fb_status status = fb_plan_new(&plan->plan, memory);
     for (char *line = strtok_r(copy, "\n", &rest); line && status == FB_OK; line = strtok_r(NULL, "\n", &rest))
         status = read_line(plan, line);
+    if (status == FB_OK) read_mirrors(plan, lines);
     if (status == FB_OK) status = fb_plan_seal(plan->plan);
     free(copy);
     if (status != FB_OK) plan_free(plan);
@@ -177,6 +214,8 @@ static const char *type_of_source(fb_kind kind) {
 }
 
 static const char *const rich_elements =
+    "registry 8@ip 16@uint 17@uint 22@time_uptime 82@string 95@bytes 150@time_s 152@time_ms 154@time_ntp_us 156@time_ntp_ns "
+    "158@time_delta 161@span_ms 276@bool 291@list 292@opaque 311@float 434@sint 483@uint\n"
     "200 bytes uint : ipfix:1,ipfix:85 netflow5:dOctets packet:ip.length ipfix:312 sflow:sampled_header.frame_length\n"
     "201 packets uint limit=65535 : ipfix:2 packet:packets netflow5:dPkts\n"
     "202 source ip late : ipfix:8,ipfix:27 netflow5:srcaddr sflow:sampled_ip.src_ip packet:ip.src_addr\n"
@@ -206,7 +245,15 @@ static const char *const rich_elements =
     "226 off uint disabled : ipfix:4 meta:source_port\n"
     "227 late_number uint late : ipfix:16 sflow:extended_gateway.src_as\n"
     "228 meta_octets bytes : meta:exporter_address meta:source_address\n"
-    "229 rank_mix uint : packet:ip.proto ipfix:4 netflow5:prot meta:source_port\n";
+    "229 rank_mix uint : packet:ip.proto ipfix:4 netflow5:prot meta:source_port\n"
+    "230 structure bytes : ipfix:292@opaque ipfix:515@opaque\n"
+    "231 there uint mirror=back : ipfix:10 ipfix:1 ipfix:32\n"
+    "232 back uint : ipfix:14 ipfix:2\n"
+    "233 lists_back bytes repeated : ipfix:512@list\n"
+    "234 lists_there bytes repeated mirror=lists_back : ipfix:485@list\n"
+    "235 rank_list uint : packet:ip.proto ipfix:512@list\n"
+    "236 one_way_list uint repeated one_way : ipfix:485@list\n"
+    "237 ip_flags uint limit=255 : derived:ip_flags\n";
 
 static bool is_of_counters(unsigned source) {
     return source >= FB_SOURCE_FIRST_OF_COUNTERS && source <= FB_SOURCE_LAST_OF_COUNTERS;
@@ -221,6 +268,11 @@ void plan_put_rich(text *lines) {
         text_put(lines, "%u repeated_%u %s repeated : %s\n", FB_NUMBER_MAX - i, i, type, source);
         if (fb_source_kind((fb_source)i) == FB_KIND_IP)
             text_put(lines, "%u octets_%u bytes%s : %s\n", FB_NUMBER_MAX - 1000 - i, i, i % 2 ? " repeated" : "", source);
+    }
+    for (unsigned i = 0; i < COUNT(types); i++) {
+        const char *name = types[i].name, *explicit = i % 2 ? " explicit" : "";
+        text_put(lines, "%u list_%s %s repeated : ipfix:291@list,ipfix:485@list\n", FB_NUMBER_MAX - 2000 - i, name, name);
+        text_put(lines, "%u member_%s %s%s : ipfix:291@list,ipfix:512@list\n", FB_NUMBER_MAX - 3000 - i, name, name, explicit);
     }
 }
 
@@ -237,34 +289,35 @@ void plan_put_counters(text *lines) {
 }
 
 const char *const usual_columns =
+    "registry 17@uint 483@uint\n"
     "1 received timestamp unit=1000000 : meta:time_received\n"
     "2 exporter ip late : meta:exporter_address\n"
     "3 rate uint late : netflow5:sampling_interval sflow:flow_sample.sampling_rate derived:sampling_rate\n"
-    "4 bytes uint : ipfix:1,ipfix:85 netflow5:dOctets sflow:sampled_ip.length packet:ip.length ipfix:312 sflow:sampled_header.frame_length\n"
-    "5 packets uint : ipfix:2 netflow5:dPkts sflow:flow_sample.packets\n"
-    "6 src ip late : ipfix:8,ipfix:27 netflow5:srcaddr sflow:sampled_ip.src_ip packet:ip.src_addr\n"
+    "4 bytes uint one_way : ipfix:1,ipfix:85 ipfix:231 netflow5:dOctets sflow:sampled_ip.length packet:ip.length ipfix:312 sflow:sampled_header.frame_length\n"
+    "5 packets uint one_way : ipfix:2 ipfix:298 netflow5:dPkts sflow:flow_sample.packets\n"
+    "6 src ip late mirror=dst : ipfix:8,ipfix:27 netflow5:srcaddr sflow:sampled_ip.src_ip packet:ip.src_addr\n"
     "7 dst ip late : ipfix:12,ipfix:28 netflow5:dstaddr sflow:sampled_ip.dst_ip packet:ip.dst_addr\n"
     "8 etype uint limit=65535 : derived:etype packet:ethernet.type sflow:sampled_ethernet.type\n"
     "9 proto uint limit=255 : ipfix:4 netflow5:prot sflow:sampled_ip.protocol packet:ip.proto\n"
-    "10 sport uint limit=65535 : ipfix:7 netflow5:srcport sflow:sampled_ip.src_port packet:transport.src_port\n"
+    "10 sport uint limit=65535 mirror=dport : ipfix:7 netflow5:srcport sflow:sampled_ip.src_port packet:transport.src_port\n"
     "11 dport uint limit=65535 : ipfix:11 netflow5:dstport sflow:sampled_ip.dst_port packet:transport.dst_port\n"
-    "12 in uint late limit=4294967295 : ipfix:10,ipfix:252 netflow5:input sflow:flow_sample.input\n"
+    "12 in uint late limit=4294967295 mirror=out : ipfix:10,ipfix:252 netflow5:input sflow:flow_sample.input\n"
     "13 out uint late limit=4294967295 : ipfix:14,ipfix:253 netflow5:output sflow:flow_sample.output\n"
-    "14 src_as uint late limit=4294967295 : ipfix:16 netflow5:src_as sflow:extended_gateway.src_as\n"
+    "14 src_as uint late limit=4294967295 mirror=dst_as : ipfix:16 netflow5:src_as sflow:extended_gateway.src_as\n"
     "15 dst_as uint late limit=4294967295 : ipfix:17 netflow5:dst_as sflow:extended_gateway.dst_as\n"
     "16 src_mask uint limit=255 : ipfix:9,ipfix:29 netflow5:src_mask sflow:extended_router.src_mask_len\n"
-    "18 next_hop ip late : ipfix:15,ipfix:62 netflow5:nexthop sflow:extended_router.next_hop\n"
-    "19 flags uint limit=65535 : ipfix:6 netflow5:tcp_flags sflow:sampled_ip.tcp_flags packet:tcp.flags\n"
-    "20 status uint limit=255 : ipfix:89 derived:forwarding_status\n"
-    "21 direction enum map=0:1,1:2 : ipfix:61\n"
+    "18 next_hop ip late one_way : ipfix:15,ipfix:62 netflow5:nexthop sflow:extended_router.next_hop\n"
+    "19 flags uint limit=65535 one_way : ipfix:6 netflow5:tcp_flags sflow:sampled_ip.tcp_flags packet:tcp.flags\n"
+    "20 status uint limit=255 one_way : ipfix:89 derived:forwarding_status\n"
+    "21 direction enum map=0:1,1:2 one_way : ipfix:61\n"
     "22 type enum map=1:1,2:2,3:3,4:4 : meta:flow_type\n"
     "23 start timestamp unit=1000000 : ipfix:22@time_uptime ipfix:152 netflow5:First\n"
-    "30 icmp_type uint limit=255 : derived:icmp_type packet:icmp.type\n"
+    "30 icmp_type uint limit=255 one_way : derived:icmp_type packet:icmp.type\n"
     "32 src_mac uint limit=281474976710655 : ipfix:56 sflow:sampled_ethernet.src_mac packet:ethernet.src_mac\n"
     "34 src_vlan uint limit=65535 : ipfix:58 sflow:extended_switch.src_vlan\n"
-    "40 labels uint repeated : derived:mpls_labels packet:mpls.labels\n"
-    "43 as_path uint repeated : sflow:extended_gateway.as_path\n"
-    "44 communities uint repeated : sflow:extended_gateway.communities\n"
+    "40 labels uint repeated one_way : derived:mpls_labels packet:mpls.labels\n"
+    "43 as_path uint repeated limit=4294967295 : ipfix:512@list sflow:extended_gateway.as_path\n"
+    "44 communities uint repeated limit=4294967295 : ipfix:485@list sflow:extended_gateway.communities\n"
     "46 sequence uint : meta:sequence_number\n"
     "47 domain uint : meta:observation_domain_id\n"
     "48 name string : ipfix:82\n"

@@ -7,8 +7,11 @@
     21 flow_direction enum map=0:1,1:2 : ipfix:61
 
    A line `rows counters` makes it a plan of counter samples. Flags: disabled, repeated, explicit, late, native_ip, scaled,
-   rate. limit is the greatest value (none: 2^64 - 1), unit the nanoseconds of a time's unit. An element's kind stands behind
-   an @; without one it is what the column's type wants. */
+   rate, one_way, mirror=COLUMN. limit is the greatest value (none: 2^64 - 1), unit the nanoseconds of a time's unit. An
+   element's kind stands behind an @; without one it is what the column's type wants. For members of lists, one line may say
+   the kinds of registered elements:
+
+     registry 16@uint 8@ip 150@time_s */
 #ifndef FB_TEST_PLAN_TEXT_H
 #define FB_TEST_PLAN_TEXT_H
 

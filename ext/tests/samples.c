@@ -79,6 +79,46 @@ static void build_early(octets *d) {
     ipfix_end(d);
 }
 
+/* A basicList of so many members of 4 octets. */
+static void put_list(octets *d, unsigned semantic, unsigned id, uint32_t first, uint32_t members) {
+    octets list = {.size = 0};
+    put8(&list, semantic), put16(&list, id), put16(&list, 4);
+    for (uint32_t i = 0; i < members; i++) put32(&list, first + i);
+    put_variable(d, list.data, list.size, 1);
+}
+
+/* Two records of both directions; the second had no packets back. */
+static void build_ipfix_biflow(octets *d) {
+    ipfix_begin(d, (ipfix_header){.seconds = 1000, .sequence = 12});
+    size_t set = set_begin(d, 2);
+    put_template(d, 302, FIELDS({8, 4}, {12, 4}, {7, 2}, {11, 2}, {10, 4}, {4, 1}, {1, 8}, {2, 4}, {6, 1}, {15, 4}, {485, VARIABLE},
+                                {1, 8, 29305}, {2, 4, 29305}, {6, 1, 29305}, {512, VARIABLE}, {82, VARIABLE}));
+    set_end(d, set);
+    set = set_begin(d, 302);
+    put32(d, 0x0a000001), put32(d, 0x0a000002), put16(d, 40000), put16(d, 25), put32(d, 10), put8(d, 6), put64(d, 21673);
+    put32(d, 28), put8(d, 0x1a), put32(d, 0x0a0000fe), put_list(d, 3, 483, 0xfde80001, 2);
+    put64(d, 1546), put32(d, 25), put8(d, 0x1b), put_list(d, 4, 17, 64500, 3), put_variable(d, "eth1", 4, 0);
+    put32(d, 0x0a000003), put32(d, 0x0a0000ff), put16(d, 138), put16(d, 138), put32(d, 10), put8(d, 17), put64(d, 229);
+    put32(d, 1), put8(d, 0), put32(d, 0), put_list(d, 0, 483, 1, 1), put64(d, 0), put32(d, 0), put8(d, 0);
+    put_variable(d, "\4\0\21\0\4\0\0\1\2\3", 10, 0), put_variable(d, "", 0, 0);
+    set_end(d, set);
+    ipfix_end(d);
+}
+
+/* What firewalls send: counters of both directions, and none at all where the flow is created. */
+static void build_netflow9_firewall(octets *d) {
+    netflow9_begin(d, (netflow9_header){.uptime = 60000, .seconds = 1000, .sequence = 13});
+    size_t set = set_begin(d, 0);
+    put_template(d, 256, FIELDS({8, 4}, {12, 4}, {7, 2}, {11, 2}, {10, 2}, {14, 2}, {4, 1}, {231, 4}, {232, 4}, {298, 4}, {299, 4}));
+    set_end(d, set);
+    set = set_begin(d, 256);
+    put32(d, 0x0a000001), put32(d, 0x0a000002), put16(d, 40000), put16(d, 443), put16(d, 3), put16(d, 4), put8(d, 6);
+    put32(d, 0), put32(d, 0), put32(d, 0), put32(d, 0);
+    put32(d, 0x0a000001), put32(d, 0x0a000002), put16(d, 40000), put16(d, 443), put16(d, 3), put16(d, 4), put8(d, 6);
+    put32(d, 0), put32(d, 900), put32(d, 0), put32(d, 7);
+    set_end(d, set);
+}
+
 static void put_tagged_frame(octets *d) {
     put_ethernet(d, 0x020000000001, 0x020000000002, 0x88a8);
     put_vlan(d, 100, 0x8100), put_vlan(d, 200, 0x8847);
@@ -271,6 +311,22 @@ const sample samples[] = {
     {"ipfix_frame", build_ipfix_frame,
      "received=1000500 exporter=192.0.2.1 rate=1000 bytes=600 src=10.1.2.3 dst=10.1.2.4 etype=2048 proto=6 sport=2000 "
      "dport=179 in=5 flags=24 type=4 src_mac=2199023255554 labels=[16,17] sequence=1 vlan=100 inner_vlan=200\n"},
+    {"ipfix_biflow", build_ipfix_biflow,
+     "received=1000500 exporter=192.0.2.1 bytes=21673 packets=28 src=10.0.0.1 dst=10.0.0.2 etype=2048 proto=6 sport=40000 "
+     "dport=25 in=10 next_hop=10.0.0.254 flags=26 type=4 as_path=[64500,64501,64502] communities=[4259840001,4259840002] "
+     "sequence=12 name=\"eth1\"\n"
+     "received=1000500 exporter=192.0.2.1 bytes=1546 packets=25 src=10.0.0.2 dst=10.0.0.1 etype=2048 proto=6 sport=25 "
+     "dport=40000 out=10 flags=27 type=4 as_path=[64500,64501,64502] communities=[4259840001,4259840002] sequence=12 "
+     "name=\"eth1\"\n"
+     "received=1000500 exporter=192.0.2.1 bytes=229 packets=1 src=10.0.0.3 dst=10.0.0.255 etype=2048 proto=17 sport=138 "
+     "dport=138 in=10 type=4 as_path=[258] sequence=12\n"},
+    {"netflow9_firewall", build_netflow9_firewall,
+     "received=1000500 exporter=192.0.2.1 src=10.0.0.1 dst=10.0.0.2 etype=2048 proto=6 sport=40000 dport=443 in=3 out=4 type=3 "
+     "sequence=13\n"
+     "received=1000500 exporter=192.0.2.1 src=10.0.0.1 dst=10.0.0.2 etype=2048 proto=6 sport=40000 dport=443 in=3 out=4 type=3 "
+     "sequence=13\n"
+     "received=1000500 exporter=192.0.2.1 bytes=900 packets=7 src=10.0.0.2 dst=10.0.0.1 etype=2048 proto=6 sport=443 "
+     "dport=40000 in=4 out=3 type=3 sequence=13\n"},
     {"sflow", build_sflow,
      "received=1000500 exporter=198.51.100.1 rate=1024 bytes=100 packets=1 src=2001:db8:0:0:0:0:0:8 "
      "dst=2001:db8:0:0:0:0:0:9 etype=34525 proto=6 sport=5000 dport=80 in=3 src_as=64500 dst_as=64512 src_mask=24 "

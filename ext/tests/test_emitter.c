@@ -79,13 +79,15 @@ static void goes_on_after_a_refused_row(void) {
 static void put_random_template(octets *d, uint32_t *random, specifier *fields, size_t *count) {
     static const unsigned ids[] = {1,  2,  4,  6,  7,   8,   11,  12,  15,  16,  21,  22,  27,  28,  32,  34,  48,  50,  56, 58,
                                    60, 61, 70, 71, 72,  79,  80,  82,  83,  85,  89,  95,  96,  137, 139, 144, 150, 152, 154,
-                                   156, 158, 160, 161, 256, 276, 302, 305, 306, 309, 310, 311, 312, 313, 315, 320, 371, 434, 435};
+                                   156, 158, 160, 161, 256, 276, 302, 305, 306, 309, 310, 311, 312, 313, 315, 320, 371, 434, 435,
+                                   10, 14, 197, 232, 299, 291, 485, 512, 515};
     static const unsigned sizes[] = {1, 2, 3, 4, 4, 4, 4, 8, 16, 5, 0, 9, VARIABLE};
     *count = 1 + (*random >> 8) % 20;
     for (size_t i = 0; i < *count; i++) {
         *random = *random * 1664525u + 1013904223u;
         fields[i] = (specifier){ids[(*random >> 8) % (sizeof ids / sizeof *ids)], sizes[(*random >> 20) % 13], 0};
         if (fields[i].id == 137) fields[i].pen = 2636;
+        if (*random >> 29 == 0) fields[i].pen = 29305;
     }
     put_template(d, 256, fields, *count);
 }

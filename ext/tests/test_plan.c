@@ -35,6 +35,8 @@ static const struct {
     {FB_KIND_SPAN_MS, " uint int sint fixed32 fixed64 duration "},
     {FB_KIND_SPAN_US, " uint int sint fixed32 fixed64 duration "},
     {FB_KIND_SPAN_NS, " uint int sint fixed32 fixed64 duration "},
+    {FB_KIND_LIST, " uint enum int sint bool float double fixed32 fixed64 string bytes ip timestamp duration "},
+    {FB_KIND_OPAQUE, " bytes "},
 };
 
 static void refuses_sources_that_cannot_fill_a_column(void) {
@@ -108,6 +110,33 @@ static void has_a_limit_of_columns(void) {
     CHECK_STATUS(fb_plan_add_column(plan, &spec), FB_BAD_ARGUMENT);
     CHECK_STATUS(fb_plan_seal(plan), FB_OK);
     CHECK_EQUAL(plan->slot_count, FB_MAX_COLUMNS);
+    fb_plan_free(plan);
+    CHECK_EQUAL(memory.used, 0);
+}
+
+static void pairs_columns_of_one_type(void) {
+    fb_memory memory = memory_for_test();
+    fb_plan *plan;
+    static const uint8_t kinds[] = {FB_KIND_COUNT, FB_KIND_SINT};
+    CHECK_STATUS(fb_plan_new(&plan, &memory), FB_OK);
+    for (unsigned i = 0; i < 3; i++) {
+        fb_column_spec spec = {.number = i + 1, .type = i < 2 ? FB_TYPE_UINT : FB_TYPE_INT, .flags = FB_COLUMN_ENABLED};
+        CHECK_STATUS(fb_plan_add_column(plan, &spec), FB_OK);
+    }
+    CHECK_EQUAL(plan->columns[0].mirror, FB_NO_MIRROR);
+    CHECK_STATUS(fb_plan_set_mirror(plan, 0, 1), FB_OK);
+    CHECK_STATUS(fb_plan_set_mirror(plan, 0, 0), FB_BAD_ARGUMENT);
+    CHECK_STATUS(fb_plan_set_mirror(plan, 0, 2), FB_BAD_ARGUMENT);
+    CHECK_STATUS(fb_plan_set_mirror(plan, 0, 3), FB_BAD_ARGUMENT);
+    CHECK_EQUAL(plan->columns[1].mirror, 0);
+    CHECK_STATUS(fb_plan_set_registry(plan, kinds, 2), FB_OK);
+    CHECK_STATUS(fb_plan_set_registry(plan, kinds, 2), FB_BAD_ARGUMENT);
+    CHECK_EQUAL(fb_plan_member_kind(plan, &plan->columns[0], 0, 0), FB_KIND_UINT);
+    CHECK_EQUAL(fb_plan_member_kind(plan, &plan->columns[0], 0, 1), FB_KIND_COUNT);
+    CHECK_EQUAL(fb_plan_member_kind(plan, &plan->columns[0], 9, 1), FB_KIND_UINT);
+    CHECK_EQUAL(fb_plan_member_kind(plan, &plan->columns[2], 0, 2), FB_KIND_SINT);
+    CHECK_STATUS(fb_plan_seal(plan), FB_OK);
+    CHECK_STATUS(fb_plan_set_mirror(plan, 0, 1), FB_BAD_ARGUMENT);
     fb_plan_free(plan);
     CHECK_EQUAL(memory.used, 0);
 }
@@ -256,7 +285,7 @@ static void measures_what_a_row_may_need(void) {
 }
 
 RUN_TESTS(TEST(refuses_sources_that_cannot_fill_a_column), TEST(refuses_arguments_that_make_no_sense),
-          TEST(has_a_limit_of_columns), TEST(names_every_source_and_kind),
+          TEST(has_a_limit_of_columns), TEST(pairs_columns_of_one_type), TEST(names_every_source_and_kind),
           TEST(lets_columns_wait_whose_ranks_arrive_out_of_order),
           TEST(lets_totals_and_their_rate_wait), TEST(has_one_rate), TEST(keeps_disabled_columns_out_of_everything),
           TEST(finds_the_columns_of_an_element), TEST(measures_what_a_row_may_need))

@@ -177,6 +177,30 @@ static void writes_every_member_of_a_list_and_no_second_list(void) {
     bench_close(&b);
 }
 
+/* Every verb adds a member, zeros too, until the list is closed. */
+static void adds_values_to_an_open_list(void) {
+    bench b;
+    bench_open(&b, "1 u uint repeated\n2 z sint repeated\n3 r double repeated\n4 t string repeated\n5 none uint repeated\n", 1 << 18);
+    begin(&b);
+    for (uint16_t column = 0; column < 5; column++) fb_row_open(&b.row, &b.at, column);
+    for (int member = 0; member < 2; member++) {
+        put_number(&b, "u", 0), put_number(&b, "u", 7);
+        fb_row_put_int(&b.row, &b.at, to(&b, "z", 0), -member);
+        fb_row_put_real(&b.row, &b.at, to(&b, "r", 0), member);
+        put_text(&b, "t", member ? "x" : "");
+    }
+    fb_row_repeat_uint(&b.row, &b.at, to(&b, "u", 0), 99); /* of another list */
+    CHECK(fb_row_wants(&b.row, b.at, to(&b, "u", 0)));
+    for (uint16_t column = 0; column < 5; column++) fb_row_close(&b.row, &b.at, column);
+    fb_row_open(&b.row, &b.at, 0);
+    put_number(&b, "u", 99);
+    fb_row_close(&b.row, &b.at, 0);
+    CHECK(!fb_row_wants(&b.row, b.at, to(&b, "u", 0)));
+    put_number(&b, "none", 5); /* a list of nothing was none */
+    CHECK_TEXT(finish(&b), "u=[0,7,0,7] z=[0,-1] r=[0,1] t=[\"\",\"x\"] none=[5]\n");
+    bench_close(&b);
+}
+
 static void replaces_malformed_text(void) {
     bench b;
     bench_open(&b, "1 t string\n2 ts string repeated\n3 e string explicit\n", 1 << 18);
@@ -341,6 +365,7 @@ static void stays_within_the_room_it_asked_for(void) {
 
 RUN_TESTS(TEST(writes_a_value_of_every_type), TEST(leaves_zeros_and_disabled_columns_out), TEST(keeps_the_first_value),
           TEST(takes_a_value_for_a_repeated_column_as_a_list_of_one),
-          TEST(writes_every_member_of_a_list_and_no_second_list), TEST(replaces_malformed_text), TEST(puts_lengths_of_every_size),
+          TEST(writes_every_member_of_a_list_and_no_second_list),
+          TEST(adds_values_to_an_open_list), TEST(replaces_malformed_text), TEST(puts_lengths_of_every_size),
           TEST(tracks_more_columns_than_a_word_has_bits), TEST(copies_constants_into_every_row), TEST(copies_many_constants),
           TEST(asks_for_room_before_a_row), TEST(forgets_a_row_that_is_undone), TEST(stays_within_the_room_it_asked_for))

@@ -40,7 +40,7 @@ static fb_shape *acquire(forge *f, unsigned version, const fb_field *fields, siz
 /* The operations as "column.rank<field@offset:code ". */
 static const char *ops_of(forge *f, const fb_shape *shape) {
     static const char *const codes[] = {"8", "16", "32", "64", "ipv4", "ipv6", "value", "packet", "rate", "etype",
-                                        "type", "code", "status", "labels"};
+                                        "type", "code", "status", "labels", "flags"};
     text_clear(&f->text);
     for (size_t i = 0; i < shape->op_count; i++) {
         const fb_op *op = &shape->ops[i];
@@ -137,6 +137,60 @@ static void derives_only_what_the_fields_allow(void) {
     CHECK_OPS(&f, acquire(&f, 10, TEMPLATE({.id = 4, .size = 1}, {.id = 11, .size = 2})), "rate.0:rate type.0:type ");
     CHECK_OPS(&f, acquire(&f, 10, TEMPLATE({.pen = FB_PEN_JUNIPER, .id = 137, .size = 2}, {.id = 73, .size = 3})),
               "rate.0:rate status.0:status labels.0:labels ");
+    forge_close(&f);
+}
+
+/* Biflows -------------------------------------------------------------------------------------------------------------- */
+
+static const char *const two_ways = "1 bytes uint one_way : ipfix:1 ipfix:231\n2 src ip mirror=dst : ipfix:8\n3 dst ip : ipfix:12\n"
+                                    "4 flags uint one_way : ipfix:6\n5 in uint mirror=out : ipfix:10\n6 out uint : ipfix:14\n"
+                                    "7 tos uint : ipfix:5\n8 type uint one_way : derived:icmp_type\n9 rate uint : derived:sampling_rate\n";
+
+static void compiles_the_reverse_flow_of_a_biflow(void) {
+    forge f;
+    forge_open(&f, two_ways);
+    fb_shape *shape = acquire(&f, 10, TEMPLATE({.id = 8, .size = 4}, {.id = 12, .size = 4}, {.id = 1, .size = 4}, {.id = 6, .size = 1},
+                                               {.id = 10, .size = 4}, {.id = 5, .size = 1}, {FB_PEN_REVERSE, 1, 4}, {FB_PEN_REVERSE, 5, 1}));
+    CHECK_OPS(&f, shape, "bytes.0<2@8:32 src.0<0@0:ipv4 dst.0<1@4:ipv4 flags.0<3@12:8 in.0<4@13:32 tos.0<5@17:8 rate.0:rate ");
+    CHECK(shape->reverse);
+    /* source and destination exchanged, the counter and the type of service of its own, no flags */
+    CHECK_OPS(&f, shape->reverse, "bytes.0<6@18:32 src.0<1@4:ipv4 dst.0<0@0:ipv4 out.0<4@13:32 tos.0<7@22:8 rate.0:rate ");
+    CHECK_EQUAL(shape->reverse->counter_count, 1);
+    CHECK_EQUAL(shape->reverse->counters[0], 6);
+    CHECK(shape->octets > shape->reverse->octets);
+    forge_close(&f);
+}
+
+static void exchanges_what_the_reverse_direction_does_not_say_itself(void) {
+    forge f;
+    forge_open(&f, two_ways);
+    fb_shape *shape = acquire(&f, 10, TEMPLATE({.id = 10, .size = 4}, {.id = 14, .size = 4}, {FB_PEN_REVERSE, 2, 4}, {FB_PEN_REVERSE, 10, 4}));
+    /* where its packets came in, by its own element; where they left, by where the forward ones came in */
+    CHECK_OPS(&f, shape->reverse, "in.0<3@12:32 out.0<0@0:32 rate.0:rate ");
+    forge_close(&f);
+}
+
+static void takes_responders_of_both_protocols_for_reverse_elements(void) {
+    forge f;
+    forge_open(&f, two_ways);
+    for (unsigned version = 9; version <= 10; version++) {
+        fb_shape *shape = acquire(&f, version, TEMPLATE({.id = 231, .size = 4}, {.id = 232, .size = 4}, {.id = 4, .size = 1}, {.id = 11, .size = 2}));
+        CHECK_OPS(&f, shape, "bytes.1<0@0:32 type.0:type rate.0:rate ");
+        CHECK_OPS(&f, shape->reverse, "bytes.1<1@4:32 rate.0:rate "); /* the ports of the forward direction say no type */
+    }
+    forge_close(&f);
+}
+
+static void compiles_no_reverse_flow_without_a_counter(void) {
+    forge f;
+    forge_open(&f, two_ways);
+    CHECK(!acquire(&f, 10, TEMPLATE({.id = 1, .size = 4}))->reverse);
+    CHECK(!acquire(&f, 10, TEMPLATE({.id = 1, .size = 4}, {FB_PEN_REVERSE, 6, 1}))->reverse);
+    CHECK(!acquire(&f, 9, TEMPLATE({.id = 40000, .size = 4}))->reverse);
+    fb_field fields[] = {{.id = 232, .size = 4}, {.id = 34, .size = 4}};
+    fb_shape *options;
+    CHECK_STATUS(fb_shapes_acquire(&f.shapes, 10, fields, 2, 1, true, &options), FB_OK);
+    CHECK(!options->reverse);
     forge_close(&f);
 }
 
@@ -278,7 +332,10 @@ static void survives_every_failed_allocation(void) {
 RUN_TESTS(TEST(makes_an_operation_of_each_wanted_field), TEST(sorts_operations_by_rank),
           TEST(reads_the_first_of_elements_that_come_twice), TEST(checks_sizes_that_may_not_fit),
           TEST(parses_packets_between_the_ranks_that_surround_them), TEST(keeps_the_element_spaces_apart),
-          TEST(derives_only_what_the_fields_allow), TEST(makes_no_operations_of_options),
+          TEST(derives_only_what_the_fields_allow), TEST(compiles_the_reverse_flow_of_a_biflow),
+          TEST(exchanges_what_the_reverse_direction_does_not_say_itself),
+          TEST(takes_responders_of_both_protocols_for_reverse_elements), TEST(compiles_no_reverse_flow_without_a_counter),
+          TEST(makes_no_operations_of_options),
           TEST(locates_the_fields_of_every_prefix_of_a_record), TEST(compiles_identical_templates_once),
           TEST(finds_each_of_many_shapes), TEST(refuses_records_without_octets), TEST(bounds_what_huge_templates_cost),
           TEST(survives_every_failed_allocation))

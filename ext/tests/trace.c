@@ -61,6 +61,10 @@ static void offer(trace *t, fb_target target, trace_value value) {
     trace_cell *cell = &t->cells[target.column];
     unsigned flags = t->plan->plan->columns[target.column].flags;
     bool repeated = flags & FB_COLUMN_REPEATED, explicit = flags & FB_COLUMN_EXPLICIT;
+    if (cell->open) {
+        add_value(cell, value);
+        return;
+    }
     if (!is_open(t, target) || (is_zero(&value) && (repeated || !explicit || cell->count))) return;
     if (repeated && cell->count) return;
     cell->count = 0;
@@ -87,9 +91,13 @@ static void trace_end_constants(trace *t, trace_cursor at) {
 }
 
 static bool trace_begin(trace *t, size_t worst, trace_cursor *at) {
-    (void)worst;
-    t->begun++;
-    if (t->refuse_each && t->begun % t->refuse_each == 0) return false;
+    bool promised = t->room && worst <= t->room / 2;
+    t->room = promised ? 0 : worst;
+    t->begun += !promised;
+    if (t->refuse_each && !promised && t->begun % t->refuse_each == 0) {
+        t->room = 0;
+        return false;
+    }
     copy_cells(t->plan, t->cells, t->constants);
     for (size_t i = 0; i < t->plan->count; i++)
         for (size_t k = 0; k < t->cells[i].count; k++)
@@ -120,7 +128,7 @@ static void trace_put_octets(trace *t, trace_cursor *at, fb_target target, const
     (void)at;
     const fb_column *column = &t->plan->plan->columns[target.column];
     bool explicit = column->flags & FB_COLUMN_EXPLICIT && !(column->flags & FB_COLUMN_REPEATED);
-    if (size || explicit) offer(t, target, (trace_value){.data = data, .size = size});
+    if (size || explicit || t->cells[target.column].open) offer(t, target, (trace_value){.data = data, .size = size});
 }
 
 static void trace_put_ip(trace *t, trace_cursor *at, fb_target target, const uint8_t *data, size_t size) {
@@ -139,17 +147,24 @@ static void trace_repeat_uint(trace *t, trace_cursor *at, fb_target target, uint
     if (is_open(t, target)) add_value(&t->cells[target.column], (trace_value){.number = value});
 }
 
-__attribute__((unused)) static void trace_repeat_octets(trace *t, trace_cursor *at, fb_target target, const uint8_t *data,
+static void trace_repeat_octets(trace *t, trace_cursor *at, fb_target target, const uint8_t *data,
                                                         size_t size) {
     (void)at;
     assert(t->plan->plan->columns[target.column].flags & FB_COLUMN_REPEATED);
     if (is_open(t, target)) add_value(&t->cells[target.column], (trace_value){.data = data, .size = size});
 }
 
+static void trace_open(trace *t, trace_cursor *at, uint16_t column) {
+    (void)at;
+    assert(t->plan->plan->columns[column].flags & FB_COLUMN_REPEATED);
+    t->cells[column].open = !t->cells[column].filled;
+}
+
 static void trace_close(trace *t, trace_cursor *at, uint16_t column) {
     (void)at;
     assert(t->plan->plan->columns[column].flags & FB_COLUMN_REPEATED);
     if (t->cells[column].count) t->cells[column].filled = true;
+    t->cells[column].open = false;
 }
 
 /* Text as it should be written: malformed parts are U+FFFD. */

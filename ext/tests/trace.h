@@ -20,6 +20,7 @@ typedef struct {
     size_t count, capacity;
     unsigned rank;
     bool filled; /* a repeated one has its list */
+    bool open;   /* and is given its members one by one */
 } trace_cell;
 
 /* Nothing of a trace has to stay in registers. */
@@ -31,6 +32,7 @@ typedef struct {
     const named_plan *plan;
     trace_cell *cells, *constants;
     text text;            /* the finished rows */
+    size_t room;          /* of the last begin: a row leaves half of it at least to the next */
     unsigned refuse_each; /* every so many calls of begin say that there is no room; 0: none */
     uint64_t begun, undone;
     uint64_t refused;     /* totals beyond their columns, since take_refused */

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from flowbuf import _core
+import functools
+
+from flowbuf import _core, elements
+from flowbuf.elements import Element
 from flowbuf.errors import SchemaError
 from flowbuf.schema import Column, Schema
+from flowbuf.schema.column import TYPES
 from flowbuf.schema.source import Source, did_you_mean
 
 __all__ = ["compile_plan"]
@@ -31,11 +35,13 @@ _KINDS = {
     "dateTimeMilliseconds": "time_ms",
     "dateTimeMicroseconds": "time_ntp_us",
     "dateTimeNanoseconds": "time_ntp_ns",
+    "basicList": "list",
+    **dict.fromkeys(("subTemplateList", "subTemplateMultiList", "unsigned256"), "opaque"),
 }
 # Elements whose registered type says less than their description.
 _TIME_ELEMENTS = {21: "time_uptime", 22: "time_uptime", 158: "time_delta", 159: "time_delta"}
 _SPANS = {"seconds": "span_s", "milliseconds": "span_ms", "microseconds": "span_us", "nanoseconds": "span_ns"}
-# What an element without a registered type is taken for: what the column wants.
+# What an element without a registered type is taken for: what the column wants. A number is in the column's own unit.
 _WANTED = {
     **dict.fromkeys(("int32", "int64", "sint32", "sint64"), "sint"),
     **dict.fromkeys(("float", "double"), "float"),
@@ -70,8 +76,10 @@ def compile_plan(schema: Schema, *, default_sampling_rate: int | None = None, sc
             for source in equals:
                 _check_rows(schema, column, source)
                 if not _add_source(plan, schema, column, rank, source):
-                    problem = f"source {source} cannot fill a column of type {column.type}"
-                    raise schema.error(column.name, problem, "choose another type or source")
+                    raise _misfit(schema, column, source)
+    for column in schema.columns:
+        _add_mirror(plan, schema, column)
+    plan.set_registry(_registry())
     plan.seal()
     for name in plan.unordered():
         fix = "a list cannot wait for a better one: rank its sources in the order in which a flow is decoded"
@@ -103,6 +111,7 @@ def _flags(column: Column, scale: bool) -> int:
         "native_ip": column.ip == "native",
         "scaled": scale and column.scale == "count",
         "rate": scale and column.scale == "rate",
+        "one_way": column.one_way,
     }
     return sum(_core.FLAGS[name] for name, is_set in wanted.items() if is_set)
 
@@ -125,8 +134,12 @@ def _mappings(column: Column, schema: Schema) -> dict[int, int]:
     return mappings
 
 
+def _core_type(column: Column) -> int:
+    return _core.TYPES[_CORE_TYPES.get(column.type, column.type)]
+
+
 def _add_column(plan: _core.Plan, schema: Schema, column: Column, scale: bool) -> None:
-    type_code = _core.TYPES[_CORE_TYPES.get(column.type, column.type)]
+    type_code = _core_type(column)
     mappings = _mappings(column, schema) if column.type == "enum" else {}
     plan.add_column(
         column.name, column.number, type_code, _flags(column, scale), _limit(column), _UNITS[column.unit], mappings
@@ -143,10 +156,20 @@ def _check_rows(schema: Schema, column: Column, source: Source) -> None:
         raise schema.error(column.name, problem, f'choose another source, or write rows = "{other}" below [schema]')
 
 
+def _add_mirror(plan: _core.Plan, schema: Schema, column: Column) -> None:
+    other = schema[column.mirror] if column.mirror and column.mirror in schema else None
+    if other is None or other.mirror != column.name:
+        return
+    if _core_type(other) != _core_type(column):
+        raise schema.error(column.name, f"its mirror {other.name!r} has type {other.type}", f"make both {column.type}")
+    plan.set_mirror(column.name, other.name)
+
+
 def _add_source(plan: _core.Plan, schema: Schema, column: Column, rank: int, source: Source) -> bool:
     if source.kind in ("ipfix", "netflow9"):
         pen = _core.PEN_NETFLOW9 if source.kind == "netflow9" else source.pen
-        return plan.add_element(rank, pen, source.id, _core.KINDS[_kind(column, source)])
+        kind = _kind(column.type, source.element)
+        return kind is not None and plan.add_element(rank, pen, source.id, _core.KINDS[kind])
     if source.text in _core.NETFLOW5_FIELDS:
         index, kind = _core.NETFLOW5_FIELDS[source.text]
         return plan.add_element(rank, _core.PEN_NETFLOW5, index, kind)
@@ -155,20 +178,44 @@ def _add_source(plan: _core.Plan, schema: Schema, column: Column, rank: int, sou
     return plan.add_source(rank, _core.SOURCES[source.text])
 
 
-def _kind(column: Column, source: Source) -> str:
-    """What the octets of an element mean, for this column."""
-    element = source.element
-    if column.type in ("bytes", "string"):
-        return column.type
+def _kind(type: str, element: Element | None) -> str | None:
+    """What the octets of an element mean, in a column of this type; None where it has no meaning."""
     if element is None or not element.data_type:
-        return _WANTED.get(column.type, "uint")
-    if column.type == "timestamp" and source.id in _TIME_ELEMENTS:
-        return _TIME_ELEMENTS[source.id]
-    if column.type == "duration":
-        return _SPANS.get(element.units, "uint")
-    if element.data_type == "octetArray":
-        return "ip" if column.type == "ip" else "bytes"
-    return _KINDS.get(element.data_type, "bytes")
+        return _WANTED.get(type, "uint")
+    kind = _KINDS.get(element.data_type, "bytes")
+    if type == "bytes":
+        return kind if kind in ("list", "opaque") else type
+    if kind == "bytes" and type in ("string", "ip"):
+        return type
+    if kind == "uint" and type == "timestamp":
+        return _TIME_ELEMENTS.get(element.id)
+    if kind == "uint" and type == "duration":
+        return _SPANS.get(element.units)
+    return kind
+
+
+@functools.cache
+def _registry() -> bytes:
+    """The kind of each registered element, by id, for the members of lists."""
+    kinds = bytearray([len(_core.KINDS)]) * (1 + max(element.id for element in elements.all()))
+    for element in elements.all():
+        kind = _KINDS.get(element.data_type, "bytes")
+        if kind == "uint":
+            kind = _TIME_ELEMENTS.get(element.id) or _SPANS.get(element.units, kind)
+        kinds[element.id] = _core.KINDS[kind]
+    return bytes(kinds)
+
+
+def _misfit(schema: Schema, column: Column, source: Source) -> SchemaError:
+    problem = f"source {source} cannot fill a column of type {column.type}"
+    if source.kind not in ("ipfix", "netflow9"):
+        return schema.error(column.name, problem, "choose another type or source")
+    able = [
+        type
+        for type in TYPES
+        if (kind := _kind(type, source.element)) and _core.kind_fits(_core.KINDS[kind], _CORE_TYPES.get(type, type))
+    ]
+    return schema.error(column.name, problem, f"types that can hold it: {', '.join(able)}")
 
 
 def _unknown(schema: Schema, column: Column, source: Source) -> SchemaError:

@@ -11,6 +11,8 @@ chosen. It keeps no limits on exporters or templates.
     tunnel      the tunnels in them
     derived     what is concluded from elements
     early       data sets that come before their template
+    biflow      records of both directions
+    lists       lists inside records
     templates   sets, templates, records, sampling: what NetFlow v9 and IPFIX share
     netflow     NetFlow v5 and v9
     ipfix       IPFIX

@@ -10,7 +10,9 @@ Readings that the brief of the schema leaves open:
 - A boolean that is neither 1 nor 2 (RFC 7011 section 6.1.5 knows no other) is out of range; 0 is absent.
 - NTP seconds that would be before 1970 are those of the era that begins in 2036.
 - A finite float64 beyond what a `float` column holds is out of range.
-- A repeated column takes the first source that gives any value; zeros among the values are kept.
+- A repeated column takes the first source that gives any value; zeros among the values are kept, but for addresses.
+- A number of an element that is not registered is a time or a span in the unit of its column.
+- A list with the semantic noneOf says what does not hold: it gives no values. Lists in lists are not opened.
 - An `explicit` column of which no source gives anything but zero holds that zero; an address of zeros is absent even
   there.
 - A total that is too large for its column once it is scaled is out of range; without a sampling rate totals stay as
@@ -22,9 +24,12 @@ from __future__ import annotations
 import math
 import struct
 from collections import Counter
+from itertools import zip_longest
 from typing import Any
 
+from .lists import NONE_OF, BasicList, CutShort, Member, can_hold
 from .values import (
+    SILENT,
     U64,
     Address,
     Addresses,
@@ -57,6 +62,8 @@ INTEGER_RANGES = {
     "duration": (-(1 << 63), (1 << 63) - 1),
 }
 SIGNED = {"int32", "int64", "sint32", "sint64"}
+ELEMENT_KINDS = ("ipfix", "netflow9")
+OPAQUE = ("subTemplateList", "subTemplateMultiList", "unsigned256")
 NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 SPANS = {"seconds": 1_000_000_000, "milliseconds": 1_000_000, "microseconds": 1_000, "nanoseconds": 1}
 
@@ -69,11 +76,18 @@ class Refused(Exception):
     """A value that its column does not take; the argument is the status to count."""
 
 
-def build_message(columns: list[Any], flow: Flow, notes: Counter[str]) -> dict[str, Any]:
-    """The columns of one flow that are not absent; what was refused on the way is counted in `notes`."""
+def build_message(
+    columns: list[Any], flow: Flow, notes: Counter[str], mirrors: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """The columns of one flow that are not absent; what was refused on the way is counted in `notes`. `mirrors` are the
+    columns of the other direction, by name.
+    """
     message = {}
     for column in columns:
-        value = fill(column, flow, notes)
+        ranks, values = column.sources, flow.values
+        if flow.shared is not None:
+            ranks, values = sources_of_reverse(column, flow, (mirrors or {}).get(column.name, column))
+        value = fill(column, ranks, values, flow, notes)
         if value is not None:
             message[column.name] = value
     return message
@@ -92,12 +106,34 @@ def scale_totals(columns: list[Any], message: dict[str, Any], notes: Counter[str
             del message[column.name]
 
 
-def fill(column: Any, flow: Flow, notes: Counter[str]) -> Any:
+def sources_of_reverse(column: Any, flow: Flow, mirror: Any) -> tuple[Any, dict[Any, Value]]:
+    """The ranks of a column and the values they choose from, in the reverse flow of a biflow.
+
+    Where a reverse element speaks of the column, nothing else does. Otherwise it shares what is said of the forward
+    direction, elements under the sources of the mirrored column, unless it is of one direction alone.
+    """
+    keys = {key for rank in column.sources for source in rank for key in keys_of(source, flow.version)}
+    if any(key in flow.values for key in keys if not str(key).startswith("meta:")):
+        return column.sources, flow.values
+    values = {key: value for key, value in flow.values.items() if str(key).startswith("meta:")}
+    if not column.one_way and flow.shared is not None:
+        values |= flow.shared.values
+    ranks = [
+        [
+            *(source for source in own if source.kind not in ELEMENT_KINDS),
+            *(source for source in theirs if source.kind in ELEMENT_KINDS),
+        ]
+        for own, theirs in zip_longest(column.sources, mirror.sources, fillvalue=())
+    ]
+    return ranks, values
+
+
+def fill(column: Any, ranks: Any, values: dict[Any, Value], flow: Flow, notes: Counter[str]) -> Any:
     """The value of one column, or None. Ranks are tried in turn; the sources of a rank in the order of the flow."""
     zero = None
-    for rank in column.sources:
+    for rank in ranks:
         sources = {key: source for source in rank for key in keys_of(source, flow.version)}
-        for key, raw in flow.values.items():
+        for key, raw in values.items():
             if key not in sources:
                 continue
             try:
@@ -134,6 +170,13 @@ def read_value(column: Any, source: Any, raw: Value, clock: Clock, notes: Counte
     if isinstance(raw, Addresses):
         addresses = [read_address(column, octets) for octets in raw.octets]
         return raw.octets if column.repeated else next((address for address in addresses if address), None)
+    if raw is SILENT:
+        return None
+    data_type = source.element.data_type if source.element else None
+    if isinstance(raw, Field) and data_type == "basicList":
+        return read_basic_list(column, raw.octets, clock, notes)
+    if isinstance(raw, Field) and data_type in OPAQUE and raw.octets:
+        notes["opaque_value"] += 1
     value = read_field(column, source, raw.octets, clock) if isinstance(raw, Field) else read_fixed(column, raw)
     if value is None:
         return None
@@ -153,6 +196,44 @@ def read_list(column: Any, raw: Numbers, notes: Counter[str]) -> list[int]:
         except Refused as refused:
             notes[refused.args[0]] += 1
     return values
+
+
+def read_basic_list(column: Any, octets: bytes, clock: Clock, notes: Counter[str]) -> Any:
+    """RFC 6313: the members of a list, for a repeated column; else the first of them that is not zero."""
+    if not octets:
+        return None
+    values: list[Any] = []
+    try:
+        content = BasicList(octets)
+        if content.semantic == NONE_OF:
+            raise Refused("opaque_value")
+        if not can_hold(column.type, content.element):
+            raise Refused("bad_list")
+        for member in content.members():
+            value = read_member(column, content.element, member, clock, notes)
+            if value is not None:
+                values.append(value)
+            if not column.repeated and value:
+                break
+    except (Refused, CutShort) as fault:
+        notes[fault.args[0]] += 1
+    if column.repeated:
+        return values
+    return next((value for value in values if value or is_negative_zero(value)), values[0] if values else None)
+
+
+def read_member(column: Any, element: Any, octets: bytes, clock: Clock, notes: Counter[str]) -> Any:
+    """A member of a list; None for what is no value, counted where it is more than nothing."""
+    if not octets and column.type in ("string", "bytes"):
+        return "" if column.type == "string" else b""
+    try:
+        value = read_field(column, Member(element), octets, clock)
+    except Refused as refused:
+        notes[refused.args[0]] += 1
+        return None
+    if element and element.data_type.startswith("dateTime") and column.type == "timestamp" and not any(octets):
+        return None
+    return read_string(value, notes) if column.type == "string" else value
 
 
 def read_string(octets: bytes, notes: Counter[str]) -> str:
@@ -187,6 +268,8 @@ def read_field(column: Any, source: Any, octets: bytes, clock: Clock) -> Any:
         return octets
     if column.type in ("float", "double") and (data_type or "float").startswith("float"):
         return read_float(column, octets)
+    if column.type in ("timestamp", "duration") and data_type is None:
+        return fit(column, read_uint(octets))
     if column.type == "timestamp":
         return read_time(column, source.id, data_type, octets, clock)
     if column.type == "duration":

@@ -46,6 +46,11 @@ class Decoder:
         **policy: Any,
     ) -> None:
         self.columns = list(schema.enabled)
+        self.mirrors = {
+            column.name: schema[column.mirror]
+            for column in self.columns
+            if column.mirror in schema and schema[column.mirror].mirror == column.name
+        }
         self.rows = schema.rows
         self.scale = scale
         self.override = override or {}
@@ -81,7 +86,7 @@ class Decoder:
         messages = []
         try:
             for flow in read(datagram):
-                message = build_message(self.columns, flow, notes) | self.override
+                message = build_message(self.columns, flow, notes, self.mirrors) | self.override
                 if self.scale:
                     scale_totals(self.columns, message, notes)
                 messages.append(message)

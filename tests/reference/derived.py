@@ -14,6 +14,7 @@ ADDRESS_ETYPES = {8: IPV4_TYPE, 12: IPV4_TYPE, 27: IPV6_TYPE, 28: IPV6_TYPE}
 IP_VERSION, ETHERNET_TYPE = 60, 256
 ICMP_TYPE_CODES = (32, 139)
 MPLS_SECTIONS = range(70, 80)
+FRAGMENT_FLAGS = 197
 JUNIPER, COMMON_PROPERTIES_ID = 2636, 137
 FORWARDING_EXCEPTION = 2
 
@@ -34,6 +35,16 @@ def give_derived(flow: Flow, rate: int | None) -> None:
     if labels:
         flow.give("derived:mpls_labels", Numbers(labels))
     give_forwarding_status(flow)
+    give_ip_flags(flow)
+
+
+def give_ip_flags(flow: Flow) -> None:
+    """fragmentFlags is an octet whose bits are numbered from the top: 0 reserved, 1 don't fragment, 2 more fragments. A
+    number that an octet does not hold is none.
+    """
+    flags = flow.uint(FRAGMENT_FLAGS)
+    if flags is not None and flags <= 0xFF:
+        flow.give("derived:ip_flags", Number(flags >> 5))
 
 
 def give_etype(flow: Flow) -> None:

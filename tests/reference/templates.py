@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 
-from . import derived, early
+from . import biflow, derived, early
 from .datagram import Datagram
 from .octets import Octets, Short
 from .packet import Packet, parse, parse_ip
@@ -307,6 +307,26 @@ def read_data_set(
         derived.give_derived(flow, domain.sampling_rate(flow))
         datagram.give_packet(flow, sampled_packet(flow, datagram.decapsulate))
         yield flow
+        yield from read_reverse(datagram, domain, fields, flow.clock)
+
+
+def read_reverse(
+    datagram: Datagram, domain: Domain, fields: list[tuple[FieldSpecifier, bytes]], clock: Clock
+) -> Iterator[Flow]:
+    """The flow of the other direction, where the record is one of a biflow and there was one."""
+    own, shared = biflow.split([((specifier.enterprise, specifier.id), octets) for specifier, octets in fields])
+    if not biflow.has_flow(own):
+        return
+    datagram.exporter.counters["biflow"] += 1
+    telling = biflow.flow_of(datagram.version, clock, biflow.telling(own, shared))
+    started = system_start(telling)
+    if started:
+        telling.clock = replace(clock, started=started)
+    derived.give_derived(telling, domain.sampling_rate(telling))
+    flow = datagram.new_flow(telling.clock)
+    biflow.complete(flow, own, shared, telling)
+    datagram.give_packet(flow, sampled_packet(flow, datagram.decapsulate))
+    yield flow
 
 
 def sampled_packet(flow: Flow, decapsulate: Collection[str]) -> Packet | None:

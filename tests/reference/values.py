@@ -71,6 +71,7 @@ class Opaque:
 
 
 Value = Number | Numbers | Address | Addresses | Time | Field | Real | Text | Opaque
+SILENT = Numbers([])  # of a source that says nothing, but keeps others from speaking
 Element = tuple[int, int]  # private enterprise number (0: IANA's), id
 
 
@@ -111,13 +112,14 @@ class Flow:
     """One flow: fixed sources by name, information elements by (enterprise, id), in the order in which they are met.
 
     Of a name or an element that comes twice, the first alone is a value (RFC 7011 section 8: the outer header);
-    `repeats` are the others.
+    `repeats` are the others. A flow with `shared` has of elements only those of its own direction.
     """
 
     version: str
     clock: Clock = field(default_factory=Clock)
     values: dict[str | Element, Value] = field(default_factory=dict)
     repeats: list[tuple[str | Element, Value]] = field(default_factory=list)
+    shared: Flow | None = None  # of the reverse flow of a biflow: what its record says of both directions
 
     def give(self, key: str | Element, value: Value | None) -> None:
         if value is None:

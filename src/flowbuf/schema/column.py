@@ -66,8 +66,9 @@ class Column:
     `number` is the Protocol Buffers field number. `sources` are ranks of equals, best first. `explicit` columns write
     zero too (presence). `late` columns may be overridden until their row is finished. `values` are an enum's members,
     `map` takes values from the wire to them. `depends` are columns that must be enabled too. `mirror` is the name of
-    the same column of the other direction. `scale` is the column's part in scaling totals, where that is asked for:
-    "count" is multiplied by "rate". `origin` is the file that says so.
+    the same column of the other direction. `one_way` columns say something of one direction alone: the reverse flow of
+    a biflow (RFC 5103) has them only where the record has the reverse element. `scale` is the column's part in scaling
+    totals, where that is asked for: "count" is multiplied by "rate". `origin` is the file that says so.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Column:
     depends: tuple[str, ...] = ()
     mirror: str | None = None
     scale: str | None = None
+    one_way: bool = False
     clickhouse: Mapping[str, Any] = field(default_factory=dict, hash=False)
     doc: str = ""
     origin: str = ""
@@ -162,6 +164,7 @@ _TABLE_TYPES: dict[str, type] = {
     "depends": list,
     "mirror": str,
     "scale": str,
+    "one_way": bool,
     "clickhouse": dict,
     "doc": str,
 }

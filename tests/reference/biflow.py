@@ -1,0 +1,83 @@
+"""Biflows, by RFC 5103: a record that describes both directions is two flows.
+
+A reverse element (private enterprise 29305) is what the element of its id would be in a record of the reverse direction.
+Firewalls say the same with responderOctets (232) and responderPackets (299), where initiatorOctets (231) and
+initiatorPackets (298) are the forward direction's. Readings that the RFC leaves open:
+
+- There is a reverse flow where one of its counters of octets or packets is not zero.
+- Values of the reverse direction are seen from it: reverseIngressInterface is where its packets came in.
+- Ports (as ICMP's type and code), ICMP types, fragment flags, label stacks and sampled packets of the forward direction
+  say nothing of the reverse one.
+"""
+
+from __future__ import annotations
+
+from flowbuf import elements
+
+from . import derived
+from .values import SILENT, Clock, Element, Field, Flow
+
+REVERSE = 29305
+RESPONDER = {232: 231, 299: 298}
+COUNTERS = {
+    element.id
+    for element in elements.all()
+    if element.semantics in ("deltaCounter", "totalCounter") and element.units in ("octets", "packets")
+} - set(RESPONDER)
+ONE_WAY = {7, 11, 32, 139, 197, 313, 315, *range(70, 80)}
+# What is concluded for the reverse direction, from what of its own elements; a rate and an ethertype hold for both.
+ICMP = (*derived.ICMP_TYPE_CODES, derived.DESTINATION_PORT)
+CONCLUDED = {
+    "derived:icmp_type": ICMP,
+    "derived:icmp_code": ICMP,
+    "derived:mpls_labels": derived.MPLS_SECTIONS,
+    "derived:ip_flags": (derived.FRAGMENT_FLAGS,),
+}
+CONCLUDED_FOR_BOTH = ("derived:sampling_rate", "derived:etype")
+
+Elements = list[tuple[Element, bytes]]
+
+
+def split(fields: Elements) -> tuple[Elements, Elements]:
+    """The elements that the reverse direction has of its own, as what they count; and the others."""
+    own: Elements = []
+    shared: Elements = []
+    for (enterprise, element_id), octets in fields:
+        if enterprise == REVERSE:
+            own.append(((0, element_id), octets))
+        elif enterprise == 0 and element_id in RESPONDER:
+            own.append(((0, RESPONDER[element_id]), octets))
+        else:
+            shared.append(((enterprise, element_id), octets))
+    return own, shared
+
+
+def has_flow(own: Elements) -> bool:
+    return any(
+        key[1] in COUNTERS and 1 <= len(octets) <= 8 and int.from_bytes(octets, "big") != 0 for key, octets in own
+    )
+
+
+def flow_of(version: str, clock: Clock, fields: Elements) -> Flow:
+    flow = Flow(version, clock)
+    for key, octets in fields:
+        flow.give(key, Field(octets))
+    return flow
+
+
+def telling(own: Elements, shared: Elements) -> Elements:
+    """What conclusions for the reverse direction are drawn from, its own elements first."""
+    silent = {(0, element_id) for element_id in ONE_WAY} | {(derived.JUNIPER, derived.COMMON_PROPERTIES_ID)}
+    return [*own, *(field for field in shared if field[0] not in silent)]
+
+
+def complete(flow: Flow, own: Elements, shared: Elements, concluded: Flow) -> None:
+    """Gives a reverse flow, which has what the datagram says, all the rest; `concluded` is of `telling` elements."""
+    for key, octets in own:
+        flow.give(key, Field(octets))
+    for name, ids in CONCLUDED.items():
+        if any((0, element_id) in flow.values for element_id in ids):
+            flow.give(name, concluded.values.get(name, SILENT))
+    flow.shared = flow_of(flow.version, flow.clock, shared)
+    for name in CONCLUDED_FOR_BOTH:
+        flow.shared.give(name, concluded.values.get(name))
