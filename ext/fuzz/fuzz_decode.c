@@ -10,6 +10,10 @@
 
 enum { OPTION_HOOK = 1, OPTION_USUAL = 2, MAX_DATAGRAMS = 64, MAX_INPUT = 16384 };
 
+/* Little room for data before its template, so that the oldest is given up. */
+static const fb_decoder_options options = {
+    .exporter_memory = 1 << 20, .early_data_limit = 2000, .early_data_total = 3000, .obey_withdrawals = true};
+
 /* Plans are read once, and live as long as the process. */
 static const named_plan *get_plan(bool usual) {
     static named_plan plans[2];
@@ -34,7 +38,8 @@ static size_t split(const uint8_t *data, size_t size, fb_datagram *datagrams) {
         uint8_t *copy = malloc(length ? length : 1); /* of its own, so that a sanitizer sees its end */
         MUST(copy);
         memcpy(copy, data, length);
-        datagrams[count++] = datagram_of(copy, length, SOURCE_ADDRESS + (uint32_t)(length % 3 == 0));
+        datagrams[count] = datagram_of(copy, length, SOURCE_ADDRESS + (uint32_t)(length % 3 == 0));
+        datagrams[count++].source_port = (uint16_t)(length % 5);
         data += length, size -= length;
     }
     return count;
@@ -72,7 +77,7 @@ static messages decode(const named_plan *plan, const fb_datagram *batch, size_t 
     fb_row row;
     fb_position position = {0};
     messages all = {0};
-    MUST(fb_decoder_new(&decoder, plan->plan, (fb_decoder_options){.exporter_memory = 1 << 20}, &memory) == FB_OK);
+    MUST(fb_decoder_new(&decoder, plan->plan, options, &memory) == FB_OK);
     MUST(fb_row_new(&row, plan->plan, &memory) == FB_OK);
     if (hook) fb_slots_set_hook(&row.slots, turn_late_columns, (void *)(uintptr_t)plan);
     uint8_t *output = malloc(capacity ? capacity : 1);
@@ -86,6 +91,7 @@ static messages decode(const named_plan *plan, const fb_datagram *batch, size_t 
         fb_row_set_output(&row, output, capacity, 0);
     }
     take(&all, &row);
+    fb_decoder_finish(decoder);
     *counters = count_all(decoder);
     fb_decoder_free(decoder);
     fb_row_free(&row);
@@ -103,9 +109,10 @@ static void check_trace(const named_plan *plan, const fb_datagram *batch, size_t
     text flows = {0};
     trace_new(&trace, plan);
     trace.refuse_each = 5;
-    MUST(fb_decoder_new(&decoder, plan->plan, (fb_decoder_options){.exporter_memory = 1 << 20}, &memory) == FB_OK);
+    MUST(fb_decoder_new(&decoder, plan->plan, options, &memory) == FB_OK);
     while (trace_decode(decoder, batch, count, &position, &trace) == FB_NO_SPACE) continue;
     describe_messages(&flows, plan, expected->data, expected->size);
+    fb_decoder_finish(decoder);
     fb_counters counters = count_all(decoder);
     MUST(!strstr(text_of(&flows), NOT_A_MESSAGE));
     MUST(strcmp(text_of(&flows), text_of(&trace.text)) == 0);
