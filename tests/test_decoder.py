@@ -167,6 +167,21 @@ class TestStrict:
             decoder.encode_many([templates] * 2, ["192.0.2.1", "192.0.2.2"])
         assert Decoder(strict=True).encode(b"hello", "192.0.2.1") == b""
 
+    def test_data_that_waits_is_a_loss_only_in_the_end(self) -> None:
+        decoder = Decoder(strict=True)
+        assert decoder.encode(ipfix(data_set(256, bytes(8))), "192.0.2.1") == b""
+        with pytest.raises(DecodeError, match=r"192\.0\.2\.1: template_missing") as error:
+            decoder.finish()
+        assert (error.value.status, error.value.offset, error.value.exporter) == ("template_missing", None, "192.0.2.1")
+        decoder.finish()
+        assert decoder.counters == {"early_data": 1, "template_missing": 1}
+
+    def test_a_set_that_is_given_up_is_a_loss(self) -> None:
+        decoder = Decoder(strict=True, early_data_limit=200)
+        decoder.encode(ipfix(data_set(256, bytes(4))), "192.0.2.1")
+        with pytest.raises(DecodeError, match="octet 16: template_missing"):
+            decoder.encode(ipfix(data_set(256, bytes(4))), "192.0.2.1")
+
     def test_the_decoder_can_be_used_again(self) -> None:
         decoder = Decoder(strict=True)
         with pytest.raises(DecodeError):
@@ -191,6 +206,19 @@ class TestLimits:
             decoder.encode(ipfix(template_set(template(i, *[(e, 8) for e in range(1, 40)], (1, i)))), "192.0.2.1")
         assert decoder.memory_used <= 100_000
         assert decoder.counters["template_limit"] > 0
+
+    def test_data_before_its_template_is_bounded(self) -> None:
+        decoder = Decoder(early_data_limit=10_000, early_data_total=25_000)
+        payload = ipfix(data_set(256, bytes(804)))
+        for i in range(100):
+            decoder.encode(payload, f"192.0.2.{i % 3}")
+            assert all(stats["waiting"]["octets"] <= 10_000 for stats in decoder.stats.values())
+        waiting = sum(stats["waiting"]["sets"] for stats in decoder.stats.values())
+        assert waiting == 25
+        assert decoder.counters == {"early_data": 100, "template_missing": 100 - waiting}
+        used = decoder.memory_used
+        decoder.finish()
+        assert decoder.memory_used <= used - 25 * 808
 
     def test_identical_templates_are_compiled_once(self) -> None:
         decoder = Decoder()

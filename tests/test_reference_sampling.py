@@ -131,6 +131,24 @@ def test_a_rate_is_of_its_domain_and_of_what_follows(decode: Decode) -> None:
     assert outcome.flows == [{}, {"sampling_rate": 256}, {}]
 
 
+def test_a_rate_of_the_whole_system_is_of_its_source_id_all_the_same(decode: Decode) -> None:
+    """RFC 3954 section 6.1: System is a scope; it says nothing of other source ids, whose exporters tell their own."""
+    options = options_template_set9(options_template9(257, [(1, 4)], [(34, 4)]))
+    outcome = decode(
+        netflow9(options, data_set(257, u32(1) + u32(100)), source_id=0),
+        netflow9(template_set9(BYTES), data_set(256, u32(9)), source_id=5),
+        netflow9(template_set9(BYTES), data_set(256, u32(9)), source_id=0),
+        schema=RATE,
+    )
+    assert outcome.flows == [{}, {"sampling_rate": 100}]
+
+
+def test_a_rate_of_one_version_is_not_of_the_other(decode: Decode) -> None:
+    options = options_template_set9(options_template9(257, [(1, 4)], [(34, 4)]))
+    flows = ipfix(template_set(BYTES), data_set(256, u32(9)))
+    assert decode(netflow9(options, data_set(257, u32(1) + u32(100))), flows, schema=RATE).flows == [{}]
+
+
 def test_options_that_teach_nothing_are_counted(decode: Decode) -> None:
     options = options_template_set(options_template(257, [(10, 4)], [(82, VARIABLE)]))
     outcome = decode(ipfix(options, data_set(257, u32(1) + variable(b"eth0"), u32(2) + variable(b"eth1"))))

@@ -342,7 +342,3 @@ uint64_t fb_domain_find_rate(const fb_domain *domain, bool named, uint64_t sampl
     const fb_map *known = domain->samplers.count || !domain->common ? &domain->samplers : &domain->common->samplers;
     return known->count == 1 ? known->entries[0].number : 0;
 }
-
-uint64_t fb_domain_find_system_init(const fb_domain *domain) {
-    return domain->system_init || !domain->common ? domain->system_init : domain->common->system_init;
-}

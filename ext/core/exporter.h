@@ -161,6 +161,8 @@ fb_status fb_domain_set_sampler(fb_exporter *exporter, fb_domain *domain, uint64
    below, the common domain knows what the port's own does not. */
 uint64_t fb_domain_find_rate(const fb_domain *domain, bool named, uint64_t sampler);
 /* When the exporter started, in ns since 1970; 0 while unknown. */
-uint64_t fb_domain_find_system_init(const fb_domain *domain);
+FB_INLINE uint64_t fb_domain_find_system_init(const fb_domain *domain) {
+    return domain->system_init || !domain->common ? domain->system_init : domain->common->system_init;
+}
 
 #endif

@@ -43,7 +43,8 @@ static size_t split(const uint8_t *data, size_t size, fb_datagram *datagrams) {
         uint8_t *copy = malloc(length ? length : 1); /* of its own, so that a sanitizer sees its end */
         MUST(copy);
         memcpy(copy, data, length);
-        datagrams[count++] = datagram_of(copy, length, SOURCE_ADDRESS + (uint32_t)(length % 3 == 0));
+        datagrams[count] = datagram_of(copy, length, SOURCE_ADDRESS + (uint32_t)(length % 3 == 0));
+        datagrams[count++].source_port = (uint16_t)(length % 5);
         data += length, size -= length;
     }
     return count;
@@ -73,8 +74,15 @@ static void take(messages *m, const fb_row *row) {
     m->size += size;
 }
 
+/* Little room for data before its template, so that the oldest is given up. */
 static fb_decoder_options decoder_options(unsigned options) {
-    return (fb_decoder_options){.exporter_memory = 1 << 20, .decapsulate = options & OPTION_TUNNELS ? ~0u : 0};
+    return (fb_decoder_options){
+        .exporter_memory = 1 << 20,
+        .early_data_limit = 2000,
+        .early_data_total = 3000,
+        .obey_withdrawals = true,
+        .decapsulate = options & OPTION_TUNNELS ? ~0u : 0,
+    };
 }
 
 /* Decodes into buffers of `capacity` octets, or what a row needs where that is more. */
@@ -99,6 +107,7 @@ static messages decode(const named_plan *plan, const fb_datagram *batch, size_t 
         fb_row_set_output(&row, output, capacity, 0);
     }
     take(&all, &row);
+    fb_decoder_finish(decoder);
     *counters = count_all(decoder);
     fb_decoder_free(decoder);
     fb_row_free(&row);
@@ -119,6 +128,7 @@ static void check_trace(const named_plan *plan, const fb_datagram *batch, size_t
     MUST(fb_decoder_new(&decoder, plan->plan, decoder_options(options), &memory) == FB_OK);
     while (trace_decode(decoder, batch, count, &position, &trace) == FB_NO_SPACE) continue;
     describe_messages(&flows, plan, expected->data, expected->size);
+    fb_decoder_finish(decoder);
     fb_counters counters = count_all(decoder);
     MUST(!strstr(text_of(&flows), NOT_A_MESSAGE));
     MUST(strcmp(text_of(&flows), text_of(&trace.text)) == 0);
