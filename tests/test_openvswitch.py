@@ -15,6 +15,7 @@ from typing import TypeAlias
 import pytest
 from exporters import (
     PATH,
+    SOURCE,
     Collectors,
     counted_by_exporter,
     counted_by_flowbuf,
@@ -33,6 +34,8 @@ from exporters import (
 from scapy.layers.inet import IP
 from scapy.packet import Packet
 from tshark import check_against_tshark
+
+import flowbuf
 
 sys.path.insert(0, str(Path(__file__).parent / "data"))
 import make
@@ -176,6 +179,23 @@ def test_ipfix_totals_are_those_of_the_packets(
     assert {(flow["observation_domain_id"], flow["observation_point_id"]) for flow in flows} == {(DOMAIN, POINT)}
     # The name is of a string without a fixed length, and on the way out there is a second one, of the second port.
     assert {(flow["interface_name"], flow["in_if"], flow.get("out_if")) for flow in flows} == {("p1", IN, out_if)}
+
+
+def test_counters_of_the_ports_are_those_of_the_packets(exported: Exported, traffic: list[Packet]) -> None:
+    decoder = flowbuf.Decoder("sflow_counters")
+    message = decoder.schema.message_class()
+    rows = [message.FromString(row) for each in exported["sflow"] for row in decoder.messages(each, SOURCE, 1.0)]
+    assert len(rows) == sum(int.from_bytes(each[24:28], "big") for each in exported["sflow"]) - len(traffic)
+    ports = {
+        row.if_index: (
+            row.port_name,
+            (row.if_in_ucast_pkts, row.if_in_octets),
+            (row.if_out_ucast_pkts, row.if_out_octets),
+        )
+        for row in rows
+    }
+    sent = (len(traffic), sum(map(len, traffic)))
+    assert (ports[IN], ports[OUT]) == (("p1", sent, (0, 0)), ("p2", (0, 0), sent))
 
 
 @pytest.mark.parametrize("name", ["sflow", "netflow", "ipfix"])

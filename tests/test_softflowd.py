@@ -133,6 +133,15 @@ def test_sampled_flows_say_the_rate(protocol: str, traffic: list[Packet], tmp_pa
     assert {flow["sampling_rate"] for flow in decoded.flows} == {SAMPLING}
 
 
+def test_biflows_are_two_flows(traffic: list[Packet], tmp_path: Path) -> None:
+    """The second direction has no VLAN: softflowd says that its destination VLAN is 0."""
+    decoded = decode(export(tmp_path, traffic, "10", "-b", "-T", "ether"))
+    assert decoded.counters.pop("biflow") > 0
+    check_totals("ipfix", decoded, traffic)
+    flows = {link_layer_of_flow(flow)[:3] for flow in decoded.flows}
+    assert flows == {link_layer_of_packet(packet)[:3] for packet in traffic}
+
+
 @pytest.mark.parametrize("sampling", [1, SAMPLING])
 def test_psamp_records_are_the_packets(sampling: int, traffic: list[Packet], tmp_path: Path) -> None:
     """PSAMP is IPFIX with a record for each packet, which holds its first octets."""
