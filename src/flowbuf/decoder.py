@@ -62,12 +62,15 @@ class Decoder(_core.Decoder):
     no limit), `exporter_limit` their number (0 is 1,048,576). What does not fit is counted (`exporter_limit`,
     `template_limit`).
 
-    `decapsulate` names tunnels (`TUNNELS`, or "all") whose inner packet is the flow; the outer endpoints are
-    `tunnel_src_addr` and `tunnel_dst_addr`. Data sets that come before their template wait for it, up to
-    `early_data_limit` octets of one exporter (0 is 4 MiB) and `early_data_total` of all (0 is 128 MiB).
-    `template_expiry` is the number of seconds after which a template that was not refreshed is not used any more (None:
-    never). `obey_withdrawals` forgets templates that are withdrawn, which RFC 7011 forbids over UDP; else withdrawals
-    are counted.
+    `decapsulate` names tunnels (`TUNNELS`, or "all") that are opened in sampled packets: the flow is then the inner
+    packet alone, the outer endpoints are `tunnel_src_addr` and `tunnel_dst_addr`, the outermost VNI, GRE key or TEID is
+    `tunnel_id`. Up to four tunnels inside each other are opened, more are counted (`tunnel_depth`). A packet in none of
+    them, or whose inner packet cannot be read, stays as it is (`not_encapsulated`).
+
+    Data sets that come before their template wait for it, up to `early_data_limit` octets of one exporter (0 is 4 MiB)
+    and `early_data_total` of all (0 is 128 MiB). `template_expiry` is the number of seconds after which a template that
+    was not refreshed is not used any more (None: never). `obey_withdrawals` forgets templates that are withdrawn, which
+    RFC 7011 forbids over UDP; else withdrawals are counted.
 
     Raises SchemaError for a schema that cannot be decoded into.
     """
