@@ -82,8 +82,10 @@ class Decoder(_core.Decoder):
     state of all exporters may take (1 GiB; 0 is no limit), `exporter_limit` their number (0 is 1,048,576). What does
     not fit is counted (`exporter_limit`, `template_limit`).
 
-    `decapsulate` names tunnels (`TUNNELS`, or "all") whose inner packet is the flow; the outer endpoints are
-    `tunnel_src_addr` and `tunnel_dst_addr`.
+    `decapsulate` names tunnels (`TUNNELS`, or "all") that are opened in sampled packets: the flow is then the inner
+    packet alone, the outer endpoints are `tunnel_src_addr` and `tunnel_dst_addr`, the outermost VNI, GRE key or TEID is
+    `tunnel_id`. Up to four tunnels inside each other are opened, more are counted (`tunnel_depth`). A packet in none of
+    them, or whose inner packet cannot be read, stays as it is (`not_encapsulated`).
 
     Data sets that come before their template wait for it (`early_data`) and are decoded as soon as it has come, with
     the times and numbers of their own datagrams: their flows are in the output of the call that brings the template.
