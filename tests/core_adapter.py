@@ -6,6 +6,8 @@ from typing import Any
 
 from reference.wire import decode_message
 
+PROTOCOLS = {0: "sflow", 5: "netflow5", 9: "netflow9", 10: "ipfix"}
+
 
 class CoreDecoder:
     """`flowbuf.Decoder`, with its messages taken apart by the reference's own reader of Protocol Buffers."""
@@ -38,3 +40,17 @@ class CoreDecoder:
             }
             for exporter, stats in self.decoder.stats.items()
         }
+
+    @property
+    def sequences(self) -> dict[str, dict[tuple[str, int], dict[str, Any]]]:
+        return sequences_of(self.decoder)
+
+
+def sequences_of(decoder: Any) -> dict[str, dict[tuple[str, int], dict[str, Any]]]:
+    """What the sequence numbers say, by exporter, and by protocol and domain, as the reference gives it."""
+    return {
+        exporter["address"] + (f"#{exporter['sub_agent']}" if exporter["sub_agent"] else ""): {
+            (PROTOCOLS[domain["version"]], domain["id"]): domain["sequence"] for domain in exporter["domains"]
+        }
+        for exporter in decoder.read_exporters()
+    }

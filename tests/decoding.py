@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pytest
@@ -31,6 +31,13 @@ class Outcome:
     datagrams: list[list[dict[str, Any]]]
     stats: dict[str, dict[str, Any]]
     counters: dict[str, int]
+    sequences: dict[str, dict[tuple[str, int], dict[str, Any]]] = field(default_factory=dict)
+
+    @property
+    def sequence(self) -> dict[str, Any]:
+        """What the numbers of the only domain of the only exporter say."""
+        ((sequence,),) = (domains.values() for domains in self.sequences.values())
+        return sequence
 
     @property
     def flows(self) -> list[dict[str, Any]]:
@@ -56,7 +63,7 @@ def decode_with(implementation: str) -> Decode:
         decoder = IMPLEMENTATIONS[implementation](schema)
         pairs = [(datagram, SOURCE) if isinstance(datagram, bytes) else datagram for datagram in datagrams]
         flows = [decoder.decode(payload, source, RECEIVED) for payload, source in pairs]
-        return Outcome(flows, decoder.stats, decoder.counters)
+        return Outcome(flows, decoder.stats, decoder.counters, decoder.sequences)
 
     return decode
 

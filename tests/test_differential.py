@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 import pytest
+from core_adapter import sequences_of
 from decoding import IMPLEMENTATIONS, RECEIVED, SOURCE, VALUE_NOTES, Outcome
 from hypothesis import given, note
 from hypothesis import strategies as st
@@ -22,7 +23,7 @@ from flowbuf.schema import Schema
 def outcome_of(implementation: str, sequence: list[Sent], schema: Schema) -> Outcome:
     decoder = IMPLEMENTATIONS[implementation](schema)
     flows = [decoder.decode(payload, source, RECEIVED) for payload, source in sequence]
-    return Outcome(flows, decoder.stats, decoder.counters)
+    return Outcome(flows, decoder.stats, decoder.counters, decoder.sequences)
 
 
 def comparable(value: Any) -> Any:
@@ -38,6 +39,7 @@ def assert_agree(sequence: list[Sent], schema: Schema) -> None:
         note(f"{source[0]} {payload.hex()}")
         assert [by_name(flow) for flow in flows_found] == [by_name(flow) for flow in flows_expected]
     assert strict(found.counters) == strict(expected.counters)
+    assert found.sequences == expected.sequences
     assert set(found.stats) == set(expected.stats)
     for exporter, stats in expected.stats.items():
         assert_counted(found.stats[exporter], stats, each=schema is everything)
@@ -111,5 +113,6 @@ def test_batches_split_anywhere(sequence: list[Sent], data: st.DataObject) -> No
         messages += split_delimited(bytes(decoder.encode_many(payloads, sources, [RECEIVED] * len(payloads))))
     flows = [by_name(decode_message(columns, message)) for message in messages]
     assert flows == [by_name(flow) for flow in expected.flows]
+    assert sequences_of(decoder) == expected.sequences
     for exporter, stats in expected.stats.items():
         assert_counted(decoder.stats[exporter], stats)

@@ -18,7 +18,7 @@ PACKAGE = ROOT / "src/flowbuf"
 # The core's files, from the ground up: each includes only what stands before it. Without a suffix, a header and its .c.
 # (A .inc is compiled for each emitter; decode.inc puts them together.)
 LAYERS = [
-    *("base", "source", "wire", "plan", "slots", "row", "datagram", "template", "exporter", "context", "options"),
+    *("base", "source", "wire", "plan", "slots", "row", "datagram", "template", "sequence", "exporter", "context", "options"),
     *("template_set", "emitter", "packet", "decode", "value.inc", "derived.inc", "packet.inc", "record.inc"),
     *("netflow5.inc", "ipfix.inc", "sflow.inc", "decode.inc", "decode_row"),
     *("message", "link", "fragments", "capture"),

@@ -210,7 +210,9 @@ cdef class Decoder:
             self.busy = False
 
     def read_exporters(self):
-        """A list of dicts, one an exporter: address, sub_agent, counters, domains."""
+        """A list of dicts, one an exporter: address, sub_agent, counters, domains. The `version` of a domain is that of
+        NetFlow or IPFIX, 0 for sFlow; its `id` is the source id or observation domain, in NetFlow v5 the engine (type <<
+        8 | id), in sFlow the sub-agent."""
         cdef list exporters = []
         self.claim()
         try:
@@ -248,10 +250,32 @@ cdef dict _read_exporter(fb_exporter *exporter):
     }
 
 
+_UNITS = (None, "flows", "packets", "records", "datagrams", "samples")  # fb_sequence_unit
+
+
+cdef dict _read_totals(const fb_sequence_totals *totals):
+    return {
+        "expected": totals.expected,
+        "lost": totals.lost,
+        "late": totals.late,
+        "restarts": totals.restarts,
+    }
+
+
+cdef dict _read_sequence(const fb_domain *domain):
+    """What the sequence numbers of a domain tell, in their unit; of an sFlow agent also those of its samples. `unit` is
+    None where nothing was numbered."""
+    cdef dict sequence = {"unit": _UNITS[domain.sequences.unit], **_read_totals(&domain.sequences.totals)}
+    if domain.version == FB_DOMAIN_SFLOW:
+        sequence["samples"] = _read_totals(&domain.samples.totals)
+    return sequence
+
+
 cdef dict _read_domain(fb_domain *domain):
     return {
         "version": domain.version,
         "id": domain.id,
+        "sequence": _read_sequence(domain),
         "system_init": domain.system_init,
         "samplers": {domain.samplers.entries[i].key: domain.samplers.entries[i].number for i in range(domain.samplers.count)},
         "templates": {

@@ -60,7 +60,11 @@
     X(OUT_OF_RANGE, "out_of_range", NOTE, "a value that does not fit its column; the column is absent") \
     X(UNMAPPED, "unmapped", NOTE, "a value that its enum does not know; written as 0") \
     X(INVALID_UTF8, "invalid_utf8", NOTE, "invalid UTF-8 in a string, replaced by U+FFFD") \
-    X(BAD_FIELD_SIZE, "bad_field_size", NOTE, "a field whose size does not suit its element; the column is absent")
+    X(BAD_FIELD_SIZE, "bad_field_size", NOTE, "a field whose size does not suit its element; the column is absent") \
+    X(SEQUENCE_GAP, "sequence_gap", NOTE, "by its sequence number, something before a datagram is missing") \
+    X(SAMPLE_GAP, "sample_gap", NOTE, "by its sequence number, sFlow samples before this one are missing") \
+    X(OUT_OF_SEQUENCE, "out_of_sequence", NOTE, "by its sequence number, a datagram came late or twice") \
+    X(EXPORTER_RESTART, "exporter_restart", NOTE, "the sequence numbers of an exporter began anew")
 
 typedef enum {
 #define FB_X(constant, name, class, text) FB_##constant,

@@ -2,7 +2,8 @@
 
      exporters ── exporter (address, sub-agent) ── domain (version, observation domain) ── templates: id -> shape
                      │                                │                                 └─ samplers: id -> rate
-                     └─ counters, budget              └─ time of the exporter's start (element 160)
+                     └─ counters, budget              ├─ time of the exporter's start (element 160)
+                                                      └─ sequence numbers
 
    Everything here is allocated under two budgets: the decoder's and the exporter's own, so that one that goes mad fills
    its own. Whoever forges addresses can still fill the table of exporters; those that come after are decoded without
@@ -10,6 +11,7 @@
 #ifndef FB_EXPORTER_H
 #define FB_EXPORTER_H
 
+#include "sequence.h"
 #include "template.h"
 
 /* Maps are sorted as their keys come, so these bound the time that a datagram may take, too. */
@@ -46,12 +48,18 @@ typedef struct {
     uint64_t status[FB_STATUS_COUNT];
 } fb_counters;
 
+/* The `version` of an sFlow agent's only domain: sFlow's is a word, whose first half is 0. The domains of NetFlow v5 are
+   engines: type << 8 | id. */
+#define FB_DOMAIN_SFLOW 0
+
 typedef struct {
     uint16_t version;
     uint32_t id;
     fb_map templates;     /* template id -> fb_shape */
     fb_map samplers;      /* sampler or selector id -> sampling rate */
     uint64_t system_init; /* systemInitTimeMilliseconds in ns; 0 while unknown */
+    fb_sequences sequences;
+    fb_samples samples; /* of sFlow */
 } fb_domain;
 
 typedef struct {

@@ -13,6 +13,7 @@ chosen. It keeps no limits on exporters or templates, and nothing of a data set 
     netflow     NetFlow v5 and v9
     ipfix       IPFIX
     sflow       sFlow v5
+    sequence    sequence numbers: what was lost
     columns     from values to the columns of a schema
     decoder     the whole
     wire        Protocol Buffers messages, for reading what the core wrote

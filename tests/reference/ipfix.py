@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from .datagram import Datagram
 from .octets import Octets, Short
+from .sequence import RECORDS
 from .templates import FIRST_TEMPLATE_ID, VARIABLE, Domain, FieldSpecifier, Template, read_data_set, split_sets
 from .values import Clock, Flow
 
@@ -27,7 +28,9 @@ def decode(datagram: Datagram) -> Iterator[Flow]:
         return
     if length > len(datagram.payload):
         exporter.counters["truncated_datagram"] += 1
+    datagram.content.complete = length <= len(datagram.payload)
     message = Octets(octets.take_up_to(length - HEADER_SIZE))
+    bad_sets = exporter.counters["bad_set_length"]
     domain = exporter.domains.setdefault(("ipfix", datagram.domain_id), Domain())
     clock = Clock(datagram.exported)
     for set_id, content in split_sets(message, exporter.counters):
@@ -37,8 +40,12 @@ def decode(datagram: Datagram) -> Iterator[Flow]:
             exporter.counters["bad_set_id"] += 1
         elif set_id not in domain.templates:
             exporter.counters["template_missing"] += 1
+            datagram.content.complete = False
         else:
             yield from read_data_set(datagram, domain, domain.templates[set_id], content, clock)
+    if exporter.counters["bad_set_length"] != bad_sets:
+        datagram.content.complete = False
+    datagram.check_sequence(RECORDS, datagram.domain_id, export_time * 1000, datagram.content)
 
 
 def read_templates(datagram: Datagram, domain: Domain, content: Octets, set_id: int) -> None:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from .datagram import Datagram
 from .octets import Octets, Short
 from .packet import IPV4_TYPE, IPV6_TYPE, parse
+from .sequence import DATAGRAMS, Content, Samples
 from .values import Address, Flow, Number, Numbers
 
 IPV4_ADDRESS, IPV6_ADDRESS = 1, 2
@@ -51,10 +52,13 @@ def decode(datagram: Datagram) -> Iterator[Flow]:
     sub_agent, datagram.sequence_number, uptime, samples = octets.u32(), octets.u32(), octets.u32(), octets.u32()
     datagram.exporter_address = agent if agent and any(agent) else datagram.source
     datagram.sub_agent = sub_agent
+    sequences = datagram.check_sequence(DATAGRAMS, sub_agent, uptime, Content(1))
+    sequences.samples = sequences.samples or Samples()
     for _ in range(samples):
         try:
             sample_format = octets.u32()
             sample = Octets(read_opaque(octets))
+            body = sample.data
             if sample_format in (FLOW_SAMPLE, EXPANDED_FLOW_SAMPLE):
                 flow = datagram.new_flow()
                 flow.give("sflow:datagram.sub_agent_id", Number(sub_agent))
@@ -72,6 +76,8 @@ def decode(datagram: Datagram) -> Iterator[Flow]:
             datagram.exporter.counters["drop_sample"] += 1
         else:
             datagram.exporter.counters["unknown_sample"] += 1
+        status = sequences.samples.check(sample_format, body, sequences.totals.restarts)
+        datagram.exporter.counters.update([status] if status else [])
 
 
 def read_opaque(octets: Octets) -> bytes:

@@ -159,8 +159,11 @@ def read_data_set(
 ) -> Iterator[Flow]:
     """The flows of a data set. A record of options is none: the domain learns from it."""
     counters = datagram.exporter.counters
+    cut_records = counters["truncated_record"]
     for fields in read_records(template, content, counters):
+        datagram.content.units += 1
         if template.scope_count is not None:
+            datagram.content.options += 1
             options = Flow(datagram.version)
             give_elements(options, fields)
             domain.learn(options, counters)
@@ -170,6 +173,8 @@ def read_data_set(
         derived.give_derived(flow, domain.sampling_rate(flow))
         datagram.give_packet(flow, sampled_packet(flow))
         yield flow
+    if counters["truncated_record"] != cut_records:
+        datagram.content.complete = False
 
 
 def sampled_packet(flow: Flow) -> Packet | None:
