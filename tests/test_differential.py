@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 from core_adapter import sequences_of
-from decoding import IMPLEMENTATIONS, RECEIVED, SOURCE, VALUE_NOTES, Outcome
+from decoding import FLOW, IMPLEMENTATIONS, RECEIVED, SOURCE, VALUE_NOTES, Outcome
 from hypothesis import given, note
 from hypothesis import strategies as st
 from reference.wire import decode_message, split_delimited
 from schema_strategies import Changes, everything, schema_changes
+from sequence_strategies import numbered_sequences
 from strategies import VALID, Sent, mixed_sequences, mutated_sequences, sampled_packet_sequences, valid_sequences
 
 from flowbuf.schema import Schema
@@ -73,6 +74,12 @@ def test_valid_datagrams(protocol: str, data: st.DataObject) -> None:
 @given(sampled_packet_sequences)
 def test_sampled_packets(sequence: list[Sent]) -> None:
     assert_agree(sequence, everything)
+
+
+@pytest.mark.parametrize("protocol", numbered_sequences)
+@given(st.data())
+def test_sequence_numbers(protocol: str, data: st.DataObject) -> None:
+    assert_agree(data.draw(numbered_sequences[protocol]), FLOW)
 
 
 @given(mutated_sequences())

@@ -18,8 +18,8 @@ PACKAGE = ROOT / "src/flowbuf"
 # The core's files, from the ground up: each includes only what stands before it. Without a suffix, a header and its .c.
 # (A .inc is compiled for each emitter; decode.inc puts them together.)
 LAYERS = [
-    *("base", "source", "wire", "plan", "slots", "row", "datagram", "template", "sequence", "exporter", "context", "options"),
-    *("template_set", "emitter", "packet", "decode", "value.inc", "derived.inc", "packet.inc", "record.inc"),
+    *("base", "source", "wire", "plan", "slots", "row", "datagram", "template", "sequence", "exporter", "context"),
+    *("options", "template_set", "emitter", "packet", "decode", "value.inc", "derived.inc", "packet.inc", "record.inc"),
     *("netflow5.inc", "ipfix.inc", "sflow.inc", "decode.inc", "decode_row"),
     *("message", "link", "fragments", "capture"),
     *("generate_traffic", "generate.h", "generate_internal", "generate_netflow", "generate_packet", "generate_sflow"),

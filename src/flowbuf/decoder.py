@@ -138,9 +138,9 @@ class Decoder(_core.Decoder):
     def stats(self) -> dict[str, dict[str, Any]]:
         """Per exporter, by its address as text (`address#sub-agent` for sFlow agents that have several): the totals
         `datagrams`, `octets`, `flows`, `options_records`, `templates` (received, refreshes included), and `counters`,
-        the name of a status -> how often it was met (`flowbuf.STATUSES` explains them). `lost` is what never came, by the
-        exporter's sequence numbers: unit -> number. NetFlow v5 counts "flows", v9 "packets", IPFIX "records", sFlow
-        "datagrams" and "samples"."""
+        the name of a status -> how often it was met (`flowbuf.STATUSES` explains them). `lost` is what never came, by
+        the exporter's sequence numbers: unit -> number. NetFlow v5 counts "flows", v9 "packets", IPFIX "records", sFlow
+        "datagrams" and "samples"; what comes late is taken off again."""
         return {
             exporter["address"] + (f"#{exporter['sub_agent']}" if exporter["sub_agent"] else ""): {
                 **{key: value for key, value in exporter.items() if key not in ("address", "sub_agent", "domains")},

@@ -1,15 +1,17 @@
 """Sequence numbers: what was lost, came late, or began anew.
 
 NetFlow v5 counts flows and NetFlow v9 export packets (Cisco's export format pages, RFC 3954 section 5.1), IPFIX data
-records, options among them (RFC 7011 section 3.1), sFlow datagrams, and in each flow, counter and drop sample the samples
-of its kind and source ("sFlow Version 5", section 5). The number of a header says where in that count its datagram begins.
+records, options among them (RFC 7011 section 3.1), sFlow datagrams, and in each flow, counter and drop sample the
+samples of its kind and source ("sFlow Version 5", section 5). The number of a header says where in that count its
+datagram begins.
 
 Readings that the specifications leave open:
 
 - The first number is a beginning. 0 after 0 is an exporter that does not number.
-- An exporter began anew where its uptime went back by more than ten seconds; where an IPFIX message begins at 0 and is no
-  older than the newest; where what is behind was sent more than ten seconds after the newest; where a datagram is further
-  behind than the window of its unit and in no gap that is remembered, or so far ahead that no exporter sends so fast.
+- An exporter began anew where its uptime went back by more than ten seconds; where an IPFIX message begins at 0 and is
+  no older than the newest; where what is behind was sent more than ten seconds after the newest; where a datagram is
+  further behind than the window of its unit and in no gap that is remembered, or so far ahead that no exporter sends so
+  fast.
 - Whatever else is behind came late or twice. What of it lies in one of the last eight gaps is not lost any more.
 - Where the records of the newest IPFIX message could not be counted, what seems to be missing before the next may have
   been in it, and is not called lost.
@@ -76,7 +78,7 @@ CONVENTIONS = [Convention(itself, options) for itself in (False, True) for optio
 
 @dataclass(frozen=True)
 class Mark:
-    """What a datagram says: its number, when it was sent by its exporter's clock (ms modulo 2^32), and from which port."""
+    """What a datagram says: its number, when it was sent by its exporter's clock (ms modulo 2^32), and its port."""
 
     number: int
     sent: int

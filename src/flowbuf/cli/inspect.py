@@ -37,8 +37,9 @@ NARROW = 90  # leaves none for more than the main ones
 def inspect(capture: str, as_json: bool, port: int | None) -> None:
     """Say what is in a capture: exporters, templates, sampling, losses, errors.
 
-    Losses are told from sequence numbers, in the unit that each protocol counts: flows (NetFlow v5), packets (NetFlow v9),
-    records (IPFIX), datagrams and samples (sFlow).
+    Losses are told by sequence numbers, in the unit that each protocol counts: flows (NetFlow v5), packets (NetFlow
+    v9), records (IPFIX), datagrams and samples (sFlow). They say nothing of what was sent before the first datagram or
+    after the last, and leave the exit status as it is.
 
     CAPTURE is pcap or pcapng, plain, gzip or zstd; - is stdin. The exit status is 1 if any of it is malformed or cannot
     be decoded.
