@@ -188,7 +188,23 @@ cdef extern from "core/template.h" nogil:
     ctypedef struct fb_shapes:
         size_t count
 
+cdef extern from "core/sequence.h" nogil:
+    ctypedef enum fb_sequence_unit:
+        FB_SEQUENCE_NONE
+    ctypedef struct fb_sequence_totals:
+        uint64_t expected
+        uint64_t lost
+        uint64_t late
+        uint64_t restarts
+    ctypedef struct fb_sequences:
+        fb_sequence_unit unit
+        fb_sequence_totals totals
+    ctypedef struct fb_samples:
+        fb_sequence_totals totals
+
 cdef extern from "core/exporter.h" nogil:
+    enum:
+        FB_DOMAIN_SFLOW
     ctypedef struct fb_map_entry:
         uint64_t key
         uint64_t number
@@ -225,6 +241,8 @@ cdef extern from "core/exporter.h" nogil:
         fb_map templates
         fb_map samplers
         uint64_t system_init
+        fb_sequences sequences
+        fb_samples samples
     ctypedef struct fb_early_list:
         size_t sets
         size_t octets
@@ -307,6 +325,8 @@ cdef extern from "core/capture.h" nogil:
     ctypedef struct fb_capture_stats:
         uint64_t packets
         uint64_t datagrams
+        uint16_t *link_types
+        size_t link_type_count
     fb_status fb_capture_new(fb_capture **out, fb_memory *memory, fb_capture_options options)
     void fb_capture_free(fb_capture *capture)
     fb_status fb_capture_scan(fb_capture *capture, fb_bytes input, bint final, fb_datagram *datagrams, size_t capacity,

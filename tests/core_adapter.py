@@ -7,6 +7,8 @@ from typing import Any
 
 from reference.wire import decode_message
 
+PROTOCOLS = {0: "sflow", 5: "netflow5", 9: "netflow9", 10: "ipfix"}
+
 
 class CoreDecoder:
     """`flowbuf.Decoder`, with its messages taken apart by the reference's own reader of Protocol Buffers."""
@@ -49,10 +51,26 @@ class CoreDecoder:
     @property
     def waiting(self) -> dict[str, dict[str, int]]:
         """Per exporter, the data sets that wait for their templates."""
-        return {exporter: stats["waiting"] for exporter, stats in self.decoder.stats.items()}
+        return {python_text(exporter): stats["waiting"] for exporter, stats in self.decoder.stats.items()}
+
+    @property
+    def sequences(self) -> dict[str, dict[tuple[str, int], dict[str, Any]]]:
+        return sequences_of(self.decoder)
 
 
 def python_text(exporter: str) -> str:
     """The key of an exporter, its address as Python writes it: the C library writes ::ffff:a00 as ::255.255.10.0."""
     address, mark, sub_agent = exporter.partition("#")
     return f"{ip_address(address)}{mark}{sub_agent}"
+
+
+def sequences_of(decoder: Any) -> dict[str, dict[tuple[str, int], dict[str, Any]]]:
+    """What the sequence numbers say, by exporter, and by protocol and domain, as the reference gives it."""
+    return {
+        python_text(exporter["address"]) + (f"#{exporter['sub_agent']}" if exporter["sub_agent"] else ""): {
+            (PROTOCOLS[domain["version"]], domain["id"]): domain["sequence"]
+            for domain in exporter["domains"]
+            if domain["port"] is None
+        }
+        for exporter in decoder.read_exporters()
+    }

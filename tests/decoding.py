@@ -34,6 +34,13 @@ class Outcome:
     stats: dict[str, dict[str, Any]]
     counters: dict[str, int]
     waiting: dict[str, dict[str, int]] = field(default_factory=dict)
+    sequences: dict[str, dict[tuple[str, int], dict[str, Any]]] = field(default_factory=dict)
+
+    @property
+    def sequence(self) -> dict[str, Any]:
+        """What the numbers of the only domain of the only exporter say."""
+        ((sequence,),) = (domains.values() for domains in self.sequences.values())
+        return sequence
 
     @property
     def flows(self) -> list[dict[str, Any]]:
@@ -64,7 +71,7 @@ def run_decoder(implementation: str, sequence: Iterable[Given], schema: Schema, 
     flows = [decoder.decode(*triple) for triple in triples]
     if finish:
         decoder.finish()
-    return Outcome(flows, decoder.stats, decoder.counters, decoder.waiting)
+    return Outcome(flows, decoder.stats, decoder.counters, decoder.waiting, decoder.sequences)
 
 
 def decode_with(implementation: str) -> Decode:

@@ -366,3 +366,10 @@ def split(packet: bytes) -> list[bytes]:
         )
         parts.append(header[:2] + length + header[4:6] + flags + header[8:] + part)
     return parts
+
+
+def test_link_types_are_those_of_the_packets() -> None:
+    with CaptureReader(io.BytesIO(pcap(udp_packet(b"one"), udp_packet(b"two")))) as reader:
+        assert reader.link_types == []
+        assert sum(map(len, reader)) == 2
+        assert reader.link_types == [101]

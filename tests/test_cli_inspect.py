@@ -10,10 +10,14 @@ import pytest
 from command import EXPORTER, GOOD, WITHOUT_TEMPLATE, flowbuf, generated, pcap, write
 from datagrams import (
     data_set,
+    flow_sample,
     ipfix,
+    netflow5,
     netflow9,
     options_template9,
     options_template_set9,
+    record5,
+    sflow,
     template,
     template_set,
     template_set9,
@@ -23,6 +27,8 @@ from datagrams import (
     uint,
     variable,
 )
+
+from flowbuf.cli.inspect import _share as share
 
 
 def inspect(path: Path, content: bytes) -> dict[str, Any]:
@@ -52,6 +58,7 @@ def test_the_capture_itself(path: Path) -> None:
         "name": str(path),
         "octets": path.stat().st_size,
         "packets": 2,
+        "link_types": ["raw IP"],
         "datagrams": 2,
         "first": "2023-11-14T22:13:20.500000000Z",
         "last": "2023-11-14T22:13:21.500000000Z",
@@ -79,6 +86,7 @@ def test_an_exporter_and_its_templates(path: Path) -> None:
         "protocol": "NetFlow v9",
         "id": 5,
         "port": None,
+        "sequence": {"unit": "packets", "expected": 3, "lost": 0, "late": 0, "restarts": 0},
         "system_init": None,
         "samplers": [{"id": 3, "rate": 1000}],
         "templates": [
@@ -136,7 +144,10 @@ def test_the_tables_say_the_same(path: Path) -> None:
     result = flowbuf("inspect", path)
     assert (result.exit_code, result.stderr) == (0, "")
     text = " ".join(result.stdout.split())
-    assert "3 packets, 3 UDP datagrams to port 2055 2023-11-14 22:13:20.500 to 2023-11-14 22:13:22.500 UTC" in text
+    assert (
+        "3 packets (raw IP), 3 UDP datagrams to port 2055 2023-11-14 22:13:20.500 to 2023-11-14 22:13:22.500 UTC"
+        in text
+    )
     assert f"{EXPORTER} NetFlow v9 3 " in text
     assert f"{EXPORTER}, NetFlow v9, domain 5; sampler 3 1:1000" in text
     assert "256 data 7 octetDeltaCount:4, samplerId:1, 40000:2" in text
@@ -153,6 +164,72 @@ def test_domains_of_ports_that_do_not_agree(path: Path) -> None:
     text = " ".join(flowbuf("inspect", path).stdout.split())
     assert f"{EXPORTER}, NetFlow v9, domain 0 template" in text
     assert f"{EXPORTER}, NetFlow v9, domain 0, port 1000 template" in text
+
+
+LOSSY = pcap(
+    *(netflow5(record5(), sequence=number, engine_type=1, engine_id=3) for number in (1, 2, 4, 3, 8)),
+    *(netflow9(sequence=number, source_id=7) for number in range(100, 1300) if number != 200),
+    *(ipfix(sequence=number, domain=9) for number in (0, 0)),
+    *(sflow(flow_sample(sequence=10 * number), sequence=number) for number in (5, 6)),
+)
+
+
+def test_losses_are_shown_in_the_unit_of_each_protocol(path: Path) -> None:
+    write(path, LOSSY)
+    result = flowbuf("inspect", path)
+    assert (result.exit_code, result.stderr) == (0, ""), "what the network lost is no fault of the capture"
+    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    assert "exporter protocol domain lost of share late restarts" in lines
+    assert f"{EXPORTER} NetFlow v5 engine 1/3 3 8 flows 38% 1 0" in lines
+    assert f"{EXPORTER} NetFlow v9 7 1 1,200 packets 0.08% 0 0" in lines
+    assert "192.0.2.200 sFlow v5 9 11 samples 82% 0 0" in lines
+    assert not any("IPFIX 9" in line or "datagrams 0" in line for line in lines), "only what is uneven"
+    (exporters,) = (line for line in lines if line.startswith(f"{EXPORTER} IPFIX, NetFlow v5, NetFlow v9"))
+    assert exporters.endswith(" 38% 0 unknown"), "the worst of them"
+    (agent,) = (line for line in lines if line.startswith("192.0.2.200 sFlow v5 2 "))
+    assert agent.endswith(" 82% 0 unknown")
+
+
+def test_where_nothing_is_lost_nothing_is_said_of_it(path: Path) -> None:
+    text = flowbuf("inspect", write(path, generated("mixed", 2000, exporters=4))).stdout
+    assert "Sequence numbers" not in text
+    assert [line.split()[-3:-1] for line in text.splitlines() if "1:1000" in line and "domain" not in line] == [
+        ["0", "0"]
+    ] * 4
+
+
+def test_losses_in_json(path: Path) -> None:
+    exporters = {exporter["address"]: exporter for exporter in inspect(path, LOSSY)["exporters"]}
+    sequences = {domain["protocol"]: domain["sequence"] for domain in exporters[EXPORTER]["domains"]}
+    assert sequences == {
+        "NetFlow v5": {"unit": "flows", "expected": 8, "lost": 3, "late": 1, "restarts": 0},
+        "NetFlow v9": {"unit": "packets", "expected": 1200, "lost": 1, "late": 0, "restarts": 0},
+        "IPFIX": {"unit": "records", "expected": 0, "lost": 0, "late": 0, "restarts": 0},
+    }
+    (domain,) = exporters["192.0.2.200"]["domains"]
+    assert domain["sequence"] == {
+        **{"unit": "datagrams", "expected": 2, "lost": 0, "late": 0, "restarts": 0},
+        "samples": {"expected": 11, "lost": 9, "late": 0, "restarts": 0},
+    }
+
+
+@pytest.mark.parametrize("width", [60, 100, 200])
+def test_tables_of_any_width(path: Path, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flowbuf.cli.inspect.WIDTH_IN_A_PIPE", width)
+    text = flowbuf("inspect", write(path, LOSSY)).stdout
+    assert "Sequence numbers" in text
+    assert max(len(line.rstrip()) for line in text.splitlines()[5:]) <= width
+
+
+@pytest.mark.parametrize(
+    ("lost", "expected", "text"),
+    [
+        *((0, 0, "0"), (0, 5, "0"), (1, 10**6, "<0.01%"), (1, 1000, "0.10%"), (1, 40, "2.5%"), (143, 147, "97%")),
+        *((999, 1000, ">99%"), (5, 5, "100%")),
+    ],
+)
+def test_shares_are_short_and_never_say_nothing_or_all_wrongly(lost: int, expected: int, text: str) -> None:
+    assert share(lost, expected) == text
 
 
 def test_counters_are_explained_and_losses_make_the_status_1(path: Path) -> None:

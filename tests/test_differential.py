@@ -9,13 +9,15 @@ import math
 from typing import Any
 
 import pytest
+from core_adapter import sequences_of
 from counter_strategies import counter_sequences
-from decoding import RECEIVED, SOURCE, VALUE_NOTES, Outcome, run_decoder
+from decoding import FLOW, RECEIVED, SOURCE, VALUE_NOTES, Outcome, run_decoder
 from hypothesis import given, note
 from hypothesis import strategies as st
 from reference.tunnel import TUNNELS
 from reference.wire import decode_message, split_delimited
 from schema_strategies import Changes, everything, schema_changes
+from sequence_strategies import numbered_sequences
 from strategies import (
     VALID,
     Sent,
@@ -52,6 +54,7 @@ def assert_agree(sequence: list[Sent], schema: Schema, **options: Any) -> None:
         note(f"{source[0]} {payload.hex()}")
         assert [by_name(flow) for flow in flows_found] == [by_name(flow) for flow in flows_expected]
     assert strict(found.counters) == strict(expected.counters)
+    assert found.sequences == expected.sequences
     assert set(found.stats) == set(expected.stats)
     for exporter, stats in expected.stats.items():
         assert_counted(found.stats[exporter], stats, each=schema is everything)
@@ -100,6 +103,12 @@ def test_tunnels_by_any_schema(sequence: list[Sent], changes: Changes, decapsula
 @given(mutated_sequences(), st.sampled_from(DECAPSULATIONS))
 def test_mutated_datagrams_with_tunnels_opened(sequence: list[Sent], decapsulate: tuple[str, ...]) -> None:
     assert_agree(sequence, everything, decapsulate=decapsulate)
+
+
+@pytest.mark.parametrize("protocol", numbered_sequences)
+@given(st.data())
+def test_sequence_numbers(protocol: str, data: st.DataObject) -> None:
+    assert_agree(data.draw(numbered_sequences[protocol]), FLOW)
 
 
 @given(mutated_sequences())
@@ -193,5 +202,6 @@ def test_batches_split_anywhere(sequence: list[Sent], data: st.DataObject) -> No
     decoder.finish()
     flows = [by_name(decode_message(columns, message)) for message in messages]
     assert flows == [by_name(flow) for flow in expected.flows]
+    assert sequences_of(decoder) == expected.sequences
     for exporter, stats in expected.stats.items():
         assert_counted(decoder.stats[exporter], stats)

@@ -18,8 +18,8 @@ PACKAGE = ROOT / "src/flowbuf"
 # The core's files, from the ground up: each includes only what stands before it. Without a suffix, a header and its .c.
 # (A .inc is compiled for each emitter; decode.inc puts them together.)
 LAYERS = [
-    *("base", "counters", "source", "wire", "plan", "slots", "row", "datagram", "template", "exporter", "context"),
-    *("early", "options", "template_set", "emitter", "packet.h", "tunnel", "packet", "decode"),
+    *("base", "counters", "source", "wire", "plan", "slots", "row", "datagram", "template", "sequence", "exporter"),
+    *("context", "early", "options", "template_set", "emitter", "packet.h", "tunnel", "packet", "decode"),
     *("value.inc", "list.inc", "derived.inc", "packet.inc", "record.inc"),
     *("netflow5.inc", "ipfix.inc", "sflow.inc", "sflow_counters.inc", "decode.inc", "decode_row"),
     *("message", "link", "fragments", "capture"),

@@ -58,6 +58,12 @@ cdef class Capture:
         return fb_capture_get_stats(self.capture).packets
 
     @property
+    def link_types(self):
+        """Link types of the packets read, as numbers (https://www.tcpdump.org/linktypes.html), in the order met."""
+        cdef fb_capture_stats stats = fb_capture_get_stats(self.capture)
+        return [stats.link_types[i] for i in range(stats.link_type_count)]
+
+    @property
     def datagrams(self):
         """Datagrams given."""
         return fb_capture_get_stats(self.capture).datagrams

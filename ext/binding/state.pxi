@@ -14,11 +14,33 @@ cdef dict read_exporter(fb_exporter *exporter):
     }
 
 
+_UNITS = (None, "flows", "packets", "records", "datagrams", "samples")  # fb_sequence_unit
+
+
+cdef dict read_totals(const fb_sequence_totals *totals):
+    return {
+        "expected": totals.expected,
+        "lost": totals.lost,
+        "late": totals.late,
+        "restarts": totals.restarts,
+    }
+
+
+cdef dict read_sequence(const fb_domain *domain):
+    """What the sequence numbers of a domain tell, in their unit; of an sFlow agent also those of its samples. `unit` is
+    None where nothing was numbered."""
+    cdef dict sequence = {"unit": _UNITS[domain.sequences.unit], **read_totals(&domain.sequences.totals)}
+    if domain.version == FB_DOMAIN_SFLOW:
+        sequence["samples"] = read_totals(&domain.samples.totals)
+    return sequence
+
+
 cdef dict read_domain(fb_domain *domain):
     return {
         "version": domain.version,
         "id": domain.id,
         "port": domain.port if domain.common else None,
+        "sequence": read_sequence(domain),
         "system_init": domain.system_init,
         "samplers": {domain.samplers.entries[i].key: domain.samplers.entries[i].number for i in range(domain.samplers.count)},
         "templates": {
@@ -86,13 +108,18 @@ cdef tuple check_exporter(object exporter, str where):
         raise ValueError(f"{where}: {error}") from None
     sub_agent = as_number(exporter.get("sub_agent", 0), 0xFFFFFFFF, f"{where}: sub_agent")
     domains = as_list(exporter.get("domains", []), f"{where}: domains")
-    return octets, sub_agent, [check_domain(domain, f"{where}, domain {i}") for i, domain in enumerate(domains)]
+    checked = [check_domain(domain, f"{where}, domain {i}") for i, domain in enumerate(domains)]
+    return octets, sub_agent, [domain for domain in checked if domain]
 
 
-cdef tuple check_domain(object domain, str where):
-    """(version, id, port or None, system_init, samplers, templates), as `restore_domain` takes them."""
+cdef object check_domain(object domain, str where):
+    """(version, id, port or None, system_init, samplers, templates), as `restore_domain` takes them; nothing of NetFlow v5
+    and sFlow, whose domains hold numbers alone."""
     domain = as_dict(domain, where)
-    version = as_number(domain.get("version"), 10, f"{where}: version", 9)
+    version = as_number(domain.get("version"), 10, f"{where}: version")
+    if version in (0, 5):
+        return None
+    as_number(version, 10, f"{where}: version", 9)
     number = as_number(domain.get("id"), 0xFFFFFFFF, f"{where}: id")
     port = domain.get("port")
     if port is not None:

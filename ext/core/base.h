@@ -70,7 +70,11 @@
     X(BAD_FIELD_SIZE, "bad_field_size", NOTE, "a field whose size does not suit its element; the column is absent") \
     X(BAD_LIST, "bad_list", NOTE, "a list (RFC 6313) that is cut short, or whose members its column cannot hold") \
     X(OPAQUE_VALUE, "opaque_value", NOTE, "a structure, a number of 256 bits or a list of what does not hold: not interpreted") \
-    X(BIFLOW, "biflow", NOTE, "a record of both directions (RFC 5103), made into two flows")
+    X(BIFLOW, "biflow", NOTE, "a record of both directions (RFC 5103), made into two flows") \
+    X(SEQUENCE_GAP, "sequence_gap", NOTE, "by its sequence number, something before a datagram is missing") \
+    X(SAMPLE_GAP, "sample_gap", NOTE, "by its sequence number, sFlow samples before this one are missing") \
+    X(OUT_OF_SEQUENCE, "out_of_sequence", NOTE, "by its sequence number, a datagram came late or twice") \
+    X(EXPORTER_RESTART, "exporter_restart", NOTE, "the sequence numbers of an exporter began anew")
 
 typedef enum {
 #define FB_X(constant, name, class, text) FB_##constant,

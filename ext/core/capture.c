@@ -314,6 +314,12 @@ static fb_status end_of_input(fb_capture *capture, size_t rest) {
     return end(capture, rest || capture->skip ? FB_TRUNCATED_CAPTURE : FB_END);
 }
 
+static void note_link_type(fb_capture_stats *stats, uint16_t link_type) {
+    for (size_t i = 0; i < stats->link_type_count; i++)
+        if (stats->link_types[i] == link_type) return;
+    if (stats->link_type_count < FB_CAPTURE_MAX_LINK_TYPES) stats->link_types[stats->link_type_count++] = link_type;
+}
+
 static bool is_full(const fb_capture *capture, size_t count, size_t capacity) {
     return count == capacity || capture->fragments.completed_size > capture->options.fragment_memory / 2;
 }
@@ -336,6 +342,7 @@ fb_status fb_capture_scan(fb_capture *capture, fb_bytes input, bool final, fb_da
         if (status != FB_OK) return end(capture, status);
         if (!frame.data.data) continue;
         capture->stats.packets++;
+        note_link_type(&capture->stats, frame.link_type);
         status = read_datagram(capture, &frame, &datagrams[*count]);
         if (status == FB_OK) {
             ++*count;

@@ -26,9 +26,13 @@ typedef struct {
     size_t fragment_datagrams; /* incomplete ones at a time; 0 is the default, 1024 */
 } fb_capture_options;
 
+#define FB_CAPTURE_MAX_LINK_TYPES 16
+
 typedef struct {
     uint64_t packets; /* packet records read */
     uint64_t datagrams;
+    uint16_t link_types[FB_CAPTURE_MAX_LINK_TYPES]; /* of the packets, as they were met; those past the limit are left out */
+    size_t link_type_count;
 } fb_capture_stats;
 
 /* FB_OK or FB_NO_MEMORY. `memory` must outlive the capture. */

@@ -1,4 +1,4 @@
-/* Counting what goes wrong. */
+/* Counting what goes wrong, and what does not come. */
 #include "context.h"
 
 void fb_fault_note(fb_fault *fault, fb_status status, size_t datagram, size_t offset, const uint8_t exporter[16]) {
@@ -22,4 +22,20 @@ void fb_context_count(fb_context *context, fb_status status, const uint8_t *at) 
 fb_status fb_context_need_domain(fb_context *context, uint16_t version, uint32_t id) {
     if (context->domain) return FB_OK;
     return fb_exporter_get_domain(context->exporters, context->exporter, version, id, &context->domain);
+}
+
+void fb_context_open_domain(fb_context *context, uint16_t version, uint32_t id) {
+    fb_exporter_get_domain(context->exporters, context->exporter, version, id, &context->domain);
+}
+
+void fb_context_check_sequence(fb_context *context, fb_sequence_unit unit, uint32_t number, uint32_t sent,
+                               fb_sequence_content content) {
+    fb_domain *domain = context->domain;
+    if (!domain) return;
+    if (domain->common) domain = domain->common; /* numberings of several ports are told apart there */
+    /* An sFlow agent is known by the address inside, whatever port its datagrams come from. */
+    uint16_t port = unit == FB_SEQUENCE_DATAGRAMS ? 0 : context->datagram->source_port;
+    fb_sequence_mark mark = {number, sent, port, content};
+    fb_status status = fb_sequences_check(&domain->sequences, &context->exporter->memory, unit, &mark);
+    if (status != FB_OK) fb_context_count(context, status, NULL);
 }

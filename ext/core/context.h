@@ -23,6 +23,7 @@ typedef struct {
     fb_counters *counters;
     const uint8_t *exporter_address; /* 16 octets: the agent's in sFlow, the UDP source otherwise */
     fb_domain *domain; /* NULL while nothing is known of it */
+    fb_sequence_content *content; /* where the records of an IPFIX message are counted; NULL: they are not */
     const fb_datagram *datagram;
     fb_fault *fault;
     size_t index;                   /* of the datagram in the batch */
@@ -42,6 +43,25 @@ void fb_context_count(fb_context *context, fb_status status, const uint8_t *at);
 
 /* context->domain, made where nothing is known of it yet. EXPORTER_LIMIT, TEMPLATE_LIMIT: there is no room. */
 fb_status fb_context_need_domain(fb_context *context, uint16_t version, uint32_t id);
+/* Finds the domain of the datagram, or makes it: context->domain, NULL where there is no room for it. */
+void fb_context_open_domain(fb_context *context, uint16_t version, uint32_t id);
+
+/* Checks the number of the datagram in its domain, and counts what is wrong with it. Once for each datagram. `sent` as in
+   fb_sequence_mark. */
+void fb_context_check_sequence(fb_context *context, fb_sequence_unit unit, uint32_t number, uint32_t sent,
+                               fb_sequence_content content);
+
+/* Counts records of the message that is being decoded. */
+FB_INLINE void fb_context_count_records(fb_context *context, size_t records, bool options) {
+    if (!context->content) return;
+    context->content->units += (uint32_t)records;
+    if (options) context->content->options += (uint32_t)records;
+}
+
+/* The message holds records that cannot be counted. */
+FB_INLINE void fb_context_lose_count(fb_context *context) {
+    if (context->content) context->content->incomplete = true;
+}
 
 /* The moment that lies `uptime` milliseconds (modulo 2^32) after the exporter's start: of all that fit, the one nearest to
    the export time. False: before 1970. REQUIRES: has_uptime. */

@@ -74,6 +74,8 @@ static void free_domain(fb_exporters *exporters, fb_exporter *exporter, fb_domai
     }
     fb_map_free(&domain->templates, &exporter->memory);
     fb_map_free(&domain->samplers, &exporter->memory);
+    fb_sequences_free(&domain->sequences, &exporter->memory);
+    fb_samples_free(&domain->samples, &exporter->memory);
     fb_memory_release(&exporter->memory, domain, sizeof *domain);
 }
 

@@ -2,7 +2,8 @@
 
      exporters ── exporter (address, sub-agent) ── domain (version, observation domain) ── templates: id -> template
                      │                                │                                 └─ samplers: id -> rate
-                     └─ counters, budget              └─ time of the exporter's start (element 160)
+                     └─ counters, budget              ├─ time of the exporter's start (element 160)
+                                                      └─ sequence numbers
 
    Everything here is allocated under two budgets: the decoder's and the exporter's own, so that one that goes mad fills
    its own. Whoever forges addresses can still fill the table of exporters; those that come after are decoded without
@@ -14,6 +15,7 @@
 #ifndef FB_EXPORTER_H
 #define FB_EXPORTER_H
 
+#include "sequence.h"
 #include "template.h"
 
 /* Maps are sorted as their keys come, so these bound the time that a datagram may take, too. */
@@ -49,6 +51,10 @@ typedef struct {
     uint64_t templates; /* received, refreshes included */
     uint64_t status[FB_STATUS_COUNT];
 } fb_counters;
+
+/* The `version` of an sFlow agent's only domain: sFlow's is a word, whose first half is 0. The domains of NetFlow v5 are
+   engines: type << 8 | id. */
+#define FB_DOMAIN_SFLOW 0
 
 #define FB_MAX_REPLACED 4
 
@@ -87,6 +93,8 @@ struct fb_domain {
     uint32_t known;       /* templates that have a shape */
     fb_map samplers;      /* sampler or selector id -> sampling rate */
     uint64_t system_init; /* systemInitTimeMilliseconds in ns; 0 while unknown */
+    fb_sequences sequences; /* of all its ports: the common domain's alone */
+    fb_samples samples;     /* of sFlow */
 };
 
 /* Data sets that wait for their templates (early.h), from the oldest to the newest. */

@@ -136,6 +136,23 @@ static void gives_each_interface_its_own_link_type(void) {
     const outcome *seen = scan();
     CHECK_EQUAL(seen->count, 2);
     CHECK_PAYLOAD(seen, "raw");
+    CHECK_EQUAL(seen->stats.link_type_count, 2);
+    CHECK_EQUAL(seen->stats.link_types[0], 1);
+    CHECK_EQUAL(seen->stats.link_types[1], 101);
+}
+
+static void lists_so_many_link_types(void) {
+    begin_pcapng(false);
+    for (unsigned i = 0; i < 2 * FB_CAPTURE_MAX_LINK_TYPES; i++) {
+        add_interface(200 + i / 2); /* each of them twice */
+        end_packet_block(begin_packet_block(i, 0));
+    }
+    add_interface(300);
+    end_packet_block(begin_packet_block(2 * FB_CAPTURE_MAX_LINK_TYPES, 0));
+    const outcome *seen = scan();
+    CHECK_EQUAL(seen->stats.packets, 2 * FB_CAPTURE_MAX_LINK_TYPES + 1);
+    CHECK_EQUAL(seen->stats.link_type_count, FB_CAPTURE_MAX_LINK_TYPES);
+    CHECK_EQUAL(seen->stats.link_types[FB_CAPTURE_MAX_LINK_TYPES - 1], 200 + FB_CAPTURE_MAX_LINK_TYPES - 1);
 }
 
 static void starts_interfaces_again_with_each_section(void) {
@@ -487,7 +504,7 @@ static void reads_on_when_memory_for_an_interface_is_back(void) {
 
 RUN_TESTS(TEST(reads_pcap_of_both_byte_orders_and_all_magic_numbers), TEST(takes_the_link_type_without_its_fcs_bits),
           TEST(carries_a_fraction_above_one_second), TEST(reads_sections_of_both_byte_orders_in_one_pcapng),
-          TEST(gives_each_interface_its_own_link_type), TEST(starts_interfaces_again_with_each_section),
+          TEST(gives_each_interface_its_own_link_type), TEST(lists_so_many_link_types), TEST(starts_interfaces_again_with_each_section),
           TEST(reads_obsolete_packet_blocks), TEST(cuts_simple_packets_at_the_snaplen),
           TEST(converts_every_time_resolution_and_offset), TEST(narrows_to_a_port),
           TEST(refuses_what_is_no_capture), TEST(says_the_same_again_after_the_end),

@@ -368,6 +368,23 @@ static void is_done_at_once_with_many_ids(void) {
     session_close(&s);
 }
 
+static void is_done_at_once_with_many_sources(void) {
+    session s;
+    octets d;
+    session_open(&s, usual_columns, 1 << 20);
+    for (uint32_t i = 0; i < 4; i++) {
+        sflow_begin(&d, 3200, (sflow_header){.agent = 1, .sequence = i});
+        for (uint32_t k = 0; k < 3200; k++) { /* counter samples that say next to nothing */
+            size_t sample = sample_begin(&d, 2);
+            put32(&d, 1), put32(&d, (i * 3200 + k) << 6), put32(&d, 0);
+            sample_end(&d, sample);
+        }
+        check_quick(&s, &d, "3,200 more sources of samples");
+    }
+    CHECK_COUNTERS(&s, "counter_sample=12800");
+    session_close(&s);
+}
+
 static void is_done_at_once_with_sflow_counts_that_lie(void) {
     session s;
     octets d;
@@ -402,4 +419,4 @@ RUN_TESTS(TEST(takes_every_prefix), TEST(takes_every_corrupted_octet), TEST(take
           TEST(gives_the_same_at_every_capacity_with_all_columns), TEST(needs_no_more_room_than_promised), TEST(survives_every_failed_allocation),
           TEST(counts_templates_that_memory_does_not_allow), TEST(is_done_at_once_with_templates_that_lie),
           TEST(is_done_at_once_with_records_of_one_octet), TEST(is_done_at_once_with_many_ids),
-          TEST(is_done_at_once_with_sflow_counts_that_lie))
+          TEST(is_done_at_once_with_many_sources), TEST(is_done_at_once_with_sflow_counts_that_lie))

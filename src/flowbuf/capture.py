@@ -74,6 +74,12 @@ class CaptureReader:
         return count
 
     @property
+    def link_types(self) -> list[int]:
+        """Link types of the packets read so far (https://www.tcpdump.org/linktypes.html)."""
+        link_types: list[int] = self._core.link_types
+        return link_types
+
+    @property
     def counters(self) -> dict[str, int]:
         """What was not delivered, or is damaged: name of the status -> how often; zeros are left out."""
         counters = dict(self._core.counters)

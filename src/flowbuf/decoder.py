@@ -65,6 +65,17 @@ def choose_time(schema: Schema, time: str) -> Schema:
     return replace(schema, columns=tuple(changed if column is received else column for column in schema.columns))
 
 
+def _sum_lost(domains: Iterable[dict[str, Any]]) -> dict[str, int]:
+    """Unit -> what is missing of it in all domains; units that nobody counts in are left out."""
+    lost: dict[str, int] = {}
+    for sequence in (domain["sequence"] for domain in domains):
+        if sequence["unit"]:
+            lost[sequence["unit"]] = lost.get(sequence["unit"], 0) + sequence["lost"]
+        if "samples" in sequence:
+            lost["samples"] = lost.get("samples", 0) + sequence["samples"]["lost"]
+    return lost
+
+
 class Decoder(_core.Decoder):
     """Decodes sFlow v5, NetFlow v5, NetFlow v9 and IPFIX, and keeps what it learns of exporters: templates, sampling
     rates, counters. It is not safe to use one in two threads at once (a call that tries raises RuntimeError): give each
@@ -160,10 +171,13 @@ class Decoder(_core.Decoder):
         """Per exporter, by its address as text (`address#sub-agent` for sFlow agents that have several): the totals
         `datagrams`, `octets`, `flows`, `options_records`, `templates` (received, refreshes included), `counters`, the
         name of a status -> how often it was met (`flowbuf.STATUSES` explains them), and `waiting`, the `sets` and
-        `octets` of data that wait for their templates now."""
+        `octets` of data that wait for their templates now. `lost` is what never came, by the exporter's sequence
+        numbers: unit -> number. NetFlow v5 counts "flows", v9 "packets", IPFIX "records", sFlow "datagrams" and
+        "samples"; what comes late is taken off again."""
         return {
             exporter["address"] + (f"#{exporter['sub_agent']}" if exporter["sub_agent"] else ""): {
-                key: value for key, value in exporter.items() if key not in ("address", "sub_agent", "domains")
+                **{key: value for key, value in exporter.items() if key not in ("address", "sub_agent", "domains")},
+                "lost": _sum_lost(exporter["domains"]),
             }
             for exporter in self.read_exporters()
         }

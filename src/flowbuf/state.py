@@ -142,8 +142,13 @@ def _to_json(exporters: list[dict[str, Any]]) -> bytes:
 
 def _says_something(exporter: dict[str, Any]) -> bool:
     """Whether anything is known of an exporter beyond its counters; those past the limit have no address."""
-    known = any(domain["templates"] or domain["samplers"] or domain["system_init"] for domain in exporter["domains"])
-    return known and exporter["address"] != OTHERS
+    return exporter["address"] != OTHERS and any(map(_is_known, exporter["domains"]))
+
+
+def _is_known(domain: dict[str, Any]) -> bool:
+    """Whether anything is known of a domain beyond its sequence numbers. That a port has one of its own says something,
+    too."""
+    return bool(domain["templates"] or domain["samplers"] or domain["system_init"]) or domain["port"] is not None
 
 
 def _order(exporter: dict[str, Any]) -> tuple[int, bytes, int]:
@@ -157,7 +162,7 @@ def _plain(exporter: dict[str, Any]) -> dict[str, Any]:
     return {
         "address": exporter["address"],
         "sub_agent": exporter["sub_agent"],
-        "domains": [_plain_domain(domain) for domain in domains],
+        "domains": [_plain_domain(domain) for domain in domains if _is_known(domain)],
     }
 
 

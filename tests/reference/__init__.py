@@ -18,6 +18,7 @@ chosen. It keeps no limits on exporters or templates.
     ipfix       IPFIX
     sflow       sFlow v5
     sflow_counters  its counter and drop samples
+    sequence    sequence numbers: what was lost
     columns     from values to the columns of a schema
     decoder     the whole
     wire        Protocol Buffers messages, for reading what the core wrote

@@ -8,6 +8,7 @@ from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
 from .packet import Packet
+from .sequence import Content, Mark, Sequences, Unit
 from .values import Address, Clock, Flow, Number, Time
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class Exporter:
     datagrams: int = 0
     flows: int = 0
     domains: dict[tuple[str, int, int | None], Domain] = field(default_factory=dict)  # the last is the port or None
+    sequences: dict[tuple[str, int], Sequences] = field(default_factory=dict)
 
     def find_domain(self, datagram: Datagram) -> Domain:
         """That of its port, where ports are told apart."""
@@ -98,6 +100,7 @@ class Datagram:
     sequence_number: int = 0
     domain_id: int = 0
     exported: int | None = None
+    content: Content = field(default_factory=Content)  # of an IPFIX message
 
     def __post_init__(self) -> None:
         self.exporter_address = self.source
@@ -119,6 +122,16 @@ class Datagram:
         flow.give("meta:sequence_number", Number(self.sequence_number))
         flow.give("meta:observation_domain_id", Number(self.domain_id))
         return flow
+
+    def check_sequence(self, unit: Unit, domain: int, sent: int, content: Content) -> Sequences:
+        """The number of the header, of so much as the datagram holds; `sent`: by the exporter's clock, in ms."""
+        sequences = self.exporter.sequences.setdefault((self.version, domain), Sequences(unit))
+        # An sFlow agent is known by the address inside, whatever port its datagrams come from.
+        port = 0 if self.version == "sflow" else self.port
+        status = sequences.check(Mark(self.sequence_number, sent % (1 << 32), port, content))
+        if status:
+            self.exporter.counters[status] += 1
+        return sequences
 
     def give_packet(self, flow: Flow, packet: Packet | None) -> None:
         if packet is None or not self.reads_packets:

@@ -126,6 +126,16 @@ class Decoder:
             waiting[text] = {"sets": len(own), "octets": sum(each.cost for each in own)}
         return waiting
 
+    @property
+    def sequences(self) -> dict[str, dict[tuple[str, int], dict[str, Any]]]:
+        """What the sequence numbers say, by exporter, and by protocol and domain (NetFlow v5: engine type << 8 | id;
+        sFlow: sub-agent).
+        """
+        return {
+            text: {key: sequences.describe() for key, sequences in exporter.sequences.items()}
+            for text, exporter in self.exporters.by_text().items()
+        }
+
     @staticmethod
     def tell(payload: bytes) -> tuple[str, Reader | str]:
         """The protocol of a datagram, and who reads it or the status to count."""

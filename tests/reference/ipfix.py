@@ -7,6 +7,7 @@ from functools import partial
 
 from .datagram import Datagram
 from .octets import Octets, Short
+from .sequence import RECORDS
 from .templates import FIRST_TEMPLATE_ID, VARIABLE, FieldSpecifier, Template, read_sets
 from .values import Clock, Flow
 
@@ -28,12 +29,17 @@ def decode(datagram: Datagram) -> Iterator[Flow]:
         return
     if length > len(datagram.payload):
         exporter.counters["truncated_datagram"] += 1
+    datagram.content.complete = length <= len(datagram.payload)
     message = Octets(octets.take_up_to(length - HEADER_SIZE))
+    bad_sets = exporter.counters["bad_set_length"]
     readers = {
         TEMPLATE_SET: (partial(read_templates, TEMPLATE_SET), False),
         OPTIONS_TEMPLATE_SET: (partial(read_templates, OPTIONS_TEMPLATE_SET), True),
     }
     yield from read_sets(datagram, message, Clock(datagram.exported), readers)
+    if exporter.counters["bad_set_length"] != bad_sets:
+        datagram.content.complete = False
+    datagram.check_sequence(RECORDS, datagram.domain_id, export_time * 1000, datagram.content)
 
 
 def read_templates(set_id: int, datagram: Datagram, content: Octets) -> Iterator[tuple[int, Template | None]]:

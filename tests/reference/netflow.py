@@ -8,6 +8,7 @@ from .datagram import Datagram
 from .derived import give_icmp
 from .octets import Octets, Short
 from .packet import IPV4_TYPE
+from .sequence import FLOWS, PACKETS, Content
 from .templates import FIRST_TEMPLATE_ID, FieldSpecifier, Template, read_sets
 from .values import Address, Clock, Flow, Number, Time
 
@@ -50,6 +51,7 @@ def decode5(datagram: Datagram) -> Iterator[Flow]:
     datagram.sequence_number = octets.u32()
     engine_type, engine_id, sampling = octets.u8(), octets.u8(), octets.u16()
     datagram.exported = seconds * 1_000_000_000 + nanoseconds
+    datagram.check_sequence(FLOWS, engine_type << 8 | engine_id, uptime, Content(count))
     present = octets.left // RECORD5_SIZE
     if present < count:
         datagram.exporter.counters["truncated_datagram"] += 1
@@ -88,6 +90,7 @@ def decode9(datagram: Datagram) -> Iterator[Flow]:
     uptime, seconds = octets.u32(), octets.u32()
     datagram.sequence_number, datagram.domain_id = octets.u32(), octets.u32()
     datagram.exported = seconds * 1_000_000_000
+    datagram.check_sequence(PACKETS, datagram.domain_id, uptime, Content(1))
     readers = {TEMPLATE_SET: (read_templates, False), OPTIONS_TEMPLATE_SET: (read_options_templates, True)}
     yield from read_sets(datagram, octets, Clock(datagram.exported, uptime), readers)
 

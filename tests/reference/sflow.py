@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from .datagram import Datagram, wide
 from .octets import Octets, Short
 from .packet import IPV4_TYPE, IPV6_TYPE, parse
+from .sequence import DATAGRAMS, Content, Samples
 from .values import Address, Flow, Number, Numbers
 
 IPV4_ADDRESS, IPV6_ADDRESS = 1, 2
@@ -57,10 +58,13 @@ def decode(datagram: Datagram, read_sample: SampleReader) -> Iterator[Flow]:
     known = agent and any(agent) and agent != wide(bytes(4))
     datagram.exporter_address = agent if agent and known else datagram.source
     datagram.sub_agent = sub_agent
+    sequences = datagram.check_sequence(DATAGRAMS, sub_agent, uptime, Content(1))
+    sequences.samples = sequences.samples or Samples()
     for _ in range(samples):
         try:
             sample_format = octets.u32()
             sample = Octets(read_opaque(octets))
+            body = sample.data
             flow = datagram.new_flow()
             flow.give("sflow:datagram.sub_agent_id", Number(sub_agent))
             flow.give("sflow:datagram.uptime", Number(uptime))
@@ -70,6 +74,8 @@ def decode(datagram: Datagram, read_sample: SampleReader) -> Iterator[Flow]:
             return
         if is_row:
             yield flow
+        status = sequences.samples.check(sample_format, body, sequences.totals.restarts)
+        datagram.exporter.counters.update([status] if status else [])
 
 
 def read_flow_sample(datagram: Datagram, flow: Flow, sample_format: int, sample: Octets) -> bool:

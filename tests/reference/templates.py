@@ -234,6 +234,7 @@ def read_sets(
                 yield from read_data_set(datagram, domain, known, content, clock)
             else:
                 early.wait(early.Waiting(datagram, domain, set_id, content.rest(), clock))
+                datagram.content.complete = False
 
 
 def withdraw(datagram: Datagram, domain: Domain, template_id: int, options: bool) -> None:
@@ -296,8 +297,11 @@ def read_data_set(
 ) -> Iterator[Flow]:
     """The flows of a data set. A record of options is none: the domain learns from it."""
     counters = datagram.exporter.counters
+    cut_records = counters["truncated_record"]
     for fields in read_records(template, content, counters):
+        datagram.content.units += 1
         if template.is_of_options:
+            datagram.content.options += 1
             options = Flow(datagram.version)
             give_elements(options, fields)
             domain.learn(options, counters)
@@ -308,6 +312,8 @@ def read_data_set(
         datagram.give_packet(flow, sampled_packet(flow, datagram.decapsulate))
         yield flow
         yield from read_reverse(datagram, domain, fields, flow.clock)
+    if counters["truncated_record"] != cut_records:
+        datagram.content.complete = False
 
 
 def read_reverse(

@@ -30,7 +30,8 @@ __all__ = ["inspect"]
 
 CLASS_STYLES = {"fault": "red", "loss": "yellow", "note": "dim"}
 WIDTH_IN_A_PIPE = 160
-WIDE = 110  # leaves room for every column about exporters
+WIDE = 120  # leaves room for every column about exporters
+NARROW = 90  # leaves none for more than the main ones
 
 
 @click.command()
@@ -38,7 +39,11 @@ WIDE = 110  # leaves room for every column about exporters
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, with everything that is known.")
 @exporter_options
 def inspect(capture: str, as_json: bool, decoding: DecodeOptions) -> None:
-    """Say what is in a capture: exporters, templates, sampling, errors.
+    """Say what is in a capture: exporters, templates, sampling, losses, errors.
+
+    Losses are told by sequence numbers, in the unit that each protocol counts: flows (NetFlow v5), packets (NetFlow
+    v9), records (IPFIX), datagrams and samples (sFlow). They say nothing of what was sent before the first datagram or
+    after the last, and leave the exit status as it is.
 
     CAPTURE is pcap or pcapng, plain, gzip or zstd; - is stdin. The exit status is 1 if any of it is malformed or cannot
     be decoded.
@@ -96,6 +101,9 @@ def _tables(survey: dict[str, Any], width: int) -> Iterator[Any]:
     yield _capture_text(survey["capture"])
     if survey["exporters"]:
         yield _exporters_table(survey["exporters"], width)
+    sequences = [row for exporter in survey["exporters"] for row in _uneven_sequences(exporter)]
+    if sequences:
+        yield _sequences_table(sequences, width)
     for exporter in survey["exporters"]:
         for domain in exporter["domains"]:
             if domain["templates"] or domain["samplers"]:
@@ -115,6 +123,7 @@ def _new_table(title: str, *headings: str, numbers: tuple[str, ...] = (), wraps:
 
 def _capture_text(capture: dict[str, Any]) -> Text:
     amounts = [f"{capture['octets']:,} octets", _amount(capture["packets"], "packet")]
+    amounts[1] += f" ({', '.join(dict.fromkeys(capture['link_types']))})" if capture["link_types"] else ""
     amounts.append(_amount(capture["datagrams"], "UDP datagram"))
     lines = [", ".join(amounts)]
     if capture["ports"]:
@@ -140,8 +149,11 @@ def _exporters_table(exporters: list[dict[str, Any]], width: int) -> Table:
     numbers["templates"] = "templates_received"
     if width < WIDE:
         del numbers["octets"], numbers["templates"]
+    if width < NARROW:
+        del numbers["options"]
     table = _new_table(
-        "Exporters", "exporter", "protocol", *numbers, "errors", "sampling", numbers=(*numbers, "errors")
+        *("Exporters", "exporter", "protocol", *numbers, "lost", "errors", "sampling"),
+        numbers=(*numbers, "lost", "errors"),
     )
     for exporter in exporters:
         errors = sum(count for name, count in exporter["counters"].items() if STATUSES[name][0] in ("fault", "loss"))
@@ -149,9 +161,68 @@ def _exporters_table(exporters: list[dict[str, Any]], width: int) -> Table:
             _exporter_name(exporter),
             ", ".join(exporter["protocols"]),
             *(f"{exporter[key]:,}" for key in numbers.values()),
+            _worst_loss(exporter),
             Text(f"{errors:,}", style="red" if errors else ""),
             ", ".join(f"1:{rate}" for rate in exporter["sampling_rates"]) or "unknown",
         )
+    return table
+
+
+def _sequences(exporter: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, dict[str, int]]]:
+    """(domain, unit, amounts) of everything that is numbered."""
+    for domain in exporter["domains"]:
+        sequence = domain["sequence"]
+        if sequence["unit"]:
+            yield domain, sequence["unit"], sequence
+        if "samples" in sequence:
+            yield domain, "samples", sequence["samples"]
+
+
+def _uneven_sequences(exporter: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    """A row for all that was not received once and in order."""
+    for domain, unit, amounts in _sequences(exporter):
+        lost, late, restarts = (amounts[key] for key in ("lost", "late", "restarts"))
+        if lost or late or restarts:
+            expected = f"{amounts['expected']:,} {unit}"
+            share = _share(lost, amounts["expected"])
+            who = (_exporter_name(exporter), domain["protocol"], _domain_name(domain))
+            yield (*who, f"{lost:,}", expected, share, f"{late:,}", f"{restarts:,}")
+
+
+def _domain_name(domain: dict[str, Any]) -> str:
+    if domain["protocol"] == "NetFlow v5":
+        return f"engine {domain['id'] >> 8}/{domain['id'] & 0xFF}"
+    return "" if domain["protocol"] == "sFlow v5" else str(domain["id"])
+
+
+def _share(lost: int, expected: int) -> str:
+    """Never 0 % where something is missing, nor 100 % where something came."""
+    if not lost:
+        return "0"
+    percent = 100 * lost / expected
+    if percent < 0.01:
+        return "<0.01%"
+    if 99 < percent < 100:
+        return ">99%"
+    return f"{percent:.{0 if percent >= 10 else 1 if percent >= 1 else 2}f}%"
+
+
+def _worst_loss(exporter: dict[str, Any]) -> Text:
+    """The greatest share that is missing of anything the exporter counts; nothing where it does not number."""
+    shares = [(amounts["lost"], amounts["expected"]) for _, _, amounts in _sequences(exporter) if amounts["expected"]]
+    if not shares:
+        return Text("")
+    lost, expected = max(shares, key=lambda share: share[0] / share[1])
+    return Text(_share(lost, expected), style="yellow" if lost else "")
+
+
+def _sequences_table(rows: list[tuple[str, ...]], width: int) -> Table:
+    headings = ["exporter", "protocol", "domain", "lost", "of", "share", "late", "restarts"]
+    columns = [i for i, heading in enumerate(headings) if heading != "protocol" or width >= WIDE]
+    numbers = ("lost", "of", "share", "late", "restarts")
+    table = _new_table("Sequence numbers", *(headings[i] for i in columns), numbers=numbers)
+    for row in rows:
+        table.add_row(*(Text(row[i], style="dim" if row[i] == "0" else "") for i in columns))
     return table
 
 

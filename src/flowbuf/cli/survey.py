@@ -20,10 +20,14 @@ from flowbuf.text import format_address, format_time
 
 __all__ = ["survey_capture"]
 
-PROTOCOLS = {5: "NetFlow v5", 9: "NetFlow v9", 10: "IPFIX"}
+PROTOCOLS = {0: "sFlow v5", 5: "NetFlow v5", 9: "NetFlow v9", 10: "IPFIX"}
 FLOW_TYPES = {"SFLOW_5": "sFlow v5", "NETFLOW_V5": "NetFlow v5", "NETFLOW_V9": "NetFlow v9", "IPFIX": "IPFIX"}
 NETFLOW9_SCOPES = {1: "System", 2: "Interface", 3: "LineCard", 4: "Cache", 5: "Template"}  # RFC 3954 section 6.1
 VARIABLE = 0xFFFF  # RFC 7011 section 7
+LINK_TYPES = {
+    **{0: "BSD loopback", 1: "Ethernet", 12: "raw IP", 14: "raw IP", 101: "raw IP", 108: "OpenBSD loopback"},
+    **{113: "Linux cooked", 228: "raw IPv4", 229: "raw IPv6", 276: "Linux cooked v2"},
+}
 
 # Of a flow, what is said of its exporter.
 ABOUT_EXPORTER = ("exporter_address", "sampling_rate", "flow_type", "sub_agent_id")
@@ -85,6 +89,7 @@ def survey_capture(
             "name": reader.name,
             "octets": reader.position,
             "packets": reader.packets,
+            "link_types": [LINK_TYPES.get(number, f"link type {number}") for number in reader.link_types],
             "datagrams": sum(watch.ports.values()),
             "first": None if watch.first is None else format_time(watch.first, digits=9),
             "last": None if watch.last is None else format_time(watch.last, digits=9),
@@ -118,6 +123,7 @@ def _describe_domain(domain: dict[str, Any]) -> dict[str, Any]:
         "protocol": PROTOCOLS.get(domain["version"], str(domain["version"])),
         "id": domain["id"],
         "port": domain["port"],
+        "sequence": domain["sequence"],
         "system_init": format_time(started // 1_000_000) if started else None,
         "samplers": [{"id": id, "rate": rate} for id, rate in sorted(domain["samplers"].items())],
         "templates": [
