@@ -19,7 +19,17 @@ PACKAGE = ROOT / "src/flowbuf"
 # (A .inc is compiled for each emitter; decode.inc puts them together.)
 LAYERS = [
     *("base", "source", "wire", "plan", "slots", "row", "datagram", "template", "exporter", "context", "options"),
-    *("template_set", "emitter", "packet", "decode", "value.inc", "list.inc", "derived.inc", "packet.inc", "record.inc"),
+    *(
+        "template_set",
+        "emitter",
+        "packet",
+        "decode",
+        "value.inc",
+        "list.inc",
+        "derived.inc",
+        "packet.inc",
+        "record.inc",
+    ),
     *("netflow5.inc", "ipfix.inc", "sflow.inc", "decode.inc", "decode_row"),
     *("message", "link", "fragments", "capture"),
     *("generate_traffic", "generate.h", "generate_internal", "generate_netflow", "generate_packet", "generate_sflow"),
@@ -35,7 +45,7 @@ PACKAGE_LAYERS: dict[str, set[str]] = {
     "targets": {"errors", "schema"},
     "text": {"schema"},
     "_core": {"errors"},
-    "plan": {"errors", "schema", "_core"},
+    "plan": {"errors", "elements", "schema", "_core"},
     "wire": {"errors", "schema", "_core", "plan"},
     "capture": {"errors", "content", "_core"},
     "decoder": {"errors", "schema", "_core", "plan"},

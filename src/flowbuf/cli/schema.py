@@ -181,6 +181,7 @@ def _describe(column: Column) -> dict[str, Any]:
         "map": {str(wire): number for wire, number in column.map.items()},
         "depends": list(column.depends),
         "mirror": column.mirror,
+        "one_way": column.one_way,
         "clickhouse": dict(column.clickhouse),
         "doc": column.doc,
         "origin": column.origin,

@@ -27,8 +27,8 @@ for ingress, outgoing for incoming, output for input in its sources, dependencie
 given in the table of `mirror`.
 
 A record that describes both directions of a biflow (RFC 5103) becomes two flows. What it says of the forward direction
-holds for the reverse one too, mirrored columns exchanged, but for columns with `one_way = true`: those have a value in the
-reverse flow only where the record has the reverse element.
+holds for the reverse one too, mirrored columns exchanged, but for columns with `one_way = true`: those have a value in
+the reverse flow only where the record has the reverse element.
 """
 
 from __future__ import annotations
