@@ -36,7 +36,7 @@ PACKAGE_LAYERS: dict[str, set[str]] = {
     "targets": {"errors", "schema"},
     "text": {"schema"},
     "_core": {"errors"},
-    "plan": {"errors", "schema", "_core"},
+    "plan": {"errors", "elements", "schema", "_core"},
     "wire": {"errors", "schema", "_core", "plan"},
     "capture": {"errors", "content", "_core"},
     "decoder": {"errors", "schema", "_core", "plan"},

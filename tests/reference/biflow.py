@@ -1,6 +1,6 @@
 """Biflows, by RFC 5103: a record that describes both directions is two flows.
 
-A reverse element (private enterprise 29305) is what the element of its id would be in a record of the reverse direction.
+A reverse element (private enterprise 29305) is what the element of its id would be in a record of the other direction.
 Firewalls say the same with responderOctets (232) and responderPackets (299), where initiatorOctets (231) and
 initiatorPackets (298) are the forward direction's. Readings that the RFC leaves open:
 

@@ -109,15 +109,16 @@ def scale_totals(columns: list[Any], message: dict[str, Any], notes: Counter[str
 def sources_of_reverse(column: Any, flow: Flow, mirror: Any) -> tuple[Any, dict[Any, Value]]:
     """The ranks of a column and the values they choose from, in the reverse flow of a biflow.
 
-    Where a reverse element speaks of the column, nothing else does. Otherwise it shares what is said of the forward
-    direction, elements under the sources of the mirrored column, unless it is of one direction alone.
+    Where a reverse element speaks of the column, those of the forward direction do not. Otherwise it shares what they
+    say, under the sources of the mirrored column, unless it is of one direction alone.
     """
     keys = {key for rank in column.sources for source in rank for key in keys_of(source, flow.version)}
-    if any(key in flow.values for key in keys if not str(key).startswith("meta:")):
+    if any(key in flow.values for key in keys if not str(key).startswith(("meta:", "packet:"))):
         return column.sources, flow.values
     values = {key: value for key, value in flow.values.items() if str(key).startswith("meta:")}
     if not column.one_way and flow.shared is not None:
         values |= flow.shared.values
+    values |= {key: value for key, value in flow.values.items() if str(key).startswith("packet:")}
     ranks = [
         [
             *(source for source in own if source.kind not in ELEMENT_KINDS),

@@ -190,6 +190,7 @@ def _describe(column: Column) -> dict[str, Any]:
         "depends": list(column.depends),
         "mirror": column.mirror,
         "scale": column.scale,
+        "one_way": column.one_way,
         "clickhouse": dict(column.clickhouse),
         "doc": column.doc,
         "origin": column.origin,

@@ -32,8 +32,8 @@ given in the table of `mirror`.
 `scale = "rate"`, the sampling rate.
 
 A record that describes both directions of a biflow (RFC 5103) becomes two flows. What it says of the forward direction
-holds for the reverse one too, mirrored columns exchanged, but for columns with `one_way = true`: those have a value in the
-reverse flow only where the record has the reverse element.
+holds for the reverse one too, mirrored columns exchanged, but for columns with `one_way = true`: those have a value in
+the reverse flow only where the record has the reverse element.
 """
 
 from __future__ import annotations
