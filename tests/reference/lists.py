@@ -29,7 +29,8 @@ HOLDERS = {
     "boolean": UNSIGNED | {"bool", "enum"},
     "string": {"string"},
     "octetArray": INTEGERS | {"string", "ip"},
-    **dict.fromkeys(("ipv4Address", "ipv6Address"), {"ip"}),
+    "ipv4Address": {"ip"},
+    "ipv6Address": {"ip"},
     **{
         f"dateTime{unit}": INTEGERS | {"timestamp"}
         for unit in ("Seconds", "Milliseconds", "Microseconds", "Nanoseconds")
