@@ -407,6 +407,14 @@ def test_a_field_count_that_lies_loses_the_rest_of_its_set(decode: Decode, proto
 
 
 @both_protocols
+@pytest.mark.parametrize("padding", [1, 4, 7, 32])
+def test_zeros_at_the_end_of_a_set_of_templates_are_padding(decode: Decode, protocol: str, padding: int) -> None:
+    sets = [templates(protocol, BYTES, padding=padding), data_set(256, u32(2))]
+    outcome = decode(message(protocol, *sets), schema=columns("bytes"))
+    assert (outcome.flows, outcome.counters) == ([{"bytes": 2}], {})
+
+
+@both_protocols
 def test_a_template_id_below_256_loses_the_rest_of_its_set(decode: Decode, protocol: str) -> None:
     sets = [templates(protocol, template(255, (1, 4)), BYTES), data_set(256, u32(2))]
     outcome = decode(message(protocol, *sets))

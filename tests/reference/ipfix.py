@@ -48,7 +48,7 @@ def read_templates(set_id: int, datagram: Datagram, content: Octets) -> Iterator
     A field count of 0 ends a withdrawal (section 8.1): of one template, or of all of a kind where the id is that of
     the set.
     """
-    while content.left >= 4:
+    while content.left >= 4 and not content.is_zero:
         template_id, count = content.u16(), content.u16()
         if count == 0 and (template_id >= FIRST_TEMPLATE_ID or template_id == set_id):
             yield template_id, None

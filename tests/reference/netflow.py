@@ -97,7 +97,7 @@ def decode9(datagram: Datagram) -> Iterator[Flow]:
 
 def read_templates(datagram: Datagram, content: Octets) -> Iterator[tuple[int, Template | None]]:
     """Each: template id 2, field count 2, then type 2 and length 2 of each field."""
-    while content.left >= 4:
+    while content.left >= 4 and not content.is_zero:
         template_id, count = content.u16(), content.u16()
         try:
             if template_id < FIRST_TEMPLATE_ID:
@@ -113,7 +113,7 @@ def read_options_templates(datagram: Datagram, content: Octets) -> Iterator[tupl
     """Each: template id 2, scope length 2, option length 2 (both of specifiers, in octets), then the specifiers of
     both.
     """
-    while content.left >= 4:
+    while content.left >= 4 and not content.is_zero:
         template_id = content.u16()
         try:
             scope_length, option_length = content.u16(), content.u16()

@@ -18,6 +18,11 @@ class Octets:
     def left(self) -> int:
         return len(self.data) - self.place
 
+    @property
+    def is_zero(self) -> bool:
+        """No octet that is left is anything but zero."""
+        return not any(self.data[self.place :])
+
     def take(self, size: int) -> bytes:
         """The next `size` octets, all of them, or `Short` with the place unmoved."""
         if size > self.left:

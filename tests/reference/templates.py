@@ -2,7 +2,8 @@
 
 Readings that the specifications leave open:
 
-- One to three octets after the last set, or after the last template of a set, are padding, in IPFIX too.
+- One to three octets after the last set, or after the last template of a set, are padding, in IPFIX too; so are zeros
+  to the end of a set of templates, however many.
 - An IPFIX options template without scope fields, which RFC 7011 section 3.4.2.2 forbids, is used as it is.
 - A set that is cut short is read as far as it goes: what is cut in it (a template, a record of variable length) is
   counted besides the set.
