@@ -332,6 +332,51 @@ static void is_done_at_once_with_records_of_one_octet(void) {
     session_close(&s);
 }
 
+/* Lists whose members are as small as can be, and records of both directions that are nothing but counters. */
+static void is_done_at_once_with_lists_and_biflows(void) {
+    session s;
+    octets d, list = {.size = 0};
+    session_open(&s, usual_columns, 1 << 24);
+    for (unsigned size = 1; size <= VARIABLE; size += VARIABLE - 1) {
+        list.size = 0;
+        put8(&list, 3), put16(&list, 483), put16(&list, size);
+        put_repeated(&list, 1, MOST - 100);
+        ipfix_begin(&d, (ipfix_header){0});
+        size_t set = set_begin(&d, 2);
+        put_template(&d, 256, FIELDS({485, VARIABLE}));
+        set_end(&d, set);
+        set = set_begin(&d, 256);
+        put_variable(&d, list.data, list.size, 1);
+        set_end(&d, set), ipfix_end(&d);
+        check_quick(&s, &d, "a list of one member an octet or two");
+    }
+    CHECK_EQUAL(s.row.count, 2);
+
+    ipfix_begin(&d, (ipfix_header){.domain = 1});
+    size_t set = set_begin(&d, 2);
+    put16(&d, 257), put16(&d, 1000);
+    for (unsigned i = 0; i < 1000; i++) put16(&d, 0x8000 | 86), put16(&d, i < 64 ? 0 : 1), put32(&d, 29305);
+    set_end(&d, set), ipfix_end(&d);
+    check_quick(&s, &d, "a template of 1,000 reverse counters");
+    ipfix_begin(&d, (ipfix_header){.domain = 1});
+    set = set_begin(&d, 257);
+    put_repeated(&d, 0, MOST - d.size);
+    set_end(&d, set), ipfix_end(&d);
+    check_quick(&s, &d, "records of 1,000 reverse counters");
+
+    ipfix_begin(&d, (ipfix_header){.domain = 2});
+    set = set_begin(&d, 2);
+    put_template(&d, 256, FIELDS({232, 1}));
+    set_end(&d, set);
+    set = set_begin(&d, 256);
+    put_repeated(&d, 6, MOST - d.size);
+    set_end(&d, set), ipfix_end(&d);
+    uint64_t before = s.row.count;
+    check_quick(&s, &d, "biflows of 1 octet");
+    CHECK_EQUAL(s.row.count - before, 2 * (MOST - 32));
+    session_close(&s);
+}
+
 /* Samplers and templates with ids that go down: each goes before all that are there. */
 static void is_done_at_once_with_many_ids(void) {
     session s;
@@ -418,5 +463,6 @@ RUN_TESTS(TEST(takes_every_prefix), TEST(takes_every_corrupted_octet), TEST(take
           TEST(gives_the_same_at_every_capacity_with_scaled_totals),
           TEST(gives_the_same_at_every_capacity_with_all_columns), TEST(needs_no_more_room_than_promised), TEST(survives_every_failed_allocation),
           TEST(counts_templates_that_memory_does_not_allow), TEST(is_done_at_once_with_templates_that_lie),
-          TEST(is_done_at_once_with_records_of_one_octet), TEST(is_done_at_once_with_many_ids),
-          TEST(is_done_at_once_with_many_sources), TEST(is_done_at_once_with_sflow_counts_that_lie))
+          TEST(is_done_at_once_with_lists_and_biflows), TEST(is_done_at_once_with_records_of_one_octet),
+          TEST(is_done_at_once_with_many_ids), TEST(is_done_at_once_with_many_sources),
+          TEST(is_done_at_once_with_sflow_counts_that_lie))
