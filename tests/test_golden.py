@@ -161,9 +161,14 @@ def test_every_tunnel_is_opened_where_akvorado_opens_one(corpus: Path) -> None:
             assert decode(corpus, capture, collector.decapsulate).counters == {}
 
 
+SEQUENCE_NOTES = {"sequence_gap", "sample_gap", "out_of_sequence", "exporter_restart"}
+
+
 @each_capture
 def test_nothing_is_lost_unexpectedly(corpus: Path, capture: str) -> None:
-    assert decode(corpus, capture).counters == COUNTERS.get(capture, {})
+    """But for what sequence numbers tell, which test_sequence.py explains."""
+    counters = {name: count for name, count in decode(corpus, capture).counters.items() if name not in SEQUENCE_NOTES}
+    assert counters == COUNTERS.get(capture, {})
 
 
 def test_goldens_are_all_there(corpus: Path) -> None:

@@ -105,8 +105,10 @@ static fb_status judge(const fb_sequence *sequence, fb_sequence_unit unit, const
     int32_t distance = (int32_t)(begin - end);
     if (distance == 0) return FB_OK;
     if (is_new_run(sequence, unit, mark, begin, distance)) return FB_EXPORTER_RESTART;
-    if (distance > 0)
-        return is_plausible(unit, begin - end, (int32_t)(mark->sent - sequence->newest.sent)) ? FB_SEQUENCE_GAP : FB_EXPORTER_RESTART;
+    if (distance > 0) {
+        bool plausible = is_plausible(unit, begin - end, (int32_t)(mark->sent - sequence->newest.sent));
+        return plausible ? FB_SEQUENCE_GAP : FB_EXPORTER_RESTART;
+    }
     bool late = end - begin <= limits[unit].window || is_in_gap(sequence, begin);
     return late ? FB_OUT_OF_SEQUENCE : FB_EXPORTER_RESTART;
 }

@@ -39,7 +39,7 @@ NARROW = 90  # leaves none for more than the main ones
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, with everything that is known.")
 @exporter_options
 def inspect(capture: str, as_json: bool, decoding: DecodeOptions) -> None:
-    """Say what is in a capture: exporters, templates, sampling, losses, errors.
+    """Say what is in a capture: exporters, templates, sampling, losses.
 
     Losses are told by sequence numbers, in the unit that each protocol counts: flows (NetFlow v5), packets (NetFlow
     v9), records (IPFIX), datagrams and samples (sFlow). They say nothing of what was sent before the first datagram or

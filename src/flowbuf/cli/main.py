@@ -23,7 +23,7 @@ __all__ = ["COMMANDS", "main"]
 COMMANDS = {
     "read": "Show the flows of captures and of message streams.",
     "encode": "Turn captures into Protocol Buffers messages.",
-    "inspect": "Say what is in a capture: exporters, templates, sampling, errors.",
+    "inspect": "Say what is in a capture: exporters, templates, sampling, losses.",
     "generate": "Write a capture of made-up but valid flow traffic.",
     "schema": "Show, check and compare schemas.",
 }
