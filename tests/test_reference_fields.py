@@ -293,6 +293,23 @@ def test_times(decode: Decode, element: int, octets: bytes, unit: str, value: in
     assert outcome.flow == {"time": value}
 
 
+@pytest.mark.parametrize("element", [154, 156])
+@pytest.mark.parametrize(
+    ("seconds", "milliseconds"),
+    [
+        (NTP_1970, 500),
+        (0xFFFFFFFF, (0xFFFFFFFF - NTP_1970) * 1000 + 500),  # 2036-02-07, the last second of the era
+        (1, ((1 << 32) + 1 - NTP_1970) * 1000 + 500),  # two seconds later: era 1 (RFC 5905 section 6)
+        (NTP_1970 - 1, ((1 << 32) - 1) * 1000 + 500),  # nothing was observed before 1970
+    ],
+)
+def test_times_in_the_ntp_format_go_on_in_the_next_era(
+    decode: Decode, element: int, seconds: int, milliseconds: int
+) -> None:
+    datagram = ipfix_record([(element, 8)], u32(seconds) + u32(1 << 31))
+    assert decode(datagram, schema=columns("time_flow_start")).flow == {"time_flow_start": milliseconds}
+
+
 def test_bits_of_a_microsecond_fraction_that_must_be_ignored(decode: Decode) -> None:
     # With the lowest 11 bits (RFC 7011 section 6.1.9) this fraction would round to 2 microseconds.
     schema = FLOW.only().add("time", number=1001, type="timestamp", unit="us", sources=["ipfix:154"])
