@@ -51,7 +51,9 @@ def sizes_of_tcp_or_further(difference: Difference) -> bool:
     """A size for each layer; of the layers that both list the same one, but for TCP's."""
     layers, ours, theirs = difference.golden.get("layer_stack", []), difference.ours or [], difference.theirs or []
     complete = (len(ours), len(theirs)) == (len(difference.flow.get("layer_stack", [])), len(layers))
-    return complete and all(mine == other for layer, mine, other in zip(layers, ours, theirs) if layer != "TCP")
+    return complete and all(
+        mine == other for layer, mine, other in zip(layers, ours, theirs, strict=False) if layer != "TCP"
+    )
 
 
 GOFLOW2_EXCEPTIONS = (
