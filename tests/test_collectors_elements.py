@@ -164,7 +164,7 @@ MORE: dict[int, tuple[bytes, dict[str, Any]]] = {
     218: (u32(9), {}),  # tcpSynTotalCount is no count of the flow's packets
     230: (u8(1), {"nat_event": 1}),
     239: (u8(2), {"biflow_direction": 2}),
-    242: (u16(64), {"frame_length": 64}),
+    242: (u16(64), {"bytes": 64, "frame_length": 64}),
     245: (u16(7), {"inner_vlan_id": 7}),
     256: (u16(0x0806), {"etype": 0x0806}),
     281: (V6, {"src_addr_nat": V6}),

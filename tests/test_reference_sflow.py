@@ -98,6 +98,7 @@ INTERFACES = columns("in_if", "out_if", "forwarding_status")
         ((0, 5), (1, 256), {"in_if": 5, "forwarding_status": 128}),
         ((0, 5), (1, 302), {"in_if": 5, "forwarding_status": 140}),
         ((1, 2), (0, 6), {"out_if": 6}),
+        ((3, 5), (3, 6), {}),  # no such format
     ],
 )
 def test_interfaces(decode: Decode, input: tuple[int, int], output: tuple[int, int], flow: dict[str, int]) -> None:
