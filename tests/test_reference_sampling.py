@@ -45,6 +45,8 @@ def double(value: float) -> bytes:
     [
         ([(34, 4)], u32(512), 512),
         ([(50, 2)], u16(512), 512),
+        ([(34, 8)], uint(512, 8), 512),
+        ([(305, 2), (306, 8)], u16(1) + uint(999, 8), 1000),
         ([(34, 4), (50, 2)], u32(0) + u16(512), 512),
         ([(50, 2), (34, 4)], u16(512) + u32(100), 100),
         ([(309, 4), (310, 4)], u32(3) + u32(1000), 333),
@@ -106,6 +108,12 @@ def test_the_best_rule_counts_whatever_stands_beside_it(decode: Decode, chosen: 
             learn = [options_template_set(options_template(257, scopes, options)), data_set(257, record)]
             flow = [template_set(template(256, (scope or option or 1, 2))), data_set(256, u16(7))]
             assert decode(ipfix(*learn, *flow), schema=RATE).flow == {"sampling_rate": rate}
+    for option in NAMES:  # scopes of NetFlow v9 are no elements
+        options = [*([(option, 2)] if option else []), *fields]
+        record = u32(1) + (u16(7) if option else b"") + octets
+        learn = [options_template_set9(options_template9(257, [(1, 4)], options)), data_set(257, record)]
+        flow = [template_set9(template(256, (option or 1, 2))), data_set(256, u16(7))]
+        assert decode(netflow9(*learn, *flow), schema=RATE).flow == {"sampling_rate": rate}
 
 
 @pytest.mark.parametrize("told", [48, 302])
