@@ -23,6 +23,7 @@ from datagrams import (
     netflow9,
     options_template,
     options_template_set,
+    tagged,
     tcp,
     template,
     template_set,
@@ -32,7 +33,7 @@ from datagrams import (
     u32,
     uint,
 )
-from decoding import Decode, both_decoders, both_protocols, columns
+from decoding import Decode, both_decoders, both_protocols, columns, ipfix_record, message, templates
 
 from flowbuf import elements
 
@@ -209,3 +210,45 @@ def test_an_element_fills_its_columns_and_no_others(decode: Decode, protocol: st
     outcome = decode(*datagrams(protocol, (number, len(octets)), octets), schema=SCHEMA)
     assert outcome.flow == flow
     assert outcome.counters == {}
+
+
+DROPPED = u16(0x08C3)  # Juniper's commonPropertiesId
+TAGGED = ethernet(tagged(ipv4(), 77), 0x8100)
+# Elements that say the same: fields and octets, and what is left of them.
+SAME: list[tuple[list[Specifier], bytes, dict[str, Any]]] = [
+    ([(10, 4), (252, 4)], u32(0) + u32(7), {"in_if": 7}),
+    ([(252, 4), (10, 4)], u32(7) + u32(8), {"in_if": 8}),
+    ([(14, 4), (253, 4)], u32(0) + u32(7), {"out_if": 7}),
+    ([(8, 4), (27, 16)], bytes(4) + V6, {"src_addr": V6, "etype": 0x86DD}),
+    ([(9, 1), (29, 1)], u8(0) + u8(48), {"src_prefix_len": 48}),
+    ([(15, 4), (62, 16), (18, 4)], bytes(4) + V6 + V4, {"next_hop": V6, "bgp_next_hop": mapped("192.0.2.9")}),
+    ([(15, 4), (18, 4)], V4 + bytes(4), {"next_hop": mapped("192.0.2.9")}),  # BGP's does not hide it
+    ([(52, 1), (192, 1)], u8(3) + u8(9), {"ip_ttl": 9}),
+    ([(56, 6), (81, 6)], bytes(6) + SIX, {"src_mac": 0x02005E10FF01}),
+    ([(57, 6), (80, 6)], SIX + uint(1, 6), {"dst_mac": 0x02005E10FF01}),
+    ([(58, 2), (243, 2)], u16(0) + u16(9), {"src_vlan": 9, "vlan_id": 9}),
+    ([(58, 2), (243, 2)], u16(8) + u16(9), {"src_vlan": 8, "vlan_id": 8}),
+    ([(225, 4), (281, 16)], bytes(4) + V6, {"src_addr_nat": V6}),
+    ([(1, 4), (23, 4), (231, 4)], u32(0) + u32(5) + u32(6), {"bytes": 5}),
+    ([(2, 4), (24, 4)], u32(7) + u32(9), {"packets": 7}),
+    ([(60, 1), (27, 16)], u8(4) + V6, {"etype": 0x86DD, "ip_version": 4, "src_addr": V6}),
+]
+
+
+@both_decoders
+@both_protocols
+@pytest.mark.parametrize(("fields", "octets", "flow"), SAME)
+def test_of_elements_that_say_the_same(
+    decode: Decode, protocol: str, fields: list[Specifier], octets: bytes, flow: dict[str, Any]
+) -> None:
+    sets = [templates(protocol, template(256, *fields)), data_set(256, octets)]
+    assert decode(message(protocol, *sets), schema=SCHEMA).flow == flow
+
+
+@both_decoders
+def test_of_what_the_exporter_and_the_packet_say_the_exporter_counts(decode: Decode) -> None:
+    names = ("src_vlan", "dst_vlan", "vlan_id", "forwarding_status")
+    fields: list[Specifier] = [(58, 2), (315, len(TAGGED)), (89, 1), (137, 2, 2636)]
+    for status, expected in ((66, 66), (0, 128)):
+        outcome = decode(ipfix_record(fields, u16(9) + TAGGED + u8(status) + DROPPED), schema=columns(*names))
+        assert outcome.flow == {"src_vlan": 9, "dst_vlan": 77, "vlan_id": 9, "forwarding_status": expected}

@@ -271,6 +271,9 @@ def test_only_the_outermost_ip_header_is_read(decode: Decode, nested: bytes) -> 
     ("proto", "segment", "flow"),
     [
         (6, tcp(80, 443, flags=0x92), {"src_port": 80, "dst_port": 443, "tcp_flags": 0x92}),
+        # NS, and the bits that are reserved (RFC 9293 section 3.1), beside the data offset
+        (6, tcp(80, 443)[:12] + b"\x51\x10" + bytes(6), {"src_port": 80, "dst_port": 443, "tcp_flags": 0x110}),
+        (6, tcp(80, 443)[:12] + b"\x5f\x10" + bytes(6), {"src_port": 80, "dst_port": 443, "tcp_flags": 0xF10}),
         (17, udp(53, 1234), {"src_port": 53, "dst_port": 1234}),
         (132, sctp(2905, 2906), {"src_port": 2905, "dst_port": 2906}),
         (33, u16(1) + u16(2) + bytes(12), {"src_port": 1, "dst_port": 2}),
