@@ -134,6 +134,12 @@ wins where several have a value. Any other element becomes a column with
 Made by `make fields` from `schemas/flow.toml` and [collectors.csv](collectors.csv): change those, not this page.
 """
 
+BIFLOWS = """\
+Elements of the enterprise 29305 (RFC 5103) say the same of the reverse direction, in IPFIX alone. flowbuf and Akvorado
+make a second flow of them: flowbuf where one of its counters is not zero, Akvorado where it has packets. GoFlow2 does
+not read them.
+"""
+
 GROUPS = {
     "netflow5": ("NetFlow v5", "All fields of the record and the header but padding."),
     "sflow": ("sFlow v5", "`sampled_ip` are the records sampled_ipv4 and sampled_ipv6."),
@@ -179,7 +185,7 @@ def render() -> str:
 
     elements = sorted((Source.parse(name) for name in names if name.startswith(("ipfix:", "netflow9:"))), key=by_id)
     collectors_headings = ["flowbuf", "Akvorado", "GoFlow2"]
-    lines = [HEAD, "## Information elements of NetFlow v9 and IPFIX", ""]
+    lines = [HEAD, "## Information elements of NetFlow v9 and IPFIX", "", BIFLOWS]
     lines += table(["id", "element", "type", *collectors_headings], (element_row(source.text) for source in elements))
     for kind, (title, text) in GROUPS.items():
         fields = [name for name in order_of(filled) if name.startswith(f"{kind}:")]

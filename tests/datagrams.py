@@ -293,11 +293,14 @@ def extended_gateway(
     path: list[list[int]] | None = None,
     communities: list[int] | None = None,
     local_pref: int = 0,
+    kinds: Sequence[int] = (),
 ) -> bytes:
-    """`path` is its segments, each written as an AS_SEQUENCE (2)."""
-    segments = b"".join(u32(2) + words(segment) for segment in path or [])
+    """`path` is its segments; `kinds` says of what kind each is, an AS_SEQUENCE (2) unless told."""
+    path = path or []
+    kinds = kinds or [2] * len(path)
+    segments = b"".join(u32(kind) + words(segment) for kind, segment in zip(kinds, path, strict=True))
     head = sflow_address(next_hop) + u32(own_as) + u32(src_as) + u32(src_peer_as)
-    return record(1003, head + u32(len(path or [])) + segments + words(communities or []) + u32(local_pref))
+    return record(1003, head + u32(len(path)) + segments + words(communities or []) + u32(local_pref))
 
 
 def counters_sample(

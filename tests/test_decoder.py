@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from datagrams import data_set, ipfix, netflow5, netflow9, record5, template, template_set, template_set9, u8, u32
+from datagrams import data_set, ipfix, netflow5, netflow9, record5, template, template_set, template_set9, u8, u32, uint
 from reference.wire import decode_message
 
 import flowbuf
@@ -78,6 +78,33 @@ def test_time_chooses_what_fills_time_received(choice: str, seconds: int) -> Non
     payload = netflow5(record5(src="10.0.0.1", first=2000), seconds=1_700_000_000, uptime=10_000)
     (message,) = Decoder(time=choice).messages(payload, "192.0.2.1", 5.0)
     assert values(message)["time_received"] == seconds * 1000
+
+
+@pytest.mark.parametrize(
+    ("element", "octets"),
+    [
+        (22, u32(2000)),
+        (150, u32(1_699_999_992)),
+        (152, uint(1_699_999_992_000, 8)),
+        (154, u32(1_699_999_992 + 2_208_988_800) + u32(0)),
+        (156, u32(1_699_999_992 + 2_208_988_800) + u32(0)),
+        (158, u32(8_000_000)),
+    ],
+)
+@pytest.mark.parametrize("version", [9, 10])
+def test_the_start_of_a_flow_is_a_moment_whatever_element_says_it(element: int, octets: bytes, version: int) -> None:
+    """Not milliseconds or NTP's fractions taken for seconds, which puts a flow hours back or decades ahead."""
+    sets = [data_set(256, octets)]
+    if version == 9:
+        payload = netflow9(
+            template_set9(template(256, (element, len(octets)))), *sets, seconds=1_700_000_000, uptime=10_000
+        )
+    else:
+        start = uint(1_699_999_990_000, 8)
+        fields = template_set(template(256, (element, len(octets)), (160, 8)))
+        payload = ipfix(fields, data_set(256, octets + start), export_time=1_700_000_000)
+    (message,) = Decoder(time="flow-start").messages(payload, "192.0.2.1", 5.0)
+    assert values(message)["time_received"] == 1_699_999_992_000
 
 
 def test_the_time_of_reception_stands_in_for_one_that_is_missing() -> None:

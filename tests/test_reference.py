@@ -15,7 +15,9 @@ from datagrams import (
     netflow5,
     netflow9,
     options_template,
+    options_template9,
     options_template_set,
+    options_template_set9,
     record5,
     template,
     template_set,
@@ -453,6 +455,41 @@ def test_a_template_set_longer_than_the_datagram_gives_its_whole_templates(decod
     outcome = decode(message(protocol, cut), message(protocol, data_set(256, u32(1))), schema=columns("bytes"))
     assert outcome.flows == [{"bytes": 1}]
     assert outcome.counters == {"bad_set_length": 1, "bad_template": 1}
+
+
+RECORD = bytes(range(1, 13))
+
+
+@both_protocols
+@pytest.mark.parametrize(
+    ("rest", "cut"),
+    [
+        (b"", 0),
+        (RECORD[:3], 0),  # some exporters pad with what their memory holds
+        (bytes(4), 0),
+        (bytes(11), 0),
+        (RECORD[:4], 1),
+        (RECORD[:11], 1),
+        (bytes(10) + u8(1), 1),
+    ],
+)
+def test_what_is_left_of_a_set_is_padding_or_a_record_that_was_cut(
+    decode: Decode, protocol: str, rest: bytes, cut: int
+) -> None:
+    """RFC 7011 section 3.3.1: padding is shorter than any record, and of zeros. Anything else is not lost silently, of
+    options neither.
+    """
+    counters = {"truncated_record": cut} if cut else {}
+    fields = templates(protocol, template(256, (1, 4), (2, 8)))
+    for records in ([], [RECORD] * 2):
+        outcome = decode(message(protocol, fields, data_set(256, *records, rest)), schema=columns("bytes"))
+        assert outcome.flows == [{"bytes": 0x01020304}] * len(records)
+        assert outcome.counters == counters
+    options = {
+        "netflow9": options_template_set9(options_template9(257, [(1, 4)], [(34, 8)])),
+        "ipfix": options_template_set(options_template(257, [(149, 4)], [(34, 8)])),
+    }[protocol]
+    assert decode(message(protocol, options, data_set(257, RECORD, rest))).counters == counters
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_ipfix_record_of_variable_length_that_overruns_its_set(decode: Decode) -
 def test_netflow9_length_65535_is_a_length(decode: Decode) -> None:
     outcome = decode(netflow9(template_set9(template(256, (82, VARIABLE))), data_set(256, variable(b"eth0"))))
     assert outcome.flows == []
-    assert outcome.counters == {}
+    assert outcome.counters == {"truncated_record": 1}
 
 
 @pytest.mark.parametrize("size", range(1, 9))
@@ -291,6 +291,23 @@ def test_times(decode: Decode, element: int, octets: bytes, unit: str, value: in
     sets = [template_set(template(256, (element, len(octets)))), data_set(256, octets)]
     outcome = decode(ipfix(*sets, export_time=1_600_000_000), schema=schema)
     assert outcome.flow == {"time": value}
+
+
+@pytest.mark.parametrize("element", [154, 156])
+@pytest.mark.parametrize(
+    ("seconds", "milliseconds"),
+    [
+        (NTP_1970, 500),
+        (0xFFFFFFFF, (0xFFFFFFFF - NTP_1970) * 1000 + 500),  # 2036-02-07, the last second of the era
+        (1, ((1 << 32) + 1 - NTP_1970) * 1000 + 500),  # two seconds later: era 1 (RFC 5905 section 6)
+        (NTP_1970 - 1, ((1 << 32) - 1) * 1000 + 500),  # nothing was observed before 1970
+    ],
+)
+def test_times_in_the_ntp_format_go_on_in_the_next_era(
+    decode: Decode, element: int, seconds: int, milliseconds: int
+) -> None:
+    datagram = ipfix_record([(element, 8)], u32(seconds) + u32(1 << 31))
+    assert decode(datagram, schema=columns("time_flow_start")).flow == {"time_flow_start": milliseconds}
 
 
 def test_bits_of_a_microsecond_fraction_that_must_be_ignored(decode: Decode) -> None:

@@ -157,6 +157,29 @@ def test_ipv6(decode: Decode, protocol: int) -> None:
     assert said(decode, packet, *NETWORK, protocol=protocol) == expected
 
 
+@pytest.mark.parametrize(
+    ("packet", "labels", "inside"),
+    [
+        (mpls(ipv4(tcp(80, 443)), 24000, 17), [24000, 17], ADDRESSES4 | {"etype": 0x0800}),
+        (mpls(ipv6(tcp(80, 443)), 24000), [24000], ADDRESSES6 | {"etype": 0x86DD}),
+        (mpls(ipv6(tcp(80, 443)), 2), [2], ADDRESSES6 | {"etype": 0x86DD}),
+    ],
+)
+def test_a_sampled_header_that_begins_with_labels(
+    decode: Decode, packet: bytes, labels: list[int], inside: dict[str, Any]
+) -> None:
+    names = ("src_addr", "dst_addr", "etype", "mpls_labels", "src_port", "dst_port")
+    expected = inside | {"mpls_labels": labels, "src_port": 80, "dst_port": 443}
+    assert said(decode, packet, *names, protocol=MPLS) == expected
+
+
+@pytest.mark.parametrize(("packet", "protocol", "etype"), [(ipv6(), IPV4, 0x0800), (ipv4(), IPV6, 0x86DD)])
+def test_a_sampled_header_of_the_other_version(decode: Decode, packet: bytes, protocol: int, etype: int) -> None:
+    outcome = parse(decode, packet, "etype", "src_addr", "proto", "bytes", protocol=protocol)
+    assert outcome.flow == {"etype": etype}
+    assert outcome.counters == {"bad_packet": 1}
+
+
 def test_ipv4_options_come_before_the_ports(decode: Decode) -> None:
     packet = ipv4(tcp(80, 443), options=bytes([1] * 12))
     assert said(decode, ethernet(packet), "src_port", "dst_port") == {"src_port": 80, "dst_port": 443}
@@ -248,6 +271,9 @@ def test_only_the_outermost_ip_header_is_read(decode: Decode, nested: bytes) -> 
     ("proto", "segment", "flow"),
     [
         (6, tcp(80, 443, flags=0x92), {"src_port": 80, "dst_port": 443, "tcp_flags": 0x92}),
+        # NS, and the bits that are reserved (RFC 9293 section 3.1), beside the data offset
+        (6, tcp(80, 443)[:12] + b"\x51\x10" + bytes(6), {"src_port": 80, "dst_port": 443, "tcp_flags": 0x110}),
+        (6, tcp(80, 443)[:12] + b"\x5f\x10" + bytes(6), {"src_port": 80, "dst_port": 443, "tcp_flags": 0xF10}),
         (17, udp(53, 1234), {"src_port": 53, "dst_port": 1234}),
         (132, sctp(2905, 2906), {"src_port": 2905, "dst_port": 2906}),
         (33, u16(1) + u16(2) + bytes(12), {"src_port": 1, "dst_port": 2}),

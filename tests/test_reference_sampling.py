@@ -24,7 +24,7 @@ from datagrams import (
     uint,
     variable,
 )
-from decoding import Decode, both_decoders, columns
+from decoding import Decode, both_decoders, both_protocols, columns, ipfix_record, message, templates
 
 pytestmark = both_decoders
 
@@ -45,6 +45,8 @@ def double(value: float) -> bytes:
     [
         ([(34, 4)], u32(512), 512),
         ([(50, 2)], u16(512), 512),
+        ([(34, 8)], uint(512, 8), 512),
+        ([(305, 2), (306, 8)], u16(1) + uint(999, 8), 1000),
         ([(34, 4), (50, 2)], u32(0) + u16(512), 512),
         ([(50, 2), (34, 4)], u16(512) + u32(100), 100),
         ([(309, 4), (310, 4)], u32(3) + u32(1000), 333),
@@ -74,6 +76,68 @@ def test_sampling_rate_in_the_record_and_in_options(
     options = options_template_set(options_template(257, [(149, 4)], fields))
     in_options = ipfix(options, data_set(257, u32(1) + record), template_set(BYTES), data_set(256, u32(1)))
     assert decode(in_options, schema=RATE).flow == {"sampling_rate": rate}
+
+
+# The rules for a rate, best first: fields and octets that give 2, 3, ... by each.
+RULES: list[tuple[list[tuple[int, int]], bytes]] = [
+    ([(309, 4), (310, 4)], u32(5) + u32(10)),
+    ([(305, 4), (306, 4)], u32(5) + u32(10)),
+    ([(311, 8)], double(0.25)),
+    ([(34, 4)], u32(5)),
+    ([(50, 1)], u8(6)),
+]
+NAMES = [None, 48, 302]
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("chosen", range(1, 32))
+def test_the_best_rule_counts_whatever_stands_beside_it(decode: Decode, chosen: int, backwards: bool) -> None:
+    """Every subset of the elements, in either order: in the record, and in options whose sampler is named by a scope,
+    by an option or not at all.
+    """
+    rules = [rule for bit, rule in enumerate(RULES) if chosen >> bit & 1]
+    rate = 2 + next(bit for bit in range(5) if chosen >> bit & 1)
+    rules = rules[::-1] if backwards else rules
+    fields, octets = [field for rule, _ in rules for field in rule], b"".join(octets for _, octets in rules)
+    assert decode(ipfix_record(fields, octets), schema=RATE).flow == {"sampling_rate": rate}
+    for scope in NAMES:
+        for option in NAMES if scope is None else [None]:
+            scopes = [(149, 4), *([(scope, 2)] if scope else [])]
+            options = [*([(option, 2)] if option else []), *fields]
+            record = u32(1) + (u16(7) if scope or option else b"") + octets
+            learn = [options_template_set(options_template(257, scopes, options)), data_set(257, record)]
+            flow = [template_set(template(256, (scope or option or 1, 2))), data_set(256, u16(7))]
+            assert decode(ipfix(*learn, *flow), schema=RATE).flow == {"sampling_rate": rate}
+    for option in NAMES:  # scopes of NetFlow v9 are no elements
+        options = [*([(option, 2)] if option else []), *fields]
+        record = u32(1) + (u16(7) if option else b"") + octets
+        learn = [options_template_set9(options_template9(257, [(1, 4)], options)), data_set(257, record)]
+        flow = [template_set9(template(256, (option or 1, 2))), data_set(256, u16(7))]
+        assert decode(netflow9(*learn, *flow), schema=RATE).flow == {"sampling_rate": rate}
+
+
+@pytest.mark.parametrize("told", [48, 302])
+@pytest.mark.parametrize("named", [48, 302])
+@pytest.mark.parametrize("scoped", [False, True])
+def test_a_sampler_is_the_same_by_either_element(decode: Decode, told: int, named: int, scoped: bool) -> None:
+    """Two samplers, so that no rate is taken for the only one; samplerId was followed by selectorId (RFC 7270)."""
+    scopes, options = [(told, 1)] if scoped else [(149, 1)], [] if scoped else [(told, 1)]
+    learn = options_template_set(options_template(257, scopes, [*options, (34, 4)]))
+    numbers = [u8(number) + (b"" if scoped else u8(number)) + u32(100 * number) for number in (1, 2)]
+    flows = data_set(256, u8(2), u8(1), u8(3))
+    outcome = decode(ipfix(learn, data_set(257, *numbers), template_set(template(256, (named, 1))), flows), schema=RATE)
+    assert outcome.flows == [{"sampling_rate": 200}, {"sampling_rate": 100}, {}]
+
+
+@both_protocols
+def test_a_rate_is_not_of_what_precedes_it_in_its_datagram(decode: Decode, protocol: str) -> None:
+    options = {
+        "netflow9": options_template_set9(options_template9(257, [(1, 4)], [(34, 4)])),
+        "ipfix": options_template_set(options_template(257, [(149, 4)], [(34, 4)])),
+    }[protocol]
+    flows = data_set(256, u32(9))
+    sets = [templates(protocol, BYTES), flows, options, data_set(257, u32(1) + u32(100)), flows]
+    assert decode(message(protocol, *sets), schema=RATE).flows == [{}, {"sampling_rate": 100}]
 
 
 def test_no_sampling_rate_is_absent(decode: Decode) -> None:

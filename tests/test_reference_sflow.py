@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from datagrams import (
+    discarded_packet,
     ethernet,
     expanded_flow_sample,
     extended_gateway,
@@ -23,6 +24,8 @@ from datagrams import (
     u32,
 )
 from decoding import Decode, both_decoders, columns, short_id
+
+from flowbuf import Schema
 
 pytestmark = both_decoders
 
@@ -95,12 +98,51 @@ INTERFACES = columns("in_if", "out_if", "forwarding_status")
         ((0, 5), (1, 256), {"in_if": 5, "forwarding_status": 128}),
         ((0, 5), (1, 302), {"in_if": 5, "forwarding_status": 140}),
         ((1, 2), (0, 6), {"out_if": 6}),
+        ((3, 5), (3, 6), {}),  # no such format
     ],
 )
 def test_interfaces(decode: Decode, input: tuple[int, int], output: tuple[int, int], flow: dict[str, int]) -> None:
     compact = flow_sample(input=input[0] << 30 | input[1], output=output[0] << 30 | output[1])
     expanded = expanded_flow_sample(input=input, output=output)
     assert decode(sflow(compact, expanded), schema=INTERFACES).flows == [flow, flow]
+
+
+# Reasons of sFlow's discarded packets, and what of RFC 7270 section 4.12 they come to: the table of Akvorado. Those up
+# to 255 are codes of ICMP unreachable.
+UNREACHABLE, DROPPED = 131, 128
+REASONS = {
+    **dict.fromkeys((0, 1, 2, 3, 5, 6, 7, 263), UNREACHABLE),
+    **{4: 133, 8: 132, 9: 129, 10: 129, 257: 137, 258: 130, 259: 143, 260: 139, 261: 138, 262: 135, 269: 130, 302: 140},
+}
+
+
+def test_every_reason_of_a_discard_is_a_forwarding_status(decode: Decode) -> None:
+    """And one that says nothing more is `dropped`, in samples of flows and in notices of drops."""
+    reasons = [*range(400), 0x3FFFFFFF]
+    expected = [REASONS.get(reason, DROPPED) for reason in reasons]
+    compact = [flow_sample(output=1 << 30 | reason) for reason in reasons]
+    expanded = [expanded_flow_sample(output=(1, reason)) for reason in reasons]
+    notices = [discarded_packet(reason=reason) for reason in reasons]
+    flows = columns("forwarding_status")
+    drops = Schema.load("sflow_counters").only("forwarding_status")
+    for samples, schema in ((compact, flows), (expanded, flows), (notices, drops)):
+        found = decode(sflow(*samples), schema=schema).flows
+        assert [flow.get("forwarding_status") for flow in found] == expected
+    assert decode(sflow(expanded_flow_sample(output=(1, 1 << 16 | 4))), schema=flows).flow == {"forwarding_status": 128}
+
+
+def test_a_discard_at_the_input_says_nothing_of_forwarding(decode: Decode) -> None:
+    """It is the output that says what became of the packet."""
+    for one in (flow_sample(input=1 << 30 | 4, output=6), expanded_flow_sample(input=(1, 4), output=(0, 6))):
+        assert decode(sflow(one), schema=INTERFACES).flow == {"out_if": 6}
+
+
+def test_a_datagram_of_many_samples(decode: Decode) -> None:
+    """As many as 65,507 octets hold; Akvorado gives up above 1,000."""
+    count = (65_507 - 28) // len(flow_sample())
+    flows = decode(sflow(*[flow_sample(input=number + 1) for number in range(count)]), schema=columns("in_if")).flows
+    assert flows == [{"in_if": number + 1} for number in range(count)]
+    assert count > 1500
 
 
 def test_an_expanded_interface_has_32_bits(decode: Decode) -> None:
@@ -257,6 +299,38 @@ def test_extended_gateway_with_two_path_segments(decode: Decode) -> None:
         "dst_communities": [0xFDE80001, 0, 2],
         "local_pref": 100,
     }
+
+
+AS_SET, AS_SEQUENCE, CONFED_SEQUENCE, CONFED_SET = 1, 2, 3, 4
+
+
+@pytest.mark.parametrize(
+    ("path", "kinds", "next_hop_as", "dst_as"),
+    [
+        ([[64510, 64511], [64520, 64521]], [AS_SEQUENCE, AS_SET], 64510, 64521),
+        ([[64520, 64521]], [AS_SET], 64520, 64521),
+        ([[65001], [64510], [64511], [65002]], [CONFED_SEQUENCE, AS_SEQUENCE, AS_SET, CONFED_SET], 65001, 65002),
+        ([[], [64510], []], [AS_SEQUENCE, AS_SEQUENCE, AS_SET], 64510, 64510),
+        ([[4_200_000_000] * 3, [64510]], [AS_SEQUENCE, 77], 4_200_000_000, 64510),
+        ([list(range(1, 400))], [AS_SEQUENCE], 1, 399),
+    ],
+)
+def test_extended_gateway_reads_every_segment_of_any_kind(
+    decode: Decode, path: list[list[int]], kinds: list[int], next_hop_as: int, dst_as: int
+) -> None:
+    """RFC 4271 section 4.3, RFC 5065: sets, sequences, those of confederations. What follows is found."""
+    one = extended_gateway("2001:db8::fe", 64500, 64501, path=path, communities=[7, 8], local_pref=9, kinds=kinds)
+    schema = columns("bgp_next_hop", "next_hop_as", "dst_as", "dst_as_path", "dst_communities", "local_pref")
+    outcome = decode(sflow(flow_sample(one)), schema=schema)
+    assert outcome.flow == {
+        "bgp_next_hop": ip("2001:db8::fe"),
+        "next_hop_as": next_hop_as,
+        "dst_as": dst_as,
+        "dst_as_path": [number for segment in path for number in segment],
+        "dst_communities": [7, 8],
+        "local_pref": 9,
+    }
+    assert outcome.counters == {}
 
 
 def test_extended_gateway_of_a_local_route(decode: Decode) -> None:

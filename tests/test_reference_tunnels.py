@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import tunnels as t
 from datagrams import (
+    data_set,
     ethernet,
     extension,
     flow_sample,
@@ -18,13 +19,19 @@ from datagrams import (
     ipv6,
     mapped,
     mpls,
+    netflow5,
+    netflow9,
+    record5,
     sampled_ethernet,
     sampled_header,
     sampled_ip,
     sflow,
     tagged,
     tcp,
+    template,
+    template_set9,
     u16,
+    u32,
     udp,
     variable,
 )
@@ -229,6 +236,16 @@ def test_a_frame_inside_is_the_flow_whatever_it_carries(decode: Decode) -> None:
     outcome = parse(decode, bad, opened=ALL)
     assert outcome.flow == macs | OUTER4 | {"etype": 0x0800, "tunnel_id": 7}
     assert outcome.counters == {"bad_packet": 1}
+
+
+def test_flows_without_a_packet_are_read_all_the_same(decode: Decode) -> None:
+    """What was aggregated is in no tunnel and is no packet, so there is nothing to open, and nothing to count."""
+    payloads = [netflow5(record5(octets=5)), netflow9(template_set9(template(256, (1, 4))), data_set(256, u32(5)))]
+    payloads += [ipfix_record([(1, 4)], u32(5)), sflow(flow_sample(sampled_ip("10.0.0.1", "10.0.0.2", length=5)))]
+    for payload in payloads:
+        outcome = decode(payload, schema=columns("bytes"), decapsulate=ALL)
+        assert outcome.flow == {"bytes": 5}
+        assert outcome.counters == {}
 
 
 def test_a_packet_in_no_tunnel(decode: Decode) -> None:

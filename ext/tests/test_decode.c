@@ -138,6 +138,25 @@ static void steps_over_padding(void) {
     CHECK_DECODED(few, &d, "bytes=10 port=53\n", "");
 }
 
+static void counts_once_what_is_left_of_a_set_and_is_no_padding(void) {
+    for (size_t capacity = 0; capacity < 200; capacity++) { /* however often there is no room for its records */
+        session s;
+        octets d;
+        session_open(&s, few, capacity);
+        begin_template(&d);
+        for (unsigned left = 3; left < 6; left++) {
+            size_t set = set_begin(&d, 256);
+            put32(&d, 10), put16(&d, 53), put32(&d, 20), put16(&d, 53), put_repeated(&d, 7, left);
+            set_end(&d, set);
+        }
+        ipfix_end(&d);
+        session_feed(&s, &d);
+        CHECK_EQUAL(session_count(&s, FB_TRUNCATED_RECORD), 2);
+        CHECK_EQUAL(count_all(s.decoder).flows, 6);
+        session_close(&s);
+    }
+}
+
 static void waits_for_templates(void) {
     octets d;
     session s;
@@ -450,6 +469,7 @@ static void falls_back_to_the_default_sampling_rate(void) {
 RUN_TESTS(TEST(decodes_a_datagram_of_each_kind), TEST(knows_protocols_by_their_first_octets),
           TEST(keeps_the_netflow5_records_that_are_there), TEST(counts_headers_that_are_cut_short),
           TEST(decodes_what_is_there_of_a_message_that_is_cut_short), TEST(counts_sets_that_cannot_be), TEST(steps_over_padding),
+          TEST(counts_once_what_is_left_of_a_set_and_is_no_padding),
           TEST(waits_for_templates), TEST(counts_templates_that_cannot_be), TEST(goes_on_with_its_template_after_a_withdrawal),
           TEST(ends_a_set_at_a_record_that_is_cut_short), TEST(converts_values_to_what_columns_hold),
           TEST(counts_sflow_headers_that_cannot_be), TEST(says_what_it_does_not_read_of_sflow),

@@ -264,13 +264,15 @@ def split_sets(message: Octets, counters: Counter[str]) -> Iterator[tuple[int, O
 def read_records(
     template: Template, content: Octets, counters: Counter[str]
 ) -> Iterator[list[tuple[FieldSpecifier, bytes]]]:
-    """The records of a data set; less than the shortest record is padding."""
+    """The records of a data set. Less than the shortest record is padding where it is less than a word, or zeros."""
     while content.left >= template.shortest:
         try:
             yield [(specifier, read_field(specifier, content)) for specifier in template.fields]
         except Short:
             counters["truncated_record"] += 1
             return
+    if content.left >= 4 and not content.is_zero:
+        counters["truncated_record"] += 1
 
 
 def read_field(specifier: FieldSpecifier, content: Octets) -> bytes:
