@@ -125,6 +125,7 @@ def test_templates_that_come_late_change_and_go(version: str, data: st.DataObjec
         for flows_expected, flows_found in zip(expected.datagrams, found.datagrams, strict=True):
             assert [by_name(flow) for flow in flows_found] == [by_name(flow) for flow in flows_expected]
         assert found.waiting == expected.waiting
+        assert found.sequences == expected.sequences
         for exporter, stats in expected.stats.items():
             assert_counted(found.stats[exporter], stats)
 

@@ -73,7 +73,7 @@ FB_INLINE bool fb_context_time(const fb_context *context, uint32_t uptime, uint6
 
 /* Takes the exporter's start (ns since 1970) for IPFIX, whose header has no uptime. */
 FB_INLINE void fb_context_set_system_init(fb_context *context, uint64_t system_init) {
-    context->uptime = (uint32_t)((int64_t)(context->export_time - system_init) / (int64_t)FB_MILLISECOND);
+    context->uptime = (uint32_t)(context->export_time / FB_MILLISECOND - system_init / FB_MILLISECOND);
     context->has_uptime = system_init != 0;
 }
 

@@ -188,10 +188,14 @@ fb_status fb_exporter_get_domain(fb_exporters *exporters, fb_exporter *exporter,
     return *domain ? FB_OK : FB_TEMPLATE_LIMIT;
 }
 
+fb_domain *fb_domain_find_of_port(const fb_exporter *exporter, fb_domain *common, uint16_t port) {
+    fb_domain *domain = common->split ? find_domain(exporter, common->version, port, common->id) : NULL;
+    return domain ? domain : common;
+}
+
 fb_domain *fb_domain_of_port(fb_exporters *exporters, fb_exporter *exporter, fb_domain *common, uint16_t port) {
-    if (!common->split) return common;
-    fb_domain *domain = find_domain(exporter, common->version, port, common->id);
-    if (domain) return domain;
+    fb_domain *domain = fb_domain_find_of_port(exporter, common, port);
+    if (!common->split || domain != common) return domain;
     if (!(domain = add_domain(exporters, exporter, common->version, port, common->id))) return common;
     domain->common = common;
     domain->port = port;

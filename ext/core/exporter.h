@@ -146,6 +146,8 @@ fb_status fb_exporter_get_domain(fb_exporters *exporters, fb_exporter *exporter,
 /* The domain of a port, where a domain is split (made when it is new), else the common one; that one also for ports that
    there is no room for. */
 fb_domain *fb_domain_of_port(fb_exporters *exporters, fb_exporter *exporter, fb_domain *common, uint16_t port);
+/* The same, but none is made. */
+fb_domain *fb_domain_find_of_port(const fb_exporter *exporter, fb_domain *common, uint16_t port);
 
 /* Sets the template of an id.
      TEMPLATE_REDEFINED             there was another one (OK to go on)

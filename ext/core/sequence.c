@@ -199,10 +199,12 @@ struct fb_sample_source {
     uint32_t run;
 };
 
-/* Interfaces are numbered one after the other: neighbours lie side by side, and do not collide. Their block is placed by a
-   multiplication with a secret number, of which the high bits count: one that whoever makes up sources cannot foresee. */
+/* Interfaces are numbered one after the other: neighbours lie side by side, and do not collide. Their block is placed by two
+   multiplications with a secret number, of which the high bits count: whoever makes up sources cannot foresee them. One alone
+   would leave blocks that differ in their highest bits in one place. */
 FB_INLINE fb_sample_source *find_place(fb_sample_source *table, uint32_t capacity, uint64_t seed, uint64_t key) {
-    uint64_t block = (key >> 6) * ((seed ^ UINT64_C(0x9e3779b97f4a7c15)) | 1);
+    uint64_t secret = (seed ^ UINT64_C(0x9e3779b97f4a7c15)) | 1, block = (key >> 6) * secret;
+    block = (block ^ block >> 32) * secret;
     size_t i = (size_t)((block >> 40) + key) & (capacity - 1);
     while (table[i].key && table[i].key != key) i = (i + 1) & (capacity - 1);
     return &table[i];

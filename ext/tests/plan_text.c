@@ -271,8 +271,11 @@ void plan_put_rich(text *lines) {
     }
     for (unsigned i = 0; i < COUNT(types); i++) {
         const char *name = types[i].name, *explicit = i % 2 ? " explicit" : "";
-        text_put(lines, "%u list_%s %s repeated : ipfix:291@list,ipfix:485@list\n", FB_NUMBER_MAX - 2000 - i, name, name);
-        text_put(lines, "%u member_%s %s%s : ipfix:291@list,ipfix:512@list\n", FB_NUMBER_MAX - 3000 - i, name, name, explicit);
+        const char *limit = types[i].type == FB_TYPE_FIXED32 ? " limit=4294967295" : "";
+        text_put(lines, "%u list_%s %s repeated%s : ipfix:291@list,ipfix:485@list\n", FB_NUMBER_MAX - 2000 - i, name, name,
+                 limit);
+        text_put(lines, "%u member_%s %s%s%s : ipfix:291@list,ipfix:512@list\n", FB_NUMBER_MAX - 3000 - i, name, name,
+                 explicit, limit);
     }
 }
 

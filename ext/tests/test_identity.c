@@ -136,6 +136,46 @@ static void bounds_the_domains_of_ports(void) {
     session_close(&s);
 }
 
+/* A port that there is no room for shares the common domain for the whole of its datagram, though there is room again once
+   its first set has emptied templates: no matter whether decoding stops and goes on behind that. */
+static void feed_where_room_comes_back(session *s, size_t exporter_memory, size_t capacity) {
+    octets d;
+    memset(s, 0, sizeof *s);
+    CHECK_STATUS(session_try(s, columns, capacity, (fb_decoder_options){.exporter_memory = exporter_memory}), FB_OK);
+    for (unsigned id = 257; id < 262; id++) define(s, 1, id, 1);
+    define(s, 1, 256, 1), define(s, 2, 256, 2), define(s, 1, 256, 1);
+    ipfix_begin(&d, (ipfix_header){0});
+    size_t set = set_begin(&d, 2);
+    for (unsigned id = 258; id < 262; id++) put_template(&d, id, FIELDS({1, 0}));
+    set_end(&d, set);
+    set = set_begin(&d, 257);
+    put32(&d, 1), put32(&d, 2);
+    set_end(&d, set);
+    set = set_begin(&d, 2);
+    put_template(&d, 300, FIELDS({1, 4}));
+    set_end(&d, set), ipfix_end(&d);
+    feed_from(s, &d, 3, 1);
+    send(s, 4, 300, 3);
+}
+
+static void decides_once_a_datagram_whose_domain_it_is(void) {
+    unsigned shared = 0;
+    for (size_t memory = 1000; memory < 6000; memory += 8) {
+        session whole, pieces;
+        text expected = {0};
+        feed_where_room_comes_back(&whole, memory, 4096);
+        feed_where_room_comes_back(&pieces, memory, 0);
+        put_counters_text(&expected, whole.decoder);
+        CHECK_FLOWS(&pieces, session_text(&whole));
+        CHECK_COUNTERS(&pieces, text_of(&expected));
+        shared += session_count(&whole, FB_PORT_IN_KEY) && !session_count(&whole, FB_EARLY_DATA);
+        text_free(&expected);
+        session_close(&whole);
+        session_close(&pieces);
+    }
+    CHECK(shared > 0);
+}
+
 /* Each split walks over what waits of its exporter, so thousands of them must not. */
 static void is_done_at_once_with_many_splits(void) {
     session s;
@@ -229,5 +269,5 @@ static void withdraws_on_request(void) {
 }
 
 RUN_TESTS(TEST(tells_ports_apart_that_keep_redefining_an_id), TEST(tells_several_ports_apart), TEST(never_minds_ports_that_agree),
-          TEST(bounds_the_domains_of_ports), TEST(is_done_at_once_with_many_splits), TEST(uses_no_template_that_has_expired),
-          TEST(withdraws_on_request))
+          TEST(bounds_the_domains_of_ports), TEST(decides_once_a_datagram_whose_domain_it_is),
+          TEST(is_done_at_once_with_many_splits), TEST(uses_no_template_that_has_expired), TEST(withdraws_on_request))

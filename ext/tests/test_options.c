@@ -116,5 +116,21 @@ static void knows_when_an_exporter_started(void) {
     session_close(&s);
 }
 
+/* The distance to it is taken modulo 2^32 ms, as uptimes are, also where it is no number of 63 bits in ns. */
+static void reads_uptimes_by_a_start_that_is_far_off(void) {
+    session s;
+    session_open(&s, "1 start timestamp unit=1000000 : ipfix:22@time_uptime", 4096);
+    for (uint64_t start = 10000000000000u; start < 18000000000000u; start += 1000000000000u) {
+        session_forget(&s);
+        feed(&s, 1, 0, GIVEN({160, 8, start}, {22, 4, (uint32_t)(0 - start)}));
+        CHECK_FLOWS(&s, "\n");
+        session_forget(&s);
+        feed(&s, 1, 0, GIVEN({160, 8, start}, {22, 4, (uint32_t)(700 - start)}));
+        CHECK_FLOWS(&s, "start=700\n");
+    }
+    session_close(&s);
+}
+
 RUN_TESTS(TEST(reads_the_rate_of_a_record), TEST(finds_the_rate_of_the_sampler_that_a_record_names),
-          TEST(counts_options_that_say_nothing_it_keeps), TEST(knows_when_an_exporter_started))
+          TEST(counts_options_that_say_nothing_it_keeps), TEST(knows_when_an_exporter_started),
+          TEST(reads_uptimes_by_a_start_that_is_far_off))

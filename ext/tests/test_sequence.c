@@ -1,6 +1,8 @@
 /* Sequence numbers: every bound from both sides, gaps that are filled from any side, state that has no room. */
 #include "session.h"
 
+#include <time.h>
+
 static fb_sequence sequence;
 static fb_sequence_totals totals;
 
@@ -255,6 +257,26 @@ static void finds_sources_however_they_are_numbered(void) {
     CHECK_EQUAL(memory.used, 0);
 }
 
+/* CPU time to find 4096 sources many times: 64 blocks of neighbours, so many types apart. */
+static double seconds_to_find(uint32_t types_apart) {
+    fb_memory memory = fb_memory_system(0);
+    fb_samples samples = {0};
+    clock_t start = clock();
+    for (uint32_t number = 1; number < 100; number++)
+        for (uint32_t source = 0; source < FB_MAX_SAMPLE_SOURCES; source++) {
+            uint64_t key = fb_samples_key(2, (source >> 6) * types_apart, source & 63);
+            CHECK_STATUS(fb_samples_check(&samples, &memory, SEED, key, number, 0), FB_OK);
+        }
+    fb_samples_free(&samples, &memory);
+    return (double)(clock() - start) / CLOCKS_PER_SEC;
+}
+
+static void finds_sources_as_fast_whatever_their_types(void) {
+    double usual = seconds_to_find(1);
+    for (unsigned bit = 8; bit <= 24; bit += 8)
+        CHECK(seconds_to_find(1u << bit) < 4 * usual + 0.02 || getenv("FLOWBUF_SLOW_RUN"));
+}
+
 static void goes_without_samples_that_have_no_room(void) {
     for (size_t fail_at = 1; fail_at < 12; fail_at++) {
         fb_check_allocator allocator = {.fail_at = fail_at, .fail_forever = true};
@@ -383,5 +405,6 @@ RUN_TESTS(TEST(counts_what_is_missing), TEST(wraps), TEST(fills_gaps_from_any_si
           TEST(tells_late_from_a_restart_by_the_distance), TEST(tells_late_from_a_restart_by_the_clock),
           TEST(settles_conventions_however_long_it_runs), TEST(keeps_a_few_ports_apart),
           TEST(goes_without_a_numbering_that_has_no_room), TEST(numbers_each_source), TEST(bounds_the_sources),
-          TEST(finds_sources_however_they_are_numbered), TEST(goes_without_samples_that_have_no_room),
-          TEST(counts_a_message_once), TEST(counts_samples_once), TEST(decodes_without_room_for_numbers))
+          TEST(finds_sources_however_they_are_numbered), TEST(finds_sources_as_fast_whatever_their_types),
+          TEST(goes_without_samples_that_have_no_room), TEST(counts_a_message_once), TEST(counts_samples_once),
+          TEST(decodes_without_room_for_numbers))

@@ -45,7 +45,7 @@ static void clear_cells(const named_plan *plan, trace_cell *cells) {
     }
 }
 
-static bool is_zero(const trace_value *value) { return !value->data && !value->number; }
+static bool is_zero(const trace_value *value) { return value->data ? !value->size : !value->number; }
 
 /* Whether the column is still without a value that counts, or has one of a worse rank. */
 static bool is_open(const trace *t, fb_target target) {
@@ -92,7 +92,7 @@ static void trace_end_constants(trace *t, trace_cursor at) {
 
 static bool trace_begin(trace *t, size_t worst, trace_cursor *at) {
     bool promised = t->room && worst <= t->room / 2;
-    t->room = promised ? 0 : worst;
+    t->room = worst;
     t->begun += !promised;
     if (t->refuse_each && !promised && t->begun % t->refuse_each == 0) {
         t->room = 0;
