@@ -89,6 +89,7 @@ def print_hash(schema: Schema) -> None:
     \b
     Examples:
       flowbuf schema hash
+      flowbuf schema hash goflow2
       flowbuf schema hash --schema my-schema.toml --disable src_as,dst_as
     """
     print_text(schema.hash)
@@ -113,7 +114,7 @@ def check(file: str) -> None:
     print_text(f"ok: {len(checked.columns)} columns, {len(checked.enabled)} enabled, hash {checked.hash}")
 
 
-@group.command()
+@group.command(short_help="Say whether a reader of OLD can read NEW, column by column.")
 @click.argument("old")
 @click.argument("new")
 def diff(old: str, new: str) -> None:
@@ -122,6 +123,7 @@ def diff(old: str, new: str) -> None:
     \b
     Examples:
       flowbuf schema diff flow my-schema.toml
+      flowbuf schema diff goflow2 my-goflow2.toml
       flowbuf schema diff released.toml next.toml && mv next.toml released.toml
     """
     verdicts = compare(load_schema(old), load_schema(new))
