@@ -116,9 +116,9 @@ class Decoder(_core.Decoder):
 
     A template is known by exporter address, version, observation domain and id. Once two UDP source ports of one
     address keep redefining an id differently, each port of that domain has its own (`port_in_key`). `template_expiry`
-    is the number of seconds, from 0.001 on, after which a template that was not refreshed is not used any more, by the
-    times of reception; its data waits (None: never). `obey_withdrawals` forgets templates that are withdrawn, which
-    RFC 7011 forbids over UDP; else withdrawals are counted.
+    is the number of seconds, from a nanosecond on, after which a template that was not refreshed is not used any more,
+    by the times of reception; its data waits (None: never). `obey_withdrawals` forgets templates that are withdrawn,
+    which RFC 7011 forbids over UDP; else withdrawals are counted.
 
     Raises SchemaError for a schema that cannot be decoded into, ValueError for a number or a name that cannot be.
     """
@@ -150,7 +150,7 @@ class Decoder(_core.Decoder):
         if default_sampling_rate is not None:
             check_range("default_sampling_rate", operator.index(default_sampling_rate), 1, 2**64 - 1)
         if template_expiry is not None:
-            check_range("template_expiry", float(template_expiry), 0.001, MAX_EXPIRY, " seconds, or None for never")
+            check_range("template_expiry", template_expiry, 1e-9, MAX_EXPIRY, " seconds, or None for never")
         loaded = schema if isinstance(schema, Schema) else Schema.load(schema)
         timed = choose_time(loaded, time)
         plan = compile_plan(timed, default_sampling_rate=default_sampling_rate, scale=scale)
