@@ -18,7 +18,7 @@ class CoreDecoder:
     ) -> None:
         from flowbuf import Decoder
 
-        self.decoder = Decoder(schema, template_expiry=template_expiry / 1e9, **policy)
+        self.decoder = Decoder(schema, template_expiry=template_expiry / 1e9 or None, **policy)
         self.override = override
         self.columns = {column.number: column for column in schema.enabled}
 

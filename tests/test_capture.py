@@ -373,3 +373,9 @@ def test_link_types_are_those_of_the_packets() -> None:
         assert reader.link_types == []
         assert sum(map(len, reader)) == 2
         assert reader.link_types == [101]
+
+
+@pytest.mark.parametrize("port", [-1, 0, 65536])
+def test_a_port_that_cannot_be_is_an_error(port: int) -> None:
+    with pytest.raises(ValueError, match=f"port is {port}; it may be 1 to 65535"):
+        CaptureReader(io.BytesIO(b""), port)

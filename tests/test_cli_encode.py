@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -256,3 +260,26 @@ def test_encode_capture_raises_and_leaves_no_file(
     with pytest.raises(error):
         api.encode_capture(write(tmp_path / "a.pcap", content), output, strict=True)
     assert leftovers(output) == []
+
+
+def test_what_is_wrong_does_not_run_into_the_progress_bar(tmp_path: Path) -> None:
+    """On a terminal, both are on stderr."""
+    path = write(tmp_path / "a.pcap", pcap(GOOD, WITHOUT_TEMPLATE))
+    terminal, other_end = os.openpty()
+    command = [sys.executable, "-m", "flowbuf", "encode", str(path), "-o", str(tmp_path / "flows.pb")]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "300"}
+    with subprocess.Popen(command, stderr=other_end, env=environment) as process:
+        os.close(other_end)
+        seen = b""
+        while True:
+            try:
+                part = os.read(terminal, 65536)
+            except OSError:  # Linux says so that the other end is closed
+                break
+            if not part:
+                break
+            seen += part
+    os.close(terminal)
+    assert process.returncode == 1
+    lines = re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode()))
+    assert any(line.startswith(f"flowbuf: {path}: {EXPORTER}: 1 template_missing: ") for line in lines), lines

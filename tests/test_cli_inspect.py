@@ -213,6 +213,19 @@ def test_losses_in_json(path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(("width", "shown"), [(160, {"protocol", "octets"}), (80, {"protocol"}), (60, set())])
+def test_what_there_is_no_room_for_is_left_out_rather_than_cut(
+    path: Path, width: int, shown: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flowbuf.cli.inspect.WIDTH_IN_A_PIPE", width)
+    write(path, pcap(*(netflow5(record5(), sequence=number) for number in (1, 40, 20))))
+    text = flowbuf("inspect", path).stdout
+    assert "…" not in text
+    (headings,) = (set(line.split()) for line in text.splitlines() if "sampling" in line)
+    assert {"exporter", "flows", "lost", "errors", "sampling"} <= headings
+    assert headings & {"protocol", "octets"} == shown
+
+
 @pytest.mark.parametrize("width", [60, 100, 200])
 def test_tables_of_any_width(path: Path, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flowbuf.cli.inspect.WIDTH_IN_A_PIPE", width)

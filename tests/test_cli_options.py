@@ -79,10 +79,10 @@ def test_encode_scales_and_its_proto_says_so(capture: Path, tmp_path: Path, pyth
         (["--scale", *NO_BYTES], "no totals to scale; enable bytes or packets, or do not scale"),
         (["--override-sampling", 5, "--disable", "sampling_rate"], "no sampling rate enabled; enable sampling_rate"),
         (["--override-sampling", 5, "--default-sampling", 5], "leave out --default-sampling"),
-        (["--override-sampling", 0], "0 is not in the range"),
+        (["--override-sampling", 0], "0 is not in the range 1 to 2^64-1."),
         (["--decapsulate", "vxlan,grue"], "there is no tunnel 'grue': choose of vxlan, "),
-        (["--template-expiry", 0], "0 is not in the range"),
-        (["--template-expiry", "soon"], "'soon' is not a valid integer"),
+        (["--template-expiry", 0], "0 is not in the range 1 to 1000000000."),
+        (["--template-expiry", "soon"], "'soon' is not a valid whole number"),
     ],
 )
 @pytest.mark.parametrize("command", ["read", "encode"])
@@ -112,9 +112,11 @@ def test_a_rate_that_cannot_be_overridden_is_a_usage_error(
     assert f"--override-sampling: {says}" in result.stderr
 
 
-@pytest.mark.parametrize("options", [["--scale"], ["--override-sampling", 5]])
-def test_messages_are_not_scaled_again(capture: Path, tmp_path: Path, options: list[object]) -> None:
-    """Whether the totals in a stream are scaled already, nobody can tell."""
+@pytest.mark.parametrize(
+    "options", [["--scale"], ["--override-sampling", 5], ["--default-sampling", 5], ["--decapsulate", "all"]]
+)
+def test_messages_are_shown_as_they_are(capture: Path, tmp_path: Path, options: list[object]) -> None:
+    """Whether the totals in a stream are scaled already, nobody can tell, and its packets are gone."""
     output = tmp_path / "flows.pb"
     flowbuf("encode", capture, "-o", output)
     result = flowbuf("read", output, *options)

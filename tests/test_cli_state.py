@@ -131,7 +131,10 @@ def test_inspect_knows_it_and_leaves_it_as_it_is(first: Path, second: Path, stat
     (exporter,) = json.loads(result.stdout)["exporters"]
     assert (exporter["flows"], exporter["sampling_rates"]) == (1, [100])
     assert (state.read_bytes(), state.stat().st_mtime_ns) == before
-    assert flowbuf("inspect", second, "--state", state.parent / "none").exit_code == 1
+    for missing, says in ((state.parent / "none", "No such file; flowbuf read"), ("-", "- is no file; name one")):
+        result = flowbuf("inspect", second, "--state", missing)
+        assert result.exit_code == 2
+        assert says in result.stderr
     assert os.listdir(state.parent) == ["exporters.state"]
 
 

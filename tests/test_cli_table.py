@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from flowbuf.cli.table import FlowTable
+from flowbuf.cli.table import FlowTable, Heading, importance
 from flowbuf.schema import Schema
 
 FLOW = Schema.load("flow")
@@ -122,6 +122,14 @@ def test_what_people_look_for_first_goes_last(show: Show) -> None:
     one = flow(time_flow_start=1, time_flow_end=2, src_mac=1, dst_mac=2, in_if=7)
     *_, last = show([one], width=100, schema=schema)
     assert last == "1 flow; no room for time_flow_start, time_flow_end, src_mac, dst_mac"
+
+
+def test_the_names_of_other_collectors_matter_as_much(show: Show) -> None:
+    """Names that presets give their columns."""
+    heading = {name: Heading(name, str) for name in ("Bytes", "SrcAddr", "SrcNetMask", "EType", "InIf")}
+    assert sorted(heading, key=lambda name: importance(heading[name])) == [
+        *("SrcAddr", "Bytes", "InIf", "SrcNetMask", "EType")
+    ]
 
 
 def test_long_addresses_are_stacked_where_they_do_not_fit_side_by_side(show: Show) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -37,6 +38,32 @@ def test_a_datagram_without_flows_gives_nothing() -> None:
     assert decoder.messages(b"", "192.0.2.1") == []
     assert decoder.counters == {"other_packet": 2}
     assert decoder.stats == {}, "a stranger is no exporter"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("template_expiry", -1, "template_expiry is -1; it may be 1e-09 to 1,000,000,000 seconds, or None for never"),
+        ("template_expiry", 0, "template_expiry is 0; it may be"),
+        ("template_expiry", float("nan"), "template_expiry is nan"),
+        ("template_expiry", float("inf"), "template_expiry is inf"),
+        ("default_sampling_rate", 0, "default_sampling_rate is 0; it may be 1 to "),
+        ("default_sampling_rate", 2**64, "default_sampling_rate is 18446744073709551616"),
+        *((size, -1, f"{size} is -1; it may be 0 to") for size in ("capacity", "memory_limit", "exporter_limit")),
+        *((size, 2**63, f"{size} is 9223372036854775808") for size in ("early_data_limit", "early_data_total")),
+        ("decapsulate", ["vxlan", "gretap"], "there is no tunnel 'gretap': choose of vxlan, "),
+        ("time", "sent", "time is 'sent'; it may be received, export, flow-start"),
+    ],
+)
+def test_an_option_that_cannot_be_says_what_may_be(option: str, value: Any, says: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(says)):
+        Decoder(**{option: value})
+
+
+@pytest.mark.parametrize(("option", "value"), [("default_sampling_rate", 1.5), ("memory_limit", "1 GiB")])
+def test_a_whole_number_is_nothing_else(option: str, value: Any) -> None:
+    with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+        Decoder(**{option: value})
 
 
 @pytest.mark.parametrize("payload", [V5, bytearray(V5), memoryview(V5)])

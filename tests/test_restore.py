@@ -150,7 +150,7 @@ def test_ports_stay_told_apart() -> None:
 def test_any_state_restored_decodes_alike(version: str, data: st.DataObject, policy: dict[str, Any]) -> None:
     """But for data that waits, which is not kept, and for who defined an id before: the next rounds tell."""
     sequence = data.draw(living_templates(version == "ipfix"))
-    policy["template_expiry"] = policy["template_expiry"] / 1e9
+    policy["template_expiry"] = policy["template_expiry"] / 1e9 or None
     first, second = Decoder(everything, **policy), Decoder(everything, **policy)
     feed(first, sequence)
     first.finish()

@@ -1,10 +1,13 @@
 """`flowbuf schema`: what it prints, and its exit status."""
 
+import io
 import json
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
+from flowbuf.cli.schema import _table
 from flowbuf.cli.schema import schema as command
 from flowbuf.schema import Schema
 
@@ -37,6 +40,20 @@ def test_show_in_a_pipe_is_one_line_a_column():
         "ipfix:sourceIPv4Address = ipfix:sourceIPv6Address > netflow5:srcaddr > "
         "sflow:sampled_ip.src_ip > packet:ip.src_addr",
     ]
+
+
+@pytest.mark.parametrize(
+    ("width", "spared"), [(60, ["type", "group", "sources"]), (80, ["sources"]), (110, ["group"]), (160, [])]
+)
+def test_the_table_leaves_out_what_there_is_no_room_for(width, spared):
+    schema = Schema.load("flow")
+    console = Console(width=width, file=io.StringIO())
+    console.print(_table(schema, schema.enabled, width))
+    text = console.file.getvalue()
+    assert "…" not in text
+    assert ("no room for" in text) == bool(spared)
+    (headings,) = (line.split() for line in text.splitlines() if "number" in line)
+    assert [heading for heading in ("type", "group", "sources") if heading not in headings] == spared
 
 
 def test_show_all_has_the_disabled_columns_too():

@@ -27,11 +27,13 @@ class CaptureReader:
     open, or a `Content`. `port`: only datagrams to this port. Iterating gives batches for `Decoder`; **a batch is valid
     until the next one is asked for.** A reader can be iterated once.
 
-    Raises what `open` raises, and `CaptureError` where the file is no capture. A damaged capture is no error: what
-    precedes the damage is read, and `counters` says that there was some.
+    Raises what `open` raises, ValueError for a port that cannot be, and `CaptureError` where the file is no capture. A
+    damaged capture is no error: what precedes the damage is read, and `counters` says that there was some.
     """
 
     def __init__(self, source: str | os.PathLike[str] | BinaryIO | Content, port: int | None = None) -> None:
+        if port is not None and not 1 <= port <= 65535:
+            raise ValueError(f"port is {port}; it may be 1 to 65535")
         self._core = Capture(port)
         self._content = source if isinstance(source, Content) else Content(source)
         self.name = self._content.name

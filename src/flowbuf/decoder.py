@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -20,6 +21,9 @@ TIMES = ("received", "export", "flow-start")
 TUNNELS = _core.TUNNELS
 """Kinds of tunnel that a decoder may open."""
 
+MAX_SIZE = 2**63 - 1
+MAX_EXPIRY = 10**9  # seconds: three decades
+
 
 def choose_tunnels(names: str | Iterable[str]) -> tuple[str, ...]:
     """Kinds of tunnel by their names, one or many; "all" is all of them. Raises ValueError."""
@@ -28,6 +32,12 @@ def choose_tunnels(names: str | Iterable[str]) -> tuple[str, ...]:
         if name not in (*TUNNELS, "all"):
             raise ValueError(f"there is no tunnel {name!r}: choose of {', '.join(TUNNELS)}, all")
     return TUNNELS if "all" in wanted else tuple(name for name in TUNNELS if name in wanted)
+
+
+def check_range(name: str, value: float, lowest: float, highest: float, note: str = "") -> None:
+    """Raises ValueError where a number is not between two others, as NaN never is."""
+    if not lowest <= value <= highest:
+        raise ValueError(f"{name} is {value}; it may be {lowest:,} to {highest:,}{note}")
 
 
 def find_time_received(schema: Schema) -> Column | None:
@@ -106,11 +116,11 @@ class Decoder(_core.Decoder):
 
     A template is known by exporter address, version, observation domain and id. Once two UDP source ports of one
     address keep redefining an id differently, each port of that domain has its own (`port_in_key`). `template_expiry`
-    is the number of seconds after which a template that was not refreshed is not used any more, by the times of
-    reception; its data waits (None: never). `obey_withdrawals` forgets templates that are withdrawn, which RFC 7011
-    forbids over UDP; else withdrawals are counted.
+    is the number of seconds, from a nanosecond on, after which a template that was not refreshed is not used any more,
+    by the times of reception; its data waits (None: never). `obey_withdrawals` forgets templates that are withdrawn,
+    which RFC 7011 forbids over UDP; else withdrawals are counted.
 
-    Raises SchemaError for a schema that cannot be decoded into.
+    Raises SchemaError for a schema that cannot be decoded into, ValueError for a number or a name that cannot be.
     """
 
     schema: Schema
@@ -132,6 +142,15 @@ class Decoder(_core.Decoder):
         template_expiry: float | None = None,
         obey_withdrawals: bool = False,
     ) -> Decoder:
+        for name, value in (
+            *(("capacity", capacity), ("memory_limit", memory_limit), ("exporter_limit", exporter_limit)),
+            *(("early_data_limit", early_data_limit), ("early_data_total", early_data_total)),
+        ):
+            check_range(name, operator.index(value), 0, MAX_SIZE)
+        if default_sampling_rate is not None:
+            check_range("default_sampling_rate", operator.index(default_sampling_rate), 1, 2**64 - 1)
+        if template_expiry is not None:
+            check_range("template_expiry", template_expiry, 1e-9, MAX_EXPIRY, " seconds, or None for never")
         loaded = schema if isinstance(schema, Schema) else Schema.load(schema)
         timed = choose_time(loaded, time)
         plan = compile_plan(timed, default_sampling_rate=default_sampling_rate, scale=scale)

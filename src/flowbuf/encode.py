@@ -54,8 +54,9 @@ def encode_capture(
     of `Decoder`. The file appears whole or not at all.
 
     Raises OSError (FileExistsError for a .proto that flowbuf did not write, which stays), SchemaError, KeyError or
-    ValueError for an `override` that the schema does not allow, CaptureError where the source is no capture, and with
-    `strict` DecodeError at the first datagram that is malformed or left undecoded. Without it, that is counted.
+    ValueError for an `override` that the schema does not allow, ValueError for an option that cannot be, CaptureError
+    where the source is no capture, and with `strict` DecodeError at the first datagram that is malformed or left
+    undecoded. Without it, that is counted.
     """
     decoder = Decoder(
         schema,

@@ -67,8 +67,12 @@ def no_rows(schema: Schema, decoder: Decoder) -> str:
     """That there are none, and if others would have been there."""
     text = f"no {NOUNS[schema.rows][1]}"
     counters = decoder.counters
+    if left_out := counters.get("flows_left_out", 0):
+        return f"{text}, but flow samples or datagrams, which are left out: {left_out:,}"
     others = counters.get("counter_sample", 0) + counters.get("drop_sample", 0)
-    return f"{text}; flowbuf read --counters shows the counter and drop samples of sFlow: {others}" if others else text
+    return (
+        f"{text}; flowbuf read --counters shows the counter and drop samples of sFlow: {others:,}" if others else text
+    )
 
 
 def section_of(row: Mapping[str, Any]) -> str:

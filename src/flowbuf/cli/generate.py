@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from flowbuf import _core
-from flowbuf.cli.options import UsageProblem
+from flowbuf.cli.options import UsageProblem, WholeNumber
 from flowbuf.cli.output import open_output
 
 __all__ = ["generate"]
@@ -40,21 +40,26 @@ def _nanoseconds(context: click.Context, parameter: click.Parameter, text: str) 
 @click.option(
     "--protocol", required=True, type=click.Choice(PROTOCOLS), help="What the exporters speak; mixed: each in turn."
 )
-@click.option("--flows", required=True, type=click.IntRange(0, 2**64 - 1), metavar="N", help="Flow records to write.")
+@click.option("--flows", required=True, type=WholeNumber(0, 2**64 - 1), metavar="N", help="Flow records to write.")
 @click.option(
     "-o", "--output", required=True, metavar="CAPTURE", help="File to write: .pcap, .pcap.gz, .pcap.zst; - is stdout."
 )
 @click.option(
-    "--seed", default=1, show_default=True, type=click.IntRange(0, 2**64 - 1), help="Another seed, other traffic."
+    "--seed",
+    default=1,
+    show_default=True,
+    type=WholeNumber(0, 2**64 - 1),
+    metavar="N",
+    help="Another seed, other traffic.",
 )
 @click.option(
-    "--exporters", type=click.IntRange(1, 65536), metavar="N", help="Routers that report.  [default: 1; mixed: 4]"
+    "--exporters", type=WholeNumber(1, 65536), metavar="N", help="Routers that report.  [default: 1; mixed: 4]"
 )
 @click.option(
     "--sampling",
     default=1000,
     show_default=True,
-    type=click.IntRange(1, 2**32 - 1),
+    type=WholeNumber(1, 2**32 - 1),
     metavar="N",
     help="One packet in N is sampled.",
 )

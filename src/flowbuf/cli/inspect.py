@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import click
 from rich import box
+from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -20,7 +22,7 @@ from flowbuf.cli.options import DecodeOptions, exporter_options
 from flowbuf.cli.output import is_terminal, print_text, standard_output
 from flowbuf.cli.progress import show_progress
 from flowbuf.cli.report import Failure, Report, sort_counters
-from flowbuf.cli.state import read_state
+from flowbuf.cli.state import check_known_state, read_state
 from flowbuf.cli.survey import survey_capture
 from flowbuf.decoder import Decoder
 from flowbuf.errors import CaptureError
@@ -30,8 +32,10 @@ __all__ = ["inspect"]
 
 CLASS_STYLES = {"fault": "red", "loss": "yellow", "note": "dim"}
 WIDTH_IN_A_PIPE = 160
-WIDE = 120  # leaves room for every column about exporters
-NARROW = 90  # leaves none for more than the main ones
+NUMBERS = ("datagrams", "octets", "flows", "options", "templates", "lost", "errors", "of", "share", "late", "restarts")
+SPARED_OF_EXPORTERS = ("octets", "templates", "options", "protocol", "datagrams")
+SPARED_OF_SEQUENCES = ("protocol", "restarts", "late")
+UNBOUNDED = 10**6  # cells: as wide as a table wants to be
 
 
 @click.command()
@@ -56,6 +60,7 @@ def inspect(capture: str, as_json: bool, decoding: DecodeOptions) -> None:
       flowbuf inspect capture.pcap --json | jq '.exporters[].domains[].templates[].id'
     """
     check_inputs([capture])
+    check_known_state(decoding.state)
     report = Report()
 
     def new_decoder(schema: Schema) -> Decoder:
@@ -103,7 +108,7 @@ def _tables(survey: dict[str, Any], width: int) -> Iterator[Any]:
         yield _exporters_table(survey["exporters"], width)
     sequences = [row for exporter in survey["exporters"] for row in _uneven_sequences(exporter)]
     if sequences:
-        yield _sequences_table(sequences, width)
+        yield _fit_table("Sequence numbers", sequences, SPARED_OF_SEQUENCES, width)
     for exporter in survey["exporters"]:
         for domain in exporter["domains"]:
             if domain["templates"] or domain["samplers"]:
@@ -113,8 +118,23 @@ def _tables(survey: dict[str, Any], width: int) -> Iterator[Any]:
         yield _counters_table(counters)
 
 
+def _fit_table(title: str, rows: list[dict[str, str | Text]], dispensable: tuple[str, ...], width: int) -> Table:
+    """A table of as many columns as there is room for. Of those that can be spared, the first goes first."""
+    headings = list(rows[0])
+    for spared in (None, *dispensable):
+        headings = [heading for heading in headings if heading != spared]
+        table = _new_table(title, *headings, numbers=NUMBERS)
+        for row in rows:
+            table.add_row(*(row[heading] for heading in headings))
+        console = Console(width=UNBOUNDED)
+        if Measurement.get(console, console.options, table).maximum <= width:
+            break
+    return table
+
+
 def _new_table(title: str, *headings: str, numbers: tuple[str, ...] = (), wraps: str = "") -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.pad_edge = False
     for heading in headings:
         justify: Literal["left", "right"] = "right" if heading in numbers else "left"
         table.add_column(heading, justify=justify, no_wrap=heading != wraps)
@@ -145,27 +165,23 @@ def _readable_time(text: str) -> str:
 
 
 def _exporters_table(exporters: list[dict[str, Any]], width: int) -> Table:
-    numbers = {"datagrams": "datagrams", "octets": "octets", "flows": "flows", "options": "options_records"}
-    numbers["templates"] = "templates_received"
-    if width < WIDE:
-        del numbers["octets"], numbers["templates"]
-    if width < NARROW:
-        del numbers["options"]
-    table = _new_table(
-        *("Exporters", "exporter", "protocol", *numbers, "lost", "errors", "sampling"),
-        numbers=(*numbers, "lost", "errors"),
-    )
-    for exporter in exporters:
-        errors = sum(count for name, count in exporter["counters"].items() if STATUSES[name][0] in ("fault", "loss"))
-        table.add_row(
-            _exporter_name(exporter),
-            ", ".join(exporter["protocols"]),
-            *(f"{exporter[key]:,}" for key in numbers.values()),
-            _worst_loss(exporter),
-            Text(f"{errors:,}", style="red" if errors else ""),
-            ", ".join(f"1:{rate}" for rate in exporter["sampling_rates"]) or "unknown",
-        )
-    return table
+    return _fit_table("Exporters", [_exporter_row(exporter) for exporter in exporters], SPARED_OF_EXPORTERS, width)
+
+
+def _exporter_row(exporter: dict[str, Any]) -> dict[str, str | Text]:
+    errors = sum(count for name, count in exporter["counters"].items() if STATUSES[name][0] in ("fault", "loss"))
+    return {
+        "exporter": _exporter_name(exporter),
+        "protocol": ", ".join(exporter["protocols"]),
+        "datagrams": f"{exporter['datagrams']:,}",
+        "octets": f"{exporter['octets']:,}",
+        "flows": f"{exporter['flows']:,}",
+        "options": f"{exporter['options_records']:,}",
+        "templates": f"{exporter['templates_received']:,}",
+        "lost": _worst_loss(exporter),
+        "errors": Text(f"{errors:,}", style="red" if errors else ""),
+        "sampling": ", ".join(f"1:{rate}" for rate in exporter["sampling_rates"]) or "unknown",
+    }
 
 
 def _sequences(exporter: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, dict[str, int]]]:
@@ -178,15 +194,24 @@ def _sequences(exporter: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, 
             yield domain, "samples", sequence["samples"]
 
 
-def _uneven_sequences(exporter: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+def _uneven_sequences(exporter: dict[str, Any]) -> Iterator[dict[str, str | Text]]:
     """A row for all that was not received once and in order."""
     for domain, unit, amounts in _sequences(exporter):
-        lost, late, restarts = (amounts[key] for key in ("lost", "late", "restarts"))
-        if lost or late or restarts:
-            expected = f"{amounts['expected']:,} {unit}"
-            share = _share(lost, amounts["expected"])
-            who = (_exporter_name(exporter), domain["protocol"], _domain_name(domain))
-            yield (*who, f"{lost:,}", expected, share, f"{late:,}", f"{restarts:,}")
+        if amounts["lost"] or amounts["late"] or amounts["restarts"]:
+            yield {
+                "exporter": _exporter_name(exporter),
+                "protocol": domain["protocol"],
+                "domain": _domain_name(domain),
+                "lost": _dim_zero(f"{amounts['lost']:,}"),
+                "of": f"{amounts['expected']:,} {unit}",
+                "share": _dim_zero(_share(amounts["lost"], amounts["expected"])),
+                "late": _dim_zero(f"{amounts['late']:,}"),
+                "restarts": _dim_zero(f"{amounts['restarts']:,}"),
+            }
+
+
+def _dim_zero(text: str) -> Text:
+    return Text(text, style="dim" if text == "0" else "")
 
 
 def _domain_name(domain: dict[str, Any]) -> str:
@@ -214,16 +239,6 @@ def _worst_loss(exporter: dict[str, Any]) -> Text:
         return Text("")
     lost, expected = max(shares, key=lambda share: share[0] / share[1])
     return Text(_share(lost, expected), style="yellow" if lost else "")
-
-
-def _sequences_table(rows: list[tuple[str, ...]], width: int) -> Table:
-    headings = ["exporter", "protocol", "domain", "lost", "of", "share", "late", "restarts"]
-    columns = [i for i, heading in enumerate(headings) if heading != "protocol" or width >= WIDE]
-    numbers = ("lost", "of", "share", "late", "restarts")
-    table = _new_table("Sequence numbers", *(headings[i] for i in columns), numbers=numbers)
-    for row in rows:
-        table.add_row(*(Text(row[i], style="dim" if row[i] == "0" else "") for i in columns))
-    return table
 
 
 def _domain_table(exporter: dict[str, Any], domain: dict[str, Any]) -> Table:

@@ -16,7 +16,7 @@ from flowbuf.errors import SchemaError
 from flowbuf.schema import Schema
 
 __all__ = [
-    *("DecodeOptions", "UsageProblem", "decode_options", "exporter_options"),
+    *("DecodeOptions", "UsageProblem", "WholeNumber", "decode_options", "exporter_options"),
     *("load_schema", "schema_errors", "schema_options"),
 ]
 
@@ -29,6 +29,17 @@ class UsageProblem(click.ClickException):
     """Something about the command line, or a file it names, is wrong."""
 
     exit_code = 2
+
+
+class WholeNumber(click.IntRange):
+    """A number of a range that help and errors say in words."""
+
+    name = "whole number"
+
+    def _describe_range(self) -> str:
+        if self.max is None:
+            return f"{self.min} and up"
+        return f"{self.min} to {'2^64-1' if self.max == 2**64 - 1 else self.max}"
 
 
 @contextmanager
@@ -157,11 +168,11 @@ _EXPORTER_OPTIONS = [
     ),
     click.option(
         "--template-expiry",
-        type=click.IntRange(1, 10**9),
+        type=WholeNumber(1, 10**9),
         metavar="SECONDS",
         help="Forget templates that were not refreshed for so long.  [default: never]",
     ),
-    click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="Only datagrams to this UDP port."),
+    click.option("--port", type=WholeNumber(1, 65535), metavar="N", help="Only datagrams to this UDP port."),
 ]
 _DECODE_OPTIONS = [
     click.option("--strict", is_flag=True, help="Stop at the first datagram that is malformed or left undecoded."),
@@ -170,13 +181,13 @@ _DECODE_OPTIONS = [
     ),
     click.option(
         "--default-sampling",
-        type=click.IntRange(1, 2**64 - 1),
+        type=WholeNumber(1, 2**64 - 1),
         metavar="N",
         help="Fills sampling_rate where no exporter says it.",
     ),
     click.option(
         "--override-sampling",
-        type=click.IntRange(1, 2**64 - 1),
+        type=WholeNumber(1, 2**64 - 1),
         metavar="N",
         help="Fills sampling_rate whatever exporters say.",
     ),

@@ -13,7 +13,7 @@ import click
 
 from flowbuf.cli.counters import no_rows
 from flowbuf.cli.inputs import check_inputs, total_size
-from flowbuf.cli.options import DecodeOptions, decode_options, schema_errors, schema_options
+from flowbuf.cli.options import DecodeOptions, WholeNumber, decode_options, schema_errors, schema_options
 from flowbuf.cli.output import is_terminal, open_output
 from flowbuf.cli.progress import show_progress
 from flowbuf.cli.report import Report
@@ -42,7 +42,7 @@ FORMATS = ("table", "jsonl", "csv")
     "-o", "--output", default="-", metavar="OUT", help="File to write; .gz, .zst compress; - is stdout.  [default: -]"
 )
 @click.option("--counters", is_flag=True, help="Counter and drop samples of sFlow instead of flows.")
-@click.option("-n", "--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N flows.")
+@click.option("-n", "--limit", type=WholeNumber(min=1), metavar="N", help="Stop after N flows.")
 @click.option("-v", "--verbose", is_flag=True, help="Notes on stderr too, not only what is wrong.")
 @decode_options
 @schema_options

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -70,8 +71,9 @@ class Report:
         self.add_note(text)
 
     def add_note(self, text: str) -> None:
-        """Something that leaves the exit status as it is."""
-        click.echo(f"flowbuf: {text}", err=True)
+        """Something that leaves the exit status as it is. Not click.echo: it writes past a progress bar that is shown,
+        into its line."""
+        print(f"flowbuf: {text}", file=sys.stderr)
 
     def add_input(self, name: str, decoder: Decoder, capture: Counters) -> None:
         """What a decoder has counted since the last input, and what the capture itself has."""

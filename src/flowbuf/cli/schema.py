@@ -58,7 +58,8 @@ def show(schema: Schema, every: bool, as_json: bool) -> None:
         print_text(json.dumps(described, indent=2, ensure_ascii=False, default=str))
     elif is_terminal(sys.stdout):
         with standard_output():
-            StdoutConsole().print(_table(schema, columns))
+            console = StdoutConsole()
+            console.print(_table(schema, columns, console.width))
     else:
         for column in columns:
             print_text("\t".join(_row(column)))
@@ -89,6 +90,7 @@ def print_hash(schema: Schema) -> None:
     \b
     Examples:
       flowbuf schema hash
+      flowbuf schema hash goflow2
       flowbuf schema hash --schema my-schema.toml --disable src_as,dst_as
     """
     print_text(schema.hash)
@@ -113,7 +115,7 @@ def check(file: str) -> None:
     print_text(f"ok: {len(checked.columns)} columns, {len(checked.enabled)} enabled, hash {checked.hash}")
 
 
-@group.command()
+@group.command(short_help="Say whether a reader of OLD can read NEW, column by column.")
 @click.argument("old")
 @click.argument("new")
 def diff(old: str, new: str) -> None:
@@ -122,6 +124,7 @@ def diff(old: str, new: str) -> None:
     \b
     Examples:
       flowbuf schema diff flow my-schema.toml
+      flowbuf schema diff goflow2 my-goflow2.toml
       flowbuf schema diff released.toml next.toml && mv next.toml released.toml
     """
     verdicts = compare(load_schema(old), load_schema(new))
@@ -139,6 +142,15 @@ def _verdict_line(verdict: Verdict) -> str:
 
 # What `show` prints -------------------------------------------------------------------------------------------------
 
+DOC_WIDTH = 20  # the least
+GAP = 2
+_SPARED: tuple[tuple[str, ...], ...] = (
+    (),
+    ("group",),
+    ("sources",),
+    ("sources", "group"),
+    ("sources", "group", "type"),
+)
 _HEADINGS = ("number", "name", "type", "on", "group", "sources", "doc")
 
 
@@ -160,15 +172,35 @@ def _type_text(column: Column) -> str:
     return f"repeated {text}" if column.repeated else text
 
 
-def _table(schema: Schema, columns: tuple[Column, ...]) -> Table:
+def _table(schema: Schema, columns: tuple[Column, ...], width: int) -> Table:
     enabled = f"{len(schema.enabled)} of {len(schema.columns)} columns enabled"
     title = f"{schema.name} ({schema.rows}): {enabled}, hash {schema.hash}"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, leading=0)
-    for heading in _HEADINGS:
-        table.add_column(heading, justify="right" if heading == "number" else "left", no_wrap=heading == "name")
-    for column in columns:
-        table.add_row(*_row(column, rank_separator="\n"), style="" if column.enabled else "dim")
+    rows = [dict(zip(_HEADINGS, _row(column, rank_separator="\n"), strict=True)) for column in columns]
+    for cells in rows:
+        cells["sources"] = cells["sources"].replace(" = ", " =\n")
+    shown = _choose_headings(rows, width)
+    spared = [heading for heading in _HEADINGS if heading not in shown]
+    caption = f"no room for {', '.join(spared)}; --json has all" if spared else None
+    table = Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=box.SIMPLE_HEAD)
+    table.padding, table.pad_edge = (0, 1, 0, 0), False
+    for heading in shown:
+        table.add_column(heading, justify="right" if heading == "number" else "left", no_wrap=heading != "doc")
+    for column, cells in zip(columns, rows, strict=True):
+        table.add_row(*(cells[heading] for heading in shown), style="" if column.enabled else "dim")
     return table
+
+
+def _choose_headings(rows: list[dict[str, str]], width: int) -> list[str]:
+    """Those that there is room for beside the texts, which can be in several lines."""
+    widths = {
+        heading: max(len(line) for cells in (*rows, {heading: heading}) for line in cells.get(heading, "").split("\n"))
+        for heading in _HEADINGS
+    }
+    for spared in _SPARED:
+        shown = [heading for heading in _HEADINGS if heading not in spared]
+        if sum(widths[heading] + GAP for heading in shown if heading != "doc") + DOC_WIDTH <= width:
+            break
+    return shown
 
 
 def _describe(column: Column) -> dict[str, Any]:

@@ -127,8 +127,13 @@ class Session:
             self._add_problem(f"{content.name}: {unknown}; {fix}")
 
     def _check_messages(self, name: str) -> None:
-        """What was written is shown as it is; whether its totals are scaled already, nobody can tell."""
-        for option, is_set in (("--scale", self._decoding.scale), ("--override-sampling", self._override)):
+        """What was written is shown as it is; whether its totals are scaled already, nobody can tell, and
+        its packets are gone."""
+        decoding = self._decoding
+        for option, is_set in (
+            *(("--scale", decoding.scale), ("--decapsulate", decoding.decapsulate)),
+            *(("--override-sampling", self._override), ("--default-sampling", decoding.default_sampling)),
+        ):
             if is_set:
                 raise UsageProblem(f"{name}: not a capture, and {option} is for captures: leave it out")
 

@@ -11,7 +11,7 @@ from flowbuf.decoder import Decoder
 from flowbuf.errors import StateError
 from flowbuf.state import load_state, save_state
 
-__all__ = ["check_state", "read_state", "write_state"]
+__all__ = ["check_known_state", "check_state", "read_state", "write_state"]
 
 
 def check_state(path: str | None, output: str) -> None:
@@ -27,6 +27,14 @@ def check_state(path: str | None, output: str) -> None:
         raise UsageProblem(f"{path}: there is no folder {folder}")
     if not os.access(folder, os.W_OK):
         raise UsageProblem(f"{path}: Permission denied")
+
+
+def check_known_state(path: str | None) -> None:
+    """Raises UsageProblem where there is no state to read, for a command that would not make one."""
+    if path == "-":
+        raise UsageProblem("--state: - is no file; name one")
+    if path is not None and not os.path.exists(path):
+        raise UsageProblem(f"{path}: No such file; flowbuf read and flowbuf encode write it")
 
 
 def read_state(path: str | None, decoder: Decoder, report: Report) -> None:

@@ -32,7 +32,8 @@ MAX_TITLE = 8  # of a name in one line
 
 # The columns that people look for first; when a terminal is too narrow for all, these are the last to go.
 IMPORTANCE = (
-    *("source", "destination", "bytes", "packets", "proto", "time", "tcp_flags"),
+    *("source", "destination", "src_addr", "dst_addr", "bytes", "packets", "proto", "time", "src_port", "dst_port"),
+    *("time_received", "tcp_flags"),
     *("tunnel", "in_if", "out_if", "src_as", "dst_as", "exporter_address", "sampling_rate"),
     *(name for section in SECTIONS.values() for name in section),
 )
@@ -247,9 +248,17 @@ class Layout:
         return [line for row, text in zip(rows, cells[self._second], strict=True) for line in (row, ARROW + text)]
 
 
+def _plain(name: str) -> str:
+    """What the names of a column in different schemas have in common: src_addr, SrcAddr."""
+    return name.replace("_", "").lower()
+
+
+_RANKS = {_plain(name): rank for rank, name in reversed([*enumerate(IMPORTANCE)])}
+
+
 def importance(heading: Heading) -> int:
     """The smaller, the later it has to go."""
-    return IMPORTANCE.index(heading.name) if heading.name in IMPORTANCE else len(IMPORTANCE)
+    return _RANKS.get(_plain(heading.name), len(IMPORTANCE))
 
 
 def measure(text: str) -> int:
