@@ -50,7 +50,7 @@
     X(OTHER_PACKET, "other_packet", NOTE, "not a UDP datagram, or not of a flow protocol") \
     X(OTHER_PORT, "other_port", NOTE, "a UDP datagram to another port than asked for") \
     X(WITHDRAWAL, "withdrawal", NOTE, "a template withdrawal; over UDP it is obeyed only on request (RFC 7011 section 8.4)") \
-    X(EARLY_DATA, "early_data", NOTE, "a data set came before its template, and waits for it") \
+    X(EARLY_DATA, "early_data", NOTE, "a data set came before its template, and waited for it") \
     X(TEMPLATE_REDEFINED, "template_redefined", NOTE, "a template id came again with other fields") \
     X(TEMPLATE_EXPIRED, "template_expired", NOTE, "a template was not refreshed for too long; it is not used any more") \
     X(PORT_IN_KEY, "port_in_key", NOTE, "two ports of an exporter define a template id differently: each has its own now") \

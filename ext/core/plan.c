@@ -176,6 +176,7 @@ static bool is_integer(fb_type type) {
 bool fb_kind_fits(fb_kind kind, fb_type type) {
     switch (kind) {
         case FB_KIND_UINT:
+        case FB_KIND_TCP_BITS:
             return type != FB_TYPE_STRING && type != FB_TYPE_BYTES && type != FB_TYPE_IP;
         case FB_KIND_BYTES: return is_integer(type) || type == FB_TYPE_BYTES || type == FB_TYPE_STRING;
         case FB_KIND_IP: return type == FB_TYPE_IP || type == FB_TYPE_BYTES;

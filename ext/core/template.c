@@ -274,6 +274,7 @@ static size_t collect_candidates(fb_shapes *shapes, const fb_shape *shape) {
 
 static fb_op_code choose_code(const fb_column *column, uint8_t kind, uint16_t size) {
     if (!column->bit) return FB_OP_VALUE;
+    if (kind == FB_KIND_TCP_BITS && size == 1) kind = FB_KIND_UINT; /* nothing to leave out */
     if (kind == FB_KIND_IP && column->type == FB_TYPE_IP)
         return size == 4 ? FB_OP_IPV4 : size == 16 ? FB_OP_IPV6 : FB_OP_VALUE;
     bool plain = column->type == FB_TYPE_UINT || column->type == FB_TYPE_TIMESTAMP;

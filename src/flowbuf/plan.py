@@ -40,6 +40,7 @@ _KINDS = {
 }
 # Elements whose registered type says less than their description.
 _TIME_ELEMENTS = {21: "time_uptime", 22: "time_uptime", 158: "time_delta", 159: "time_delta"}
+_TCP_CONTROL_BITS = 6
 _SPANS = {"seconds": "span_s", "milliseconds": "span_ms", "microseconds": "span_us", "nanoseconds": "span_ns"}
 # What an element without a registered type is taken for: what the column wants. A number is in the column's own unit.
 _WANTED = {
@@ -191,7 +192,7 @@ def _kind(type: str, element: Element | None) -> str | None:
         return _TIME_ELEMENTS.get(element.id)
     if kind == "uint" and type == "duration":
         return _SPANS.get(element.units)
-    return kind
+    return "tcp_bits" if element.id == _TCP_CONTROL_BITS else kind
 
 
 @functools.cache
@@ -202,6 +203,8 @@ def _registry() -> bytes:
         kind = _KINDS.get(element.data_type, "bytes")
         if kind == "uint":
             kind = _TIME_ELEMENTS.get(element.id) or _SPANS.get(element.units, kind)
+        if element.id == _TCP_CONTROL_BITS:
+            kind = "tcp_bits"
         kinds[element.id] = _core.KINDS[kind]
     return bytes(kinds)
 
