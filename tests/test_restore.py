@@ -79,9 +79,11 @@ def learnt() -> Decoder:
 
 
 def known(decoder: Decoder) -> list[Any]:
-    """What there is to restore, in an order of its own."""
+    """What there is to restore, in an order of its own: numbering begins anew."""
     exporters = [
-        {key: exporter[key] for key in ("address", "sub_agent", "domains")} for exporter in decoder.read_exporters()
+        {key: exporter[key] for key in ("address", "sub_agent")}
+        | {"domains": [{k: v for k, v in domain.items() if k != "sequence"} for domain in exporter["domains"]]}
+        for exporter in decoder.read_exporters()
     ]
     return sorted(exporters, key=lambda exporter: (exporter["address"], exporter["sub_agent"]))
 
@@ -111,6 +113,7 @@ def test_what_state_looks_like() -> None:
             "version": 9,
             "id": 5,
             "port": None,
+            "sequence": {"unit": "packets", "expected": 1, "lost": 0, "late": 0, "restarts": 0},
             "system_init": 0,
             "samplers": {1: 100, 2: 200},
             "templates": {
@@ -199,8 +202,8 @@ TEMPLATE: list[Any] = [*DOMAIN, "templates", 256]
         (changed([0, "sub_agent"], -1), r"sub_agent is -1, not an integer from 0 to 4294967295"),
         (changed([0, "domains"], None), "domains: NoneType, not a list"),
         (
-            changed([*DOMAIN, "version"], 5),
-            r"exporter 0 \(192.0.2.1\), domain 0: version is 5, not an integer from 9 to 10",
+            changed([*DOMAIN, "version"], 8),
+            r"exporter 0 \(192.0.2.1\), domain 0: version is 8, not an integer from 9 to 10",
         ),
         (changed([*DOMAIN, "version"], True), "version is True"),
         (changed([*DOMAIN, "id"], "1"), "id is '1'"),

@@ -78,6 +78,8 @@ def fed(decoder: Decoder, sent: list[tuple[bytes, str]]) -> bytes:
 def known(decoder: Decoder) -> list[dict[str, Any]]:
     """What a decoder knows of exporters, without counters."""
     exporters = [{k: v for k, v in each.items() if k not in COUNTERS} for each in decoder.read_exporters()]
+    for domain in (domain for exporter in exporters for domain in exporter["domains"]):
+        del domain["sequence"]
     return sorted(exporters, key=lambda exporter: str(exporter["address"]))
 
 

@@ -28,6 +28,7 @@ from . import biflow, derived, early
 from .datagram import Datagram
 from .octets import Octets, Short
 from .packet import Packet, parse, parse_ip
+from .sequence import Content
 from .values import Clock, Field, Flow
 
 VARIABLE = 65535
@@ -224,9 +225,8 @@ def read_sets(
             for waiting in early.take(datagram.exporters, domain, defined):
                 found = domain.find(waiting.set_id)
                 assert found
-                yield from read_data_set(
-                    waiting.datagram, domain, found.template, Octets(waiting.content), waiting.clock
-                )
+                sent = replace(waiting.datagram, content=Content())  # its message has been counted without it
+                yield from read_data_set(sent, domain, found.template, Octets(waiting.content), waiting.clock)
         elif set_id < FIRST_TEMPLATE_ID:
             counters["bad_set_id"] += 1
         else:
