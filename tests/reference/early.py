@@ -8,11 +8,10 @@ room, the oldest go, first those of its own exporter. One that is larger than a 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .datagram import Datagram, Exporters
-from .sequence import Content
 
 if TYPE_CHECKING:
     from .templates import Domain
@@ -45,7 +44,6 @@ def wait(waiting: Waiting) -> None:
         give_up(exporters, of_exporter(waiting)[0])
     while sum(each.cost for each in exporters.waiting) > policy.early_data_total - waiting.cost:
         give_up(exporters, exporters.waiting[0])
-    waiting.datagram = replace(waiting.datagram, content=Content())  # its message is judged without it
     exporters.waiting.append(waiting)
     exporter.counters["early_data"] += 1
 
