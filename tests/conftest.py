@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-
 # Whoever runs the tests in the background may have them ignore Ctrl-C; what they start would ignore it, too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -199,7 +199,7 @@ def test_raised(name: str) -> None:
 def test_faults_and_losses_raise_where_strict_and_what_is_worth_knowing_does_not(name: str, strict: bool) -> None:
     datagrams, given = {**DATAGRAMS, **LIMITS}[name]
     options = dict(given)
-    finish, expiry = options.pop("finish", False), options.pop("template_expiry", 0) / 1e9
+    finish, expiry = options.pop("finish", False), options.pop("template_expiry", 0) / 1e9 or None
     decoder = Decoder(options.pop("schema", FLOW), strict=strict, template_expiry=expiry, **options)
 
     def decode() -> None:

@@ -176,7 +176,18 @@ def test_every_data_type_of_the_registry_is_known() -> None:
 def test_every_registered_element_can_be_a_column(decode: Decode, data_type: str) -> None:
     for element in BY_TYPE[data_type]:
         for type, keys, sent in (NATURAL[data_type], *special(element)):
+            if element.name == "tcpControlBits":
+                sent = [(octets, value and int(value) & 0x0FFF) for octets, value in sent]
             check(decode, f"ipfix:{element.name}", element.id, type, keys, sent)
+
+
+@both_decoders
+def test_bits_above_the_control_bits_are_the_data_offset(decode: Decode) -> None:
+    """RFC 7125 section 3: a collector ignores the upper four of sixteen; of eight all are control bits."""
+    for octets, value in ((b"\xf1\xff", 0x1FF), (b"\x50\x02", 2), (b"\xff", 0xFF), (b"\xf0\x00", None)):
+        for protocol in ("ipfix", "netflow9"):
+            flows = decode(*datagrams(protocol, 6, octets, 0), schema=columns().enable("tcp_flags")).flows
+            assert {flow.get("tcp_flags") for flow in flows} == {value}, (protocol, octets)
 
 
 # Of an enterprise nothing is known: the type of the column says what its element is; a time is in the column's unit.

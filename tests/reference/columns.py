@@ -69,7 +69,7 @@ SPANS = {"seconds": 1_000_000_000, "milliseconds": 1_000_000, "microseconds": 1_
 
 FLOW_END_SYS_UP_TIME, FLOW_START_SYS_UP_TIME = 21, 22
 FLOW_START_DELTA, FLOW_END_DELTA = 158, 159
-TCP_CONTROL_BITS = 0xFFF  # what stands above them in two octets is the data offset (RFC 7125)
+TCP_CONTROL_BITS, TCP_BITS = 6, 0xFFF  # what stands above them in two octets is the data offset (RFC 7125)
 NTP_EPOCH = -2_208_988_800  # 1900, in seconds since 1970
 
 
@@ -281,7 +281,8 @@ def read_field(column: Any, source: Any, octets: bytes, clock: Clock) -> Any:
         return None if value is None else fit(column, int(value))
     if (data_type or column.type) in SIGNED or (data_type or "").startswith("signed"):
         return fit(column, read_uint(octets) - (1 << 8 * len(octets) if octets[0] & 0x80 else 0))
-    return fit(column, read_uint(octets) & (TCP_CONTROL_BITS if source.element and source.id == 6 else U64))
+    value = read_uint(octets)
+    return fit(column, value & TCP_BITS if source.element and source.id == TCP_CONTROL_BITS else value)
 
 
 def read_uint(octets: bytes) -> int:
