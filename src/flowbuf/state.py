@@ -25,7 +25,7 @@ from flowbuf.decoder import Decoder
 from flowbuf.errors import StateError
 from flowbuf.sinks.file import OutputFile
 
-__all__ = ["load_state", "save_state"]
+__all__ = ["by_address", "load_state", "save_state"]
 
 OTHERS = "others"  # stands for the address of exporters past the limit
 FORMAT = "flowbuf-state"
@@ -135,7 +135,7 @@ def _read_json(path: str, octets: bytes) -> Any:
 
 
 def _to_json(exporters: list[dict[str, Any]]) -> bytes:
-    kept = sorted((exporter for exporter in exporters if _says_something(exporter)), key=_order)
+    kept = sorted((exporter for exporter in exporters if _says_something(exporter)), key=by_address)
     lines = ",\n".join(json.dumps(_plain(exporter), ensure_ascii=False) for exporter in kept)
     return f'{{"format": "{FORMAT}", "version": {VERSION}, "exporters": [\n{lines}\n]}}\n'.encode()
 
@@ -151,7 +151,10 @@ def _is_known(domain: dict[str, Any]) -> bool:
     return bool(domain["templates"] or domain["samplers"] or domain["system_init"]) or domain["port"] is not None
 
 
-def _order(exporter: dict[str, Any]) -> tuple[int, bytes, int]:
+def by_address(exporter: dict[str, Any]) -> tuple[int, bytes, int]:
+    """A key to sort what `Decoder.read_exporters` gives; those past the limit, which have no address, come last."""
+    if exporter["address"] == OTHERS:
+        return 7, b"", 0
     address = ipaddress.ip_address(exporter["address"])
     return address.version, address.packed, exporter["sub_agent"]
 

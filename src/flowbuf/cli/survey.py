@@ -16,6 +16,7 @@ from flowbuf.encode import decode_batches
 from flowbuf.messages import read_in_steps
 from flowbuf.plan import compile_plan
 from flowbuf.schema import Schema
+from flowbuf.state import by_address
 from flowbuf.text import format_address, format_time
 
 __all__ = ["survey_capture"]
@@ -96,7 +97,7 @@ def survey_capture(
             "ports": dict(watch.ports.most_common()),
             "counters": reader.counters,
         },
-        "exporters": [_describe_exporter(exporter, watch) for exporter in decoder.read_exporters()],
+        "exporters": [_describe_exporter(each, watch) for each in sorted(decoder.read_exporters(), key=by_address)],
         "other": {key: other[key] for key in ("datagrams", "octets", "counters")},
     }
 
