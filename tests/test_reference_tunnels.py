@@ -360,6 +360,19 @@ def test_ipfix_sections(decode: Decode, element: int, section: bytes) -> None:
     assert decode(datagram, schema=columns(*NAMES), decapsulate=("gre",)).counters == {"not_encapsulated": 1}
 
 
+def test_what_a_record_says_of_headers_is_of_the_packet_around_a_tunnel(decode: Decode) -> None:
+    """Source address and ports, octets, direction and interface beside a frame: only what no packet says is left."""
+    fields = [(8, 4), (7, 2), (11, 2), (1, 4), (61, 1), (10, 4), (315, 65535)]
+    beside = bytes([203, 0, 113, 9]) + u16(1111) + u16(2222) + u32(9999) + b"\x01" + u32(7)
+    schema = columns(*NAMES).enable("in_if", "flow_direction")
+    datagram = ipfix_record(fields, beside + variable(ethernet(ipv4(INSIDE4, 4))))
+    own = {"in_if": 7, "flow_direction": 2}
+    assert decode(datagram, schema=schema, decapsulate=ALL).flow == SAYS4 | OUTER4 | own
+    closed = decode(datagram, schema=schema, decapsulate=("gre",)).flow
+    assert (closed["src_port"], closed["dst_port"], closed["bytes"]) == (1111, 2222, 9999)
+    assert closed["src_addr"][-4:] == bytes([203, 0, 113, 9])
+
+
 @pytest.mark.parametrize("element", [313, 315])
 def test_section_length(decode: Decode, element: int) -> None:
     packet = ipv4(tcp(80, 443), total_length=1500)

@@ -88,6 +88,9 @@ def build_message(
         ranks, values = column.sources, flow.values
         if flow.shared is not None:
             ranks, values = sources_of_reverse(column, flow, (mirrors or {}).get(column.name, column))
+        if flow.opened and flow.version != "sflow" and any(each.kind == "packet" for rank in ranks for each in rank):
+            # What the record itself says of headers is of the packet around the tunnel.
+            ranks = [[each for each in rank if each.kind not in (*ELEMENT_KINDS, "derived")] for rank in ranks]
         value = fill(column, ranks, values, flow, notes)
         if value is not None:
             message[column.name] = value

@@ -136,6 +136,7 @@ class Datagram:
     def give_packet(self, flow: Flow, packet: Packet | None) -> None:
         if packet is None or not self.reads_packets:
             return
+        flow.opened = packet.tunnels > 0
         for name, value in packet.values:
             flow.give(name, value)
         self.exporter.counters.update(packet.notes)

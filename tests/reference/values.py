@@ -119,6 +119,7 @@ class Flow:
     clock: Clock = field(default_factory=Clock)
     values: dict[str | Element, Value] = field(default_factory=dict)
     repeats: list[tuple[str | Element, Value]] = field(default_factory=list)
+    opened: bool = False  # a tunnel was opened in its packet
     shared: Flow | None = None  # of the reverse flow of a biflow: what its record says of both directions
 
     def give(self, key: str | Element, value: Value | None) -> None:
