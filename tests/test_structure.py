@@ -44,7 +44,7 @@ PACKAGE_LAYERS: dict[str, set[str]] = {
     "protofile": {"errors", "schema", "sinks"},
     "messages": {"errors", "content", "schema", "_core", "plan"},
     "encode": {"errors", "schema", "_core", "capture", "decoder", "sinks", "protofile"},
-    "state": {"errors", "content", "decoder", "sinks"},
+    "state": {"errors", "_core", "content", "decoder", "sinks"},
 }
 
 # What the core may want of the C library: no input, no output, no clock, no locale.

@@ -230,8 +230,8 @@ cdef class Decoder:
         `domains`, a list of dicts:
 
         `version` (5, 9, 10; 0 for sFlow), `id` (source id or observation domain; in NetFlow v5 the engine, type << 8 | id;
-        in sFlow the sub-agent), `sequence` (`unit`, `expected`, `lost`, `late`, `restarts`: what sequence numbers tell), `port` (None, or the UDP source port of a domain that is told apart by port),
-        `system_init` (when the exporter started, ns since 1970; 0: unknown), `samplers` ({id: rate}) and `templates`
+        in sFlow the sub-agent), `sequence` (`unit`, `expected`, `lost`, `late`, `restarts`: what sequence numbers tell),
+        `port` (None, or the UDP source port of a domain that is told apart by port), `system_init` (when the exporter started, ns since 1970; 0: unknown), `samplers` ({id: rate}) and `templates`
         ({id: {"options", "scope_count", "fields": [(enterprise, id, size), …], "port": where it came from, "time": when it
         came last, ns since 1970 (0: unknown), "contested": whether another port had defined it differently}}).
         """

@@ -24,10 +24,6 @@ fb_status fb_context_need_domain(fb_context *context, uint16_t version, uint32_t
     return fb_exporter_get_domain(context->exporters, context->exporter, version, id, &context->domain);
 }
 
-void fb_context_open_domain(fb_context *context, uint16_t version, uint32_t id) {
-    fb_exporter_get_domain(context->exporters, context->exporter, version, id, &context->domain);
-}
-
 void fb_context_check_sequence(fb_context *context, fb_sequence_unit unit, uint32_t number, uint32_t sent,
                                fb_sequence_content content) {
     fb_domain *domain = context->domain;

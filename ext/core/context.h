@@ -41,11 +41,8 @@ void fb_fault_note(fb_fault *fault, fb_status status, size_t datagram, size_t of
 /* Counts; the first fault or loss is remembered. `at` points into the datagram, or is NULL for its beginning. */
 void fb_context_count(fb_context *context, fb_status status, const uint8_t *at);
 
-/* context->domain, made where nothing is known of it yet. EXPORTER_LIMIT, TEMPLATE_LIMIT: there is no room. */
+/* context->domain, found or made where it is not known yet. EXPORTER_LIMIT, TEMPLATE_LIMIT: there is no room; it is NULL. */
 fb_status fb_context_need_domain(fb_context *context, uint16_t version, uint32_t id);
-/* Finds the domain of the datagram, or makes it: context->domain, NULL where there is no room for it. */
-void fb_context_open_domain(fb_context *context, uint16_t version, uint32_t id);
-
 /* Checks the number of the datagram in its domain, and counts what is wrong with it. Once for each datagram. `sent` as in
    fb_sequence_mark. */
 void fb_context_check_sequence(fb_context *context, fb_sequence_unit unit, uint32_t number, uint32_t sent,

@@ -67,6 +67,7 @@ class Datagrams:
 def pack_datagrams(payloads: Sequence[Octets], sources: Any, received: Any = None) -> Datagrams: ...
 
 TUNNELS: tuple[str, ...]
+OTHERS: str
 
 class Decoder:
     strict: bool

@@ -40,7 +40,7 @@ _KINDS = {
 }
 # Elements whose registered type says less than their description.
 _TIME_ELEMENTS = {21: "time_uptime", 22: "time_uptime", 158: "time_delta", 159: "time_delta"}
-_TCP_CONTROL_BITS = 6
+_BIT_ELEMENTS = {6: "tcp_bits"}
 _SPANS = {"seconds": "span_s", "milliseconds": "span_ms", "microseconds": "span_us", "nanoseconds": "span_ns"}
 # What an element without a registered type is taken for: what the column wants. A number is in the column's own unit.
 _WANTED = {
@@ -192,7 +192,7 @@ def _kind(type: str, element: Element | None) -> str | None:
         return _TIME_ELEMENTS.get(element.id)
     if kind == "uint" and type == "duration":
         return _SPANS.get(element.units)
-    return "tcp_bits" if element.id == _TCP_CONTROL_BITS else kind
+    return _BIT_ELEMENTS.get(element.id, kind)
 
 
 @functools.cache
@@ -202,9 +202,7 @@ def _registry() -> bytes:
     for element in elements.all():
         kind = _KINDS.get(element.data_type, "bytes")
         if kind == "uint":
-            kind = _TIME_ELEMENTS.get(element.id) or _SPANS.get(element.units, kind)
-        if element.id == _TCP_CONTROL_BITS:
-            kind = "tcp_bits"
+            kind = (_TIME_ELEMENTS | _BIT_ELEMENTS).get(element.id) or _SPANS.get(element.units, kind)
         kinds[element.id] = _core.KINDS[kind]
     return bytes(kinds)
 

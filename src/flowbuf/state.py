@@ -20,6 +20,7 @@ import re
 import stat
 from typing import Any
 
+from flowbuf._core import OTHERS
 from flowbuf.content import Content
 from flowbuf.decoder import Decoder
 from flowbuf.errors import StateError
@@ -27,7 +28,6 @@ from flowbuf.sinks.file import OutputFile
 
 __all__ = ["by_address", "load_state", "save_state"]
 
-OTHERS = "others"  # stands for the address of exporters past the limit
 FORMAT = "flowbuf-state"
 VERSION = 1
 

@@ -55,6 +55,11 @@ _OTHER_REASONS = """
 DROP_REASONS = {**dict(enumerate(_ICMP_REASONS.split())), **dict(enumerate(_OTHER_REASONS.split(), start=256))}
 STATUSES = ("disabled", "disabled", "down", "up")  # by operation and configuration
 SOURCE_TYPES = ("interface", "VLAN", "physical", "logical")
+# Large numbers, shown in groups of three digits.
+GROUPED = (
+    *("if_in_octets", "if_out_octets", "if_in_ucast_pkts", "if_out_ucast_pkts", "vlan_counters_octets"),
+    *("mem_free", "mem_total", "disk_free", "disk_total", "net_bytes_in", "net_bytes_out"),
+)
 NOUNS = {"flows": ("flow", "flows"), "counters": ("counter sample", "counter samples")}
 
 
@@ -105,10 +110,6 @@ COUNTER_WORDS: dict[str, Callable[[Any], str]] = {
     "drop_reason": lambda value: DROP_REASONS.get(value, str(value)),
     "source_id_type": lambda value: SOURCE_TYPES[value] if value < len(SOURCE_TYPES) else str(value),
     "processor_5s_cpu": lambda value: f"{value / 100:g}%",
-    **dict.fromkeys(("if_in_octets", "if_out_octets", "if_in_ucast_pkts", "if_out_ucast_pkts"), "{:,}".format),
-    **dict.fromkeys(
-        ("mem_free", "mem_total", "disk_free", "disk_total", "net_bytes_in", "net_bytes_out"), "{:,}".format
-    ),
-    "vlan_counters_octets": "{:,}".format,
+    **dict.fromkeys(GROUPED, "{:,}".format),
 }
 """Columns whose numbers a table shows as something else."""
