@@ -166,6 +166,7 @@ cdef extern from "core/row.h" nogil:
     void fb_row_put_octets(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data, size_t size)
     void fb_row_put_ip(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data, size_t size)
     void fb_row_finish(fb_row *row, fb_row_cursor at)
+    void fb_row_undo(fb_row *row, fb_row_cursor at)
 
 cdef extern from "core/datagram.h" nogil:
     ctypedef struct fb_datagram:
@@ -222,6 +223,7 @@ cdef extern from "core/exporter.h" nogil:
     ctypedef struct fb_template:
         fb_shape *shape
         uint64_t time
+        uint16_t id
         uint16_t port
         bint contested
     ctypedef struct fb_definition:
@@ -238,7 +240,8 @@ cdef extern from "core/exporter.h" nogil:
         bint split
         uint32_t id
         fb_domain *common
-        fb_map templates
+        fb_template *templates
+        uint32_t template_count
         fb_map samplers
         uint64_t system_init
         fb_sequences sequences

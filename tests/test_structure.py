@@ -18,10 +18,12 @@ PACKAGE = ROOT / "src/flowbuf"
 # The core's files, from the ground up: each includes only what stands before it. Without a suffix, a header and its .c.
 # (A .inc is compiled for each emitter; decode.inc puts them together.)
 LAYERS = [
-    *("base", "counters", "source", "wire", "plan", "slots", "row", "datagram", "template", "sequence", "exporter"),
+    *("base", "counters", "source", "wire", "plan", "lanes", "slots", "row", "datagram", "template.h", "operations"),
+    *("template", "sequence", "exporter"),
     *("context", "early", "options", "template_set", "emitter", "packet.h", "tunnel", "packet", "decode"),
     *("value.inc", "list.inc", "derived.inc", "packet.inc", "record.inc"),
-    *("netflow5.inc", "ipfix.inc", "sflow.inc", "sflow_counters.inc", "decode.inc", "decode_row"),
+    *("netflow5.inc", "ipfix.inc", "sflow.inc", "sflow_counters.inc", "decode.inc"),
+    *("decode_row", "decode_row_bmi2", "decode_row_avx512"),
     *("message", "link", "fragments", "capture"),
     *("generate_traffic", "generate.h", "generate_internal", "generate_netflow", "generate_packet", "generate_sflow"),
     "generate",
@@ -45,6 +47,7 @@ PACKAGE_LAYERS: dict[str, set[str]] = {
     "messages": {"errors", "content", "schema", "_core", "plan"},
     "encode": {"errors", "schema", "_core", "capture", "decoder", "sinks", "protofile"},
     "state": {"errors", "_core", "content", "decoder", "sinks"},
+    "bench": {"errors", "schema", "_core", "capture", "decoder"},
 }
 
 # What the core may want of the C library: no input, no output, no clock, no locale.
@@ -52,6 +55,7 @@ LIBRARY = {
     *("memcmp", "memcpy", "memmove", "memset", "strcmp", "strlen", "qsort", "realloc", "free"),
     *("__assert_fail", "__stack_chk_fail", "_GLOBAL_OFFSET_TABLE_"),
     *("__memcpy_chk", "__memmove_chk", "__memset_chk"),
+    *("__cpu_model", "__cpu_indicator_init"),  # of the compiler's own library: what the processor can do
 }
 
 
@@ -234,7 +238,8 @@ SOURCES = sorted(
     path
     for folder in FOLDERS.split()
     for path in (ROOT / folder).rglob("*")
-    if path.suffix in {".c", ".h", ".inc", ".pxi", ".pyx", ".pxd", ".py", ".toml"}
+    if path.suffix in {".c", ".h", ".inc", ".pxi", ".pyx", ".pxd", ".py", ".toml", ".go", ".rs"}
+    and "build" not in path.parts
 )
 
 

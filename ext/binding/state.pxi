@@ -44,9 +44,9 @@ cdef dict read_domain(fb_domain *domain):
         "system_init": domain.system_init,
         "samplers": {domain.samplers.entries[i].key: domain.samplers.entries[i].number for i in range(domain.samplers.count)},
         "templates": {
-            domain.templates.entries[i].key: read_template(<fb_template *> domain.templates.entries[i].pointer)
-            for i in range(domain.templates.count)
-            if (<fb_template *> domain.templates.entries[i].pointer).shape
+            domain.templates[i].id: read_template(&domain.templates[i])
+            for i in range(domain.template_count)
+            if domain.templates[i].shape
         },
     }
 

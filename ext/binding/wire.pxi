@@ -49,6 +49,7 @@ def fixed64(uint64_t value):
     return PyBytes_FromStringAndSize(<char *> octets, 8)
 
 
+@cython.no_gc_clear  # the plan is needed until __dealloc__ has freed what was made by it
 cdef class Row:
     """Messages built value by value, by the very appender that the decoders use."""
 
@@ -93,8 +94,12 @@ cdef class Row:
             while not fb_row_begin(&self.row, worst, &at):
                 self.output.grow(fb_row_size(&self.row), worst)
                 fb_row_set_output(&self.row, self.output.data, self.output.capacity, fb_row_size(&self.row))
-            for column, rank, value in self.values:
-                self._put(&at, column, rank, value)
+            try:
+                for column, rank, value in self.values:
+                    self._put(&at, column, rank, value)
+            except BaseException:
+                fb_row_undo(&self.row, at)
+                raise
             fb_row_finish(&self.row, at)
         finally:
             fb_slots_clear_overrides(&self.row.slots)
@@ -153,10 +158,13 @@ cdef int _override_row(Row row, str name, object value) except -1:
 
 
 cdef class Buffer:
-    """Octets that grow: by doubling, at the least by what is asked for."""
+    """Octets that grow: by doubling, at the least by what is asked for. A memoryview shows the first `size` of them; who
+    writes on sets that to 0 before, and leaves a buffer that has views to them."""
 
     cdef uint8_t *data
     cdef size_t capacity
+    cdef size_t size
+    cdef Py_ssize_t views
 
     def __cinit__(self, size_t capacity):
         self.capacity = capacity
@@ -166,6 +174,13 @@ cdef class Buffer:
 
     def __dealloc__(self):
         PyMem_Free(self.data)
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        PyBuffer_FillInfo(view, self, self.data, self.size, 1, flags)
+        self.views += 1
+
+    def __releasebuffer__(self, Py_buffer *view):
+        self.views -= 1
 
     cdef int grow(self, size_t used, size_t room) except -1:
         cdef size_t capacity = max(self.capacity * 2, used + room)

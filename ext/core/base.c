@@ -1,6 +1,10 @@
 /* The status table, and the one door to memory. */
 #include "base.h"
 
+#ifdef FB_NEWER_PROCESSORS
+#include <cpuid.h>
+#endif
+
 #include <stdlib.h>
 
 static const struct {
@@ -72,4 +76,27 @@ void *fb_memory_allocate(fb_memory *memory, size_t size) {
 
 void fb_memory_release(fb_memory *memory, void *p, size_t size) {
     if (p) fb_memory_resize(memory, p, size, 0);
+}
+
+#ifdef FB_NEWER_PROCESSORS
+/* Both came with BMI2, but who hides a processor's features may hide them; and lzcnt is another instruction where it is not. */
+static bool has_lzcnt_and_movbe(void) {
+    unsigned a, b, c, d;
+    bool movbe = __get_cpuid(1, &a, &b, &c, &d) && c & bit_MOVBE;
+    return movbe && __get_cpuid(0x80000001, &a, &b, &c, &d) && c & bit_LZCNT;
+}
+#endif
+
+fb_processor fb_processor_find(void) {
+#ifdef FB_NEWER_PROCESSORS
+    __builtin_cpu_init();
+    /* On the first processors of AMD that have it, spreading a number takes a hundred steps. */
+    bool slow = __builtin_cpu_is("bdver4") || __builtin_cpu_is("znver1") || __builtin_cpu_is("znver2");
+    if (slow || !__builtin_cpu_supports("bmi2") || !__builtin_cpu_supports("avx2") || !has_lzcnt_and_movbe()) return FB_PROCESSOR_ANY;
+    bool wide = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512vl") &&
+                __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2");
+    return wide ? FB_PROCESSOR_AVX512 : FB_PROCESSOR_BMI2;
+#else
+    return FB_PROCESSOR_ANY;
+#endif
 }

@@ -100,32 +100,66 @@ typedef struct {
 #define FB_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define FB_INLINE static inline __attribute__((always_inline))
 #define FB_NOINLINE __attribute__((noinline))
+#define FB_PREFETCH(p) __builtin_prefetch(p) /* a hint: p need not point anywhere */
 #else
 #define FB_LIKELY(x) (x)
 #define FB_UNLIKELY(x) (x)
 #define FB_INLINE static inline
 #define FB_NOINLINE
+#define FB_PREFETCH(p) ((void)(p))
 #endif
 
-/* Big-endian loads. REQUIRES: the bytes are there; no alignment. */
+/* What processors the decoders are compiled for: any, and, by gcc for 64-bit x86, two newer kinds. Which of them runs is
+   decided when a decoder is made. */
+typedef enum {
+    FB_PROCESSOR_ANY = 1,
+    FB_PROCESSOR_BMI2,   /* one instruction spreads a number into the octets of a varint (wire.h) */
+    FB_PROCESSOR_AVX512, /* with VBMI2: eight numbers at once (lanes.h) */
+} fb_processor;
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define FB_NEWER_PROCESSORS
+#endif
+
+/* The newest kind that this processor is of. */
+fb_processor fb_processor_find(void);
+
+/* Big-endian loads. REQUIRES: the bytes are there; no alignment. Where compilers swap octets, they are told to: among other
+   code they do not always see that four shifted ones are a number. */
+#if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define FB_LOAD(type, p, swap) type value; memcpy(&value, p, sizeof value); return swap(value)
+FB_INLINE uint16_t fb_load16(const uint8_t *p) { FB_LOAD(uint16_t, p, __builtin_bswap16); }
+FB_INLINE uint32_t fb_load32(const uint8_t *p) { FB_LOAD(uint32_t, p, __builtin_bswap32); }
+FB_INLINE uint64_t fb_load64(const uint8_t *p) { FB_LOAD(uint64_t, p, __builtin_bswap64); }
+#undef FB_LOAD
+#else
 FB_INLINE uint16_t fb_load16(const uint8_t *p) {
     return (uint16_t)(p[0] << 8 | p[1]);
-}
-
-FB_INLINE uint32_t fb_load24(const uint8_t *p) {
-    return (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2];
 }
 
 FB_INLINE uint32_t fb_load32(const uint8_t *p) {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
+FB_INLINE uint64_t fb_load64(const uint8_t *p) {
+    return (uint64_t)fb_load32(p) << 32 | fb_load32(p + 4);
+}
+#endif
+
+FB_INLINE uint32_t fb_load24(const uint8_t *p) {
+    return (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2];
+}
+
 FB_INLINE uint64_t fb_load48(const uint8_t *p) {
     return (uint64_t)fb_load16(p) << 32 | fb_load32(p + 2);
 }
 
-FB_INLINE uint64_t fb_load64(const uint8_t *p) {
-    return (uint64_t)fb_load32(p) << 32 | fb_load32(p + 4);
+/* Little-endian store. REQUIRES: room for 8 octets; no alignment. */
+FB_INLINE void fb_store64(uint8_t *p, uint64_t value) {
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    value = __builtin_bswap64(value);
+#endif
+    memcpy(p, &value, 8);
 }
 
 /* An integer of 1 to 8 octets (RFC 7011 section 6.2, reduced-size encoding). REQUIRES: 1 <= size <= 8. */
@@ -147,6 +181,18 @@ FB_INLINE bool fb_load_real(const uint8_t *p, size_t size, double *value) {
         *value = (double)narrow;
     }
     return size == 8 || size == 4;
+}
+
+/* Whether an address of 4 or 16 octets is all zeros, or ::ffff:0.0.0.0. */
+FB_INLINE bool fb_is_no_address(const uint8_t *p, size_t size) {
+    if (size == 4) return fb_load32(p) == 0;
+    uint64_t low = fb_load64(p + 8);
+    return fb_load64(p) == 0 && (low == 0 || low == 0xffff00000000u);
+}
+
+/* A size where a condition holds, else 0. No branch: for conditions that change from flow to flow, and that nothing foresees. */
+FB_INLINE size_t fb_size_if(bool condition, size_t size) {
+    return size & (0 - (size_t)condition);
 }
 
 /* A step of a keyed hash: state, or seed, and the next value. */

@@ -21,7 +21,9 @@ void fb_context_count(fb_context *context, fb_status status, const uint8_t *at) 
 
 fb_status fb_context_need_domain(fb_context *context, uint16_t version, uint32_t id) {
     if (context->domain) return FB_OK;
-    return fb_exporter_get_domain(context->exporters, context->exporter, version, id, &context->domain);
+    fb_status status = fb_exporter_get_domain(context->exporters, context->exporter, version, id, &context->domain);
+    if (status == FB_OK) fb_domain_prefetch(context->domain);
+    return status;
 }
 
 void fb_context_check_sequence(fb_context *context, fb_sequence_unit unit, uint32_t number, uint32_t sent,

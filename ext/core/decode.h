@@ -24,6 +24,7 @@ typedef struct {
     size_t early_data_total;        /* of all exporters'; 0: 128 MiB. Never more than a quarter of memory->limit */
     uint64_t template_expiry;       /* nanoseconds after which a template that was not refreshed is not used; 0: never */
     bool obey_withdrawals;          /* over UDP they are forbidden (RFC 7011 section 8.4), and counted only */
+    fb_processor processor;         /* no instructions of newer kinds; 0: whatever this one has */
     unsigned decapsulate;           /* a bit (1 << fb_tunnel) for each kind of tunnel that is opened */
 } fb_decoder_options;
 
@@ -36,6 +37,7 @@ typedef struct {
     fb_exporters exporters;
     fb_early early;
     fb_shape *netflow5;   /* the operations of a NetFlow v5 record */
+    fb_processor processor; /* the kind whose instructions are used */
     fb_counters other;    /* datagrams that are nobody's: of no flow protocol */
     fb_fault fault;       /* the first one since the caller cleared it */
 } fb_decoder;

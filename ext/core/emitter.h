@@ -7,6 +7,11 @@
 #error "define FB_EMITTER before including a decoder"
 #endif
 
+/* What the decoder is called. */
+#ifndef FB_ENTRY
+#define FB_ENTRY FB_EMIT(decode)
+#endif
+
 #define FB_PASTE_(a, b) a##_##b
 #define FB_PASTE(a, b) FB_PASTE_(a, b)
 #define FB_EMIT(verb) FB_PASTE(FB_EMITTER, verb)

@@ -1,4 +1,4 @@
-/* Exporters by address, in a hash table; all below them in small sorted maps. */
+/* Exporters by address, in a hash table; all below them in small sorted arrays. */
 #include "exporter.h"
 
 #define FIRST_CAPACITY 64
@@ -67,12 +67,12 @@ static void drop_shape(fb_exporters *exporters, fb_exporter *exporter, fb_domain
 }
 
 static void free_domain(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain) {
-    for (uint32_t i = 0; i < domain->templates.count; i++) {
-        fb_template *template = domain->templates.entries[i].pointer;
+    for (uint32_t i = 0; i < domain->template_count; i++) {
+        fb_template *template = &domain->templates[i];
         drop_shape(exporters, exporter, domain, template);
-        fb_memory_release(&exporter->memory, template, sizeof *template);
+        fb_memory_release(&exporter->memory, template->replaced, FB_MAX_REPLACED * sizeof *template->replaced);
     }
-    fb_map_free(&domain->templates, &exporter->memory);
+    fb_memory_release(&exporter->memory, domain->templates, domain->template_capacity * sizeof *domain->templates);
     fb_map_free(&domain->samplers, &exporter->memory);
     fb_sequences_free(&domain->sequences, &exporter->memory);
     fb_samples_free(&domain->samples, &exporter->memory);
@@ -89,31 +89,49 @@ static void free_exporter(fb_exporters *exporters, fb_exporter *exporter) {
 void fb_exporters_free(fb_exporters *exporters) {
     if (!exporters->table) return;
     for (size_t i = 0; i < exporters->capacity; i++)
-        if (exporters->table[i]) free_exporter(exporters, exporters->table[i]);
+        if (exporters->table[i].exporter) free_exporter(exporters, exporters->table[i].exporter);
     fb_memory_release(exporters->memory, exporters->table, exporters->capacity * sizeof *exporters->table);
     *exporters = (fb_exporters){0};
 }
 
-static size_t hash_key(const fb_exporters *exporters, const uint8_t *address, uint32_t sub_agent) {
+static uint64_t hash_key(const fb_exporters *exporters, const uint8_t *address, uint32_t sub_agent) {
     uint64_t hash = fb_hash(exporters->seed, fb_load64(address));
-    return (size_t)fb_hash(fb_hash(hash, fb_load64(address + 8)), sub_agent);
+    return fb_hash(fb_hash(hash, fb_load64(address + 8)), sub_agent);
 }
 
-static fb_exporter **find_place(const fb_exporters *exporters, fb_exporter **table, size_t capacity,
-                                const uint8_t *address, uint32_t sub_agent) {
-    size_t i = hash_key(exporters, address, sub_agent) & (capacity - 1);
-    while (table[i] && (table[i]->sub_agent != sub_agent || memcmp(table[i]->address, address, 16)))
-        i = (i + 1) & (capacity - 1);
-    return &table[i];
+static bool has_key(const fb_exporter *exporter, const uint8_t *address, uint32_t sub_agent) {
+    return exporter->sub_agent == sub_agent && memcmp(exporter->address, address, 16) == 0;
+}
+
+/* The first place from i on that has the hash or is empty. */
+static size_t seek(const fb_exporter_place *table, size_t capacity, size_t i, uint64_t hash) {
+    i &= capacity - 1;
+    while (table[i].exporter && table[i].hash != hash) i = (i + 1) & (capacity - 1);
+    return i;
+}
+
+static fb_exporter *find_exporter(const fb_exporters *exporters, uint64_t hash, const uint8_t *address, uint32_t sub_agent) {
+    const fb_exporter_place *table = exporters->table;
+    size_t capacity = exporters->capacity, i = seek(table, capacity, (size_t)hash, hash);
+    for (; table[i].exporter; i = seek(table, capacity, i + 1, hash))
+        if (has_key(table[i].exporter, address, sub_agent)) return table[i].exporter;
+    return NULL;
+}
+
+/* REQUIRES: it is not there, and there is an empty place. */
+static void put_exporter(fb_exporter_place *table, size_t capacity, uint64_t hash, fb_exporter *exporter) {
+    size_t i = (size_t)hash & (capacity - 1);
+    while (table[i].exporter) i = (i + 1) & (capacity - 1);
+    table[i] = (fb_exporter_place){hash, exporter};
 }
 
 static bool grow(fb_exporters *exporters) {
     size_t capacity = exporters->capacity * 2;
-    fb_exporter **table = fb_memory_allocate(exporters->memory, capacity * sizeof *table);
+    fb_exporter_place *table = fb_memory_allocate(exporters->memory, capacity * sizeof *table);
     if (!table) return false;
     for (size_t i = 0; i < exporters->capacity; i++) {
-        fb_exporter *exporter = exporters->table[i];
-        if (exporter) *find_place(exporters, table, capacity, exporter->address, exporter->sub_agent) = exporter;
+        const fb_exporter_place *place = &exporters->table[i];
+        if (place->exporter) put_exporter(table, capacity, place->hash, place->exporter);
     }
     fb_memory_release(exporters->memory, exporters->table, exporters->capacity * sizeof *table);
     exporters->table = table;
@@ -121,7 +139,7 @@ static bool grow(fb_exporters *exporters) {
     return true;
 }
 
-static fb_exporter *add_exporter(fb_exporters *exporters, const uint8_t *address, uint32_t sub_agent) {
+static fb_exporter *add_exporter(fb_exporters *exporters, uint64_t hash, const uint8_t *address, uint32_t sub_agent) {
     if (exporters->count >= exporters->limit) return NULL;
     if (exporters->count * 2 >= exporters->capacity && !grow(exporters)) return NULL;
     fb_exporter *exporter = fb_memory_allocate(exporters->memory, sizeof *exporter);
@@ -129,22 +147,68 @@ static fb_exporter *add_exporter(fb_exporters *exporters, const uint8_t *address
     memcpy(exporter->address, address, 16);
     exporter->sub_agent = sub_agent;
     exporter->memory = fb_memory_within(exporters->memory, exporters->exporter_memory);
-    *find_place(exporters, exporters->table, exporters->capacity, address, sub_agent) = exporter;
+    put_exporter(exporters->table, exporters->capacity, hash, exporter);
     exporters->count++;
     return exporter;
 }
 
 fb_exporter *fb_exporters_get(fb_exporters *exporters, const uint8_t address[16], uint32_t sub_agent) {
     fb_exporter *exporter = exporters->last;
-    if (exporter && exporter->sub_agent == sub_agent && memcmp(exporter->address, address, 16) == 0) return exporter;
-    exporter = *find_place(exporters, exporters->table, exporters->capacity, address, sub_agent);
-    if (!exporter && !(exporter = add_exporter(exporters, address, sub_agent))) return &exporters->overflow;
+    if (exporter && has_key(exporter, address, sub_agent)) return exporter;
+    uint64_t hash = hash_key(exporters, address, sub_agent);
+    exporter = find_exporter(exporters, hash, address, sub_agent);
+    if (!exporter && !(exporter = add_exporter(exporters, hash, address, sub_agent))) return &exporters->overflow;
     exporters->last = exporter;
     return exporter;
 }
 
 fb_exporter *fb_exporters_at(const fb_exporters *exporters, size_t i) {
-    return i < exporters->capacity ? exporters->table[i] : NULL;
+    return i < exporters->capacity ? exporters->table[i].exporter : NULL;
+}
+
+/* --- looking ahead -------------------------------------------------------------------------------------------------- */
+
+#define CACHE_LINE 64
+#define FETCHED_TEMPLATES 8 /* most exporters have no more; of one that has thousands, not all are worth it */
+
+/* Every line of [p, p + size). REQUIRES: size > 0. */
+static void prefetch(const void *p, size_t size) {
+    const char *begin = p;
+    for (size_t i = 0; i < size; i += CACHE_LINE) FB_PREFETCH(begin + i);
+    FB_PREFETCH(begin + size - 1);
+}
+
+void fb_domain_prefetch(const fb_domain *domain) {
+    uint32_t templates = domain->template_count < FETCHED_TEMPLATES ? domain->template_count : FETCHED_TEMPLATES;
+    if (templates) prefetch(domain->templates, templates * sizeof *domain->templates);
+    if (domain->sequences.streams) prefetch(domain->sequences.streams, offsetof(fb_sequence, gaps));
+}
+
+/* The hashes of exporters that are not those of the datagram before. */
+static size_t hash_sources(const fb_exporters *exporters, const fb_datagram *datagrams, size_t count, uint64_t *hashes) {
+    const uint8_t *latest = exporters->last ? exporters->last->address : NULL;
+    size_t hashed = 0;
+    for (size_t i = 0; i < count; latest = datagrams[i++].source)
+        if (!latest || memcmp(datagrams[i].source, latest, 16)) hashes[hashed++] = hash_key(exporters, datagrams[i].source, 0);
+    return hashed;
+}
+
+/* Each step reads what the one before it has fetched, of all datagrams: their waits pass at the same time. */
+void fb_exporters_prefetch(const fb_exporters *exporters, const fb_datagram *datagrams, size_t count) {
+    const fb_exporter_place *table = exporters->table;
+    const fb_exporter *found[FB_LOOK_AHEAD];
+    uint64_t hashes[FB_LOOK_AHEAD];
+    size_t capacity = exporters->capacity, known = 0;
+    count = hash_sources(exporters, datagrams, count, hashes);
+    for (size_t i = 0; i < count; i++) FB_PREFETCH(&table[hashes[i] & (capacity - 1)]);
+    for (size_t i = 0; i < count; i++) {
+        found[known] = table[seek(table, capacity, (size_t)hashes[i], hashes[i])].exporter;
+        if (found[known]) prefetch(found[known++], offsetof(fb_exporter, counters.options_records));
+    }
+    for (size_t i = 0; i < known; i++)
+        if (found[i]->latest) prefetch(found[i]->latest, offsetof(fb_domain, samples));
+    for (size_t i = 0; i < known; i++)
+        if (found[i]->latest) fb_domain_prefetch(found[i]->latest);
 }
 
 /* --- domains -------------------------------------------------------------------------------------------------------- */
@@ -176,8 +240,12 @@ static fb_domain *add_domain(fb_exporters *exporters, fb_exporter *exporter, uin
     return domain;
 }
 
-fb_domain *fb_exporter_find_domain(const fb_exporter *exporter, uint16_t version, uint32_t id) {
-    return find_domain(exporter, version, NO_PORT, id);
+fb_domain *fb_exporter_find_domain(fb_exporter *exporter, uint16_t version, uint32_t id) {
+    fb_domain *domain = exporter->latest;
+    if (domain && domain->version == version && domain->id == id) return domain;
+    domain = find_domain(exporter, version, NO_PORT, id);
+    if (domain) exporter->latest = domain;
+    return domain;
 }
 
 fb_status fb_exporter_get_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version, uint32_t id,
@@ -216,9 +284,22 @@ static bool is_excessive(const fb_definition *definition) {
     return definition->field_count > MAX_FIELDS || (empty > MAX_EMPTY_FIELDS && empty < definition->field_count);
 }
 
+/* Where the template of an id stands, or would stand. */
+static uint32_t find_template_place(const fb_domain *domain, uint16_t id) {
+    uint32_t low = 0, high = domain->template_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (domain->templates[middle].id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 static fb_template *find_own(const fb_domain *domain, uint16_t id) {
-    fb_map_entry *entry = fb_map_find(&domain->templates, id);
-    return entry ? entry->pointer : NULL;
+    uint32_t i = find_template_place(domain, id);
+    return i < domain->template_count && domain->templates[i].id == id ? &domain->templates[i] : NULL;
 }
 
 /* Of a template of the common domain: whether it is what a port means by its id. */
@@ -250,8 +331,8 @@ void fb_domain_forget_template(fb_exporters *exporters, fb_exporter *exporter, f
 
 void fb_domain_forget_all(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, bool options) {
     for (fb_domain *d = domain; d; d = d->common)
-        for (uint32_t i = 0; d->known && i < d->templates.count; i++) {
-            fb_template *template = d->templates.entries[i].pointer;
+        for (uint32_t i = 0; d->known && i < d->template_count; i++) {
+            fb_template *template = &d->templates[i];
             bool seen = d == domain ? template->shape != NULL : is_seen_by(template, domain->port);
             if (seen && template->shape->options == options) forget(exporters, exporter, d, template);
         }
@@ -271,28 +352,44 @@ static bool is_at_odds(const fb_domain *domain, const fb_template *template, con
     return false;
 }
 
-static void remember_replaced(fb_template *template) {
-    memmove(&template->replaced[1], &template->replaced[0], sizeof template->replaced - sizeof *template->replaced);
-    template->replaced[0].shape_hash = short_hash(template->shape);
-    template->replaced[0].port = template->port;
-    if (template->replaced_count < FB_MAX_REPLACED) template->replaced_count++;
+/* Where there is no memory for it, it is not remembered: that port is at odds with nobody yet. */
+static void remember_replaced(fb_exporter *exporter, fb_template *template) {
+    size_t octets = FB_MAX_REPLACED * sizeof *template->replaced;
     template->contested = true;
+    if (!template->replaced && !(template->replaced = fb_memory_allocate(&exporter->memory, octets))) return;
+    memmove(&template->replaced[1], &template->replaced[0], octets - sizeof *template->replaced);
+    template->replaced[0] = (fb_replaced){short_hash(template->shape), template->port};
+    if (template->replaced_count < FB_MAX_REPLACED) template->replaced_count++;
 }
 
+static bool reserve_template(fb_exporter *exporter, fb_domain *domain) {
+    if (domain->template_count >= FB_MAX_TEMPLATES) return false;
+    if (domain->template_count < domain->template_capacity) return true;
+    uint32_t capacity = domain->template_capacity ? domain->template_capacity * 2 : 4;
+    fb_template *templates = fb_memory_resize(&exporter->memory, domain->templates,
+                                              domain->template_capacity * sizeof *templates, capacity * sizeof *templates);
+    if (!templates) return false;
+    domain->templates = templates;
+    domain->template_capacity = capacity;
+    return true;
+}
+
+/* REQUIRES: the domain has none of this id. */
 static fb_template *add_template(fb_exporter *exporter, fb_domain *domain, uint16_t id) {
-    if (domain->templates.count >= FB_MAX_TEMPLATES) return NULL;
-    fb_template *template = fb_memory_allocate(&exporter->memory, sizeof *template);
-    fb_map_entry *entry = template ? fb_map_insert(&domain->templates, &exporter->memory, id) : NULL;
-    if (entry) entry->pointer = template;
-    else fb_memory_release(&exporter->memory, template, sizeof *template);
-    return entry ? template : NULL;
+    if (!reserve_template(exporter, domain)) return NULL;
+    uint32_t i = find_template_place(domain, id);
+    fb_template *template = &domain->templates[i];
+    memmove(template + 1, template, (domain->template_count - i) * sizeof *template);
+    domain->template_count++;
+    *template = (fb_template){.id = id};
+    return template;
 }
 
 /* Takes over the reference to the shape. */
 static fb_status put_shape(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, fb_template *template,
                            fb_shape *shape, const fb_definition *definition) {
     bool was_known = template->shape != NULL, same = template->shape == shape;
-    if (was_known && !same && template->port != definition->port) remember_replaced(template);
+    if (was_known && !same && template->port != definition->port) remember_replaced(exporter, template);
     drop_shape(exporters, exporter, domain, template);
     if (!fb_memory_charge(&exporter->memory, (ptrdiff_t)shape->octets)) {
         fb_shapes_release(exporters->shapes, shape);

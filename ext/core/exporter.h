@@ -11,10 +11,16 @@
 
    Several processes may export from one address, as one domain, each with its own idea of a template id. Once a port
    defines an id again as it did before another port defined it differently, the domain is *split*: from then on each
-   UDP source port has a domain of its own, which knows besides what the common one knew when it was split. */
+   UDP source port has a domain of its own, which knows besides what the common one knew when it was split.
+
+   What a datagram of an exporter that is long known needs lies close together, in a few lines of the cache: the first fields
+   of the exporter, up to its first counters; those of the domain, up to its sequence numbers; its templates; its numbering.
+   With 100,000 exporters none of it is in the cache when the datagram comes. It is fetched for several datagrams at once,
+   before the first of them is decoded (fb_exporters_prefetch). */
 #ifndef FB_EXPORTER_H
 #define FB_EXPORTER_H
 
+#include "datagram.h"
 #include "sequence.h"
 #include "template.h"
 
@@ -22,6 +28,8 @@
 #define FB_MAX_DOMAINS 1024   /* of an exporter, those of single ports included */
 #define FB_MAX_TEMPLATES 4096 /* of a domain */
 #define FB_MAX_SAMPLERS 4096  /* of a domain */
+
+#define FB_LOOK_AHEAD 16 /* datagrams whose exporters are fetched at once */
 
 /* A map from numbers to numbers or pointers: sorted, a few thousand at the most, found by halving. */
 typedef struct {
@@ -58,17 +66,21 @@ typedef struct {
 
 #define FB_MAX_REPLACED 4
 
+/* A definition that another port's one took the place of. */
+typedef struct {
+    uint32_t shape_hash;
+    uint16_t port;
+} fb_replaced;
+
 /* A template, and who defined it. It keeps its place when it is not known any more. */
 typedef struct {
-    fb_shape *shape; /* NULL: not known any more */
-    uint64_t time;   /* when it came last, ns since 1970; 0: unknown */
-    uint16_t port;   /* where it came from last */
-    bool contested;  /* another port had defined it with other fields */
+    fb_shape *shape;       /* NULL: not known any more */
+    uint64_t time;         /* when it came last, ns since 1970; 0: unknown */
+    fb_replaced *replaced; /* FB_MAX_REPLACED, the latest first; NULL before the first */
+    uint16_t id;
+    uint16_t port;  /* where it came from last */
+    bool contested; /* another port had defined it with other fields */
     uint8_t replaced_count;
-    struct {
-        uint32_t shape_hash;
-        uint16_t port;
-    } replaced[FB_MAX_REPLACED]; /* definitions that other ports' ones took the place of, the latest first */
 } fb_template;
 
 /* A template as it is received. */
@@ -88,13 +100,14 @@ struct fb_domain {
     uint16_t port; /* whose domain it is, where `common` is not NULL */
     bool split;    /* its ports have domains of their own */
     uint32_t id;
-    fb_domain *common;    /* of a port's domain: the one that was split; else NULL */
-    fb_map templates;     /* template id -> fb_template */
-    uint32_t known;       /* templates that have a shape */
-    fb_map samplers;      /* sampler or selector id -> sampling rate */
-    uint64_t system_init; /* systemInitTimeMilliseconds in ns; 0 while unknown */
+    fb_domain *common;      /* of a port's domain: the one that was split; else NULL */
+    fb_template *templates; /* sorted by id */
+    uint32_t template_count, template_capacity;
+    uint64_t system_init;   /* systemInitTimeMilliseconds in ns; 0 while unknown */
+    fb_map samplers;        /* sampler or selector id -> sampling rate */
     fb_sequences sequences; /* of all its ports: the common domain's alone */
     fb_samples samples;     /* of sFlow */
+    uint32_t known;         /* templates that have a shape */
 };
 
 /* Data sets that wait for their templates (early.h), from the oldest to the newest. */
@@ -106,17 +119,24 @@ typedef struct {
 typedef struct {
     uint8_t address[16];
     uint32_t sub_agent;
-    bool stateless; /* stands for all exporters past the limit: counters, no templates */
+    bool stateless;    /* stands for all exporters past the limit: counters, no templates */
+    fb_domain *latest; /* the common domain looked up before; NULL: none was */
+    fb_counters counters;
     fb_memory memory;
     fb_map domains; /* (version, port if it is of one, id) -> fb_domain */
     fb_early_list early;
-    fb_counters counters;
 } fb_exporter;
+
+/* The hash stands beside the pointer, so that no exporter but the right one is looked at. */
+typedef struct {
+    uint64_t hash;
+    fb_exporter *exporter; /* NULL: an empty place */
+} fb_exporter_place;
 
 typedef struct {
     fb_memory *memory;
     fb_shapes *shapes;
-    fb_exporter **table; /* open addressing; capacity is a power of two */
+    fb_exporter_place *table; /* open addressing; capacity is a power of two */
     size_t capacity;
     size_t count;
     size_t limit;           /* exporters that may be known */
@@ -135,11 +155,17 @@ void fb_exporters_free(fb_exporters *exporters);
 
 /* The exporter of an address, made when it is new; the stateless `overflow` when there are too many. */
 fb_exporter *fb_exporters_get(fb_exporters *exporters, const uint8_t address[16], uint32_t sub_agent);
+/* Fetches what decoding will need of the exporters of the next datagrams, FB_LOOK_AHEAD at the most, into the cache. Changes
+   nothing. An exporter is guessed by the source address, its domain by the one it used before: wrong guesses cost time
+   alone. */
+void fb_exporters_prefetch(const fb_exporters *exporters, const fb_datagram *datagrams, size_t count);
+/* The same of what a domain points to: its templates, its numbering. */
+void fb_domain_prefetch(const fb_domain *domain);
 /* For listing: the i-th of the table, NULL for an empty place. */
 fb_exporter *fb_exporters_at(const fb_exporters *exporters, size_t i);
 
 /* The domain that is common to all ports; NULL while nothing is known of it. */
-fb_domain *fb_exporter_find_domain(const fb_exporter *exporter, uint16_t version, uint32_t id);
+fb_domain *fb_exporter_find_domain(fb_exporter *exporter, uint16_t version, uint32_t id);
 /* The same, made where there is none. EXPORTER_LIMIT, TEMPLATE_LIMIT: there is no room for its state. */
 fb_status fb_exporter_get_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version, uint32_t id,
                                  fb_domain **domain);
@@ -161,8 +187,8 @@ fb_status fb_domain_set_template(fb_exporters *exporters, fb_exporter *exporter,
 void fb_domain_forget_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, uint16_t id);
 /* Forgets all templates of flows, or all of options. */
 void fb_domain_forget_all(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, bool options);
-/* NULL: not known. In a port's domain, a template of the common one is as good, if it was not contested, or if it was that
-   port who defined it. */
+/* NULL: not known. Good until a template is set. In a port's domain, a template of the common one is as good, if it was not
+   contested, or if it was that port who defined it. */
 fb_template *fb_domain_find_template(const fb_domain *domain, uint16_t id);
 
 /* A rate learnt from options. TEMPLATE_LIMIT. */

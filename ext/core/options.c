@@ -43,9 +43,9 @@ static bool read_sampler(const fb_shape *shape, const uint8_t *record, const fb_
 
 uint64_t fb_sampling_find(const fb_context *context, const fb_shape *shape, const uint8_t *record,
                           const fb_location *locations) {
-    uint64_t sampler, rate = fb_sampling_read(shape, record, locations);
+    uint64_t sampler = 0, rate = shape->rated ? fb_sampling_read(shape, record, locations) : 0;
     if (rate || !context->domain) return rate;
-    bool named = read_sampler(shape, record, locations, &sampler);
+    bool named = shape->named && read_sampler(shape, record, locations, &sampler);
     return fb_domain_find_rate(context->domain, named, sampler);
 }
 

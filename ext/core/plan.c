@@ -3,7 +3,9 @@
 
 #include <stdlib.h>
 
-#define FIXED_SLACK 80 /* a length prefix, the 8-octet store of the last tag, the 64-octet copy of the constants */
+#define FIXED_SLACK 160 /* a length prefix, the 64-octet copy of the constants, and a store of 64 octets behind the last column */
+
+#define MOST_DIRECT 63 /* a bit each, and one that is no column's */
 
 /* A source of a column, as it was added. */
 struct fb_plan_entry {
@@ -158,13 +160,17 @@ fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec) {
         .wire = (uint8_t)choose_wire(spec->type),
         .flags = (uint16_t)spec->flags,
         .slot = FB_NO_SLOT,
+        .lane = FB_NO_LANE,
         .packet_rank = FB_NO_RANK,
         .mirror = FB_NO_MIRROR,
         .mappings_size = (uint16_t)spec->mappings_size,
         .mappings = mappings,
     };
-    uint8_t *end = fb_wire_put_varint(column->tag, fb_wire_tag(spec->number, column->wire));
-    column->tag_size = (uint8_t)(end - column->tag);
+    uint64_t tag = fb_wire_tag(spec->number, column->wire);
+    unsigned last;
+    column->tag = fb_wire_short_varint(tag, &last);
+    column->tag_size = (uint8_t)(last / 8 + 1);
+    column->tag_bits = (uint8_t)(8 * column->tag_size);
     return FB_OK;
 }
 
@@ -343,6 +349,15 @@ static bool arrives_in_order(const fb_plan *plan, uint16_t column) {
 
 _Static_assert(FB_SOURCE_LAST_PACKET - FB_SOURCE_FIRST_PACKET < 64, "packet_sources has a bit for each of them");
 
+static void mark_constants(fb_plan *plan) {
+    for (size_t i = 0; i < plan->entry_count; i++) {
+        const struct fb_plan_entry *entry = &plan->entries[i];
+        if (entry->is_element || entry->id > FB_SOURCE_LAST_CONSTANT) continue;
+        bool netflow5 = entry->id >= FB_SOURCE_NETFLOW5_SAMPLING_INTERVAL;
+        plan->columns[entry->target.column].flags |= netflow5 ? FB_COLUMN_CONSTANT_NETFLOW5 : FB_COLUMN_CONSTANT;
+    }
+}
+
 static void mark_packet_ranks(fb_plan *plan) {
     for (size_t i = 0; i < plan->entry_count; i++) {
         const struct fb_plan_entry *entry = &plan->entries[i];
@@ -361,8 +376,22 @@ static bool is_plain(const fb_column *column) {
            column->type == FB_TYPE_TIMESTAMP || (column->type == FB_TYPE_IP && !(column->flags & FB_COLUMN_NATIVE_IP));
 }
 
-static void open_columns(fb_plan *plan) {
+/* Columns of numbers come first, so that a number's lane is the place of its bit. */
+static void number_bits(fb_plan *plan) {
     unsigned bits = 0;
+    for (int numbers = 1; numbers >= 0; numbers--)
+        for (size_t i = 0; i < plan->column_count; i++) {
+            fb_column *column = &plan->columns[i];
+            if (!fb_column_is_direct(column) || (column->type == FB_TYPE_UINT) != numbers) continue;
+            if (numbers) column->lane = (uint8_t)plan->lane_count++;
+            column->bit = 1ull << bits++;
+            plan->open |= column->bit;
+            if (column->slot != FB_NO_SLOT) plan->late |= column->bit;
+        }
+}
+
+static void open_columns(fb_plan *plan) {
+    unsigned direct = 0;
     for (size_t i = 0; i < plan->column_count; i++) {
         fb_column *column = &plan->columns[i];
         if (!(column->flags & FB_COLUMN_ENABLED)) continue;
@@ -371,10 +400,34 @@ static void open_columns(fb_plan *plan) {
         if (single && waits) column->flags |= FB_COLUMN_SLOTTED;
         if (!single && !ordered) column->flags |= FB_COLUMN_UNORDERED;
         if (single && column->flags & (FB_COLUMN_SLOTTED | FB_COLUMN_LATE)) column->slot = (uint16_t)plan->slot_count++;
-        if (bits == 64 || !is_plain(column)) continue;
-        column->bit = 1ull << bits++;
-        plan->open |= column->bit;
-        if (column->slot != FB_NO_SLOT) plan->late |= column->bit;
+        if (direct == MOST_DIRECT || !is_plain(column)) continue;
+        column->bit = 1;
+        direct++;
+    }
+    number_bits(plan);
+}
+
+static fb_way choose_way(fb_kind kind, const fb_column *column) {
+    if (!fb_column_is_direct(column)) return FB_WAY_LONG;
+    if (kind == FB_KIND_UINT && column->type == FB_TYPE_ENUM) return FB_WAY_ENUM;
+    fb_type wanted = kind == FB_KIND_IP ? FB_TYPE_IP : kind == FB_KIND_TIME ? FB_TYPE_TIMESTAMP : FB_TYPE_UINT;
+    bool fits = kind != FB_KIND_TIME || column->limit >= UINT64_MAX / column->unit; /* any number of nanoseconds */
+    return column->type == wanted && fits ? FB_WAY_DIRECT : FB_WAY_LONG;
+}
+
+static void choose_ways(fb_plan *plan) {
+    for (unsigned source = 0; source < FB_SOURCE_COUNT; source++) {
+        fb_target_range *range = &plan->sources[source];
+        range->way = range->count ? FB_WAY_LONG : FB_WAY_NONE;
+        plan->wanted_before[source + 1] = (uint16_t)(plan->wanted_before[source] + (range->count > 0));
+        if (range->count != 1) continue;
+        range->target = plan->targets[range->first];
+        const fb_column *column = &plan->columns[range->target.column];
+        range->column = column;
+        range->way = choose_way(sources[source].kind, column);
+        range->bit = column->bit;
+        range->lane = column->lane;
+        if (range->way == FB_WAY_DIRECT) range->bound = column->limit < UINT64_MAX ? column->limit + 1 : UINT64_MAX;
     }
 }
 
@@ -438,8 +491,10 @@ fb_status fb_plan_seal(fb_plan *plan) {
     fb_status status = index_sources(plan);
     if (status != FB_OK) return status;
     plan->sealed = true;
+    mark_constants(plan);
     mark_packet_ranks(plan);
     open_columns(plan);
+    choose_ways(plan);
     measure(plan);
     return FB_OK;
 }

@@ -25,6 +25,8 @@
 #define FB_NO_SLOT 0xffff
 #define FB_NO_COLUMN 0xffff
 #define FB_NO_MIRROR 0xffff
+#define FB_NO_LANE 0xff
+#define FB_NO_COLUMN_BIT (1ull << 63) /* is no column's `bit` */
 /* Element spaces beside the private enterprise numbers. */
 #define FB_PEN_NETFLOW9 0x100000000u  /* netflow9:ID, elements of NetFlow v9 alone */
 #define FB_PEN_NETFLOW5 0x100000001u  /* netflow5:FIELD, by its place in FB_NETFLOW5_FIELD_LIST */
@@ -64,6 +66,8 @@ enum {
                                  the list that arrives first wins */
     FB_COLUMN_SCALED = 128,   /* a total: multiplied by the rate of its row */
     FB_COLUMN_RATE = 256,     /* that rate; unsigned and not repeated, as totals are */
+    FB_COLUMN_CONSTANT = 1024, /* set by fb_plan_seal: a constant of any datagram may fill it */
+    FB_COLUMN_CONSTANT_NETFLOW5 = 2048, /* set by fb_plan_seal: one of NetFlow v5 may */
     FB_COLUMN_ONE_WAY = 512   /* says something of one direction alone: the reverse flow of a biflow does not share it */
 };
 
@@ -73,14 +77,16 @@ typedef struct {
 } fb_mapping;
 
 typedef struct {
-    uint8_t tag[8];    /* the tag's octets, padded: appended by one 8-octet store */
+    uint64_t tag;      /* the tag's octets, the first one lowest: appended by one store */
     uint64_t bit;      /* among the open columns of a row (row.h); 0 for a column that the fast path leaves alone */
     uint64_t limit;    /* greatest value of an integer */
     uint64_t unit;     /* nanoseconds of a timestamp or duration unit */
     uint32_t number;   /* Protocol Buffers field number */
     uint8_t tag_size;
+    uint8_t tag_bits;  /* 8 * tag_size */
     uint8_t type;      /* fb_type */
     uint8_t wire;      /* fb_wire_type */
+    uint8_t lane;      /* of a direct column of unsigned numbers, where its number may wait (row.h), and which bit `bit` is */
     uint16_t flags;
     uint16_t slot;     /* index among the slots; FB_NO_SLOT for a column that never needs one */
     uint16_t packet_rank;   /* the best rank that a sampled packet has here; FB_NO_RANK without one */
@@ -88,6 +94,12 @@ typedef struct {
     uint16_t mirror;      /* the column of the other direction (src_ and dst_), for biflows; FB_NO_MIRROR */
     fb_mapping *mappings; /* enum; sorted by `from` */
 } fb_column;
+_Static_assert(sizeof(void *) != 8 || sizeof(fb_column) == 64, "columns are looked up by their number, often");
+
+/* Whether emitters write a value of the column at once, where it has none: a single plain number or address. */
+FB_INLINE bool fb_column_is_direct(const fb_column *column) {
+    return column->bit != 0;
+}
 
 /* One place where a value may go. */
 typedef struct {
@@ -96,9 +108,25 @@ typedef struct {
     uint8_t kind; /* fb_kind, of an information element */
 } fb_target;
 
+/* How the value of a fixed source gets to its targets. All but the long way are for one target alone, of
+   fb_column_is_direct: nothing to loop over, nothing to look up. */
+typedef enum {
+    FB_WAY_NONE,   /* nobody wants it */
+    FB_WAY_DIRECT, /* a time or an address into a column of its type, an unsigned number into one of unsigned numbers */
+    FB_WAY_ENUM,   /* an unsigned number into an enum */
+    FB_WAY_LONG
+} fb_way;
+
 /* The targets of one fixed source: plan->targets[first … first + count). */
 typedef struct {
     uint16_t first, count;
+    uint8_t way;      /* fb_way */
+    /* Of a way that has one, as is its column; and what of that numbers need at once. */
+    fb_target target;
+    uint8_t lane;
+    const fb_column *column;
+    uint64_t bit;
+    uint64_t bound;   /* numbers below it go the direct way, others the long one, if there is any; 0: all */
 } fb_target_range;
 
 /* An information element that feeds a column. */
@@ -114,9 +142,11 @@ struct fb_plan {
     fb_rows rows;
     fb_column *columns;
     size_t column_count;
+    size_t lane_count; /* at most 64 */
     size_t slot_count; /* columns that are late, explicit, scaled or out of order */
     uint16_t rate_column; /* the enabled FB_COLUMN_RATE; FB_NO_COLUMN: totals are not scaled */
     fb_target_range sources[FB_SOURCE_COUNT];
+    uint16_t wanted_before[FB_SOURCE_COUNT + 1]; /* how many of the fixed sources before each feed a column */
     fb_target *targets;
     size_t target_count;
     fb_plan_element *elements; /* sorted by pen, id, column, rank */
@@ -177,6 +207,11 @@ fb_kind fb_column_kind(const fb_column *column, fb_kind kind);
 /* What members of a list mean in a column: the kind of their element (a private one where pen is not 0) where it is known.
    FB_KIND_COUNT: the column cannot hold them. */
 fb_kind fb_plan_member_kind(const fb_plan *plan, const fb_column *column, uint32_t pen, uint32_t id);
+
+/* Whether any of the fixed sources from `first` to `last` feeds a column. */
+FB_INLINE bool fb_plan_wants(const fb_plan *plan, fb_source first, fb_source last) {
+    return plan->wanted_before[last + 1] != plan->wanted_before[first];
+}
 
 const char *fb_source_name(fb_source source);
 fb_kind fb_source_kind(fb_source source);

@@ -6,13 +6,35 @@ static bool is_tracked(const fb_column *column) {
     return column->bit || column->flags & FB_COLUMN_SLOTTED || !(column->flags & FB_COLUMN_ENABLED);
 }
 
+#define CACHE_LINE 64
+
+static size_t octets_of_lanes(const fb_row *row) {
+    return CACHE_LINE + row->lane_groups * (FB_LANES * sizeof *row->waiting + sizeof *row->lanes);
+}
+
+/* Lanes begin at a cache line: they are read by whole ones. */
+static bool make_lanes(fb_row *row) {
+    row->lane_groups = (row->plan->lane_count + FB_LANES - 1) / FB_LANES;
+    if (!row->lane_groups) return true;
+    row->lane_memory = fb_memory_allocate(row->memory, octets_of_lanes(row));
+    if (!row->lane_memory) return false;
+    row->waiting = (uint64_t *)(((uintptr_t)row->lane_memory + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
+    row->lanes = (fb_lanes *)(row->waiting + FB_LANES * row->lane_groups);
+    for (size_t i = 0; i < row->plan->column_count; i++) {
+        const fb_column *column = &row->columns[i];
+        if (column->lane != FB_NO_LANE)
+            fb_lanes_set(&row->lanes[column->lane / FB_LANES], column->lane % FB_LANES, column, 0, 8, column->limit);
+    }
+    return true;
+}
+
 fb_status fb_row_new(fb_row *row, const fb_plan *plan, fb_memory *memory) {
-    *row = (fb_row){.plan = plan, .memory = memory, .prefix = 1, .open = plan->open};
+    *row = (fb_row){.plan = plan, .columns = plan->columns, .memory = memory, .prefix = 1, .open = plan->open};
     bool all = true;
     for (size_t i = 0; i < plan->column_count; i++) all &= is_tracked(&plan->columns[i]);
     if (!(row->constants = fb_memory_allocate(memory, plan->fixed_worst + FB_ROW_CONSTANTS_STRIDE)) ||
         (!all && !(row->filled = fb_memory_allocate(memory, 2 * plan->column_count))) ||
-        fb_slots_new(&row->slots, plan, memory) != FB_OK) {
+        !make_lanes(row) || fb_slots_new(&row->slots, plan, memory) != FB_OK) {
         fb_row_free(row);
         return FB_NO_MEMORY;
     }
@@ -23,6 +45,7 @@ fb_status fb_row_new(fb_row *row, const fb_plan *plan, fb_memory *memory) {
 void fb_row_free(fb_row *row) {
     if (!row->plan) return;
     if (row->constants) fb_memory_release(row->memory, row->constants, row->plan->fixed_worst + FB_ROW_CONSTANTS_STRIDE);
+    if (row->lane_memory) fb_memory_release(row->memory, row->lane_memory, octets_of_lanes(row));
     if (row->filled) fb_memory_release(row->memory, row->filled, 2 * row->plan->column_count);
     fb_slots_free(&row->slots, row->memory);
     *row = (fb_row){0};
@@ -41,15 +64,17 @@ void fb_row_begin_constants(fb_row *row, fb_row_cursor *at) {
     for (size_t i = 0; row->slots.active && i < row->plan->slot_count; i++) row->slots.slot[i].state = FB_SLOT_EMPTY;
 }
 
-void fb_row_end_constants(fb_row *row, fb_row_cursor at) {
-    row->constants_size = (size_t)(at.next - row->constants);
-    row->open = at.open;
+void fb_row_keep_constants(fb_row *row, fb_row_cursor at) {
+    fb_row_set_constants(row, at);
     if (row->filled) memcpy(row->constants_filled, row->filled, row->plan->column_count);
     if (row->slots.active) fb_slots_keep_constants(&row->slots);
 }
 
-void fb_row_reset_filled(fb_row *row) {
-    memcpy(row->filled, row->constants_filled, row->plan->column_count);
+/* What a row begins with besides a short run of constants. */
+FB_NOINLINE void fb_row_begin_rest(fb_row *row) {
+    if (row->constants_size > FB_ROW_CONSTANTS_STRIDE) memcpy(row->message, row->constants, row->constants_size);
+    fb_slots_begin(&row->slots);
+    if (row->filled) memcpy(row->filled, row->constants_filled, row->plan->column_count);
 }
 
 static uint8_t *put_real(uint8_t *p, const fb_column *column, uint64_t bits) {
@@ -105,7 +130,7 @@ static bool claim(fb_row *row, fb_target target, const fb_column *column, bool z
 
 FB_NOINLINE fb_row_cursor fb_row_offer_number(fb_row *row, fb_row_cursor at, fb_target target, fb_slot_state state,
                                               uint64_t number) {
-    const fb_column *column = &row->plan->columns[target.column];
+    const fb_column *column = &row->columns[target.column];
     if (!(column->flags & FB_COLUMN_ENABLED)) return at;
     if (fb_slots_collects(&row->slots, column))
         fb_slots_offer(&row->slots, target, state, number, (fb_bytes){NULL, 0});
@@ -116,7 +141,7 @@ FB_NOINLINE fb_row_cursor fb_row_offer_number(fb_row *row, fb_row_cursor at, fb_
 
 FB_NOINLINE fb_row_cursor fb_row_offer_octets(fb_row *row, fb_row_cursor at, fb_target target, const uint8_t *data,
                                               size_t size) {
-    const fb_column *column = &row->plan->columns[target.column];
+    const fb_column *column = &row->columns[target.column];
     if (!(column->flags & FB_COLUMN_ENABLED)) return at;
     if (fb_slots_collects(&row->slots, column)) {
         if (size || column->flags & FB_COLUMN_EXPLICIT)
@@ -131,7 +156,7 @@ FB_NOINLINE fb_row_cursor fb_row_finish_slots(fb_row *row, fb_row_cursor at) {
     fb_slots_settle(&row->slots);
     for (size_t i = 0; i < row->plan->slot_count; i++) {
         const fb_slot *slot = &row->slots.slot[i];
-        const fb_column *column = &row->plan->columns[slot->column];
+        const fb_column *column = &row->columns[slot->column];
         if (slot->state == FB_SLOT_EMPTY || !fb_slots_collects(&row->slots, column)) continue;
         if (slot->state == FB_SLOT_OCTETS)
             at.next = put_octets(at.next, column, slot->data ? slot->data : slot->octets, slot->size);
@@ -141,11 +166,21 @@ FB_NOINLINE fb_row_cursor fb_row_finish_slots(fb_row *row, fb_row_cursor at) {
     return at;
 }
 
+/* A group of lanes in which some number does not fit. */
+FB_NOINLINE fb_row_cursor fb_row_append_waiting(fb_row *row, fb_row_cursor at, size_t group) {
+    for (size_t i = 0; i < row->plan->column_count; i++) {
+        const fb_column *column = &row->columns[i];
+        if (column->lane != FB_NO_LANE && column->lane / FB_LANES == group && row->waiting[column->lane])
+            at.next = fb_wire_put_varint(fb_row_put_tag(at.next, column), row->waiting[column->lane]);
+    }
+    return at;
+}
+
 bool fb_row_wants(const fb_row *row, fb_row_cursor at, fb_target target) {
-    const fb_column *column = &row->plan->columns[target.column];
+    const fb_column *column = &row->columns[target.column];
     if (!(column->flags & FB_COLUMN_ENABLED)) return false;
     if (fb_slots_collects(&row->slots, column)) return fb_slots_wants(&row->slots, target);
-    if (column->bit) return at.open & column->bit;
+    if (column->bit) return at.open & column->bit && (column->lane == FB_NO_LANE || !row->waiting[column->lane]);
     return row->filled && row->filled[target.column] != FB_ROW_FILLED;
 }
 
@@ -157,12 +192,12 @@ static bool claim_member(fb_row *row, fb_target target, const fb_column *column)
 }
 
 void fb_row_repeat_uint(fb_row *row, fb_row_cursor *at, fb_target target, uint64_t value) {
-    const fb_column *column = &row->plan->columns[target.column];
+    const fb_column *column = &row->columns[target.column];
     if (claim_member(row, target, column)) at->next = put_number(at->next, column, value);
 }
 
 void fb_row_repeat_octets(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data, size_t size) {
-    const fb_column *column = &row->plan->columns[target.column];
+    const fb_column *column = &row->columns[target.column];
     if (claim_member(row, target, column)) at->next = put_octets(at->next, column, data, size);
 }
 

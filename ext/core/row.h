@@ -7,6 +7,13 @@
                                                   row has left of it is there for the next one
      void put_uint(row, cursor, target, value)    a value for a column. A zero is skipped, a column that has its value is
      void put_int, put_real, put_octets, put_ip     left alone. A repeated column takes it as a list of one.
+     void put_direct(row, cursor, source, value)  the same of a fixed source that goes the direct way, below its bound
+     void append_uint(row, cursor, column, value, a value of at most `width` octets for a column that has none and is given no
+                      width)                       other in this row, nor by a constant: nothing is looked up. A zero, or an
+     void append_ip(row, cursor, column, data,      address of zeros, is skipped. REQUIRES: is_direct, and the column is of
+                    size)                          fb_column_is_direct
+     bool append_lanes(row, cursor, lanes,        the numbers of several such columns at once; false: nothing was done, they are
+                       window)                      to be put one by one
      void repeat_uint(row, cursor, target, value) a member of a list, for a repeated column: zeros too. For a signed column
      void repeat_octets(…, data, size)              the two's complement, for a float or double the bits of a binary64
      void open(row, cursor, column)               from now on the put verbs add members to the repeated column, zeros too
@@ -17,6 +24,9 @@
                                                     their columns cannot hold): the caller counts them as OUT_OF_RANGE
      void undo(row, cursor)                       the row never was
      void begin_constants / end_constants         values put between them are in every row that follows
+     void begin_set / end_set_constants           values put between them are in every row besides, until
+     void end_set(row)                              end_set. REQUIRES: is_direct; columns of fb_column_is_direct
+     bool is_direct(row)                          whether no value waits for the end of its row but those that always do
 
    A row here:
 
@@ -27,17 +37,22 @@
 #ifndef FB_ROW_H
 #define FB_ROW_H
 
+#include "lanes.h"
 #include "slots.h"
 
 #define FB_ROW_CONSTANTS_STRIDE 64 /* constants are copied in one go of this many octets when they fit */
 
 typedef struct {
     uint8_t *next; /* where the next octet goes */
-    uint64_t open; /* bits of the columns that may still be written on the fast path */
+    uint64_t open; /* bits of the columns that may still be written on the fast path; and FB_ROW_WAITING */
 } fb_row_cursor;
+
+/* Some number is in a lane. Here, because functions return a cursor of two words in registers. */
+#define FB_ROW_WAITING FB_NO_COLUMN_BIT
 
 typedef struct {
     const fb_plan *plan;
+    const fb_column *columns; /* the plan's */
     fb_memory *memory;
     uint8_t *data; /* the output: owned by the caller */
     uint8_t *end;
@@ -47,8 +62,16 @@ typedef struct {
     size_t needed;  /* after `begin` said no: the room it wants */
     uint64_t count; /* finished messages */
     uint64_t open;  /* what a new row's cursor begins with */
+    bool plain;     /* constants are short, no slot is active, the cursor tracks all columns: nothing more to begin or to end */
     uint8_t *constants;
     size_t constants_size;
+    fb_row_cursor datagram; /* where its constants end, and those of a set begin */
+    /* Where the processor fills lanes, numbers that come one by one wait in theirs, the first that is not zero, and are
+       appended together at the end of the row; elsewhere all are zero, always. One group for each eight columns. */
+    uint64_t *waiting;
+    fb_lanes *lanes;
+    size_t lane_groups;
+    void *lane_memory;
     uint8_t *filled; /* fb_row_filled of each column, for those that the cursor does not track; NULL when there is none */
     uint8_t *constants_filled;
     fb_slots slots;
@@ -70,13 +93,14 @@ FB_INLINE size_t fb_row_size(const fb_row *row) {
 }
 
 void fb_row_begin_constants(fb_row *row, fb_row_cursor *at);
-void fb_row_end_constants(fb_row *row, fb_row_cursor at);
 
 /* The ways less taken: slots, columns that the cursor does not track, fixed-size wire types. */
 fb_row_cursor fb_row_offer_number(fb_row *row, fb_row_cursor at, fb_target target, fb_slot_state state, uint64_t number);
 fb_row_cursor fb_row_offer_octets(fb_row *row, fb_row_cursor at, fb_target target, const uint8_t *data, size_t size);
 fb_row_cursor fb_row_finish_slots(fb_row *row, fb_row_cursor at);
-void fb_row_reset_filled(fb_row *row);
+fb_row_cursor fb_row_append_waiting(fb_row *row, fb_row_cursor at, size_t group);
+void fb_row_keep_constants(fb_row *row, fb_row_cursor at);
+void fb_row_begin_rest(fb_row *row);
 void fb_row_move_prefix(fb_row *row, fb_row_cursor *at, size_t size);
 
 /* REQUIRES: worst >= plan->fixed_worst. */
@@ -85,15 +109,11 @@ FB_INLINE bool fb_row_begin(fb_row *row, size_t worst, fb_row_cursor *at) {
         row->needed = worst;
         return false;
     }
-    row->message = row->next + row->prefix;
-    if (FB_LIKELY(row->constants_size <= FB_ROW_CONSTANTS_STRIDE))
-        memcpy(row->message, row->constants, FB_ROW_CONSTANTS_STRIDE);
-    else
-        memcpy(row->message, row->constants, row->constants_size);
-    at->next = row->message + row->constants_size;
+    uint8_t *message = row->message = row->next + row->prefix;
+    memcpy(message, row->constants, FB_ROW_CONSTANTS_STRIDE);
+    if (FB_UNLIKELY(!row->plain)) fb_row_begin_rest(row);
+    at->next = message + row->constants_size;
     at->open = row->open;
-    fb_slots_begin(&row->slots);
-    if (FB_UNLIKELY(row->filled != NULL)) fb_row_reset_filled(row);
 #ifndef NDEBUG
     row->limit = row->next + worst;
 #endif
@@ -101,19 +121,8 @@ FB_INLINE bool fb_row_begin(fb_row *row, size_t worst, fb_row_cursor *at) {
 }
 
 FB_INLINE uint8_t *fb_row_put_tag(uint8_t *p, const fb_column *column) {
-    memcpy(p, column->tag, 8);
+    fb_store64(p, column->tag);
     return p + column->tag_size;
-}
-
-FB_INLINE void fb_row_put_uint(fb_row *row, fb_row_cursor *at, fb_target target, uint64_t value) {
-    const fb_column *column = &row->plan->columns[target.column];
-    if (FB_UNLIKELY(!(at->open & column->bit))) {
-        *at = fb_row_offer_number(row, *at, target, FB_SLOT_UINT, value);
-        return;
-    }
-    if (!value) return;
-    at->next = fb_wire_put_varint(fb_row_put_tag(at->next, column), value);
-    at->open &= ~column->bit;
 }
 
 FB_INLINE void fb_row_put_int(fb_row *row, fb_row_cursor *at, fb_target target, int64_t value) {
@@ -131,29 +140,157 @@ FB_INLINE void fb_row_put_octets(fb_row *row, fb_row_cursor *at, fb_target targe
     *at = fb_row_offer_octets(row, *at, target, data, size);
 }
 
+/* Whether late columns are written at once, as all others are. */
+FB_INLINE bool fb_row_is_direct(const fb_row *row) {
+    return !row->slots.late;
+}
+
+/* Of a column that is not open: whether it has its value, and takes no other. */
+FB_INLINE bool fb_row_is_done(const fb_row *row, const fb_column *column) {
+    return fb_column_is_direct(column) && fb_row_is_direct(row);
+}
+
+FB_INLINE void fb_row_begin_set(fb_row *row, fb_row_cursor *at) {
+    row->datagram = *at = (fb_row_cursor){row->constants + row->constants_size, row->open};
+}
+
+FB_INLINE void fb_row_set_constants(fb_row *row, fb_row_cursor at) {
+    row->constants_size = (size_t)(at.next - row->constants);
+    row->open = at.open;
+    row->plain = row->constants_size <= FB_ROW_CONSTANTS_STRIDE && !row->slots.active && !row->filled;
+}
+
+FB_INLINE void fb_row_end_set(fb_row *row) {
+    fb_row_set_constants(row, row->datagram);
+}
+
+/* Tag and value are stored whatever the value is; without one, the next column takes their place. REQUIRES: the value has no
+   more than `width` octets. */
+FB_INLINE void fb_row_append_uint(fb_row *row, fb_row_cursor *at, const fb_column *column, uint64_t value, size_t width) {
+    (void)row;
+    assert(at->open & column->bit);
+    unsigned last;
+    size_t tag_size = column->tag_size;
+    uint8_t *p = at->next;
+    if (width == 8 && FB_UNLIKELY(value >> 56)) {
+        at->next = fb_wire_put_varint(fb_row_put_tag(p, column), value);
+        return;
+    }
+    uint64_t varint = width == 1 ? fb_wire_octet_varint(value, &last) : fb_wire_short_varint(value, &last);
+    if (width < 4) { /* with the longest tag they fit one store */
+        fb_store64(p, column->tag | varint << column->tag_bits);
+    } else {
+        fb_row_put_tag(p, column);
+        fb_store64(p + tag_size, varint);
+    }
+    at->next = p + fb_size_if(value != 0, tag_size + last / 8 + 1);
+}
+
+FB_INLINE void fb_row_put_uint(fb_row *row, fb_row_cursor *at, fb_target target, uint64_t value) {
+    const fb_column *column = &row->columns[target.column];
+    if (FB_UNLIKELY(!(at->open & column->bit))) {
+        if (!fb_row_is_done(row, column)) *at = fb_row_offer_number(row, *at, target, FB_SLOT_UINT, value);
+        return;
+    }
+#ifdef __AVX512VBMI2__
+    if (FB_LIKELY(column->lane != FB_NO_LANE)) {
+        uint64_t *lane = &row->waiting[column->lane];
+        *lane = *lane ? *lane : value;
+        at->open |= FB_ROW_WAITING;
+        return;
+    }
+#endif
+    fb_row_append_uint(row, at, column, value, 8);
+    at->open &= ~(column->bit & -(uint64_t)(value != 0));
+}
+
+FB_INLINE void fb_row_put_direct(fb_row *row, fb_row_cursor *at, const fb_target_range *source, uint64_t value) {
+    if (FB_UNLIKELY(!(at->open & source->bit))) {
+        if (FB_UNLIKELY(!fb_row_is_direct(row))) *at = fb_row_offer_number(row, *at, source->target, FB_SLOT_UINT, value);
+        return;
+    }
+#ifdef __AVX512VBMI2__
+    uint64_t *waiting = row->waiting;
+    at->open |= FB_ROW_WAITING;
+    if (!waiting[source->lane]) waiting[source->lane] = value; /* which source is the first can be foreseen, as a rule */
+#else
+    if (!value) return; /* so can which has a value */
+    fb_row_append_uint(row, at, source->column, value, 8);
+    at->open ^= source->bit;
+#endif
+}
+
+/* Appends what waits in lanes. The columns that it fills are not open any more. */
+FB_INLINE void fb_row_flush(fb_row *row, fb_row_cursor *at) {
+#ifdef __AVX512VBMI2__
+    for (size_t i = 0; i < row->lane_groups; i++) {
+        uint64_t *waiting = row->waiting + 8 * i;
+        at->open &= ~((uint64_t)fb_lanes_filled(waiting) << 8 * i);
+        uint8_t *next = fb_lanes_append(at->next, &row->lanes[i], _mm512_load_si512(waiting));
+        if (FB_LIKELY(next != NULL))
+            at->next = next;
+        else
+            *at = fb_row_append_waiting(row, *at, i);
+        _mm512_store_si512(waiting, _mm512_setzero_si512());
+    }
+#else
+    (void)row;
+#endif
+    at->open &= ~FB_ROW_WAITING;
+}
+
+FB_INLINE void fb_row_end_constants(fb_row *row, fb_row_cursor at) {
+    if (at.open & FB_ROW_WAITING) fb_row_flush(row, &at);
+    fb_row_keep_constants(row, at);
+}
+
+FB_INLINE void fb_row_end_set_constants(fb_row *row, fb_row_cursor at) {
+    if (at.open & FB_ROW_WAITING) fb_row_flush(row, &at);
+    fb_row_set_constants(row, at);
+}
+
+FB_INLINE bool fb_row_append_lanes(fb_row *row, fb_row_cursor *at, const fb_lanes *lanes, const uint8_t *window) {
+    (void)row;
+#ifdef __AVX512VBMI2__
+    uint8_t *next = fb_lanes_append_window(at->next, lanes, window);
+    if (FB_LIKELY(next != NULL)) at->next = next;
+    return FB_LIKELY(next != NULL);
+#else
+    (void)at, (void)lanes, (void)window;
+    return false;
+#endif
+}
+
 FB_INLINE uint8_t *fb_row_put_mapped(uint8_t *p, const uint8_t *ipv4) {
-    static const uint8_t head[] = {16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}; /* length, ::ffff: */
-    memcpy(p, head, sizeof head);
-    memcpy(p + sizeof head, ipv4, 4);
-    return p + sizeof head + 4;
+    static const uint8_t head[16] = {16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}; /* length, ::ffff:, room */
+    memcpy(p, head, 16);
+    memcpy(p + 13, ipv4, 4);
+    return p + 17;
+}
+
+FB_INLINE uint8_t *fb_row_put_address(uint8_t *p, const uint8_t *data, size_t size) {
+    if (size == 4) return fb_row_put_mapped(p, data);
+    *p = 16;
+    memcpy(p + 1, data, 16);
+    return p + 17;
 }
 
 /* An address that is not all zeros. REQUIRES: size is 4 or 16. */
 FB_INLINE void fb_row_put_ip(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data, size_t size) {
-    const fb_column *column = &row->plan->columns[target.column];
-    if (FB_UNLIKELY(!(at->open & column->bit))) {
+    const fb_column *column = &row->columns[target.column];
+    if (FB_LIKELY(at->open & column->bit)) {
+        at->next = fb_row_put_address(fb_row_put_tag(at->next, column), data, size);
+        at->open &= ~column->bit;
+    } else if (!fb_row_is_done(row, column)) {
         *at = fb_row_offer_octets(row, *at, target, data, size);
-        return;
     }
-    uint8_t *p = fb_row_put_tag(at->next, column);
-    if (size == 4) {
-        at->next = fb_row_put_mapped(p, data);
-    } else {
-        *p = 16;
-        memcpy(p + 1, data, 16);
-        at->next = p + 17;
-    }
-    at->open &= ~column->bit;
+}
+
+FB_INLINE void fb_row_append_ip(fb_row *row, fb_row_cursor *at, const fb_column *column, const uint8_t *data, size_t size) {
+    (void)row;
+    assert(at->open & column->bit);
+    const uint8_t *end = fb_row_put_address(fb_row_put_tag(at->next, column), data, size);
+    at->next += fb_size_if(!fb_is_no_address(data, size), (size_t)(end - at->next));
 }
 
 void fb_row_repeat_uint(fb_row *row, fb_row_cursor *at, fb_target target, uint64_t value);
@@ -163,7 +300,8 @@ void fb_row_open(fb_row *row, fb_row_cursor *at, uint16_t column);
 void fb_row_close(fb_row *row, fb_row_cursor *at, uint16_t column);
 
 FB_INLINE void fb_row_finish(fb_row *row, fb_row_cursor at) {
-    if (FB_UNLIKELY(row->slots.active)) at = fb_row_finish_slots(row, at);
+    if (at.open & FB_ROW_WAITING) fb_row_flush(row, &at);
+    if (FB_UNLIKELY(!row->plain) && row->slots.active) at = fb_row_finish_slots(row, at);
 #ifndef NDEBUG
     assert(at.next <= row->limit);
 #endif
@@ -181,8 +319,7 @@ FB_INLINE uint64_t fb_row_take_refused(fb_row *row) {
 }
 
 FB_INLINE void fb_row_undo(fb_row *row, fb_row_cursor at) {
-    (void)row; /* nothing to give back: `next` moves only when a row is finished */
-    (void)at;
+    if (at.open & FB_ROW_WAITING) memset(row->waiting, 0, row->lane_groups * 8 * sizeof *row->waiting);
 }
 
 #endif

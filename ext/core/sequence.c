@@ -63,15 +63,32 @@ static bool is_in_gap(const fb_sequence *sequence, uint32_t begin) {
     return false;
 }
 
+/* Where a span begins and ends, counted from the beginning of a gap. */
+FB_INLINE void place_span(const fb_sequence_gap *gap, uint32_t begin, uint32_t units, int64_t *from, int64_t *to) {
+    *from = (int32_t)(begin - gap->begin);
+    *to = *from + units;
+}
+
+static bool touches_gap(const fb_sequence *sequence, uint32_t begin, uint32_t units) {
+    for (size_t i = 0; i < sequence->gap_count; i++) {
+        int64_t from, to;
+        place_span(&sequence->gaps[i], begin, units, &from, &to);
+        if (from < sequence->gaps[i].size && to > 0) return true;
+    }
+    return false;
+}
+
 /* Takes a span out of the gaps. Returns how much of it they held. */
 static uint32_t fill_gaps(fb_sequence *sequence, uint32_t begin, uint32_t units) {
     fb_sequence_gap old[FB_MAX_GAPS];
     size_t count = sequence->gap_count;
     uint32_t found = 0;
+    if (!touches_gap(sequence, begin, units)) return 0; /* a datagram that came twice, as a rule */
     memcpy(old, sequence->gaps, sizeof old);
     sequence->gap_count = 0;
     for (size_t i = 0; i < count; i++) {
-        int64_t offset = (int32_t)(begin - old[i].begin), end = offset + units, size = old[i].size;
+        int64_t offset, end, size = old[i].size;
+        place_span(&old[i], begin, units, &offset, &end);
         int64_t from = offset < 0 ? 0 : offset > size ? size : offset, to = end < from ? from : end > size ? size : end;
         if (from) remember_gap(sequence, old[i].begin, (uint32_t)(from == to ? size : from));
         if (to < size && (!from || from < to)) remember_gap(sequence, old[i].begin + (uint32_t)to, (uint32_t)(size - to));
@@ -146,14 +163,17 @@ fb_status fb_sequence_check(fb_sequence *sequence, fb_sequence_unit unit, const 
 
 /* --- the numberings of a domain ------------------------------------------------------------------------------------- */
 
+/* The numbering of the port; else, of those that another port goes on with, the one that was used last. */
 static fb_sequence *find_stream(const fb_sequences *sequences, const fb_sequence_mark *mark) {
+    fb_sequence *found = NULL;
     for (size_t i = 0; i < sequences->count; i++)
         if (sequences->streams[i].newest.port == mark->port) return &sequences->streams[i];
     for (size_t i = 0; i < sequences->count; i++) {
-        const fb_sequence_mark *newest = &sequences->streams[i].newest;
-        if (mark->number && mark->number == end_of(newest, 0) && !newest->content.incomplete) return &sequences->streams[i];
+        fb_sequence *stream = &sequences->streams[i];
+        bool fits = mark->number && mark->number == end_of(&stream->newest, 0) && !stream->newest.content.incomplete;
+        if (fits && (!found || sequences->clock - stream->used < sequences->clock - found->used)) found = stream;
     }
-    return NULL;
+    return found;
 }
 
 static fb_sequence *add_stream(fb_sequences *sequences, fb_memory *memory) {
@@ -190,26 +210,6 @@ void fb_sequences_free(fb_sequences *sequences, fb_memory *memory) {
 
 #define FIRST_CAPACITY 16
 
-/* Small, because most samples are in order and need no more. */
-typedef struct fb_sample_source fb_sample_source;
-struct fb_sample_source {
-    uint64_t key; /* 0: an empty place */
-    fb_sequence *sequence; /* made when a number is not the next one; its newest number stands here */
-    uint32_t number;
-    uint32_t run;
-};
-
-/* Interfaces are numbered one after the other: neighbours lie side by side, and do not collide. Their block is placed by two
-   multiplications with a secret number, of which the high bits count: whoever makes up sources cannot foresee them. One alone
-   would leave blocks that differ in their highest bits in one place. */
-FB_INLINE fb_sample_source *find_place(fb_sample_source *table, uint32_t capacity, uint64_t seed, uint64_t key) {
-    uint64_t secret = (seed ^ UINT64_C(0x9e3779b97f4a7c15)) | 1, block = (key >> 6) * secret;
-    block = (block ^ block >> 32) * secret;
-    size_t i = (size_t)((block >> 40) + key) & (capacity - 1);
-    while (table[i].key && table[i].key != key) i = (i + 1) & (capacity - 1);
-    return &table[i];
-}
-
 /* Room for one source more, in a table that is half empty. */
 FB_NOINLINE static bool make_room(fb_samples *samples, fb_memory *memory, uint64_t seed) {
     if (samples->count >= FB_MAX_SAMPLE_SOURCES) return false;
@@ -218,7 +218,7 @@ FB_NOINLINE static bool make_room(fb_samples *samples, fb_memory *memory, uint64
     fb_sample_source *table = fb_memory_allocate(memory, capacity * sizeof *table);
     if (!table) return false;
     for (uint32_t i = 0; i < samples->capacity; i++)
-        if (samples->table[i].key) *find_place(table, capacity, seed, samples->table[i].key) = samples->table[i];
+        if (samples->table[i].key) *fb_samples_find(table, capacity, seed, samples->table[i].key) = samples->table[i];
     fb_memory_release(memory, samples->table, samples->capacity * sizeof *table);
     samples->table = table;
     samples->capacity = capacity;
@@ -234,17 +234,23 @@ static fb_status begin_source(fb_samples *samples, fb_sample_source *source, uin
     return FB_OK;
 }
 
-FB_NOINLINE static fb_status add_source(fb_samples *samples, fb_memory *memory, uint64_t seed, uint64_t key, uint32_t number,
+static fb_status add_source(fb_samples *samples, fb_memory *memory, uint64_t seed, uint64_t key, uint32_t number,
                             uint32_t run) {
     if (!make_room(samples, memory, seed)) return FB_OK;
-    fb_sample_source *source = find_place(samples->table, samples->capacity, seed, key);
+    fb_sample_source *source = fb_samples_find(samples->table, samples->capacity, seed, key);
     source->key = key;
     samples->count++;
     return begin_source(samples, source, number, run);
 }
 
-/* A number that is not the next one. */
-FB_NOINLINE static fb_status check_source(fb_samples *samples, fb_memory *memory, fb_sample_source *source, uint32_t number) {
+/* Whether a number behind the newest one came late or twice, where nothing is known to be missing that it could fill. */
+static bool is_plainly_late(const fb_sample_source *source, uint32_t number) {
+    bool fills = source->sequence && source->sequence->gap_count;
+    return source->number + 1 - number <= limits[FB_SEQUENCE_SAMPLES].window && !fills && (number || source->number);
+}
+
+/* By the gaps of the source, which has a numbering like any other from now on. */
+FB_NOINLINE static fb_status judge_sample(fb_samples *samples, fb_memory *memory, fb_sample_source *source, uint32_t number) {
     fb_sequence *sequence = source->sequence;
     if (!sequence && !(sequence = source->sequence = fb_memory_allocate(memory, sizeof *sequence)))
         return begin_source(samples, source, number, source->run);
@@ -256,16 +262,16 @@ FB_NOINLINE static fb_status check_source(fb_samples *samples, fb_memory *memory
     return status;
 }
 
-fb_status fb_samples_check(fb_samples *samples, fb_memory *memory, uint64_t seed, uint64_t key, uint32_t number,
-                           uint32_t run) {
-    if (!samples->capacity) return add_source(samples, memory, seed, key, number, run);
-    fb_sample_source *source = find_place(samples->table, samples->capacity, seed, key);
-    if (FB_UNLIKELY(!source->key)) return add_source(samples, memory, seed, key, number, run);
-    if (FB_UNLIKELY(source->run != run)) return begin_source(samples, source, number, run);
-    if (FB_UNLIKELY(source->number + 1 != number)) return check_source(samples, memory, source, number);
-    source->number = number;
-    samples->totals.expected++;
-    return FB_OK;
+fb_status fb_samples_judge(fb_samples *samples, fb_memory *memory, fb_sample_source *source, uint32_t number) {
+    if (!is_plainly_late(source, number)) return judge_sample(samples, memory, source, number);
+    samples->totals.late++;
+    return FB_OUT_OF_SEQUENCE;
+}
+
+FB_NOINLINE fb_status fb_samples_begin(fb_samples *samples, fb_memory *memory, uint64_t seed, uint64_t key, uint32_t number,
+                                       uint32_t run) {
+    fb_sample_source *source = samples->capacity ? fb_samples_find(samples->table, samples->capacity, seed, key) : NULL;
+    return source && source->key ? begin_source(samples, source, number, run) : add_source(samples, memory, seed, key, number, run);
 }
 
 void fb_samples_free(fb_samples *samples, fb_memory *memory) {

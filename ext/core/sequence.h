@@ -98,9 +98,17 @@ fb_status fb_sequences_check(fb_sequences *sequences, fb_memory *memory, fb_sequ
                              const fb_sequence_mark *mark);
 void fb_sequences_free(fb_sequences *sequences, fb_memory *memory);
 
+/* Samples of one kind and source. Small, because most of them are in order and need no more. */
+typedef struct {
+    uint64_t key;          /* 0: an empty place */
+    fb_sequence *sequence; /* made when a number is not the next one; its newest number stands here */
+    uint32_t number;
+    uint32_t run;
+} fb_sample_source;
+
 /* The samples of one sFlow agent: a numbering for each kind and source. All zeros: none. */
 typedef struct {
-    struct fb_sample_source *table; /* open addressing; capacity is a power of two */
+    fb_sample_source *table; /* open addressing; capacity is a power of two */
     uint32_t count;
     uint32_t capacity;
     fb_sequence_totals totals;
@@ -111,10 +119,35 @@ FB_INLINE uint64_t fb_samples_key(uint32_t kind, uint32_t type, uint32_t index) 
     return (uint64_t)(type << 2 | kind) << 32 | index;
 }
 
+/* Where a key is, or would be. Interfaces are numbered one after the other: neighbours lie side by side, and do not collide.
+   Their block is placed by two multiplications with a secret number, of which the high bits count: whoever makes up sources
+   cannot foresee them. One alone would leave blocks that differ in their highest bits in one place. REQUIRES: some place is
+   empty. */
+FB_INLINE fb_sample_source *fb_samples_find(fb_sample_source *table, uint32_t capacity, uint64_t seed, uint64_t key) {
+    uint64_t secret = (seed ^ UINT64_C(0x9e3779b97f4a7c15)) | 1, block = (key >> 6) * secret;
+    block = (block ^ block >> 32) * secret;
+    size_t i = (size_t)((block >> 40) + key) & (capacity - 1);
+    while (table[i].key != key && table[i].key) i = (i + 1) & (capacity - 1);
+    return &table[i];
+}
+
+/* The ways less taken: a number that is not the next one; a source that is not known, or begins anew. */
+fb_status fb_samples_judge(fb_samples *samples, fb_memory *memory, fb_sample_source *source, uint32_t number);
+fb_status fb_samples_begin(fb_samples *samples, fb_memory *memory, uint64_t seed, uint64_t key, uint32_t number, uint32_t run);
+
 /* As fb_sequence_check, of one sample. `run` changes with each restart of the agent: all its sources begin anew then.
-   `seed` is that of a keyed hash. OK, too, for a source that there is no room for. */
-fb_status fb_samples_check(fb_samples *samples, fb_memory *memory, uint64_t seed, uint64_t key, uint32_t number,
-                           uint32_t run);
+   `seed` is that of a keyed hash. OK, too, for a source that there is no room for. REQUIRES: a key that is not 0. */
+FB_INLINE fb_status fb_samples_check(fb_samples *samples, fb_memory *memory, uint64_t seed, uint64_t key, uint32_t number,
+                                     uint32_t run) {
+    fb_sample_source *source = samples->capacity ? fb_samples_find(samples->table, samples->capacity, seed, key) : NULL;
+    if (FB_UNLIKELY(!source || source->key != key || source->run != run))
+        return fb_samples_begin(samples, memory, seed, key, number, run);
+    if (FB_UNLIKELY(source->number + 1 != number)) return fb_samples_judge(samples, memory, source, number);
+    source->number = number;
+    samples->totals.expected++;
+    return FB_OK;
+}
+
 void fb_samples_free(fb_samples *samples, fb_memory *memory);
 
 #endif

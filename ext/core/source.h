@@ -206,6 +206,7 @@ typedef enum {
     X(SRC_AS, "src_as", UINT, 40, 2) \
     X(DST_AS, "dst_as", UINT, 42, 2) \
     X(SRC_MASK, "src_mask", UINT, 44, 1) \
-    X(DST_MASK, "dst_mask", UINT, 45, 1)
+    X(DST_MASK, "dst_mask", UINT, 45, 1) \
+    X(PAD2, "pad2", UINT, 46, 2)
 
 #endif

@@ -1,20 +1,11 @@
-/* Compiles templates: looks every field up in the plan, sorts what is wanted by column and rank, and writes down one
-   operation for each. Shapes are interned by the octets of their fields, so a template that 100,000 exporters send is
-   compiled once. */
-#include "template.h"
+/* Shapes: what the fields of a template mean, where they lie, and one shape for all who send the same. Shapes are interned by the
+   octets of their fields, so a template that 100,000 exporters send is compiled once. */
+#include "operations.h"
 
 #include <stdlib.h>
 
 #define FIRST_BUCKETS 64
-
-/* A field, or a derived value, that may fill a column. */
-struct fb_candidate {
-    fb_target target;
-    uint16_t field;
-    uint8_t code; /* fb_op_code */
-    bool after_packet;
-    bool own; /* of a reversed shape: by a reverse element, or of what both directions share */
-};
+#define CACHE_LINE 64
 
 static const struct {
     uint32_t id;
@@ -31,9 +22,9 @@ enum {
 #undef FB_X
 };
 
-fb_status fb_shapes_new(fb_shapes *shapes, const fb_plan *plan, fb_memory *memory, uint64_t seed) {
+fb_status fb_shapes_new(fb_shapes *shapes, const fb_plan *plan, fb_memory *memory, uint64_t seed, bool wide) {
     size_t capacity = 2 * plan->element_count + plan->target_count + 1;
-    *shapes = (fb_shapes){.plan = plan, .memory = memory, .seed = seed};
+    *shapes = (fb_shapes){.plan = plan, .memory = memory, .seed = seed, .wide = wide};
     shapes->candidate_capacity = capacity;
     shapes->bucket_count = FIRST_BUCKETS;
     shapes->buckets = fb_memory_allocate(memory, shapes->bucket_count * sizeof *shapes->buckets);
@@ -95,15 +86,6 @@ static size_t count_reverse_counters(const fb_shape *key) {
     return count;
 }
 
-/* Whether a field speaks of the direction that a reversed shape is about. */
-static bool is_own(const fb_shape *shape, size_t field) {
-    return shape->reversed && shape->fields[field].pen == FB_PEN_REVERSE;
-}
-
-static bool is_shared(const fb_shape *shape, size_t field) {
-    return shape->reversed && shape->fields[field].pen != FB_PEN_REVERSE;
-}
-
 static void turn_fields(fb_shape *shape) {
     uint16_t *next = shape->counters;
     for (uint16_t i = 0; i < shape->field_count; i++) {
@@ -136,10 +118,10 @@ static void find_netflow5_roles(fb_shape *shape) {
 
 static void find_roles_of_field(fb_shape *shape, size_t i) {
     const fb_field *field = &shape->fields[i];
-    bool shared = is_shared(shape, i);
+    bool shared = fb_shape_is_shared(shape, i);
     if (field->pen == FB_PEN_JUNIPER && field->id == FB_ID_COMMON_PROPERTIES && !shared)
         set_role(shape, FB_ROLE_COMMON_PROPERTIES, i);
-    if (field->pen && !is_own(shape, i)) return;
+    if (field->pen && !fb_shape_is_own(shape, i)) return;
     if (field->id == 8 || field->id == 12 || field->id == 27 || field->id == 28) add_address_field(shape, field->id, i);
     for (size_t k = 0; k < sizeof roles / sizeof *roles; k++)
         if (roles[k].id == field->id && !(shared && roles[k].role >= FB_FIRST_ONE_WAY_ROLE))
@@ -156,172 +138,49 @@ static void find_roles(fb_shape *shape) {
     /* Scope fields of NetFlow v9 have an id space of their own (RFC 3954 section 6.1). */
     size_t first = shape->version == 9 ? shape->scope_count : 0;
     for (size_t i = first; shape->reversed && i < shape->field_count; i++)
-        if (is_own(shape, i)) find_roles_of_field(shape, i);
+        if (fb_shape_is_own(shape, i)) find_roles_of_field(shape, i);
     for (size_t i = first; i < shape->field_count; i++)
-        if (!is_own(shape, i)) find_roles_of_field(shape, i);
+        if (!fb_shape_is_own(shape, i)) find_roles_of_field(shape, i);
 }
 
-static bool has_role(const fb_shape *shape, fb_role role) {
-    return shape->role[role] != FB_NO_FIELD;
-}
-
-static bool has_packet(const fb_shape *shape) {
-    return has_role(shape, FB_ROLE_DATA_LINK_FRAME) || has_role(shape, FB_ROLE_IP_PACKET);
-}
-
-/* --- candidates ----------------------------------------------------------------------------------------------------- */
-
-/* What a template is being compiled into. */
-typedef struct {
-    fb_shapes *shapes;
-    const fb_shape *shape;
-    size_t count; /* of candidates */
-} compiler;
-
-static void add_candidate(compiler *c, fb_target target, uint16_t field, fb_op_code code, bool own) {
-    const fb_column *column = &c->shapes->plan->columns[target.column];
-    if (!(column->flags & FB_COLUMN_ENABLED)) return;
-    if (c->shape->reversed && !own && column->flags & FB_COLUMN_ONE_WAY) return;
-    c->shapes->spoken[target.column] |= own;
-    bool after = has_packet(c->shape) && target.rank > column->packet_rank;
-    c->shapes->candidates[c->count++] = (struct fb_candidate){target, field, (uint8_t)code, after, own};
-}
-
-static void add_elements(compiler *c, uint64_t pen, uint32_t id, size_t field) {
-    size_t found;
-    const fb_plan *plan = c->shapes->plan;
-    const fb_plan_element *elements = fb_plan_find_elements(plan, pen, id, &found);
-    if (!found) return;
-    /* RFC 7011 section 8: of an element that occurs twice the first occurrence is the outer header's. */
-    bool own = is_own(c->shape, field), mirrored = is_shared(c->shape, field);
-    bool *seen = &c->shapes->seen[(size_t)(elements - plan->elements) + (own ? plan->element_count : 0)];
-    if (*seen) return;
-    *seen = true;
-    for (size_t i = 0; i < found; i++) {
-        fb_target target = elements[i].target;
-        uint16_t mirror = plan->columns[target.column].mirror;
-        if (mirrored && mirror != FB_NO_MIRROR) target.column = mirror;
-        add_candidate(c, target, (uint16_t)field, FB_OP_VALUE, own);
-    }
-}
-
-static void add_derived(compiler *c, fb_source source, fb_op_code code) {
-    fb_target_range range = c->shapes->plan->sources[source];
-    bool own = c->shape->reversed && code != FB_OP_DERIVED_SAMPLING_RATE && code != FB_OP_DERIVED_ETYPE;
-    for (size_t i = 0; i < range.count; i++)
-        add_candidate(c, c->shapes->plan->targets[range.first + i], FB_NO_FIELD, code, own);
-}
-
-static bool has_mpls(const fb_shape *shape) {
-    for (unsigned role = FB_ROLE_MPLS_1; role <= FB_ROLE_MPLS_10; role++)
-        if (has_role(shape, role)) return true;
+static bool is_rated(const fb_shape *shape) {
+    static const fb_role rates[] = {FB_ROLE_SAMPLING_INTERVAL, FB_ROLE_RANDOM_INTERVAL,     FB_ROLE_PACKET_INTERVAL,
+                                    FB_ROLE_SAMPLING_SIZE,     FB_ROLE_SAMPLING_POPULATION, FB_ROLE_SAMPLING_PROBABILITY};
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
+        if (fb_shape_has_role(shape, rates[i])) return true;
     return false;
-}
-
-static void add_all_derived(compiler *c) {
-    const fb_shape *shape = c->shape;
-    if (shape->version != 5) add_derived(c, FB_SOURCE_DERIVED_SAMPLING_RATE, FB_OP_DERIVED_SAMPLING_RATE);
-    add_derived(c, FB_SOURCE_DERIVED_ETYPE, FB_OP_DERIVED_ETYPE);
-    if (has_role(shape, FB_ROLE_ICMP_IPV4) || has_role(shape, FB_ROLE_ICMP_IPV6) ||
-        (has_role(shape, FB_ROLE_PROTO) && has_role(shape, FB_ROLE_DST_PORT))) {
-        add_derived(c, FB_SOURCE_DERIVED_ICMP_TYPE, FB_OP_DERIVED_ICMP_TYPE);
-        add_derived(c, FB_SOURCE_DERIVED_ICMP_CODE, FB_OP_DERIVED_ICMP_CODE);
-    }
-    if (has_role(shape, FB_ROLE_COMMON_PROPERTIES))
-        add_derived(c, FB_SOURCE_DERIVED_FORWARDING_STATUS, FB_OP_DERIVED_FORWARDING_STATUS);
-    if (has_role(shape, FB_ROLE_FRAGMENT_FLAGS)) add_derived(c, FB_SOURCE_DERIVED_IP_FLAGS, FB_OP_DERIVED_IP_FLAGS);
-    if (has_mpls(shape)) add_derived(c, FB_SOURCE_DERIVED_MPLS_LABELS, FB_OP_DERIVED_MPLS_LABELS);
-}
-
-/* Of a column that a reverse element speaks of, what both directions share says nothing. */
-static size_t drop_shared(compiler *c) {
-    size_t kept = 0;
-    for (size_t i = 0; i < c->count; i++) {
-        struct fb_candidate candidate = c->shapes->candidates[i];
-        if (candidate.own || !c->shapes->spoken[candidate.target.column]) c->shapes->candidates[kept++] = candidate;
-    }
-    return kept;
-}
-
-static int compare_candidates(const void *a, const void *b) {
-    const struct fb_candidate *x = a, *y = b;
-    if (x->after_packet != y->after_packet) return x->after_packet - y->after_packet;
-    if (x->target.column != y->target.column) return x->target.column - y->target.column;
-    if (x->target.rank != y->target.rank) return x->target.rank - y->target.rank;
-    return x->field - y->field;
-}
-
-static size_t collect_candidates(fb_shapes *shapes, const fb_shape *shape) {
-    compiler c = {.shapes = shapes, .shape = shape};
-    memset(shapes->seen, 0, shapes->candidate_capacity * sizeof *shapes->seen);
-    memset(shapes->spoken, 0, shapes->plan->column_count);
-    for (size_t i = 0; i < shape->field_count; i++) {
-        const fb_field *field = &shape->fields[i];
-        if (shape->version == 5) {
-            add_elements(&c, FB_PEN_NETFLOW5, (uint32_t)i, i);
-            continue;
-        }
-        add_elements(&c, is_own(shape, i) ? 0 : field->pen, field->id, i);
-        if (shape->version == 9) add_elements(&c, FB_PEN_NETFLOW9, field->id, i);
-    }
-    add_all_derived(&c);
-    if (shape->reversed) c.count = drop_shared(&c);
-    qsort(shapes->candidates, c.count, sizeof *shapes->candidates, compare_candidates);
-    return c.count;
-}
-
-/* --- operations ----------------------------------------------------------------------------------------------------- */
-
-static fb_op_code choose_code(const fb_column *column, uint8_t kind, uint16_t size) {
-    if (!column->bit) return FB_OP_VALUE;
-    if (kind == FB_KIND_TCP_BITS && size == 1) kind = FB_KIND_UINT; /* nothing to leave out */
-    if (kind == FB_KIND_IP && column->type == FB_TYPE_IP)
-        return size == 4 ? FB_OP_IPV4 : size == 16 ? FB_OP_IPV6 : FB_OP_VALUE;
-    bool plain = column->type == FB_TYPE_UINT || column->type == FB_TYPE_TIMESTAMP;
-    bool fits = size < 8 ? column->limit >= (1ull << 8 * size) - 1 : column->limit == UINT64_MAX;
-    if (kind != FB_KIND_UINT || !plain || !fits) return FB_OP_VALUE;
-    switch (size) {
-        case 1: return FB_OP_UINT8;
-        case 2: return FB_OP_UINT16;
-        case 4: return FB_OP_UINT32;
-        case 8: return FB_OP_UINT64;
-        default: return FB_OP_VALUE;
-    }
-}
-
-static fb_op make_op(const fb_shapes *shapes, const fb_shape *shape, const struct fb_candidate *candidate) {
-    fb_op op = {.code = candidate->code, .field = candidate->field, .target = candidate->target};
-    if (candidate->field == FB_NO_FIELD) return op;
-    const fb_column *column = &shapes->plan->columns[candidate->target.column];
-    op.target.kind = (uint8_t)fb_column_kind(column, candidate->target.kind);
-    op.size = shape->fields[candidate->field].size;
-    op.offset = shape->variable ? 0 : shape->offsets[candidate->field];
-    op.code = (uint8_t)choose_code(column, op.target.kind, op.size);
-    return op;
-}
-
-static void write_ops(const fb_shapes *shapes, fb_shape *shape, size_t candidates) {
-    size_t next = 0, first_after = 0;
-    bool packet = shapes->plan->has_packet && has_packet(shape);
-    while (first_after < candidates && !shapes->candidates[first_after].after_packet) first_after++;
-    for (size_t i = 0; i < first_after; i++) shape->ops[next++] = make_op(shapes, shape, &shapes->candidates[i]);
-    if (packet) shape->ops[next++] = (fb_op){.code = FB_OP_PACKET, .field = FB_NO_FIELD};
-    for (size_t i = first_after; i < candidates; i++)
-        shape->ops[next++] = make_op(shapes, shape, &shapes->candidates[i]);
-    shape->op_count = (uint16_t)next;
 }
 
 /* --- shapes --------------------------------------------------------------------------------------------------------- */
 
+static bool is_variable(const fb_shape *shape, size_t field) {
+    return shape->version == 10 && shape->fields[field].size == FB_VARIABLE_SIZE;
+}
+
+static uint16_t count_variable(const fb_shape *shape) {
+    uint16_t count = 0;
+    for (size_t i = 0; i < shape->field_count; i++) count = (uint16_t)(count + is_variable(shape, i));
+    return count;
+}
+
+/* Where the fields lie. False: its records have no octets. */
 static bool measure(fb_shape *shape) {
-    uint32_t size = 0;
-    for (size_t i = 0; i < shape->field_count; i++) {
-        bool variable = shape->version == 10 && shape->fields[i].size == FB_VARIABLE_SIZE;
-        shape->offsets[i] = (uint16_t)(size < UINT16_MAX ? size : UINT16_MAX); /* past it no record fits a datagram */
-        shape->variable |= variable;
-        size += variable ? 1 : shape->fields[i].size;
+    uint32_t size = 0, offset = 0;
+    uint16_t base = 0;
+    for (uint16_t i = 0; i < shape->field_count; i++) {
+        shape->offsets[i] = (uint16_t)(offset < UINT16_MAX ? offset : UINT16_MAX); /* past it no record fits a datagram */
+        shape->bases[i] = base;
+        if (is_variable(shape, i)) {
+            shape->variables[base++] = i;
+            offset = 0;
+            size++;
+        } else {
+            offset += shape->fields[i].size;
+            size += shape->fields[i].size;
+        }
     }
     shape->record_size = size;
+    shape->tail = offset;
     return size > 0;
 }
 
@@ -365,17 +224,41 @@ static void grow_buckets(fb_shapes *shapes) {
     shapes->bucket_count = count;
 }
 
-static size_t octets_of(const fb_shape *shape, size_t ops) {
-    return sizeof(fb_shape) + shape->field_count * (sizeof(fb_field) + sizeof(uint16_t)) +
-           shape->counter_count * sizeof(uint16_t) + ops * sizeof(fb_op);
+/* A processor reads whole cache lines of lanes. */
+static size_t octets_of_lanes(const fb_shape *shape) {
+    return shape->lane_group_count ? shape->lane_group_count * sizeof(fb_lane_group) + CACHE_LINE : 0;
 }
 
-/* With room for so many operations. */
+static size_t octets_of(const fb_shape *shape, size_t ops) {
+    return sizeof(fb_shape) + ops * sizeof(fb_op) + octets_of_lanes(shape) +
+           shape->field_count * (sizeof(fb_field) + 2 * sizeof(uint16_t)) +
+           (size_t)(shape->variable_count + shape->counter_count) * sizeof(uint16_t);
+}
+
+/* With room for so many operations. What holds pointers and wide numbers comes first. */
 static void lay_out(fb_shape *shape, size_t ops) {
-    shape->fields = (fb_field *)(shape + 1);
-    shape->ops = (fb_op *)(shape->fields + shape->field_count);
-    shape->offsets = (uint16_t *)(shape->ops + ops);
-    shape->counters = shape->offsets + shape->field_count;
+    shape->ops = (fb_op *)(shape + 1);
+    uint8_t *lanes = (uint8_t *)(shape->ops + ops);
+    shape->lane_groups = (fb_lane_group *)(lanes + (CACHE_LINE - (uintptr_t)lanes % CACHE_LINE) % CACHE_LINE);
+    shape->fields = (fb_field *)(lanes + octets_of_lanes(shape));
+    shape->offsets = (uint16_t *)(shape->fields + shape->field_count);
+    shape->bases = shape->offsets + shape->field_count;
+    shape->variables = shape->bases + shape->field_count;
+    shape->counters = shape->variables + shape->variable_count;
+}
+
+/* A copy with room for what it has, and not more. */
+static fb_shape *fit(fb_shapes *shapes, const fb_shape *shape) {
+    size_t octets = octets_of(shape, shape->op_count);
+    fb_shape *fitted = fb_memory_allocate(shapes->memory, octets);
+    if (!fitted) return NULL;
+    *fitted = *shape;
+    fitted->octets = octets;
+    lay_out(fitted, fitted->op_count);
+    memcpy(fitted->ops, shape->ops, shape->op_count * sizeof *shape->ops);
+    memcpy(fitted->fields, shape->fields, octets - (size_t)((uint8_t *)fitted->fields - (uint8_t *)fitted));
+    fb_operations_place(fitted);
+    return fitted;
 }
 
 static fb_status compile_one(fb_shapes *shapes, const fb_shape *key, fb_shape **out) {
@@ -386,25 +269,15 @@ static fb_status compile_one(fb_shapes *shapes, const fb_shape *key, fb_shape **
     *shape = *key;
     lay_out(shape, most_ops);
     memcpy(shape->fields, key->fields, key->field_count * sizeof *key->fields);
-    if (!measure(shape)) {
-        fb_memory_release(shapes->memory, shape, most);
-        return FB_EMPTY_TEMPLATE;
-    }
+    bool empty = !measure(shape);
     if (shape->reversed) turn_fields(shape);
     find_roles(shape);
-    if (!shape->options) write_ops(shapes, shape, collect_candidates(shapes, shape));
-
-    memmove(shape->ops + shape->op_count, shape->offsets,
-            (size_t)(shape->field_count + shape->counter_count) * sizeof *shape->offsets);
-    shape->octets = octets_of(shape, shape->op_count);
-    fb_shape *fitted = fb_memory_resize(shapes->memory, shape, most, shape->octets);
-    if (!fitted) { /* a realloc that cannot even shrink */
-        fb_memory_release(shapes->memory, shape, most);
-        return FB_NO_MEMORY;
-    }
-    lay_out(fitted, fitted->op_count);
-    *out = fitted;
-    return FB_OK;
+    shape->rated = is_rated(shape);
+    shape->named = fb_shape_has_role(shape, FB_ROLE_SAMPLER_ID) || fb_shape_has_role(shape, FB_ROLE_SELECTOR_ID);
+    if (!shape->options && !empty) fb_operations_write(shapes, shape);
+    *out = empty ? NULL : fit(shapes, shape);
+    fb_memory_release(shapes->memory, shape, most);
+    return empty ? FB_EMPTY_TEMPLATE : *out ? FB_OK : FB_NO_MEMORY;
 }
 
 static fb_status compile(fb_shapes *shapes, const fb_shape *key, fb_shape **out) {
@@ -435,7 +308,8 @@ fb_status fb_shapes_acquire(fb_shapes *shapes, uint16_t version, const fb_field 
         }
 
     fb_shape *shape;
-    if (!reserve_locations(shapes, field_count)) return FB_NO_MEMORY;
+    key.variable_count = count_variable(&key);
+    if (!reserve_locations(shapes, key.variable_count + 1u)) return FB_NO_MEMORY;
     fb_status status = compile(shapes, &key, &shape);
     if (status != FB_OK) return status;
     if (shapes->count >= shapes->bucket_count) grow_buckets(shapes);
@@ -458,21 +332,21 @@ void fb_shapes_release(fb_shapes *shapes, fb_shape *shape) {
 }
 
 const uint8_t *fb_shape_locate(const fb_shape *shape, const uint8_t *p, const uint8_t *end, fb_location *locations) {
-    const uint8_t *record = p;
-    for (size_t i = 0; i < shape->field_count; i++) {
-        size_t size = shape->fields[i].size;
-        if (size == FB_VARIABLE_SIZE) {
-            if (end - p < 1) return NULL;
-            size = *p++;
-            if (size == 255) {
-                if (end - p < 2) return NULL;
-                size = fb_load16(p);
-                p += 2;
-            }
+    for (size_t i = 0; i < shape->variable_count; i++) {
+        size_t offset = shape->offsets[shape->variables[i]], size;
+        locations[i].base = p;
+        if ((size_t)(end - p) <= offset) return NULL;
+        p += offset;
+        size = *p++;
+        if (size == 255) {
+            if (end - p < 2) return NULL;
+            size = fb_load16(p);
+            p += 2;
         }
         if ((size_t)(end - p) < size) return NULL;
-        locations[i] = (fb_location){(uint32_t)(p - record), (uint32_t)size};
+        locations[i].field = (fb_bytes){p, size};
         p += size;
     }
-    return p;
+    locations[shape->variable_count].base = p;
+    return (size_t)(end - p) < shape->tail ? NULL : p + shape->tail;
 }

@@ -7,7 +7,12 @@
    ┌────────┬────┬──────────┐                  ┌────────┬───┬──────────┬───┐
    │ field 0│ 1  │ 2        │                  │ field 0│len│ field 1  │ 2 │  len: 1 octet, or 255 and 2 octets
    └────────┴────┴──────────┘                  └────────┴───┴──────────┴───┘
-   op->offset says where.                      located anew for each record, op->field says which.
+   op->offset says where.                      op->offset counts from the end of the variable field before it, op->base.
+
+   Operations come in groups. *Moves* take a number or an address of a common size to a column that nothing else in the
+   record may fill: no order among them, nothing to look up, so they are sorted by what they do; where the processor fills
+   lanes (lanes.h), numbers among them come first, up to eight side by side. *Set* operations have the same value for every
+   record of a set. The *others*, by column and rank: the first value that is not zero wins.
 
    A record that describes both directions of a biflow (RFC 5103) has a second shape, shape->reverse: the same octets as the
    flow of the other direction. A reverse element (29305/X; 232 and 299 of firewalls, which are 231 and 298 of the other
@@ -16,7 +21,7 @@
 #ifndef FB_TEMPLATE_H
 #define FB_TEMPLATE_H
 
-#include "plan.h"
+#include "lanes.h"
 
 #define FB_VARIABLE_SIZE 65535 /* the length that announces a variable-length field */
 #define FB_NO_FIELD 0xffff
@@ -32,14 +37,19 @@ typedef struct {
 } fb_field;
 
 typedef enum {
-    /* The common cases: nothing to check, nothing to convert. */
+    /* The common cases: nothing to check, nothing to convert. Moves are of these. */
     FB_OP_UINT8,
     FB_OP_UINT16,
     FB_OP_UINT32,
     FB_OP_UINT64,
+    FB_OP_TCP_BITS, /* of two octets the low 12 bits */
     FB_OP_IPV4,
     FB_OP_IPV6,
-    FB_OP_VALUE, /* every other field, by its kind */
+    FB_OP_ENUM,            /* an octet into an enum */
+    FB_OP_ETYPE_IPV4,      /* derived:etype, by the first address, the operation's field, if that is not zero */
+    FB_OP_ETYPE_IPV6,
+    FB_OP_RATE_OF_SAMPLER, /* derived:sampling_rate of a record that names its sampler, by the operation's field, and no more */
+    FB_OP_VALUE,  /* every other field, by its kind */
     FB_OP_PACKET, /* of the sections 313 and 315 */
     FB_OP_DERIVED_SAMPLING_RATE,
     FB_OP_DERIVED_ETYPE,
@@ -50,13 +60,26 @@ typedef enum {
     FB_OP_DERIVED_IP_FLAGS
 } fb_op_code;
 
+#define FB_MOVE_CODES FB_OP_VALUE /* the codes below it */
+
 typedef struct {
-    uint8_t code; /* fb_op_code */
+    const fb_column *column; /* of `target` */
+    uint8_t code;            /* fb_op_code */
     uint16_t field;
-    uint16_t offset; /* in a record of fixed size */
+    uint16_t base;   /* variable-length fields before this one */
+    uint16_t offset; /* from the end of the last of them, or from the record's beginning */
     uint16_t size;   /* FB_VARIABLE_SIZE: located with the field */
     fb_target target;
 } fb_op;
+
+/* Moves of numbers that are done at once: ops[first … end) of a shape. */
+typedef struct {
+    fb_lanes lanes;
+    uint16_t base, offset; /* of the window, as of an operation */
+    uint16_t first, end;
+    uint8_t unused[64 - (sizeof(fb_lanes) + 8) % 64]; /* to the end of a cache line */
+} fb_lane_group;
+_Static_assert(sizeof(fb_lane_group) % 64 == 0, "lanes are read by whole cache lines");
 
 /* Fields that derived values, sampling and times are made of. X(constant, element id). The second group says something of
    one direction alone. */
@@ -88,28 +111,40 @@ struct fb_shape {
     uint64_t hash;
     size_t octets; /* of memory */
     uint32_t references;
+    uint32_t tail;        /* octets behind the last variable-length field */
     uint32_t record_size; /* of a record; the smallest one where there are variable-length fields */
     uint16_t version;     /* 5, 9 or 10 */
     uint16_t field_count;
     uint16_t scope_count; /* leading scope fields of an options template */
     uint16_t op_count;
+    uint16_t lane_end;                /* of the moves in lanes */
+    uint16_t lane_group_count;
+    uint16_t move_end;                /* of all moves */
+    uint16_t set_end;                 /* of the set operations, which begin behind the moves */
+    uint16_t variable_count;          /* of variable-length fields */
     bool options;  /* of an options template: its records are no flows */
-    bool variable; /* has variable-length fields */
+    bool rated;    /* says its sampling rate itself */
+    bool named;    /* says which sampler it is from */
     bool reversed; /* is some shape's `reverse`; its own fields have FB_PEN_REVERSE, the shared ones what the template says */
     uint16_t role[FB_ROLE_COUNT];                  /* field index, or FB_NO_FIELD */
     uint16_t address_field[FB_MAX_ADDRESS_FIELDS]; /* elements 8, 12, 27, 28 in record order; FB_NO_FIELD at the end */
-    uint16_t *offsets; /* of the fields, in a record of fixed size */
+    uint16_t *offsets;   /* of the fields, each from its base */
+    uint16_t *bases;     /* variable-length fields before each field */
+    uint16_t *variables; /* those fields */
     fb_field *fields;
     fb_op *ops;
+    const fb_op *moves[FB_MOVE_CODES + 1]; /* those of each code that are not in lanes, up to those of the next one */
+    fb_lane_group *lane_groups;
     fb_shape *reverse;  /* of a biflow; NULL as a rule. Owned; counted in `octets` */
     uint16_t *counters; /* of a reversed shape: the fields of which one is not zero where there was a reverse flow */
     uint16_t counter_count;
 };
 
-/* Where a field of one record lies. */
+/* A variable-length field of one record, at [i]; and where the fields between it and the one before it count from. There is
+   one more than there are such fields, for what is behind the last. */
 typedef struct {
-    uint32_t offset;
-    uint32_t size;
+    const uint8_t *base;
+    fb_bytes field;
 } fb_location;
 
 /* The shapes of one decoder. */
@@ -117,6 +152,7 @@ typedef struct {
     const fb_plan *plan;
     fb_memory *memory;
     uint64_t seed; /* of the hash: templates on the wire are hostile */
+    bool wide;     /* moves are put into lanes */
     fb_shape **buckets;
     size_t bucket_count;
     size_t count;
@@ -124,11 +160,12 @@ typedef struct {
     size_t candidate_capacity;
     bool *seen;   /* the elements of the plan that a template has; then the same of reverse elements */
     bool *spoken; /* the columns that reverse elements speak of */
-    fb_location *locations; /* scratch for records with variable-length fields: room for the longest shape */
+    fb_location *locations; /* scratch for records with variable-length fields: room for the shape with most of them */
     size_t location_capacity;
 } fb_shapes;
 
-fb_status fb_shapes_new(fb_shapes *shapes, const fb_plan *plan, fb_memory *memory, uint64_t seed);
+/* `wide`: the decoders that run the operations fill lanes (lanes.h). NO_MEMORY. */
+fb_status fb_shapes_new(fb_shapes *shapes, const fb_plan *plan, fb_memory *memory, uint64_t seed, bool wide);
 void fb_shapes_free(fb_shapes *shapes); /* and all shapes, whoever holds them */
 
 /* The shape of these fields: one more reference. EMPTY_TEMPLATE: its records have no octets. NO_MEMORY. */
@@ -139,12 +176,28 @@ void fb_shapes_release(fb_shapes *shapes, fb_shape *shape);
 /* Locates the fields of the record at p. Returns its end, NULL where it does not fit into [p, end). */
 const uint8_t *fb_shape_locate(const fb_shape *shape, const uint8_t *p, const uint8_t *end, fb_location *locations);
 
-/* The octets of a role in a record; empty where the shape has none. `locations` is used in variable shapes only. */
+/* Whether a field speaks of the direction that a reversed shape is about. */
+FB_INLINE bool fb_shape_is_own(const fb_shape *shape, size_t field) {
+    return shape->reversed && shape->fields[field].pen == FB_PEN_REVERSE;
+}
+
+FB_INLINE bool fb_shape_is_shared(const fb_shape *shape, size_t field) {
+    return shape->reversed && shape->fields[field].pen != FB_PEN_REVERSE;
+}
+
+FB_INLINE bool fb_shape_has_role(const fb_shape *shape, fb_role role) {
+    return shape->role[role] != FB_NO_FIELD;
+}
+
+/* The octets of a field, or of a role in a record; empty where the shape has none. `locations` is NULL in a record of fixed
+   size. */
 FB_INLINE fb_bytes fb_shape_field(const fb_shape *shape, uint16_t field, const uint8_t *record,
                                   const fb_location *locations) {
     if (field == FB_NO_FIELD) return (fb_bytes){NULL, 0};
-    if (shape->variable) return (fb_bytes){record + locations[field].offset, locations[field].size};
-    return (fb_bytes){record + shape->offsets[field], shape->fields[field].size};
+    if (!locations) return (fb_bytes){record + shape->offsets[field], shape->fields[field].size};
+    const fb_location *location = &locations[shape->bases[field]];
+    if (shape->fields[field].size == FB_VARIABLE_SIZE) return location->field;
+    return (fb_bytes){location->base + shape->offsets[field], shape->fields[field].size};
 }
 
 FB_INLINE fb_bytes fb_shape_role(const fb_shape *shape, fb_role role, const uint8_t *record,

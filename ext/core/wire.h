@@ -7,6 +7,10 @@
 
 #include "base.h"
 
+#ifdef __BMI2__
+#include <immintrin.h>
+#endif
+
 #define FB_VARINT_MAX 10
 #define FB_TAG_MAX 5
 #define FB_NUMBER_MAX 536870911u
@@ -30,6 +34,30 @@ FB_INLINE uint8_t *fb_wire_put_varint(uint8_t *p, uint64_t value) {
     }
     *p++ = (uint8_t)value;
     return p;
+}
+
+/* The varint of a value below 2^56 as the low octets of a number, without a branch: its length changes from flow to flow, and
+   nothing foresees it. *last is the bit at which its last octet begins; of 0, which has no octet, anything. */
+FB_INLINE uint64_t fb_wire_short_varint(uint64_t value, unsigned *last) {
+    const uint64_t more = 0x8080808080808080u; /* the bits that say that another octet follows */
+#ifdef __BMI2__
+    uint64_t groups = _pdep_u64(value, 0x7f7f7f7f7f7f7f7fu);
+    *last = ((unsigned)_lzcnt_u64(groups) ^ 63) & 56;
+    return groups | _bzhi_u64(more, *last);
+#else /* 28 bits each way, then 14, then 7 */
+    uint64_t groups = (value & 0xfffffff) | (value & 0xfffffff0000000u) << 4;
+    groups = (groups & 0x00003fff00003fffu) | (groups & 0x0fffc0000fffc000u) << 2;
+    groups = (groups & 0x007f007f007f007fu) | (groups & 0x3f803f803f803f80u) << 1;
+    *last = ((unsigned)__builtin_clzll(groups | 1) ^ 63) & 56;
+    return groups | (more & (((uint64_t)1 << *last) - 1));
+#endif
+}
+
+/* The same of one octet, whose top bit is that of the first, and the second one's value. */
+FB_INLINE uint64_t fb_wire_octet_varint(uint64_t value, unsigned *last) {
+    uint64_t second = value >> 7;
+    *last = (unsigned)second * 8;
+    return value | second << 8;
 }
 
 /* 0, -1, 1, -2 … become 0, 1, 2, 3 … */

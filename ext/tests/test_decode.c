@@ -402,6 +402,43 @@ static void keeps_no_state_for_what_is_of_no_flow_protocol(void) {
     session_close(&s);
 }
 
+/* Exporter `i` means octets by its template where `i` is odd, packets where it is even. */
+static void put_message_of(octets *d, uint32_t i, uint32_t value) {
+    ipfix_begin(d, (ipfix_header){.seconds = 1000});
+    size_t set = set_begin(d, value ? 256 : 2);
+    if (value)
+        put32(d, value);
+    else
+        put_template(d, 256, FIELDS({2 - i % 2, 4}));
+    set_end(d, set);
+    ipfix_end(d);
+}
+
+/* Those that are fetched together, and alone; each known, unknown, or the one before; the output full at any of them. */
+static void decodes_exporters_in_a_batch_as_one_by_one(void) {
+    enum { EXPORTERS = 2 * FB_LOOK_AHEAD + 3, DATAGRAMS = 4 * EXPORTERS };
+    static octets d[DATAGRAMS];
+    fb_datagram batch[DATAGRAMS];
+    session one;
+    const char *columns = "1 bytes uint : ipfix:1\n2 packets uint : ipfix:2\n3 exporter ip : meta:exporter_address";
+    for (uint32_t n = 0; n < DATAGRAMS; n++) {
+        uint32_t i = n < EXPORTERS ? n : n * 7 / 3 % (EXPORTERS + 1); /* one never sent a template */
+        put_message_of(&d[n], i, n < EXPORTERS ? 0 : n);
+        batch[n] = datagram_of(d[n].data, d[n].size, SOURCE_ADDRESS + i);
+    }
+    session_open(&one, columns, 1 << 16);
+    for (uint32_t n = 0; n < DATAGRAMS; n++) session_feed_batch(&one, &batch[n], 1);
+    CHECK(one.row.count > 2 * EXPORTERS && one.row.count < DATAGRAMS - EXPORTERS);
+    for (size_t capacity = 0; capacity < 3000; capacity += 250) {
+        session s;
+        session_open(&s, columns, capacity);
+        session_feed_batch(&s, batch, DATAGRAMS);
+        CHECK_FLOWS(&s, session_text(&one));
+        session_close(&s);
+    }
+    session_close(&one);
+}
+
 static void remembers_the_first_fault(void) {
     session s;
     octets d;
@@ -475,5 +512,6 @@ RUN_TESTS(TEST(decodes_a_datagram_of_each_kind), TEST(knows_protocols_by_their_f
           TEST(counts_sflow_headers_that_cannot_be), TEST(says_what_it_does_not_read_of_sflow),
           TEST(keeps_what_comes_before_a_damaged_sample), TEST(believes_the_agent_not_the_source),
           TEST(leaves_unknown_vlans_and_interfaces_out),
-          TEST(keeps_no_state_for_what_is_of_no_flow_protocol), TEST(remembers_the_first_fault), TEST(counts_exporters_past_the_limit),
+          TEST(keeps_no_state_for_what_is_of_no_flow_protocol), TEST(decodes_exporters_in_a_batch_as_one_by_one),
+          TEST(remembers_the_first_fault), TEST(counts_exporters_past_the_limit),
           TEST(falls_back_to_the_default_sampling_rate))

@@ -43,16 +43,22 @@ static void check_same(pair *p, const octets *d) {
     text_free(&counted);
 }
 
+/* Whatever kind of processor the row's decoders are compiled for, as far as this one goes. */
+#define FOR_EACH_PROCESSOR(processor) \
+    for (fb_processor processor = FB_PROCESSOR_ANY; processor <= fb_processor_find(); processor++)
+
 static void check_all_samples(const char *lines, unsigned refuse_each, unsigned tunnels) {
-    pair p;
-    octets d;
-    pair_open(&p, lines, (fb_decoder_options){.decapsulate = tunnels});
-    p.trace.refuse_each = refuse_each;
-    for (size_t i = 0; i < sample_count; i++) {
-        samples[i].build(&d);
-        check_same(&p, &d);
+    FOR_EACH_PROCESSOR(processor) {
+        pair p;
+        octets d;
+        pair_open(&p, lines, (fb_decoder_options){.decapsulate = tunnels, .processor = processor});
+        p.trace.refuse_each = refuse_each;
+        for (size_t i = 0; i < sample_count; i++) {
+            samples[i].build(&d);
+            check_same(&p, &d);
+        }
+        pair_close(&p);
     }
-    pair_close(&p);
 }
 
 static void traces_what_messages_say(void) { check_all_samples(usual_columns, 0, 0); }
@@ -110,44 +116,49 @@ static void put_random_data(octets *d, uint32_t *random, const specifier *fields
         }
 }
 
+static void check_random_templates(const char *lines, fb_processor processor) {
+    pair p;
+    uint32_t random = 5;
+    pair_open(&p, lines, (fb_decoder_options){.processor = processor});
+    for (unsigned round = 0; round < 400; round++) {
+        octets d;
+        specifier fields[20];
+        size_t count;
+        bool ipfix = round % 4;
+        if (ipfix)
+            ipfix_begin(&d, (ipfix_header){.seconds = 1000000000, .domain = round % 3});
+        else
+            netflow9_begin(&d, (netflow9_header){.seconds = 1000000000, .uptime = 7000000});
+        size_t set = set_begin(&d, ipfix ? 2 : 0);
+        put_random_template(&d, &random, fields, &count);
+        set_end(&d, set);
+        set = set_begin(&d, 256);
+        put_random_data(&d, &random, fields, count);
+        set_end(&d, set);
+        if (ipfix) ipfix_end(&d);
+        check_same(&p, &d);
+    }
+    CHECK(p.row.row.count > 1000);
+    pair_close(&p);
+}
+
 static void agrees_on_random_templates(void) {
     text lines = {0};
     plan_put_rich(&lines);
-    const char *const plans[] = {text_of(&lines), usual_columns, scaled_columns};
-    for (int i = 0; i < 3; i++) {
-        pair p;
-        uint32_t random = 5;
-        pair_open(&p, plans[i], (fb_decoder_options){0});
-        for (unsigned round = 0; round < 400; round++) {
-            octets d;
-            specifier fields[20];
-            size_t count;
-            bool ipfix = round % 4;
-            if (ipfix)
-                ipfix_begin(&d, (ipfix_header){.seconds = 1000000000, .domain = round % 3});
-            else
-                netflow9_begin(&d, (netflow9_header){.seconds = 1000000000, .uptime = 7000000});
-            size_t set = set_begin(&d, ipfix ? 2 : 0);
-            put_random_template(&d, &random, fields, &count);
-            set_end(&d, set);
-            set = set_begin(&d, 256);
-            put_random_data(&d, &random, fields, count);
-            set_end(&d, set);
-            if (ipfix) ipfix_end(&d);
-            check_same(&p, &d);
-        }
-        CHECK(p.row.row.count > 1000);
-        pair_close(&p);
+    FOR_EACH_PROCESSOR(processor) {
+        check_random_templates(text_of(&lines), processor);
+        check_random_templates(usual_columns, processor);
+        check_random_templates(scaled_columns, processor);
     }
     text_free(&lines);
 }
 
 /* The packets inside of sFlow, with any octets behind each header. */
-static void agrees_on_random_packets(void) {
+static void check_random_packets(fb_processor processor) {
     static const unsigned types[] = {0x0800, 0x86dd, 0x8100, 0x8847, 0x88a8, 0x9100, 0x0806, 0x05dc};
     pair p;
     uint32_t random = 9;
-    pair_open(&p, usual_columns, (fb_decoder_options){0});
+    pair_open(&p, usual_columns, (fb_decoder_options){.processor = processor});
     for (unsigned round = 0; round < 2000; round++) {
         octets d;
         sflow_begin(&d, 1, (sflow_header){.agent = 1});
@@ -163,6 +174,10 @@ static void agrees_on_random_packets(void) {
     }
     CHECK_EQUAL(p.row.row.count, 2000);
     pair_close(&p);
+}
+
+static void agrees_on_random_packets(void) {
+    FOR_EACH_PROCESSOR(processor) check_random_packets(processor);
 }
 
 RUN_TESTS(TEST(traces_what_messages_say), TEST(traces_what_messages_say_with_all_columns),

@@ -16,7 +16,7 @@ static void world_open(world *w, size_t limit, size_t exporter_memory) {
     memset(w, 0, sizeof *w);
     w->memory = fb_check_memory(&w->allocator);
     CHECK_STATUS(plan_read(&w->plan, usual_columns, &w->memory), FB_OK);
-    CHECK_STATUS(fb_shapes_new(&w->shapes, w->plan.plan, &w->memory, 7), FB_OK);
+    CHECK_STATUS(fb_shapes_new(&w->shapes, w->plan.plan, &w->memory, 7, false), FB_OK);
     CHECK_STATUS(fb_exporters_new(&w->exporters, &w->shapes, &w->memory, limit, exporter_memory, 12345), FB_OK);
 }
 
@@ -33,6 +33,19 @@ static fb_exporter *get(world *w, uint32_t number) {
     for (int i = 0; i < 4; i++) address[12 + i] = (uint8_t)(number >> 8 * (3 - i));
     return fb_exporters_get(&w->exporters, address, 0);
 }
+
+static fb_status set_template_of(world *w, fb_exporter *exporter, fb_domain *domain, uint16_t id, const fb_field *fields,
+                                 uint16_t count, uint16_t port) {
+    fb_definition definition = {.fields = fields, .field_count = count, .id = id, .port = port};
+    return fb_domain_set_template(&w->exporters, exporter, domain, &definition);
+}
+
+static fb_status set_template(world *w, fb_exporter *exporter, fb_domain *domain, uint16_t id, const fb_field *fields,
+                              uint16_t count) {
+    return set_template_of(w, exporter, domain, id, fields, count, 0);
+}
+
+static const fb_field octets_field[] = {{.id = 1, .size = 4}}, packets_field[] = {{.id = 2, .size = 4}};
 
 /* The map ------------------------------------------------------------------------------------------------------------ */
 
@@ -91,6 +104,30 @@ static void finds_each_of_100000_exporters(void) {
     world_close(&w);
 }
 
+/* A hint may be wrong: addresses that are not known, exporters that nothing is known of yet. */
+static void fetches_ahead_without_a_trace(void) {
+    fb_datagram batch[FB_LOOK_AHEAD];
+    world w;
+    fb_domain *domain;
+    world_open(&w, 1000, 1 << 20);
+    memset(batch, 0, sizeof batch);
+    for (uint32_t i = 0; i < FB_LOOK_AHEAD; i++) {
+        fb_exporter *exporter = get(&w, i);
+        memcpy(batch[i].source, exporter->address, 16);
+        if (i % 3 && fb_exporter_get_domain(&w.exporters, exporter, 9, 0, &domain) != FB_OK) CHECK(false);
+        if (i % 3 == 2) CHECK_STATUS(set_template(&w, exporter, domain, 256, octets_field, 1), FB_OK);
+        if (i % 4 == 3) batch[i].source[0] = 1; /* nobody's */
+        if (i % 5 == 4) memcpy(batch[i].source, batch[i - 1].source, 16);
+    }
+    fb_exporters before = w.exporters;
+    size_t used = w.memory.used;
+    for (size_t count = 0; count <= FB_LOOK_AHEAD; count++) fb_exporters_prefetch(&w.exporters, batch, count);
+    CHECK(memcmp(&before, &w.exporters, sizeof before) == 0);
+    CHECK_EQUAL(w.memory.used, used);
+    CHECK_EQUAL(w.exporters.count, FB_LOOK_AHEAD);
+    world_close(&w);
+}
+
 static void tells_sub_agents_apart(void) {
     world w;
     uint8_t address[16] = {1};
@@ -129,19 +166,6 @@ static void goes_without_state_when_memory_is_out(void) {
 
 /* Templates and samplers --------------------------------------------------------------------------------------------- */
 
-static fb_status set_template_of(world *w, fb_exporter *exporter, fb_domain *domain, uint16_t id, const fb_field *fields,
-                                 uint16_t count, uint16_t port) {
-    fb_definition definition = {.fields = fields, .field_count = count, .id = id, .port = port};
-    return fb_domain_set_template(&w->exporters, exporter, domain, &definition);
-}
-
-static fb_status set_template(world *w, fb_exporter *exporter, fb_domain *domain, uint16_t id, const fb_field *fields,
-                              uint16_t count) {
-    return set_template_of(w, exporter, domain, id, fields, count, 0);
-}
-
-static const fb_field octets_field[] = {{.id = 1, .size = 4}}, packets_field[] = {{.id = 2, .size = 4}};
-
 static void shares_the_shape_of_identical_templates(void) {
     world w;
     fb_domain *domain;
@@ -152,6 +176,54 @@ static void shares_the_shape_of_identical_templates(void) {
         CHECK_STATUS(set_template(&w, exporter, domain, 256, octets_field, 1), FB_OK);
     }
     CHECK_EQUAL(w.shapes.count, 2); /* one a version */
+    world_close(&w);
+}
+
+/* Ids come as they like; each is found again, with what it stands for. */
+static void finds_each_of_4096_templates(void) {
+    world w;
+    fb_domain *domain;
+    world_open(&w, 10, 16 << 20);
+    fb_exporter *exporter = get(&w, 1);
+    CHECK_STATUS(fb_exporter_get_domain(&w.exporters, exporter, 10, 0, &domain), FB_OK);
+    for (uint32_t i = 0; i < FB_MAX_TEMPLATES; i++) {
+        uint16_t number = (uint16_t)(i * 1237 % FB_MAX_TEMPLATES); /* every one once */
+        fb_field field = {.id = 1, .size = (uint16_t)(1 + number % 8)};
+        CHECK_STATUS(set_template(&w, exporter, domain, (uint16_t)(256 + 3 * number), &field, 1), FB_OK);
+    }
+    for (uint16_t i = 0; i < FB_MAX_TEMPLATES; i++) {
+        const fb_template *template = fb_domain_find_template(domain, (uint16_t)(256 + 3 * i));
+        CHECK(template && template->id == 256 + 3 * i && template->shape->fields[0].size == 1 + i % 8);
+        CHECK(!fb_domain_find_template(domain, (uint16_t)(257 + 3 * i)));
+    }
+    CHECK_STATUS(set_template(&w, exporter, domain, 255, octets_field, 1), FB_TEMPLATE_LIMIT);
+    CHECK_STATUS(set_template(&w, exporter, domain, 259, packets_field, 1), FB_TEMPLATE_REDEFINED);
+    CHECK_EQUAL(domain->known, FB_MAX_TEMPLATES);
+    CHECK_EQUAL(w.shapes.count, 9);
+    world_close(&w);
+}
+
+/* What README.md says of the memory of an exporter. */
+static void holds_memory_in_proportion_to_exporters(void) {
+    enum { EXPORTERS = 8192, TEMPLATES = 4, OCTETS = 608 + 64 + 248 + 32 * TEMPLATES };
+    world w;
+    fb_domain *domain;
+    size_t used[3];
+    world_open(&w, 4 * EXPORTERS, 1 << 20);
+    for (uint32_t round = 0, number = 0; round < 3; round++) {
+        for (uint32_t end = EXPORTERS << round; number < end; number++) {
+            fb_exporter *exporter = get(&w, number);
+            CHECK_STATUS(fb_exporter_get_domain(&w.exporters, exporter, 10, 0, &domain), FB_OK);
+            for (uint16_t t = 0; t < TEMPLATES; t++) {
+                fb_field field = {.id = 1, .size = (uint16_t)(t + 1)};
+                CHECK_STATUS(set_template(&w, exporter, domain, (uint16_t)(256 + t), &field, 1), FB_OK);
+            }
+        }
+        used[round] = w.memory.used;
+    }
+    CHECK_EQUAL(used[2] - used[1], 2 * (used[1] - used[0]));
+    CHECK(used[1] - used[0] <= OCTETS * EXPORTERS);
+    CHECK_EQUAL(w.shapes.count, TEMPLATES);
     world_close(&w);
 }
 
@@ -259,8 +331,9 @@ static void bounds_the_samplers_of_a_domain(void) {
 }
 
 RUN_TESTS(TEST(maps_numbers_in_any_order), TEST(keeps_a_map_that_cannot_grow), TEST(finds_each_of_100000_exporters),
-          TEST(tells_sub_agents_apart), TEST(gives_exporters_past_the_limit_no_state),
+          TEST(fetches_ahead_without_a_trace), TEST(tells_sub_agents_apart), TEST(gives_exporters_past_the_limit_no_state),
           TEST(goes_without_state_when_memory_is_out), TEST(shares_the_shape_of_identical_templates),
-          TEST(redefines_templates), TEST(keeps_each_exporter_to_its_budget),
+          TEST(finds_each_of_4096_templates), TEST(holds_memory_in_proportion_to_exporters), TEST(redefines_templates),
+          TEST(keeps_each_exporter_to_its_budget),
           TEST(gives_the_budget_of_a_redefined_template_back), TEST(knows_the_rate_of_a_sampler),
           TEST(bounds_the_samplers_of_a_domain))

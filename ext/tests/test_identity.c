@@ -160,7 +160,7 @@ static void feed_where_room_comes_back(session *s, size_t exporter_memory, size_
 
 static void decides_once_a_datagram_whose_domain_it_is(void) {
     unsigned shared = 0;
-    for (size_t memory = 1000; memory < 6000; memory += 8) {
+    for (size_t memory = 1000; memory < 12000; memory += 16) {
         session whole, pieces;
         text expected = {0};
         feed_where_room_comes_back(&whole, memory, 4096);

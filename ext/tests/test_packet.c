@@ -137,6 +137,51 @@ static void reads_the_frame_behind_a_control_word(void) {
     CHECK_PACKET(ETHERNET, &p, "etype=34887 labels=[100] smac=2\n", "unknown_header=1");
 }
 
+/* The two walks over a packet agree, where the short one takes it. Returns whether it does. */
+static bool walks_agree(fb_bytes packet) {
+    fb_packet plain, any;
+    if (!fb_packet_walk_plain(&plain, packet)) return false;
+    fb_packet_walk(&any, packet, FB_PACKET_FRAME, 0);
+    CHECK(plain.frame == any.frame && plain.ip == any.ip && plain.transport == any.transport && plain.end == any.end);
+    CHECK(!any.fragment && !any.routing.data && !any.outer && !any.label_stacks && any.problem == FB_OK);
+    CHECK_EQUAL(plain.ip_length, any.ip_length);
+    CHECK_EQUAL(plain.etype, any.etype);
+    CHECK_EQUAL(plain.vlan_id, any.vlan_id);
+    CHECK_EQUAL(plain.inner_vlan_id, any.inner_vlan_id);
+    CHECK_EQUAL(plain.tags, any.tags);
+    CHECK_EQUAL(plain.version, any.version);
+    CHECK_EQUAL(plain.proto, any.proto);
+    return true;
+}
+
+/* Each of the first octets of a packet with every value, and the packet cut anywhere. */
+static void walks_plain_packets_as_any_other(void) {
+    static const uint16_t types[] = {0x0800, 0x86dd};
+    for (unsigned kind = 0; kind < 2; kind++)
+        for (unsigned tags = 0; tags < 4; tags++) {
+            octets p = {.size = 0};
+            put_ethernet(&p, 1, 2, tags ? 0x88a8 : types[kind]);
+            for (unsigned i = 1; i <= tags; i++) put_vlan(&p, 10 * i, i < tags ? 0x8100 : types[kind]);
+            size_t headers = p.size + (kind ? 40 : 20);
+            if (kind)
+                put_ipv6_header(&p, ipv6);
+            else
+                put_ipv4(&p, ipv4);
+            put_tcp(&p, 1, 2, 2), put_repeated(&p, 0, 30);
+            for (size_t size = 0; size <= p.size; size++)
+                CHECK_EQUAL(walks_agree((fb_bytes){p.data, size}), tags < 3 && size >= headers);
+            for (size_t at = 0; at < headers; at++) {
+                uint8_t octet = p.data[at];
+                for (unsigned value = 0; value < 256; value++) {
+                    p.data[at] = (uint8_t)value;
+                    walks_agree((fb_bytes){p.data, p.size});
+                }
+                p.data[at] = octet;
+            }
+        }
+}
+
 RUN_TESTS(TEST(reads_transport_headers), TEST(steps_over_ipv4_options), TEST(reads_no_ports_of_later_fragments),
           TEST(believes_lengths_over_padding), TEST(counts_headers_that_contradict_themselves),
-          TEST(walks_ipv6_extension_headers), TEST(reads_tags_and_labels), TEST(reads_the_frame_behind_a_control_word))
+          TEST(walks_ipv6_extension_headers), TEST(reads_tags_and_labels), TEST(reads_the_frame_behind_a_control_word),
+          TEST(walks_plain_packets_as_any_other))

@@ -149,8 +149,8 @@ static void names_every_source_and_kind(void) {
     }
     CHECK(!fb_source_name(FB_SOURCE_COUNT));
     CHECK(!fb_kind_name(FB_KIND_COUNT));
-    CHECK_EQUAL(fb_netflow5_field_count(), 19);
-    CHECK(!fb_netflow5_field_name(19));
+    CHECK_EQUAL(fb_netflow5_field_count(), 20);
+    CHECK(!fb_netflow5_field_name(20));
     CHECK(strcmp(fb_netflow5_field_name(5), "dPkts") == 0);
 }
 

@@ -28,6 +28,25 @@ static void sizes_varints_at_every_boundary(void) {
     }
 }
 
+/* Values below 2^56 without a branch say the same octets, whatever stands behind them. */
+static void writes_short_varints_as_long_ones(void) {
+    for (unsigned bits = 1; bits <= 56; bits++)
+        for (uint64_t value = UINT64_C(1) << (bits - 1), end = value + 2; value < end; value++)
+            for (int which = 0; which < 2; which++) {
+                uint64_t number = (which ? value : 2 * value - 1) & ((UINT64_C(1) << 56) - 1);
+                uint8_t expected[FB_VARINT_MAX], octets[8];
+                unsigned last;
+                size_t size = (size_t)(fb_wire_put_varint(expected, number) - expected);
+                fb_store64(octets, fb_wire_short_varint(number, &last));
+                CHECK_EQUAL(last, number ? 8 * (size - 1) : last);
+                CHECK(!number || memcmp(octets, expected, size) == 0);
+                if (number > 255) continue;
+                fb_store64(octets, fb_wire_octet_varint(number, &last));
+                CHECK_EQUAL(last, 8 * (size - 1));
+                CHECK(memcmp(octets, expected, size) == 0);
+            }
+}
+
 static void reads_what_other_writers_may_write(void) {
     static const struct {
         uint8_t octets[12];
@@ -200,7 +219,7 @@ static void knows_every_code_point(void) {
     }
 }
 
-RUN_TESTS(TEST(sizes_varints_at_every_boundary), TEST(reads_what_other_writers_may_write), TEST(zigzags_to_both_ends),
+RUN_TESTS(TEST(sizes_varints_at_every_boundary), TEST(writes_short_varints_as_long_ones), TEST(reads_what_other_writers_may_write), TEST(zigzags_to_both_ends),
           TEST(makes_tags), TEST(appends_into_enough_room_and_no_less), TEST(puts_fixed_sizes_least_significant_first),
           TEST(reads_whole_values_and_no_prefix_of_one), TEST(does_not_believe_lengths),
           TEST(replaces_malformed_parts_of_text), TEST(knows_every_code_point))

@@ -4,17 +4,20 @@
 
 void trace_new(trace *t, const named_plan *plan) {
     *t = (trace){.plan = plan, .cells = calloc(plan->count + 1, sizeof *t->cells),
-                 .constants = calloc(plan->count + 1, sizeof *t->constants)};
-    if (!t->cells || !t->constants) abort();
+                 .constants = calloc(plan->count + 1, sizeof *t->constants),
+                 .datagram = calloc(plan->count + 1, sizeof *t->datagram)};
+    if (!t->cells || !t->constants || !t->datagram) abort();
 }
 
 void trace_free(trace *t) {
     for (size_t i = 0; i < t->plan->count; i++) {
         free(t->cells[i].values);
         free(t->constants[i].values);
+        free(t->datagram[i].values);
     }
     free(t->cells);
     free(t->constants);
+    free(t->datagram);
     text_free(&t->text);
 }
 
@@ -86,8 +89,36 @@ static void trace_end_constants(trace *t, trace_cursor at) {
     for (size_t i = 0; i < t->plan->count; i++)
         for (size_t k = 0; k < t->constants[i].count; k++) {
             trace_value *value = &t->constants[i].values[k];
-            if (value->data) memcpy(value->kept, value->data, value->size);
+            if (value->data) memmove(value->kept, value->data, value->size);
         }
+}
+
+/* The cells begin with the constants, whose octets have been kept: what they were made of may be gone. */
+static void begin_cells(trace *t) {
+    copy_cells(t->plan, t->cells, t->constants);
+    for (size_t i = 0; i < t->plan->count; i++)
+        for (size_t k = 0; k < t->cells[i].count; k++)
+            if (t->cells[i].values[k].data) t->cells[i].values[k].data = t->constants[i].values[k].kept;
+}
+
+/* Constants of a set: those of the datagram are kept aside. */
+static void trace_begin_set(trace *t, trace_cursor *at) {
+    copy_cells(t->plan, t->datagram, t->constants);
+    begin_cells(t);
+    *at = (trace_cursor){0};
+}
+
+static void trace_end_set_constants(trace *t, trace_cursor at) {
+    trace_end_constants(t, at);
+}
+
+static void trace_end_set(trace *t) {
+    copy_cells(t->plan, t->constants, t->datagram);
+}
+
+static bool trace_is_direct(const trace *t) {
+    (void)t;
+    return true;
 }
 
 static bool trace_begin(trace *t, size_t worst, trace_cursor *at) {
@@ -98,10 +129,7 @@ static bool trace_begin(trace *t, size_t worst, trace_cursor *at) {
         t->room = 0;
         return false;
     }
-    copy_cells(t->plan, t->cells, t->constants);
-    for (size_t i = 0; i < t->plan->count; i++)
-        for (size_t k = 0; k < t->cells[i].count; k++)
-            if (t->cells[i].values[k].data) t->cells[i].values[k].data = t->constants[i].values[k].kept;
+    begin_cells(t);
     *at = (trace_cursor){0};
     return true;
 }
@@ -109,6 +137,24 @@ static bool trace_begin(trace *t, size_t worst, trace_cursor *at) {
 static void trace_put_uint(trace *t, trace_cursor *at, fb_target target, uint64_t value) {
     (void)at;
     offer(t, target, (trace_value){.number = value});
+}
+
+static void trace_put_direct(trace *t, trace_cursor *at, const fb_target_range *source, uint64_t value) {
+    if (source->way != FB_WAY_DIRECT || source->column->type != FB_TYPE_UINT || value >= source->bound) abort();
+    trace_put_uint(t, at, source->target, value);
+}
+
+/* What is appended is alone: its rank does not matter. */
+static fb_target find_target(const trace *t, const fb_column *column) {
+    fb_target target = {.column = (uint16_t)(column - t->plan->plan->columns)};
+    assert(fb_column_is_direct(column) && !t->cells[target.column].count);
+    return target;
+}
+
+static void trace_append_uint(trace *t, trace_cursor *at, const fb_column *column, uint64_t value, size_t width) {
+    if (width < 8 && value >> 8 * width) abort();
+    fb_target target = find_target(t, column);
+    if (value) trace_put_uint(t, at, target, value);
 }
 
 static void trace_put_int(trace *t, trace_cursor *at, fb_target target, int64_t value) {
@@ -134,6 +180,16 @@ static void trace_put_octets(trace *t, trace_cursor *at, fb_target target, const
 static void trace_put_ip(trace *t, trace_cursor *at, fb_target target, const uint8_t *data, size_t size) {
     (void)at;
     offer(t, target, (trace_value){.data = data, .size = size});
+}
+
+static void trace_append_ip(trace *t, trace_cursor *at, const fb_column *column, const uint8_t *data, size_t size) {
+    fb_target target = find_target(t, column);
+    if (!fb_is_no_address(data, size)) trace_put_ip(t, at, target, data, size);
+}
+
+static bool trace_append_lanes(trace *t, trace_cursor *at, const fb_lanes *lanes, const uint8_t *window) {
+    (void)t, (void)at, (void)lanes, (void)window;
+    return false;
 }
 
 static bool trace_wants(trace *t, trace_cursor at, fb_target target) {

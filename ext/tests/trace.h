@@ -30,7 +30,7 @@ typedef struct {
 
 typedef struct {
     const named_plan *plan;
-    trace_cell *cells, *constants;
+    trace_cell *cells, *constants, *datagram; /* of the row; what it begins with; the same without what a set adds */
     text text;            /* the finished rows */
     size_t room;          /* of the last begin: a row leaves half of it at least to the next */
     unsigned refuse_each; /* every so many calls of begin say that there is no room; 0: none */

@@ -211,11 +211,14 @@ class Sequences:
         for stream in self.streams:
             if stream.newest.port == mark.port:
                 return stream
-        for stream in self.streams:
-            end = stream.newest.end(CONVENTIONS[0]) % MODULUS
-            if mark.number and mark.number == end and stream.newest.content.complete:
-                return stream
-        return None
+        fitting = [
+            stream
+            for stream in self.streams
+            if mark.number
+            and mark.number == stream.newest.end(CONVENTIONS[0]) % MODULUS
+            and stream.newest.content.complete
+        ]
+        return max(fitting, key=lambda stream: stream.used, default=None)
 
     def describe(self) -> dict[str, object]:
         described: dict[str, object] = {"unit": self.unit.name, **vars(self.totals)}

@@ -1,0 +1,139 @@
+/* An emitter that writes nothing: what is left is the decoding. It takes every value that a message would be made of and folds
+   it into one word, a single addition, so that no compiler leaves out the work of reading it. Which column already has
+   its value, zeros, late columns: all that belongs to writing messages (row.h), and is not done here. */
+#ifndef FB_BENCH_NULL_ROW_H
+#define FB_BENCH_NULL_ROW_H
+
+#include "decode.h"
+
+typedef struct {
+    uint64_t values;
+} null_row_cursor;
+
+typedef struct {
+    uint64_t values; /* of all rows, folded */
+    uint64_t count;  /* finished rows */
+} null_row;
+
+FB_INLINE void null_row_begin_constants(null_row *row, null_row_cursor *at) {
+    at->values = row->values;
+}
+
+FB_INLINE void null_row_end_constants(null_row *row, null_row_cursor at) {
+    row->values = at.values;
+}
+
+FB_INLINE void null_row_begin_set(null_row *row, null_row_cursor *at) {
+    at->values = row->values;
+}
+
+FB_INLINE void null_row_end_set_constants(null_row *row, null_row_cursor at) {
+    row->values = at.values;
+}
+
+FB_INLINE void null_row_end_set(null_row *row) {
+    (void)row;
+}
+
+FB_INLINE bool null_row_is_direct(const null_row *row) {
+    (void)row;
+    return true;
+}
+
+FB_INLINE bool null_row_begin(null_row *row, size_t worst, null_row_cursor *at) {
+    (void)worst;
+    at->values = row->values;
+    return true;
+}
+
+FB_INLINE void null_row_put_uint(null_row *row, null_row_cursor *at, fb_target target, uint64_t value) {
+    (void)row, (void)target;
+    at->values += value;
+}
+
+FB_INLINE void null_row_put_direct(null_row *row, null_row_cursor *at, const fb_target_range *source, uint64_t value) {
+    null_row_put_uint(row, at, source->target, value);
+}
+
+FB_INLINE void null_row_append_uint(null_row *row, null_row_cursor *at, const fb_column *column, uint64_t value, size_t width) {
+    (void)row, (void)column, (void)width;
+    at->values += value;
+}
+
+FB_INLINE void null_row_put_int(null_row *row, null_row_cursor *at, fb_target target, int64_t value) {
+    null_row_put_uint(row, at, target, (uint64_t)value);
+}
+
+FB_INLINE void null_row_put_real(null_row *row, null_row_cursor *at, fb_target target, double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, 8);
+    null_row_put_uint(row, at, target, bits);
+}
+
+/* Of octets the last one is read. */
+FB_INLINE void null_row_put_octets(null_row *row, null_row_cursor *at, fb_target target, const uint8_t *data, size_t size) {
+    null_row_put_uint(row, at, target, size ? data[size - 1] : 0);
+}
+
+FB_INLINE void null_row_put_ip(null_row *row, null_row_cursor *at, fb_target target, const uint8_t *data, size_t size) {
+    null_row_put_uint(row, at, target, size == 4 ? fb_load32(data) : fb_load64(data) ^ fb_load64(data + 8));
+}
+
+FB_INLINE void null_row_append_ip(null_row *row, null_row_cursor *at, const fb_column *column, const uint8_t *data, size_t size) {
+    (void)column;
+    null_row_put_ip(row, at, (fb_target){0}, data, size);
+}
+
+/* The numbers are dealt out to the lanes, as for messages (lanes.h), and no more. */
+FB_INLINE bool null_row_append_lanes(null_row *row, null_row_cursor *at, const fb_lanes *lanes, const uint8_t *window) {
+    (void)row;
+#ifdef __AVX512VBMI2__
+    __m512i low = _mm512_maskz_loadu_epi8(lanes->window[0], window), high = _mm512_setzero_si512();
+    if (lanes->window[1]) high = _mm512_maskz_loadu_epi8(lanes->window[1], window + 64);
+    __m512i value = _mm512_permutex2var_epi8(low, _mm512_loadu_si512(lanes->index), high);
+    at->values += (uint64_t)_mm512_reduce_add_epi64(_mm512_and_si512(value, _mm512_loadu_si512(lanes->mask)));
+    return true;
+#else
+    (void)at, (void)lanes, (void)window;
+    return false;
+#endif
+}
+
+FB_INLINE void null_row_repeat_uint(null_row *row, null_row_cursor *at, fb_target target, uint64_t value) {
+    null_row_put_uint(row, at, target, value);
+}
+
+FB_INLINE void null_row_repeat_octets(null_row *row, null_row_cursor *at, fb_target target, const uint8_t *data, size_t size) {
+    null_row_put_octets(row, at, target, data, size);
+}
+
+FB_INLINE void null_row_open(null_row *row, null_row_cursor *at, uint16_t column) {
+    (void)row, (void)at, (void)column;
+}
+
+FB_INLINE void null_row_close(null_row *row, null_row_cursor *at, uint16_t column) {
+    (void)row, (void)at, (void)column;
+}
+
+FB_INLINE bool null_row_wants(const null_row *row, null_row_cursor at, fb_target target) {
+    (void)row, (void)at, (void)target;
+    return true;
+}
+
+FB_INLINE void null_row_finish(null_row *row, null_row_cursor at) {
+    row->values = at.values;
+    row->count++;
+}
+
+FB_INLINE uint64_t null_row_take_refused(null_row *row) {
+    (void)row;
+    return 0;
+}
+
+/* The decoders of the core, and the interpreter (interpreted.inc). Never NO_SPACE. */
+fb_status null_row_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position,
+                          null_row *row);
+fb_status null_row_interpret(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position,
+                             null_row *row);
+
+#endif

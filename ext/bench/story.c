@@ -1,0 +1,156 @@
+/* Two ways from a template to columns, each with and without writing messages, on the same datagrams in turn.
+
+   usage: run_story [--repetitions N] PLAN CAPTURE           one JSON object a line and stage: ns and octets allocated, a flow
+          run_story --messages STAGE PLAN CAPTURE            the messages of one pass, to standard output
+
+   Stages are "interpreted" and "compiled". "flows" are the rows that an emitter was given in one pass, "folded" the values
+   that the one without messages was given, added up. CAPTURE is of NetFlow v9. What is compared: interpreted.h, null_row.h. */
+#include "interpreted.h"
+#include "null_row.h"
+#include "workload.h"
+
+enum { WORKING_SET = 2500000, MAX_REPETITIONS = 1000 };
+
+typedef fb_status decode_nothing(fb_decoder *, const fb_datagram *, size_t, fb_position *, null_row *);
+
+static const struct {
+    const char *name;
+    decode_messages *encode;
+    decode_nothing *skip;
+} stages[] = {
+    {"interpreted", fb_row_interpret, null_row_interpret},
+    {"compiled", fb_row_decode, null_row_decode},
+};
+enum { STAGES = sizeof stages / sizeof *stages };
+
+/* What is known of a stage with one of the emitters. */
+typedef struct {
+    double times[MAX_REPETITIONS]; /* nanoseconds of a pass */
+    uint64_t passes;
+    uint64_t rows, octets; /* made, and allocated, in all passes */
+} side;
+
+/* A stage at work: one decoder, both emitters. */
+typedef struct {
+    machine machine;
+    decode_nothing *skip;
+    null_row nothing;
+    datagrams set;
+    side with, without;
+    uint64_t folded; /* what `nothing` makes of the values of one pass */
+} contestant;
+
+static void encode_pass(void *context, const datagrams *set) {
+    contestant *c = context;
+    uint64_t rows = c->machine.row.count, octets = c->machine.allocated.octets;
+    machine_decode(&c->machine, set);
+    c->with.rows += c->machine.row.count - rows;
+    c->with.octets += c->machine.allocated.octets - octets;
+    c->with.passes++;
+}
+
+static void skip_pass(void *context, const datagrams *set) {
+    contestant *c = context;
+    fb_position position = {0};
+    uint64_t rows = c->nothing.count, octets = c->machine.allocated.octets;
+    c->skip(c->machine.decoder, set->items, set->count, &position, &c->nothing);
+    c->without.rows += c->nothing.count - rows;
+    c->without.octets += c->machine.allocated.octets - octets;
+    c->without.passes++;
+}
+
+static void open_stage(contestant *c, size_t stage, const fb_plan *plan, const datagrams *all) {
+    machine_new(&c->machine, plan, stages[stage].encode, (fb_decoder_options){0});
+    c->skip = stages[stage].skip;
+    c->set = machine_learn(&c->machine, all, WORKING_SET);
+    if (!c->set.count) fail("the capture holds no data by itself");
+    skip_pass(c, &c->set);
+    c->folded = c->nothing.values;
+}
+
+static void close_stage(contestant *c) {
+    machine_free(&c->machine);
+    release_datagrams(&c->set);
+}
+
+static double flows_of(const side *side) { return (double)side->rows / (double)side->passes; }
+
+static void print_times(const char *name, double *times, unsigned repetitions, double flows) {
+    spread ns = spread_of(times, repetitions);
+    printf("\"%s\": {\"flows\": %.3f, \"ns_per_flow\": %.2f, \"least\": %.2f, \"greatest\": %.2f", name, flows, ns.median / flows,
+           ns.least / flows, ns.greatest / flows);
+}
+
+static void print_side(const char *name, side *side, unsigned repetitions) {
+    print_times(name, side->times, repetitions, flows_of(side));
+    printf(", \"octets_per_flow\": %.3f}, ", (double)side->octets / (double)side->rows);
+}
+
+/* What encoding adds, in each repetition: the two sides were timed one after the other. */
+static void print_difference(const contestant *c, unsigned repetitions) {
+    double differences[MAX_REPETITIONS];
+    for (unsigned r = 0; r < repetitions; r++) differences[r] = c->with.times[r] - c->without.times[r];
+    print_times("encoding", differences, repetitions, flows_of(&c->with));
+    printf("}, ");
+}
+
+static void print_stage(const char *name, contestant *c, unsigned repetitions) {
+    printf("{\"stage\": \"%s\", ", name);
+    print_difference(c, repetitions);
+    print_side("with", &c->with, repetitions);
+    print_side("without", &c->without, repetitions);
+    printf("\"folded\": %llu}\n", (unsigned long long)c->folded);
+}
+
+static void tell(const fb_plan *plan, const datagrams *all, unsigned repetitions) {
+    static contestant contestants[STAGES];
+    for (size_t i = 0; i < STAGES; i++) open_stage(&contestants[i], i, plan, all);
+    for (unsigned r = 0; r < repetitions; r++)
+        for (size_t i = 0; i < STAGES; i++) {
+            contestants[i].with.times[r] = time_passes(encode_pass, &contestants[i], &contestants[i].set);
+            contestants[i].without.times[r] = time_passes(skip_pass, &contestants[i], &contestants[i].set);
+        }
+    for (size_t i = 0; i < STAGES; i++) {
+        print_stage(stages[i].name, &contestants[i], repetitions);
+        close_stage(&contestants[i]);
+    }
+}
+
+static void write_messages(const char *stage, const fb_plan *plan, const datagrams *all) {
+    machine m;
+    size_t i = 0;
+    while (i < STAGES && strcmp(stages[i].name, stage) != 0) i++;
+    if (i == STAGES) fail("there is no such stage");
+    machine_new(&m, plan, stages[i].encode, (fb_decoder_options){0});
+    datagrams set = machine_learn(&m, all, 1);
+    m.messages = stdout;
+    machine_decode(&m, &set);
+    machine_free(&m);
+    release_datagrams(&set);
+}
+
+int main(int argc, char **argv) {
+    static named_plan plan;
+    fb_memory memory = fb_memory_system(0);
+    const char *usage = "usage: run_story [--repetitions N | --messages STAGE] PLAN CAPTURE", *stage = NULL;
+    unsigned long repetitions = 15;
+    if (argc != 3 && argc != 5) fail(usage);
+    if (argc == 5 && strcmp(argv[1], "--messages") == 0)
+        stage = argv[2];
+    else if (argc == 5 && strcmp(argv[1], "--repetitions") == 0)
+        repetitions = strtoul(argv[2], NULL, 10);
+    else if (argc == 5)
+        fail(usage);
+    if (!repetitions || repetitions > MAX_REPETITIONS) fail(usage);
+    read_plan(&plan, argv[argc - 2], &memory);
+    file capture = read_file(argv[argc - 1]);
+    datagrams all = read_datagrams(&capture);
+    if (stage)
+        write_messages(stage, plan.plan, &all);
+    else
+        tell(plan.plan, &all, (unsigned)repetitions);
+    release_datagrams(&all);
+    free(capture.data);
+    plan_free(&plan);
+    return EXIT_SUCCESS;
+}

@@ -1,0 +1,84 @@
+/* Eight numbers of a record into eight columns at once, on processors with AVX-512 VBMI2.
+
+   Each number has a lane of 64 bits. The octets of the record are dealt out to the lanes, and reversed, by one permutation; one
+   instruction spreads all numbers into groups of seven bits; every lane gets its tag below its varint; and what is not needed is
+   squeezed out of all lanes together:
+
+     record   ─┬──┬────┬─┬───                    lane 0             lane 1
+               │  │    │ └── permute ──▶  00 00 00 00 00 00 05 39 │ 00 … 00 06
+                                spread    00 00 00 00 00 00 0a b9 │ 00 … 00 06      the bit that says "more" is set
+                                tags      00 00 00 00 00 0a b9 08 │ 00 … 06 48
+                                squeeze   08 b9 0a 48 06 …                          the lowest octet first
+
+   No step depends on what the numbers are, so there is nothing to mispredict. A zero has no octets at all. */
+#ifndef FB_LANES_H
+#define FB_LANES_H
+
+#include "plan.h"
+
+#define FB_LANES 8
+#define FB_LANES_WINDOW 128 /* octets of a record that a permutation reaches */
+
+typedef struct {
+    uint8_t index[64];    /* for each octet of each lane, the lowest first, where in the window it comes from */
+    uint64_t mask[8];     /* the bits of the number */
+    uint64_t tag[8];
+    uint64_t tag_bits[8];
+    /* How many octets of a lane may be left over, at most, for this octet of it to be needed; and one less, for another octet
+       to follow it. Of a zero all eight are. */
+    uint8_t needed[64], more[64];
+    uint64_t beyond[8];   /* bits of numbers that do not fit beside the tag */
+    uint64_t window[2];   /* which octets of the window belong to the record, a bit for each */
+    bool may_be_beyond;   /* some number is that wide */
+} fb_lanes;
+
+/* A number of `size` octets, big-endian, at an offset in the window, of which the bits in `mask` count. REQUIRES: lane <
+   FB_LANES; 1 <= size <= 8; offset + size <= FB_LANES_WINDOW. */
+void fb_lanes_set(fb_lanes *lanes, unsigned lane, const fb_column *column, size_t offset, size_t size, uint64_t mask);
+/* Says how much of the window may be read. */
+void fb_lanes_set_window(fb_lanes *lanes, size_t octets);
+
+/* What all lanes have in common: in memory, where an operation may take it from. */
+typedef struct {
+    uint8_t groups[64]; /* the bit of a number at which the group of each octet begins */
+    uint8_t left[64];   /* the bit of a count of zero bits at which that of zero octets begins */
+    uint8_t seven[64];  /* the bits of a group */
+    uint8_t eighth[64]; /* the bit that says that another octet follows */
+} fb_lane_constants;
+extern const fb_lane_constants fb_lane_constant;
+
+#ifdef __AVX512VBMI2__
+#include <immintrin.h>
+
+/* A bit for each of eight numbers that is not zero. REQUIRES: they begin at a cache line. */
+FB_INLINE unsigned fb_lanes_filled(const uint64_t *numbers) {
+    __m512i value = _mm512_load_si512(numbers);
+    return _mm512_test_epi64_mask(value, value);
+}
+
+/* Numbers of 64 bits. Returns the end of what was appended; NULL where a number does not fit its lane. REQUIRES: room for 64
+   octets. */
+FB_INLINE uint8_t *fb_lanes_append(uint8_t *p, const fb_lanes *lanes, __m512i value) {
+    const fb_lane_constants *constant = &fb_lane_constant;
+    if (lanes->may_be_beyond && FB_UNLIKELY(_mm512_test_epi64_mask(value, _mm512_loadu_si512(lanes->beyond)))) return NULL;
+    __m512i field = _mm512_multishift_epi64_epi8(_mm512_loadu_si512(constant->groups), value);
+    field = _mm512_and_si512(field, _mm512_loadu_si512(constant->seven));
+    __m512i left = _mm512_multishift_epi64_epi8(_mm512_loadu_si512(constant->left), _mm512_lzcnt_epi64(field));
+    field = _mm512_or_si512(_mm512_sllv_epi64(field, _mm512_loadu_si512(lanes->tag_bits)), _mm512_loadu_si512(lanes->tag));
+    __mmask64 more = _mm512_cmplt_epi8_mask(left, _mm512_loadu_si512(lanes->more));
+    __mmask64 needed = _mm512_cmple_epi8_mask(left, _mm512_loadu_si512(lanes->needed));
+    field = _mm512_mask_add_epi8(field, more, field, _mm512_loadu_si512(constant->eighth));
+    _mm512_storeu_si512(p, _mm512_maskz_compress_epi8(needed, field));
+    return p + _mm_popcnt_u64(needed);
+}
+
+/* The numbers of a record. */
+FB_INLINE uint8_t *fb_lanes_append_window(uint8_t *p, const fb_lanes *lanes, const uint8_t *window) {
+    __m512i low = _mm512_maskz_loadu_epi8(lanes->window[0], window), high = _mm512_setzero_si512();
+    if (lanes->window[1]) high = _mm512_maskz_loadu_epi8(lanes->window[1], window + 64);
+    __m512i value = _mm512_permutex2var_epi8(low, _mm512_loadu_si512(lanes->index), high);
+    return fb_lanes_append(p, lanes, _mm512_and_si512(value, _mm512_loadu_si512(lanes->mask)));
+}
+#endif
+
+#endif
