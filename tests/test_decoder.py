@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import threading
 import time
@@ -13,7 +14,7 @@ from datagrams import data_set, ipfix, netflow5, netflow9, record5, template, te
 from reference.wire import decode_message
 
 import flowbuf
-from flowbuf import DecodeError, Decoder, Schema, SchemaError, _core
+from flowbuf import DecodeError, Decoder, Schema, SchemaError, _core, wire
 
 FLOW = Schema.load("flow")
 RECORD = record5(src="10.0.0.1", dst="10.0.0.2", packets=3, octets=400, src_as=65001)
@@ -296,6 +297,60 @@ def test_two_threads_with_a_decoder_each_do_not_disturb_one_another() -> None:
     for thread in threads:
         thread.join()
     assert results == [expected] * 4
+
+
+def test_views_show_what_is_copied_otherwise() -> None:
+    batches = [_core.pack_datagrams([netflow5(*[RECORD] * n)] * n, "192.0.2.1", 1.0) for n in (30, 1, 20)]
+    decoder, other = Decoder(capacity=1), Decoder()
+    for batch in batches:
+        with decoder.view_datagrams(batch) as view:
+            assert (view.readonly, view.format, bytes(view)) == (True, "B", other.encode_datagrams(batch))
+    with decoder.view_datagrams(_core.pack_datagrams([], "192.0.2.1", 1.0)) as view:
+        assert len(view) == 0
+
+
+def test_a_view_that_is_held_stays_as_it_is() -> None:
+    decoder = Decoder()
+    batches = [_core.pack_datagrams([netflow5(*[RECORD] * 30)] * n, "192.0.2.1", float(n)) for n in (40, 400, 4)]
+    expected = [Decoder().encode_datagrams(batch) for batch in batches]
+    views = [decoder.view_datagrams(batch) for batch in batches]
+    part = views[1][100:200]
+    views[0].release()
+    views[1].release()
+    assert len(decoder.encode(V5, "192.0.2.1")) > 0
+    assert bytes(part) == expected[1][100:200], "a part of a view holds it, too"
+    del decoder
+    assert bytes(views[2]) == expected[2]
+    with pytest.raises(ValueError, match="released"):
+        bytes(views[0])
+
+
+def test_the_memory_behind_a_view_shows_nothing_while_it_is_written_again() -> None:
+    decoder = Decoder()
+    batch = _core.pack_datagrams([netflow5(*[RECORD] * 30)] * 4000, "192.0.2.1", 1.0)
+    view = decoder.view_datagrams(batch)
+    size, buffer = len(view), view.obj
+    view.release()
+    seen = {size}
+    thread = threading.Thread(target=lambda: [decoder.view_datagrams(batch).release() for _ in range(50)])
+    thread.start()
+    while thread.is_alive():
+        with memoryview(buffer) as again:
+            seen.add(len(bytes(again)))
+    thread.join()
+    assert seen <= {0, size}
+
+
+def test_a_decoder_that_garbage_collection_finds_is_freed_before_its_plan() -> None:
+    """Under the sanitizers, that is: nothing else sees it."""
+    for _ in range(3):
+        decoder = Decoder()
+        decoder.encode(V5, "192.0.2.1")
+        decoder.itself = decoder  # type: ignore[attr-defined]
+        row = wire.Row(FLOW)
+        row.itself = row  # type: ignore[attr-defined]
+        del decoder, row
+        gc.collect()
 
 
 def refusal(decoder: Decoder, use: Callable[[], object]) -> str:

@@ -1,5 +1,20 @@
 # Status codes and addresses.
 
+cdef extern from *:
+    """
+    #if defined(__clang__)
+    #define FB_COMPILER __VERSION__
+    #elif defined(__GNUC__)
+    #define FB_COMPILER "GCC " __VERSION__
+    #else
+    #define FB_COMPILER "unknown"
+    #endif
+    """
+    const char *FB_COMPILER
+
+COMPILER = FB_COMPILER.decode()
+"""What compiled the core: "GCC 12.2.0"."""
+
 _CLASSES = ("control", "fault", "loss", "note")
 
 STATUSES = {
@@ -58,11 +73,13 @@ cdef bytes parse_address(str text):
 cdef int fill_source(fb_datagram *datagram, object source) except -1:
     """From an address as text, or (address, port, …) as sockets give it."""
     cdef bytes octets
+    cdef tuple pair
     if isinstance(source, tuple):
-        if len(source) < 2:
+        pair = source
+        if len(pair) < 2:
             raise ValueError(f"source {source!r} is not (address, port)")
-        datagram.source_port = source[1]
-        source = source[0]
+        datagram.source_port = pair[1]
+        source = pair[0]
     else:
         datagram.source_port = 0
     if not isinstance(source, str):
@@ -72,10 +89,26 @@ cdef int fill_source(fb_datagram *datagram, object source) except -1:
     return 0
 
 
+cdef extern from "<time.h>":
+    cdef struct timespec:
+        int64_t tv_sec
+        long tv_nsec
+    int timespec_get(timespec *spec, int base)
+    enum:
+        TIME_UTC
+
+
+cdef uint64_t get_time():
+    """Now, as time.time_ns says it, for half of what that costs."""
+    cdef timespec now
+    timespec_get(&now, TIME_UTC)
+    return <uint64_t> now.tv_sec * 1000000000 + now.tv_nsec
+
+
 cdef uint64_t to_nanoseconds(object received) except? 0xffffffffffffffff:
     """A time of reception: None is now, a float is seconds since 1970, an int nanoseconds."""
     if received is None:
-        return time.time_ns()
+        return get_time()
     if isinstance(received, float):
         return round(received * 1e6) * 1000  # a float holds no more than microseconds of this century
     return received

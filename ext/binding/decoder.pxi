@@ -44,6 +44,7 @@ TUNNELS = tuple(fb_tunnel_name(<fb_tunnel> i).decode() for i in range(FB_TUNNEL_
 """Kinds of tunnel that a decoder may open."""
 
 
+@cython.no_gc_clear  # the plan is needed until __dealloc__ has freed what was made by it
 cdef class Decoder:
     """The state of all exporters, and the buffer that their flows are written to. One thread at a time."""
 
@@ -52,6 +53,7 @@ cdef class Decoder:
     cdef fb_decoder *decoder
     cdef fb_row row
     cdef Buffer output
+    cdef Buffer spare  # the output before this one, which somebody had a view of; None: there is none
     cdef bint busy
     cdef public bint strict
 
@@ -94,14 +96,27 @@ cdef class Decoder:
         """Claims the decoder for decoding."""
         self.claim()
         memset(&self.decoder.fault, 0, sizeof(fb_fault))
-        fb_row_set_output(&self.row, self.output.data, self.output.capacity, 0)
-        if override:
+        if override or self.output.views:
             try:
-                for name, value in override.items():
-                    _override_decoder(self, name, value)
+                self.leave_views()
+                if override:
+                    for name, value in override.items():
+                        _override_decoder(self, name, value)
             except BaseException:
                 self.end(override)
                 raise
+        self.output.size = 0
+        fb_row_set_output(&self.row, self.output.data, self.output.capacity, 0)
+        return 0
+
+    cdef int leave_views(self) except -1:
+        """Goes on in another buffer where somebody has a view of this one. Two are enough for one that is written to a
+        file while the next is filled."""
+        if not self.output.views:
+            return 0
+        if self.spare is None or self.spare.views:
+            self.spare = Buffer(self.output.capacity)
+        self.output, self.spare = self.spare, self.output
         return 0
 
     cdef void end(self, dict override) noexcept:
@@ -184,6 +199,18 @@ cdef class Decoder:
         try:
             self.run(datagrams.items, datagrams.count)
             return self.take()
+        finally:
+            self.end(override)
+
+    def view_datagrams(self, Datagrams datagrams not None, *, dict override=None):
+        """The same as a memoryview of the decoder's own buffer: nothing is copied. It stays as it is for as long as it is
+        held; released before the next call (`view.release()`), it lets the buffer be used again."""
+        datagrams.check_current()
+        self.begin(override)
+        try:
+            self.run(datagrams.items, datagrams.count)
+            self.output.size = fb_row_size(&self.row)
+            return memoryview(self.output)
         finally:
             self.end(override)
 

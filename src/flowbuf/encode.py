@@ -14,6 +14,7 @@ from flowbuf.decoder import Decoder
 from flowbuf.errors import CaptureError
 from flowbuf.protofile import check_proto, write_proto
 from flowbuf.schema import Schema
+from flowbuf.sinks.behind import WriteBehind
 from flowbuf.sinks.file import OutputFile
 
 __all__ = ["EncodeResult", "decode_batches", "encode_capture"]
@@ -73,10 +74,11 @@ def encode_capture(
     with CaptureReader(source, port) as reader, OutputFile(output) as file:
         if file.is_regular:
             check_proto(output)  # now, not after the work
-        for batch, messages in decode_batches(reader, decoder, override):
-            file.write(messages)
-            datagrams += len(batch)
-            octets += len(messages)
+        with WriteBehind(file) as behind:
+            for batch, messages in decode_batches(reader, decoder, override):
+                behind.write(messages)
+                datagrams += len(batch)
+                octets += len(messages)
         decoder.finish()
         if file.is_regular:
             write_proto(output, decoder.schema, scaled=scale)
@@ -87,9 +89,10 @@ def encode_capture(
 
 def decode_batches(
     reader: CaptureReader, decoder: Decoder, override: dict[str, Any] | None = None
-) -> Iterator[tuple[Datagrams, bytes]]:
+) -> Iterator[tuple[Datagrams, memoryview]]:
     """A capture, batch by batch: the datagrams, and the messages of their flows, late columns replaced by `override`.
-    Raises CaptureError where it is none, or cannot be read on."""
+    Both are valid until the next ones are asked for: who keeps messages copies them. Raises CaptureError where it is
+    none, or cannot be read on."""
     batches = iter(reader)
     while True:
         try:
@@ -98,4 +101,5 @@ def decode_batches(
             raise CaptureError(f"{reader.name}: {error.strerror or error}") from error
         if batch is None:
             return
-        yield batch, decoder.encode_datagrams(batch, override=override)
+        with decoder.view_datagrams(batch, override=override) as messages:
+            yield batch, messages

@@ -98,7 +98,9 @@ class MessageStream:
         self.close()
 
 
-def read_in_steps(reader: MessageReader, messages: bytes, step: int = 1 << 18) -> Iterator[list[dict[str, Any]]]:
+def read_in_steps(
+    reader: MessageReader, messages: bytes | memoryview, step: int = 1 << 18
+) -> Iterator[list[dict[str, Any]]]:
     """The flows of whole, length-delimited messages, as lists of dicts; their objects take twenty times the memory of
     the messages, so that they are made step by step."""
     octets = memoryview(messages)

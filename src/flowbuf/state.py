@@ -13,7 +13,6 @@ else's, and what is of a newer version would lose by it, so neither is ever writ
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import os
 import re
@@ -155,6 +154,8 @@ def by_address(exporter: dict[str, Any]) -> tuple[int, bytes, int]:
     """A key to sort what `Decoder.read_exporters` gives; those past the limit, which have no address, come last."""
     if exporter["address"] == OTHERS:
         return 7, b"", 0
+    import ipaddress
+
     address = ipaddress.ip_address(exporter["address"])
     return address.version, address.packed, exporter["sub_agent"]
 

@@ -17,6 +17,7 @@ from flowbuf.cli.session import Session
 from flowbuf.cli.state import check_state
 from flowbuf.protofile import check_proto, write_proto
 from flowbuf.schema import Schema
+from flowbuf.sinks.behind import WriteBehind
 
 __all__ = ["encode"]
 
@@ -58,10 +59,11 @@ def encode(inputs: tuple[str, ...], output: str, verbose: bool, decoding: Decode
             with open_errors():
                 check_proto(output)
         with show_progress(total_size(inputs)) as show, Session(schema, decoding, report, show) as session:
-            for path in inputs:
-                for messages in session.encode(path):
-                    file.write(messages)
-                    octets += len(messages)
+            with WriteBehind(file) as behind:
+                for path in inputs:
+                    for messages in session.encode(path):
+                        behind.write(messages)
+                        octets += len(messages)
             session.finish()
         if not session.readable:
             file.discard()

@@ -70,8 +70,8 @@ class Session:
             raise Failure(describe_fault(name, error)) from error
         self._report.add_input(name, self.decoder, {})
 
-    def encode(self, path: str) -> Iterator[bytes]:
-        """The messages of a capture, batch by batch."""
+    def encode(self, path: str) -> Iterator[memoryview]:
+        """The messages of a capture, batch by batch; each is valid until the next one is asked for."""
         with Content(path) as content:
             yield from self._encode(content)
 
@@ -88,7 +88,7 @@ class Session:
                         if self.stopped:
                             break
 
-    def _encode(self, content: Content) -> Iterator[bytes]:
+    def _encode(self, content: Content) -> Iterator[memoryview]:
         flows = self.decoder.flows
         try:
             reader = CaptureReader(content, self._decoding.port)

@@ -62,7 +62,7 @@ class _Watch:
         self.first = min(times) if self.first is None else min(self.first, *times)
         self.last = max(times) if self.last is None else max(self.last, *times)
 
-    def see_messages(self, messages: bytes) -> None:
+    def see_messages(self, messages: memoryview) -> None:
         for flows in read_in_steps(self._reader, messages):
             for flow in flows:
                 address = format_address(flow.get("exporter_address", b""))

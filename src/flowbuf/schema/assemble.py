@@ -50,7 +50,10 @@ def switch(
     before = (name for name, column in columns.items() if column.enabled)
     on = _choose(columns, before if only is None else only)
     on = (on | _choose(columns, enable)) - _choose(columns, disable)
-    return {name: replace(column, enabled=name in on) for name, column in columns.items()}
+    return {
+        name: column if column.enabled == (name in on) else replace(column, enabled=name in on)
+        for name, column in columns.items()
+    }
 
 
 def no_column(name: str, columns: Iterable[str], groups: Iterable[str] = ()) -> SchemaError:

@@ -43,10 +43,9 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib import resources
-from pathlib import Path
 from typing import Any
 
+from flowbuf.elements import data_folder
 from flowbuf.errors import SchemaError
 from flowbuf.schema.column import FLAT
 from flowbuf.schema.source import did_you_mean
@@ -78,54 +77,50 @@ class Document:
 
 def built_in_names() -> list[str]:
     """The schemas that come with flowbuf."""
-    names = (entry.name for entry in resources.files("flowbuf.schemas").iterdir())
-    return sorted(name[: -len(".toml")] for name in names if name.endswith(".toml"))
+    return sorted(name[: -len(".toml")] for name in os.listdir(data_folder()) if name.endswith(".toml"))
 
 
 def read(reference: str | os.PathLike[str]) -> list[Document]:
     """The file of a built-in name or a path, after those that it extends, the oldest first. Raises SchemaError."""
-    return _read_chain(reference, Path(), "", ())
+    return _read_chain(reference, "", "", ())
 
 
 def parse(text: str, origin: str) -> list[Document]:
     """The same for a text; `extends` is relative to the folder of `origin`."""
-    return _follow(_parse_document(text, origin), Path(origin).parent, ())
+    return _follow(_parse_document(text, origin), os.path.dirname(origin), ())
 
 
-def _read_chain(reference: str | os.PathLike[str], folder: Path, asking: str, seen: tuple[str, ...]) -> list[Document]:
+def _read_chain(reference: str | os.PathLike[str], folder: str, asking: str, seen: tuple[str, ...]) -> list[Document]:
     if isinstance(reference, str) and reference in built_in_names():
-        origin, path = f"{reference}.toml", None
-        key = origin
+        key = origin = f"{reference}.toml"
+        path = os.path.join(data_folder(), origin)
     else:
-        path = folder / reference
-        origin = str(path)
-        key = str(path.resolve())
+        path = origin = os.path.join(folder, reference)
+        key = os.path.realpath(path)
+        folder = os.path.dirname(path)
     if key in seen:
         raise SchemaError("extends comes back to itself", f"cut the circle at {origin}", origin=asking)
-    text = _read_text(path, str(reference), asking) if path else _read_built_in(origin)
-    return _follow(_parse_document(text, origin), path.parent if path else folder, (*seen, key))
+    text = _read_text(path, os.fspath(reference), asking)
+    return _follow(_parse_document(text, origin), folder, (*seen, key))
 
 
-def _follow(document: Document, folder: Path, seen: tuple[str, ...]) -> list[Document]:
+def _follow(document: Document, folder: str, seen: tuple[str, ...]) -> list[Document]:
     parent = document.settings.get("extends")
     return [*(_read_chain(parent, folder, document.origin, seen) if parent else ()), document]
 
 
-def _read_built_in(file_name: str) -> str:
-    return resources.files("flowbuf.schemas").joinpath(file_name).read_text(encoding="utf-8")
-
-
-def _read_text(path: Path, reference: str, asking: str) -> str:
+def _read_text(path: str, reference: str, asking: str) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        with open(path, encoding="utf-8") as file:
+            return file.read()
     except FileNotFoundError:
         known = built_in_names()
         fix = did_you_mean(reference, known) or f"give a path, or one of {', '.join(known)}"
         raise SchemaError(f"no schema {reference!r}", fix, origin=asking) from None
     except OSError as error:
-        raise SchemaError(f"cannot be read: {error.strerror}", origin=str(path)) from None
+        raise SchemaError(f"cannot be read: {error.strerror}", origin=path) from None
     except UnicodeDecodeError:
-        raise SchemaError("is not UTF-8 text", "a schema is a TOML file", origin=str(path)) from None
+        raise SchemaError("is not UTF-8 text", "a schema is a TOML file", origin=path) from None
 
 
 def _parse_document(text: str, origin: str) -> Document:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,6 +21,8 @@ _ID = re.compile(r"(?:(?P<pen>[0-9]+)/)?(?P<id>[0-9]+)")
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The fix for a misspelt name: 'did you mean …?', or nothing where no known name is close."""
+    import difflib  # here: nothing is misspelt as a rule
+
     folded = {word.lower(): word for word in known}
     close = [folded[word] for word in difflib.get_close_matches(name.lower(), folded, n=3)]
     return f"did you mean {' or '.join(close)}?" if close else ""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import errno
-import gzip
 import os
-import secrets
 import stat
 import sys
 from collections.abc import Iterator
@@ -58,7 +56,7 @@ class OutputFile:
         """Whether this is an ordinary file, not standard output nor a device."""
         return self._temporary is not None
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         """Appends octets."""
         with self._named_errors():
             self._file.write(data)
@@ -98,7 +96,7 @@ class OutputFile:
         if mode is not None and not stat.S_ISREG(mode):
             return open(self._target, "wb")
         folder, name = os.path.split(self._target)
-        temporary = self._temporary = os.path.join(folder, f".{name[:50]}.{secrets.token_hex(8)}.tmp")
+        temporary = self._temporary = os.path.join(folder, f".{name[:50]}.{os.urandom(8).hex()}.tmp")
         # The mode 0o666 is what the umask is taken from; tempfile would allow the owner alone.
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
         raw = os.fdopen(descriptor, "wb")
@@ -127,6 +125,8 @@ class OutputFile:
 def _compressed(raw: IO[bytes], suffix: str) -> Any:
     """A file that writes compressed octets to `raw`, or `raw` itself."""
     if suffix == ".gz":  # without name and time: the same content is the same file
+        import gzip
+
         return gzip.GzipFile("", "wb", COMPRESSION_LEVEL[suffix], raw, mtime=0)
     if suffix != ".zst":
         return raw
