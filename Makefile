@@ -2,6 +2,7 @@
 #   make demo                  set up, decode a capture, show the result
 #   make test                  set up, run all tests
 #   make test PYTHON=python3.10
+#   make bench-peers           the harnesses of other collectors, which need Go and Cargo
 #   make fields                docs/fields.md, from the schema and docs/collectors.csv
 # Without root. What is missing is said.
 
@@ -10,9 +11,10 @@ VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2
 VENV := .venv/$(VERSION)
 PY := $(VENV)/bin/python
 BUILT := $(VENV)/.built
+PEERS := benchmarks/peers
 SOURCES := $(wildcard ext/*.pyx ext/*.pxd ext/binding/*.pxi ext/core/*) setup.py pyproject.toml
 
-.PHONY: demo test bench check fields clean setup
+.PHONY: demo test bench bench-peers check fields clean setup
 
 setup: $(BUILT)
 
@@ -27,21 +29,35 @@ test: $(BUILT)
 bench: $(BUILT)
 	$(PY) -m pip install -q --group test
 	$(MAKE) -C ext bench PYTHON=$(abspath $(PY))
-	$(PY) -m pytest benchmarks --benchmark-only
+	@mkdir -p build
+	$(PY) -m pytest benchmarks --benchmark-only --benchmark-columns=median,iqr,rounds --benchmark-json=build/benchmarks.json
+	$(PY) benchmarks/compare.py build/benchmarks.json
 
-# Style, types, and the tests of the structure.
+# What is missing is said, and the others are built.
+bench-peers:
+	@mkdir -p $(PEERS)/build
+	@if command -v go >/dev/null; then \
+		echo "goflow2, dynamic-append" && cd $(PEERS)/go && go build -o ../build/ ./goflow2 ./dynamic-append; \
+	else echo "no goflow2 and no dynamic-append: go is missing (https://go.dev/dl, 1.23 or newer)"; fi
+	@if command -v cargo >/dev/null; then \
+		echo "netflow_parser" && cd $(PEERS)/rust && cargo build --quiet --locked --release --target-dir ../build/cargo && \
+		cp ../build/cargo/release/netflow_parser ../build/; \
+	else echo "no netflow_parser: cargo is missing (https://rustup.rs, 1.88 or newer)"; fi
+
+# Style, types, the tests of the structure, and instructions a flow (benchmarks/instructions.py).
 check: $(BUILT)
 	$(PY) -m pip install -q --group test --group lint
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(PY) -m pytest tests/test_structure.py
+	$(PY) benchmarks/instructions.py
 
 fields: $(BUILT)
 	$(PY) docs/make_fields.py
 
 clean:
-	rm -rf .venv build ext/build ext/_core.c src/flowbuf.egg-info src/flowbuf/*.so .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf .venv build $(PEERS)/build ext/build ext/_core.c src/flowbuf.egg-info src/flowbuf/*.so .pytest_cache .hypothesis .mypy_cache .ruff_cache
 
 $(VENV)/bin/python:
 	@test -n "$(VERSION)" || { echo "$(PYTHON) is missing: install Python 3.10 or newer, or say make PYTHON=…"; exit 1; }

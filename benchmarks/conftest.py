@@ -1,17 +1,32 @@
-"""Prints what pytest-benchmark's own table does not: nanoseconds a flow."""
+"""What the suites share, and a table that pytest-benchmark's own does not have: nanoseconds a flow."""
 
 from __future__ import annotations
 
 import pytest
+from datasets import NAMES, load
+
+from flowbuf.bench import Workload
+
+
+@pytest.fixture(params=NAMES)
+def workload(request: pytest.FixtureRequest) -> Workload:
+    found = load(request.param)
+    if found is None:
+        pytest.skip(f"{request.param} is not on this machine: FLOWBUF_CORPUS names its folder")
+    return found
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     session = getattr(config, "_benchmarksession", None)
-    rows = [(bench.name, bench.extra_info) for bench in getattr(session, "benchmarks", []) if bench.extra_info]
-    if rows:
-        terminalreporter.section("ns a flow: median (interquartile range)")
-        for name, info in rows:
-            line = (
-                f"{name:55} {info['ns_per_flow']:8} ({info['ns_per_flow_iqr']})   {info['ns_per_call']:>12,} ns a call"
+    results = [each.extra_info for each in getattr(session, "benchmarks", []) if "ns_per_flow" in each.extra_info]
+    if results:
+        terminalreporter.section("ns a flow: median, interquartile range")
+        for info in results:
+            known = ("dataset", "what", "flows", "ns_per_flow", "spread", "samples")
+            more = ", ".join(
+                f"{key} {value if isinstance(value, str) else format(value, ',')}"
+                for key, value in info.items()
+                if key not in known
             )
-            terminalreporter.write_line(line)
+            figures = f"{info['ns_per_flow']:>10,.1f} {info['spread']:>8,.1f}"
+            terminalreporter.write_line(f"{info['dataset']:20} {info['what']:30} {figures}   {more}")

@@ -1,54 +1,50 @@
-"""Decoding from Python: `pytest benchmarks --benchmark-only`. Figures are nanoseconds a flow, on one core."""
+"""Decoding from Python, in CPU time of the thread."""
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
-from datasets import NAMES, Dataset, load
+from record import record
+
+from flowbuf import Decoder
+from flowbuf.bench import Datagram, Flowbuf, Workload
+
+pytestmark = pytest.mark.benchmark(timer=time.thread_time)
+
+ROUNDS = 25
+CALLS = 1000
 
 
-@pytest.fixture(params=NAMES)
-def dataset(request: pytest.FixtureRequest) -> Dataset:
-    found = load(request.param)
-    if found is None:
-        pytest.skip(f"{request.param} is not on this machine")
-    return found
-
-
-def report(benchmark: Any, name: str, flows: int, calls: int = 1) -> None:
-    """The median and the spread (interquartile range), by flow and by call."""
-    stats = benchmark.stats.stats
-    benchmark.extra_info.update(
-        dataset=name,
-        flows=flows,
-        ns_per_flow=round(stats.median / flows * 1e9, 1),
-        ns_per_flow_iqr=round(stats.iqr / flows * 1e9, 1),
-        ns_per_call=round(stats.median / calls * 1e9, 1),
-    )
-
-
-def test_batch(benchmark: Any, dataset: Dataset) -> None:
+def test_batch(benchmark: Any, workload: Workload) -> None:
     """One call for the whole working set."""
-    decoder, batch = dataset.prepare()
+    run = Flowbuf().open(workload)
+    benchmark.pedantic(run.decode, rounds=ROUNDS, warmup_rounds=1)
+    record(benchmark, workload.name, "a batch", workload.flows)
+
+
+@pytest.mark.parametrize("method", ["encode", "messages"])
+def test_one_datagram_a_call(benchmark: Any, workload: Workload, method: str) -> None:
+    """`decoder.encode(payload, source, received)` makes one bytes object of its flows, `decoder.messages` one each."""
+    decoder = Decoder()
+    for datagram in workload.first:
+        decoder.encode(*datagram)
+    call = getattr(decoder, method)
+    calls = take(workload, CALLS)
+
+    def decode() -> None:
+        for payload, source, received in calls:
+            call(payload, source, received)
+
     before = decoder.flows
-    decoder.encode_datagrams(batch)
+    decode()
     flows = decoder.flows - before
-    benchmark(decoder.encode_datagrams, batch)
-    report(benchmark, dataset.name, flows)
+    benchmark.pedantic(decode, rounds=ROUNDS)
+    record(benchmark, workload.name, f"{method}, a datagram a call", flows)
+    benchmark.extra_info["ns_per_call"] = round(benchmark.extra_info.get("ns_per_flow", 0) * flows / CALLS, 1)
 
 
-def test_one_datagram_a_call(benchmark: Any, dataset: Dataset) -> None:
-    """`decoder.encode(payload, source, received)`, a datagram at a time."""
-    decoder, _ = dataset.prepare()
-    before = decoder.flows
-    calls = [dataset.data[i % len(dataset.data)] for i in range(1000)]
-
-    def encode() -> None:
-        for payload, source, time in calls:
-            decoder.encode(payload, source, time)
-
-    encode()
-    flows = decoder.flows - before
-    benchmark(encode)
-    report(benchmark, dataset.name, flows, len(calls))
+def take(workload: Workload, count: int) -> list[Datagram]:
+    """So many datagrams of data."""
+    return [workload.data[i % len(workload.data)] for i in range(count)]

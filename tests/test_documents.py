@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "benchmarks/README.md", "ext/README.md"]
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "benchmarks/README.md", "benchmarks/peers/README.md", "ext/README.md"]
 DOCUMENTS += ["docs/fields.md", "docs/answers.md", "docs/presets.md"]
 
 

@@ -1,9 +1,11 @@
-"""Makes the captures of this folder: by `flowbuf generate`, and by a real exporter.
+"""Makes the captures of this folder: by `flowbuf generate`, by a real exporter, and one by hand.
 
     python tests/data/make.py
 
 softflowd reads `traffic.pcap`, packets that scapy wrote, and exports what it saw as NetFlow v5, v9 and IPFIX to a
 socket here. Its template ids and fields are its own; times and sequence numbers differ from run to run.
+
+In `ipfix-variable.pcap` every record has names of variable length and elements of enterprises.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import gzip
 import random
 import shutil
 import socket
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +32,16 @@ PROTOCOLS = ("netflow5", "netflow9", "ipfix", "sflow")
 SOFTFLOWD_VERSIONS = {"netflow5": "5", "netflow9": "9", "ipfix": "10"}
 START = 1735689600.0  # 2025-01-01T00:00:00Z
 GENERATED_FLOWS = 300
+# (element, octets, enterprise): the usual ones, interfaceName, applicationName, Juniper's common properties and a name
+# under the enterprise number that RFC 5612 reserves for examples.
+VARIABLE = 65535
+FIELDS = (
+    *((8, 4, 0), (12, 4, 0), (7, 2, 0), (11, 2, 0), (4, 1, 0), (5, 1, 0), (6, 1, 0), (10, 4, 0), (14, 4, 0)),
+    *((1, 4, 0), (2, 4, 0), (152, 8, 0), (153, 8, 0)),
+    *((82, VARIABLE, 0), (96, VARIABLE, 0), (137, 2, 2636), (1, VARIABLE, 32473)),
+)
+APPLICATIONS = ("https", "https", "http", "dns", "ssh", "ntp", "quic", "rtp-video")
+MESSAGES, RECORDS = 3, 20
 PORTS = (443, 443, 443, 80, 53, 22, 123, 8080)
 
 
@@ -96,10 +109,49 @@ def write_datagrams(path: Path, datagrams: list[bytes], time: float) -> None:
     wrpcap(str(path), packets)
 
 
+def make_variable(seed: int = 7) -> list[bytes]:
+    """IPFIX messages: a template, then data that has it."""
+    chance = random.Random(seed)
+    specifiers = [
+        struct.pack(">HHI", element | 0x8000, size, enterprise) if enterprise else struct.pack(">HH", element, size)
+        for element, size, enterprise in FIELDS
+    ]
+    template = struct.pack(">HH", 256, len(FIELDS)) + b"".join(specifiers)
+    messages = [make_message(0, 2, template)]
+    for i in range(MESSAGES):
+        records = b"".join(make_record(chance) for _ in range(RECORDS))
+        messages.append(make_message(i * RECORDS, 256, records))
+    return messages
+
+
+def make_message(sequence: int, set_id: int, content: bytes) -> bytes:
+    """One set in a message (RFC 7011 section 3.1)."""
+    size = 16 + 4 + len(content)
+    return struct.pack(">HHIIIHH", 10, size, int(START) + 60, sequence, 1, set_id, 4 + len(content)) + content
+
+
+def make_record(chance: random.Random) -> bytes:
+    """The fields of FIELDS, in their order."""
+    start = int(START * 1000) + chance.randrange(60_000)
+    packets = int(chance.paretovariate(0.7)) % 100_000 + 1
+    fixed = struct.pack(
+        ">4B4BHHBBBIIIIQQ",
+        *(10, 1, 0, chance.randrange(1, 20)),
+        *(198, 51, 100, chance.randrange(1, 255)),
+        *(chance.randrange(32768, 61000), chance.choice(PORTS), 6, 0, 0x18),
+        *(chance.randrange(1, 40), chance.randrange(1, 40), packets * chance.randrange(40, 1500), packets),
+        *(start, start + chance.randrange(30_000)),
+    )
+    names = (f"xe-0/0/{chance.randrange(40)}", chance.choice(APPLICATIONS), f"site-{chance.randrange(100)}")
+    interface, application, site = (struct.pack("B", len(name)) + name.encode() for name in names)
+    return fixed + interface + application + struct.pack(">H", chance.choice((0, 2))) + site
+
+
 def main() -> None:
     for protocol in PROTOCOLS:
         pieces = _core.generate(protocol=protocol, flows=GENERATED_FLOWS, seed=1)
         (FOLDER / f"generated-{protocol}.pcap").write_bytes(b"".join(pieces))
+    write_datagrams(FOLDER / "ipfix-variable.pcap", make_variable(), START + 60)
     if not shutil.which("softflowd"):
         sys.exit("softflowd is missing: its captures stay as they are")
     traffic = FOLDER / "traffic.pcap"

@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 import click
-from rich import box
-from rich.console import Console
-from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from flowbuf._core import STATUSES
 from flowbuf.capture import CaptureReader
-from flowbuf.cli.console import StdoutConsole
+from flowbuf.cli.console import StdoutConsole, fit_table, new_table
 from flowbuf.cli.inputs import check_inputs, total_size
 from flowbuf.cli.options import DecodeOptions, exporter_options
 from flowbuf.cli.output import is_terminal, print_text, standard_output
@@ -35,7 +32,6 @@ WIDTH_IN_A_PIPE = 160
 NUMBERS = ("datagrams", "octets", "flows", "options", "templates", "lost", "errors", "of", "share", "late", "restarts")
 SPARED_OF_EXPORTERS = ("octets", "templates", "options", "protocol", "datagrams")
 SPARED_OF_SEQUENCES = ("protocol", "restarts", "late")
-UNBOUNDED = 10**6  # cells: as wide as a table wants to be
 
 
 @click.command()
@@ -108,7 +104,7 @@ def _tables(survey: dict[str, Any], width: int) -> Iterator[Any]:
         yield _exporters_table(survey["exporters"], width)
     sequences = [row for exporter in survey["exporters"] for row in _uneven_sequences(exporter)]
     if sequences:
-        yield _fit_table("Sequence numbers", sequences, SPARED_OF_SEQUENCES, width)
+        yield fit_table("Sequence numbers", sequences, NUMBERS, SPARED_OF_SEQUENCES, width)
     for exporter in survey["exporters"]:
         for domain in exporter["domains"]:
             if domain["templates"] or domain["samplers"]:
@@ -116,29 +112,6 @@ def _tables(survey: dict[str, Any], width: int) -> Iterator[Any]:
     counters = list(_all_counters(survey))
     if counters:
         yield _counters_table(counters)
-
-
-def _fit_table(title: str, rows: list[dict[str, str | Text]], dispensable: tuple[str, ...], width: int) -> Table:
-    """A table of as many columns as there is room for. Of those that can be spared, the first goes first."""
-    headings = list(rows[0])
-    for spared in (None, *dispensable):
-        headings = [heading for heading in headings if heading != spared]
-        table = _new_table(title, *headings, numbers=NUMBERS)
-        for row in rows:
-            table.add_row(*(row[heading] for heading in headings))
-        console = Console(width=UNBOUNDED)
-        if Measurement.get(console, console.options, table).maximum <= width:
-            break
-    return table
-
-
-def _new_table(title: str, *headings: str, numbers: tuple[str, ...] = (), wraps: str = "") -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.pad_edge = False
-    for heading in headings:
-        justify: Literal["left", "right"] = "right" if heading in numbers else "left"
-        table.add_column(heading, justify=justify, no_wrap=heading != wraps)
-    return table
 
 
 def _capture_text(capture: dict[str, Any]) -> Text:
@@ -165,7 +138,8 @@ def _readable_time(text: str) -> str:
 
 
 def _exporters_table(exporters: list[dict[str, Any]], width: int) -> Table:
-    return _fit_table("Exporters", [_exporter_row(exporter) for exporter in exporters], SPARED_OF_EXPORTERS, width)
+    rows = [_exporter_row(exporter) for exporter in exporters]
+    return fit_table("Exporters", rows, NUMBERS, SPARED_OF_EXPORTERS, width)
 
 
 def _exporter_row(exporter: dict[str, Any]) -> dict[str, str | Text]:
@@ -249,7 +223,7 @@ def _domain_table(exporter: dict[str, Any], domain: dict[str, Any]) -> Table:
         title.append(", ".join(f"sampler {sampler['id']} 1:{sampler['rate']}" for sampler in domain["samplers"]))
     if domain["system_init"]:
         title.append(f"running since {_readable_time(domain['system_init']).rstrip('Z')} UTC")
-    table = _new_table(
+    table = new_table(
         "; ".join(title), "template", "kind", "octets", "fields", numbers=("template", "octets"), wraps="fields"
     )
     for template in domain["templates"]:
@@ -271,7 +245,7 @@ def _fields_text(fields: list[dict[str, Any]]) -> Text:
 
 
 def _counters_table(counters: list[tuple[str, str, int]]) -> Table:
-    table = _new_table("Counters", "where", "count", "what", "class", "meaning", numbers=("count",), wraps="meaning")
+    table = new_table("Counters", "where", "count", "what", "class", "meaning", numbers=("count",), wraps="meaning")
     for who, name, count in counters:
         kind, text = STATUSES[name]
         table.add_row(who, f"{count:,}", name, Text(kind, style=CLASS_STYLES.get(kind, "")), text)

@@ -26,6 +26,7 @@ COMMANDS = {
     "inspect": "Say what is in a capture: exporters, templates, sampling, losses.",
     "generate": "Write a capture of made-up but valid flow traffic.",
     "schema": "Show, check and compare schemas.",
+    "bench": "Measure how fast flows are decoded on this machine.",
 }
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from flowbuf.cli.output import is_terminal
 
-__all__ = ["Show", "show_progress"]
+__all__ = ["Show", "show_progress", "show_steps"]
 
 Show = Callable[[int, int], None]
 """Takes the octets read and the flows decoded so far."""
@@ -28,3 +28,18 @@ def show_progress(total: int | None, quiet: bool = False) -> Iterator[Show]:
     with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as progress:
         task = progress.add_task("", total=total, flows=0)
         yield lambda octets, flows: progress.update(task, completed=octets, flows=flows)
+
+
+@contextmanager
+def show_steps(total: int) -> Iterator[Callable[[str, int], None]]:
+    """Shows how many of `total` steps are done. Gives a function that takes what is being done, and how many are."""
+    if not is_terminal(sys.stderr):
+        yield lambda name, done: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as progress:
+        task = progress.add_task("", total=total)
+        yield lambda name, done: progress.update(task, description=name, completed=done)

@@ -1,0 +1,176 @@
+"""Two result files side by side, or the decoders of one: medians, ratios, and how sure they are.
+
+    python benchmarks/compare.py OLD.json NEW.json
+    python benchmarks/compare.py RESULT.json
+
+A file is what `flowbuf bench --json` or `pytest benchmarks --benchmark-json=FILE` wrote. `±` is half the interquartile
+range, as a share of the median; p is that of the Mann–Whitney test, two-sided, of all samples; `~` stands for a ratio
+where it is 0.05 or more: then nothing is shown to differ.
+
+The test knows only what varied within a run. A machine that was busier in one of two runs makes all of it slower, and
+that is significant, too: compare what was measured in turns, or repeat both runs and see whether they agree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import sys
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+OWN = "flowbuf"
+SIGNIFICANT = 0.05
+EXACT_UP_TO = 30  # samples on both sides together; beyond, the normal distribution is close enough
+
+
+class Series(NamedTuple):
+    """What was timed, and its samples in nanoseconds (a flow; or a call, where there are no flows)."""
+
+    dataset: str
+    what: str
+    samples: list[float]
+
+
+# The test -------------------------------------------------------------------------------------------------------------
+
+
+def mann_whitney(a: Sequence[float], b: Sequence[float]) -> float:
+    """The probability that two samples of the same distribution differ at least as much as these: exact for a few
+    samples that are all different, else by the normal distribution, corrected for ties and for continuity."""
+    greater = sum((x > y) + (x == y) / 2 for x in a for y in b)
+    u = max(greater, len(a) * len(b) - greater)
+    pooled = sorted([*a, *b])
+    ties = [pooled.count(value) for value in set(pooled)]
+    if len(pooled) <= EXACT_UP_TO and max(ties) == 1:
+        least = len(a) * len(b) - int(u)
+        below = sum(orderings(len(a), len(b), k) for k in range(least + 1))
+        return min(1.0, 2 * below / math.comb(len(pooled), len(a)))
+    n = len(pooled)
+    correction = sum(t**3 - t for t in ties) / (n * (n - 1))
+    deviation = math.sqrt(len(a) * len(b) / 12 * (n + 1 - correction))
+    if deviation == 0:
+        return 1.0
+    z = (u - len(a) * len(b) / 2 - 0.5) / deviation
+    return min(1.0, math.erfc(z / math.sqrt(2)))
+
+
+@cache
+def orderings(m: int, n: int, u: int) -> int:
+    """In how many orders of m and n values exactly u pairs stand the wrong way round."""
+    if u < 0 or u > m * n:
+        return 0
+    if m == 0 or n == 0:
+        return 1
+    return orderings(m - 1, n, u - n) + orderings(m, n - 1, u)
+
+
+# Files ----------------------------------------------------------------------------------------------------------------
+
+
+def read_series(path: Path) -> list[Series]:
+    """Everything that was timed. Raises OSError, ValueError."""
+    try:
+        content = json.loads(path.read_text())
+    except ValueError as error:
+        raise ValueError(f"{path}: not JSON: {error}") from error
+    if isinstance(content, dict) and "datasets" in content:
+        return list(read_bench(content))
+    if isinstance(content, dict) and "benchmarks" in content:
+        return list(read_pytest(content))
+    raise ValueError(f"{path}: neither of flowbuf bench --json nor of pytest --benchmark-json")
+
+
+def read_bench(content: dict[str, Any]) -> Iterator[Series]:
+    for name, dataset in content["datasets"].items():
+        yield Series(name, OWN, dataset["samples"])
+        for peer, details in dataset["peer_details"].items():
+            yield Series(name, peer, details["samples"])
+
+
+def read_pytest(content: dict[str, Any]) -> Iterator[Series]:
+    for each in content["benchmarks"]:
+        info = each["extra_info"]
+        if "samples" in info:
+            yield Series(info["dataset"], info["what"], info["samples"])
+        else:
+            yield Series("", each["name"], [seconds * 1e9 for seconds in each["stats"]["data"]])
+
+
+# Tables ---------------------------------------------------------------------------------------------------------------
+
+
+def compare_files(old: Sequence[Series], new: Sequence[Series]) -> list[list[str]]:
+    """A row for everything that is in both, and for what is in one of them."""
+    before = {(series.dataset, series.what): series for series in old}
+    after = {(series.dataset, series.what): series for series in new}
+    rows = [["dataset", "what", "old", "new", "new/old", "p"]]
+    for key in dict.fromkeys([*before, *after]):
+        rows.append([*key, *compare(before.get(key), after.get(key))])
+    return rows
+
+
+def compare_contestants(all_series: Sequence[Series]) -> list[list[str]]:
+    """A row for each decoder of a dataset, beside flowbuf's."""
+    rows = [["dataset", "what", "ns", OWN, f"what/{OWN}", "p"]]
+    own = {series.dataset: series for series in all_series if series.what == OWN}
+    for series in all_series:
+        if series.what == OWN or series.dataset not in own:
+            rows.append([series.dataset, series.what, summarize(series), "", "", ""])
+        else:
+            base, figure, ratio, p = compare(own[series.dataset], series)
+            rows.append([series.dataset, series.what, figure, base, ratio, p])
+    return rows
+
+
+def compare(base: Series | None, other: Series | None) -> list[str]:
+    """Both, the ratio of the medians where the test says that they differ, and what it says."""
+    figures = [summarize(base), summarize(other)]
+    if base is None or other is None:
+        return [*figures, "", ""]
+    p = mann_whitney(base.samples, other.samples)
+    ratio = statistics.median(other.samples) / statistics.median(base.samples)
+    counts = f"(n={len(base.samples)}+{len(other.samples)})"
+    return [*figures, f"{ratio:.2f}×" if p < SIGNIFICANT else "~", f"p={p:.3f} {counts}"]
+
+
+def summarize(series: Series | None) -> str:
+    if series is None:
+        return "–"
+    median = statistics.median(series.samples)
+    spread = 0.0
+    if len(series.samples) > 1:
+        lower, _, upper = statistics.quantiles(series.samples, n=4, method="inclusive")
+        spread = (upper - lower) / 2
+    return f"{median:,.1f} ±{spread / median:4.0%}"
+
+
+def format_rows(rows: Sequence[Sequence[str]]) -> str:
+    """The first two columns begin on the left, figures end on the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(map(align, row, widths, range(len(row)))).rstrip() for row in rows)
+
+
+def align(text: str, width: int, column: int) -> str:
+    return text.ljust(width) if column < 2 else text.rjust(width)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("old", type=Path, metavar="OLD.json", help="or the only one")
+    parser.add_argument("new", type=Path, metavar="NEW.json", nargs="?")
+    given = parser.parse_args(arguments)
+    try:
+        old = read_series(given.old)
+        rows = compare_files(old, read_series(given.new)) if given.new else compare_contestants(old)
+    except (OSError, ValueError) as error:
+        sys.exit(f"compare.py: {error}")
+    print(format_rows(rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""The core's own programs (ext/bench), built and run: what is measured without Python in the way."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+EXT = Path(__file__).parent.parent / "ext"
+
+
+class Failed(Exception):
+    """A program ended in failure; the argument is what it said."""
+
+
+def run(*command: object) -> subprocess.CompletedProcess[bytes]:
+    """Runs a program to its end. Raises Failed, also where there is no such program."""
+    # Options of a make that runs the benchmarks are not for one that they run.
+    inherited = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
+    environment = {name: value for name, value in os.environ.items() if name not in inherited}
+    try:
+        done = subprocess.run(list(map(str, command)), capture_output=True, env=environment)
+    except FileNotFoundError as error:
+        raise Failed(f"{error.filename} is not installed") from None
+    if done.returncode:
+        raise Failed(f"{command[0]}: {(done.stdout + done.stderr).decode(errors='replace')[-4000:]}")
+    return done
+
+
+def find_compiler() -> str:
+    """The C compiler that CC names, and its version: "gcc 12.2.0", "Clang 14.0.6". Raises Failed."""
+    macros = run(*os.environ.get("CC", "cc").split(), "-dM", "-E", "-x", "c", os.devnull).stdout.decode()
+    (version,) = re.findall(r'#define __VERSION__ "(.*)"', macros)
+    return str(version) if "__clang__" in macros else f"gcc {version}"
+
+
+@cache
+def build() -> Path:
+    """The folder of the programs, one for each compiler: `bench/run_count` and `bench/run_story`, optimised as `make
+    bench` has them, `bench/count_malloc.so`, and `flow.plan`, the default schema. Raises Failed.
+    """
+    folder = Path("build") / re.sub(r"\W+", "-", find_compiler())
+    run("make", "-C", EXT, f"BUILD={folder}", f"PYTHON={sys.executable}", "bench-programs")
+    return EXT / folder

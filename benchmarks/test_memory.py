@@ -1,0 +1,66 @@
+"""Memory: what a decoder holds, what a call takes besides, and the peak of a process that encodes a capture."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+from record import read_clock, record, replay
+
+from flowbuf import _core
+from flowbuf.bench import Flowbuf, Workload
+
+STATUS = Path("/proc/self/status")
+
+
+@pytest.mark.benchmark(timer=time.thread_time)
+def test_the_core_takes_nothing_for_flows(benchmark: Any, workload: Workload) -> None:
+    """What it holds (exporters, templates, scratch) stays the same however many flows come; Python's share is the
+    output."""
+    run = Flowbuf().open(workload)
+    held = run.decoder.memory_used
+    benchmark.pedantic(run.decode, rounds=10)
+    assert run.decoder.memory_used == held
+    record(benchmark, workload.name, "memory of a batch", workload.flows, core_octets=held)
+    benchmark.extra_info["python_octets_per_flow"] = round(trace_peak(run.decode) / workload.flows, 1)
+
+
+def trace_peak(call: Any) -> int:
+    """The most that Python had allocated at once during a call, in octets."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+ENCODE = """
+import json, re, sys, time, flowbuf
+def peak(): return int(re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1]) * 1024
+before = peak()
+result = flowbuf.encode_capture(sys.argv[1], sys.argv[2])
+print(json.dumps({"flows": result.flows, "cpu": time.process_time(), "before": before, "peak": peak()}))
+"""
+
+
+@pytest.mark.skipif(not STATUS.exists(), reason="only Linux says what the peak of a process is")
+@pytest.mark.benchmark(timer=read_clock)
+@pytest.mark.parametrize("flows", [50_000, 500_000])
+def test_peak_of_a_process(benchmark: Any, tmp_path: Path, flows: int) -> None:
+    """`flowbuf.encode_capture` in a process of its own, whose start counts too."""
+    capture = tmp_path / "capture.pcap"
+    with capture.open("wb") as file:
+        file.writelines(_core.generate(protocol="ipfix", flows=flows, exporters=4))
+    command = [sys.executable, "-c", ENCODE, str(capture), str(tmp_path / "flows.pb")]
+    runs = [json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout) for _ in range(3)]
+    replay(benchmark, [run["cpu"] for run in runs])
+    peak, before = max(run["peak"] for run in runs), max(run["before"] for run in runs)
+    record(benchmark, "generated-ipfix", f"a capture of {flows:,} flows", runs[0]["flows"], peak_octets=peak)
+    benchmark.extra_info["peak_octets_before"] = before
