@@ -143,13 +143,20 @@ def running(command: Sequence[str], folder: Path) -> Iterator[subprocess.Popen[b
         process.wait()
 
 
-def cpu_time_until_end(process: subprocess.Popen[bytes], folder: Path) -> float:
-    """Seconds of the process and of the children that it waited for. Raises OSError when it does not end well."""
+def cpu_time_until_end(process: subprocess.Popen[bytes], folder: Path, *, stop: bool = False) -> float:
+    """Seconds of the process and of the children that it waited for. `stop` asks it to end, each second anew: a
+    signal that comes just before it waits for a datagram is not noticed. Raises OSError when it does not end well."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    try:
-        status = process.wait(PATIENCE)
-    except subprocess.TimeoutExpired as error:
-        raise OSError(f"{process.args!r} does not end") from error
+    deadline = time.monotonic() + PATIENCE
+    status = None
+    while status is None:
+        if stop:
+            process.terminate()
+        try:
+            status = process.wait(1 if stop else PATIENCE)
+        except subprocess.TimeoutExpired as error:
+            if time.monotonic() >= deadline:
+                raise OSError(f"{process.args!r} does not end") from error
     if status:
         raise OSError(f"{process.args!r} fails: {(folder / 'log').read_text(errors='replace')[-500:]}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -231,8 +238,7 @@ class Nfdump(Program):
             }
             for datagrams in (templates(workload), *[workload.data] * passes):
                 feed(datagrams, sockets, port, process)
-            process.terminate()
-            return cpu_time_until_end(process, folder)
+            return cpu_time_until_end(process, folder, stop=True)
 
     def count_flows(self, folder: Path) -> int:
         nfdump = find("nfdump")
