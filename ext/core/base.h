@@ -109,6 +109,13 @@ typedef struct {
 #define FB_PREFETCH(p) ((void)(p))
 #endif
 
+#define FB_CACHE_LINE 64 /* octets, on most processors; elsewhere what counts on it is slower, nothing worse */
+
+/* The first cache line that begins at p or behind it. */
+FB_INLINE void *fb_align_to_line(void *p) {
+    return (uint8_t *)p + (FB_CACHE_LINE - (uintptr_t)p % FB_CACHE_LINE) % FB_CACHE_LINE;
+}
+
 /* What processors the decoders are compiled for: any, and, by gcc for 64-bit x86, two newer kinds. Which of them runs is
    decided when a decoder is made. */
 typedef enum {

@@ -168,13 +168,12 @@ fb_exporter *fb_exporters_at(const fb_exporters *exporters, size_t i) {
 
 /* --- looking ahead -------------------------------------------------------------------------------------------------- */
 
-#define CACHE_LINE 64
 #define FETCHED_TEMPLATES 8 /* most exporters have no more; of one that has thousands, not all are worth it */
 
 /* Every line of [p, p + size). REQUIRES: size > 0. */
 static void prefetch(const void *p, size_t size) {
     const char *begin = p;
-    for (size_t i = 0; i < size; i += CACHE_LINE) FB_PREFETCH(begin + i);
+    for (size_t i = 0; i < size; i += FB_CACHE_LINE) FB_PREFETCH(begin + i);
     FB_PREFETCH(begin + size - 1);
 }
 

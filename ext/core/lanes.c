@@ -3,7 +3,7 @@
 
 #define EIGHT_TIMES(...) __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__
 
-const _Alignas(64) fb_lane_constants fb_lane_constant = {
+const _Alignas(FB_CACHE_LINE) fb_lane_constants fb_lane_constant = {
     .groups = {EIGHT_TIMES(0, 7, 14, 21, 28, 35, 42, 49)},
     .left = {EIGHT_TIMES(3, 3, 3, 3, 3, 3, 3, 3)},
     .seven = {EIGHT_TIMES(0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f)},

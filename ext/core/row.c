@@ -6,10 +6,8 @@ static bool is_tracked(const fb_column *column) {
     return column->bit || column->flags & FB_COLUMN_SLOTTED || !(column->flags & FB_COLUMN_ENABLED);
 }
 
-#define CACHE_LINE 64
-
 static size_t octets_of_lanes(const fb_row *row) {
-    return CACHE_LINE + row->lane_groups * (FB_LANES * sizeof *row->waiting + sizeof *row->lanes);
+    return FB_CACHE_LINE + row->lane_groups * (FB_LANES * sizeof *row->waiting + sizeof *row->lanes);
 }
 
 /* Lanes begin at a cache line: they are read by whole ones. */
@@ -18,7 +16,7 @@ static bool make_lanes(fb_row *row) {
     if (!row->lane_groups) return true;
     row->lane_memory = fb_memory_allocate(row->memory, octets_of_lanes(row));
     if (!row->lane_memory) return false;
-    row->waiting = (uint64_t *)(((uintptr_t)row->lane_memory + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
+    row->waiting = fb_align_to_line(row->lane_memory);
     row->lanes = (fb_lanes *)(row->waiting + FB_LANES * row->lane_groups);
     for (size_t i = 0; i < row->plan->column_count; i++) {
         const fb_column *column = &row->columns[i];

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #define FIRST_BUCKETS 64
-#define CACHE_LINE 64
 
 static const struct {
     uint32_t id;
@@ -226,7 +225,7 @@ static void grow_buckets(fb_shapes *shapes) {
 
 /* A processor reads whole cache lines of lanes. */
 static size_t octets_of_lanes(const fb_shape *shape) {
-    return shape->lane_group_count ? shape->lane_group_count * sizeof(fb_lane_group) + CACHE_LINE : 0;
+    return shape->lane_group_count ? shape->lane_group_count * sizeof(fb_lane_group) + FB_CACHE_LINE : 0;
 }
 
 static size_t octets_of(const fb_shape *shape, size_t ops) {
@@ -239,7 +238,7 @@ static size_t octets_of(const fb_shape *shape, size_t ops) {
 static void lay_out(fb_shape *shape, size_t ops) {
     shape->ops = (fb_op *)(shape + 1);
     uint8_t *lanes = (uint8_t *)(shape->ops + ops);
-    shape->lane_groups = (fb_lane_group *)(lanes + (CACHE_LINE - (uintptr_t)lanes % CACHE_LINE) % CACHE_LINE);
+    shape->lane_groups = fb_align_to_line(lanes);
     shape->fields = (fb_field *)(lanes + octets_of_lanes(shape));
     shape->offsets = (uint16_t *)(shape->fields + shape->field_count);
     shape->bases = shape->offsets + shape->field_count;

@@ -77,9 +77,9 @@ typedef struct {
     fb_lanes lanes;
     uint16_t base, offset; /* of the window, as of an operation */
     uint16_t first, end;
-    uint8_t unused[64 - (sizeof(fb_lanes) + 8) % 64]; /* to the end of a cache line */
+    uint8_t unused[FB_CACHE_LINE - (sizeof(fb_lanes) + 8) % FB_CACHE_LINE]; /* to the end of a cache line */
 } fb_lane_group;
-_Static_assert(sizeof(fb_lane_group) % 64 == 0, "lanes are read by whole cache lines");
+_Static_assert(sizeof(fb_lane_group) % FB_CACHE_LINE == 0, "lanes are read by whole cache lines");
 
 /* Fields that derived values, sampling and times are made of. X(constant, element id). The second group says something of
    one direction alone. */
