@@ -20,7 +20,8 @@ PACKAGE = ROOT / "src/flowbuf"
 LAYERS = [
     *("base", "counters", "source", "wire", "plan", "lanes", "slots", "row", "datagram", "template.h", "operations"),
     *("template", "sequence", "exporter"),
-    *("context", "early", "options", "template_set", "emitter", "packet.h", "tunnel", "packet", "decode"),
+    *("context", "early", "options", "template_set", "emitter", "packet.h", "tunnel", "packet"),
+    *("sflow.h", "pattern.h", "lesson", "pattern", "decode"),
     *("value.inc", "list.inc", "derived.inc", "packet.inc", "record.inc"),
     *("netflow5.inc", "ipfix.inc", "sflow.inc", "sflow_counters.inc", "decode.inc"),
     *("decode_row", "decode_row_bmi2", "decode_row_avx512"),

@@ -41,6 +41,7 @@ fb_status fb_decoder_new(fb_decoder **out, const fb_plan *plan, fb_decoder_optio
         return FB_NO_MEMORY;
     }
     open_early_data(decoder);
+    decoder->patterns = fb_patterns_new(plan, memory, decoder->processor == FB_PROCESSOR_AVX512);
     decoder->exporters.template_expiry = options.template_expiry;
     decoder->exporters.obey_withdrawals = options.obey_withdrawals;
     *out = decoder;
@@ -49,6 +50,7 @@ fb_status fb_decoder_new(fb_decoder **out, const fb_plan *plan, fb_decoder_optio
 
 void fb_decoder_free(fb_decoder *decoder) {
     if (!decoder) return;
+    fb_patterns_free(&decoder->patterns);
     fb_early_free(&decoder->early);
     fb_exporters_free(&decoder->exporters);
     fb_shapes_free(&decoder->shapes);

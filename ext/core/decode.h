@@ -12,6 +12,7 @@
 
 #include "early.h"
 #include "packet.h"
+#include "pattern.h"
 #include "row.h"
 
 typedef struct {
@@ -37,6 +38,7 @@ typedef struct {
     fb_exporters exporters;
     fb_early early;
     fb_shape *netflow5;   /* the operations of a NetFlow v5 record */
+    fb_patterns patterns; /* of sFlow's flow samples */
     fb_processor processor; /* the kind whose instructions are used */
     fb_counters other;    /* datagrams that are nobody's: of no flow protocol */
     fb_fault fault;       /* the first one since the caller cleared it */

@@ -10,7 +10,7 @@ const _Alignas(FB_CACHE_LINE) fb_lane_constants fb_lane_constant = {
     .eighth = {EIGHT_TIMES(0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80)},
 };
 
-void fb_lanes_set(fb_lanes *lanes, unsigned lane, const fb_column *column, size_t offset, size_t size, uint64_t mask) {
+void fb_lanes_set(fb_lanes *lanes, unsigned lane, const fb_column *column, size_t offset, size_t size, uint64_t mask, uint64_t add) {
     unsigned tag = column->tag_size, room = 7 * (8 - tag); /* bits of a varint beside the tag */
     mask &= UINT64_MAX >> (64 - 8 * size);
     for (unsigned octet = 0; octet < 8; octet++) {
@@ -20,8 +20,9 @@ void fb_lanes_set(fb_lanes *lanes, unsigned lane, const fb_column *column, size_
         lanes->more[place] = (uint8_t)(octet < tag ? 0 : 7 + tag - octet);
     }
     lanes->mask[lane] = mask;
+    lanes->add[lane] = add;
     lanes->beyond[lane] = ~(((uint64_t)1 << room) - 1);
-    lanes->may_be_beyond |= (mask & lanes->beyond[lane]) != 0;
+    lanes->may_be_beyond |= ((mask + add) & lanes->beyond[lane]) != 0;
     lanes->tag[lane] = column->tag;
     lanes->tag_bits[lane] = column->tag_bits;
 }

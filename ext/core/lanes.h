@@ -22,6 +22,7 @@
 typedef struct {
     uint8_t index[64];    /* for each octet of each lane, the lowest first, where in the window it comes from */
     uint64_t mask[8];     /* the bits of the number */
+    uint64_t add[8];      /* how much more it becomes */
     uint64_t tag[8];
     uint64_t tag_bits[8];
     /* How many octets of a lane may be left over, at most, for this octet of it to be needed; and one less, for another octet
@@ -32,9 +33,9 @@ typedef struct {
     bool may_be_beyond;   /* some number is that wide */
 } fb_lanes;
 
-/* A number of `size` octets, big-endian, at an offset in the window, of which the bits in `mask` count. REQUIRES: lane <
-   FB_LANES; 1 <= size <= 8; offset + size <= FB_LANES_WINDOW. */
-void fb_lanes_set(fb_lanes *lanes, unsigned lane, const fb_column *column, size_t offset, size_t size, uint64_t mask);
+/* A number of `size` octets, big-endian, at an offset in the window, of which the bits in `mask` count, and `add` more. REQUIRES:
+   lane < FB_LANES; 1 <= size <= 8; offset + size <= FB_LANES_WINDOW; the sum has 64 bits. */
+void fb_lanes_set(fb_lanes *lanes, unsigned lane, const fb_column *column, size_t offset, size_t size, uint64_t mask, uint64_t add);
 /* Says how much of the window may be read. */
 void fb_lanes_set_window(fb_lanes *lanes, size_t octets);
 
@@ -77,7 +78,8 @@ FB_INLINE uint8_t *fb_lanes_append_window(uint8_t *p, const fb_lanes *lanes, con
     __m512i low = _mm512_maskz_loadu_epi8(lanes->window[0], window), high = _mm512_setzero_si512();
     if (lanes->window[1]) high = _mm512_maskz_loadu_epi8(lanes->window[1], window + 64);
     __m512i value = _mm512_permutex2var_epi8(low, _mm512_loadu_si512(lanes->index), high);
-    return fb_lanes_append(p, lanes, _mm512_and_si512(value, _mm512_loadu_si512(lanes->mask)));
+    value = _mm512_and_si512(value, _mm512_loadu_si512(lanes->mask));
+    return fb_lanes_append(p, lanes, _mm512_add_epi64(value, _mm512_loadu_si512(lanes->add)));
 }
 #endif
 

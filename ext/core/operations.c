@@ -268,7 +268,7 @@ static void write_lane_groups(fb_shape *shape) {
             const fb_op *op = &begin[lane];
             size_t offset = (size_t)(op->offset - begin->offset);
             uint64_t mask = op->code == FB_OP_TCP_BITS ? 0x0fff : UINT64_MAX;
-            fb_lanes_set(&group->lanes, lane, op->column, offset, op->size, mask);
+            fb_lanes_set(&group->lanes, lane, op->column, offset, op->size, mask, 0);
             if (offset + op->size > window) window = offset + op->size;
         }
         fb_lanes_set_window(&group->lanes, window);

@@ -42,6 +42,22 @@ enum {
     FB_PACKET_UNKNOWN,         /* something that is not parsed */
 };
 
+/* Protocols whose headers fill columns. */
+enum {
+    FB_TRANSPORT_ICMP = 1,
+    FB_TRANSPORT_TCP = 6,
+    FB_TRANSPORT_UDP = 17,
+    FB_TRANSPORT_DCCP = 33,
+    FB_TRANSPORT_ICMPV6 = 58,
+    FB_TRANSPORT_SCTP = 132,
+    FB_TRANSPORT_UDP_LITE = 136
+};
+
+FB_INLINE bool fb_transport_has_ports(unsigned protocol) {
+    return protocol == FB_TRANSPORT_TCP || protocol == FB_TRANSPORT_UDP || protocol == FB_TRANSPORT_DCCP ||
+           protocol == FB_TRANSPORT_SCTP || protocol == FB_TRANSPORT_UDP_LITE;
+}
+
 /* IEEE 802.1Q, 802.1ad (QinQ), and what both were before the standard. */
 FB_INLINE bool fb_is_tag(uint32_t ethertype) {
     return ethertype == 0x8100 || ethertype == 0x88a8 || ethertype == 0x9100 || ethertype == 0x9200;

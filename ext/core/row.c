@@ -21,7 +21,7 @@ static bool make_lanes(fb_row *row) {
     for (size_t i = 0; i < row->plan->column_count; i++) {
         const fb_column *column = &row->columns[i];
         if (column->lane != FB_NO_LANE)
-            fb_lanes_set(&row->lanes[column->lane / FB_LANES], column->lane % FB_LANES, column, 0, 8, column->limit);
+            fb_lanes_set(&row->lanes[column->lane / FB_LANES], column->lane % FB_LANES, column, 0, 8, column->limit, 0);
     }
     return true;
 }

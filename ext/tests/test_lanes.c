@@ -41,7 +41,7 @@ static void check_record(const fb_plan *plan, uint32_t *random, size_t reach) {
         uint64_t number = pick_number(random, size);
         if (begin + size > reach) break;
         for (size_t i = 0; i < size; i++) record[begin + i] = (uint8_t)(number >> 8 * (size - 1 - i));
-        fb_lanes_set(&lanes, lane, column, begin, size, UINT64_MAX);
+        fb_lanes_set(&lanes, lane, column, begin, size, UINT64_MAX, 0);
         beyond |= number >> 7 * (8 - column->tag_size) != 0;
         end = put_plain(end, column, number);
         window = begin + size;

@@ -1,0 +1,356 @@
+/* Reads a flow sample as sflow.inc and packet.inc do, and writes down what they look at. Whatever is rare is refused. */
+#include "lesson.h"
+
+#include "packet.h"
+#include "sflow.h"
+
+/* What is written down ----------------------------------------------------------------------------------------------- */
+
+static size_t place_of(const fb_lesson *lesson, const uint8_t *p) {
+    return (size_t)(p - lesson->sample);
+}
+
+static void refuse_unless(fb_lesson *lesson, bool condition) {
+    lesson->refused |= !condition;
+}
+
+/* Octets that must be the same. */
+static void fix(fb_lesson *lesson, const uint8_t *p, size_t size) {
+    memset(lesson->mask + place_of(lesson, p), 0xff, size);
+}
+
+static void fix_bits(fb_lesson *lesson, const uint8_t *p, uint8_t bits) {
+    lesson->mask[place_of(lesson, p)] |= bits;
+}
+
+/* Four octets of which the number in `mask` stays within two others. */
+static void bound(fb_lesson *lesson, const uint8_t *p, uint32_t mask, uint32_t low, uint32_t high) {
+    uint32_t number = fb_load32(p) & mask;
+    refuse_unless(lesson, number >= low && number <= high && lesson->bound_count < FB_LESSON_BOUNDS);
+    if (lesson->refused) return;
+    lesson->bounds[lesson->bound_count++] = (fb_pattern_bound){mask, low, high - low, (uint32_t)place_of(lesson, p)};
+}
+
+static bool is_wanted(const fb_lesson *lesson, fb_source source) {
+    return fb_plan_wants(lesson->plan, source, source);
+}
+
+static void put(fb_lesson *lesson, fb_pattern_value value, uint64_t least) {
+    refuse_unless(lesson, lesson->value_count < FB_LESSON_VALUES);
+    if (!lesson->refused) lesson->values[lesson->value_count++] = (fb_lesson_value){value, least};
+}
+
+static void put_number(fb_lesson *lesson, fb_source source, const uint8_t *p, size_t size, uint64_t mask, uint64_t add,
+                       uint64_t least) {
+    if (!is_wanted(lesson, source)) return;
+    size_t place = place_of(lesson, p), window = place < lesson->size - 8 ? place : lesson->size - 8;
+    put(lesson, (fb_pattern_value){
+        .code = FB_PATTERN_NUMBER, .source = (uint16_t)source, .place = (uint16_t)place, .size = (uint16_t)size, .mask = mask,
+        .add = add, .window = (uint16_t)window, .shift = (uint8_t)(8 * (window + 8 - place - size)),
+    }, least);
+}
+
+static void put_field(fb_lesson *lesson, fb_source source, const uint8_t *p, size_t size) {
+    put_number(lesson, source, p, size, UINT64_MAX >> (64 - 8 * size), 0, 0);
+}
+
+/* The same in every sample that fits. */
+static void put_constant(fb_lesson *lesson, fb_source source, uint64_t value) {
+    put_number(lesson, source, lesson->sample, 1, 0, value, value);
+}
+
+/* The greatest number that all columns of a source take. */
+static uint64_t find_limit(const fb_lesson *lesson, fb_source source) {
+    const fb_target_range *range = &lesson->plan->sources[source];
+    uint64_t limit = UINT64_MAX;
+    for (size_t i = 0; i < range->count; i++) {
+        const fb_column *column = &lesson->plan->columns[lesson->plan->targets[range->first + i].column];
+        if (column->type == FB_TYPE_UINT && column->limit < limit) limit = column->limit;
+    }
+    return limit;
+}
+
+/* A word for a column that may be narrower. */
+static void put_word(fb_lesson *lesson, fb_source source, const uint8_t *p) {
+    uint64_t limit = find_limit(lesson, source);
+    if (limit >= UINT32_MAX || fb_load32(p) > limit) {
+        put_field(lesson, source, p, 4);
+        return;
+    }
+    if (!is_wanted(lesson, source)) return;
+    if (limit == UINT8_MAX)
+        fix(lesson, p, 3);
+    else if (limit == UINT16_MAX)
+        fix(lesson, p, 2);
+    else
+        bound(lesson, p, UINT32_MAX, 0, (uint32_t)limit);
+    put_number(lesson, source, p, 4, limit & (limit + 1) ? UINT32_MAX : limit, 0, 0);
+}
+
+static void put_octets(fb_lesson *lesson, fb_source source, fb_pattern_code code, const uint8_t *p, size_t size) {
+    put(lesson, (fb_pattern_value){.code = (uint8_t)code, .source = (uint16_t)source, .place = (uint16_t)place_of(lesson, p),
+                                   .size = (uint16_t)size}, 0);
+}
+
+static void put_address(fb_lesson *lesson, fb_source source, const uint8_t *p, size_t size) {
+    if (is_wanted(lesson, source)) put_octets(lesson, source, FB_PATTERN_ADDRESS, p, size);
+}
+
+/* The packet ----------------------------------------------------------------------------------------------------------- */
+
+/* The rest of an IP header that columns may want. In a plain packet the fragment offset is 0. */
+static void read_details_ipv4(fb_lesson *lesson, const uint8_t *ip) {
+    put_field(lesson, FB_SOURCE_PACKET_TOS, ip + 1, 1);
+    put_field(lesson, FB_SOURCE_PACKET_TTL, ip + 8, 1);
+    put_field(lesson, FB_SOURCE_PACKET_FRAGMENT_ID, ip + 4, 2);
+    if (is_wanted(lesson, FB_SOURCE_PACKET_IP_FLAGS)) fix_bits(lesson, ip + 6, 0xe0);
+    put_constant(lesson, FB_SOURCE_PACKET_IP_FLAGS, ip[6] >> 5);
+}
+
+static void read_details_ipv6(fb_lesson *lesson, const uint8_t *ip) {
+    if (is_wanted(lesson, FB_SOURCE_PACKET_TOS)) fix_bits(lesson, ip, 0x0f), fix_bits(lesson, ip + 1, 0xf0);
+    put_constant(lesson, FB_SOURCE_PACKET_TOS, fb_load16(ip) >> 4 & 0xff);
+    put_field(lesson, FB_SOURCE_PACKET_TTL, ip + 7, 1);
+    put_number(lesson, FB_SOURCE_PACKET_FLOW_LABEL, ip, 4, 0xfffff, 0, 0);
+}
+
+/* Returns how many octets of its header the columns look at, of so many that are there. */
+static size_t read_transport(fb_lesson *lesson, unsigned proto, const uint8_t *p, size_t left) {
+    if (fb_transport_has_ports(proto) && left >= 4) {
+        put_field(lesson, FB_SOURCE_PACKET_SRC_PORT, p, 2);
+        put_field(lesson, FB_SOURCE_PACKET_DST_PORT, p + 2, 2);
+        if (proto != FB_TRANSPORT_TCP || left < 14) return 4;
+        put_number(lesson, FB_SOURCE_PACKET_TCP_FLAGS, p + 12, 2, 0x0fff, 0, 0);
+        return 14;
+    }
+    if ((proto != FB_TRANSPORT_ICMP && proto != FB_TRANSPORT_ICMPV6) || left < 2) return 0;
+    put_field(lesson, FB_SOURCE_PACKET_ICMP_TYPE, p, 1);
+    put_field(lesson, FB_SOURCE_PACKET_ICMP_CODE, p + 1, 1);
+    return 2;
+}
+
+/* IP's own length cuts the packet off: any that reaches beyond what columns look at is as good as another. */
+static void read_ip(fb_lesson *lesson, const fb_packet *packet, const uint8_t *end) {
+    const uint8_t *ip = packet->ip;
+    size_t left = (size_t)(end - packet->transport);
+    if (packet->version == 4) {
+        fix(lesson, ip, 1);
+        fix_bits(lesson, ip + 6, 0x1f);
+        fix(lesson, ip + 7, 1);
+        fix(lesson, ip + 9, 1);
+        put_number(lesson, FB_SOURCE_PACKET_IP_LENGTH, ip + 2, 2, UINT16_MAX, 0, 20);
+        put_address(lesson, FB_SOURCE_PACKET_SRC_ADDR, ip + 12, 4);
+        put_address(lesson, FB_SOURCE_PACKET_DST_ADDR, ip + 16, 4);
+        read_details_ipv4(lesson, ip);
+    } else {
+        fix_bits(lesson, ip, 0xf0);
+        fix(lesson, ip + 6, 1);
+        put_number(lesson, FB_SOURCE_PACKET_IP_LENGTH, ip + 4, 2, UINT16_MAX, 40, 40);
+        put_address(lesson, FB_SOURCE_PACKET_SRC_ADDR, ip + 8, 16);
+        put_address(lesson, FB_SOURCE_PACKET_DST_ADDR, ip + 24, 16);
+        read_details_ipv6(lesson, ip);
+    }
+    put_constant(lesson, FB_SOURCE_PACKET_PROTO, packet->proto);
+    size_t needed = read_transport(lesson, packet->proto, packet->transport, left);
+    if (packet->version == 4)
+        bound(lesson, ip, UINT16_MAX, (uint32_t)(20 + needed), UINT16_MAX);
+    else
+        bound(lesson, ip + 2, UINT16_MAX, needed ? (uint32_t)needed : 1, UINT16_MAX);
+}
+
+static void read_packet(fb_lesson *lesson, fb_bytes octets) {
+    fb_packet packet;
+    const uint8_t *frame = octets.data;
+    refuse_unless(lesson, fb_packet_walk_plain(&packet, octets));
+    if (lesson->refused) return;
+    for (size_t i = 0; i <= packet.tags; i++) fix(lesson, frame + 12 + 4 * i, 2);
+    put_constant(lesson, FB_SOURCE_PACKET_PACKETS, 1);
+    put_field(lesson, FB_SOURCE_PACKET_SRC_MAC, frame + 6, 6);
+    put_field(lesson, FB_SOURCE_PACKET_DST_MAC, frame, 6);
+    if (packet.tags > 0) put_number(lesson, FB_SOURCE_PACKET_VLAN_ID, frame + 14, 2, 0x0fff, 0, 0);
+    if (packet.tags > 1) put_number(lesson, FB_SOURCE_PACKET_INNER_VLAN_ID, frame + 18, 2, 0x0fff, 0, 0);
+    put_constant(lesson, FB_SOURCE_PACKET_ETYPE, packet.etype);
+    read_ip(lesson, &packet, octets.data + octets.size);
+    if (fb_plan_wants(lesson->plan, FB_SOURCE_PACKET_LAYERS, FB_SOURCE_PACKET_LAYER_SIZES))
+        put_octets(lesson, FB_SOURCE_PACKET_LAYERS, FB_PATTERN_LAYERS, octets.data, octets.size);
+    put_constant(lesson, FB_SOURCE_PACKET_SECTION_LENGTH, octets.size);
+}
+
+/* The sample ----------------------------------------------------------------------------------------------------------- */
+
+/* An interface of a format: in the two highest bits of its word, or in a word before it. */
+static void read_interface(fb_lesson *lesson, fb_source source, const uint8_t *p, bool expanded) {
+    uint32_t format = expanded ? fb_load32(p) : p[0] >> 6, mask = expanded ? UINT32_MAX : FB_INTERFACE_INTERNAL;
+    if (expanded)
+        fix(lesson, p, 4), p += 4;
+    else
+        fix_bits(lesson, p, 0xc0);
+    uint32_t number = fb_load32(p) & mask;
+    refuse_unless(lesson, source != FB_SOURCE_SFLOW_OUTPUT || format != FB_INTERFACE_DISCARDED);
+    if (format != FB_INTERFACE_INDEX || !is_wanted(lesson, source)) return;
+    if (number == FB_INTERFACE_INTERNAL)
+        fix(lesson, p, 4);
+    else
+        put_number(lesson, source, p, 4, mask, 0, 0);
+    if (number <= 0xffffff)
+        fix(lesson, p, 1);
+    else if (number < FB_INTERFACE_INTERNAL)
+        bound(lesson, p, mask, 0, FB_INTERFACE_INTERNAL - 1);
+    else if (number > FB_INTERFACE_INTERNAL)
+        bound(lesson, p, mask, FB_INTERFACE_INTERNAL + 1, mask);
+}
+
+static void read_fixed_part(fb_lesson *lesson, const uint8_t *p, bool expanded) {
+    const uint8_t *counts = expanded ? p + 12 : p + 8;
+    put_word(lesson, FB_SOURCE_SFLOW_SAMPLING_RATE, counts);
+    put_word(lesson, FB_SOURCE_SFLOW_SAMPLE_SEQUENCE, p);
+    put_word(lesson, FB_SOURCE_SFLOW_SAMPLE_POOL, counts + 4);
+    put_word(lesson, FB_SOURCE_SFLOW_SAMPLE_DROPS, counts + 8);
+    if (expanded)
+        put_word(lesson, FB_SOURCE_SFLOW_SAMPLE_SOURCE, p + 8);
+    else
+        put_field(lesson, FB_SOURCE_SFLOW_SAMPLE_SOURCE, p + 5, 3);
+    put_constant(lesson, FB_SOURCE_SFLOW_SAMPLE_PACKETS, 1);
+    read_interface(lesson, FB_SOURCE_SFLOW_INPUT, expanded ? p + 24 : p + 20, expanded);
+    read_interface(lesson, FB_SOURCE_SFLOW_OUTPUT, expanded ? p + 32 : p + 24, expanded);
+}
+
+static void read_vlan(fb_lesson *lesson, fb_source source, const uint8_t *p) {
+    if (!is_wanted(lesson, source)) return;
+    if (fb_load32(p) >= FB_LOWEST_UNKNOWN_VLAN) {
+        fix(lesson, p, 4);
+        return;
+    }
+    bound(lesson, p, UINT32_MAX, 0, FB_LOWEST_UNKNOWN_VLAN - 1);
+    put_number(lesson, source, p, 4, 0x0fff, 0, 0);
+}
+
+static void read_switch(fb_lesson *lesson, fb_bytes record) {
+    refuse_unless(lesson, record.size >= 16);
+    if (lesson->refused) return;
+    read_vlan(lesson, FB_SOURCE_SFLOW_SWITCH_SRC_VLAN, record.data);
+    put_word(lesson, FB_SOURCE_SFLOW_SWITCH_SRC_PRIORITY, record.data + 4);
+    read_vlan(lesson, FB_SOURCE_SFLOW_SWITCH_DST_VLAN, record.data + 8);
+    put_word(lesson, FB_SOURCE_SFLOW_SWITCH_DST_PRIORITY, record.data + 12);
+}
+
+static void read_router(fb_lesson *lesson, fb_bytes record) {
+    fb_xdr xdr = {record.data, record.data + record.size};
+    fb_bytes next_hop;
+    refuse_unless(lesson, fb_xdr_read_address(&xdr, &next_hop) && xdr.end - xdr.p >= 8);
+    if (lesson->refused) return;
+    fix(lesson, record.data, 4);
+    if (next_hop.size) put_address(lesson, FB_SOURCE_SFLOW_ROUTER_NEXT_HOP, next_hop.data, next_hop.size);
+    put_word(lesson, FB_SOURCE_SFLOW_ROUTER_SRC_MASK, xdr.p);
+    put_word(lesson, FB_SOURCE_SFLOW_ROUTER_DST_MASK, xdr.p + 4);
+}
+
+/* Members of a list that is cut short are refused. */
+static void read_members(fb_lesson *lesson, fb_source source, fb_xdr *xdr, uint32_t count) {
+    refuse_unless(lesson, count <= (size_t)(xdr->end - xdr->p) / 4);
+    if (lesson->refused) return;
+    if (count && is_wanted(lesson, source)) put_octets(lesson, source, FB_PATTERN_MEMBERS, xdr->p, 4 * count);
+    xdr->p += 4 * count;
+}
+
+static void close_list(fb_lesson *lesson, fb_source source) {
+    if (is_wanted(lesson, source)) put_octets(lesson, source, FB_PATTERN_CLOSE, lesson->sample, 0);
+}
+
+/* A word that must be the same: how many words or segments follow. */
+static uint32_t read_count(fb_lesson *lesson, fb_xdr *xdr) {
+    uint32_t count = 0;
+    refuse_unless(lesson, fb_xdr_read_word(xdr, &count));
+    if (!lesson->refused) fix(lesson, xdr->p - 4, 4);
+    return count;
+}
+
+/* Returns where the last AS number is; NULL: there is none. */
+static const uint8_t *read_as_path(fb_lesson *lesson, fb_xdr *xdr) {
+    const uint8_t *last = NULL;
+    for (uint32_t segments = read_count(lesson, xdr); segments && !lesson->refused; segments--) {
+        uint32_t type;
+        refuse_unless(lesson, fb_xdr_read_word(xdr, &type));
+        uint32_t count = read_count(lesson, xdr);
+        refuse_unless(lesson, count <= (size_t)(xdr->end - xdr->p) / 4);
+        if (lesson->refused || !count) continue;
+        if (!last) put_word(lesson, FB_SOURCE_SFLOW_GATEWAY_NEXT_HOP_AS, xdr->p);
+        read_members(lesson, FB_SOURCE_SFLOW_GATEWAY_AS_PATH, xdr, count);
+        last = xdr->p - 4;
+    }
+    close_list(lesson, FB_SOURCE_SFLOW_GATEWAY_AS_PATH);
+    return last;
+}
+
+static void read_gateway(fb_lesson *lesson, fb_bytes record) {
+    fb_xdr xdr = {record.data, record.data + record.size};
+    fb_bytes next_hop;
+    uint32_t preference;
+    refuse_unless(lesson, fb_xdr_read_address(&xdr, &next_hop) && xdr.end - xdr.p >= 12);
+    if (lesson->refused) return;
+    const uint8_t *own = xdr.p, *source = xdr.p + 4;
+    fix(lesson, record.data, 4);
+    if (next_hop.size) put_address(lesson, FB_SOURCE_SFLOW_GATEWAY_NEXT_HOP, next_hop.data, next_hop.size);
+    put_word(lesson, FB_SOURCE_SFLOW_GATEWAY_AS, own);
+    if (fb_load32(source))
+        bound(lesson, source, UINT32_MAX, 1, UINT32_MAX);
+    else
+        fix(lesson, source, 4);
+    put_word(lesson, FB_SOURCE_SFLOW_GATEWAY_SRC_AS, fb_load32(source) ? source : own);
+    put_word(lesson, FB_SOURCE_SFLOW_GATEWAY_SRC_PEER_AS, xdr.p + 8);
+    xdr.p += 12;
+    const uint8_t *last = read_as_path(lesson, &xdr);
+    if (lesson->refused) return;
+    put_word(lesson, FB_SOURCE_SFLOW_GATEWAY_DST_AS, last ? last : own);
+    read_members(lesson, FB_SOURCE_SFLOW_GATEWAY_COMMUNITIES, &xdr, read_count(lesson, &xdr));
+    close_list(lesson, FB_SOURCE_SFLOW_GATEWAY_COMMUNITIES);
+    refuse_unless(lesson, fb_xdr_read_word(&xdr, &preference));
+    if (!lesson->refused) put_word(lesson, FB_SOURCE_SFLOW_GATEWAY_LOCAL_PREF, xdr.p - 4);
+}
+
+static void read_header(fb_lesson *lesson, fb_bytes record) {
+    const uint8_t *p = record.data;
+    refuse_unless(lesson, record.size >= 16 && fb_load32(p) == FB_HEADER_ETHERNET && fb_load32(p + 12) <= record.size - 16);
+    if (lesson->refused) return;
+    fb_bytes octets = {p + 16, fb_load32(p + 12)};
+    fix(lesson, p, 4);
+    fix(lesson, p + 12, 4);
+    refuse_unless(lesson, octets.size >= 14 + 20);
+    lesson->ip = place_of(lesson, octets.data + 14);
+    if (lesson->plan->has_packet && !lesson->refused) read_packet(lesson, octets);
+    put_word(lesson, FB_SOURCE_SFLOW_FRAME_LENGTH, p + 4);
+}
+
+/* Finds the first record of each kind. */
+static void index_records(fb_lesson *lesson, fb_xdr xdr, fb_bytes *records) {
+    uint32_t count = fb_load32(xdr.p - 4), format;
+    fix(lesson, xdr.p - 4, 4);
+    for (; count && !lesson->refused; count--) {
+        const uint8_t *begin = xdr.p;
+        fb_bytes body;
+        refuse_unless(lesson, fb_xdr_read_item(&xdr, &format, &body));
+        if (lesson->refused) return;
+        fix(lesson, begin, 8);
+        uint32_t place = fb_record_place(format);
+        if (place == FB_PLACES)
+            put_octets(lesson, FB_SOURCE_COUNT, FB_PATTERN_UNKNOWN, begin, 8);
+        else if (!records[place].data)
+            records[place] = body;
+    }
+}
+
+bool fb_lesson_read(fb_lesson *lesson, const fb_plan *plan, fb_bytes sample, bool expanded) {
+    size_t fixed = FB_FLOW_SAMPLE_SIZE(expanded);
+    fb_bytes records[FB_PLACES] = {{NULL, 0}};
+    *lesson = (fb_lesson){.plan = plan, .sample = sample.data, .size = sample.size};
+    if (sample.size < fixed || sample.size > FB_PATTERN_OCTETS || sample.size % 4) return false;
+    index_records(lesson, (fb_xdr){sample.data + fixed, sample.data + sample.size}, records);
+    bool others = records[FB_PLACE_ETHERNET].data || records[FB_PLACE_IPV4].data || records[FB_PLACE_IPV6].data;
+    refuse_unless(lesson, records[FB_PLACE_HEADER].data && !others);
+    read_fixed_part(lesson, sample.data, expanded);
+    if (records[FB_PLACE_SWITCH].data) read_switch(lesson, records[FB_PLACE_SWITCH]);
+    if (records[FB_PLACE_ROUTER].data) read_router(lesson, records[FB_PLACE_ROUTER]);
+    if (records[FB_PLACE_GATEWAY].data) read_gateway(lesson, records[FB_PLACE_GATEWAY]);
+    if (!lesson->refused) read_header(lesson, records[FB_PLACE_HEADER]);
+    return !lesson->refused;
+}

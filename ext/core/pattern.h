@@ -1,0 +1,157 @@
+/* Flow samples that look like one seen before. sFlow has no templates, and still an exporter sends the same few layouts over and
+   over: these records, an Ethernet frame of so many octets, IPv4, TCP. A *pattern* is learned from such a sample. It says
+
+     what must be the same  a mask over the octets of the sample, and what they are: formats and lengths of records, the
+                            ethertype, the header length of IPv4, the protocol; everything that decoding branches on
+     what has bounds        numbers that mean something else beyond them, as the VLAN id 4095 does
+     where the columns are  numbers and addresses at fixed places then, as in a record of a template
+
+   A sample that fits a pattern gives the same row as it does when it is read record by record (sflow.inc), which is how all
+   others are read, and whose place this takes for speed alone. Only what is common is learned: an Ethernet frame with
+   fb_packet_walk_plain's kinds of packet, of the records those that routers and switches send. */
+#ifndef FB_PATTERN_H
+#define FB_PATTERN_H
+
+#include "template.h"
+
+#define FB_PATTERN_OCTETS 512 /* of the longest sample that is learned */
+#define FB_PATTERN_WINDOW 64  /* octets that are looked at together; no sample that is learned is shorter */
+
+/* Octets of a sample that must be the same, where `mask` says so. */
+typedef struct {
+    _Alignas(FB_CACHE_LINE) uint8_t mask[FB_PATTERN_WINDOW];
+    uint8_t same[FB_PATTERN_WINDOW]; /* 0 where the mask is */
+    uint32_t place;
+} fb_pattern_window;
+
+/* Four octets of a sample: low <= (number & mask) <= low + span. */
+typedef struct {
+    uint32_t mask, low, span;
+    uint32_t place;
+} fb_pattern_bound;
+
+typedef enum {
+    FB_PATTERN_NUMBER,
+    FB_PATTERN_ADDRESS,
+    FB_PATTERN_MEMBERS, /* words, members of the list of a source */
+    FB_PATTERN_CLOSE,   /* the end of that list */
+    FB_PATTERN_LAYERS,  /* the headers of the packet */
+    FB_PATTERN_UNKNOWN, /* a record that is not read, and counted */
+} fb_pattern_code;
+
+typedef struct {
+    const fb_column *column; /* of what is appended */
+    uint64_t mask, add;      /* a number is its octets & mask, and so much more */
+    uint16_t source;         /* fb_source */
+    uint16_t place;          /* in the sample */
+    uint16_t window;         /* the place of 8 octets in the sample of which a number is a part */
+    uint16_t size;           /* octets */
+    uint8_t shift;           /* from the end of the window, bits */
+    uint8_t code;            /* fb_pattern_code */
+} fb_pattern_value;
+
+typedef struct {
+    size_t octets;  /* of memory */
+    uint32_t key;   /* size of the sample, and whether it is expanded */
+    uint32_t bound_count;
+    size_t worst;   /* octets of a row */
+    const fb_pattern_window *windows, *windows_end;
+    const fb_pattern_bound *bounds;
+    /* Values in groups: numbers in lanes, other numbers, addresses, all of columns that nothing else may fill; and what goes to
+       the columns of its source, in the order of source.h. */
+    const fb_pattern_value *values;
+    const fb_lane_group *groups;
+    uint16_t group_count;
+    uint16_t lane_end, number_end, address_end, value_count;
+} fb_pattern;
+
+/* Where the packet is in samples of one size: which pattern may fit is told by it. */
+typedef struct {
+    uint32_t key; /* as of a pattern; 0: none */
+    uint32_t ip;  /* the place of an IP header behind an ethertype */
+} fb_pattern_size;
+
+enum { FB_PATTERN_SIZES = 128, FB_PATTERN_PLACES = 512 };
+
+typedef struct {
+    fb_pattern_size sizes[FB_PATTERN_SIZES];
+    fb_pattern *patterns[FB_PATTERN_PLACES];
+} fb_pattern_table;
+
+/* The patterns of one decoder. */
+typedef struct {
+    const fb_plan *plan;
+    fb_memory *memory;
+    bool wide;               /* numbers are put into lanes */
+    uint64_t tries;          /* samples that none did fit */
+    fb_pattern_table *table; /* NULL before the first one */
+} fb_patterns;
+
+fb_patterns fb_patterns_new(const fb_plan *plan, fb_memory *memory, bool wide);
+void fb_patterns_free(fb_patterns *patterns);
+
+/* Learns from a flow sample that none of the patterns fits, if there is something to learn, and it is its turn: whoever makes up
+   new ones all the time gets few. */
+void fb_patterns_learn(fb_patterns *patterns, fb_bytes sample, bool expanded);
+
+FB_INLINE uint32_t fb_pattern_key(size_t size, bool expanded) {
+    return (uint32_t)size << 1 | expanded;
+}
+
+FB_INLINE size_t fb_pattern_size_place(uint32_t key) {
+    return (key >> 3 ^ key << 6) & (FB_PATTERN_SIZES - 1);
+}
+
+FB_INLINE size_t fb_pattern_place(uint32_t key, const uint8_t *ip) {
+    uint32_t etype = fb_load16(ip - 2), protocol = ip[etype == 0x86dd ? 6 : 9];
+    return (key * 0x9e3779b1u ^ (etype << 8 | protocol) * 0x85ebca6bu) >> 23;
+}
+_Static_assert(FB_PATTERN_PLACES == 1 << (32 - 23), "places are the high bits");
+
+FB_INLINE uint64_t fb_pattern_number(const fb_pattern_value *value, const uint8_t *sample) {
+    return (fb_load64(sample + value->window) >> value->shift & value->mask) + value->add;
+}
+
+/* Whether all octets that must be so are the same. */
+FB_INLINE bool fb_pattern_is_same(const fb_pattern *pattern, const uint8_t *sample) {
+#ifdef __AVX512VBMI2__
+    __m512i differs = _mm512_setzero_si512();
+    for (const fb_pattern_window *window = pattern->windows; window < pattern->windows_end; window++) {
+        __m512i octets = _mm512_and_si512(_mm512_loadu_si512(sample + window->place), _mm512_load_si512(window->mask));
+        differs = _mm512_or_si512(differs, _mm512_xor_si512(octets, _mm512_load_si512(window->same)));
+    }
+    return !_mm512_test_epi64_mask(differs, differs);
+#else
+    uint64_t differs = 0, octets, mask, same;
+    for (const fb_pattern_window *window = pattern->windows; window < pattern->windows_end; window++)
+        for (size_t i = 0; i < FB_PATTERN_WINDOW; i += 8) {
+            memcpy(&octets, sample + window->place + i, 8);
+            memcpy(&mask, window->mask + i, 8);
+            memcpy(&same, window->same + i, 8);
+            differs |= (octets & mask) ^ same;
+        }
+    return !differs;
+#endif
+}
+
+FB_INLINE bool fb_pattern_is_within(const fb_pattern *pattern, const uint8_t *sample) {
+    bool within = true;
+    for (const fb_pattern_bound *bound = pattern->bounds, *end = bound + pattern->bound_count; bound < end; bound++)
+        within &= (fb_load32(sample + bound->place) & bound->mask) - bound->low <= bound->span;
+    return within;
+}
+
+/* The pattern that a flow sample fits; NULL: none. */
+FB_INLINE const fb_pattern *fb_patterns_find(const fb_patterns *patterns, fb_bytes sample, bool expanded) {
+    const fb_pattern_table *table = patterns->table;
+    if (FB_UNLIKELY(!table || sample.size > FB_PATTERN_OCTETS)) return NULL;
+    uint32_t key = fb_pattern_key(sample.size, expanded);
+    const fb_pattern_size *size = &table->sizes[fb_pattern_size_place(key)];
+    if (FB_UNLIKELY(size->key != key)) return NULL;
+    const fb_pattern *pattern = table->patterns[fb_pattern_place(key, sample.data + size->ip)];
+    if (FB_UNLIKELY(!pattern || pattern->key != key)) return NULL;
+    if (FB_UNLIKELY(!fb_pattern_is_same(pattern, sample.data))) return NULL;
+    return FB_LIKELY(fb_pattern_is_within(pattern, sample.data)) ? pattern : NULL;
+}
+
+#endif
