@@ -89,6 +89,17 @@ def test_the_source_is_an_address_or_what_a_socket_gives() -> None:
         Decoder().encode(V5, 5)  # type: ignore[arg-type]
 
 
+def test_each_datagram_has_its_own_source_whatever_came_before() -> None:
+    schema = FLOW.enable("source_address")
+    decoder = Decoder(schema)
+    for last in (1, 1, 2, 1, 3, 3):
+        with pytest.raises(ValueError, match="is not an IP address"):
+            decoder.encode(V5, f"192.0.2.{last}x")
+        (message,) = decoder.messages(V5, f"192.0.2.{last}")
+        assert values(message, schema)["source_address"] == bytes(10) + bytes([0xFF, 0xFF, 192, 0, 2, last])
+    assert len(decoder.stats) == 3
+
+
 def test_the_time_of_reception_is_seconds_nanoseconds_or_now() -> None:
     before = time.time_ns() // 10**6
     received = [

@@ -50,9 +50,20 @@ cdef str format_address(const uint8_t *address):
 
 
 cdef dict _addresses = {}  # text -> 16 octets, of the exporters seen lately
+# The latest of them: datagrams come in runs, and to compare a text takes less than to hash it.
+cdef str _latest_text = "::"
+cdef bytes _latest_octets = bytes(16)
 
 
 cdef bytes parse_address(str text):
+    global _latest_text, _latest_octets
+    if text != _latest_text:
+        _latest_octets = find_address(text)
+        _latest_text = text
+    return _latest_octets
+
+
+cdef bytes find_address(str text):
     cdef bytes octets = _addresses.get(text)
     if octets is not None:
         return octets
@@ -109,6 +120,8 @@ cdef uint64_t to_nanoseconds(object received) except? 0xffffffffffffffff:
     """A time of reception: None is now, a float is seconds since 1970, an int nanoseconds."""
     if received is None:
         return get_time()
+    if isinstance(received, int):  # before float, which takes a call to ask for
+        return received
     if isinstance(received, float):
         return round(received * 1e6) * 1000  # a float holds no more than microseconds of this century
     return received

@@ -85,28 +85,33 @@ cdef class Decoder:
         fb_decoder_free(self.decoder)
         fb_row_free(&self.row)
 
-    cdef int claim(self) except -1:
+    cdef inline int claim(self) except -1:
         """The decoder for one call; given back by setting `busy` to False."""
         if self.busy:
             raise RuntimeError("this decoder is at work in another thread: give each thread a decoder of its own")
         self.busy = True
         return 0
 
-    cdef int begin(self, dict override) except -1:
+    cdef inline int begin(self, dict override) except -1:
         """Claims the decoder for decoding."""
         self.claim()
-        memset(&self.decoder.fault, 0, sizeof(fb_fault))
+        self.decoder.fault.status = FB_OK
         if override or self.output.views:
-            try:
-                self.leave_views()
-                if override:
-                    for name, value in override.items():
-                        _override_decoder(self, name, value)
-            except BaseException:
-                self.end(override)
-                raise
+            self.prepare(override)
         self.output.size = 0
         fb_row_set_output(&self.row, self.output.data, self.output.capacity, 0)
+        return 0
+
+    cdef int prepare(self, dict override) except -1:
+        """What few calls need: another buffer, overridden columns. The decoder is given back where that fails."""
+        try:
+            self.leave_views()
+            if override:
+                for name, value in override.items():
+                    _override_decoder(self, name, value)
+        except BaseException:
+            self.end(override)
+            raise
         return 0
 
     cdef int leave_views(self) except -1:
@@ -119,7 +124,7 @@ cdef class Decoder:
         self.output, self.spare = self.spare, self.output
         return 0
 
-    cdef void end(self, dict override) noexcept:
+    cdef inline void end(self, dict override) noexcept:
         if override:
             fb_slots_clear_overrides(&self.row.slots)
         self.busy = False
@@ -152,7 +157,7 @@ cdef class Decoder:
         text = f"{exporter}{place or ''}: {name}: {fb_status_text(fault.status).decode()}"
         return DecodeError(text, status=name, offset=None if place is None else fault.offset, exporter=exporter)
 
-    cdef bytes take(self):
+    cdef inline bytes take(self):
         return PyBytes_FromStringAndSize(<char *> self.output.data, fb_row_size(&self.row))
 
     cdef object decode_one(self, object payload, object source, object received, dict override, bint split):
@@ -162,18 +167,26 @@ cdef class Decoder:
         fill_source(&datagram, source)
         datagram.time = to_nanoseconds(received)
         datagram.destination_port = 0
+        if type(payload) is bytes:  # nothing to hold and to release
+            datagram.payload.data = <const uint8_t *> PyBytes_AS_STRING(payload)
+            datagram.payload.size = PyBytes_GET_SIZE(payload)
+            return self.decode_datagram(&datagram, override, split)
         PyObject_GetBuffer(payload, &view, PyBUF_SIMPLE)
         try:
             datagram.payload.data = <const uint8_t *> view.buf
             datagram.payload.size = view.len
-            self.begin(override)
-            try:
-                self.run(&datagram, 1)
-                return self.split() if split else self.take()
-            finally:
-                self.end(override)
+            return self.decode_datagram(&datagram, override, split)
         finally:
             PyBuffer_Release(&view)
+
+    cdef inline object decode_datagram(self, const fb_datagram *datagram, dict override, bint split):
+        """The same, once the datagram is known."""
+        self.begin(override)
+        try:
+            self.run(datagram, 1)
+            return self.split() if split else self.take()
+        finally:
+            self.end(override)
 
     cdef list split(self):
         cdef fb_bytes rest, message
@@ -219,7 +232,7 @@ cdef class Decoder:
         `template_missing`. A strict decoder raises DecodeError if there are any. The decoder may be used again."""
         self.claim()
         try:
-            memset(&self.decoder.fault, 0, sizeof(fb_fault))
+            self.decoder.fault.status = FB_OK
             fb_decoder_finish(self.decoder)
             if self.strict and self.decoder.fault.status != FB_OK:
                 raise self.as_error(None)
