@@ -131,6 +131,8 @@ typedef enum {
 /* The newest kind that this processor is of. */
 fb_processor fb_processor_find(void);
 
+enum { FB_ETHERTYPE_IPV4 = 0x0800, FB_ETHERTYPE_IPV6 = 0x86dd };
+
 /* Big-endian loads. REQUIRES: the bytes are there; no alignment. Where compilers swap octets, they are told to: among other
    code they do not always see that four shifted ones are a number. */
 #if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__

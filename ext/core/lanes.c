@@ -22,9 +22,14 @@ void fb_lanes_set(fb_lanes *lanes, unsigned lane, const fb_column *column, size_
     lanes->mask[lane] = mask;
     lanes->add[lane] = add;
     lanes->beyond[lane] = ~(((uint64_t)1 << room) - 1);
-    lanes->may_be_beyond |= ((mask + add) & lanes->beyond[lane]) != 0;
+    lanes->may_be_beyond |= (mask & lanes->beyond[lane]) != 0;
     lanes->tag[lane] = column->tag;
     lanes->tag_bits[lane] = column->tag_bits;
+}
+
+void fb_lanes_bound(fb_lanes *lanes, unsigned lane, uint64_t bound) {
+    lanes->beyond[lane] |= ~(bound - 1);
+    lanes->may_be_beyond = true;
 }
 
 void fb_lanes_set_window(fb_lanes *lanes, size_t octets) {

@@ -16,7 +16,7 @@
 
 #include "plan.h"
 
-#define FB_LANES 8
+#define FB_LANES 8 /* and the octets of each */
 #define FB_LANES_WINDOW 128 /* octets of a record that a permutation reaches */
 
 typedef struct {
@@ -28,14 +28,21 @@ typedef struct {
     /* How many octets of a lane may be left over, at most, for this octet of it to be needed; and one less, for another octet
        to follow it. Of a zero all eight are. */
     uint8_t needed[64], more[64];
-    uint64_t beyond[8];   /* bits of numbers that do not fit beside the tag */
+    uint64_t beyond[8];   /* bits of numbers that do not fit beside the tag, or are beyond their bound */
     uint64_t window[2];   /* which octets of the window belong to the record, a bit for each */
     bool may_be_beyond;   /* some number is that wide */
 } fb_lanes;
 
+/* Whether a number fits a lane beside the tag of a column. */
+FB_INLINE bool fb_lanes_fit(const fb_column *column, uint64_t number) {
+    return number >> 7 * (FB_LANES - column->tag_size) == 0;
+}
+
 /* A number of `size` octets, big-endian, at an offset in the window, of which the bits in `mask` count, and `add` more. REQUIRES:
-   lane < FB_LANES; 1 <= size <= 8; offset + size <= FB_LANES_WINDOW; the sum has 64 bits. */
+   lane < FB_LANES; 1 <= size <= 8; offset + size <= FB_LANES_WINDOW; add is 0, or no sum is too wide (fb_lanes_fit). */
 void fb_lanes_set(fb_lanes *lanes, unsigned lane, const fb_column *column, size_t offset, size_t size, uint64_t mask, uint64_t add);
+/* The number in a lane is to be below a bound that is a power of 2, or does not fit. Before fb_lanes_set's `add`. */
+void fb_lanes_bound(fb_lanes *lanes, unsigned lane, uint64_t bound);
 /* Says how much of the window may be read. */
 void fb_lanes_set_window(fb_lanes *lanes, size_t octets);
 
@@ -62,6 +69,7 @@ FB_INLINE unsigned fb_lanes_filled(const uint64_t *numbers) {
 FB_INLINE uint8_t *fb_lanes_append(uint8_t *p, const fb_lanes *lanes, __m512i value) {
     const fb_lane_constants *constant = &fb_lane_constant;
     if (lanes->may_be_beyond && FB_UNLIKELY(_mm512_test_epi64_mask(value, _mm512_loadu_si512(lanes->beyond)))) return NULL;
+    value = _mm512_add_epi64(value, _mm512_loadu_si512(lanes->add));
     __m512i field = _mm512_multishift_epi64_epi8(_mm512_loadu_si512(constant->groups), value);
     field = _mm512_and_si512(field, _mm512_loadu_si512(constant->seven));
     __m512i left = _mm512_multishift_epi64_epi8(_mm512_loadu_si512(constant->left), _mm512_lzcnt_epi64(field));
@@ -78,8 +86,7 @@ FB_INLINE uint8_t *fb_lanes_append_window(uint8_t *p, const fb_lanes *lanes, con
     __m512i low = _mm512_maskz_loadu_epi8(lanes->window[0], window), high = _mm512_setzero_si512();
     if (lanes->window[1]) high = _mm512_maskz_loadu_epi8(lanes->window[1], window + 64);
     __m512i value = _mm512_permutex2var_epi8(low, _mm512_loadu_si512(lanes->index), high);
-    value = _mm512_and_si512(value, _mm512_loadu_si512(lanes->mask));
-    return fb_lanes_append(p, lanes, _mm512_add_epi64(value, _mm512_loadu_si512(lanes->add)));
+    return fb_lanes_append(p, lanes, _mm512_and_si512(value, _mm512_loadu_si512(lanes->mask)));
 }
 #endif
 

@@ -194,15 +194,32 @@ static bool is_alone(const fb_shapes *shapes, const fb_shape *shape, size_t coun
 /* Whether a derived value is the same for all records of a set, and the column takes whatever it is: what one cannot take is
    counted with each record. */
 static bool is_of_set(const fb_shape *shape, const fb_op *op) {
+    if (op->code == FB_OP_RATE_OF_SAMPLER) return true;
     if (op->code == FB_OP_DERIVED_SAMPLING_RATE) return !shape->rated && !shape->named && takes_uint(op->column, UINT64_MAX);
     return op->code == FB_OP_DERIVED_ETYPE && shape->version == 5 && takes_uint(op->column, 0xffff);
+}
+
+/* Whether all that an enum does is to add: of 0, 1 … on the wire, up to the greatest number of so many bits, it makes *first, the
+   next number, and so on. */
+static bool is_addition(const fb_column *column, uint64_t *first) {
+    size_t size = column->mappings_size;
+    for (size_t i = 0; i < size; i++)
+        if (column->mappings[i].from != i || column->mappings[i].to != column->mappings[0].to + i) return false;
+    *first = size ? column->mappings[0].to : 0;
+    return size > 1 && !(size & (size - 1)) && size <= 256;
+}
+
+static bool fits_lane(const fb_op *op) {
+    uint64_t first;
+    if (op->code <= FB_OP_TCP_BITS) return true;
+    return op->code == FB_OP_ENUM && is_addition(op->column, &first) && fb_lanes_fit(op->column, first + op->column->mappings_size);
 }
 
 enum { GROUP_SET = FB_MOVE_CODES, GROUP_OTHER, GROUP_LANES };
 
 static unsigned choose_group(const fb_shapes *shapes, const fb_shape *shape, size_t count, size_t i, const fb_op *op) {
     if (!is_alone(shapes, shape, count, i)) return GROUP_OTHER;
-    if (shapes->wide && op->code <= FB_OP_TCP_BITS) return GROUP_LANES;
+    if (shapes->wide && fits_lane(op)) return GROUP_LANES;
     if (op->code < FB_MOVE_CODES) return op->code;
     return is_of_set(shape, op) ? GROUP_SET : GROUP_OTHER;
 }
@@ -258,6 +275,13 @@ static void find_moves(fb_shape *shape) {
     }
 }
 
+static void write_lane(fb_lane_group *group, unsigned lane, const fb_op *op) {
+    uint64_t mask = op->code == FB_OP_TCP_BITS ? 0x0fff : UINT64_MAX, add = 0;
+    if (op->code == FB_OP_ENUM) is_addition(op->column, &add);
+    fb_lanes_set(&group->lanes, lane, op->column, (size_t)(op->offset - group->offset), op->size, mask, add);
+    if (op->code == FB_OP_ENUM) fb_lanes_bound(&group->lanes, lane, op->column->mappings_size);
+}
+
 static void write_lane_groups(fb_shape *shape) {
     fb_lane_group *group = shape->lane_groups;
     for (uint16_t i = 0; i < shape->lane_end; i = group++->end) {
@@ -266,16 +290,22 @@ static void write_lane_groups(fb_shape *shape) {
         *group = (fb_lane_group){.base = begin->base, .offset = begin->offset, .first = i, .end = end_lane_group(shape, i)};
         for (unsigned lane = 0; i + lane < group->end; lane++) {
             const fb_op *op = &begin[lane];
-            size_t offset = (size_t)(op->offset - begin->offset);
-            uint64_t mask = op->code == FB_OP_TCP_BITS ? 0x0fff : UINT64_MAX;
-            fb_lanes_set(&group->lanes, lane, op->column, offset, op->size, mask, 0);
-            if (offset + op->size > window) window = offset + op->size;
+            size_t end = (size_t)(op->offset - begin->offset) + op->size;
+            write_lane(group, lane, op);
+            if (end > window) window = end;
         }
         fb_lanes_set_window(&group->lanes, window);
     }
 }
 
+static void find_sampler(fb_shape *shape) {
+    shape->sampler = NULL;
+    for (const fb_op *op = shape->ops + shape->move_end, *end = shape->ops + shape->set_end; op < end; op++)
+        if (op->code == FB_OP_RATE_OF_SAMPLER) shape->sampler = op;
+}
+
 void fb_operations_place(fb_shape *shape) {
     find_moves(shape);
     write_lane_groups(shape);
+    find_sampler(shape);
 }

@@ -30,11 +30,9 @@ enum {
     FB_MAX_LAYERS = 32,
 };
 
-/* What the first header is: an ethertype, or one of these. */
+/* What the first header is: an ethertype, as those of IP are, or one of these. */
 enum {
-    FB_ETHERTYPE_IPV4 = 0x0800,
     FB_ETHERTYPE_BRIDGED = 0x6558, /* Transparent Ethernet Bridging: an Ethernet header, in GRE and Geneve */
-    FB_ETHERTYPE_IPV6 = 0x86dd,
     FB_ETHERTYPE_MPLS = 0x8847,
     FB_ETHERTYPE_MPLS_MULTICAST = 0x8848,
     FB_ETHERTYPE_PPPOE = 0x8864,

@@ -109,8 +109,7 @@ enum { IN_LANES, OTHER_NUMBERS, ADDRESSES };
 
 static unsigned group_of(const compiler *c, const fb_pattern_value *value) {
     if (value->code == FB_PATTERN_ADDRESS) return ADDRESSES;
-    bool fits = (value->mask + value->add) >> 7 * (8 - value->column->tag_size) == 0;
-    return c->wide && fits ? IN_LANES : OTHER_NUMBERS;
+    return c->wide && fb_lanes_fit(value->column, value->mask + value->add) ? IN_LANES : OTHER_NUMBERS;
 }
 
 /* False: there are too many. */
@@ -206,28 +205,28 @@ static size_t write_windows(const fb_lesson *lesson, fb_pattern_window *windows)
     return count;
 }
 
-/* One block for a pattern: groups and windows, which are read by whole cache lines, come first. */
+/* One block for a pattern: it, its windows and its groups, which are read by whole cache lines, then the rest. */
 static fb_pattern *write_pattern(fb_memory *memory, const fb_lesson *lesson, const list *values, uint32_t key) {
     size_t groups = 0, windows = write_windows(lesson, NULL);
     for (size_t i = 0; i < values->lane_end; i = end_group(values, i)) groups++;
-    size_t octets = sizeof(fb_pattern) + FB_CACHE_LINE + groups * sizeof(fb_lane_group) + windows * sizeof(fb_pattern_window) +
+    size_t octets = FB_CACHE_LINE + sizeof(fb_pattern) + windows * sizeof(fb_pattern_window) + groups * sizeof(fb_lane_group) +
                     values->count * sizeof *values->values + lesson->bound_count * sizeof *lesson->bounds;
-    fb_pattern *pattern = fb_memory_allocate(memory, octets);
-    if (!pattern) return NULL;
-    fb_lane_group *group = fb_align_to_line(pattern + 1);
-    fb_pattern_window *window = (fb_pattern_window *)(group + groups);
-    fb_pattern_value *value = (fb_pattern_value *)(window + windows);
+    void *block = fb_memory_allocate(memory, octets);
+    if (!block) return NULL;
+    fb_pattern *pattern = fb_align_to_line(block);
+    fb_pattern_window *window = (fb_pattern_window *)(pattern + 1);
+    fb_lane_group *group = (fb_lane_group *)(window + windows);
+    fb_pattern_value *value = (fb_pattern_value *)(group + groups);
     fb_pattern_bound *bounds = (fb_pattern_bound *)(value + values->count);
     *pattern = (fb_pattern){
-        .octets = octets, .key = key, .bound_count = (uint32_t)lesson->bound_count,
+        .block = block, .octets = octets, .key = key, .window_count = windows, .bound_count = (uint32_t)lesson->bound_count,
         .worst = lesson->plan->fixed_worst + lesson->size * lesson->plan->octet_worst,
-        .windows = window, .windows_end = window + windows, .bounds = bounds, .values = value,
-        .groups = group, .group_count = (uint16_t)groups, .lane_end = (uint16_t)values->lane_end,
-        .number_end = (uint16_t)values->number_end, .address_end = (uint16_t)values->address_end,
-        .value_count = (uint16_t)values->count,
+        .bounds = bounds, .values = value, .groups = group, .group_count = (uint16_t)groups,
+        .lane_end = (uint16_t)values->lane_end, .number_end = (uint16_t)values->number_end,
+        .address_end = (uint16_t)values->address_end, .value_count = (uint16_t)values->count,
     };
-    for (size_t i = 0; i < values->lane_end; i = group++->end) write_group(values, group, i);
     write_windows(lesson, window);
+    for (size_t i = 0; i < values->lane_end; i = group++->end) write_group(values, group, i);
     memcpy(value, values->values, values->count * sizeof *value);
     memcpy(bounds, lesson->bounds, lesson->bound_count * sizeof *bounds);
     return pattern;
@@ -240,7 +239,7 @@ fb_patterns fb_patterns_new(const fb_plan *plan, fb_memory *memory, bool wide) {
 }
 
 static void release(fb_patterns *patterns, fb_pattern *pattern) {
-    if (pattern) fb_memory_release(patterns->memory, pattern, pattern->octets);
+    if (pattern) fb_memory_release(patterns->memory, pattern->block, pattern->octets);
 }
 
 void fb_patterns_free(fb_patterns *patterns) {

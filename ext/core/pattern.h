@@ -51,11 +51,12 @@ typedef struct {
 } fb_pattern_value;
 
 typedef struct {
-    size_t octets;  /* of memory */
+    _Alignas(FB_CACHE_LINE) void *block; /* what it lies in, from the first cache line on; and the octets of that */
+    size_t octets;
     uint32_t key;   /* size of the sample, and whether it is expanded */
     uint32_t bound_count;
     size_t worst;   /* octets of a row */
-    const fb_pattern_window *windows, *windows_end;
+    size_t window_count; /* of windows that lie behind it, at once: nothing is to be fetched to know where */
     const fb_pattern_bound *bounds;
     /* Values in groups: numbers in lanes, other numbers, addresses, all of columns that nothing else may fill; and what goes to
        the columns of its source, in the order of source.h. */
@@ -103,8 +104,8 @@ FB_INLINE size_t fb_pattern_size_place(uint32_t key) {
 }
 
 FB_INLINE size_t fb_pattern_place(uint32_t key, const uint8_t *ip) {
-    uint32_t etype = fb_load16(ip - 2), protocol = ip[etype == 0x86dd ? 6 : 9];
-    return (key * 0x9e3779b1u ^ (etype << 8 | protocol) * 0x85ebca6bu) >> 23;
+    uint32_t etype = fb_load16(ip - 2), ipv4 = ip[9], ipv6 = ip[6], protocol = etype == FB_ETHERTYPE_IPV6 ? ipv6 : ipv4;
+    return ((key ^ etype << 16 ^ protocol << 8) * 0x9e3779b1u) >> 23;
 }
 _Static_assert(FB_PATTERN_PLACES == 1 << (32 - 23), "places are the high bits");
 
@@ -112,18 +113,23 @@ FB_INLINE uint64_t fb_pattern_number(const fb_pattern_value *value, const uint8_
     return (fb_load64(sample + value->window) >> value->shift & value->mask) + value->add;
 }
 
+FB_INLINE const fb_pattern_window *fb_pattern_windows(const fb_pattern *pattern) {
+    return (const fb_pattern_window *)(pattern + 1);
+}
+
 /* Whether all octets that must be so are the same. */
 FB_INLINE bool fb_pattern_is_same(const fb_pattern *pattern, const uint8_t *sample) {
+    const fb_pattern_window *window = fb_pattern_windows(pattern), *end = window + pattern->window_count;
 #ifdef __AVX512VBMI2__
     __m512i differs = _mm512_setzero_si512();
-    for (const fb_pattern_window *window = pattern->windows; window < pattern->windows_end; window++) {
+    for (; window < end; window++) {
         __m512i octets = _mm512_and_si512(_mm512_loadu_si512(sample + window->place), _mm512_load_si512(window->mask));
         differs = _mm512_or_si512(differs, _mm512_xor_si512(octets, _mm512_load_si512(window->same)));
     }
     return !_mm512_test_epi64_mask(differs, differs);
 #else
     uint64_t differs = 0, octets, mask, same;
-    for (const fb_pattern_window *window = pattern->windows; window < pattern->windows_end; window++)
+    for (; window < end; window++)
         for (size_t i = 0; i < FB_PATTERN_WINDOW; i += 8) {
             memcpy(&octets, sample + window->place + i, 8);
             memcpy(&mask, window->mask + i, 8);

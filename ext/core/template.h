@@ -12,7 +12,8 @@
    Operations come in groups. *Moves* take a number or an address of a common size to a column that nothing else in the
    record may fill: no order among them, nothing to look up, so they are sorted by what they do; where the processor fills
    lanes (lanes.h), numbers among them come first, up to eight side by side. *Set* operations have the same value for every
-   record of a set. The *others*, by column and rank: the first value that is not zero wins.
+   record of a set; the rate of a sampler, as long as records name the same one. The *others*, by column and rank: the first
+   value that is not zero wins.
 
    A record that describes both directions of a biflow (RFC 5103) has a second shape, shape->reverse: the same octets as the
    flow of the other direction. A reverse element (29305/X; 232 and 299 of firewalls, which are 231 and 298 of the other
@@ -48,9 +49,9 @@ typedef enum {
     FB_OP_ENUM,            /* an octet into an enum */
     FB_OP_ETYPE_IPV4,      /* derived:etype, by the first address, the operation's field, if that is not zero */
     FB_OP_ETYPE_IPV6,
-    FB_OP_RATE_OF_SAMPLER, /* derived:sampling_rate of a record that names its sampler, by the operation's field, and no more */
     FB_OP_VALUE,  /* every other field, by its kind */
     FB_OP_PACKET, /* of the sections 313 and 315 */
+    FB_OP_RATE_OF_SAMPLER, /* derived:sampling_rate of a record that names its sampler, by the operation's field, and no more */
     FB_OP_DERIVED_SAMPLING_RATE,
     FB_OP_DERIVED_ETYPE,
     FB_OP_DERIVED_ICMP_TYPE,
@@ -133,6 +134,7 @@ struct fb_shape {
     uint16_t *variables; /* those fields */
     fb_field *fields;
     fb_op *ops;
+    const fb_op *sampler; /* the set operation whose field all records of a set must agree in; NULL: none */
     const fb_op *moves[FB_MOVE_CODES + 1]; /* those of each code that are not in lanes, up to those of the next one */
     fb_lane_group *lane_groups;
     fb_shape *reverse;  /* of a biflow; NULL as a rule. Owned; counted in `octets` */
