@@ -92,6 +92,43 @@ static void finds_the_rate_of_the_sampler_that_a_record_names(void) {
     session_close(&s);
 }
 
+/* Records of one set, each with a sampler and a number of its own: of fixed size, or with a text of variable length. */
+static void feed_samplers(session *s, unsigned id, unsigned size, bool variable, const uint8_t *samplers, size_t count) {
+    octets d;
+    specifier specifiers[] = {{id, size, 0}, {1, 4, 0}, {371, 65535, 0}};
+    ipfix_begin(&d, (ipfix_header){.domain = 1});
+    size_t set = set_begin(&d, 2);
+    put_template(&d, 256, specifiers, variable ? 3 : 2);
+    set_end(&d, set);
+    set = set_begin(&d, 256);
+    for (size_t i = 0; i < count; i++) {
+        put_value(&d, (given){id, size, samplers[i]});
+        put32(&d, (uint32_t)i + 1);
+        if (variable) put8(&d, 0);
+    }
+    set_end(&d, set);
+    ipfix_end(&d);
+    session_feed(s, &d);
+}
+
+/* Output buffers of every size up to a few rows: decoding goes on in the middle of a set. */
+static void finds_the_rates_of_samplers_that_take_turns(void) {
+    static const uint8_t samplers[] = {5, 5, 6, 5, 7, 7, 6, 6, 5};
+    static const char expected[] = "rate=100 octets=1\nrate=100 octets=2\nrate=50 octets=3\nrate=100 octets=4\noctets=5\n"
+                                   "octets=6\nrate=50 octets=7\nrate=50 octets=8\nrate=100 octets=9\n";
+    for (unsigned size = 1; size <= 8; size++)
+        for (unsigned variable = 0; variable < 2; variable++)
+            for (size_t capacity = 1; capacity < 600; capacity += 97) {
+                session s;
+                session_open(&s, "1 rate uint : derived:sampling_rate\n2 octets uint : ipfix:1", capacity);
+                feed(&s, 1, 1, GIVEN({302, 4, 5}, {34, 4, 100}));
+                feed(&s, 1, 1, GIVEN({302, 4, 6}, {34, 4, 50}));
+                feed_samplers(&s, size % 2 ? 48 : 302, size, variable, samplers, sizeof samplers);
+                CHECK_FLOWS(&s, expected);
+                session_close(&s);
+            }
+}
+
 static void counts_options_that_say_nothing_it_keeps(void) {
     session s;
     session_open(&s, rate_column, 4096);
@@ -132,5 +169,6 @@ static void reads_uptimes_by_a_start_that_is_far_off(void) {
 }
 
 RUN_TESTS(TEST(reads_the_rate_of_a_record), TEST(finds_the_rate_of_the_sampler_that_a_record_names),
+          TEST(finds_the_rates_of_samplers_that_take_turns),
           TEST(counts_options_that_say_nothing_it_keeps), TEST(knows_when_an_exporter_started),
           TEST(reads_uptimes_by_a_start_that_is_far_off))
