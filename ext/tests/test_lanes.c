@@ -41,9 +41,11 @@ static void check_record(const fb_plan *plan, uint32_t *random, size_t reach) {
         uint64_t number = pick_number(random, size);
         if (begin + size > reach) break;
         for (size_t i = 0; i < size; i++) record[begin + i] = (uint8_t)(number >> 8 * (size - 1 - i));
-        fb_lanes_set(&lanes, lane, column, begin, size, UINT64_MAX, 0);
-        beyond |= number >> 7 * (8 - column->tag_size) != 0;
-        end = put_plain(end, column, number);
+        uint64_t add = size < 3 && fb_lanes_fit(column, UINT16_MAX + 99) ? *random >> 20 & 63 : 0, bound = UINT64_C(1) << (*random >> 3 & 31);
+        fb_lanes_set(&lanes, lane, column, begin, size, UINT64_MAX, add);
+        if (*random & 32) fb_lanes_bound(&lanes, lane, bound);
+        beyond |= !fb_lanes_fit(column, number) || (*random & 32 && number >= bound);
+        end = put_plain(end, column, number + add);
         window = begin + size;
         begin += size + (*random >> 8) % 9;
     }
