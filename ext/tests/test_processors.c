@@ -3,111 +3,11 @@
    that no column is in one twice. Any number of rounds: FLOWBUF_ROUNDS and FLOWBUF_SEED. */
 #include "session.h"
 
+#include "random_plan.h"
 #include "samples.h"
 #include "trace.h"
 
-static uint64_t state;
-
-static uint32_t below(uint32_t bound) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)((state >> 33) % bound);
-}
-
-#define PICK(array) (array)[below(sizeof(array) / sizeof *(array))]
-
 /* Plans --------------------------------------------------------------------------------------------------------------- */
-
-static const char *const numbers[] = {
-    "meta:source_port", "meta:flow_type", "meta:sequence_number", "meta:observation_domain_id", "meta:default_sampling_rate",
-    "netflow5:sampling_interval", "netflow5:sampling_mode", "netflow5:engine_id", "sflow:datagram.uptime",
-    "sflow:flow_sample.sampling_rate", "sflow:flow_sample.sample_pool", "sflow:flow_sample.input", "sflow:extended_switch.src_vlan",
-    "sflow:extended_gateway.src_as", "sflow:extended_gateway.as_path", "sflow:sampled_ip.length", "sflow:sampled_ip.src_port",
-    "sflow:sampled_ethernet.src_mac", "sflow:sampled_header.frame_length", "derived:sampling_rate", "derived:sampling_rate",
-    "derived:sampling_rate", "derived:etype", "derived:etype", "derived:icmp_type", "derived:icmp_code", "derived:forwarding_status", "derived:ip_flags",
-    "derived:mpls_labels", "packet:packets", "packet:ethernet.type", "packet:ip.proto", "packet:ip.length",
-    "packet:transport.src_port", "packet:mpls.labels", "packet:vlan.id", "netflow5:dOctets", "netflow5:dPkts", "netflow5:srcport",
-    "netflow5:prot", "netflow5:src_as", "netflow5:tos",
-};
-static const char *const addresses[] = {
-    "meta:exporter_address", "meta:source_address", "netflow5:srcaddr", "netflow5:nexthop", "packet:ip.src_addr",
-    "sflow:sampled_ip.src_ip", "sflow:extended_router.next_hop",
-};
-static const char *const times[] = {"meta:time_received", "meta:time_exported", "netflow5:First", "netflow5:Last"};
-
-/* Elements of every role that the core knows, and of none. */
-static const uint16_t ids[] = {1,  2,  4,  5,  6,  7,   8,   9,   10,  11,  12,  14,  15,  16,  17,  21,  22,  27,  28,  32,
-                               34, 48, 50, 56, 58, 60,  61,  70,  71,  79,  82,  85,  95,  136, 137, 139, 144, 150, 152, 154,
-                               158, 161, 197, 231, 232, 256, 291, 298, 299, 302, 305, 306, 309, 310, 311, 313, 315, 371, 434};
-
-static const char *const types[] = {"uint", "uint", "uint", "uint", "uint", "uint", "ip", "ip", "enum map=0:0,1:1,2:2,3:3,4:4,6:9,17:5",
-                                    "enum map=1:3,6:2,17:1", "timestamp unit=1000000", "timestamp unit=1000000000", "timestamp", "bool",
-                                    "int", "sint", "fixed32 limit=4294967295", "fixed64", "bytes", "string", "double", "float", "duration unit=1000000"};
-static const char *const limits[] = {"255", "65535", "4294967295", "562949953421311", "562949953421312", "281474976710655", "1", "18446744073709551615"};
-static const uint32_t magnitudes[] = {16, 16, 16, 2048, 262144, 33554432, 536870000};
-
-static void put_source(text *lines, const char *type, const char *word) {
-    bool is_address = strncmp(type, "ip", 2) == 0, is_octets = strcmp(type, "bytes") == 0 || strcmp(type, "string") == 0;
-    bool is_time = strncmp(type, "timestamp", 9) == 0, takes_time = is_time || !strcmp(type, "uint") || !strcmp(type, "fixed64");
-    const char *space = strcmp(word, ":") == 0 || below(3) ? " " : ",";
-    bool takes_numbers = !is_address && !is_octets && strncmp(type, "duration", 8) != 0;
-    const char *kinds = is_time ? "@time_uptime" : !strcmp(type, "uint") && !below(3) ? "@tcp_bits" : !below(6) ? "@list" : "";
-    if (is_time && below(2)) kinds = "@time_s";
-    if (is_time && below(2)) kinds = "";
-    if (takes_time && !below(6))
-        text_put(lines, "%s%s", space, PICK(times));
-    else if (is_address && below(2))
-        text_put(lines, "%s%s", space, PICK(addresses));
-    else if (takes_numbers && !below(3))
-        text_put(lines, "%s%s", space, PICK(numbers));
-    else
-        text_put(lines, "%sipfix:%u%s", space, PICK(ids), kinds);
-}
-
-/* The same source twice is refused: each column is tried anew until its line has none. */
-static bool has_twice(const char *line) {
-    char copy[512], *rest, *words[16];
-    size_t count = 0;
-    snprintf(copy, sizeof copy, "%s", line);
-    for (char *word = strtok_r(copy, " ,", &rest); word && count < 16; word = strtok_r(NULL, " ,", &rest)) {
-        word[strcspn(word, "@")] = '\0';
-        for (size_t i = 0; i < count; i++)
-            if (strcmp(words[i], word) == 0) return true;
-        words[count++] = word;
-    }
-    return false;
-}
-
-static void put_column(text *lines, uint32_t number, unsigned i, uint32_t plainness) {
-    const char *type = PICK(types);
-    text sources = {0};
-    text_put(lines, "%u column_%u %s", number, i, type);
-    if (strcmp(type, "uint") == 0 && below(3) == 0) text_put(lines, " limit=%s", PICK(limits));
-    if (strcmp(type, "int") == 0 || strcmp(type, "sint") == 0) text_put(lines, " limit=2147483647");
-    if (below(plainness) == 0) text_put(lines, " repeated");
-    if (below(plainness) == 0) text_put(lines, " explicit");
-    if (below(4) == 0) text_put(lines, " late");
-    if (below(plainness) == 0) text_put(lines, " disabled");
-    if (below(8) == 0) text_put(lines, " native_ip");
-    if (below(8) == 0) text_put(lines, " one_way");
-    do {
-        text_clear(&sources);
-        put_source(&sources, type, ":");
-        for (unsigned more = below(8); more > 4; more--) put_source(&sources, type, "");
-    } while (has_twice(text_of(&sources)));
-    text_put(lines, " :%s%s\n", *text_of(&sources) == ' ' ? "" : " ", text_of(&sources));
-    text_free(&sources);
-}
-
-static void put_random_plan(text *lines) {
-    static const unsigned counts[] = {1, 5, 20, 40, 60, 80, 120};
-    unsigned count = 1 + below(PICK(counts));
-    uint32_t magnitude = PICK(magnitudes), plainness = below(2) ? 4 : 100;
-    text_put(lines, "registry 8@ip 16@uint 82@string 434@sint\n");
-    for (unsigned i = 0; i < count; i++) put_column(lines, magnitude + i - 15, i, plainness);
-    if (below(6)) return;
-    text_put(lines, "%u rate uint rate : netflow5:sampling_interval sflow:flow_sample.sampling_rate derived:sampling_rate\n", magnitude + 200);
-    text_put(lines, "%u total uint scaled : ipfix:1,ipfix:85 netflow5:dOctets\n", magnitude + 201);
-}
 
 /* A column for each kind of move, and for what is the same in a whole set: nothing else may fill them. */
 static const char *const lean_columns =
@@ -124,7 +24,7 @@ static void put_plan(text *lines, uint64_t round) {
         case 3: plan_put_counters(lines); break;
         case 4:
         case 8: text_put(lines, "%s", lean_columns); break;
-        default: put_random_plan(lines); break;
+        default: plan_put_random(lines, FROM_RECORDS); break;
     }
 }
 
@@ -165,7 +65,7 @@ static void choose_fields(layout *t) {
         return;
     }
     for (unsigned i = 0; i < t->count; i++) {
-        unsigned id = PICK(ids);
+        unsigned id = random_ids[below((uint32_t)random_id_count)];
         t->fields[i] = (specifier){id, below(oddness) ? natural_size(id) : PICK(sizes), 0};
         if (below(gaps) == 0) t->fields[i] = (specifier){210, 1 + below(70), 0};
         if (below(24) == 0) t->fields[i] = (specifier){below(2) ? 48 : 302, 1, 0};
@@ -379,16 +279,11 @@ static void run_round(const char *lines) {
     contest_close(&c);
 }
 
-static uint64_t read_number(const char *name, uint64_t usual) {
-    const char *text = getenv(name);
-    return text ? strtoull(text, NULL, 10) : usual;
-}
-
 static void all_processors_say_the_same(void) {
     uint64_t seed = read_number("FLOWBUF_SEED", 1), rounds = read_number("FLOWBUF_ROUNDS", getenv("FLOWBUF_SLOW_RUN") ? 12 : 60);
     for (uint64_t i = 0; i < rounds && !fb_check_failures; i++) {
         text lines = {0};
-        state = fb_hash(seed, i);
+        random_begin(fb_hash(seed, i));
         put_plan(&lines, i);
         run_round(text_of(&lines));
         text_free(&lines);
