@@ -103,6 +103,7 @@ static void read_details_ipv4(fb_lesson *lesson, const uint8_t *ip) {
     put_field(lesson, FB_SOURCE_PACKET_TOS, ip + 1, 1);
     put_field(lesson, FB_SOURCE_PACKET_TTL, ip + 8, 1);
     put_field(lesson, FB_SOURCE_PACKET_FRAGMENT_ID, ip + 4, 2);
+    put_constant(lesson, FB_SOURCE_PACKET_FRAGMENT_OFFSET, 0);
     if (is_wanted(lesson, FB_SOURCE_PACKET_IP_FLAGS)) fix_bits(lesson, ip + 6, 0xe0);
     put_constant(lesson, FB_SOURCE_PACKET_IP_FLAGS, ip[6] >> 5);
 }
@@ -219,6 +220,7 @@ static void read_vlan(fb_lesson *lesson, fb_source source, const uint8_t *p) {
     if (!is_wanted(lesson, source)) return;
     if (fb_load32(p) >= FB_LOWEST_UNKNOWN_VLAN) {
         fix(lesson, p, 4);
+        put_constant(lesson, source, 0);
         return;
     }
     bound(lesson, p, UINT32_MAX, 0, FB_LOWEST_UNKNOWN_VLAN - 1);

@@ -52,11 +52,18 @@ static bool is_filled_before(const compiler *c, size_t value, uint16_t column) {
     return false;
 }
 
+/* Whether a value is zero in every sample. Columns that take it as it is do without it: an explicit one, or an enum, does not. */
+static bool is_zero(const fb_pattern_value *value) {
+    return value->code == FB_PATTERN_NUMBER && value->mask == 0 && value->add == 0;
+}
+
 /* Whether columns can do without a value. Only those of fb_column_is_direct have their sources come in order. */
 static bool is_dropped(const compiler *c, size_t value) {
+    const fb_pattern_value *of = &c->lesson->values[value].value;
     const fb_target_range *range = targets_of(c, value);
     for (size_t i = 0; i < range->count; i++) {
         uint16_t column = c->plan->targets[range->first + i].column;
+        if (is_zero(of) && takes_any(&c->plan->columns[column], of)) continue;
         if (!fb_column_is_direct(&c->plan->columns[column]) || !is_filled_before(c, value, column)) return false;
     }
     return true;

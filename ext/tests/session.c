@@ -73,6 +73,12 @@ const char *session_text(session *s) {
 
 void session_forget(session *s) { fb_row_set_output(&s->row, s->output, s->capacity, 0); }
 
+const fb_pattern *session_find_pattern(const session *s, const octets *d, size_t sample) {
+    uint32_t format = fb_load32(d->data + sample - 8), size = fb_load32(d->data + sample - 4);
+    if ((format != 1 && format != 3) || size > d->size - sample || size < (format == 1 ? 32 : 44)) return NULL;
+    return fb_patterns_find(&s->decoder->patterns, (fb_bytes){d->data + sample, size}, format == 3);
+}
+
 static void add_counters(fb_counters *total, const fb_counters *more) {
     total->datagrams += more->datagrams;
     total->octets += more->octets;
