@@ -16,7 +16,7 @@ typedef struct {
     const uint8_t *sample;
     size_t size;
     bool refused; /* nothing is to be learned from it */
-    size_t ip;    /* the place of an IP header behind an ethertype */
+    size_t ip;    /* the place of what is behind the first ethertype: 20 octets */
     _Alignas(8) uint8_t mask[FB_PATTERN_OCTETS]; /* a bit for each that must be the same */
     fb_pattern_bound bounds[FB_LESSON_BOUNDS];
     size_t bound_count;

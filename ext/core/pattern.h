@@ -69,7 +69,7 @@ typedef struct {
 /* Where the packet is in samples of one size: which pattern may fit is told by it. */
 typedef struct {
     uint32_t key; /* as of a pattern; 0: none */
-    uint32_t ip;  /* the place of an IP header behind an ethertype */
+    uint32_t ip;  /* the place of what is behind the first ethertype: an IP header, or a tag */
 } fb_pattern_size;
 
 enum { FB_PATTERN_SIZES = 128, FB_PATTERN_PLACES = 512 };
@@ -103,9 +103,13 @@ FB_INLINE size_t fb_pattern_size_place(uint32_t key) {
     return (key >> 3 ^ key << 6) & (FB_PATTERN_SIZES - 1);
 }
 
+/* Tags are passed over: what they say is another one each time, and so is what stands so far behind them. REQUIRES: 20 octets at
+   ip, 2 before it. */
 FB_INLINE size_t fb_pattern_place(uint32_t key, const uint8_t *ip) {
-    uint32_t etype = fb_load16(ip - 2), ipv4 = ip[9], ipv6 = ip[6], protocol = etype == FB_ETHERTYPE_IPV6 ? ipv6 : ipv4;
-    return ((key ^ etype << 16 ^ protocol << 8) * 0x9e3779b1u) >> 23;
+    uint32_t etype = fb_load16(ip - 2), tags = 0;
+    for (; FB_UNLIKELY(etype != FB_ETHERTYPE_IPV4 && etype != FB_ETHERTYPE_IPV6) && tags < 2; tags++) ip += 4, etype = fb_load16(ip - 2);
+    uint32_t ipv4 = ip[9], ipv6 = ip[6], protocol = etype == FB_ETHERTYPE_IPV6 ? ipv6 : ipv4;
+    return ((key ^ tags << 1 ^ etype << 16 ^ protocol << 8) * 0x9e3779b1u) >> 23; /* sizes are multiples of 4: the bits of tags are 0 */
 }
 _Static_assert(FB_PATTERN_PLACES == 1 << (32 - 23), "places are the high bits");
 

@@ -197,6 +197,27 @@ static void patterns_can_be_forgotten(void) {
     session_close(&s);
 }
 
+/* An exporter that tags its frames sends few layouts, too, whatever the tags and the identification behind them say. */
+static void tagged_frames_have_few_patterns(void) {
+    static octets d;
+    session s;
+    unsigned found = 0;
+    sample_look look = {.count = 1, .records = {1}, .protocol = 1, .etype = 0x0800, .first_octet = 0x45, .proto = 6, .captured = 128, .wide = 24};
+    random_begin(3);
+    session_open(&s, usual_columns, 1 << 16);
+    for (unsigned i = 0; i < 300; i++) {
+        look.tags = i % 3;
+        look.tag_type = i % 2 ? 0x8100 : 0x88a8;
+        put_random_datagram(&d, &look, 1);
+        session_forget(&s);
+        session_feed(&s, &d);
+        found += i > 200 && session_find_pattern(&s, &d, FIRST_SAMPLE);
+    }
+    CHECK(found > 90); /* others are too short for ports */
+    CHECK(count_patterns(&s.decoder->patterns) <= 5);
+    session_close(&s);
+}
+
 RUN_TESTS(TEST(patterns_are_for_plain_flows), TEST(zeros_are_there_where_they_are_wanted), TEST(a_sum_may_be_too_much),
-          TEST(a_list_may_fill_a_column_of_others), TEST(forged_layouts_cost_little),
+          TEST(a_list_may_fill_a_column_of_others), TEST(tagged_frames_have_few_patterns), TEST(forged_layouts_cost_little),
           TEST(a_pattern_without_memory_is_none), TEST(patterns_keep_to_the_limit), TEST(patterns_can_be_forgotten))
