@@ -40,14 +40,20 @@ static void put(fb_lesson *lesson, fb_pattern_value value, uint64_t least) {
     if (!lesson->refused) lesson->values[lesson->value_count++] = (fb_lesson_value){value, least};
 }
 
-static void put_number(fb_lesson *lesson, fb_source source, const uint8_t *p, size_t size, uint64_t mask, uint64_t add,
-                       uint64_t least) {
+/* `shift` bits from the end of its octets. */
+static void put_shifted(fb_lesson *lesson, fb_source source, const uint8_t *p, size_t size, unsigned shift, uint64_t mask,
+                        uint64_t add, uint64_t least) {
     if (!is_wanted(lesson, source)) return;
     size_t place = place_of(lesson, p), window = place < lesson->size - 8 ? place : lesson->size - 8;
     put(lesson, (fb_pattern_value){
         .code = FB_PATTERN_NUMBER, .source = (uint16_t)source, .place = (uint16_t)place, .size = (uint16_t)size, .mask = mask,
-        .add = add, .window = (uint16_t)window, .shift = (uint8_t)(8 * (window + 8 - place - size)),
+        .add = add, .window = (uint16_t)window, .shift = (uint8_t)(8 * (window + 8 - place - size) + shift),
     }, least);
+}
+
+static void put_number(fb_lesson *lesson, fb_source source, const uint8_t *p, size_t size, uint64_t mask, uint64_t add,
+                       uint64_t least) {
+    put_shifted(lesson, source, p, size, 0, mask, add, least);
 }
 
 static void put_field(fb_lesson *lesson, fb_source source, const uint8_t *p, size_t size) {
@@ -104,13 +110,11 @@ static void read_details_ipv4(fb_lesson *lesson, const uint8_t *ip) {
     put_field(lesson, FB_SOURCE_PACKET_TTL, ip + 8, 1);
     put_field(lesson, FB_SOURCE_PACKET_FRAGMENT_ID, ip + 4, 2);
     put_constant(lesson, FB_SOURCE_PACKET_FRAGMENT_OFFSET, 0);
-    if (is_wanted(lesson, FB_SOURCE_PACKET_IP_FLAGS)) fix_bits(lesson, ip + 6, 0xe0);
-    put_constant(lesson, FB_SOURCE_PACKET_IP_FLAGS, ip[6] >> 5);
+    put_shifted(lesson, FB_SOURCE_PACKET_IP_FLAGS, ip + 6, 1, 5, 0x07, 0, 0);
 }
 
 static void read_details_ipv6(fb_lesson *lesson, const uint8_t *ip) {
-    if (is_wanted(lesson, FB_SOURCE_PACKET_TOS)) fix_bits(lesson, ip, 0x0f), fix_bits(lesson, ip + 1, 0xf0);
-    put_constant(lesson, FB_SOURCE_PACKET_TOS, fb_load16(ip) >> 4 & 0xff);
+    put_shifted(lesson, FB_SOURCE_PACKET_TOS, ip, 2, 4, 0xff, 0, 0);
     put_field(lesson, FB_SOURCE_PACKET_TTL, ip + 7, 1);
     put_number(lesson, FB_SOURCE_PACKET_FLOW_LABEL, ip, 4, 0xfffff, 0, 0);
 }

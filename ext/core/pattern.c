@@ -114,9 +114,11 @@ typedef struct {
 
 enum { IN_LANES, OTHER_NUMBERS, ADDRESSES };
 
+/* Lanes take whole octets. */
 static unsigned group_of(const compiler *c, const fb_pattern_value *value) {
     if (value->code == FB_PATTERN_ADDRESS) return ADDRESSES;
-    return c->wide && fb_lanes_fit(value->column, value->mask + value->add) ? IN_LANES : OTHER_NUMBERS;
+    bool fits = fb_lanes_fit(value->column, value->mask + value->add), whole = value->shift % 8 == 0;
+    return c->wide && fits && whole ? IN_LANES : OTHER_NUMBERS;
 }
 
 /* False: there are too many. */

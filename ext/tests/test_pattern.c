@@ -87,6 +87,31 @@ static void a_list_may_fill_a_column_of_others(void) {
     session_close(&s);
 }
 
+/* Flags and the traffic class are no whole octets; what they are is no other layout. */
+static void flags_may_be_any(void) {
+    octets d;
+    session s;
+    session_open(&s, "1 flags uint : packet:ip.flags\n2 tos uint : packet:ip.tos\n", 1 << 16);
+    for (unsigned which = 0; which < 3; which += 2)
+        for (unsigned i = 0; i < 8; i++) {
+            size_t ip = FIRST_SAMPLE + 32 + (which ? 24 : 0) + 24 + 14;
+            text expected = {0};
+            build_plain_sample(&d, which);
+            if (which)
+                patch16(&d, ip, 0x6000 | (16 * i + 1) << 4);
+            else
+                d.data[ip + 6] = (uint8_t)(i << 5), d.data[ip + 1] = 9;
+            CHECK(!i == !session_find_pattern(&s, &d, FIRST_SAMPLE));
+            session_forget(&s);
+            session_feed(&s, &d);
+            if (!which && i) text_put(&expected, "flags=%u ", i);
+            text_put(&expected, "tos=%u\n", which ? 16 * i + 1 : 9);
+            CHECK_FLOWS(&s, text_of(&expected));
+            text_free(&expected);
+        }
+    session_close(&s);
+}
+
 /* Samples that are made up ----------------------------------------------------------------------------------------------- */
 
 /* One of very many layouts: sizes, protocols, what is fixed. */
@@ -218,6 +243,6 @@ static void tagged_frames_have_few_patterns(void) {
     session_close(&s);
 }
 
-RUN_TESTS(TEST(patterns_are_for_plain_flows), TEST(zeros_are_there_where_they_are_wanted), TEST(a_sum_may_be_too_much),
+RUN_TESTS(TEST(patterns_are_for_plain_flows), TEST(zeros_are_there_where_they_are_wanted), TEST(a_sum_may_be_too_much), TEST(flags_may_be_any),
           TEST(a_list_may_fill_a_column_of_others), TEST(tagged_frames_have_few_patterns), TEST(forged_layouts_cost_little),
           TEST(a_pattern_without_memory_is_none), TEST(patterns_keep_to_the_limit), TEST(patterns_can_be_forgotten))
