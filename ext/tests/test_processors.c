@@ -4,6 +4,7 @@
 #include "session.h"
 
 #include "random_plan.h"
+#include "random_sample.h"
 #include "samples.h"
 #include "trace.h"
 
@@ -24,7 +25,7 @@ static void put_plan(text *lines, uint64_t round) {
         case 3: plan_put_counters(lines); break;
         case 4:
         case 8: text_put(lines, "%s", lean_columns); break;
-        default: plan_put_random(lines, FROM_RECORDS); break;
+        default: plan_put_random(lines, round % 3 ? FROM_RECORDS : FROM_FLOW_SAMPLES); break;
     }
 }
 
@@ -169,10 +170,19 @@ static void put_records5(octets *d) {
     put_random(d, 48 * count, sparse);
 }
 
+/* Flow samples, most of which look like those before. */
+static void put_flow_samples(octets *d) {
+    static sample_look look;
+    if (!look.count || below(6) == 0) look_choose(&look);
+    if (below(8) == 0) look_change(&look);
+    put_random_datagram(d, &look, 1 + below(6));
+}
+
 static void build(octets *d, layout *layouts) {
     switch (below(8)) {
         case 0: put_records5(d); break;
         case 1: samples[below((uint32_t)sample_count)].build(d); break;
+        case 2: put_flow_samples(d); break;
         default: put_flows(d, layouts, below(3) == 0); break;
     }
 }
