@@ -246,6 +246,10 @@ plain_frames = st.builds(
 )
 
 
+def tag(frame: bytes) -> bytes:
+    return frame[:12] + d.u16(0x8100) + d.tagged(frame[14:], 5, int.from_bytes(frame[12:14], "big"))
+
+
 @st.composite
 def sound_tunnels(draw: st.DrawFn) -> bytes:
     """A frame with one tunnel of any kind, and nothing wrong."""
@@ -282,12 +286,13 @@ def pseudowires(draw: st.DrawFn) -> bytes:
     """A frame behind labels, with a control word or without one."""
     frame, tags = draw(plain_frames), draw(st.integers(0, 3))
     for _ in range(tags):
-        frame = frame[:12] + d.u16(0x8100) + d.tagged(frame[14:], 5, int.from_bytes(frame[12:14], "big"))
+        frame = tag(frame)
     word = draw(st.sampled_from([b"", b"", t.control_word(0), t.control_word(1), t.control_word(0xFFFF)]))
     return d.ethernet(d.mpls(word + frame, 16, 17), 0x8847)
 
 
 ethernet_frames = cut(frames())
+router_frames = cut(plain_frames | plain_frames.map(tag) | plain_frames.map(tag).map(tag))
 ip_headers = cut(ip_packets().map(lambda pair: pair[1]))
 # With the header protocol of sFlow that says what they are, as a rule.
 sampled_packets = st.one_of(
