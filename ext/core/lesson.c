@@ -26,7 +26,7 @@ static void fix_bits(fb_lesson *lesson, const uint8_t *p, uint8_t bits) {
 /* Four octets of which the number in `mask` stays within two others. */
 static void bound(fb_lesson *lesson, const uint8_t *p, uint32_t mask, uint32_t low, uint32_t high) {
     uint32_t number = fb_load32(p) & mask;
-    refuse_unless(lesson, number >= low && number <= high && lesson->bound_count < FB_LESSON_BOUNDS);
+    refuse_unless(lesson, number >= low && number <= high && lesson->bound_count < FB_PATTERN_BOUNDS);
     if (lesson->refused) return;
     lesson->bounds[lesson->bound_count++] = (fb_pattern_bound){mask, low, high - low, (uint32_t)place_of(lesson, p)};
 }

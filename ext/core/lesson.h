@@ -4,7 +4,7 @@
 
 #include "pattern.h"
 
-enum { FB_LESSON_VALUES = 64, FB_LESSON_BOUNDS = 16 };
+enum { FB_LESSON_VALUES = 64 };
 
 typedef struct {
     fb_pattern_value value; /* without a column */
@@ -18,7 +18,7 @@ typedef struct {
     bool refused; /* nothing is to be learned from it */
     size_t ip;    /* the place of what is behind the first ethertype: 20 octets */
     _Alignas(8) uint8_t mask[FB_PATTERN_OCTETS]; /* a bit for each that must be the same */
-    fb_pattern_bound bounds[FB_LESSON_BOUNDS];
+    fb_pattern_bound bounds[FB_PATTERN_BOUNDS];
     size_t bound_count;
     fb_lesson_value values[FB_LESSON_VALUES]; /* in the order of source.h, of sources that feed a column */
     size_t value_count;

@@ -1,8 +1,9 @@
 /* Turns lessons into patterns, and keeps them. */
 #include "lesson.h"
 
-/* The table fills at once; after that, samples that fit no pattern are learned from now and then. */
-enum { FREE_TRIES = 512, TRIES_A_LESSON = 256 };
+/* Samples are learned at once while there is credit for it, of which each try takes one, and each new pattern brings some while
+   there are empty places; later, of those that fit no pattern, one out of so many is. */
+enum { FIRST_CREDIT = 512, CREDIT_OF_PATTERN = 8, MISSES_A_LESSON = 256 };
 
 /* Compiling ------------------------------------------------------------------------------------------------------------ */
 
@@ -104,14 +105,6 @@ static void sort_out(compiler *c) {
         if (!c->dropped[i] && !c->step[i]) c->step[i] = is_step(c, i);
 }
 
-/* Appended values, one for each column, and steps. */
-enum { MOST_VALUES = 2 * FB_LESSON_VALUES };
-
-typedef struct {
-    fb_pattern_value values[MOST_VALUES];
-    size_t count, lane_end, number_end, address_end;
-} list;
-
 enum { IN_LANES, OTHER_NUMBERS, ADDRESSES };
 
 /* Lanes take whole octets. */
@@ -122,27 +115,29 @@ static unsigned group_of(const compiler *c, const fb_pattern_value *value) {
 }
 
 /* False: there are too many. */
-static bool list_appended(const compiler *c, unsigned group, list *out) {
+static bool put_value(fb_pattern *pattern, fb_pattern_value value) {
+    if (pattern->value_count == FB_PATTERN_VALUES) return false;
+    pattern->values[pattern->value_count++] = value;
+    return true;
+}
+
+/* Values that are appended, one for each column. */
+static bool put_appended(const compiler *c, unsigned group, fb_pattern *pattern) {
     for (size_t i = 0; i < c->lesson->value_count; i++) {
         if (c->dropped[i] || c->step[i]) continue;
         const fb_target_range *range = targets_of(c, i);
         for (size_t j = 0; j < range->count; j++) {
             fb_pattern_value value = c->lesson->values[i].value;
             value.column = &c->plan->columns[c->plan->targets[range->first + j].column];
-            if (group_of(c, &value) != group) continue;
-            if (out->count == MOST_VALUES) return false;
-            out->values[out->count++] = value;
+            if (group_of(c, &value) == group && !put_value(pattern, value)) return false;
         }
     }
     return true;
 }
 
-static bool list_steps(const compiler *c, list *out) {
-    for (size_t i = 0; i < c->lesson->value_count; i++) {
-        if (c->dropped[i] || !c->step[i]) continue;
-        if (out->count == MOST_VALUES) return false;
-        out->values[out->count++] = c->lesson->values[i].value;
-    }
+static bool put_steps(const compiler *c, fb_pattern *pattern) {
+    for (size_t i = 0; i < c->lesson->value_count; i++)
+        if (!c->dropped[i] && c->step[i] && !put_value(pattern, c->lesson->values[i].value)) return false;
     return true;
 }
 
@@ -156,38 +151,39 @@ static bool comes_before(const fb_pattern_value *a, const fb_pattern_value *b) {
 }
 
 /* Lanes reach so far: neighbours go together. Constants come from nowhere in the sample: they fill up the last group. */
-static void sort_by_place(list *out) {
-    for (size_t i = 1; i < out->lane_end; i++)
-        for (size_t j = i; j && comes_before(&out->values[j], &out->values[j - 1]); j--) {
-            fb_pattern_value before = out->values[j - 1];
-            out->values[j - 1] = out->values[j];
-            out->values[j] = before;
+static void sort_lanes(fb_pattern *pattern) {
+    fb_pattern_value *values = pattern->values;
+    for (size_t i = 1; i < pattern->lane_end; i++)
+        for (size_t j = i; j && comes_before(&values[j], &values[j - 1]); j--) {
+            fb_pattern_value before = values[j - 1];
+            values[j - 1] = values[j];
+            values[j] = before;
         }
 }
 
-static bool list_all(const compiler *c, list *out) {
-    if (!list_appended(c, IN_LANES, out)) return false;
-    out->lane_end = out->count;
-    sort_by_place(out);
-    if (!list_appended(c, OTHER_NUMBERS, out)) return false;
-    out->number_end = out->count;
-    if (!list_appended(c, ADDRESSES, out)) return false;
-    out->address_end = out->count;
-    return list_steps(c, out);
+static bool put_values(const compiler *c, fb_pattern *pattern) {
+    if (!put_appended(c, IN_LANES, pattern)) return false;
+    pattern->lane_end = pattern->value_count;
+    sort_lanes(pattern);
+    if (!put_appended(c, OTHER_NUMBERS, pattern)) return false;
+    pattern->number_end = pattern->value_count;
+    if (!put_appended(c, ADDRESSES, pattern)) return false;
+    pattern->address_end = pattern->value_count;
+    return put_steps(c, pattern);
 }
 
-static size_t end_group(const list *values, size_t first) {
-    size_t end = first;
-    for (const fb_pattern_value *value = &values->values[first]; end < values->lane_end && end - first < FB_LANES; end++, value++)
-        if (!is_constant(value) && value->place + value->size - values->values[first].place > FB_LANES_WINDOW) break;
+static uint16_t end_group(const fb_pattern *pattern, uint16_t first) {
+    uint16_t end = first;
+    for (const fb_pattern_value *value = &pattern->values[first]; end < pattern->lane_end && end - first < FB_LANES; end++, value++)
+        if (!is_constant(value) && value->place + value->size - pattern->values[first].place > FB_LANES_WINDOW) break;
     return end;
 }
 
-static void write_group(const list *values, fb_lane_group *group, size_t first) {
-    size_t window = 0, begin = values->values[first].place;
-    *group = (fb_lane_group){.offset = (uint16_t)begin, .first = (uint16_t)first, .end = (uint16_t)end_group(values, first)};
+static void write_group(const fb_pattern *pattern, fb_lane_group *group, uint16_t first) {
+    size_t window = 0, begin = pattern->values[first].place;
+    *group = (fb_lane_group){.offset = (uint16_t)begin, .first = first, .end = end_group(pattern, first)};
     for (unsigned lane = 0; first + lane < group->end; lane++) {
-        const fb_pattern_value *value = &values->values[first + lane];
+        const fb_pattern_value *value = &pattern->values[first + lane];
         size_t offset = is_constant(value) ? 0 : value->place - begin;
         fb_lanes_set(&group->lanes, lane, value->column, offset, value->size, value->mask, value->add);
         if (offset + value->size > window) window = offset + value->size;
@@ -195,86 +191,86 @@ static void write_group(const list *values, fb_lane_group *group, size_t first) 
     fb_lanes_set_window(&group->lanes, window);
 }
 
-/* Windows over all octets that must be the same, as few as there need be. Returns how many; they are written where there is room
-   for them. */
-static size_t write_windows(const fb_lesson *lesson, fb_pattern_window *windows) {
-    size_t count = 0, last = lesson->size - FB_PATTERN_WINDOW;
-    for (size_t place = 0; place < lesson->size; place++) {
-        if (!lesson->mask[place]) continue;
-        size_t begin = place < last ? place : last;
-        if (windows) {
-            fb_pattern_window *window = &windows[count];
-            window->place = (uint32_t)begin;
-            memcpy(window->mask, lesson->mask + begin, FB_PATTERN_WINDOW);
-            for (size_t i = 0; i < FB_PATTERN_WINDOW; i++) window->same[i] = lesson->sample[begin + i] & window->mask[i];
-        }
-        count++;
-        place = begin + FB_PATTERN_WINDOW - 1;
+static bool put_groups(fb_pattern *pattern) {
+    for (uint16_t i = 0; i < pattern->lane_end; i = pattern->groups[pattern->group_count++].end) {
+        if (pattern->group_count == FB_PATTERN_GROUPS) return false;
+        write_group(pattern, &pattern->groups[pattern->group_count], i);
     }
-    return count;
+    return true;
 }
 
-/* One block for a pattern: it, its windows and its groups, which are read by whole cache lines, then the rest. */
-static fb_pattern *write_pattern(fb_memory *memory, const fb_lesson *lesson, const list *values, uint32_t key) {
-    size_t groups = 0, windows = write_windows(lesson, NULL);
-    for (size_t i = 0; i < values->lane_end; i = end_group(values, i)) groups++;
-    size_t octets = FB_CACHE_LINE + sizeof(fb_pattern) + windows * sizeof(fb_pattern_window) + groups * sizeof(fb_lane_group) +
-                    values->count * sizeof *values->values + lesson->bound_count * sizeof *lesson->bounds;
-    void *block = fb_memory_allocate(memory, octets);
-    if (!block) return NULL;
-    fb_pattern *pattern = fb_align_to_line(block);
-    fb_pattern_window *window = (fb_pattern_window *)(pattern + 1);
-    fb_lane_group *group = (fb_lane_group *)(window + windows);
-    fb_pattern_value *value = (fb_pattern_value *)(group + groups);
-    fb_pattern_bound *bounds = (fb_pattern_bound *)(value + values->count);
-    *pattern = (fb_pattern){
-        .block = block, .octets = octets, .key = key, .window_count = windows, .bound_count = (uint32_t)lesson->bound_count,
-        .worst = lesson->plan->fixed_worst + lesson->size * lesson->plan->octet_worst,
-        .bounds = bounds, .values = value, .groups = group, .group_count = (uint16_t)groups,
-        .lane_end = (uint16_t)values->lane_end, .number_end = (uint16_t)values->number_end,
-        .address_end = (uint16_t)values->address_end, .value_count = (uint16_t)values->count,
-    };
-    write_windows(lesson, window);
-    for (size_t i = 0; i < values->lane_end; i = group++->end) write_group(values, group, i);
-    memcpy(value, values->values, values->count * sizeof *value);
-    memcpy(bounds, lesson->bounds, lesson->bound_count * sizeof *bounds);
-    return pattern;
+/* Windows over all octets that must be the same, as few as there need be. */
+static bool put_windows(const fb_lesson *lesson, fb_pattern *pattern) {
+    size_t last = lesson->size - FB_PATTERN_WINDOW;
+    for (size_t place = 0; place < lesson->size; place++) {
+        if (!lesson->mask[place]) continue;
+        if (pattern->window_count == FB_PATTERN_WINDOWS) return false;
+        fb_pattern_window *window = &pattern->windows[pattern->window_count++];
+        size_t begin = place < last ? place : last;
+        window->place = (uint32_t)begin;
+        memcpy(window->mask, lesson->mask + begin, FB_PATTERN_WINDOW);
+        for (size_t i = 0; i < FB_PATTERN_WINDOW; i++) window->same[i] = lesson->sample[begin + i] & window->mask[i];
+        place = begin + FB_PATTERN_WINDOW - 1;
+    }
+    return true;
+}
+
+/* False: it has more than a pattern may have. */
+static bool write_pattern(const compiler *c, fb_pattern *pattern) {
+    const fb_lesson *lesson = c->lesson;
+    *pattern = (fb_pattern){.worst = c->plan->fixed_worst + lesson->size * c->plan->octet_worst};
+    if (!put_values(c, pattern) || !put_groups(pattern) || !put_windows(lesson, pattern)) return false;
+    pattern->bound_count = (uint16_t)lesson->bound_count;
+    memcpy(pattern->bounds, lesson->bounds, lesson->bound_count * sizeof *lesson->bounds);
+    return true;
 }
 
 /* Keeping ------------------------------------------------------------------------------------------------------------- */
 
 fb_patterns fb_patterns_new(const fb_plan *plan, fb_memory *memory, bool wide) {
-    return (fb_patterns){.plan = plan, .memory = memory, .wide = wide};
+    return (fb_patterns){.plan = plan, .memory = memory, .wide = wide, .credit = FIRST_CREDIT};
 }
 
-static void release(fb_patterns *patterns, fb_pattern *pattern) {
-    if (pattern) fb_memory_release(patterns->memory, pattern->block, pattern->octets);
-}
+static const size_t octets_of_table = sizeof(fb_pattern_table) + FB_CACHE_LINE;
 
 void fb_patterns_free(fb_patterns *patterns) {
-    if (!patterns->table) return;
-    for (size_t i = 0; i < FB_PATTERN_PLACES; i++) release(patterns, patterns->table->patterns[i]);
-    fb_memory_release(patterns->memory, patterns->table, sizeof *patterns->table);
-    patterns->table = NULL;
+    if (patterns->block) fb_memory_release(patterns->memory, patterns->block, octets_of_table);
+    patterns->block = patterns->table = NULL;
+}
+
+/* All memory that there will be for patterns: nothing is allocated for one. */
+static bool make_table(fb_patterns *patterns) {
+    if (patterns->table) return true;
+    patterns->block = fb_memory_allocate(patterns->memory, octets_of_table);
+    if (patterns->block) patterns->table = fb_align_to_line(patterns->block);
+    return patterns->table;
+}
+
+/* The first that is empty; where none is, each in turn. */
+static fb_pattern *choose_place(fb_patterns *patterns, size_t place) {
+    for (size_t way = 0; way < FB_PATTERN_WAYS; way++)
+        if (!patterns->table->patterns[place ^ way].key) return &patterns->table->patterns[place ^ way];
+    return &patterns->table->patterns[place ^ patterns->replaced++ % FB_PATTERN_WAYS];
 }
 
 FB_NOINLINE static void learn(fb_patterns *patterns, fb_bytes sample, bool expanded) {
     fb_lesson lesson;
-    list values = {.count = 0};
     uint32_t key = fb_pattern_key(sample.size, expanded);
-    if (!fb_lesson_read(&lesson, patterns->plan, sample, expanded)) return;
+    if (!fb_lesson_read(&lesson, patterns->plan, sample, expanded) || !make_table(patterns)) return;
     compiler c = {.plan = patterns->plan, .lesson = &lesson, .wide = patterns->wide};
     sort_out(&c);
-    if (!list_all(&c, &values)) return;
-    if (!patterns->table && !(patterns->table = fb_memory_allocate(patterns->memory, sizeof *patterns->table))) return;
-    fb_pattern *pattern = write_pattern(patterns->memory, &lesson, &values, key);
-    if (!pattern) return;
+    fb_pattern *pattern = choose_place(patterns, fb_pattern_place(key, sample.data + lesson.ip));
+    uint32_t credit = pattern->key ? 0 : CREDIT_OF_PATTERN;
+    if (!write_pattern(&c, pattern)) return;
+    patterns->credit += credit;
+    pattern->key = key;
     patterns->table->sizes[fb_pattern_size_place(key)] = (fb_pattern_size){key, (uint32_t)lesson.ip};
-    fb_pattern **place = &patterns->table->patterns[fb_pattern_place(key, sample.data + lesson.ip)];
-    release(patterns, *place);
-    *place = pattern;
 }
 
 void fb_patterns_learn(fb_patterns *patterns, fb_bytes sample, bool expanded) {
-    if (patterns->tries++ < FREE_TRIES || patterns->tries % TRIES_A_LESSON == 0) learn(patterns, sample, expanded);
+    if (patterns->credit)
+        patterns->credit--;
+    else if (++patterns->misses % MISSES_A_LESSON)
+        return;
+    learn(patterns, sample, expanded);
 }

@@ -50,21 +50,22 @@ typedef struct {
     uint8_t code;            /* fb_pattern_code */
 } fb_pattern_value;
 
+/* What a pattern may have at most; what would have more is not learned. */
+enum { FB_PATTERN_WINDOWS = 8, FB_PATTERN_GROUPS = 6, FB_PATTERN_BOUNDS = 12, FB_PATTERN_VALUES = 48 };
+
 typedef struct {
-    _Alignas(FB_CACHE_LINE) void *block; /* what it lies in, from the first cache line on; and the octets of that */
-    size_t octets;
-    uint32_t key;   /* size of the sample, and whether it is expanded */
-    uint32_t bound_count;
-    size_t worst;   /* octets of a row */
-    size_t window_count; /* of windows that lie behind it, at once: nothing is to be fetched to know where */
-    const fb_pattern_bound *bounds;
+    _Alignas(FB_CACHE_LINE) uint32_t key; /* size of the sample, and whether it is expanded; 0: there is no pattern */
+    uint16_t window_count, bound_count, group_count;
     /* Values in groups: numbers in lanes, other numbers, addresses, all of columns that nothing else may fill; and what goes to
        the columns of its source, in the order of source.h. */
-    const fb_pattern_value *values;
-    const fb_lane_group *groups;
-    uint16_t group_count;
     uint16_t lane_end, number_end, address_end, value_count;
+    size_t worst; /* octets of a row */
+    fb_pattern_window windows[FB_PATTERN_WINDOWS];
+    fb_lane_group groups[FB_PATTERN_GROUPS];
+    fb_pattern_bound bounds[FB_PATTERN_BOUNDS];
+    fb_pattern_value values[FB_PATTERN_VALUES];
 } fb_pattern;
+_Static_assert(offsetof(fb_pattern, groups) % FB_CACHE_LINE == 0, "lanes are read by whole cache lines");
 
 /* Where the packet is in samples of one size: which pattern may fit is told by it. */
 typedef struct {
@@ -72,11 +73,12 @@ typedef struct {
     uint32_t ip;  /* the place of what is behind the first ethertype: an IP header, or a tag */
 } fb_pattern_size;
 
-enum { FB_PATTERN_SIZES = 128, FB_PATTERN_PLACES = 512 };
+/* A pattern is at its place, or at one of those beside it: other patterns may have the same. */
+enum { FB_PATTERN_SIZES = 128, FB_PATTERN_PLACES = 256, FB_PATTERN_WAYS = 4 };
 
 typedef struct {
     fb_pattern_size sizes[FB_PATTERN_SIZES];
-    fb_pattern *patterns[FB_PATTERN_PLACES];
+    fb_pattern patterns[FB_PATTERN_PLACES];
 } fb_pattern_table;
 
 /* The patterns of one decoder. */
@@ -84,8 +86,11 @@ typedef struct {
     const fb_plan *plan;
     fb_memory *memory;
     bool wide;               /* numbers are put into lanes */
-    uint64_t tries;          /* samples that none did fit */
+    uint32_t credit;         /* how many samples may be learned from at once */
+    uint32_t misses;         /* samples that fit none since there was no credit */
+    uint32_t replaced;       /* patterns that gave way to another */
     fb_pattern_table *table; /* NULL before the first one */
+    void *block;             /* what it lies in, from the first cache line on */
 } fb_patterns;
 
 fb_patterns fb_patterns_new(const fb_plan *plan, fb_memory *memory, bool wide);
@@ -109,21 +114,17 @@ FB_INLINE size_t fb_pattern_place(uint32_t key, const uint8_t *ip) {
     uint32_t etype = fb_load16(ip - 2), tags = 0;
     for (; FB_UNLIKELY(etype != FB_ETHERTYPE_IPV4 && etype != FB_ETHERTYPE_IPV6) && tags < 2; tags++) ip += 4, etype = fb_load16(ip - 2);
     uint32_t ipv4 = ip[9], ipv6 = ip[6], protocol = etype == FB_ETHERTYPE_IPV6 ? ipv6 : ipv4;
-    return ((key ^ tags << 1 ^ etype << 16 ^ protocol << 8) * 0x9e3779b1u) >> 23; /* sizes are multiples of 4: the bits of tags are 0 */
+    return ((key ^ tags << 1 ^ etype << 16 ^ protocol << 8) * 0x9e3779b1u) >> 24; /* sizes are multiples of 4: the bits of tags are 0 */
 }
-_Static_assert(FB_PATTERN_PLACES == 1 << (32 - 23), "places are the high bits");
+_Static_assert(FB_PATTERN_PLACES == 1 << (32 - 24), "places are the high bits");
 
 FB_INLINE uint64_t fb_pattern_number(const fb_pattern_value *value, const uint8_t *sample) {
     return (fb_load64(sample + value->window) >> value->shift & value->mask) + value->add;
 }
 
-FB_INLINE const fb_pattern_window *fb_pattern_windows(const fb_pattern *pattern) {
-    return (const fb_pattern_window *)(pattern + 1);
-}
-
 /* Whether all octets that must be so are the same. */
 FB_INLINE bool fb_pattern_is_same(const fb_pattern *pattern, const uint8_t *sample) {
-    const fb_pattern_window *window = fb_pattern_windows(pattern), *end = window + pattern->window_count;
+    const fb_pattern_window *window = pattern->windows, *end = window + pattern->window_count;
 #ifdef __AVX512VBMI2__
     __m512i differs = _mm512_setzero_si512();
     for (; window < end; window++) {
@@ -158,10 +159,13 @@ FB_INLINE const fb_pattern *fb_patterns_find(const fb_patterns *patterns, fb_byt
     uint32_t key = fb_pattern_key(sample.size, expanded);
     const fb_pattern_size *size = &table->sizes[fb_pattern_size_place(key)];
     if (FB_UNLIKELY(size->key != key)) return NULL;
-    const fb_pattern *pattern = table->patterns[fb_pattern_place(key, sample.data + size->ip)];
-    if (FB_UNLIKELY(!pattern || pattern->key != key)) return NULL;
-    if (FB_UNLIKELY(!fb_pattern_is_same(pattern, sample.data))) return NULL;
-    return FB_LIKELY(fb_pattern_is_within(pattern, sample.data)) ? pattern : NULL;
+    size_t place = fb_pattern_place(key, sample.data + size->ip);
+    for (size_t way = 0; way < FB_PATTERN_WAYS; way++) {
+        const fb_pattern *pattern = &table->patterns[place ^ way];
+        if (FB_UNLIKELY(pattern->key != key || !fb_pattern_is_same(pattern, sample.data))) continue;
+        if (FB_LIKELY(fb_pattern_is_within(pattern, sample.data))) return pattern;
+    }
+    return NULL;
 }
 
 #endif

@@ -127,7 +127,7 @@ static void put_forged(octets *d) {
 
 static size_t count_patterns(const fb_patterns *patterns) {
     size_t count = 0;
-    for (size_t i = 0; patterns->table && i < FB_PATTERN_PLACES; i++) count += patterns->table->patterns[i] != NULL;
+    for (size_t i = 0; patterns->table && i < FB_PATTERN_PLACES; i++) count += patterns->table->patterns[i].key != 0;
     return count;
 }
 
@@ -150,7 +150,7 @@ static void forged_layouts_cost_little(void) {
         session_feed_batch(&s, &datagram, 1);
     }
     CHECK(count_patterns(&s.decoder->patterns) > 100);
-    CHECK(s.allocator.calls - calls < 600 + forged / 200);
+    CHECK(s.allocator.calls - calls < 100); /* of numberings: all patterns that will ever be lie in one table */
     CHECK(s.memory.used - used < MOST_OCTETS && s.allocator.most_held < used + MOST_OCTETS);
     session_forget(&s);
     session_feed(&s, &usual);
@@ -158,9 +158,10 @@ static void forged_layouts_cost_little(void) {
     session_close(&s);
 }
 
-/* Memory fails at each allocation in turn, or from it on: then it is read record by record. */
+/* Memory fails at the first or second allocation, or from it on. There is but one, for all patterns: without it samples are read
+   record by record. */
 static void a_pattern_without_memory_is_none(void) {
-    for (unsigned k = 0; k < 8; k++) {
+    for (unsigned k = 0; k < 4; k++) {
         octets d, other;
         session s;
         session_open(&s, usual_columns, 1 << 16);
@@ -173,7 +174,7 @@ static void a_pattern_without_memory_is_none(void) {
         build_plain_sample(&d, 0);
         session_forget(&s);
         session_feed(&s, &d);
-        CHECK(!session_find_pattern(&s, &d, FIRST_SAMPLE) == (k < 4));
+        CHECK(!session_find_pattern(&s, &d, FIRST_SAMPLE) == (k < 2));
         text first = {0};
         text_put(&first, "%s", session_text(&s));
         for (unsigned times = 0; times < 3; times++) {
@@ -187,21 +188,24 @@ static void a_pattern_without_memory_is_none(void) {
     }
 }
 
-/* A limit holds for patterns, too. */
+/* A limit holds for patterns, too: there are all or none. */
 static void patterns_keep_to_the_limit(void) {
+    static const size_t limits[] = {60000, 4 << 20};
     static octets d;
-    session s;
-    random_begin(2);
-    session_open(&s, usual_columns, 1 << 16);
-    s.memory.limit = s.memory.used + 60000;
-    for (unsigned i = 0; i < 600; i++) {
-        put_forged(&d);
-        session_forget(&s);
-        session_feed(&s, &d);
-        CHECK(s.memory.used <= s.memory.limit);
+    for (unsigned k = 0; k < 2; k++) {
+        session s;
+        random_begin(2);
+        session_open(&s, usual_columns, 1 << 16);
+        s.memory.limit = s.memory.used + limits[k];
+        for (unsigned i = 0; i < 600; i++) {
+            put_forged(&d);
+            session_forget(&s);
+            session_feed(&s, &d);
+            CHECK(s.memory.used <= s.memory.limit);
+        }
+        CHECK(!count_patterns(&s.decoder->patterns) == (k == 0));
+        session_close(&s);
     }
-    CHECK(count_patterns(&s.decoder->patterns) > 4);
-    session_close(&s);
 }
 
 /* A table is released with what is in it, and decoding begins anew without. */
@@ -239,7 +243,7 @@ static void tagged_frames_have_few_patterns(void) {
         found += i > 200 && session_find_pattern(&s, &d, FIRST_SAMPLE);
     }
     CHECK(found > 90); /* others are too short for ports */
-    CHECK(count_patterns(&s.decoder->patterns) <= 5);
+    CHECK(count_patterns(&s.decoder->patterns) <= 12); /* interfaces may be wide or not */
     session_close(&s);
 }
 

@@ -246,7 +246,7 @@ static void plan_put_samples(text *lines, const char *flags) {
 
 /* Whether a pattern looks at an octet. */
 static bool is_looked_at(const fb_pattern *pattern, size_t octet) {
-    for (const fb_pattern_window *window = fb_pattern_windows(pattern), *end = window + pattern->window_count; window < end; window++)
+    for (const fb_pattern_window *window = pattern->windows, *end = window + pattern->window_count; window < end; window++)
         if (octet - window->place < FB_PATTERN_WINDOW && window->mask[octet - window->place]) return true;
     for (size_t i = 0; i < pattern->bound_count; i++)
         if (octet - pattern->bounds[i].place < 4) return true;
