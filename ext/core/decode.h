@@ -27,6 +27,7 @@ typedef struct {
     bool obey_withdrawals;          /* over UDP they are forbidden (RFC 7011 section 8.4), and counted only */
     fb_processor processor;         /* no instructions of newer kinds; 0: whatever this one has */
     unsigned decapsulate;           /* a bit (1 << fb_tunnel) for each kind of tunnel that is opened */
+    bool always_learn;              /* patterns (pattern.h) where they do not pay, too: without lanes. For tests */
 } fb_decoder_options;
 
 /* State of all exporters. One thread at a time. */

@@ -348,8 +348,8 @@ static void index_records(fb_lesson *lesson, fb_xdr xdr, fb_bytes *records) {
 bool fb_lesson_read(fb_lesson *lesson, const fb_plan *plan, fb_bytes sample, bool expanded) {
     size_t fixed = FB_FLOW_SAMPLE_SIZE(expanded);
     fb_bytes records[FB_PLACES] = {{NULL, 0}};
-    *lesson = (fb_lesson){.plan = plan, .sample = sample.data, .size = sample.size};
     if (sample.size < fixed || sample.size > FB_PATTERN_OCTETS || sample.size % 4) return false;
+    *lesson = (fb_lesson){.plan = plan, .sample = sample.data, .size = sample.size};
     index_records(lesson, (fb_xdr){sample.data + fixed, sample.data + sample.size}, records);
     bool others = records[FB_PLACE_ETHERNET].data || records[FB_PLACE_IPV4].data || records[FB_PLACE_IPV6].data;
     refuse_unless(lesson, records[FB_PLACE_HEADER].data && !others);

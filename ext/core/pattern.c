@@ -1,9 +1,8 @@
 /* Turns lessons into patterns, and keeps them. */
 #include "lesson.h"
 
-/* Samples are learned at once while there is credit for it, of which each try takes one, and each new pattern brings some while
-   there are empty places; later, of those that fit no pattern, one out of so many is. */
-enum { FIRST_CREDIT = 512, CREDIT_OF_PATTERN = 8, MISSES_A_LESSON = 256 };
+/* The most samples of one size that fit no pattern and are not learned from, between two that are. */
+enum { LONGEST_WAIT = 4095 };
 
 /* Compiling ------------------------------------------------------------------------------------------------------------ */
 
@@ -228,7 +227,7 @@ static bool write_pattern(const compiler *c, fb_pattern *pattern) {
 /* Keeping ------------------------------------------------------------------------------------------------------------- */
 
 fb_patterns fb_patterns_new(const fb_plan *plan, fb_memory *memory, bool wide) {
-    return (fb_patterns){.plan = plan, .memory = memory, .wide = wide, .credit = FIRST_CREDIT};
+    return (fb_patterns){.plan = plan, .memory = memory, .wide = wide};
 }
 
 static const size_t octets_of_table = sizeof(fb_pattern_table) + FB_CACHE_LINE;
@@ -253,24 +252,25 @@ static fb_pattern *choose_place(fb_patterns *patterns, size_t place) {
     return &patterns->table->patterns[place ^ patterns->replaced++ % FB_PATTERN_WAYS];
 }
 
-FB_NOINLINE static void learn(fb_patterns *patterns, fb_bytes sample, bool expanded) {
+/* Whether there is one pattern more. */
+FB_NOINLINE static bool learn(fb_patterns *patterns, fb_bytes sample, bool expanded) {
     fb_lesson lesson;
     uint32_t key = fb_pattern_key(sample.size, expanded);
-    if (!fb_lesson_read(&lesson, patterns->plan, sample, expanded) || !make_table(patterns)) return;
+    if (!fb_lesson_read(&lesson, patterns->plan, sample, expanded) || !make_table(patterns)) return false;
     compiler c = {.plan = patterns->plan, .lesson = &lesson, .wide = patterns->wide};
     sort_out(&c);
     fb_pattern *pattern = choose_place(patterns, fb_pattern_place(key, sample.data + lesson.ip));
-    uint32_t credit = pattern->key ? 0 : CREDIT_OF_PATTERN;
-    if (!write_pattern(&c, pattern)) return;
-    patterns->credit += credit;
+    bool empty = !pattern->key;
+    if (!write_pattern(&c, pattern)) return false;
     pattern->key = key;
     patterns->table->sizes[fb_pattern_size_place(key)] = (fb_pattern_size){key, (uint32_t)lesson.ip};
+    return empty;
 }
 
 void fb_patterns_learn(fb_patterns *patterns, fb_bytes sample, bool expanded) {
-    if (patterns->credit)
-        patterns->credit--;
-    else if (++patterns->misses % MISSES_A_LESSON)
-        return;
-    learn(patterns, sample, expanded);
+    fb_pattern_turn *turn = &patterns->turns[fb_pattern_size_place(fb_pattern_key(sample.size, expanded))];
+    if (turn->missed++ < turn->wait) return;
+    bool one_more = learn(patterns, sample, expanded);
+    turn->missed = 0;
+    turn->wait = (uint16_t)(one_more ? 0 : turn->wait < LONGEST_WAIT ? 2 * turn->wait + 1 : LONGEST_WAIT);
 }

@@ -76,6 +76,12 @@ typedef struct {
 /* A pattern is at its place, or at one of those beside it: other patterns may have the same. */
 enum { FB_PATTERN_SIZES = 128, FB_PATTERN_PLACES = 256, FB_PATTERN_WAYS = 4 };
 
+/* When the next sample of a size is learned from. */
+typedef struct {
+    uint16_t missed; /* that fit no pattern, since the last one that was */
+    uint16_t wait;   /* how many of them are not learned from: twice as many, each time that nothing is gained */
+} fb_pattern_turn;
+
 typedef struct {
     fb_pattern_size sizes[FB_PATTERN_SIZES];
     fb_pattern patterns[FB_PATTERN_PLACES];
@@ -86,9 +92,8 @@ typedef struct {
     const fb_plan *plan;
     fb_memory *memory;
     bool wide;               /* numbers are put into lanes */
-    uint32_t credit;         /* how many samples may be learned from at once */
-    uint32_t misses;         /* samples that fit none since there was no credit */
     uint32_t replaced;       /* patterns that gave way to another */
+    fb_pattern_turn turns[FB_PATTERN_SIZES];
     fb_pattern_table *table; /* NULL before the first one */
     void *block;             /* what it lies in, from the first cache line on */
 } fb_patterns;

@@ -2,6 +2,7 @@
 
 fb_status session_try(session *s, const char *lines, size_t capacity, fb_decoder_options options) {
     s->memory = fb_check_memory(&s->allocator);
+    options.always_learn = true;
     fb_status status = plan_read(&s->plan, lines, &s->memory);
     if (status != FB_OK) return status;
     if ((status = fb_row_new(&s->row, s->plan.plan, &s->memory)) == FB_OK &&
