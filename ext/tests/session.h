@@ -21,8 +21,8 @@ typedef struct {
 
 /* `lines` as in plan_text.h. An output of `capacity` octets at first, which grows to what is needed and no more. */
 void session_open(session *s, const char *lines, size_t capacity);
-/* The same with an allocator that the caller has prepared in s->allocator, and options. NO_MEMORY: nothing is open. */
-/* The same; what fails is returned. Samples that look alike are learned on every processor. */
+/* The same with an allocator that the caller has prepared in s->allocator, and options, but that samples that look alike are learned
+   on every processor. NO_MEMORY: nothing is open. */
 fb_status session_try(session *s, const char *lines, size_t capacity, fb_decoder_options options);
 /* Frees everything. Returns the octets that were leaked. */
 size_t session_free(session *s);
