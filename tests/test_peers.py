@@ -20,7 +20,7 @@ from flowbuf.bench import Contestant, Datagram, Workload
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 from peers import PEERS, QUOTED
 from peers.harness import HARNESSES, Harness, HarnessRun, write_workload
-from peers.libraries import LIBRARIES, without_repetitions
+from peers.libraries import LIBRARIES
 from peers.programs import PROGRAMS, write_pcap
 
 ROOT = Path(__file__).parent.parent
@@ -229,14 +229,6 @@ def harness(name: str) -> Harness:
 
 
 # What the peers share -------------------------------------------------------------------------------------------------
-
-
-def test_the_shortest_beginning_is_found() -> None:
-    a, b = (Datagram(payload, ("192.0.2.1", 1), 0) for payload in (b"a", b"b"))
-    assert without_repetitions((a, a, a)) == (a,)
-    assert without_repetitions((a, b, a, b)) == (a, b)
-    assert without_repetitions((a, b, a)) == (a, b, a)
-    assert without_repetitions((a, a, b)) == (a, a, b)
 
 
 def test_a_capture_that_is_written_holds_the_datagrams(tmp_path: Path) -> None:

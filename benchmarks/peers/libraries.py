@@ -50,8 +50,8 @@ class LibraryRun:
 
     def __init__(self, decode: Decode, workload: Workload) -> None:
         self._decode = decode
-        self._data = without_repetitions(workload.data)
-        repetitions = len(workload.data) // len(self._data)
+        repetitions = workload.repetitions
+        self._data = workload.data[: len(workload.data) // repetitions]
         self._flows = workload.flows / repetitions
         for datagram in workload.first:
             with suppress(Exception):  # data before its template; what it raises for that is its own affair
@@ -77,14 +77,6 @@ class LibraryRun:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         pass
-
-
-def without_repetitions(data: tuple[Datagram, ...]) -> tuple[Datagram, ...]:
-    """The shortest beginning that, repeated, is all of it."""
-    for length in range(1, len(data) // 2 + 1):
-        if len(data) % length == 0 and data[:length] * (len(data) // length) == data:
-            return data[:length]
-    return data
 
 
 # Templates are kept by source address, as an exporter's are its own.

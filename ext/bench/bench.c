@@ -2,14 +2,13 @@
 
    usage: run_bench [--json] [--repetitions N] PLAN [CAPTURE...]
 
-   PLAN is a schema as text (bench/write_plan.py). Without captures, traffic of every protocol is generated. The working set is
-   of 2.5 MB, so that neither it nor its output stays in the first two caches. Times are CPU time of the process; the median
-   of the repetitions counts, the least and the greatest say how quiet the machine was. */
+   PLAN is a schema as text (bench/write_plan.py). Without captures, traffic of every protocol is generated. Times are CPU
+   time of the process; the median of the repetitions counts, the least and the greatest say how quiet the machine was. */
 #include "workload.h"
 
 #include "generate.h"
 
-enum { WORKING_SET = 2500000, GENERATED_FLOWS = 20000 };
+enum { GENERATED_FLOWS = 20000 };
 
 static file generate(fb_generator_protocol protocol) {
     fb_memory memory = fb_memory_system(0);

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "capture.h"
+#include "numbering.h"
 
 enum { OUTPUT = 1 << 18, BATCH = 256 };
 static const double SECONDS_PER_REPETITION = 0.05;
@@ -137,20 +138,39 @@ static uint64_t count_templates(const fb_decoder *decoder) {
     return templates;
 }
 
+/* Copies of all datagrams, as often as it takes, numbered on. `records` are those of each. */
+static datagrams fill(const datagrams *data, const uint32_t *records, size_t octets) {
+    datagrams set = {0};
+    numberings numbers = {0};
+    while (data->count && set.octets < octets)
+        for (size_t i = 0; i < data->count; i++) {
+            add(&set, &data->items[i]);
+            number_on(&numbers, &set.items[set.count - 1], records[i]);
+        }
+    numberings_free(&numbers);
+    return set;
+}
+
 datagrams machine_learn(machine *m, const datagrams *all, size_t octets) {
-    datagrams kept = {0}, set = {0};
+    datagrams kept = {0};
+    uint32_t *records = must(calloc(all->count + 1, sizeof *records));
     decode_messages *chosen = m->decode;
     m->decode = fb_row_decode;
     for (size_t i = 0; i < all->count; i++) {
         uint64_t flows = m->row.count, templates = count_templates(m->decoder);
         decode(m, &all->items[i], 1);
-        if (m->row.count > flows && count_templates(m->decoder) == templates) add(&kept, &all->items[i]);
+        if (m->row.count == flows || count_templates(m->decoder) != templates) continue;
+        records[kept.count] = (uint32_t)(m->row.count - flows);
+        add(&kept, &all->items[i]);
     }
     m->decode = chosen;
-    while (kept.count && set.octets < octets)
-        for (size_t i = 0; i < kept.count; i++) add(&set, &kept.items[i]);
-    release_datagrams(&kept);
-    return set;
+    if (octets) {
+        datagrams set = fill(&kept, records, octets);
+        release_datagrams(&kept);
+        kept = set;
+    }
+    free(records);
+    return kept;
 }
 
 /* Timing ------------------------------------------------------------------------------------------------------------- */

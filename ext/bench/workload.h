@@ -1,8 +1,8 @@
 /* What benchmarks of the core share: the datagrams of a capture, a decoder that counts what it allocates, and timing.
 
    All datagrams of a capture are fed once, which teaches templates and sampling rates; then those of data alone are decoded
-   over and over, as copies that fill a working set. Looking up exporter and template is part of what is timed, and so is
-   emptying a full output. Whatever goes wrong here ends the program. */
+   over and over, as copies that fill a working set, numbered on (numbering.h). Looking up exporter and template is part of
+   what is timed, and so is emptying a full output. Whatever goes wrong here ends the program. */
 #ifndef FB_BENCH_WORKLOAD_H
 #define FB_BENCH_WORKLOAD_H
 
@@ -59,8 +59,11 @@ void machine_free(machine *m);
 /* Decodes them all; messages are counted (row.count, octets_out) and thrown away. */
 void machine_decode(machine *m, const datagrams *set);
 
-/* Feeds all datagrams to the machine once. Those of data alone, flows and no templates, are the set, as many times as they
-   take to fill so many octets. */
+/* Octets of a set that neither stays in the first two caches itself, nor does its output. */
+enum { WORKING_SET = 2500000 };
+
+/* Feeds all datagrams to the machine once. Those of data alone, flows and no templates, are the set: as they are for 0
+   octets, else as many copies as it takes to fill so many, numbered on. */
 datagrams machine_learn(machine *m, const datagrams *all, size_t octets);
 
 /* CPU time of the process. */

@@ -1,7 +1,8 @@
 """How long decoding takes: one workload, several contestants, the same payloads, in turn.
 
 A workload is timed as a collector meets it: all datagrams of a capture are fed once, so that templates and options are
-known, and then only those with flows, over and over, from a working set of a few megabytes.
+known, and then only those with flows, over and over, from a working set of a few megabytes. Its copies are numbered on,
+as their exporters would (flowbuf.numbering): decoders tell what came twice.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from flowbuf import _core
 from flowbuf.capture import CaptureReader
 from flowbuf.decoder import Decoder
 from flowbuf.errors import CaptureError
+from flowbuf.numbering import Numberings
 from flowbuf.schema import Schema
 
 __all__ = [
@@ -65,14 +67,16 @@ class Datagram(NamedTuple):
 @dataclass(frozen=True)
 class Workload:
     """`first` are all datagrams of a capture; `data` are those with flows, and without templates where there are such,
-    all repeated until they are WORKING_SET octets, each a copy of its own; `flows` is how many flows flowbuf makes of
-    one pass over `data`; `protocols` are "netflow5", "netflow9", "ipfix", "sflow"."""
+    all repeated, `repetitions` times, until they are WORKING_SET octets, each a copy of its own and numbered on;
+    `flows` is how many flows flowbuf makes of one pass over `data`; `protocols` are "netflow5", "netflow9", "ipfix",
+    "sflow"."""
 
     name: str
     first: tuple[Datagram, ...]
     data: tuple[Datagram, ...]
     flows: int
     protocols: frozenset[str]
+    repetitions: int = 1
 
 
 class Run(Protocol):
@@ -148,13 +152,15 @@ def load_workload(name: str, source: str | Path | BinaryIO, schema: Schema | str
         first = tuple(_read(reader))
     for datagram in first:
         decoder.encode(*datagram)
-    with_flows = [datagram for datagram in first if _count_flows(decoder, [datagram])]
+    counted = [(datagram, _count_flows(decoder, [datagram])) for datagram in first]
+    with_flows = [each for each in counted if each[1]]
     if not with_flows:
         raise CaptureError(f"{reader.name}: holds no flows")
-    data = _fill([datagram for datagram in with_flows if not _brings_templates(decoder, datagram)] or with_flows)
+    chosen = [each for each in with_flows if not _brings_templates(decoder, each[0])] or with_flows
+    data = _fill(chosen)
     domains = [domain for exporter in decoder.read_exporters() for domain in exporter["domains"]]
     protocols = frozenset(_PROTOCOLS[domain["version"]] for domain in domains)
-    return Workload(name, first, data, _count_flows(decoder, data), protocols)
+    return Workload(name, first, data, _count_flows(decoder, data), protocols, len(data) // len(chosen))
 
 
 def generate_workload(protocol: str, schema: Schema | str = "flow") -> Workload:
@@ -187,13 +193,14 @@ def _brings_templates(decoder: Decoder, datagram: Datagram) -> bool:
     return any(exporter["templates"] for exporter in alone.read_exporters())
 
 
-def _fill(datagrams: Sequence[Datagram]) -> tuple[Datagram, ...]:
-    """Repeats them all. Payloads are copied: one that is shared would stay in the cache."""
-    repetitions = -(-WORKING_SET // sum(len(datagram.payload) for datagram in datagrams))
+def _fill(counted: Sequence[tuple[Datagram, int]]) -> tuple[Datagram, ...]:
+    """Repeats datagrams, each of so many flows. Payloads are copied: one that is shared would stay in the cache."""
+    repetitions = -(-WORKING_SET // sum(len(datagram.payload) for datagram, _ in counted))
+    numberings = Numberings()
     return tuple(
-        datagram._replace(payload=bytes(bytearray(datagram.payload)))
+        datagram._replace(payload=numberings.number_on(datagram.payload, datagram.source, flows))
         for _ in range(repetitions)
-        for datagram in datagrams
+        for datagram, flows in counted
     )
 
 

@@ -1,0 +1,126 @@
+/* Each numbering has a place in a hash table, by whoever counts there and what; what is found there is written down. */
+#include "numbering.h"
+
+#include <stdlib.h>
+
+#include "sflow.h"
+#include "workload.h"
+
+enum { SFLOW = 0, NETFLOW5 = 5, NETFLOW9 = 9, IPFIX = 10 };
+enum { LEAP = 1 << 27 }; /* more than any exporter sends in a minute */
+
+/* Who counts, and what: a header's number has kind 0, a sample's kind and source are those of its agent. */
+typedef struct {
+    uint8_t address[16];
+    uint32_t protocol, port, domain, kind, type, index;
+} numbering_key;
+
+struct numbering_place {
+    numbering_key key;
+    uint32_t next;
+    uint32_t leaps; /* that are to come */
+    bool taken;
+};
+
+/* The table ---------------------------------------------------------------------------------------------------------- */
+
+static uint64_t hash(const numbering_key *key) {
+    const uint8_t *p = (const uint8_t *)key;
+    uint64_t value = UINT64_C(14695981039346656037); /* FNV-1a */
+    for (size_t i = 0; i < sizeof *key; i++) value = (value ^ p[i]) * UINT64_C(1099511628211);
+    return value ^ value >> 32;
+}
+
+static numbering_place *find(numbering_place *places, size_t capacity, const numbering_key *key) {
+    size_t i = hash(key) & (capacity - 1);
+    while (places[i].taken && memcmp(&places[i].key, key, sizeof *key) != 0) i = (i + 1) & (capacity - 1);
+    return &places[i];
+}
+
+static void grow(numberings *all) {
+    size_t capacity = all->capacity ? 2 * all->capacity : 64;
+    numbering_place *places = must(calloc(capacity, sizeof *places));
+    for (size_t i = 0; i < all->capacity; i++)
+        if (all->places[i].taken) *find(places, capacity, &all->places[i].key) = all->places[i];
+    free(all->places);
+    all->places = places;
+    all->capacity = capacity;
+}
+
+void numberings_free(numberings *all) {
+    free(all->places);
+    *all = (numberings){0};
+}
+
+/* Numbers ------------------------------------------------------------------------------------------------------------ */
+
+/* Writes the next number over the one at p, which is what its numbering begins with. It stands for so many units. */
+static void write_next(numberings *all, const numbering_key *key, const uint8_t *p, uint32_t units, uint32_t leaps) {
+    if (2 * all->count >= all->capacity) grow(all);
+    numbering_place *place = find(all->places, all->capacity, key);
+    if (!place->taken) {
+        *place = (numbering_place){.key = *key, .next = fb_load32(p), .leaps = leaps, .taken = true};
+        all->count++;
+    }
+    if (place->leaps) {
+        place->next += LEAP;
+        place->leaps--;
+    }
+    uint8_t *to = (uint8_t *)(uintptr_t)p;
+    for (int i = 0; i < 4; i++) to[i] = (uint8_t)(place->next >> (24 - 8 * i));
+    place->next += units;
+}
+
+static void write_header(numberings *all, const numbering_key *key, const uint8_t *p, uint32_t units) {
+    write_next(all, key, p, units, 2);
+}
+
+/* A sample begins with its number and its source: type (8 bits) and index, or a word each. Where its agent leaps, it begins
+   anew by itself. */
+static void write_sample(numberings *all, numbering_key key, uint32_t format, fb_bytes sample) {
+    static const uint8_t kinds[] = {[FB_SAMPLE_FLOW] = 1, [FB_SAMPLE_COUNTERS] = 2, [FB_SAMPLE_FLOW_EXPANDED] = 1,
+                                    [FB_SAMPLE_COUNTERS_EXPANDED] = 2, [FB_SAMPLE_DROP] = 3};
+    if (format < FB_SAMPLE_FLOW || format > FB_SAMPLE_DROP || sample.size < 12) return;
+    uint32_t first = fb_load32(sample.data + 4);
+    bool compact = format <= FB_SAMPLE_COUNTERS;
+    key.kind = kinds[format];
+    key.type = compact ? first >> 24 : first;
+    key.index = compact ? first & 0xffffff : fb_load32(sample.data + 8);
+    write_next(all, &key, sample.data, 1, 0);
+}
+
+/* An agent is known by the address inside, if there is one; REQUIRES: that of the sender is in the key. */
+static void number_sflow(numberings *all, numbering_key key, fb_bytes payload) {
+    fb_xdr xdr = {payload.data + 4, payload.data + payload.size};
+    uint32_t format;
+    fb_bytes agent, sample;
+    if (!fb_xdr_read_address(&xdr, &agent) || !fb_xdr_read_word(&xdr, &key.domain)) return;
+    if (agent.size && !fb_is_no_address(agent.data, agent.size)) {
+        key = (numbering_key){.address = {[10] = 0xff, [11] = 0xff}, .protocol = SFLOW, .domain = key.domain};
+        memcpy(key.address + 16 - agent.size, agent.data, agent.size);
+    }
+    if (xdr.end - xdr.p < 12) return;
+    uint32_t samples = fb_load32(xdr.p + 8); /* behind number and uptime */
+    write_header(all, &key, xdr.p, 1);
+    for (xdr.p += 12; samples && fb_xdr_read_item(&xdr, &format, &sample); samples--) write_sample(all, key, format, sample);
+}
+
+void number_on(numberings *all, const fb_datagram *datagram, uint32_t records) {
+    const uint8_t *p = datagram->payload.data;
+    size_t size = datagram->payload.size;
+    numbering_key key = {.protocol = size < 16 ? SFLOW : fb_load16(p)};
+    memcpy(key.address, datagram->source, 16);
+    if (key.protocol == NETFLOW9 || key.protocol == IPFIX) key.port = datagram->source_port;
+    if (key.protocol == NETFLOW5 && size >= 24) {
+        key.domain = fb_load16(p + 20);
+        write_header(all, &key, p + 16, fb_load16(p + 2));
+    } else if (key.protocol == NETFLOW9 && size >= 20) {
+        key.domain = fb_load32(p + 16);
+        write_header(all, &key, p + 12, 1);
+    } else if (key.protocol == IPFIX) {
+        key.domain = fb_load32(p + 12);
+        write_header(all, &key, p + 8, records);
+    } else if (size >= 16 && fb_load32(p) == 5) {
+        number_sflow(all, key, datagram->payload);
+    }
+}
