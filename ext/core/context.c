@@ -26,14 +26,8 @@ fb_status fb_context_need_domain(fb_context *context, uint16_t version, uint32_t
     return status;
 }
 
-void fb_context_check_sequence(fb_context *context, fb_sequence_unit unit, uint32_t number, uint32_t sent,
-                               fb_sequence_content content) {
-    fb_domain *domain = context->domain;
-    if (!domain) return;
-    if (domain->common) domain = domain->common; /* numberings of several ports are told apart there */
-    /* An sFlow agent is known by the address inside, whatever port its datagrams come from. */
-    uint16_t port = unit == FB_SEQUENCE_DATAGRAMS ? 0 : context->datagram->source_port;
-    fb_sequence_mark mark = {number, sent, port, content};
-    fb_status status = fb_sequences_check(&domain->sequences, &context->exporter->memory, unit, &mark);
+FB_NOINLINE void fb_context_judge_sequence(fb_context *context, fb_domain *domain, fb_sequence_unit unit,
+                                           const fb_sequence_mark *mark) {
+    fb_status status = fb_sequences_check(&domain->sequences, &context->exporter->memory, unit, mark);
     if (status != FB_OK) fb_context_count(context, status, NULL);
 }

@@ -45,10 +45,23 @@ void fb_context_count(fb_context *context, fb_status status, const uint8_t *at);
 
 /* context->domain, found or made where it is not known yet. EXPORTER_LIMIT, TEMPLATE_LIMIT: there is no room; it is NULL. */
 fb_status fb_context_need_domain(fb_context *context, uint16_t version, uint32_t id);
+
+/* The way less taken of fb_context_check_sequence: the number may not be the next one. `domain` is the common one. */
+void fb_context_judge_sequence(fb_context *context, fb_domain *domain, fb_sequence_unit unit, const fb_sequence_mark *mark);
+
 /* Checks the number of the datagram in its domain, and counts what is wrong with it. Once for each datagram. `sent` as in
    fb_sequence_mark. */
-void fb_context_check_sequence(fb_context *context, fb_sequence_unit unit, uint32_t number, uint32_t sent,
-                               fb_sequence_content content);
+FB_INLINE void fb_context_check_sequence(fb_context *context, fb_sequence_unit unit, uint32_t number, uint32_t sent,
+                                         fb_sequence_content content) {
+    fb_domain *domain = context->domain;
+    if (FB_UNLIKELY(!domain)) return;
+    if (FB_UNLIKELY(domain->common)) domain = domain->common; /* numberings of several ports are told apart there */
+    /* An sFlow agent is known by the address inside, whatever port its datagrams come from. */
+    uint16_t port = unit == FB_SEQUENCE_DATAGRAMS ? 0 : context->datagram->source_port;
+    fb_sequence_mark mark = {number, sent, port, content};
+    if (FB_UNLIKELY(!fb_sequences_go_on(&domain->sequences, unit, &mark)))
+        fb_context_judge_sequence(context, domain, unit, &mark);
+}
 
 /* Counts records of the message that is being decoded. */
 FB_INLINE void fb_context_count_records(fb_context *context, size_t records, bool options) {

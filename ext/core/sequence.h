@@ -98,6 +98,40 @@ fb_status fb_sequences_check(fb_sequences *sequences, fb_memory *memory, fb_sequ
                              const fb_sequence_mark *mark);
 void fb_sequences_free(fb_sequences *sequences, fb_memory *memory);
 
+/* Of records: whether a message that begins where the newest one ends goes by RFC 7011, as all before it did. Counts, for each
+   convention, that it explains the number. False: nothing was done. */
+FB_INLINE bool fb_sequence_hit(fb_sequence *sequence, const fb_sequence_mark *mark) {
+    const fb_sequence_content *before = &sequence->newest.content, *content = &mark->content;
+    uint8_t *hits = sequence->hits;
+    uint32_t step = before->units;
+    bool numbered = mark->number || sequence->newest.number;
+    bool best = hits[0] >= hits[1] && hits[0] >= hits[2] && hits[0] >= hits[3] && hits[0] < UINT8_MAX - 1;
+    if (before->incomplete || content->incomplete || !numbered || !best) return false;
+    hits[0]++;
+    hits[1] = (uint8_t)(hits[1] + (before->options == 0));
+    hits[2] = (uint8_t)(hits[2] + (content->units == step));
+    hits[3] = (uint8_t)(hits[3] + (content->units - content->options == step));
+    return true;
+}
+
+/* The common case of fb_sequences_check, to the same end: the port's numbering, which is the first one, goes on where it ended.
+   Neither its clock nor its gaps matter then. False: it is another case, and nothing was done. */
+FB_INLINE bool fb_sequences_go_on(fb_sequences *sequences, fb_sequence_unit unit, const fb_sequence_mark *mark) {
+    fb_sequence *stream = sequences->streams;
+    if (FB_UNLIKELY(!stream || stream->newest.port != mark->port)) return false;
+    if (FB_UNLIKELY(mark->number != stream->newest.number + stream->newest.content.units)) return false;
+    if (unit == FB_SEQUENCE_RECORDS && FB_UNLIKELY(!fb_sequence_hit(stream, mark))) return false;
+    sequences->unit = unit;
+    sequences->totals.expected += mark->content.units;
+    stream->used = ++sequences->clock;
+    stream->newest.number = mark->number;
+    stream->newest.sent = mark->sent;
+    stream->newest.content.units = mark->content.units;
+    stream->newest.content.options = mark->content.options;
+    stream->newest.content.incomplete = mark->content.incomplete;
+    return true;
+}
+
 /* Samples of one kind and source. Small, because most of them are in order and need no more. */
 typedef struct {
     uint64_t key;          /* 0: an empty place */

@@ -401,10 +401,107 @@ static void decodes_without_room_for_numbers(void) {
     }
 }
 
+/* The short way of what comes in order --------------------------------------------------------------------------------- */
+
+static uint32_t random_below(uint64_t *state, uint32_t bound) {
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*state >> 33) % bound;
+}
+
+/* Mostly the next number of a port by some convention, from zero or from shortly before 2^32 on. */
+static fb_sequence_mark random_mark(uint64_t *random, const fb_sequences *sequences, unsigned convention) {
+    fb_sequence_mark mark = {.sent = random_below(random, 30000)};
+    const fb_sequence *stream = sequences->count ? &sequences->streams[random_below(random, sequences->count)] : NULL;
+    mark.port = (uint16_t)(stream && random_below(random, 16) ? stream->newest.port : random_below(random, 6));
+    mark.content.units = random_below(random, 4);
+    mark.content.options = random_below(random, 3) ? 0 : random_below(random, mark.content.units + 1);
+    mark.content.incomplete = !random_below(random, 12);
+    const fb_sequence_content *counted = convention & 2 || !stream ? &mark.content : &stream->newest.content;
+    uint32_t step = counted->units - (convention & 1 ? counted->options : 0);
+    mark.number = stream ? stream->newest.number + step : 0u - random_below(random, 40);
+    if (!random_below(random, 8)) mark.number += random_below(random, 9) - 4;
+    if (!random_below(random, 40)) mark.number = 0;
+    return mark;
+}
+
+static bool are_equal_contents(const fb_sequence_content *a, const fb_sequence_content *b) {
+    return a->units == b->units && a->options == b->options && a->incomplete == b->incomplete;
+}
+
+static bool are_equal_streams(const fb_sequence *a, const fb_sequence *b) {
+    const fb_sequence_mark *x = &a->newest, *y = &b->newest;
+    return x->number == y->number && x->sent == y->sent && x->port == y->port && are_equal_contents(&x->content, &y->content) &&
+           a->used == b->used && a->known == b->known && !memcmp(a->hits, b->hits, sizeof a->hits) &&
+           a->gap_count == b->gap_count && !memcmp(a->gaps, b->gaps, a->gap_count * sizeof *a->gaps);
+}
+
+static void check_equal_sequences(const fb_sequences *a, const fb_sequences *b) {
+    CHECK_EQUAL(a->count, b->count);
+    CHECK_EQUAL(a->clock, b->clock);
+    CHECK_EQUAL(a->unit, b->unit);
+    CHECK_TOTALS(a->totals, b->totals.expected, b->totals.lost, b->totals.late, b->totals.restarts);
+    for (uint32_t i = 0; i < a->count; i++) CHECK(are_equal_streams(&a->streams[i], &b->streams[i]));
+}
+
+/* Whatever comes, state and totals are those of the long way. Returns how often the short one was taken. */
+static unsigned compare_ways(fb_sequence_unit unit, uint64_t random, unsigned convention) {
+    fb_memory memory = fb_memory_system(0);
+    fb_sequences short_way = {0}, long_way = {0};
+    unsigned taken = 0;
+    for (unsigned i = 0; i < 400; i++) {
+        fb_sequence_mark mark = random_mark(&random, &long_way, convention);
+        fb_status status = fb_sequences_check(&long_way, &memory, unit, &mark);
+        if (fb_sequences_go_on(&short_way, unit, &mark)) {
+            CHECK_STATUS(status, FB_OK);
+            taken++;
+        } else {
+            CHECK_STATUS(fb_sequences_check(&short_way, &memory, unit, &mark), status);
+        }
+        check_equal_sequences(&short_way, &long_way);
+    }
+    fb_sequences_free(&short_way, &memory);
+    fb_sequences_free(&long_way, &memory);
+    return taken;
+}
+
+static void goes_on_to_the_same_end(void) {
+    for (fb_sequence_unit unit = FB_SEQUENCE_FLOWS; unit <= FB_SEQUENCE_DATAGRAMS; unit++)
+        for (unsigned convention = 0; convention < FB_SEQUENCE_CONVENTIONS; convention++) {
+            unsigned taken = 0;
+            for (uint64_t seed = 0; seed < 40; seed++) taken += compare_ways(unit, seed * 7919 + unit, convention);
+            CHECK(convention || taken > 1000);
+        }
+}
+
+static void goes_on_over_the_end_of_numbers(void) {
+    fb_memory memory = fb_memory_system(0);
+    fb_sequences sequences = {0};
+    fb_sequence_mark mark = {.number = 0xfffffffeu, .port = 7, .content = {.units = 1}};
+    CHECK(!fb_sequences_go_on(&sequences, FB_SEQUENCE_PACKETS, &mark)); /* nothing is known yet */
+    CHECK_STATUS(fb_sequences_check(&sequences, &memory, FB_SEQUENCE_PACKETS, &mark), FB_OK);
+    for (int i = 0; i < 4; i++) {
+        mark.number++;
+        CHECK(fb_sequences_go_on(&sequences, FB_SEQUENCE_PACKETS, &mark));
+    }
+    CHECK_EQUAL(sequences.streams->newest.number, 2);
+    mark.number = 3, mark.port = 8;
+    CHECK(!fb_sequences_go_on(&sequences, FB_SEQUENCE_PACKETS, &mark)); /* it goes on from another port */
+    mark.number = 4, mark.port = 7;
+    CHECK(!fb_sequences_go_on(&sequences, FB_SEQUENCE_PACKETS, &mark));
+    CHECK_STATUS(fb_sequences_check(&sequences, &memory, FB_SEQUENCE_PACKETS, &mark), FB_SEQUENCE_GAP);
+    mark.number = 5;
+    CHECK(fb_sequences_go_on(&sequences, FB_SEQUENCE_PACKETS, &mark));
+    CHECK_EQUAL(sequences.streams->gap_count, 1);
+    mark.number = 3;
+    CHECK_STATUS(fb_sequences_check(&sequences, &memory, FB_SEQUENCE_PACKETS, &mark), FB_OUT_OF_SEQUENCE);
+    CHECK_TOTALS(sequences.totals, 8, 0, 1, 0);
+    fb_sequences_free(&sequences, &memory);
+}
+
 RUN_TESTS(TEST(counts_what_is_missing), TEST(wraps), TEST(fills_gaps_from_any_side), TEST(remembers_the_last_gaps),
           TEST(tells_late_from_a_restart_by_the_distance), TEST(tells_late_from_a_restart_by_the_clock),
           TEST(settles_conventions_however_long_it_runs), TEST(keeps_a_few_ports_apart),
           TEST(goes_without_a_numbering_that_has_no_room), TEST(numbers_each_source), TEST(bounds_the_sources),
           TEST(finds_sources_however_they_are_numbered), TEST(finds_sources_as_fast_whatever_their_types),
           TEST(goes_without_samples_that_have_no_room), TEST(counts_a_message_once), TEST(counts_samples_once),
-          TEST(decodes_without_room_for_numbers))
+          TEST(decodes_without_room_for_numbers), TEST(goes_on_to_the_same_end), TEST(goes_on_over_the_end_of_numbers))
