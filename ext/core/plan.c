@@ -415,11 +415,14 @@ static fb_way choose_way(fb_kind kind, const fb_column *column) {
     return column->type == wanted && fits ? FB_WAY_DIRECT : FB_WAY_LONG;
 }
 
+_Static_assert(FB_SOURCE_SFLOW_UPTIME < 32, "constants has a bit for each of them, whatever the protocol");
+
 static void choose_ways(fb_plan *plan) {
     for (unsigned source = 0; source < FB_SOURCE_COUNT; source++) {
         fb_target_range *range = &plan->sources[source];
         range->way = range->count ? FB_WAY_LONG : FB_WAY_NONE;
         plan->wanted_before[source + 1] = (uint16_t)(plan->wanted_before[source] + (range->count > 0));
+        if (range->count && source <= FB_SOURCE_SFLOW_UPTIME) plan->constants |= 1u << source;
         if (range->count != 1) continue;
         range->target = plan->targets[range->first];
         const fb_column *column = &plan->columns[range->target.column];

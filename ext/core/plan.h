@@ -146,6 +146,7 @@ struct fb_plan {
     size_t slot_count; /* columns that are late, explicit, scaled or out of order */
     uint16_t rate_column; /* the enabled FB_COLUMN_RATE; FB_NO_COLUMN: totals are not scaled */
     fb_target_range sources[FB_SOURCE_COUNT];
+    unsigned constants; /* a bit (1 << source) for each that is the same for all flows of a datagram and feeds a column */
     uint16_t wanted_before[FB_SOURCE_COUNT + 1]; /* how many of the fixed sources before each feed a column */
     fb_target *targets;
     size_t target_count;

@@ -55,15 +55,12 @@ void fb_row_set_output(fb_row *row, uint8_t *data, size_t capacity, size_t used)
     row->next = data + used;
 }
 
-void fb_row_begin_constants(fb_row *row, fb_row_cursor *at) {
-    *at = (fb_row_cursor){row->constants, row->plan->open};
-    if (row->slots.late) at->open &= ~row->plan->late;
+void fb_row_forget_constants(fb_row *row) {
     if (row->filled) memset(row->filled, FB_ROW_EMPTY, row->plan->column_count);
     for (size_t i = 0; row->slots.active && i < row->plan->slot_count; i++) row->slots.slot[i].state = FB_SLOT_EMPTY;
 }
 
-void fb_row_keep_constants(fb_row *row, fb_row_cursor at) {
-    fb_row_set_constants(row, at);
+void fb_row_keep_constants(fb_row *row) {
     if (row->filled) memcpy(row->constants_filled, row->filled, row->plan->column_count);
     if (row->slots.active) fb_slots_keep_constants(&row->slots);
 }

@@ -92,16 +92,21 @@ FB_INLINE size_t fb_row_size(const fb_row *row) {
     return (size_t)(row->next - row->data);
 }
 
-void fb_row_begin_constants(fb_row *row, fb_row_cursor *at);
-
 /* The ways less taken: slots, columns that the cursor does not track, fixed-size wire types. */
 fb_row_cursor fb_row_offer_number(fb_row *row, fb_row_cursor at, fb_target target, fb_slot_state state, uint64_t number);
 fb_row_cursor fb_row_offer_octets(fb_row *row, fb_row_cursor at, fb_target target, const uint8_t *data, size_t size);
 fb_row_cursor fb_row_finish_slots(fb_row *row, fb_row_cursor at);
 fb_row_cursor fb_row_append_waiting(fb_row *row, fb_row_cursor at, size_t group);
-void fb_row_keep_constants(fb_row *row, fb_row_cursor at);
+void fb_row_forget_constants(fb_row *row);
+void fb_row_keep_constants(fb_row *row);
 void fb_row_begin_rest(fb_row *row);
 void fb_row_move_prefix(fb_row *row, fb_row_cursor *at, size_t size);
+
+FB_INLINE void fb_row_begin_constants(fb_row *row, fb_row_cursor *at) {
+    *at = (fb_row_cursor){row->constants, row->plan->open};
+    if (FB_UNLIKELY(row->filled || row->slots.active)) fb_row_forget_constants(row);
+    if (FB_UNLIKELY(row->slots.late)) at->open &= ~row->plan->late;
+}
 
 /* REQUIRES: worst >= plan->fixed_worst. */
 FB_INLINE bool fb_row_begin(fb_row *row, size_t worst, fb_row_cursor *at) {
@@ -241,7 +246,8 @@ FB_INLINE void fb_row_flush(fb_row *row, fb_row_cursor *at) {
 
 FB_INLINE void fb_row_end_constants(fb_row *row, fb_row_cursor at) {
     if (at.open & FB_ROW_WAITING) fb_row_flush(row, &at);
-    fb_row_keep_constants(row, at);
+    fb_row_set_constants(row, at);
+    if (FB_UNLIKELY(row->filled || row->slots.active)) fb_row_keep_constants(row);
 }
 
 FB_INLINE void fb_row_end_set_constants(fb_row *row, fb_row_cursor at) {
