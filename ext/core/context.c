@@ -19,15 +19,14 @@ void fb_context_count(fb_context *context, fb_status status, const uint8_t *at) 
     fb_fault_note(context->fault, status, context->index, offset, exporter);
 }
 
-fb_status fb_context_need_domain(fb_context *context, uint16_t version, uint32_t id) {
-    if (context->domain) return FB_OK;
+FB_NOINLINE fb_status fb_context_search_domain(fb_context *context, uint16_t version, uint32_t id) {
     fb_status status = fb_exporter_get_domain(context->exporters, context->exporter, version, id, &context->domain);
     if (status == FB_OK) fb_domain_prefetch(context->domain);
     return status;
 }
 
 FB_NOINLINE void fb_context_judge_sequence(fb_context *context, fb_domain *domain, fb_sequence_unit unit,
-                                           const fb_sequence_mark *mark) {
-    fb_status status = fb_sequences_check(&domain->sequences, &context->exporter->memory, unit, mark);
+                                           fb_sequence_mark mark) {
+    fb_status status = fb_sequences_check(&domain->sequences, &context->exporter->memory, unit, &mark);
     if (status != FB_OK) fb_context_count(context, status, NULL);
 }

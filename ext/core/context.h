@@ -43,11 +43,35 @@ void fb_fault_note(fb_fault *fault, fb_status status, size_t datagram, size_t of
 /* Counts; the first fault or loss is remembered. `at` points into the datagram, or is NULL for its beginning. */
 void fb_context_count(fb_context *context, fb_status status, const uint8_t *at);
 
-/* context->domain, found or made where it is not known yet. EXPORTER_LIMIT, TEMPLATE_LIMIT: there is no room; it is NULL. */
-fb_status fb_context_need_domain(fb_context *context, uint16_t version, uint32_t id);
+/* The next datagram: nothing that was said of another one is left. What the decoders of all protocols set for themselves, or
+   nobody sets in the context of a datagram (exporter_address, counters, sampler, place), stays. */
+FB_INLINE void fb_context_begin(fb_context *context, const fb_datagram *datagram, size_t index) {
+    context->datagram = datagram;
+    context->index = index;
+    context->exporter = NULL;
+    context->domain = NULL;
+    context->content = NULL;
+    context->export_time = 0;
+    context->uptime = 0;
+    context->has_uptime = false;
+}
+
+/* context->domain, found or made where it is not known yet. EXPORTER_LIMIT, TEMPLATE_LIMIT: there is no room; it is NULL.
+   As a rule it is the one that the exporter used before. */
+fb_status fb_context_search_domain(fb_context *context, uint16_t version, uint32_t id);
+FB_INLINE fb_status fb_context_need_domain(fb_context *context, uint16_t version, uint32_t id) {
+    if (context->domain) return FB_OK;
+    fb_domain *latest = context->exporter->latest;
+    if (FB_UNLIKELY(!latest || latest->version != version || latest->id != id))
+        return fb_context_search_domain(context, version, id);
+    FB_PREFETCH(latest->templates); /* it was fetched, unless the datagram came alone */
+    FB_PREFETCH(latest->sequences.streams);
+    context->domain = latest;
+    return FB_OK;
+}
 
 /* The way less taken of fb_context_check_sequence: the number may not be the next one. `domain` is the common one. */
-void fb_context_judge_sequence(fb_context *context, fb_domain *domain, fb_sequence_unit unit, const fb_sequence_mark *mark);
+void fb_context_judge_sequence(fb_context *context, fb_domain *domain, fb_sequence_unit unit, fb_sequence_mark mark);
 
 /* Checks the number of the datagram in its domain, and counts what is wrong with it. Once for each datagram. `sent` as in
    fb_sequence_mark. */
@@ -58,9 +82,9 @@ FB_INLINE void fb_context_check_sequence(fb_context *context, fb_sequence_unit u
     if (FB_UNLIKELY(domain->common)) domain = domain->common; /* numberings of several ports are told apart there */
     /* An sFlow agent is known by the address inside, whatever port its datagrams come from. */
     uint16_t port = unit == FB_SEQUENCE_DATAGRAMS ? 0 : context->datagram->source_port;
-    fb_sequence_mark mark = {number, sent, port, content};
+    const fb_sequence_mark mark = {number, sent, port, content};
     if (FB_UNLIKELY(!fb_sequences_go_on(&domain->sequences, unit, &mark)))
-        fb_context_judge_sequence(context, domain, unit, &mark);
+        fb_context_judge_sequence(context, domain, unit, mark);
 }
 
 /* Counts records of the message that is being decoded. */

@@ -71,10 +71,9 @@ static bool is_unsupported(fb_bytes payload, unsigned version) {
     return sflow && (fb_load32(payload.data + 4) == 1 || fb_load32(payload.data + 4) == 2);
 }
 
-uint32_t fb_payload_sniff(fb_bytes payload) {
+uint32_t fb_payload_look_closer(fb_bytes payload) {
     if (payload.size < 2) return 0;
     unsigned version = fb_load16(payload.data);
-    if (version == 5 || version == 9 || version == 10) return version;
-    if (version == 0 && payload.size >= 4 && fb_load16(payload.data + 2) == 5) return FB_SFLOW5;
+    if (version == 5 || version == 9 || version == 10) return version; /* cut short */
     return is_unsupported(payload, version) ? FB_UNSUPPORTED : 0;
 }

@@ -152,11 +152,9 @@ static fb_exporter *add_exporter(fb_exporters *exporters, uint64_t hash, const u
     return exporter;
 }
 
-fb_exporter *fb_exporters_get(fb_exporters *exporters, const uint8_t address[16], uint32_t sub_agent) {
-    fb_exporter *exporter = exporters->last;
-    if (exporter && has_key(exporter, address, sub_agent)) return exporter;
+FB_NOINLINE fb_exporter *fb_exporters_search(fb_exporters *exporters, const uint8_t address[16], uint32_t sub_agent) {
     uint64_t hash = hash_key(exporters, address, sub_agent);
-    exporter = find_exporter(exporters, hash, address, sub_agent);
+    fb_exporter *exporter = find_exporter(exporters, hash, address, sub_agent);
     if (!exporter && !(exporter = add_exporter(exporters, hash, address, sub_agent))) return &exporters->overflow;
     exporters->last = exporter;
     return exporter;
