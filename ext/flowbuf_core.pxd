@@ -267,7 +267,7 @@ cdef extern from "core/exporter.h" nogil:
     fb_domain *fb_domain_of_port(fb_exporters *exporters, fb_exporter *exporter, fb_domain *common, uint16_t port)
     fb_status fb_domain_set_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
                                      const fb_definition *definition)
-    fb_template *fb_domain_find_template(const fb_domain *domain, uint16_t id)
+    fb_template *fb_domain_find_template(fb_domain *domain, uint16_t id)
     fb_status fb_domain_set_sampler(fb_exporter *exporter, fb_domain *domain, uint64_t sampler, uint64_t rate)
 
 cdef extern from "core/context.h" nogil:

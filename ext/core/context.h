@@ -31,8 +31,7 @@ typedef struct {
     uint64_t export_time;           /* of the header, ns since 1970 */
     uint32_t uptime;                /* of the exporter at export_time, ms modulo 2^32 */
     bool has_uptime;
-    uint64_t sampler, rate;         /* the last sampler that a record of the set named, and its rate, 0 for none */
-    bool rate_known;                /* there is one */
+    uint64_t sampler;               /* the last one that a record of the set named */
     uint64_t default_sampling_rate; /* 0: none */
     unsigned decapsulate;           /* a bit for each kind of tunnel that is opened */
 } fb_context;

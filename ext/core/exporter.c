@@ -304,8 +304,9 @@ static bool is_seen_by(const fb_template *template, uint16_t port) {
     return template && template->shape && (!template->contested || template->port == port);
 }
 
-fb_template *fb_domain_find_template(const fb_domain *domain, uint16_t id) {
+FB_NOINLINE fb_template *fb_domain_search_template(fb_domain *domain, uint16_t id) {
     fb_template *template = find_own(domain, id);
+    if (template) domain->latest_template = (uint32_t)(template - domain->templates);
     if (template && template->shape) return template;
     if (!domain->common) return NULL;
     template = find_own(domain->common, id);
@@ -427,6 +428,7 @@ fb_status fb_domain_set_template(fb_exporters *exporters, fb_exporter *exporter,
 
 fb_status fb_domain_set_sampler(fb_exporter *exporter, fb_domain *domain, uint64_t sampler, uint64_t rate) {
     fb_map_entry *entry = fb_map_find(&domain->samplers, sampler);
+    domain->rate_known = false;
     if (!entry && domain->samplers.count < FB_MAX_SAMPLERS)
         entry = fb_map_insert(&domain->samplers, &exporter->memory, sampler);
     if (!entry) return FB_TEMPLATE_LIMIT;
@@ -441,4 +443,13 @@ uint64_t fb_domain_find_rate(const fb_domain *domain, bool named, uint64_t sampl
     }
     const fb_map *known = domain->samplers.count || !domain->common ? &domain->samplers : &domain->common->samplers;
     return known->count == 1 ? known->entries[0].number : 0;
+}
+
+/* What the common domain knows may change without this one's being told: then nothing is remembered. */
+FB_NOINLINE uint64_t fb_domain_look_up_rate(fb_domain *domain, uint64_t sampler) {
+    uint64_t rate = fb_domain_find_rate(domain, true, sampler);
+    domain->rate_known = !domain->common;
+    domain->sampler = sampler;
+    domain->rate = rate;
+    return rate;
 }

@@ -103,6 +103,9 @@ struct fb_domain {
     fb_domain *common;      /* of a port's domain: the one that was split; else NULL */
     fb_template *templates; /* sorted by id */
     uint32_t template_count, template_capacity;
+    uint32_t latest_template; /* the place of the one looked up before; another one may have come to stand there */
+    bool rate_known;          /* of the sampler looked up before */
+    uint64_t sampler, rate;
     uint64_t system_init;   /* systemInitTimeMilliseconds in ns; 0 while unknown */
     fb_map samplers;        /* sampler or selector id -> sampling rate */
     fb_sequences sequences; /* of all its ports: the common domain's alone */
@@ -194,14 +197,26 @@ void fb_domain_forget_template(fb_exporters *exporters, fb_exporter *exporter, f
 /* Forgets all templates of flows, or all of options. */
 void fb_domain_forget_all(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, bool options);
 /* NULL: not known. Good until a template is set. In a port's domain, a template of the common one is as good, if it was not
-   contested, or if it was that port who defined it. */
-fb_template *fb_domain_find_template(const fb_domain *domain, uint16_t id);
+   contested, or if it was that port who defined it. As a rule it is the one before; the others are searched for. */
+fb_template *fb_domain_search_template(fb_domain *domain, uint16_t id);
+FB_INLINE fb_template *fb_domain_find_template(fb_domain *domain, uint16_t id) {
+    uint32_t i = domain->latest_template;
+    fb_template *template = FB_LIKELY(i < domain->template_count) ? &domain->templates[i] : NULL;
+    bool again = template && template->id == id && template->shape;
+    return FB_LIKELY(again) ? template : fb_domain_search_template(domain, id);
+}
 
 /* A rate learnt from options. TEMPLATE_LIMIT. */
 fb_status fb_domain_set_sampler(fb_exporter *exporter, fb_domain *domain, uint64_t sampler, uint64_t rate);
 /* The rate of a sampler; of the only one known when `named` is false or the named one is not known. 0: unknown. Here, and
    below, the common domain knows what the port's own does not. */
 uint64_t fb_domain_find_rate(const fb_domain *domain, bool named, uint64_t sampler);
+/* The same of a named one, as a rule the one before. */
+uint64_t fb_domain_look_up_rate(fb_domain *domain, uint64_t sampler);
+FB_INLINE uint64_t fb_domain_rate_of(fb_domain *domain, uint64_t sampler) {
+    bool again = domain->rate_known && domain->sampler == sampler;
+    return FB_LIKELY(again) ? domain->rate : fb_domain_look_up_rate(domain, sampler);
+}
 /* When the exporter started, in ns since 1970; 0 while unknown. */
 FB_INLINE uint64_t fb_domain_find_system_init(const fb_domain *domain) {
     return domain->system_init || !domain->common ? domain->system_init : domain->common->system_init;

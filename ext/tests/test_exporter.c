@@ -317,6 +317,54 @@ static void knows_the_rate_of_a_sampler(void) {
     world_close(&w);
 }
 
+static void knows_a_rate_that_has_changed(void) {
+    world w;
+    fb_domain *common, *own;
+    world_open(&w, 10, 1 << 20);
+    fb_exporter *exporter = get(&w, 1);
+    fb_exporter_get_domain(&w.exporters, exporter, 9, 0, &common);
+    CHECK_EQUAL(fb_domain_rate_of(common, 0), 0); /* sampler 0 is none that was looked up before */
+    for (uint64_t rate = 100; rate < 110; rate++) {
+        fb_domain_set_sampler(exporter, common, 0, rate);
+        CHECK_EQUAL(fb_domain_rate_of(common, 0), rate);
+        CHECK_EQUAL(fb_domain_rate_of(common, 0), rate);
+        CHECK_EQUAL(fb_domain_rate_of(common, 7), rate == 100 ? rate : 0); /* the only one there is */
+        fb_domain_set_sampler(exporter, common, 8, 1);
+        CHECK_EQUAL(fb_domain_rate_of(common, 7), 0);
+    }
+    common->split = true;
+    own = fb_domain_of_port(&w.exporters, exporter, common, 2055);
+    CHECK_EQUAL(fb_domain_rate_of(own, 0), 109);
+    fb_domain_set_sampler(exporter, common, 0, 5); /* which the port's own domain is not told of */
+    CHECK_EQUAL(fb_domain_rate_of(own, 0), 5);
+    fb_domain_set_sampler(exporter, own, 0, 6);
+    CHECK_EQUAL(fb_domain_rate_of(own, 0), 6);
+    world_close(&w);
+}
+
+static void finds_a_template_that_has_moved(void) {
+    world w;
+    fb_domain *domain;
+    world_open(&w, 10, 1 << 20);
+    fb_exporter *exporter = get(&w, 1);
+    fb_exporter_get_domain(&w.exporters, exporter, 9, 0, &domain);
+    CHECK(!fb_domain_find_template(domain, 300));
+    for (uint16_t id = 300; id > 280; id--) { /* each goes before those that are known */
+        set_template(&w, exporter, domain, id, octets_field, 1);
+        CHECK_EQUAL(fb_domain_find_template(domain, 300)->id, 300);
+        CHECK_EQUAL(fb_domain_find_template(domain, id)->id, id);
+        CHECK(!fb_domain_find_template(domain, (uint16_t)(id - 1)));
+        CHECK_EQUAL(fb_domain_find_template(domain, 300)->id, 300);
+    }
+    fb_domain_forget_template(&w.exporters, exporter, domain, 300);
+    CHECK(!fb_domain_find_template(domain, 300));
+    fb_domain_forget_all(&w.exporters, exporter, domain, false);
+    CHECK(!fb_domain_find_template(domain, 290));
+    set_template(&w, exporter, domain, 300, packets_field, 1);
+    CHECK_EQUAL(fb_domain_find_template(domain, 300)->shape->fields[0].id, 2);
+    world_close(&w);
+}
+
 static void bounds_the_samplers_of_a_domain(void) {
     world w;
     fb_domain *domain;
@@ -336,4 +384,5 @@ RUN_TESTS(TEST(maps_numbers_in_any_order), TEST(keeps_a_map_that_cannot_grow), T
           TEST(finds_each_of_4096_templates), TEST(holds_memory_in_proportion_to_exporters), TEST(redefines_templates),
           TEST(keeps_each_exporter_to_its_budget),
           TEST(gives_the_budget_of_a_redefined_template_back), TEST(knows_the_rate_of_a_sampler),
-          TEST(bounds_the_samplers_of_a_domain))
+          TEST(knows_a_rate_that_has_changed),
+          TEST(finds_a_template_that_has_moved), TEST(bounds_the_samplers_of_a_domain))
