@@ -85,16 +85,17 @@ FB_INLINE void null_row_append_ip(null_row *row, null_row_cursor *at, const fb_c
 }
 
 /* The numbers are dealt out to the lanes, as for messages (lanes.h), and no more. */
-FB_INLINE bool null_row_append_lanes(null_row *row, null_row_cursor *at, const fb_lanes *lanes, const uint8_t *window) {
+FB_INLINE bool null_row_append_lanes(null_row *row, null_row_cursor *at, const fb_lanes *lanes, const uint8_t *first,
+                                     const uint8_t *second) {
     (void)row;
 #ifdef __AVX512VBMI2__
-    __m512i low = _mm512_maskz_loadu_epi8(lanes->window[0], window), high = _mm512_setzero_si512();
-    if (lanes->window[1]) high = _mm512_maskz_loadu_epi8(lanes->window[1], window + 64);
+    __m512i low = _mm512_maskz_loadu_epi8(lanes->window[0], first), high = _mm512_setzero_si512();
+    if (lanes->window[1]) high = _mm512_maskz_loadu_epi8(lanes->window[1], second);
     __m512i value = _mm512_permutex2var_epi8(low, _mm512_loadu_si512(lanes->index), high);
     at->values += (uint64_t)_mm512_reduce_add_epi64(_mm512_and_si512(value, _mm512_loadu_si512(lanes->mask)));
     return true;
 #else
-    (void)at, (void)lanes, (void)window;
+    (void)at, (void)lanes, (void)first, (void)second;
     return false;
 #endif
 }

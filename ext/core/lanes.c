@@ -32,7 +32,11 @@ void fb_lanes_bound(fb_lanes *lanes, unsigned lane, uint64_t bound) {
     lanes->may_be_beyond = true;
 }
 
-void fb_lanes_set_window(fb_lanes *lanes, size_t octets) {
-    lanes->window[0] = octets >= 64 ? UINT64_MAX : ((uint64_t)1 << octets) - 1;
-    lanes->window[1] = octets >= 128 ? UINT64_MAX : octets > 64 ? ((uint64_t)1 << (octets - 64)) - 1 : 0;
+static uint64_t mask_of(size_t octets) {
+    return octets >= FB_LANES_REACH ? UINT64_MAX : ((uint64_t)1 << octets) - 1;
+}
+
+void fb_lanes_set_window(fb_lanes *lanes, size_t first, size_t second) {
+    lanes->window[0] = mask_of(first);
+    lanes->window[1] = mask_of(second);
 }

@@ -17,10 +17,11 @@
 #include "plan.h"
 
 #define FB_LANES 8 /* and the octets of each */
-#define FB_LANES_WINDOW 128 /* octets of a record that a permutation reaches */
+#define FB_LANES_REACH 64   /* octets that a permutation takes from one place; it takes them from two */
+#define FB_LANES_WINDOW (2 * FB_LANES_REACH) /* octets of a record, where these are side by side */
 
 typedef struct {
-    uint8_t index[64];    /* for each octet of each lane, the lowest first, where in the window it comes from */
+    uint8_t index[64];    /* for each octet of each lane, the lowest first, where it comes from: below 64 from the first place */
     uint64_t mask[8];     /* the bits of the number */
     uint64_t add[8];      /* how much more it becomes */
     uint64_t tag[8];
@@ -29,7 +30,7 @@ typedef struct {
        to follow it. Of a zero all eight are. */
     uint8_t needed[64], more[64];
     uint64_t beyond[8];   /* bits of numbers that do not fit beside the tag, or are beyond their bound */
-    uint64_t window[2];   /* which octets of the window belong to the record, a bit for each */
+    uint64_t window[2];   /* which octets may be read at each place, a bit for each */
     bool may_be_beyond;   /* some number is that wide */
 } fb_lanes;
 
@@ -43,8 +44,8 @@ FB_INLINE bool fb_lanes_fit(const fb_column *column, uint64_t number) {
 void fb_lanes_set(fb_lanes *lanes, unsigned lane, const fb_column *column, size_t offset, size_t size, uint64_t mask, uint64_t add);
 /* The number in a lane is to be below a bound that is a power of 2, or does not fit. Before fb_lanes_set's `add`. */
 void fb_lanes_bound(fb_lanes *lanes, unsigned lane, uint64_t bound);
-/* Says how much of the window may be read. */
-void fb_lanes_set_window(fb_lanes *lanes, size_t octets);
+/* Says how many octets may be read at each of the two places. */
+void fb_lanes_set_window(fb_lanes *lanes, size_t first, size_t second);
 
 /* What all lanes have in common: in memory, where an operation may take it from. */
 typedef struct {
@@ -81,10 +82,10 @@ FB_INLINE uint8_t *fb_lanes_append(uint8_t *p, const fb_lanes *lanes, __m512i va
     return p + _mm_popcnt_u64(needed);
 }
 
-/* The numbers of a record. */
-FB_INLINE uint8_t *fb_lanes_append_window(uint8_t *p, const fb_lanes *lanes, const uint8_t *window) {
-    __m512i low = _mm512_maskz_loadu_epi8(lanes->window[0], window), high = _mm512_setzero_si512();
-    if (lanes->window[1]) high = _mm512_maskz_loadu_epi8(lanes->window[1], window + 64);
+/* The numbers of a record, from two places in it. */
+FB_INLINE uint8_t *fb_lanes_append_window(uint8_t *p, const fb_lanes *lanes, const uint8_t *first, const uint8_t *second) {
+    __m512i low = _mm512_maskz_loadu_epi8(lanes->window[0], first), high = _mm512_setzero_si512();
+    if (lanes->window[1]) high = _mm512_maskz_loadu_epi8(lanes->window[1], second);
     __m512i value = _mm512_permutex2var_epi8(low, _mm512_loadu_si512(lanes->index), high);
     return fb_lanes_append(p, lanes, _mm512_and_si512(value, _mm512_loadu_si512(lanes->mask)));
 }

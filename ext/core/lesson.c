@@ -10,6 +10,18 @@ static size_t place_of(const fb_lesson *lesson, const uint8_t *p) {
     return (size_t)(p - lesson->sample);
 }
 
+static size_t part_of(const fb_lesson *lesson, const uint8_t *p) {
+    size_t part = FB_SAMPLE_PARTS - 1;
+    if (lesson->part) return lesson->part;
+    while (place_of(lesson, p) < lesson->begin[part]) part--;
+    return part;
+}
+
+/* From the beginning of its part. */
+static int16_t place_in_part(const fb_lesson *lesson, const uint8_t *p) {
+    return (int16_t)(place_of(lesson, p) - lesson->begin[part_of(lesson, p)]);
+}
+
 static void refuse_unless(fb_lesson *lesson, bool condition) {
     lesson->refused |= !condition;
 }
@@ -28,7 +40,8 @@ static void bound(fb_lesson *lesson, const uint8_t *p, uint32_t mask, uint32_t l
     uint32_t number = fb_load32(p) & mask;
     refuse_unless(lesson, number >= low && number <= high && lesson->bound_count < FB_PATTERN_BOUNDS);
     if (lesson->refused) return;
-    lesson->bounds[lesson->bound_count++] = (fb_pattern_bound){mask, low, high - low, (uint32_t)place_of(lesson, p)};
+    lesson->bounds[lesson->bound_count++] =
+        (fb_pattern_bound){mask, low, high - low, place_in_part(lesson, p), (uint16_t)part_of(lesson, p)};
 }
 
 static bool is_wanted(const fb_lesson *lesson, fb_source source) {
@@ -44,10 +57,9 @@ static void put(fb_lesson *lesson, fb_pattern_value value, uint64_t least) {
 static void put_shifted(fb_lesson *lesson, fb_source source, const uint8_t *p, size_t size, unsigned shift, uint64_t mask,
                         uint64_t add, uint64_t least) {
     if (!is_wanted(lesson, source)) return;
-    size_t place = place_of(lesson, p), window = place < lesson->size - 8 ? place : lesson->size - 8;
     put(lesson, (fb_pattern_value){
-        .code = FB_PATTERN_NUMBER, .source = (uint16_t)source, .place = (uint16_t)place, .size = (uint16_t)size, .mask = mask,
-        .add = add, .window = (uint16_t)window, .shift = (uint8_t)(8 * (window + 8 - place - size) + shift),
+        .code = FB_PATTERN_NUMBER, .source = (uint16_t)source, .part = (uint8_t)part_of(lesson, p),
+        .place = place_in_part(lesson, p), .size = (uint16_t)size, .mask = mask, .add = add, .shift = (uint8_t)shift,
     }, least);
 }
 
@@ -84,9 +96,9 @@ static void put_word(fb_lesson *lesson, fb_source source, const uint8_t *p) {
         return;
     }
     if (!is_wanted(lesson, source)) return;
-    if (limit == UINT8_MAX)
+    if (limit == UINT8_MAX && !lesson->part)
         fix(lesson, p, 3);
-    else if (limit == UINT16_MAX)
+    else if (limit == UINT16_MAX && !lesson->part)
         fix(lesson, p, 2);
     else
         bound(lesson, p, UINT32_MAX, 0, (uint32_t)limit);
@@ -94,8 +106,8 @@ static void put_word(fb_lesson *lesson, fb_source source, const uint8_t *p) {
 }
 
 static void put_octets(fb_lesson *lesson, fb_source source, fb_pattern_code code, const uint8_t *p, size_t size) {
-    put(lesson, (fb_pattern_value){.code = (uint8_t)code, .source = (uint16_t)source, .place = (uint16_t)place_of(lesson, p),
-                                   .size = (uint16_t)size}, 0);
+    put(lesson, (fb_pattern_value){.code = (uint8_t)code, .source = (uint16_t)source, .part = (uint8_t)part_of(lesson, p),
+                                   .place = place_in_part(lesson, p), .size = (uint16_t)size}, 0);
 }
 
 static void put_address(fb_lesson *lesson, fb_source source, const uint8_t *p, size_t size) {
@@ -119,25 +131,25 @@ static void read_details_ipv6(fb_lesson *lesson, const uint8_t *ip) {
     put_number(lesson, FB_SOURCE_PACKET_FLOW_LABEL, ip, 4, 0xfffff, 0, 0);
 }
 
-/* Returns how many octets of its header the columns look at, of so many that are there. */
+/* Returns how many octets of its header the columns look at. What is cut short is refused. */
 static size_t read_transport(fb_lesson *lesson, unsigned proto, const uint8_t *p, size_t left) {
-    if (fb_transport_has_ports(proto) && left >= 4) {
+    bool ports = fb_transport_has_ports(proto), icmp = proto == FB_TRANSPORT_ICMP || proto == FB_TRANSPORT_ICMPV6;
+    size_t needed = proto == FB_TRANSPORT_TCP ? 14 : ports ? 4 : icmp ? 2 : 0;
+    refuse_unless(lesson, left >= needed);
+    if (ports) {
         put_field(lesson, FB_SOURCE_PACKET_SRC_PORT, p, 2);
         put_field(lesson, FB_SOURCE_PACKET_DST_PORT, p + 2, 2);
-        if (proto != FB_TRANSPORT_TCP || left < 14) return 4;
-        put_number(lesson, FB_SOURCE_PACKET_TCP_FLAGS, p + 12, 2, 0x0fff, 0, 0);
-        return 14;
+    } else if (icmp) {
+        put_field(lesson, FB_SOURCE_PACKET_ICMP_TYPE, p, 1);
+        put_field(lesson, FB_SOURCE_PACKET_ICMP_CODE, p + 1, 1);
     }
-    if ((proto != FB_TRANSPORT_ICMP && proto != FB_TRANSPORT_ICMPV6) || left < 2) return 0;
-    put_field(lesson, FB_SOURCE_PACKET_ICMP_TYPE, p, 1);
-    put_field(lesson, FB_SOURCE_PACKET_ICMP_CODE, p + 1, 1);
-    return 2;
+    if (proto == FB_TRANSPORT_TCP) put_number(lesson, FB_SOURCE_PACKET_TCP_FLAGS, p + 12, 2, 0x0fff, 0, 0);
+    return needed;
 }
 
 /* IP's own length cuts the packet off: any that reaches beyond what columns look at is as good as another. */
-static void read_ip(fb_lesson *lesson, const fb_packet *packet, const uint8_t *end) {
+static void read_ip(fb_lesson *lesson, const fb_packet *packet) {
     const uint8_t *ip = packet->ip;
-    size_t left = (size_t)(end - packet->transport);
     if (packet->version == 4) {
         fix(lesson, ip, 1);
         fix_bits(lesson, ip + 6, 0x1f);
@@ -156,7 +168,8 @@ static void read_ip(fb_lesson *lesson, const fb_packet *packet, const uint8_t *e
         read_details_ipv6(lesson, ip);
     }
     put_constant(lesson, FB_SOURCE_PACKET_PROTO, packet->proto);
-    size_t needed = read_transport(lesson, packet->proto, packet->transport, left);
+    size_t needed = read_transport(lesson, packet->proto, packet->transport, (size_t)(packet->end - packet->transport));
+    lesson->header_needed = (size_t)(packet->transport - packet->frame) + needed;
     if (packet->version == 4)
         bound(lesson, ip, UINT16_MAX, (uint32_t)(20 + needed), UINT16_MAX);
     else
@@ -175,10 +188,10 @@ static void read_packet(fb_lesson *lesson, fb_bytes octets) {
     if (packet.tags > 0) put_number(lesson, FB_SOURCE_PACKET_VLAN_ID, frame + 14, 2, 0x0fff, 0, 0);
     if (packet.tags > 1) put_number(lesson, FB_SOURCE_PACKET_INNER_VLAN_ID, frame + 18, 2, 0x0fff, 0, 0);
     put_constant(lesson, FB_SOURCE_PACKET_ETYPE, packet.etype);
-    read_ip(lesson, &packet, octets.data + octets.size);
+    read_ip(lesson, &packet);
     if (fb_plan_wants(lesson->plan, FB_SOURCE_PACKET_LAYERS, FB_SOURCE_PACKET_LAYER_SIZES))
         put_octets(lesson, FB_SOURCE_PACKET_LAYERS, FB_PATTERN_LAYERS, octets.data, octets.size);
-    put_constant(lesson, FB_SOURCE_PACKET_SECTION_LENGTH, octets.size);
+    put_word(lesson, FB_SOURCE_PACKET_SECTION_LENGTH, octets.data - 4);
 }
 
 /* The sample ----------------------------------------------------------------------------------------------------------- */
@@ -251,47 +264,33 @@ static void read_router(fb_lesson *lesson, fb_bytes record) {
     put_word(lesson, FB_SOURCE_SFLOW_ROUTER_DST_MASK, xdr.p + 4);
 }
 
-/* Members of a list that is cut short are refused. */
-static void read_members(fb_lesson *lesson, fb_source source, fb_xdr *xdr, uint32_t count) {
-    refuse_unless(lesson, count <= (size_t)(xdr->end - xdr->p) / 4);
-    if (lesson->refused) return;
-    if (count && is_wanted(lesson, source)) put_octets(lesson, source, FB_PATTERN_MEMBERS, xdr->p, 4 * count);
-    xdr->p += 4 * count;
+/* A list that ends, too, where nothing is in it. */
+static void put_list(fb_lesson *lesson, fb_source source, fb_pattern_code code, fb_bytes list) {
+    if (is_wanted(lesson, source)) put_octets(lesson, source, code, list.data, list.size);
 }
 
-static void close_list(fb_lesson *lesson, fb_source source) {
-    if (is_wanted(lesson, source)) put_octets(lesson, source, FB_PATTERN_CLOSE, lesson->sample, 0);
-}
-
-/* A word that must be the same: how many words or segments follow. */
-static uint32_t read_count(fb_lesson *lesson, fb_xdr *xdr) {
-    uint32_t count = 0;
-    refuse_unless(lesson, fb_xdr_read_word(xdr, &count));
-    if (!lesson->refused) fix(lesson, xdr->p - 4, 4);
-    return count;
-}
-
-/* Returns where the last AS number is; NULL: there is none. */
-static const uint8_t *read_as_path(fb_lesson *lesson, fb_xdr *xdr) {
-    const uint8_t *last = NULL;
-    for (uint32_t segments = read_count(lesson, xdr); segments && !lesson->refused; segments--) {
-        uint32_t type;
-        refuse_unless(lesson, fb_xdr_read_word(xdr, &type));
-        uint32_t count = read_count(lesson, xdr);
-        refuse_unless(lesson, count <= (size_t)(xdr->end - xdr->p) / 4);
-        if (lesson->refused || !count) continue;
-        if (!last) put_word(lesson, FB_SOURCE_SFLOW_GATEWAY_NEXT_HOP_AS, xdr->p);
-        read_members(lesson, FB_SOURCE_SFLOW_GATEWAY_AS_PATH, xdr, count);
-        last = xdr->p - 4;
+/* A word of a gateway's record that is at its place only if all lengths are the same. */
+static void put_found(fb_lesson *lesson, fb_source source, const uint8_t *p, size_t part) {
+    if (!lesson->exact) {
+        lesson->part = part;
+        lesson->begin[part] = place_of(lesson, p);
+        lesson->end[part] = lesson->begin[part] + 4;
     }
-    close_list(lesson, FB_SOURCE_SFLOW_GATEWAY_AS_PATH);
-    return last;
+    put_word(lesson, source, p);
+    lesson->part = 0;
+}
+
+/* How many segments, AS numbers and communities there are. */
+static void fix_counts(fb_lesson *lesson, const fb_gateway_found *found) {
+    const uint8_t *p = found->path.data;
+    fix(lesson, p, 4);
+    for (p += 4; p < found->path.data + found->path.size; p += 8 + 4 * (size_t)fb_load32(p + 4)) fix(lesson, p + 4, 4);
+    fix(lesson, p, 4);
 }
 
 static void read_gateway(fb_lesson *lesson, fb_bytes record) {
     fb_xdr xdr = {record.data, record.data + record.size};
     fb_bytes next_hop;
-    uint32_t preference;
     refuse_unless(lesson, fb_xdr_read_address(&xdr, &next_hop) && xdr.end - xdr.p >= 12);
     if (lesson->refused) return;
     const uint8_t *own = xdr.p, *source = xdr.p + 4;
@@ -305,25 +304,28 @@ static void read_gateway(fb_lesson *lesson, fb_bytes record) {
     put_word(lesson, FB_SOURCE_SFLOW_GATEWAY_SRC_AS, fb_load32(source) ? source : own);
     put_word(lesson, FB_SOURCE_SFLOW_GATEWAY_SRC_PEER_AS, xdr.p + 8);
     xdr.p += 12;
-    const uint8_t *last = read_as_path(lesson, &xdr);
+    const fb_gateway_found *found = &lesson->parts.found;
+    refuse_unless(lesson, fb_gateway_find(&lesson->parts.found, (fb_bytes){xdr.p, (size_t)(xdr.end - xdr.p)}, own));
     if (lesson->refused) return;
-    put_word(lesson, FB_SOURCE_SFLOW_GATEWAY_DST_AS, last ? last : own);
-    read_members(lesson, FB_SOURCE_SFLOW_GATEWAY_COMMUNITIES, &xdr, read_count(lesson, &xdr));
-    close_list(lesson, FB_SOURCE_SFLOW_GATEWAY_COMMUNITIES);
-    refuse_unless(lesson, fb_xdr_read_word(&xdr, &preference));
-    if (!lesson->refused) put_word(lesson, FB_SOURCE_SFLOW_GATEWAY_LOCAL_PREF, xdr.p - 4);
+    if (lesson->exact)
+        fix_counts(lesson, found);
+    else
+        lesson->gateway_needed = (size_t)(xdr.p - record.data);
+    if (found->next_hop) put_found(lesson, FB_SOURCE_SFLOW_GATEWAY_NEXT_HOP_AS, found->next_hop, FB_PART_NEXT_HOP);
+    put_list(lesson, FB_SOURCE_SFLOW_GATEWAY_AS_PATH, FB_PATTERN_AS_PATH, found->path);
+    put_found(lesson, FB_SOURCE_SFLOW_GATEWAY_DST_AS, found->destination, FB_PART_DESTINATION);
+    put_list(lesson, FB_SOURCE_SFLOW_GATEWAY_COMMUNITIES, FB_PATTERN_COMMUNITIES, found->communities);
+    put_found(lesson, FB_SOURCE_SFLOW_GATEWAY_LOCAL_PREF, found->preference, FB_PART_PREFERENCE);
 }
 
-static void read_header(fb_lesson *lesson, fb_bytes record) {
-    const uint8_t *p = record.data;
-    refuse_unless(lesson, record.size >= 16 && fb_load32(p) == FB_HEADER_ETHERNET && fb_load32(p + 12) <= record.size - 16);
+static void read_header(fb_lesson *lesson) {
+    const uint8_t *p = lesson->parts.header.data - 16;
+    refuse_unless(lesson, fb_load32(p) == FB_HEADER_ETHERNET);
     if (lesson->refused) return;
-    fb_bytes octets = {p + 16, fb_load32(p + 12)};
     fix(lesson, p, 4);
-    fix(lesson, p + 12, 4);
-    refuse_unless(lesson, octets.size >= 14 + 20);
-    lesson->ip = place_of(lesson, octets.data + 14);
-    if (lesson->plan->has_packet && !lesson->refused) read_packet(lesson, octets);
+    if (lesson->exact) fix(lesson, p + 12, 4);
+    lesson->header_needed = FB_HEADER_LEAST;
+    if (lesson->plan->has_packet) read_packet(lesson, lesson->parts.header);
     put_word(lesson, FB_SOURCE_SFLOW_FRAME_LENGTH, p + 4);
 }
 
@@ -336,8 +338,9 @@ static void index_records(fb_lesson *lesson, fb_xdr xdr, fb_bytes *records) {
         fb_bytes body;
         refuse_unless(lesson, fb_xdr_read_item(&xdr, &format, &body));
         if (lesson->refused) return;
-        fix(lesson, begin, 8);
         uint32_t place = fb_record_place(format);
+        bool any_length = !lesson->exact && (place == FB_PLACE_HEADER || place == FB_PLACE_GATEWAY) && !records[place].data;
+        fix(lesson, begin, any_length ? 4 : 8);
         if (place == FB_PLACES)
             put_octets(lesson, FB_SOURCE_COUNT, FB_PATTERN_UNKNOWN, begin, 8);
         else if (!records[place].data)
@@ -345,18 +348,39 @@ static void index_records(fb_lesson *lesson, fb_xdr xdr, fb_bytes *records) {
     }
 }
 
-bool fb_lesson_read(fb_lesson *lesson, const fb_plan *plan, fb_bytes sample, bool expanded) {
+/* Finds the parts of a sample; an exact pattern has one. */
+static void divide(fb_lesson *lesson, fb_bytes sample, bool expanded) {
+    refuse_unless(lesson, fb_sample_divide(&lesson->parts, sample, expanded));
+    if (lesson->refused) return;
+    size_t parts = lesson->exact ? 1 : lesson->parts.gateway.data ? 3 : 2;
+    for (size_t i = 0; i < FB_SAMPLE_PARTS; i++) lesson->begin[i] = i < parts ? place_of(lesson, lesson->parts.part[i]) : SIZE_MAX;
+}
+
+/* A part ends where the next one begins; of a record of any length at the end of it, only so much is looked at. */
+static void end_parts(fb_lesson *lesson, size_t size) {
+    const fb_sample_parts *parts = &lesson->parts;
+    size_t header = place_of(lesson, parts->header.data) + lesson->header_needed;
+    size_t gateway = parts->gateway.data ? place_of(lesson, parts->gateway.data) + lesson->gateway_needed + 12 : SIZE_MAX;
+    bool header_first = header < gateway;
+    lesson->end[0] = lesson->exact ? size : header_first ? header : gateway;
+    lesson->end[1] = !parts->gateway.data ? size : header_first ? gateway : header;
+    lesson->end[2] = size;
+}
+
+bool fb_lesson_read(fb_lesson *lesson, const fb_plan *plan, fb_bytes sample, bool expanded, bool exact) {
     size_t fixed = FB_FLOW_SAMPLE_SIZE(expanded);
     fb_bytes records[FB_PLACES] = {{NULL, 0}};
-    if (sample.size < fixed || sample.size > FB_PATTERN_OCTETS || sample.size % 4) return false;
-    *lesson = (fb_lesson){.plan = plan, .sample = sample.data, .size = sample.size};
+    if (sample.size < fixed || sample.size > FB_PATTERN_OCTETS) return false;
+    *lesson = (fb_lesson){.plan = plan, .sample = sample.data, .exact = exact};
+    divide(lesson, sample, expanded);
+    if (lesson->refused) return false;
     index_records(lesson, (fb_xdr){sample.data + fixed, sample.data + sample.size}, records);
-    bool others = records[FB_PLACE_ETHERNET].data || records[FB_PLACE_IPV4].data || records[FB_PLACE_IPV6].data;
-    refuse_unless(lesson, records[FB_PLACE_HEADER].data && !others);
+    refuse_unless(lesson, !records[FB_PLACE_ETHERNET].data && !records[FB_PLACE_IPV4].data && !records[FB_PLACE_IPV6].data);
     read_fixed_part(lesson, sample.data, expanded);
     if (records[FB_PLACE_SWITCH].data) read_switch(lesson, records[FB_PLACE_SWITCH]);
     if (records[FB_PLACE_ROUTER].data) read_router(lesson, records[FB_PLACE_ROUTER]);
     if (records[FB_PLACE_GATEWAY].data) read_gateway(lesson, records[FB_PLACE_GATEWAY]);
-    if (!lesson->refused) read_header(lesson, records[FB_PLACE_HEADER]);
+    if (!lesson->refused) read_header(lesson);
+    if (!lesson->refused) end_parts(lesson, sample.size);
     return !lesson->refused;
 }

@@ -294,7 +294,7 @@ static void write_lane_groups(fb_shape *shape) {
             write_lane(group, lane, op);
             if (end > window) window = end;
         }
-        fb_lanes_set_window(&group->lanes, window);
+        fb_lanes_set_window(&group->lanes, window, window > FB_LANES_REACH ? window - FB_LANES_REACH : 0);
     }
 }
 

@@ -113,9 +113,17 @@ static unsigned group_of(const compiler *c, const fb_pattern_value *value) {
     return c->wide && fits && whole ? IN_LANES : OTHER_NUMBERS;
 }
 
+/* Eight octets, of which a number is a part, are looked at before the end of its part. */
+static void set_window(const fb_lesson *lesson, fb_pattern_value *value) {
+    int last = (int)(lesson->end[value->part] - lesson->begin[value->part]) - 8;
+    value->window = (int16_t)(value->place < last ? value->place : last);
+    value->shift = (uint8_t)(8 * (value->window + 8 - value->place - value->size) + value->shift);
+}
+
 /* False: there are too many. */
-static bool put_value(fb_pattern *pattern, fb_pattern_value value) {
+static bool put_value(const fb_lesson *lesson, fb_pattern *pattern, fb_pattern_value value) {
     if (pattern->value_count == FB_PATTERN_VALUES) return false;
+    if (value.code == FB_PATTERN_NUMBER) set_window(lesson, &value);
     pattern->values[pattern->value_count++] = value;
     return true;
 }
@@ -128,7 +136,7 @@ static bool put_appended(const compiler *c, unsigned group, fb_pattern *pattern)
         for (size_t j = 0; j < range->count; j++) {
             fb_pattern_value value = c->lesson->values[i].value;
             value.column = &c->plan->columns[c->plan->targets[range->first + j].column];
-            if (group_of(c, &value) == group && !put_value(pattern, value)) return false;
+            if (group_of(c, &value) == group && !put_value(c->lesson, pattern, value)) return false;
         }
     }
     return true;
@@ -136,7 +144,7 @@ static bool put_appended(const compiler *c, unsigned group, fb_pattern *pattern)
 
 static bool put_steps(const compiler *c, fb_pattern *pattern) {
     for (size_t i = 0; i < c->lesson->value_count; i++)
-        if (!c->dropped[i] && c->step[i] && !put_value(pattern, c->lesson->values[i].value)) return false;
+        if (!c->dropped[i] && c->step[i] && !put_value(c->lesson, pattern, c->lesson->values[i].value)) return false;
     return true;
 }
 
@@ -146,10 +154,10 @@ static bool is_constant(const fb_pattern_value *value) {
 
 static bool comes_before(const fb_pattern_value *a, const fb_pattern_value *b) {
     if (is_constant(a) || is_constant(b)) return is_constant(b) && !is_constant(a);
-    return a->place < b->place;
+    return a->part != b->part ? a->part < b->part : a->place < b->place;
 }
 
-/* Lanes reach so far: neighbours go together. Constants come from nowhere in the sample: they fill up the last group. */
+/* Lanes take numbers from two places: neighbours go together. Constants come from nowhere: they fill up the last group. */
 static void sort_lanes(fb_pattern *pattern) {
     fb_pattern_value *values = pattern->values;
     for (size_t i = 1; i < pattern->lane_end; i++)
@@ -171,54 +179,78 @@ static bool put_values(const compiler *c, fb_pattern *pattern) {
     return put_steps(c, pattern);
 }
 
-static uint16_t end_group(const fb_pattern *pattern, uint16_t first) {
-    uint16_t end = first;
-    for (const fb_pattern_value *value = &pattern->values[first]; end < pattern->lane_end && end - first < FB_LANES; end++, value++)
-        if (!is_constant(value) && value->place + value->size - pattern->values[first].place > FB_LANES_WINDOW) break;
-    return end;
+/* Whether a number is within reach of the places of a group, `places` of which are taken; takes another one where it must. */
+static bool is_in_reach(fb_pattern_group *group, unsigned *places, const fb_pattern_value *value, unsigned *place) {
+    for (*place = 0; *place < *places; ++*place) {
+        int offset = value->place - group->place[*place];
+        if (value->part == group->part[*place] && offset + value->size <= FB_LANES_REACH) return true;
+    }
+    if (*places == 2) return false;
+    group->part[*places] = value->part;
+    group->place[*places] = value->place;
+    ++*places;
+    return true;
 }
 
-static void write_group(const fb_pattern *pattern, fb_lane_group *group, uint16_t first) {
-    size_t window = 0, begin = pattern->values[first].place;
-    *group = (fb_lane_group){.offset = (uint16_t)begin, .first = first, .end = end_group(pattern, first)};
-    for (unsigned lane = 0; first + lane < group->end; lane++) {
-        const fb_pattern_value *value = &pattern->values[first + lane];
-        size_t offset = is_constant(value) ? 0 : value->place - begin;
-        fb_lanes_set(&group->lanes, lane, value->column, offset, value->size, value->mask, value->add);
-        if (offset + value->size > window) window = offset + value->size;
+static void write_group(const fb_pattern *pattern, fb_pattern_group *group, uint8_t first) {
+    size_t reach[2] = {0, 0};
+    unsigned places = 0, place = 0;
+    *group = (fb_pattern_group){.first = first, .end = first};
+    for (; group->end < pattern->lane_end && group->end - first < FB_LANES; group->end++) {
+        const fb_pattern_value *value = &pattern->values[group->end];
+        size_t offset = 0;
+        if (!is_constant(value)) {
+            if (!is_in_reach(group, &places, value, &place)) break;
+            offset = (size_t)(value->place - group->place[place]);
+            if (offset + value->size > reach[place]) reach[place] = offset + value->size;
+        }
+        fb_lanes_set(&group->lanes, group->end - first, value->column, FB_LANES_REACH * place + offset, value->size, value->mask, value->add);
     }
-    fb_lanes_set_window(&group->lanes, window);
+    fb_lanes_set_window(&group->lanes, reach[0], reach[1]);
 }
 
 static bool put_groups(fb_pattern *pattern) {
-    for (uint16_t i = 0; i < pattern->lane_end; i = pattern->groups[pattern->group_count++].end) {
+    for (uint8_t i = 0; i < pattern->lane_end; i = pattern->groups[pattern->group_count++].end) {
         if (pattern->group_count == FB_PATTERN_GROUPS) return false;
         write_group(pattern, &pattern->groups[pattern->group_count], i);
     }
     return true;
 }
 
-/* Windows over all octets that must be the same, as few as there need be. */
-static bool put_windows(const fb_lesson *lesson, fb_pattern *pattern) {
-    size_t last = lesson->size - FB_PATTERN_WINDOW;
-    for (size_t place = 0; place < lesson->size; place++) {
+/* Windows over the octets of a part that must be the same. They may begin before it, where nothing must be so. */
+static bool put_windows(const fb_lesson *lesson, size_t part, fb_pattern *pattern) {
+    size_t begin = lesson->begin[part], end = lesson->end[part];
+    for (size_t place = begin; place < end; place++) {
         if (!lesson->mask[place]) continue;
         if (pattern->window_count == FB_PATTERN_WINDOWS) return false;
         fb_pattern_window *window = &pattern->windows[pattern->window_count++];
-        size_t begin = place < last ? place : last;
-        window->place = (uint32_t)begin;
-        memcpy(window->mask, lesson->mask + begin, FB_PATTERN_WINDOW);
-        for (size_t i = 0; i < FB_PATTERN_WINDOW; i++) window->same[i] = lesson->sample[begin + i] & window->mask[i];
-        place = begin + FB_PATTERN_WINDOW - 1;
+        size_t first = place < end - FB_PATTERN_WINDOW ? place : end - FB_PATTERN_WINDOW;
+        window->part = (uint16_t)part;
+        window->place = (int16_t)((int)first - (int)begin);
+        for (size_t i = 0; i < FB_PATTERN_WINDOW; i++) {
+            window->mask[i] = first + i < begin ? 0 : lesson->mask[first + i];
+            window->same[i] = lesson->sample[first + i] & window->mask[i];
+        }
+        place = first + FB_PATTERN_WINDOW - 1;
     }
+    return true;
+}
+
+static bool put_all_windows(const fb_lesson *lesson, fb_pattern *pattern) {
+    for (size_t part = 0; part < FB_SAMPLE_PARTS; part++)
+        if (lesson->begin[part] != SIZE_MAX && !put_windows(lesson, part, pattern)) return false;
     return true;
 }
 
 /* False: it has more than a pattern may have. */
 static bool write_pattern(const compiler *c, fb_pattern *pattern) {
     const fb_lesson *lesson = c->lesson;
-    *pattern = (fb_pattern){.worst = c->plan->fixed_worst + lesson->size * c->plan->octet_worst};
-    if (!put_values(c, pattern) || !put_groups(pattern) || !put_windows(lesson, pattern)) return false;
+    *pattern = (fb_pattern){
+        .header_needed = (uint16_t)(lesson->exact ? 0 : lesson->header_needed),
+        .gateway_needed = (uint16_t)lesson->gateway_needed,
+        .has_path = lesson->gateway_needed && lesson->parts.found.next_hop,
+    };
+    if (!put_values(c, pattern) || !put_groups(pattern) || !put_all_windows(lesson, pattern)) return false;
     pattern->bound_count = (uint16_t)lesson->bound_count;
     memcpy(pattern->bounds, lesson->bounds, lesson->bound_count * sizeof *lesson->bounds);
     return true;
@@ -235,6 +267,7 @@ static const size_t octets_of_table = sizeof(fb_pattern_table) + FB_CACHE_LINE;
 void fb_patterns_free(fb_patterns *patterns) {
     if (patterns->block) fb_memory_release(patterns->memory, patterns->block, octets_of_table);
     patterns->block = patterns->table = NULL;
+    patterns->exact_count = 0;
 }
 
 /* All memory that there will be for patterns: nothing is allocated for one. */
@@ -245,32 +278,61 @@ static bool make_table(fb_patterns *patterns) {
     return patterns->table;
 }
 
-/* The first that is empty; where none is, each in turn. */
-static fb_pattern *choose_place(fb_patterns *patterns, size_t place) {
+/* One that is empty; NULL: none is. */
+static fb_pattern *find_empty_place(const fb_patterns *patterns, size_t place) {
     for (size_t way = 0; way < FB_PATTERN_WAYS; way++)
         if (!patterns->table->patterns[place ^ way].key) return &patterns->table->patterns[place ^ way];
-    return &patterns->table->patterns[place ^ patterns->replaced++ % FB_PATTERN_WAYS];
+    return NULL;
 }
 
-/* Whether there is one pattern more. */
-FB_NOINLINE static bool learn(fb_patterns *patterns, fb_bytes sample, bool expanded) {
-    fb_lesson lesson;
-    uint32_t key = fb_pattern_key(sample.size, expanded);
-    if (!fb_lesson_read(&lesson, patterns->plan, sample, expanded) || !make_table(patterns)) return false;
-    compiler c = {.plan = patterns->plan, .lesson = &lesson, .wide = patterns->wide};
+static bool write_lesson(const fb_patterns *patterns, const fb_lesson *lesson, uint32_t key, fb_pattern *pattern) {
+    compiler c = {.plan = patterns->plan, .lesson = lesson, .wide = patterns->wide};
     sort_out(&c);
-    fb_pattern *pattern = choose_place(patterns, fb_pattern_place(key, sample.data + lesson.ip));
-    bool empty = !pattern->key;
+    pattern->key = 0;
     if (!write_pattern(&c, pattern)) return false;
     pattern->key = key;
-    patterns->table->sizes[fb_pattern_size_place(key)] = (fb_pattern_size){key, (uint32_t)lesson.ip};
-    return empty;
+    return true;
+}
+
+/* False: there is no room for one more. */
+static bool learn_exact(fb_patterns *patterns, const fb_lesson *lesson, uint32_t key) {
+    size_t header = (size_t)(lesson->parts.header.data - lesson->sample);
+    fb_pattern *pattern = find_empty_place(patterns, fb_pattern_place(key, lesson->parts.header.data));
+    if (!pattern || patterns->exact_count == FB_PATTERN_EXACT) return false;
+    if (!write_lesson(patterns, lesson, key, pattern)) return true;
+    patterns->exact_count++;
+    patterns->table->sizes[fb_sample_size_place(key, FB_PATTERN_SIZES)] = (fb_sample_size){key, (uint32_t)header};
+    return true;
+}
+
+static void become_general(fb_patterns *patterns) {
+    patterns->general = true;
+    memset(patterns->table, 0, sizeof *patterns->table);
+    memset(patterns->turns, 0, sizeof patterns->turns);
+}
+
+/* Whether there is one pattern more; where there is no room, another one gives way. */
+static bool learn_general(fb_patterns *patterns, const fb_lesson *lesson) {
+    size_t place = fb_pattern_place(lesson->parts.key, lesson->parts.header.data);
+    fb_pattern *empty = find_empty_place(patterns, place);
+    fb_pattern *pattern = empty ? empty : &patterns->table->patterns[place ^ patterns->replaced++ % FB_PATTERN_WAYS];
+    return write_lesson(patterns, lesson, lesson->parts.key, pattern) && empty;
+}
+
+FB_NOINLINE static bool learn(fb_patterns *patterns, fb_bytes sample, bool expanded) {
+    fb_lesson lesson;
+    uint32_t key = fb_sample_size_key(sample, expanded), before = patterns->exact_count;
+    if (!fb_lesson_read(&lesson, patterns->plan, sample, expanded, !patterns->general) || !make_table(patterns)) return false;
+    if (patterns->general) return learn_general(patterns, &lesson);
+    if (learn_exact(patterns, &lesson, key)) return patterns->exact_count > before;
+    become_general(patterns);
+    return true;
 }
 
 void fb_patterns_learn(fb_patterns *patterns, fb_bytes sample, bool expanded) {
-    fb_pattern_turn *turn = &patterns->turns[fb_pattern_size_place(fb_pattern_key(sample.size, expanded))];
+    fb_pattern_turn *turn = &patterns->turns[fb_sample_size_place(fb_sample_size_key(sample, expanded), FB_PATTERN_SIZES)];
     if (turn->missed++ < turn->wait) return;
-    bool one_more = learn(patterns, sample, expanded);
+    bool gained = learn(patterns, sample, expanded);
     turn->missed = 0;
-    turn->wait = (uint16_t)(one_more ? 0 : turn->wait < LONGEST_WAIT ? 2 * turn->wait + 1 : LONGEST_WAIT);
+    turn->wait = (uint16_t)(gained ? 0 : turn->wait < LONGEST_WAIT ? 2 * turn->wait + 1 : LONGEST_WAIT);
 }

@@ -12,8 +12,8 @@
                       width)                       other in this row, nor by a constant: nothing is looked up. A zero, or an
      void append_ip(row, cursor, column, data,      address of zeros, is skipped. REQUIRES: is_direct, and the column is of
                     size)                          fb_column_is_direct
-     bool append_lanes(row, cursor, lanes,        the numbers of several such columns at once; false: nothing was done, they are
-                       window)                      to be put one by one
+     bool append_lanes(row, cursor, lanes,        the numbers of several such columns at once, from two places; false: nothing
+                       first, second)               was done, they are to be put one by one
      void repeat_uint(row, cursor, target, value) a member of a list, for a repeated column: zeros too. For a signed column
      void repeat_octets(…, data, size)              the two's complement, for a float or double the bits of a binary64
      void open(row, cursor, column)               from now on the put verbs add members to the repeated column, zeros too
@@ -255,14 +255,15 @@ FB_INLINE void fb_row_end_set_constants(fb_row *row, fb_row_cursor at) {
     fb_row_set_constants(row, at);
 }
 
-FB_INLINE bool fb_row_append_lanes(fb_row *row, fb_row_cursor *at, const fb_lanes *lanes, const uint8_t *window) {
+FB_INLINE bool fb_row_append_lanes(fb_row *row, fb_row_cursor *at, const fb_lanes *lanes, const uint8_t *first,
+                                   const uint8_t *second) {
     (void)row;
 #ifdef __AVX512VBMI2__
-    uint8_t *next = fb_lanes_append_window(at->next, lanes, window);
+    uint8_t *next = fb_lanes_append_window(at->next, lanes, first, second);
     if (FB_LIKELY(next != NULL)) at->next = next;
     return FB_LIKELY(next != NULL);
 #else
-    (void)at, (void)lanes, (void)window;
+    (void)at, (void)lanes, (void)first, (void)second;
     return false;
 #endif
 }

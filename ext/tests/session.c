@@ -74,10 +74,15 @@ const char *session_text(session *s) {
 
 void session_forget(session *s) { fb_row_set_output(&s->row, s->output, s->capacity, 0); }
 
-const fb_pattern *session_find_pattern(const session *s, const octets *d, size_t sample) {
+const fb_pattern *session_find_parts(session *s, const octets *d, size_t sample, fb_sample_parts *parts) {
     uint32_t format = fb_load32(d->data + sample - 8), size = fb_load32(d->data + sample - 4);
     if ((format != 1 && format != 3) || size > d->size - sample || size < (format == 1 ? 32 : 44)) return NULL;
-    return fb_patterns_find(&s->decoder->patterns, (fb_bytes){d->data + sample, size}, format == 3);
+    return fb_patterns_find(&s->decoder->patterns, (fb_bytes){d->data + sample, size}, format == 3, parts);
+}
+
+const fb_pattern *session_find_pattern(session *s, const octets *d, size_t sample) {
+    fb_sample_parts parts;
+    return session_find_parts(s, d, sample, &parts);
 }
 
 static void add_counters(fb_counters *total, const fb_counters *more) {

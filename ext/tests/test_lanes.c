@@ -49,9 +49,9 @@ static void check_record(const fb_plan *plan, uint32_t *random, size_t reach) {
         window = begin + size;
         begin += size + (*random >> 8) % 9;
     }
-    fb_lanes_set_window(&lanes, window);
+    fb_lanes_set_window(&lanes, window, window > FB_LANES_REACH ? window - FB_LANES_REACH : 0);
     uint8_t *copy = fb_guarded_copy(record, window);
-    const uint8_t *after = fb_lanes_append_window(got, &lanes, copy);
+    const uint8_t *after = fb_lanes_append_window(got, &lanes, copy, copy + FB_LANES_REACH);
     CHECK(beyond ? !after : after && after - got == end - expected && memcmp(got, expected, (size_t)(after - got)) == 0);
     fb_guarded_free(copy, window);
 }

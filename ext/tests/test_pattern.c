@@ -149,7 +149,7 @@ static void forged_layouts_cost_little(void) {
         session_forget(&s);
         session_feed_batch(&s, &datagram, 1);
     }
-    CHECK(count_patterns(&s.decoder->patterns) > 100);
+    CHECK(s.decoder->patterns.general && count_patterns(&s.decoder->patterns) > 20);
     CHECK(s.allocator.calls - calls < 100); /* of numberings: all patterns that will ever be lie in one table */
     CHECK(s.memory.used - used < MOST_OCTETS && s.allocator.most_held < used + MOST_OCTETS);
     session_forget(&s);

@@ -187,8 +187,8 @@ static void trace_append_ip(trace *t, trace_cursor *at, const fb_column *column,
     if (!fb_is_no_address(data, size)) trace_put_ip(t, at, target, data, size);
 }
 
-static bool trace_append_lanes(trace *t, trace_cursor *at, const fb_lanes *lanes, const uint8_t *window) {
-    (void)t, (void)at, (void)lanes, (void)window;
+static bool trace_append_lanes(trace *t, trace_cursor *at, const fb_lanes *lanes, const uint8_t *first, const uint8_t *second) {
+    (void)t, (void)at, (void)lanes, (void)first, (void)second;
     return false;
 }
 
