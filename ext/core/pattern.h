@@ -199,17 +199,22 @@ FB_INLINE size_t fb_pattern_place(uint32_t key, const uint8_t *header) {
 _Static_assert(FB_PATTERN_PLACES == 1 << (32 - 24), "places are the high bits");
 _Static_assert(14 + 2 * 4 + 10 <= FB_HEADER_LEAST, "a place is found by octets that are there");
 
+/* Where a part begins; an exact pattern has one alone. `exact` is known when this is compiled. */
+FB_INLINE const uint8_t *fb_sample_part(const fb_sample_parts *parts, size_t part, bool exact) {
+    return parts->part[exact ? 0 : part];
+}
+
 FB_INLINE uint64_t fb_pattern_number(const fb_pattern_value *value, const fb_sample_parts *parts) {
     return (fb_load64(parts->part[value->part] + value->window) >> value->shift & value->mask) + value->add;
 }
 
 /* Whether all octets that must be so are the same. */
-FB_INLINE bool fb_pattern_is_same(const fb_pattern *pattern, const fb_sample_parts *parts) {
+FB_INLINE bool fb_pattern_is_same(const fb_pattern *pattern, const fb_sample_parts *parts, bool exact) {
     const fb_pattern_window *window = pattern->windows, *end = window + pattern->window_count;
 #ifdef __AVX512VBMI2__
     __m512i differs = _mm512_setzero_si512();
     for (; window < end; window++) {
-        __m512i octets = _mm512_loadu_si512(parts->part[window->part] + window->place);
+        __m512i octets = _mm512_loadu_si512(fb_sample_part(parts, window->part, exact) + window->place);
         octets = _mm512_and_si512(octets, _mm512_load_si512(window->mask));
         differs = _mm512_or_si512(differs, _mm512_xor_si512(octets, _mm512_load_si512(window->same)));
     }
@@ -218,7 +223,7 @@ FB_INLINE bool fb_pattern_is_same(const fb_pattern *pattern, const fb_sample_par
     uint64_t differs = 0, octets, mask, same;
     for (; window < end; window++)
         for (size_t i = 0; i < FB_PATTERN_WINDOW; i += 8) {
-            memcpy(&octets, parts->part[window->part] + window->place + i, 8);
+            memcpy(&octets, fb_sample_part(parts, window->part, exact) + window->place + i, 8);
             memcpy(&mask, window->mask + i, 8);
             memcpy(&same, window->same + i, 8);
             differs |= (octets & mask) ^ same;
@@ -227,10 +232,10 @@ FB_INLINE bool fb_pattern_is_same(const fb_pattern *pattern, const fb_sample_par
 #endif
 }
 
-FB_INLINE bool fb_pattern_is_within(const fb_pattern *pattern, const fb_sample_parts *parts) {
+FB_INLINE bool fb_pattern_is_within(const fb_pattern *pattern, const fb_sample_parts *parts, bool exact) {
     bool within = true;
     for (const fb_pattern_bound *bound = pattern->bounds, *end = bound + pattern->bound_count; bound < end; bound++)
-        within &= (fb_load32(parts->part[bound->part] + bound->place) & bound->mask) - bound->low <= bound->span;
+        within &= (fb_load32(fb_sample_part(parts, bound->part, exact) + bound->place) & bound->mask) - bound->low <= bound->span;
     return within;
 }
 
@@ -252,20 +257,20 @@ FB_INLINE bool fb_pattern_find_path(const fb_pattern *pattern, fb_sample_parts *
     return !found->next_hop == !pattern->has_path;
 }
 
-/* The general pattern that a sample fits; NULL: none. */
+/* The general pattern that a sample fits; NULL: none. REQUIRES: there is a table. */
 FB_INLINE const fb_pattern *fb_patterns_find_general(const fb_patterns *patterns, fb_bytes sample, bool expanded, fb_sample_parts *parts) {
     if (!fb_sample_divide(parts, sample, expanded)) return NULL;
     size_t place = fb_pattern_place(parts->key, parts->header.data);
     for (size_t way = 0; way < FB_PATTERN_WAYS; way++) {
         const fb_pattern *pattern = &patterns->table->patterns[place ^ way];
         if (FB_UNLIKELY(pattern->key != parts->key || !fb_pattern_is_whole(pattern, parts))) continue;
-        if (FB_UNLIKELY(!fb_pattern_is_same(pattern, parts) || !fb_pattern_find_path(pattern, parts))) continue;
-        if (FB_LIKELY(fb_pattern_is_within(pattern, parts))) return pattern;
+        if (FB_UNLIKELY(!fb_pattern_is_same(pattern, parts, false) || !fb_pattern_find_path(pattern, parts))) continue;
+        if (FB_LIKELY(fb_pattern_is_within(pattern, parts, false))) return pattern;
     }
     return NULL;
 }
 
-/* The exact one. */
+/* The exact one. REQUIRES: the same. */
 FB_INLINE const fb_pattern *fb_patterns_find_exact(const fb_patterns *patterns, fb_bytes sample, bool expanded, fb_sample_parts *parts) {
     uint32_t key = fb_sample_size_key(sample, expanded);
     const fb_sample_size *size = &patterns->table->sizes[fb_sample_size_place(key, FB_PATTERN_SIZES)];
@@ -274,17 +279,10 @@ FB_INLINE const fb_pattern *fb_patterns_find_exact(const fb_patterns *patterns, 
     size_t place = fb_pattern_place(key, sample.data + size->header);
     for (size_t way = 0; way < FB_PATTERN_WAYS; way++) {
         const fb_pattern *pattern = &patterns->table->patterns[place ^ way];
-        if (FB_UNLIKELY(pattern->key != key || !fb_pattern_is_same(pattern, parts))) continue;
-        if (FB_LIKELY(fb_pattern_is_within(pattern, parts))) return pattern;
+        if (FB_UNLIKELY(pattern->key != key || !fb_pattern_is_same(pattern, parts, true))) continue;
+        if (FB_LIKELY(fb_pattern_is_within(pattern, parts, true))) return pattern;
     }
     return NULL;
-}
-
-/* The pattern that a flow sample fits, and its parts; NULL: none. */
-FB_INLINE const fb_pattern *fb_patterns_find(const fb_patterns *patterns, fb_bytes sample, bool expanded, fb_sample_parts *parts) {
-    if (FB_UNLIKELY(!patterns->table)) return NULL;
-    return patterns->general ? fb_patterns_find_general(patterns, sample, expanded, parts)
-                             : fb_patterns_find_exact(patterns, sample, expanded, parts);
 }
 
 #endif

@@ -74,13 +74,17 @@ const char *session_text(session *s) {
 
 void session_forget(session *s) { fb_row_set_output(&s->row, s->output, s->capacity, 0); }
 
-const fb_pattern *session_find_parts(session *s, const octets *d, size_t sample, fb_sample_parts *parts) {
+const fb_pattern *session_find_parts(const session *s, const octets *d, size_t sample, fb_sample_parts *parts) {
     uint32_t format = fb_load32(d->data + sample - 8), size = fb_load32(d->data + sample - 4);
     if ((format != 1 && format != 3) || size > d->size - sample || size < (format == 1 ? 32 : 44)) return NULL;
-    return fb_patterns_find(&s->decoder->patterns, (fb_bytes){d->data + sample, size}, format == 3, parts);
+    const fb_patterns *patterns = &s->decoder->patterns;
+    fb_bytes octets = {d->data + sample, size};
+    if (!patterns->table) return NULL;
+    return patterns->general ? fb_patterns_find_general(patterns, octets, format == 3, parts)
+                             : fb_patterns_find_exact(patterns, octets, format == 3, parts);
 }
 
-const fb_pattern *session_find_pattern(session *s, const octets *d, size_t sample) {
+const fb_pattern *session_find_pattern(const session *s, const octets *d, size_t sample) {
     fb_sample_parts parts;
     return session_find_parts(s, d, sample, &parts);
 }

@@ -41,9 +41,9 @@ const char *session_text(session *s);
 /* Empties the output. */
 void session_forget(session *s);
 /* The pattern that the flow sample at an offset of a datagram fits, behind its format and length; NULL: none. */
-const fb_pattern *session_find_pattern(session *s, const octets *d, size_t sample);
+const fb_pattern *session_find_pattern(const session *s, const octets *d, size_t sample);
 /* The same, and the sample's parts. */
-const fb_pattern *session_find_parts(session *s, const octets *d, size_t sample, fb_sample_parts *parts);
+const fb_pattern *session_find_parts(const session *s, const octets *d, size_t sample, fb_sample_parts *parts);
 /* A counter, over all exporters and what is nobody's. */
 uint64_t session_count(const session *s, fb_status status);
 /* All counters together. */
