@@ -134,7 +134,9 @@ def open_stage(name: str, datagrams: list[Datagram]) -> PythonStage:
 
 
 def find_capture(name: str) -> Path | None:
-    """The file of a capture; None where it is not on this machine."""
+    """The file of a capture, by its name or its path; None where it is not on this machine."""
+    if Path(name).is_file():
+        return Path(name)
     return next((path for folder in FOLDERS if (path := folder / f"{name}.pcap").exists()), None)
 
 
@@ -361,13 +363,13 @@ def make_table(name: str, results: list[dict[str, Any]]) -> Table:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     default = next(name for name in DEFAULTS if find_capture(name))
-    parser.add_argument("capture", nargs="?", default=default, help="of NetFlow v9 (default: %(default)s)")
+    parser.add_argument("capture", nargs="?", default=default, help="NetFlow v9, name or path (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="write JSON to standard output")
     parser.add_argument("--repetitions", type=int, default=9, metavar="N")
     options = parser.parse_args(arguments)
     capture = find_capture(options.capture)
     if capture is None:
-        parser.error(f"{options.capture} is not on this machine")
+        parser.error(f"{options.capture} is no file, and no capture in {' or '.join(map(str, FOLDERS))}")
     try:
         results = measure(capture, options.repetitions)
     except Failed as error:

@@ -122,4 +122,4 @@ def test_a_capture_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None
     with pytest.raises(SystemExit) as ended:
         bench_story.main(["no-such-capture"])
     assert ended.value.code == 2
-    assert "no-such-capture is not on this machine" in capsys.readouterr().err
+    assert "no-such-capture is no file, and no capture in" in capsys.readouterr().err
