@@ -295,13 +295,14 @@ static bool write_lesson(const fb_patterns *patterns, const fb_lesson *lesson, u
 }
 
 /* False: there is no room for one more. */
-static bool learn_exact(fb_patterns *patterns, const fb_lesson *lesson, uint32_t key) {
+static bool learn_exact(fb_patterns *patterns, const fb_lesson *lesson, fb_bytes sample, bool expanded) {
+    uint32_t key = fb_sample_size_key(sample, expanded);
     size_t header = (size_t)(lesson->parts.header.data - lesson->sample);
     fb_pattern *pattern = find_empty_place(patterns, fb_pattern_place(key, lesson->parts.header.data));
     if (!pattern || patterns->exact_count == FB_PATTERN_EXACT) return false;
     if (!write_lesson(patterns, lesson, key, pattern)) return true;
     patterns->exact_count++;
-    patterns->table->sizes[fb_sample_size_place(key, FB_PATTERN_SIZES)] = (fb_sample_size){key, (uint32_t)header};
+    patterns->table->sizes[fb_sample_size_place(sample, expanded)] = (fb_sample_size){key, (uint32_t)header};
     return true;
 }
 
@@ -321,16 +322,17 @@ static bool learn_general(fb_patterns *patterns, const fb_lesson *lesson) {
 
 FB_NOINLINE static bool learn(fb_patterns *patterns, fb_bytes sample, bool expanded) {
     fb_lesson lesson;
-    uint32_t key = fb_sample_size_key(sample, expanded), before = patterns->exact_count;
+    uint32_t before = patterns->exact_count;
     if (!fb_lesson_read(&lesson, patterns->plan, sample, expanded, !patterns->general) || !make_table(patterns)) return false;
     if (patterns->general) return learn_general(patterns, &lesson);
-    if (learn_exact(patterns, &lesson, key)) return patterns->exact_count > before;
+    if (learn_exact(patterns, &lesson, sample, expanded)) return patterns->exact_count > before;
     become_general(patterns);
     return true;
 }
 
 void fb_patterns_learn(fb_patterns *patterns, fb_bytes sample, bool expanded) {
-    fb_pattern_turn *turn = &patterns->turns[fb_sample_size_place(fb_sample_size_key(sample, expanded), FB_PATTERN_SIZES)];
+    if (sample.size > FB_PATTERN_OCTETS) return;
+    fb_pattern_turn *turn = &patterns->turns[fb_sample_size_place(sample, expanded)];
     if (turn->missed++ < turn->wait) return;
     bool gained = learn(patterns, sample, expanded);
     turn->missed = 0;

@@ -103,7 +103,10 @@ typedef struct {
 _Static_assert(offsetof(fb_pattern, groups) % FB_CACHE_LINE == 0, "lanes are read by whole cache lines");
 
 /* A pattern is at its place, or at one of those beside it: other patterns may have the same. */
-enum { FB_PATTERN_SIZES = 128, FB_PATTERN_PLACES = 256, FB_PATTERN_WAYS = 4, FB_PATTERN_EXACT = 64 };
+enum { FB_PATTERN_PLACES = 256, FB_PATTERN_WAYS = 4, FB_PATTERN_EXACT = 64 };
+
+/* Sizes of samples that are learned from: so many words, expanded or not. */
+enum { FB_PATTERN_SIZES = 2 * (FB_PATTERN_OCTETS / 4 + 1) };
 
 /* When the next sample of a key is learned from. */
 typedef struct {
@@ -179,13 +182,14 @@ FB_INLINE bool fb_sample_divide(fb_sample_parts *parts, fb_bytes sample, bool ex
     parts->key = (uint32_t)(ends << 14 | (size_t)expanded << 13 | count << 8 | rest / 4);
     return parts->header.data && rest <= FB_PATTERN_OCTETS;
 }
-/* The key of exact patterns, by the size of a sample; and the place of what is known of that size, among so many. */
+/* The key of exact patterns, by the size of a sample; and the place of what is known of that size. REQUIRES: it is no larger than
+   one that is learned from. */
 FB_INLINE uint32_t fb_sample_size_key(fb_bytes sample, bool expanded) {
     return UINT32_C(1) << 31 | (uint32_t)sample.size << 1 | expanded;
 }
 
-FB_INLINE size_t fb_sample_size_place(uint32_t key, size_t places) {
-    return (key >> 3 ^ key << 6) % places;
+FB_INLINE size_t fb_sample_size_place(fb_bytes sample, bool expanded) {
+    return sample.size / 4 * 2 + expanded;
 }
 
 /* Tags are passed over: what they say is another one each time, and so is what stands so far behind them. */
@@ -272,8 +276,9 @@ FB_INLINE const fb_pattern *fb_patterns_find_general(const fb_patterns *patterns
 
 /* The exact one. REQUIRES: the same. */
 FB_INLINE const fb_pattern *fb_patterns_find_exact(const fb_patterns *patterns, fb_bytes sample, bool expanded, fb_sample_parts *parts) {
+    if (FB_UNLIKELY(sample.size > FB_PATTERN_OCTETS)) return NULL;
     uint32_t key = fb_sample_size_key(sample, expanded);
-    const fb_sample_size *size = &patterns->table->sizes[fb_sample_size_place(key, FB_PATTERN_SIZES)];
+    const fb_sample_size *size = &patterns->table->sizes[fb_sample_size_place(sample, expanded)];
     if (FB_UNLIKELY(size->key != key)) return NULL;
     parts->part[0] = sample.data;
     size_t place = fb_pattern_place(key, sample.data + size->header);
