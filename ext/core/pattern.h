@@ -161,8 +161,8 @@ FB_INLINE bool fb_sample_divide(fb_sample_parts *parts, fb_bytes sample, bool ex
         uint32_t format = fb_load32(p);
         size_t length = fb_load32(p + 4), padded = (length + 3) & ~(size_t)3;
         const uint8_t *body = p + 8;
-        if (FB_UNLIKELY(padded > (size_t)(end - body))) return false;
-        p = body + padded;
+        if (FB_UNLIKELY(length > (size_t)(end - body))) return false;
+        p = body + padded; /* as a sample is of whole words, so is what is left of it */
         if (format == FB_RECORD_HEADER && !parts->header.data) {
             if (FB_UNLIKELY(length < 16 + FB_HEADER_LEAST)) return false;
             parts->header = (fb_bytes){body + 16, fb_load32(body + 12)};
@@ -182,6 +182,7 @@ FB_INLINE bool fb_sample_divide(fb_sample_parts *parts, fb_bytes sample, bool ex
     parts->key = (uint32_t)(ends << 14 | (size_t)expanded << 13 | count << 8 | rest / 4);
     return parts->header.data && rest <= FB_PATTERN_OCTETS;
 }
+
 /* The key of exact patterns, by the size of a sample; and the place of what is known of that size. REQUIRES: it is no larger than
    one that is learned from. */
 FB_INLINE uint32_t fb_sample_size_key(fb_bytes sample, bool expanded) {
