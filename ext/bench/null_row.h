@@ -89,10 +89,7 @@ FB_INLINE bool null_row_append_lanes(null_row *row, null_row_cursor *at, const f
                                      const uint8_t *second) {
     (void)row;
 #ifdef __AVX512VBMI2__
-    __m512i low = _mm512_maskz_loadu_epi8(lanes->window[0], first), high = _mm512_setzero_si512();
-    if (lanes->window[1]) high = _mm512_maskz_loadu_epi8(lanes->window[1], second);
-    __m512i value = _mm512_permutex2var_epi8(low, _mm512_loadu_si512(lanes->index), high);
-    at->values += (uint64_t)_mm512_reduce_add_epi64(_mm512_and_si512(value, _mm512_loadu_si512(lanes->mask)));
+    at->values += (uint64_t)_mm512_reduce_add_epi64(fb_lanes_deal(lanes, first, second));
     return true;
 #else
     (void)at, (void)lanes, (void)first, (void)second;

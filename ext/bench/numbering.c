@@ -75,17 +75,13 @@ static void write_header(numberings *all, const numbering_key *key, const uint8_
     write_next(all, key, p, units, 2);
 }
 
-/* A sample begins with its number and its source: type (8 bits) and index, or a word each. Where its agent leaps, it begins
-   anew by itself. */
+/* A sample begins with its number. Where its agent leaps, it begins anew by itself. */
 static void write_sample(numberings *all, numbering_key key, uint32_t format, fb_bytes sample) {
-    static const uint8_t kinds[] = {[FB_SAMPLE_FLOW] = 1, [FB_SAMPLE_COUNTERS] = 2, [FB_SAMPLE_FLOW_EXPANDED] = 1,
-                                    [FB_SAMPLE_COUNTERS_EXPANDED] = 2, [FB_SAMPLE_DROP] = 3};
-    if (format < FB_SAMPLE_FLOW || format > FB_SAMPLE_DROP || sample.size < 12) return;
-    uint32_t first = fb_load32(sample.data + 4);
-    bool compact = format <= FB_SAMPLE_COUNTERS;
-    key.kind = kinds[format];
-    key.type = compact ? first >> 24 : first;
-    key.index = compact ? first & 0xffffff : fb_load32(sample.data + 8);
+    fb_sample_origin origin;
+    if (!fb_sample_find_origin(format, sample, &origin)) return;
+    key.kind = origin.kind;
+    key.type = origin.type;
+    key.index = origin.index;
     write_next(all, &key, sample.data, 1, 0);
 }
 

@@ -99,10 +99,6 @@ static uint64_t hash_key(const fb_exporters *exporters, const uint8_t *address, 
     return fb_hash(fb_hash(hash, fb_load64(address + 8)), sub_agent);
 }
 
-static bool has_key(const fb_exporter *exporter, const uint8_t *address, uint32_t sub_agent) {
-    return exporter->sub_agent == sub_agent && memcmp(exporter->address, address, 16) == 0;
-}
-
 /* The first place from i on that has the hash or is empty. */
 static size_t seek(const fb_exporter_place *table, size_t capacity, size_t i, uint64_t hash) {
     i &= capacity - 1;
@@ -114,7 +110,7 @@ static fb_exporter *find_exporter(const fb_exporters *exporters, uint64_t hash, 
     const fb_exporter_place *table = exporters->table;
     size_t capacity = exporters->capacity, i = seek(table, capacity, (size_t)hash, hash);
     for (; table[i].exporter; i = seek(table, capacity, i + 1, hash))
-        if (has_key(table[i].exporter, address, sub_agent)) return table[i].exporter;
+        if (fb_exporter_has_key(table[i].exporter, address, sub_agent)) return table[i].exporter;
     return NULL;
 }
 

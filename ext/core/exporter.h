@@ -156,12 +156,16 @@ fb_status fb_exporters_new(fb_exporters *exporters, fb_shapes *shapes, fb_memory
                            size_t exporter_memory, uint64_t seed);
 void fb_exporters_free(fb_exporters *exporters);
 
+FB_INLINE bool fb_exporter_has_key(const fb_exporter *exporter, const uint8_t address[16], uint32_t sub_agent) {
+    return exporter->sub_agent == sub_agent && memcmp(exporter->address, address, 16) == 0;
+}
+
 /* The exporter of an address, made when it is new; the stateless `overflow` when there are too many. As a rule
    it is the one before; the others are searched for. */
 fb_exporter *fb_exporters_search(fb_exporters *exporters, const uint8_t address[16], uint32_t sub_agent);
 FB_INLINE fb_exporter *fb_exporters_get(fb_exporters *exporters, const uint8_t address[16], uint32_t sub_agent) {
     fb_exporter *exporter = exporters->last;
-    bool again = exporter && exporter->sub_agent == sub_agent && !memcmp(exporter->address, address, 16);
+    bool again = exporter && fb_exporter_has_key(exporter, address, sub_agent);
     return FB_LIKELY(again) ? exporter : fb_exporters_search(exporters, address, sub_agent);
 }
 /* Fetches what decoding will need of the exporters of the next datagrams, FB_LOOK_AHEAD at the most, into the cache. Changes

@@ -83,11 +83,15 @@ FB_INLINE uint8_t *fb_lanes_append(uint8_t *p, const fb_lanes *lanes, __m512i va
 }
 
 /* The numbers of a record, from two places in it. */
-FB_INLINE uint8_t *fb_lanes_append_window(uint8_t *p, const fb_lanes *lanes, const uint8_t *first, const uint8_t *second) {
+FB_INLINE __m512i fb_lanes_deal(const fb_lanes *lanes, const uint8_t *first, const uint8_t *second) {
     __m512i low = _mm512_maskz_loadu_epi8(lanes->window[0], first), high = _mm512_setzero_si512();
     if (lanes->window[1]) high = _mm512_maskz_loadu_epi8(lanes->window[1], second);
     __m512i value = _mm512_permutex2var_epi8(low, _mm512_loadu_si512(lanes->index), high);
-    return fb_lanes_append(p, lanes, _mm512_and_si512(value, _mm512_loadu_si512(lanes->mask)));
+    return _mm512_and_si512(value, _mm512_loadu_si512(lanes->mask));
+}
+
+FB_INLINE uint8_t *fb_lanes_append_window(uint8_t *p, const fb_lanes *lanes, const uint8_t *first, const uint8_t *second) {
+    return fb_lanes_append(p, lanes, fb_lanes_deal(lanes, first, second));
 }
 #endif
 

@@ -7,7 +7,7 @@
      where the columns are  numbers and addresses at fixed places then, as in a record of a template
 
    At first patterns are *exact*: all lengths are the same, too. Once there are too many, all that are learned are *general*, which
-   takes a fifth longer, and few fit any traffic. Two records are of any length then, sampled_header and extended_gateway: as much
+   takes longer, and few fit any traffic. Two records are of any length then, sampled_header and extended_gateway: as much
    of a packet as there is, an AS path. They divide a sample into parts, and places are counted from the beginning of their part:
 
      │ fixed part │ sampled_header ┄┄┄┄┄│ extended_switch │ extended_gateway ┄┄┄┄┄│ …
@@ -67,7 +67,7 @@ typedef struct {
     uint16_t source;         /* fb_source */
     int16_t place;           /* from the beginning of its part */
     int16_t window;          /* the place of 8 octets of which a number is a part */
-    uint16_t size;           /* octets; of a list 0 where it is found anew each time */
+    uint16_t size;           /* octets; in a general pattern those of a list are found anew each time */
     uint8_t part;
     uint8_t shift;           /* from the end of the window, bits; in a lesson from the end of its octets */
     uint8_t code;            /* fb_pattern_code */
@@ -88,7 +88,7 @@ _Static_assert(sizeof(fb_pattern_group) % FB_CACHE_LINE == 0, "lanes are read by
 
 typedef struct {
     _Alignas(FB_CACHE_LINE) uint32_t key; /* 0: there is no pattern */
-    uint16_t header_needed;  /* octets of the packet that columns look at */
+    uint16_t header_needed;  /* octets of the packet that columns look at; 0: the pattern is exact */
     uint16_t gateway_needed; /* octets of the gateway's record before its AS path; 0: it is of one length, or there is none */
     uint16_t window_count, bound_count, group_count;
     /* Values in groups: numbers in lanes, other numbers, addresses, all of columns that nothing else may fill; and what goes to
@@ -108,7 +108,7 @@ enum { FB_PATTERN_PLACES = 256, FB_PATTERN_WAYS = 4, FB_PATTERN_EXACT = 64 };
 /* Sizes of samples that are learned from: so many words, expanded or not. */
 enum { FB_PATTERN_SIZES = 2 * (FB_PATTERN_OCTETS / 4 + 1) };
 
-/* When the next sample of a key is learned from. */
+/* When the next sample of a size is learned from. */
 typedef struct {
     uint16_t missed; /* that fit no pattern, since the last one that was */
     uint16_t wait;   /* how many of them are not learned from: twice as many, each time that nothing is gained */
@@ -262,33 +262,33 @@ FB_INLINE bool fb_pattern_find_path(const fb_pattern *pattern, fb_sample_parts *
     return !found->next_hop == !pattern->has_path;
 }
 
-/* The general pattern that a sample fits; NULL: none. REQUIRES: there is a table. */
-FB_INLINE const fb_pattern *fb_patterns_find_general(const fb_patterns *patterns, fb_bytes sample, bool expanded, fb_sample_parts *parts) {
-    if (!fb_sample_divide(parts, sample, expanded)) return NULL;
-    size_t place = fb_pattern_place(parts->key, parts->header.data);
+/* The pattern of a key that a sample fits; NULL: none. */
+FB_INLINE const fb_pattern *fb_patterns_match(const fb_patterns *patterns, fb_sample_parts *parts, uint32_t key, const uint8_t *header,
+                                              bool exact) {
+    size_t place = fb_pattern_place(key, header);
     for (size_t way = 0; way < FB_PATTERN_WAYS; way++) {
         const fb_pattern *pattern = &patterns->table->patterns[place ^ way];
-        if (FB_UNLIKELY(pattern->key != parts->key || !fb_pattern_is_whole(pattern, parts))) continue;
-        if (FB_UNLIKELY(!fb_pattern_is_same(pattern, parts, false) || !fb_pattern_find_path(pattern, parts))) continue;
-        if (FB_LIKELY(fb_pattern_is_within(pattern, parts, false))) return pattern;
+        if (FB_UNLIKELY(pattern->key != key || (!exact && !fb_pattern_is_whole(pattern, parts)))) continue;
+        if (FB_UNLIKELY(!fb_pattern_is_same(pattern, parts, exact) || (!exact && !fb_pattern_find_path(pattern, parts)))) continue;
+        if (FB_LIKELY(fb_pattern_is_within(pattern, parts, exact))) return pattern;
     }
     return NULL;
 }
 
-/* The exact one. REQUIRES: the same. */
-FB_INLINE const fb_pattern *fb_patterns_find_exact(const fb_patterns *patterns, fb_bytes sample, bool expanded, fb_sample_parts *parts) {
+/* The pattern that a flow sample fits, and its parts; NULL: none. `exact` is known when this is compiled. REQUIRES: there is a
+   table, and its patterns are exact, or not. */
+FB_INLINE const fb_pattern *fb_patterns_find(const fb_patterns *patterns, fb_bytes sample, bool expanded, fb_sample_parts *parts,
+                                             bool exact) {
+    if (!exact) {
+        if (!fb_sample_divide(parts, sample, expanded)) return NULL;
+        return fb_patterns_match(patterns, parts, parts->key, parts->header.data, exact);
+    }
     if (FB_UNLIKELY(sample.size > FB_PATTERN_OCTETS)) return NULL;
     uint32_t key = fb_sample_size_key(sample, expanded);
     const fb_sample_size *size = &patterns->table->sizes[fb_sample_size_place(sample, expanded)];
     if (FB_UNLIKELY(size->key != key)) return NULL;
     parts->part[0] = sample.data;
-    size_t place = fb_pattern_place(key, sample.data + size->header);
-    for (size_t way = 0; way < FB_PATTERN_WAYS; way++) {
-        const fb_pattern *pattern = &patterns->table->patterns[place ^ way];
-        if (FB_UNLIKELY(pattern->key != key || !fb_pattern_is_same(pattern, parts, true))) continue;
-        if (FB_LIKELY(fb_pattern_is_within(pattern, parts, true))) return pattern;
-    }
-    return NULL;
+    return fb_patterns_match(patterns, parts, key, sample.data + size->header, exact);
 }
 
 #endif

@@ -81,6 +81,26 @@ FB_INLINE bool fb_xdr_read_item(fb_xdr *xdr, uint32_t *format, fb_bytes *body) {
     return true;
 }
 
+/* Whose samples one is numbered among. */
+typedef struct {
+    uint32_t kind; /* 1 flows, 2 counters, 3 drops */
+    uint32_t type, index;
+} fb_sample_origin;
+
+/* Flow, counter and drop samples begin with their number and their source: type (8 bits) and index, or a word each. False: it is
+   none of them, or cut short. */
+FB_INLINE bool fb_sample_find_origin(uint32_t format, fb_bytes sample, fb_sample_origin *origin) {
+    static const uint8_t kinds[] = {[FB_SAMPLE_FLOW] = 1, [FB_SAMPLE_COUNTERS] = 2, [FB_SAMPLE_FLOW_EXPANDED] = 1,
+                                    [FB_SAMPLE_COUNTERS_EXPANDED] = 2, [FB_SAMPLE_DROP] = 3};
+    if (FB_UNLIKELY(sample.size < 12 || format < FB_SAMPLE_FLOW || format > FB_SAMPLE_DROP)) return false;
+    uint32_t type = fb_load32(sample.data + 4);
+    bool expanded = format > FB_SAMPLE_COUNTERS;
+    origin->kind = kinds[format];
+    origin->type = expanded ? type : type >> 24;
+    origin->index = expanded ? fb_load32(sample.data + 8) : type & 0xffffff;
+    return true;
+}
+
 /* An extended_gateway record, from its AS path on. */
 typedef struct {
     const uint8_t *next_hop, *destination, *preference; /* words: the AS of the next hop, that of the destination; local preference */

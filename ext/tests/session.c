@@ -80,8 +80,7 @@ const fb_pattern *session_find_parts(const session *s, const octets *d, size_t s
     const fb_patterns *patterns = &s->decoder->patterns;
     fb_bytes octets = {d->data + sample, size};
     if (!patterns->table) return NULL;
-    return patterns->general ? fb_patterns_find_general(patterns, octets, format == 3, parts)
-                             : fb_patterns_find_exact(patterns, octets, format == 3, parts);
+    return fb_patterns_find(patterns, octets, format == 3, parts, !patterns->general);
 }
 
 const fb_pattern *session_find_pattern(const session *s, const octets *d, size_t sample) {
