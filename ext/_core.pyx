@@ -10,7 +10,6 @@ from libc.string cimport memcpy, memset
 from flowbuf_core cimport *
 
 import os
-import socket
 from operator import index
 
 from flowbuf.errors import DecodeError, EncodeError, FlowbufError

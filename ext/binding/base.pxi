@@ -43,10 +43,10 @@ cdef dict read_statuses(const uint64_t *counts):
 
 cdef str format_address(const uint8_t *address):
     """16 octets as text; IPv4-mapped ones as IPv4."""
-    cdef bytes octets = address[:16]
-    if octets[:12] == b"\0\0\0\0\0\0\0\0\0\0\xff\xff":
-        return socket.inet_ntop(socket.AF_INET, octets[12:])
-    return socket.inet_ntop(socket.AF_INET6, octets)
+    if address[:12] == b"\0\0\0\0\0\0\0\0\0\0\xff\xff":
+        return f"{address[12]}.{address[13]}.{address[14]}.{address[15]}"
+    import socket  # here: it takes a tenth of the time in which flowbuf is imported
+    return socket.inet_ntop(socket.AF_INET6, address[:16])
 
 
 cdef dict _addresses = {}  # text -> 16 octets, of the exporters seen lately
@@ -67,6 +67,7 @@ cdef bytes find_address(str text):
     cdef bytes octets = _addresses.get(text)
     if octets is not None:
         return octets
+    import socket
     plain = text.partition("%")[0]
     try:
         if ":" in plain:
