@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import time
+import warnings
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
@@ -100,13 +101,15 @@ def prepare_dpkt() -> Decode:
 
 
 def prepare_scapy() -> Decode:
-    from scapy.layers.netflow import (
-        NetflowDataflowsetV9,
-        NetflowHeader,
-        NetflowHeaderV5,
-        NetflowRecordV5,
-        NetflowSession,
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)  # of its own layers
+        from scapy.layers.netflow import (
+            NetflowDataflowsetV9,
+            NetflowHeader,
+            NetflowHeaderV5,
+            NetflowRecordV5,
+            NetflowSession,
+        )
 
     sessions: dict[str, NetflowSession] = defaultdict(NetflowSession)
 
