@@ -18,13 +18,13 @@ PACKAGE = ROOT / "src/flowbuf"
 # The core's files, from the ground up: each includes only what stands before it. Without a suffix, a header and its .c.
 # (A .inc is compiled for each emitter; decode.inc puts them together.)
 LAYERS = [
-    *("base", "counters", "source", "wire", "plan", "lanes", "slots", "row", "datagram", "template.h", "operations"),
-    *("template", "sequence", "exporter"),
+    *("base", "counters", "source", "wire", "plan", "lanes", "slots", "filled", "row", "batch", "columns"),
+    *("datagram", "template.h", "operations", "template", "sequence", "exporter"),
     *("context", "early", "options", "template_set", "emitter", "packet.h", "tunnel", "packet"),
     *("sflow.h", "pattern.h", "lesson", "pattern", "decode"),
     *("value.inc", "list.inc", "derived.inc", "packet.inc", "record.inc"),
     *("netflow5.inc", "ipfix.inc", "sflow.inc", "sflow_counters.inc", "decode.inc"),
-    *("decode_row", "decode_row_bmi2", "decode_row_avx512"),
+    *("decode_row", "decode_row_bmi2", "decode_row_avx512", "decode_columns"),
     *("message", "link", "fragments", "capture"),
     *("generate_traffic", "generate.h", "generate_internal", "generate_netflow", "generate_packet", "generate_sflow"),
     "generate",

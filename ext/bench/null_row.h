@@ -40,6 +40,11 @@ FB_INLINE bool null_row_is_direct(const null_row *row) {
     return true;
 }
 
+FB_INLINE bool null_row_reserve(null_row *row, size_t rows, size_t worst) {
+    (void)row, (void)rows, (void)worst;
+    return true;
+}
+
 FB_INLINE bool null_row_begin(null_row *row, size_t worst, null_row_cursor *at) {
     (void)worst;
     at->values = row->values;

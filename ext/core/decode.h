@@ -10,6 +10,7 @@
 #ifndef FB_DECODE_H
 #define FB_DECODE_H
 
+#include "columns.h"
 #include "early.h"
 #include "packet.h"
 #include "pattern.h"
@@ -60,6 +61,10 @@ void fb_decoder_free(fb_decoder *decoder);
    finished stays, *position says where to go on. Never anything else: what is wrong with a datagram is counted. */
 fb_status fb_row_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position,
                         fb_row *row);
+
+/* The same, one row of the batch a flow. NO_SPACE: the batch is full; or, if it is empty, there is no memory for its rows. */
+fb_status fb_columns_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position,
+                            fb_columns *columns);
 
 /* Says that no more datagrams come: data sets that still wait for their templates are given up, and counted as
    TEMPLATE_MISSING; the first of them is decoder->fault, if there was none. The decoder may be used again. */

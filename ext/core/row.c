@@ -1,11 +1,6 @@
 /* The ways less taken of a row under construction: constants, slots, columns that the cursor does not track. */
 #include "row.h"
 
-/* Whether the cursor or a slot keeps track of what the column holds, or it holds nothing ever. */
-static bool is_tracked(const fb_column *column) {
-    return column->bit || column->flags & FB_COLUMN_SLOTTED || !(column->flags & FB_COLUMN_ENABLED);
-}
-
 static size_t octets_of_lanes(const fb_row *row) {
     return FB_CACHE_LINE + row->lane_groups * (FB_LANES * sizeof *row->waiting + sizeof *row->lanes);
 }
@@ -28,15 +23,11 @@ static bool make_lanes(fb_row *row) {
 
 fb_status fb_row_new(fb_row *row, const fb_plan *plan, fb_memory *memory) {
     *row = (fb_row){.plan = plan, .columns = plan->columns, .memory = memory, .prefix = 1, .open = plan->open};
-    bool all = true;
-    for (size_t i = 0; i < plan->column_count; i++) all &= is_tracked(&plan->columns[i]);
     if (!(row->constants = fb_memory_allocate(memory, plan->fixed_worst + FB_ROW_CONSTANTS_STRIDE)) ||
-        (!all && !(row->filled = fb_memory_allocate(memory, 2 * plan->column_count))) ||
-        !make_lanes(row) || fb_slots_new(&row->slots, plan, memory) != FB_OK) {
+        fb_filled_new(&row->filled, plan, memory) != FB_OK || !make_lanes(row) || fb_slots_new(&row->slots, plan, memory) != FB_OK) {
         fb_row_free(row);
         return FB_NO_MEMORY;
     }
-    if (row->filled) row->constants_filled = row->filled + plan->column_count;
     return FB_OK;
 }
 
@@ -44,7 +35,7 @@ void fb_row_free(fb_row *row) {
     if (!row->plan) return;
     if (row->constants) fb_memory_release(row->memory, row->constants, row->plan->fixed_worst + FB_ROW_CONSTANTS_STRIDE);
     if (row->lane_memory) fb_memory_release(row->memory, row->lane_memory, octets_of_lanes(row));
-    if (row->filled) fb_memory_release(row->memory, row->filled, 2 * row->plan->column_count);
+    fb_filled_free(&row->filled, row->memory);
     fb_slots_free(&row->slots, row->memory);
     *row = (fb_row){0};
 }
@@ -56,12 +47,12 @@ void fb_row_set_output(fb_row *row, uint8_t *data, size_t capacity, size_t used)
 }
 
 void fb_row_forget_constants(fb_row *row) {
-    if (row->filled) memset(row->filled, FB_ROW_EMPTY, row->plan->column_count);
-    for (size_t i = 0; row->slots.active && i < row->plan->slot_count; i++) row->slots.slot[i].state = FB_SLOT_EMPTY;
+    fb_filled_forget(&row->filled);
+    fb_slots_forget(&row->slots);
 }
 
 void fb_row_keep_constants(fb_row *row) {
-    if (row->filled) memcpy(row->constants_filled, row->filled, row->plan->column_count);
+    fb_filled_keep_constants(&row->filled);
     if (row->slots.active) fb_slots_keep_constants(&row->slots);
 }
 
@@ -69,7 +60,7 @@ void fb_row_keep_constants(fb_row *row) {
 FB_NOINLINE void fb_row_begin_rest(fb_row *row) {
     if (row->constants_size > FB_ROW_CONSTANTS_STRIDE) memcpy(row->message, row->constants, row->constants_size);
     fb_slots_begin(&row->slots);
-    if (row->filled) memcpy(row->filled, row->constants_filled, row->plan->column_count);
+    fb_filled_begin(&row->filled);
 }
 
 static uint8_t *put_real(uint8_t *p, const fb_column *column, uint64_t bits) {
@@ -113,23 +104,13 @@ static uint8_t *put_octets(uint8_t *p, const fb_column *column, const uint8_t *d
     return fb_wire_put_octets(fb_wire_put_varint(p, size), data, size);
 }
 
-/* Whether an untracked column may be written now; marks it. A zero is written as a member of a list alone. */
-static bool claim(fb_row *row, fb_target target, const fb_column *column, bool zero) {
-    if (column->bit || !row->filled) return false;
-    uint8_t *filled = &row->filled[target.column];
-    bool member = *filled == FB_ROW_OPEN || *filled == FB_ROW_GROWING;
-    if (!member && (zero || *filled != FB_ROW_EMPTY)) return false;
-    *filled = member ? FB_ROW_GROWING : FB_ROW_FILLED;
-    return true;
-}
-
 FB_NOINLINE fb_row_cursor fb_row_offer_number(fb_row *row, fb_row_cursor at, fb_target target, fb_slot_state state,
                                               uint64_t number) {
     const fb_column *column = &row->columns[target.column];
     if (!(column->flags & FB_COLUMN_ENABLED)) return at;
     if (fb_slots_collects(&row->slots, column))
         fb_slots_offer(&row->slots, target, state, number, (fb_bytes){NULL, 0});
-    else if (claim(row, target, column, !number))
+    else if (fb_filled_claim(&row->filled, row->plan, target.column, !number))
         at.next = put_number(at.next, column, number);
     return at;
 }
@@ -141,7 +122,7 @@ FB_NOINLINE fb_row_cursor fb_row_offer_octets(fb_row *row, fb_row_cursor at, fb_
     if (fb_slots_collects(&row->slots, column)) {
         if (size || column->flags & FB_COLUMN_EXPLICIT)
             fb_slots_offer(&row->slots, target, FB_SLOT_OCTETS, 0, (fb_bytes){data, size});
-    } else if (claim(row, target, column, !size)) {
+    } else if (fb_filled_claim(&row->filled, row->plan, target.column, !size)) {
         at.next = put_octets(at.next, column, data, size);
     }
     return at;
@@ -176,35 +157,17 @@ bool fb_row_wants(const fb_row *row, fb_row_cursor at, fb_target target) {
     if (!(column->flags & FB_COLUMN_ENABLED)) return false;
     if (fb_slots_collects(&row->slots, column)) return fb_slots_wants(&row->slots, target);
     if (column->bit) return at.open & column->bit && (column->lane == FB_NO_LANE || !row->waiting[column->lane]);
-    return row->filled && row->filled[target.column] != FB_ROW_FILLED;
-}
-
-/* Whether the list of a repeated column may grow; marks it. */
-static bool claim_member(fb_row *row, fb_target target, const fb_column *column) {
-    if (!(column->flags & FB_COLUMN_ENABLED) || row->filled[target.column] > FB_ROW_LISTING) return false;
-    row->filled[target.column] = FB_ROW_LISTING;
-    return true;
+    return fb_filled_wants(&row->filled, target.column);
 }
 
 void fb_row_repeat_uint(fb_row *row, fb_row_cursor *at, fb_target target, uint64_t value) {
     const fb_column *column = &row->columns[target.column];
-    if (claim_member(row, target, column)) at->next = put_number(at->next, column, value);
+    if (fb_filled_claim_member(&row->filled, row->plan, target.column)) at->next = put_number(at->next, column, value);
 }
 
 void fb_row_repeat_octets(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data, size_t size) {
     const fb_column *column = &row->columns[target.column];
-    if (claim_member(row, target, column)) at->next = put_octets(at->next, column, data, size);
-}
-
-void fb_row_close(fb_row *row, fb_row_cursor *at, uint16_t column) {
-    (void)at;
-    if (!row->filled || row->filled[column] == FB_ROW_EMPTY) return;
-    row->filled[column] = row->filled[column] == FB_ROW_OPEN ? FB_ROW_EMPTY : FB_ROW_FILLED;
-}
-
-void fb_row_open(fb_row *row, fb_row_cursor *at, uint16_t column) {
-    (void)at;
-    if (row->filled && row->filled[column] == FB_ROW_EMPTY) row->filled[column] = FB_ROW_OPEN;
+    if (fb_filled_claim_member(&row->filled, row->plan, target.column)) at->next = put_octets(at->next, column, data, size);
 }
 
 FB_NOINLINE void fb_row_move_prefix(fb_row *row, fb_row_cursor *at, size_t size) {

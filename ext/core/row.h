@@ -3,8 +3,9 @@
    The emitter contract. Packet parser, operations and decoders are written once against these verbs and compiled for each
    emitter (emitter.h); `cursor` is what an emitter wants to keep in registers while a row grows.
 
-     bool begin(row, worst, cursor)               room for a row of at most `worst` octets; false: the output is full. What a
-                                                  row has left of it is there for the next one
+     bool begin(row, worst, cursor)               room for a row of at most `worst` octets; false: the output is full
+     bool reserve(row, rows, worst)               room for so many rows one after the other: their begins do not fail; false: the
+                                                  output is full
      void put_uint(row, cursor, target, value)    a value for a column. A zero is skipped, a column that has its value is
      void put_int, put_real, put_octets, put_ip     left alone. A repeated column takes it as a list of one.
      void put_direct(row, cursor, source, value)  the same of a fixed source that goes the direct way, below its bound
@@ -37,6 +38,7 @@
 #ifndef FB_ROW_H
 #define FB_ROW_H
 
+#include "filled.h"
 #include "lanes.h"
 #include "slots.h"
 
@@ -72,16 +74,12 @@ typedef struct {
     fb_lanes *lanes;
     size_t lane_groups;
     void *lane_memory;
-    uint8_t *filled; /* fb_row_filled of each column, for those that the cursor does not track; NULL when there is none */
-    uint8_t *constants_filled;
+    fb_filled filled;
     fb_slots slots;
 #ifndef NDEBUG
     uint8_t *limit; /* of the row under construction, as begin was promised */
 #endif
 } fb_row;
-
-/* LISTING: by the repeat verbs. OPEN, and GROWING once it has a member: by the put verbs. */
-enum fb_row_filled { FB_ROW_EMPTY, FB_ROW_LISTING, FB_ROW_OPEN, FB_ROW_GROWING, FB_ROW_FILLED };
 
 /* `plan` and `memory` must outlive the row. NO_MEMORY. */
 fb_status fb_row_new(fb_row *row, const fb_plan *plan, fb_memory *memory);
@@ -104,16 +102,19 @@ void fb_row_move_prefix(fb_row *row, fb_row_cursor *at, size_t size);
 
 FB_INLINE void fb_row_begin_constants(fb_row *row, fb_row_cursor *at) {
     *at = (fb_row_cursor){row->constants, row->plan->open};
-    if (FB_UNLIKELY(row->filled || row->slots.active)) fb_row_forget_constants(row);
+    if (FB_UNLIKELY(row->filled.state || row->slots.active)) fb_row_forget_constants(row);
     if (FB_UNLIKELY(row->slots.late)) at->open &= ~row->plan->late;
+}
+
+FB_INLINE bool fb_row_reserve(fb_row *row, size_t rows, size_t worst) {
+    if (FB_LIKELY((size_t)(row->end - row->next) >= rows * worst)) return true;
+    row->needed = rows * worst;
+    return false;
 }
 
 /* REQUIRES: worst >= plan->fixed_worst. */
 FB_INLINE bool fb_row_begin(fb_row *row, size_t worst, fb_row_cursor *at) {
-    if (FB_UNLIKELY((size_t)(row->end - row->next) < worst)) {
-        row->needed = worst;
-        return false;
-    }
+    if (FB_UNLIKELY(!fb_row_reserve(row, 1, worst))) return false;
     uint8_t *message = row->message = row->next + row->prefix;
     memcpy(message, row->constants, FB_ROW_CONSTANTS_STRIDE);
     if (FB_UNLIKELY(!row->plain)) fb_row_begin_rest(row);
@@ -162,7 +163,7 @@ FB_INLINE void fb_row_begin_set(fb_row *row, fb_row_cursor *at) {
 FB_INLINE void fb_row_set_constants(fb_row *row, fb_row_cursor at) {
     row->constants_size = (size_t)(at.next - row->constants);
     row->open = at.open;
-    row->plain = row->constants_size <= FB_ROW_CONSTANTS_STRIDE && !row->slots.active && !row->filled;
+    row->plain = row->constants_size <= FB_ROW_CONSTANTS_STRIDE && !row->slots.active && !row->filled.state;
 }
 
 FB_INLINE void fb_row_end_set(fb_row *row) {
@@ -247,7 +248,7 @@ FB_INLINE void fb_row_flush(fb_row *row, fb_row_cursor *at) {
 FB_INLINE void fb_row_end_constants(fb_row *row, fb_row_cursor at) {
     if (at.open & FB_ROW_WAITING) fb_row_flush(row, &at);
     fb_row_set_constants(row, at);
-    if (FB_UNLIKELY(row->filled || row->slots.active)) fb_row_keep_constants(row);
+    if (FB_UNLIKELY(row->filled.state || row->slots.active)) fb_row_keep_constants(row);
 }
 
 FB_INLINE void fb_row_end_set_constants(fb_row *row, fb_row_cursor at) {
@@ -303,8 +304,16 @@ FB_INLINE void fb_row_append_ip(fb_row *row, fb_row_cursor *at, const fb_column 
 void fb_row_repeat_uint(fb_row *row, fb_row_cursor *at, fb_target target, uint64_t value);
 void fb_row_repeat_octets(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data, size_t size);
 bool fb_row_wants(const fb_row *row, fb_row_cursor at, fb_target target);
-void fb_row_open(fb_row *row, fb_row_cursor *at, uint16_t column);
-void fb_row_close(fb_row *row, fb_row_cursor *at, uint16_t column);
+
+FB_INLINE void fb_row_open(fb_row *row, fb_row_cursor *at, uint16_t column) {
+    (void)at;
+    fb_filled_open(&row->filled, column);
+}
+
+FB_INLINE void fb_row_close(fb_row *row, fb_row_cursor *at, uint16_t column) {
+    (void)at;
+    fb_filled_close(&row->filled, column);
+}
 
 FB_INLINE void fb_row_finish(fb_row *row, fb_row_cursor at) {
     if (at.open & FB_ROW_WAITING) fb_row_flush(row, &at);

@@ -58,6 +58,10 @@ FB_INLINE bool fb_slots_collects(const fb_slots *slots, const fb_column *column)
     return late || column->flags & FB_COLUMN_SLOTTED;
 }
 
+FB_INLINE void fb_slots_forget(fb_slots *slots) {
+    for (size_t i = 0; slots->active && i < slots->plan->slot_count; i++) slots->slot[i].state = FB_SLOT_EMPTY;
+}
+
 FB_INLINE void fb_slots_begin(fb_slots *slots) {
     if (FB_UNLIKELY(slots->active)) memcpy(slots->slot, slots->constant, slots->plan->slot_count * sizeof *slots->slot);
 }

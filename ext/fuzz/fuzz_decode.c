@@ -1,5 +1,5 @@
 /* Datagrams of any content, several to one decoder. What comes out must be the same messages whatever room there is, and the
-   same values from the second emitter (tests/trace.h).
+   same values from the other emitters: columns, in batches of few rows, and the tests' own (tests/trace.h).
 
    Input: an octet of options (1: late columns are hooked; 2: few columns instead of all; 4: rows of counters; 8: tunnels are
    opened), then datagrams, each a length in two octets (big-endian) and as many octets, or all that are left. */
@@ -116,25 +116,53 @@ static messages decode(const named_plan *plan, const fb_datagram *batch, size_t 
     return all;
 }
 
-static void check_trace(const named_plan *plan, const fb_datagram *batch, size_t count, unsigned options,
-                        const messages *expected, const fb_counters *counted) {
-    fb_memory memory = fb_memory_system(0);
-    fb_decoder *decoder;
+static void decode_trace(const named_plan *plan, fb_decoder *decoder, const fb_datagram *batch, size_t count, text *flows) {
     fb_position position = {0};
     trace trace;
-    text flows = {0};
     trace_new(&trace, plan);
     trace.refuse_each = 5;
-    MUST(fb_decoder_new(&decoder, plan->plan, decoder_options(options), &memory) == FB_OK);
     while (trace_decode(decoder, batch, count, &position, &trace) == FB_NO_SPACE) continue;
+    text_put(flows, "%s", text_of(&trace.text));
+    trace_free(&trace);
+}
+
+static void decode_columns(const named_plan *plan, fb_decoder *decoder, const fb_datagram *batch, size_t count, text *flows) {
+    fb_memory memory = fb_memory_system(0);
+    fb_position position = {0};
+    fb_columns columns;
+    fb_status status;
+    MUST(fb_columns_new(&columns, plan->plan, &memory) == FB_OK);
+    do {
+        fb_batch *rows;
+        MUST(fb_batch_new(&rows, plan->plan, 2 + 50 * (count % 5), memory) == FB_OK);
+        fb_columns_set_batch(&columns, rows);
+        status = fb_columns_decode(decoder, batch, count, &position, &columns);
+        MUST(status == FB_OK || rows->rows);
+        describe_batch(flows, plan, rows);
+        fb_batch_free(rows);
+    } while (status == FB_NO_SPACE);
+    fb_columns_free(&columns);
+    MUST(memory.used == 0);
+}
+
+typedef void decode_other(const named_plan *plan, fb_decoder *decoder, const fb_datagram *batch, size_t count, text *flows);
+
+/* Another emitter must say what the messages do, and count the same. */
+static void check_other(const named_plan *plan, const fb_datagram *batch, size_t count, unsigned options, const messages *expected,
+                        const fb_counters *counted, decode_other *decode_other) {
+    fb_memory memory = fb_memory_system(0);
+    fb_decoder *decoder;
+    text flows = {0}, others = {0};
+    MUST(fb_decoder_new(&decoder, plan->plan, decoder_options(options), &memory) == FB_OK);
+    decode_other(plan, decoder, batch, count, &others);
     describe_messages(&flows, plan, expected->data, expected->size);
     fb_decoder_finish(decoder);
     fb_counters counters = count_all(decoder);
     MUST(!strstr(text_of(&flows), NOT_A_MESSAGE));
-    MUST(strcmp(text_of(&flows), text_of(&trace.text)) == 0);
+    MUST(strcmp(text_of(&flows), text_of(&others)) == 0);
     MUST(memcmp(&counters, counted, sizeof counters) == 0);
     text_free(&flows);
-    trace_free(&trace);
+    text_free(&others);
     fb_decoder_free(decoder);
 }
 
@@ -149,7 +177,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     MUST(whole.size == pieces.size);
     MUST(whole.size == 0 || memcmp(whole.data, pieces.data, whole.size) == 0);
     MUST(memcmp(&counters, &again, sizeof counters) == 0);
-    if (!(data[0] & OPTION_HOOK)) check_trace(plan, batch, count, data[0], &whole, &counters);
+    if (!(data[0] & OPTION_HOOK)) {
+        check_other(plan, batch, count, data[0], &whole, &counters, decode_trace);
+        check_other(plan, batch, count, data[0], &whole, &counters, decode_columns);
+    }
     for (size_t i = 0; i < count; i++) free((void *)(uintptr_t)batch[i].payload.data);
     free(whole.data);
     free(pieces.data);

@@ -169,3 +169,84 @@ void describe_messages(text *t, const named_plan *plan, const uint8_t *data, siz
     }
 }
 
+
+/* Columns ---------------------------------------------------------------------------------------------------------- */
+
+static const uint8_t mapped_prefix[12] = {[10] = 0xff, [11] = 0xff};
+
+/* A number as an emitter was given it: wide, and of a signed column with its sign. */
+static uint64_t widen(const fb_column *column, const fb_vector *vector, size_t i) {
+    const uint8_t *p = vector->values + i * vector->width;
+    uint64_t number = 0;
+    int32_t narrow;
+    float real;
+    double wide;
+    switch (column->type) {
+        case FB_TYPE_FLOAT:
+            memcpy(&real, p, 4);
+            wide = (double)real;
+            memcpy(&number, &wide, 8);
+            return number;
+        case FB_TYPE_INT:
+        case FB_TYPE_SINT:
+            if (vector->width == 8) break;
+            memcpy(&narrow, p, 4);
+            return (uint64_t)(int64_t)narrow;
+        default: break;
+    }
+    memcpy(&number, p, vector->width); /* on machines that begin with the lowest octet */
+    return number;
+}
+
+static bool is_zero(const uint8_t *p, size_t size) {
+    while (size--)
+        if (p[size]) return false;
+    return true;
+}
+
+/* The octets of a value of no width: of a row, or of a member of a list. */
+static fb_bytes octets_at(const fb_vector *vector, size_t i) {
+    const uint32_t *ends = vector->listed ? vector->members : vector->offsets;
+    return (fb_bytes){vector->values + ends[i], ends[i + 1] - ends[i]};
+}
+
+static void put_cell(text *t, const fb_column *column, const fb_vector *vector, size_t i) {
+    fb_bytes octets = {vector->values + 16 * i, 16};
+    if (!vector->width) {
+        octets = octets_at(vector, i);
+    } else if (column->type != FB_TYPE_IP) {
+        put_number_text(t, column, widen(column, vector, i));
+        return;
+    } else if (column->flags & FB_COLUMN_NATIVE_IP && memcmp(octets.data, mapped_prefix, 12) == 0) {
+        octets = (fb_bytes){octets.data + 12, 4};
+    }
+    put_octets_text(t, column, octets.data, octets.size);
+}
+
+static bool is_absent(const fb_vector *vector, size_t row) {
+    if (vector->present) return !vector->present[row];
+    if (vector->offsets) return vector->offsets[row] == vector->offsets[row + 1];
+    return is_zero(vector->values + row * vector->width, vector->width);
+}
+
+void describe_batch(text *t, const named_plan *plan, const fb_batch *batch) {
+    for (size_t row = 0; row < batch->rows; row++) {
+        const char *space = "";
+        for (size_t i = 0; i < batch->vector_count; i++) {
+            const fb_vector *vector = &batch->vectors[i];
+            const fb_column *column = &plan->plan->columns[i];
+            if (!vector->values || is_absent(vector, row)) continue;
+            text_put(t, "%s%s=%s", space, plan->names[i], vector->listed ? "[" : "");
+            space = " ";
+            if (vector->listed)
+                for (size_t k = vector->offsets[row]; k < vector->offsets[row + 1]; k++) {
+                    put_cell(t, column, vector, k);
+                    if (k + 1 < vector->offsets[row + 1]) text_put(t, ",");
+                }
+            else
+                put_cell(t, column, vector, row);
+            if (vector->listed) text_put(t, "]");
+        }
+        text_put(t, "\n");
+    }
+}

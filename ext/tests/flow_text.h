@@ -4,6 +4,7 @@
 #ifndef FB_TEST_FLOW_TEXT_H
 #define FB_TEST_FLOW_TEXT_H
 
+#include "batch.h"
 #include "plan_text.h"
 
 /* One value of a column, as both emitters give it. `real` is a binary64; a float is written as such. */
@@ -14,5 +15,8 @@ void put_octets_text(text *t, const fb_column *column, const uint8_t *data, size
    wire type, a length that does not fit, the last line is NOT_A_MESSAGE. */
 #define NOT_A_MESSAGE "! not a message of this plan"
 void describe_messages(text *t, const named_plan *plan, const uint8_t *data, size_t size);
+
+/* Lines for the rows of a batch. A native address that is mapped counts as one of 4 octets: columns do not tell them apart. */
+void describe_batch(text *t, const named_plan *plan, const fb_batch *batch);
 
 #endif

@@ -1,38 +1,60 @@
-/* The decoders keep to the emitter contract: compiled for another emitter (trace.h), which shares nothing with the first but
-   the verbs, they say the same of every datagram. */
+/* The decoders keep to the emitter contract: compiled for columns, and for an emitter that shares nothing with either but the verbs
+   (trace.h), they say the same of every datagram as they do of messages. */
 #include "session.h"
 
 #include "samples.h"
 #include "trace.h"
 
-/* One decoder for each emitter, with the same plan. */
+/* A decoder for each emitter, with the same plan. */
 typedef struct {
     session row;
     trace trace;
-    fb_decoder *traced;
+    fb_columns columns;
+    fb_decoder *traced, *columned;
     fb_memory memory;
-} pair;
+} contest;
 
-static void pair_open(pair *p, const char *lines, fb_decoder_options options) {
+enum { BATCH_ROWS = 3 }; /* so that many datagrams have more */
+
+static void contest_open(contest *p, const char *lines, fb_decoder_options options) {
     memset(p, 0, sizeof *p);
     CHECK_STATUS(session_try(&p->row, lines, 1 << 16, options), FB_OK);
     trace_new(&p->trace, &p->row.plan);
     p->memory = fb_memory_system(0);
     CHECK_STATUS(fb_decoder_new(&p->traced, p->row.plan.plan, options, &p->memory), FB_OK);
+    CHECK_STATUS(fb_decoder_new(&p->columned, p->row.plan.plan, options, &p->memory), FB_OK);
+    CHECK_STATUS(fb_columns_new(&p->columns, p->row.plan.plan, &p->memory), FB_OK);
 }
 
-static void pair_close(pair *p) {
+static void contest_close(contest *p) {
     fb_decoder_free(p->traced);
+    fb_decoder_free(p->columned);
+    fb_columns_free(&p->columns);
     trace_free(&p->trace);
     session_close(&p->row);
     CHECK_EQUAL(p->memory.used, 0);
 }
 
-/* Feeds a datagram to both, and compares what they said and what they counted so far. */
-static void check_same(pair *p, const octets *d) {
+/* As columns, batch after batch. */
+static void decode_columns(contest *p, const fb_datagram *datagram, text *said) {
+    fb_position position = {0};
+    fb_status status;
+    do {
+        fb_batch *batch;
+        CHECK_STATUS(fb_batch_new(&batch, p->row.plan.plan, BATCH_ROWS, fb_memory_system(0)), FB_OK);
+        fb_columns_set_batch(&p->columns, batch);
+        status = fb_columns_decode(p->columned, datagram, 1, &position, &p->columns);
+        CHECK(status == FB_OK || batch->rows);
+        describe_batch(said, &p->row.plan, batch);
+        fb_batch_free(batch);
+    } while (status == FB_NO_SPACE);
+}
+
+/* Feeds a datagram to all, and compares what they said and what they counted so far. */
+static void check_same(contest *p, const octets *d) {
     fb_datagram datagram = datagram_of(d->data, d->size, SOURCE_ADDRESS);
     fb_position position = {0};
-    text counted = {0};
+    text counted = {0}, columns = {0};
     session_forget(&p->row);
     session_feed_batch(&p->row, &datagram, 1);
     text_clear(&p->trace.text);
@@ -40,7 +62,13 @@ static void check_same(pair *p, const octets *d) {
     CHECK_TEXT(session_text(&p->row), text_of(&p->trace.text));
     put_counters_text(&counted, p->traced);
     CHECK_COUNTERS(&p->row, text_of(&counted));
+    decode_columns(p, &datagram, &columns);
+    CHECK_TEXT(text_of(&columns), session_text(&p->row));
+    text_clear(&counted);
+    put_counters_text(&counted, p->columned);
+    CHECK_COUNTERS(&p->row, text_of(&counted));
     text_free(&counted);
+    text_free(&columns);
 }
 
 /* Whatever kind of processor the row's decoders are compiled for, as far as this one goes. */
@@ -49,15 +77,15 @@ static void check_same(pair *p, const octets *d) {
 
 static void check_all_samples(const char *lines, unsigned refuse_each, unsigned tunnels) {
     FOR_EACH_PROCESSOR(processor) {
-        pair p;
+        contest p;
         octets d;
-        pair_open(&p, lines, (fb_decoder_options){.decapsulate = tunnels, .processor = processor});
+        contest_open(&p, lines, (fb_decoder_options){.decapsulate = tunnels, .processor = processor});
         p.trace.refuse_each = refuse_each;
         for (size_t i = 0; i < sample_count; i++) {
             samples[i].build(&d);
             check_same(&p, &d);
         }
-        pair_close(&p);
+        contest_close(&p);
     }
 }
 
@@ -117,9 +145,9 @@ static void put_random_data(octets *d, uint32_t *random, const specifier *fields
 }
 
 static void check_random_templates(const char *lines, fb_processor processor) {
-    pair p;
+    contest p;
     uint32_t random = 5;
-    pair_open(&p, lines, (fb_decoder_options){.processor = processor});
+    contest_open(&p, lines, (fb_decoder_options){.processor = processor});
     for (unsigned round = 0; round < 400; round++) {
         octets d;
         specifier fields[20];
@@ -139,7 +167,7 @@ static void check_random_templates(const char *lines, fb_processor processor) {
         check_same(&p, &d);
     }
     CHECK(p.row.row.count > 1000);
-    pair_close(&p);
+    contest_close(&p);
 }
 
 static void agrees_on_random_templates(void) {
@@ -156,9 +184,9 @@ static void agrees_on_random_templates(void) {
 /* The packets inside of sFlow, with any octets behind each header. */
 static void check_random_packets(fb_processor processor) {
     static const unsigned types[] = {0x0800, 0x86dd, 0x8100, 0x8847, 0x88a8, 0x9100, 0x0806, 0x05dc};
-    pair p;
+    contest p;
     uint32_t random = 9;
-    pair_open(&p, usual_columns, (fb_decoder_options){.processor = processor});
+    contest_open(&p, usual_columns, (fb_decoder_options){.processor = processor});
     for (unsigned round = 0; round < 2000; round++) {
         octets d;
         sflow_begin(&d, 1, (sflow_header){.agent = 1});
@@ -173,7 +201,7 @@ static void check_random_packets(fb_processor processor) {
         check_same(&p, &d);
     }
     CHECK_EQUAL(p.row.row.count, 2000);
-    pair_close(&p);
+    contest_close(&p);
 }
 
 static void agrees_on_random_packets(void) {

@@ -121,14 +121,17 @@ static bool trace_is_direct(const trace *t) {
     return true;
 }
 
+static bool trace_reserve(trace *t, size_t rows, size_t worst) {
+    (void)worst;
+    t->begun++;
+    if (t->refuse_each && t->begun % t->refuse_each == 0) return false;
+    t->promised = rows;
+    return true;
+}
+
 static bool trace_begin(trace *t, size_t worst, trace_cursor *at) {
-    bool promised = t->room && worst <= t->room / 2;
-    t->room = worst;
-    t->begun += !promised;
-    if (t->refuse_each && !promised && t->begun % t->refuse_each == 0) {
-        t->room = 0;
-        return false;
-    }
+    if (!t->promised && !trace_reserve(t, 1, worst)) return false;
+    t->promised--;
     begin_cells(t);
     *at = (trace_cursor){0};
     return true;

@@ -32,7 +32,7 @@ typedef struct {
     const named_plan *plan;
     trace_cell *cells, *constants, *datagram; /* of the row; what it begins with; the same without what a set adds */
     text text;            /* the finished rows */
-    size_t room;          /* of the last begin: a row leaves half of it at least to the next */
+    size_t promised;      /* rows for which there is room, as reserve said */
     unsigned refuse_each; /* every so many calls of begin say that there is no room; 0: none */
     uint64_t begun, undone;
     uint64_t refused;     /* totals beyond their columns, since take_refused */
