@@ -18,7 +18,8 @@ PACKAGE = ROOT / "src/flowbuf"
 # The core's files, from the ground up: each includes only what stands before it. Without a suffix, a header and its .c.
 # (A .inc is compiled for each emitter; decode.inc puts them together.)
 LAYERS = [
-    *("base", "counters", "source", "wire", "plan", "lanes", "slots", "filled", "row", "arrow.h", "batch", "columns"),
+    *("base", "format", "counters", "source", "wire", "plan", "lanes", "slots", "filled", "row"),
+    *("arrow", "batch", "table", "columns"),
     *("datagram", "template.h", "operations", "template", "sequence", "exporter"),
     *("context", "early", "options", "template_set", "emitter", "packet.h", "tunnel", "packet"),
     *("sflow.h", "pattern.h", "lesson", "pattern", "decode"),

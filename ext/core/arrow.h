@@ -3,7 +3,7 @@
 #ifndef FB_ARROW_H
 #define FB_ARROW_H
 
-#include <stdint.h>
+#include "base.h"
 
 #ifndef ARROW_C_DATA_INTERFACE
 #define ARROW_C_DATA_INTERFACE
@@ -51,5 +51,16 @@ struct ArrowArrayStream {
 };
 
 #endif
+
+/* What fb_schema_export says of a field. */
+typedef struct {
+    const char *name;
+    const char *format;    /* of one value; of a dictionary's its index */
+    const char *extension; /* name of an extension type, or NULL */
+    bool nullable, listed, dictionary;
+} fb_field_type;
+
+/* A struct type with a child for each field. NO_MEMORY: *schema is not touched. */
+fb_status fb_schema_export(const fb_field_type *fields, size_t count, fb_memory memory, struct ArrowSchema *schema);
 
 #endif

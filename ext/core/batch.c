@@ -87,6 +87,40 @@ void fb_batch_free(fb_batch *batch) {
     fb_memory_release(&memory, batch, sizeof *batch);
 }
 
+/* Octets and members of lists change hands; what counts rows is copied. */
+static void move_vector(fb_batch *to, fb_batch *from, fb_vector *vector, fb_vector *old) {
+    size_t rows = from->rows;
+    if (vector->present) memcpy(vector->present, old->present, rows);
+    if (is_fixed(vector)) {
+        memcpy(vector->values, old->values, rows << vector->shift);
+        return;
+    }
+    uint32_t *offsets = vector->offsets;
+    size_t moved = (old->values ? old->size : 0) + (old->members ? (old->capacity + 1) * sizeof *old->members : 0);
+    memcpy(offsets, old->offsets, (rows + 1) * sizeof *offsets);
+    uint8_t *present = vector->present;
+    *vector = *old;
+    vector->offsets = offsets;
+    vector->present = present;
+    old->values = NULL;
+    old->members = NULL;
+    from->memory.used -= moved;
+    to->memory.used += moved;
+}
+
+fb_status fb_batch_grow(fb_batch **batch, const fb_plan *plan, size_t capacity) {
+    fb_batch *old = *batch, *larger;
+    fb_memory memory = old->memory;
+    memory.used = 0;
+    if (fb_batch_new(&larger, plan, capacity, memory) != FB_OK) return FB_NO_MEMORY;
+    larger->rows = old->rows;
+    for (size_t i = 0; i < old->vector_count; i++)
+        if (plan->columns[i].flags & FB_COLUMN_ENABLED) move_vector(larger, old, &larger->vectors[i], &old->vectors[i]);
+    fb_batch_free(old);
+    *batch = larger;
+    return FB_OK;
+}
+
 /* At least twice as much as there was, so that growing costs little in the end. */
 static size_t next_size(size_t size, size_t needed) {
     size_t twice = size ? 2 * size : 4096;

@@ -40,6 +40,8 @@ enum { FB_BATCH_SLACK = 8 }; /* a value is stored as 8 octets, whatever its widt
 /* Room for so many rows, with zeros; `memory` is copied, and counts what this batch holds. NO_MEMORY. REQUIRES: capacity > 0. */
 fb_status fb_batch_new(fb_batch **batch, const fb_plan *plan, size_t capacity, fb_memory memory);
 void fb_batch_free(fb_batch *batch);
+/* Room for more rows. NO_MEMORY: the batch is as it was. REQUIRES: capacity is no less than it was; no row is begun. */
+fb_status fb_batch_grow(fb_batch **batch, const fb_plan *plan, size_t capacity);
 /* Octets that one value of a column has; 0: any number. */
 unsigned fb_batch_width(const fb_column *column);
 /* Makes room for what so many octets of the wire may put into a vector of octets or of lists. False: there is no memory, or offsets

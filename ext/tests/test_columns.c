@@ -219,6 +219,33 @@ static void overrides_late_columns(void) {
     text_free(&said);
 }
 
+/* One batch that grows, from two rows on, and says what large ones do. */
+static void grows(void) {
+    text lines = {0}, whole = {0}, grown = {0};
+    octets d[16];
+    fb_datagram datagrams[16];
+    fb_position position = {0};
+    table t;
+    plan_put_rich(&lines);
+    decode_all(&t, 1000, text_of(&lines), NULL, &whole);
+    table_close(&t);
+    table_open(&t, text_of(&lines), 2);
+    for (size_t i = 0; i < sample_count; i++) {
+        samples[i].build(&d[i]);
+        datagrams[i] = datagram_of(d[i].data, d[i].size, SOURCE_ADDRESS);
+    }
+    while (fb_columns_decode(t.session.decoder, datagrams, sample_count, &position, &t.columns) == FB_NO_SPACE) {
+        CHECK_STATUS(fb_batch_grow(&t.batch, t.session.plan.plan, t.batch->capacity + 1), FB_OK);
+        fb_columns_set_batch(&t.columns, t.batch);
+    }
+    describe_batch(&grown, &t.session.plan, t.batch);
+    CHECK_TEXT(text_of(&grown), text_of(&whole));
+    table_close(&t);
+    text_free(&lines);
+    text_free(&whole);
+    text_free(&grown);
+}
+
 /* Little memory ------------------------------------------------------------------------------------------------------ */
 
 static void survives_every_failed_allocation(void) {
@@ -264,5 +291,5 @@ static void is_full_before_its_offsets_are(void) {
 }
 
 RUN_TESTS(TEST(has_a_width_for_each_type), TEST(holds_the_greatest_and_the_least), TEST(takes_a_row_back),
-          TEST(says_the_same_in_batches_of_every_size), TEST(overrides_late_columns), TEST(survives_every_failed_allocation),
+          TEST(says_the_same_in_batches_of_every_size), TEST(overrides_late_columns), TEST(grows), TEST(survives_every_failed_allocation),
           TEST(is_full_before_its_offsets_are))
