@@ -4,7 +4,11 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.errno cimport EIO, ENOMEM
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from flowbuf_core cimport *
@@ -14,12 +18,13 @@ from operator import index
 
 from flowbuf.errors import DecodeError, EncodeError, FlowbufError
 
-__all__ = ["Capture", "Datagrams", "Decoder", "Plan", "Row"]
+__all__ = ["Capture", "ColumnBuilder", "Datagrams", "Decoder", "Plan", "Row", "Table", "TableType"]
 
 include "binding/base.pxi"
 include "binding/plan.pxi"
 include "binding/wire.pxi"
 include "binding/decoder.pxi"
+include "binding/columns.pxi"
 include "binding/state.pxi"
 include "binding/messages.pxi"
 include "binding/capture.pxi"

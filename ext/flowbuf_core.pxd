@@ -168,6 +168,67 @@ cdef extern from "core/row.h" nogil:
     void fb_row_finish(fb_row *row, fb_row_cursor at)
     void fb_row_undo(fb_row *row, fb_row_cursor at)
 
+cdef extern from "core/format.h" nogil:
+    enum:
+        FB_FORMAT_ADDRESS_MAX
+    char *fb_format_address(char *p, const uint8_t *address)
+
+cdef extern from "core/arrow.h" nogil:
+    struct ArrowSchema:
+        void (*release)(ArrowSchema *)
+    struct ArrowArray:
+        void (*release)(ArrowArray *)
+    struct ArrowArrayStream:
+        int (*get_schema)(ArrowArrayStream *, ArrowSchema *) noexcept
+        int (*get_next)(ArrowArrayStream *, ArrowArray *) noexcept
+        const char *(*get_last_error)(ArrowArrayStream *) noexcept
+        void (*release)(ArrowArrayStream *) noexcept
+        void *private_data
+    ctypedef struct fb_field_type:
+        const char *name
+        const char *format
+        const char *extension
+        bint nullable
+        bint listed
+        bint dictionary
+    fb_status fb_schema_export(const fb_field_type *fields, size_t count, fb_memory memory, ArrowSchema *schema)
+
+cdef extern from "core/batch.h" nogil:
+    ctypedef struct fb_batch:
+        size_t rows
+        size_t capacity
+    fb_status fb_batch_new(fb_batch **batch, const fb_plan *plan, size_t capacity, fb_memory memory)
+    void fb_batch_free(fb_batch *batch)
+    fb_status fb_batch_grow(fb_batch **batch, const fb_plan *plan, size_t capacity)
+    void fb_store_address(uint8_t *p, const uint8_t *data, size_t size)
+
+cdef extern from "core/table.h" nogil:
+    ctypedef struct fb_member:
+        uint32_t number
+        const char *name
+    ctypedef struct fb_table_field:
+        uint16_t column
+        bint nullable
+        bint text
+        const fb_member *members
+        size_t member_count
+    ctypedef struct fb_table:
+        pass
+    fb_status fb_table_new(fb_table **table, const fb_plan *plan, fb_batch *batch, const fb_table_field *fields, size_t count)
+    fb_status fb_table_view(fb_table **table, const fb_plan *plan, fb_table *base, const fb_table_field *fields, size_t count)
+    void fb_table_release(fb_table *table)
+    size_t fb_table_rows(const fb_table *table)
+    size_t fb_table_size(const fb_table *table)
+    fb_status fb_table_export(fb_table *table, ArrowArray *array)
+
+cdef extern from "core/columns.h" nogil:
+    ctypedef struct fb_columns:
+        uint64_t count
+        fb_slots slots
+    fb_status fb_columns_new(fb_columns *columns, const fb_plan *plan, fb_memory *memory)
+    void fb_columns_free(fb_columns *columns)
+    void fb_columns_set_batch(fb_columns *columns, fb_batch *batch)
+
 cdef extern from "core/datagram.h" nogil:
     ctypedef struct fb_datagram:
         uint64_t time
@@ -307,6 +368,8 @@ cdef extern from "core/decode.h" nogil:
     void fb_decoder_finish(fb_decoder *decoder)
     fb_status fb_row_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position,
                             fb_row *row)
+    fb_status fb_columns_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position,
+                                fb_columns *columns)
 
 cdef extern from "core/message.h" nogil:
     ctypedef struct fb_message_field:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
 from typing import Any
 
 from reference.wire import decode_message
@@ -40,7 +39,7 @@ class CoreDecoder:
     def stats(self) -> dict[str, dict[str, Any]]:
         """Counters above 0 alone, as the reference gives them."""
         return {
-            python_text(exporter): {
+            exporter: {
                 "counters": {name: count for name, count in stats["counters"].items() if count},
                 "flows": stats["flows"],
                 "datagrams": stats["datagrams"],
@@ -51,23 +50,17 @@ class CoreDecoder:
     @property
     def waiting(self) -> dict[str, dict[str, int]]:
         """Per exporter, the data sets that wait for their templates."""
-        return {python_text(exporter): stats["waiting"] for exporter, stats in self.decoder.stats.items()}
+        return {exporter: stats["waiting"] for exporter, stats in self.decoder.stats.items()}
 
     @property
     def sequences(self) -> dict[str, dict[tuple[str, int], dict[str, Any]]]:
         return sequences_of(self.decoder)
 
 
-def python_text(exporter: str) -> str:
-    """The key of an exporter, its address as Python writes it: the C library writes ::ffff:a00 as ::255.255.10.0."""
-    address, mark, sub_agent = exporter.partition("#")
-    return f"{ip_address(address)}{mark}{sub_agent}"
-
-
 def sequences_of(decoder: Any) -> dict[str, dict[tuple[str, int], dict[str, Any]]]:
     """What the sequence numbers say, by exporter, and by protocol and domain, as the reference gives it."""
     return {
-        python_text(exporter["address"]) + (f"#{exporter['sub_agent']}" if exporter["sub_agent"] else ""): {
+        exporter["address"] + (f"#{exporter['sub_agent']}" if exporter["sub_agent"] else ""): {
             (PROTOCOLS[domain["version"]], domain["id"]): domain["sequence"]
             for domain in exporter["domains"]
             if domain["port"] is None

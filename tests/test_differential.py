@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 import pytest
+from columnar import rows_expected, rows_of
 from core_adapter import sequences_of
 from counter_strategies import counter_sequences
 from decoding import FLOW, RECEIVED, SOURCE, VALUE_NOTES, Outcome, run_decoder
@@ -30,6 +31,7 @@ from strategies import (
     valid_sequences,
 )
 
+from flowbuf import Decoder
 from flowbuf.schema import Schema
 
 COUNTERS = Schema.load("sflow_counters")
@@ -58,6 +60,20 @@ def assert_agree(sequence: list[Sent], schema: Schema, **options: Any) -> None:
     assert set(found.stats) == set(expected.stats)
     for exporter, stats in expected.stats.items():
         assert_counted(found.stats[exporter], stats, each=schema is everything)
+
+    assert_columns_agree(sequence, schema, **options)
+
+
+def assert_columns_agree(
+    sequence: list[Sent], schema: Schema, override: dict[str, Any] | None = None, **options: Any
+) -> None:
+    """Columns say what messages say, and count the same."""
+    payloads, sources = [payload for payload, _ in sequence], [source for _, source in sequence]
+    rows, columns = Decoder(schema, **options), Decoder(schema, **options)
+    messages = rows.encode_many(payloads, sources, RECEIVED, override=override)
+    batch = columns.columns_many(payloads, sources, RECEIVED, override=override)
+    assert rows_of(batch) == rows_expected(messages, schema)
+    assert (columns.flows, columns.counters) == (rows.flows, rows.counters)
 
 
 def by_name(flow: dict[str, Any]) -> dict[str, Any]:
@@ -187,8 +203,6 @@ def test_any_octets(payload: bytes) -> None:
 @given(mixed_sequences(), st.data())
 def test_batches_split_anywhere(sequence: list[Sent], data: st.DataObject) -> None:
     """encode_many gives the same messages and counters for any division of the datagrams into calls."""
-    from flowbuf import Decoder
-
     expected = outcome_of("reference", sequence, everything)
     decoder = Decoder(everything)
     columns = {column.number: column for column in everything.enabled}

@@ -54,6 +54,7 @@ cdef class Decoder:
     cdef fb_row row
     cdef Buffer output
     cdef Buffer spare  # the output before this one, which somebody had a view of; None: there is none
+    cdef uint64_t column_flows  # that became rows of columns
     cdef bint busy
     cdef public bint strict
 
@@ -144,6 +145,10 @@ cdef class Decoder:
                 break
             self.output.grow(fb_row_size(&self.row), self.row.needed)
             fb_row_set_output(&self.row, self.output.data, self.output.capacity, fb_row_size(&self.row))
+        return self.check_fault(count)
+
+    cdef inline int check_fault(self, size_t count) except -1:
+        """Raises what is wrong with one of so many datagrams, if that is wanted."""
         if self.strict and self.decoder.fault.status != FB_OK:
             which = f", datagram {self.decoder.fault.datagram}" if count > 1 else ""
             raise self.as_error(f"{which}, octet {self.decoder.fault.offset}")
@@ -242,7 +247,7 @@ cdef class Decoder:
     @property
     def flows(self):
         """Flows decoded so far."""
-        return self.row.count
+        return self.row.count + self.column_flows
 
     @property
     def memory_used(self):
@@ -303,7 +308,7 @@ cdef class Decoder:
 
 
 cdef int _override_decoder(Decoder decoder, str name, object value) except -1:
-    return override(&decoder.row.slots, decoder.plan, name, value)
+    return override_slots(&decoder.row.slots, decoder.plan, name, value)
 
 
 cdef dict _read_counters(const fb_counters *counters):

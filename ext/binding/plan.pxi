@@ -136,7 +136,7 @@ cdef bint _is_signed(const fb_column *column) noexcept:
     return column.type == FB_TYPE_INT or column.type == FB_TYPE_SINT or column.type == FB_TYPE_DURATION
 
 
-cdef int override(fb_slots *slots, Plan plan, str name, object value) except -1:
+cdef int override_slots(fb_slots *slots, Plan plan, str name, object value) except -1:
     """Replaces a late column by a value, as text, number or octets."""
     cdef uint16_t column = <uint16_t> plan.index(name)
     cdef fb_column *c = &plan.plan.columns[column]

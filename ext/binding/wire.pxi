@@ -154,7 +154,7 @@ cdef object _fit(const fb_column *column, str name, object value):
 
 
 cdef int _override_row(Row row, str name, object value) except -1:
-    return override(&row.row.slots, row.plan, name, value)
+    return override_slots(&row.row.slots, row.plan, name, value)
 
 
 cdef class Buffer:

@@ -266,15 +266,22 @@ static bool make_dictionary(const maker *m, values *names) {
 
 /* The table --------------------------------------------------------------------------------------------------------------- */
 
+/* What an array without values points at: Arrow wants an offset, at least. */
+static const uint64_t nothing[2];
+
+static const void *or_nothing(const void *buffer) { return buffer ? buffer : nothing; }
+
 static bool make_column(fb_table *table, const fb_plan *plan, const fb_table_field *field, column *out) {
     const fb_column *column = &plan->columns[field->column];
     const fb_vector *vector = &table->batch->vectors[field->column];
     maker m = {table, column, field, vector, &out->values, vector->listed ? vector->count : table->rows};
     out->listed = vector->listed;
     out->lists[1] = vector->offsets;
-    *m.values = (values){{NULL, vector->values, NULL}, 2, (int64_t)m.count, 0};
-    if (!vector->width)
-        *m.values = (values){{NULL, vector->listed ? vector->members : vector->offsets, vector->values}, 3, (int64_t)m.count, 0};
+    const void *octets = or_nothing(vector->values), *offsets = or_nothing(vector->listed ? vector->members : vector->offsets);
+    if (vector->width)
+        *m.values = (values){{NULL, octets, NULL}, 2, (int64_t)m.count, 0};
+    else
+        *m.values = (values){{NULL, offsets, octets}, 3, (int64_t)m.count, 0};
     if (!vector->listed && !make_validity(&m)) return false;
     if (column->type == FB_TYPE_BOOL) return make_bits(&m);
     if (column->type == FB_TYPE_ENUM) return (out->dictionary = true) && make_dictionary(&m, &out->names);

@@ -329,7 +329,12 @@ static void hands_on_nothing(void) {
     CHECK_STATUS(fb_table_new(&table, s.plan.plan, batch, fields, FIELD_COUNT), FB_OK);
     CHECK_STATUS(fb_table_export(table, &array), FB_OK);
     CHECK_EQUAL(array.length, 0);
-    for (int64_t i = 0; i < array.n_children; i++) CHECK_EQUAL(array.children[i]->length, 0);
+    for (int64_t i = 0; i < array.n_children; i++) {
+        const struct ArrowArray *values = array.children[i];
+        CHECK_EQUAL(values->length, 0);
+        for (int64_t b = 1; b < values->n_buffers; b++) CHECK(values->buffers[b]);
+        for (int64_t b = 1; values->n_children && b < values->children[0]->n_buffers; b++) CHECK(values->children[0]->buffers[b]);
+    }
     array.release(&array);
     fb_table_release(table);
     session_close(&s);

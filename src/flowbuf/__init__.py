@@ -1,6 +1,8 @@
 """sFlow, NetFlow and IPFIX straight into Protocol Buffers, driven by a schema that is data."""
 
 from flowbuf._core import STATUSES
+from flowbuf.batch import FlowBatch, FlowStream
+from flowbuf.columns import read_capture
 from flowbuf.decoder import Decoder
 from flowbuf.encode import EncodeResult, encode_capture
 from flowbuf.errors import CaptureError, DecodeError, EncodeError, FlowbufError, SchemaError, StateError
@@ -15,11 +17,14 @@ __all__ = [
     "Decoder",
     "EncodeError",
     "EncodeResult",
+    "FlowBatch",
+    "FlowStream",
     "FlowbufError",
     "Schema",
     "SchemaError",
     "StateError",
     "encode_capture",
     "load_state",
+    "read_capture",
     "save_state",
 ]

@@ -59,6 +59,19 @@ class CaptureReader:
                 end += count
                 final = count == 0
 
+    def batches(self) -> Iterator[Datagrams]:
+        """The same as iterating, but CaptureError where the file cannot be read on: an OSError is then of whatever is
+        done with the batches."""
+        batches = iter(self)
+        while True:
+            try:
+                batch = next(batches, None)
+            except OSError as error:
+                raise CaptureError(f"{self.name}: {error.strerror or error}") from error
+            if batch is None:
+                return
+            yield batch
+
     def _explain(self, seen: int) -> str:
         if self._content.damaged:
             return "its compression is damaged from the start"

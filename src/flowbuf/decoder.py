@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from flowbuf import _core
+from flowbuf.batch import FlowBatch, check_ip, new_table_type
 from flowbuf.plan import compile_plan
 from flowbuf.schema import Column, Schema
 from flowbuf.schema.source import Source
@@ -22,6 +23,7 @@ TUNNELS = _core.TUNNELS
 """Kinds of tunnel that a decoder may open."""
 
 MAX_SIZE = 2**63 - 1
+MAX_ROWS = 1 << 26  # of a batch
 MAX_EXPIRY = 10**9  # seconds: three decades
 
 
@@ -184,6 +186,36 @@ class Decoder(_core.Decoder):
         `sources` and `received` are sequences as long as `payloads`, or one value for all: see `encode`.
         """
         return self.encode_datagrams(_core.pack_datagrams(payloads, sources, received), override=override)
+
+    def columns(
+        self,
+        payload: Any,
+        source: Any,
+        received: Any = None,
+        *,
+        override: dict[str, Any] | None = None,
+        ip: str = "binary",
+    ) -> FlowBatch:
+        """One UDP payload -> its flows as columns: see `encode`. `ip`: IP and MAC addresses "binary" or as "text"."""
+        return self.columns_many([payload], source, received, override=override, ip=ip)
+
+    def columns_many(
+        self,
+        payloads: Sequence[Any],
+        sources: Any,
+        received: Any = None,
+        *,
+        override: dict[str, Any] | None = None,
+        ip: str = "binary",
+    ) -> FlowBatch:
+        """Many UDP payloads -> their flows as columns, in one call that releases the GIL: see `encode_many`. Raises
+        ValueError where they are too many for one batch: more than 67,108,864, or strings of two gigabytes."""
+        check_ip(ip)
+        builder = _core.ColumnBuilder(self, new_table_type(self.schema, self.plan, ip), MAX_ROWS)
+        full = builder.decode(_core.pack_datagrams(payloads, sources, received), override=override)
+        if full:
+            raise ValueError(f"{len(payloads)} payloads have more flows than a batch can hold: give fewer at once")
+        return FlowBatch(self.schema, builder.finish())
 
     @property
     def stats(self) -> dict[str, dict[str, Any]]:

@@ -11,7 +11,6 @@ from typing import Any, BinaryIO
 from flowbuf._core import Datagrams
 from flowbuf.capture import CaptureReader
 from flowbuf.decoder import Decoder
-from flowbuf.errors import CaptureError
 from flowbuf.protofile import check_proto, write_proto
 from flowbuf.schema import Schema
 from flowbuf.sinks.behind import WriteBehind
@@ -93,13 +92,6 @@ def decode_batches(
     """A capture, batch by batch: the datagrams, and the messages of their flows, late columns replaced by `override`.
     Both are valid until the next ones are asked for: who keeps messages copies them. Raises CaptureError where it is
     none, or cannot be read on."""
-    batches = iter(reader)
-    while True:
-        try:
-            batch = next(batches, None)
-        except OSError as error:  # of reading: one of writing is not ours, and means something else
-            raise CaptureError(f"{reader.name}: {error.strerror or error}") from error
-        if batch is None:
-            return
+    for batch in reader.batches():
         with decoder.view_datagrams(batch, override=override) as messages:
             yield batch, messages

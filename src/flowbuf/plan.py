@@ -53,6 +53,7 @@ _WANTED = {
 _DEFAULT_SAMPLING_RATE = "meta:default_sampling_rate"
 
 
+@functools.lru_cache(maxsize=16)  # a plan is read-only, and decoders of one schema may share it
 def compile_plan(schema: Schema, *, default_sampling_rate: int | None = None, scale: bool = False) -> _core.Plan:
     """Compiles a schema. Raises SchemaError for a source that the core does not know, or that gives another type than
     its column has.

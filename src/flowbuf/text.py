@@ -17,16 +17,15 @@ from __future__ import annotations
 import functools
 import json
 import math
-import socket
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from flowbuf._core import format_ip
 from flowbuf.schema import Column, Schema
 
 __all__ = ["FlowText", "format_address", "format_mac", "format_time", "text_renderer"]
 
-_MAPPED = b"\0\0\0\0\0\0\0\0\0\0\xff\xff"
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _END_OF_TIME = 253_402_300_800  # the year 10000: RFC 3339 has no text for it
 
@@ -106,14 +105,9 @@ def format_real(value: float) -> str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-@functools.lru_cache(maxsize=1 << 16)
 def format_address(octets: bytes) -> str:
     """4 or 16 octets as text, IPv4-mapped ones as IPv4; anything else as hexadecimal digits."""
-    if len(octets) == 16 and not octets.startswith(_MAPPED):
-        return socket.inet_ntop(socket.AF_INET6, octets)
-    if len(octets) in (4, 16):
-        return socket.inet_ntop(socket.AF_INET, octets[-4:])
-    return octets.hex()
+    return format_ip(octets) if len(octets) in (4, 16) else octets.hex()
 
 
 @functools.lru_cache(maxsize=1 << 14)

@@ -1,0 +1,117 @@
+"""Captures as columns."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any, BinaryIO
+
+from flowbuf import _core
+from flowbuf.batch import BATCH_ROWS, FlowStream, check_ip, new_table_type
+from flowbuf.capture import CaptureReader
+from flowbuf.decoder import Decoder
+from flowbuf.schema import Schema
+
+__all__ = ["decode_tables", "read_capture"]
+
+
+def read_capture(
+    source: str | os.PathLike[str] | BinaryIO,
+    schema: Schema | str = "flow",
+    *,
+    ip: str = "binary",
+    batch_rows: int = BATCH_ROWS,
+    port: int | None = None,
+    override: dict[str, Any] | None = None,
+    time: str = "received",
+    default_sampling_rate: int | None = None,
+    scale: bool = False,
+    strict: bool = False,
+    decapsulate: str | Iterable[str] = (),
+    early_data_limit: int = 0,
+    template_expiry: float | None = None,
+    obey_withdrawals: bool = False,
+) -> FlowStream:
+    """The flows of a capture as columns: `.to_pandas()`, `.to_polars()`, `.to_arrow()`, or batch by batch.
+
+    `source` is a path, "-" for standard input, or a binary file object; nothing is read until flows are asked for. `ip`
+    is what IP and MAC addresses are for those who take columns as they are: "binary" (16 octets, IPv4 as
+    ::ffff:a.b.c.d; MAC addresses as numbers) or "text". `batch_rows`: flows in a batch, 2 to 67,108,864. The other
+    options are those of `encode_capture`.
+
+    Raises SchemaError, KeyError or ValueError for what cannot be; OSError, CaptureError where the source is no capture,
+    and with `strict` DecodeError, when flows are read. Without it, what is malformed is counted: `FlowStream.counters`.
+    """
+    check_ip(ip)
+    new_decoder = functools.partial(
+        Decoder,
+        schema,
+        time=time,
+        default_sampling_rate=default_sampling_rate,
+        scale=scale,
+        strict=strict,
+        decapsulate=decapsulate,
+        early_data_limit=early_data_limit,
+        template_expiry=template_expiry,
+        obey_withdrawals=obey_withdrawals,
+    )
+    reader = _CaptureTables(source, port, new_decoder, override, batch_rows)
+    return FlowStream(reader.schema, reader, ip)
+
+
+class _CaptureTables:
+    """The tables of a capture, as often as they are asked for, each time by a decoder that knows nothing yet."""
+
+    def __init__(
+        self,
+        source: str | os.PathLike[str] | BinaryIO,
+        port: int | None,
+        new_decoder: functools.partial[Decoder],
+        override: dict[str, Any] | None,
+        batch_rows: int,
+    ) -> None:
+        self._source = source
+        self._port = port
+        self._new_decoder = new_decoder
+        self._override = override
+        self._batch_rows = batch_rows
+        self._begun = False
+        self.counters: dict[str, int] = {}
+        self.schema = self._new_builder("binary")[0].schema
+
+    def _new_builder(self, ip: str) -> tuple[Decoder, _core.TableType, _core.ColumnBuilder]:
+        decoder = self._new_decoder()
+        type = new_table_type(decoder.schema, decoder.plan, ip)
+        return decoder, type, _core.ColumnBuilder(decoder, type, self._batch_rows)
+
+    def open(self, ip: str) -> tuple[_core.TableType, Iterator[_core.Table]]:
+        decoder, type, builder = self._new_builder(ip)
+        return type, self._read(decoder, builder)
+
+    def _read(self, decoder: Decoder, builder: _core.ColumnBuilder) -> Iterator[_core.Table]:
+        once = self._source == "-" or not isinstance(self._source, str | os.PathLike)
+        if once and self._begun:
+            raise ValueError("these flows were read already, and what they came from can be read once only")
+        self._begun = True
+        with CaptureReader(self._source, self._port) as reader:
+            try:
+                yield from decode_tables(reader, builder, self._override)
+                decoder.finish()
+            finally:
+                counters = Counter(reader.counters)
+                counters.update(decoder.counters)
+                self.counters = dict(counters)
+
+
+def decode_tables(
+    reader: CaptureReader, builder: _core.ColumnBuilder, override: dict[str, Any] | None = None
+) -> Iterator[_core.Table]:
+    """A capture as tables, each full but the last, late columns replaced by `override`. Raises CaptureError where it is
+    none, or cannot be read on."""
+    for batch in reader.batches():
+        yield from builder.decode(batch, override=override)
+    last = builder.finish()
+    if len(last):
+        yield last

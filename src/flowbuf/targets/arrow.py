@@ -1,0 +1,148 @@
+"""A schema as Apache Arrow sees it: the type of each column, and what of it is null. Only enabled columns take part.
+
+| type of the column | Arrow type | null |
+|---|---|---|
+| uint8 … uint64, int32 …, sint32 …, fixed32 … | an integer of its size and sign | never: 0 where absent |
+| bool, float, double | bool, float32, float64 | never |
+| timestamp | timestamp in its unit, UTC | where absent |
+| duration | duration in its unit | never |
+| ip | fixed_size_binary(16), extension `flowbuf.ip`; as text: utf8 | where absent |
+| mac | uint64, extension `flowbuf.mac`; as text: utf8 | where absent |
+| enum | dictionary of utf8, by int32; a number that no member has is its digits | where absent |
+| string, bytes | utf8, binary | where absent |
+| repeated | list of the type; empty where absent | never |
+
+A column that is `explicit` is null where it is absent, whatever its type. `pyarrow` is imported for its extension types
+alone; columns pass between libraries without it.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from flowbuf.schema import Column, Schema
+
+__all__ = ["ArrowField", "describe_type", "fields_of", "register_types"]
+
+_FORMATS = {
+    **{"uint8": "C", "uint16": "S", "uint32": "I", "uint64": "L", "mac": "L", "fixed32": "I", "fixed64": "L"},
+    **{"int32": "i", "sint32": "i", "int64": "l", "sint64": "l", "bool": "b", "float": "f", "double": "g"},
+    **{"ip": "w:16", "enum": "i", "string": "u", "bytes": "z"},
+}
+_EXTENSIONS = {"ip": "flowbuf.ip", "mac": "flowbuf.mac"}
+_UNITS = {"s": "s", "ms": "m", "us": "u", "ns": "n"}
+_NULLABLE = frozenset(("ip", "mac", "enum", "timestamp", "string", "bytes"))
+
+
+@dataclass(frozen=True)
+class ArrowField:
+    """A column as Arrow has it. `format` is that of one value, in the letters of the Arrow C Data Interface, of an enum
+    that of its index. `members` are an enum's, number -> name. `text`: an address that is handed on as text."""
+
+    name: str
+    format: str
+    extension: str | None
+    nullable: bool
+    text: bool
+    members: dict[int, str] | None
+
+
+def fields_of(schema: Schema, *, text: bool = False) -> tuple[ArrowField, ...]:
+    """The enabled columns in the order of their numbers; `text`: IP and MAC addresses as text."""
+    return tuple(_field_of(column, text) for column in schema.enabled)
+
+
+def _field_of(column: Column, text: bool) -> ArrowField:
+    as_text = text and column.type in _EXTENSIONS
+    return ArrowField(
+        name=column.name,
+        format="u" if as_text else _format_of(column),
+        extension=None if as_text else _EXTENSIONS.get(column.type),
+        nullable=not column.repeated and (column.explicit or column.type in _NULLABLE),
+        text=as_text,
+        members={number: name for name, number in column.values.items()} if column.type == "enum" else None,
+    )
+
+
+def _format_of(column: Column) -> str:
+    if column.type == "timestamp":
+        return f"ts{_UNITS[column.unit or 'ms']}:UTC"
+    if column.type == "duration":
+        return f"tD{_UNITS[column.unit or 'ms']}"
+    return _FORMATS[column.type]
+
+
+def describe_type(column: Column) -> str:
+    """The Arrow type of a column in words, as pyarrow writes it: `list<uint32>`, `timestamp[ms, tz=UTC]`."""
+    if column.type in ("timestamp", "duration"):
+        one = f"{column.type}[{column.unit}{', tz=UTC' if column.type == 'timestamp' else ''}]"
+    else:
+        one = _WORDS[_FORMATS[column.type]] if column.type != "enum" else "dictionary<int32, string>"
+    if column.type in _EXTENSIONS:
+        one = f"{_EXTENSIONS[column.type]}<{one}>"
+    return f"list<{one}>" if column.repeated else one
+
+
+_WORDS = {
+    **{"C": "uint8", "S": "uint16", "I": "uint32", "L": "uint64", "i": "int32", "l": "int64"},
+    **{"b": "bool", "f": "float", "g": "double", "w:16": "fixed_size_binary[16]", "u": "string", "z": "binary"},
+}
+
+
+def register_types(*, needed: bool = False) -> None:
+    """Makes pyarrow know addresses, so that they print as text. Where pyarrow is not used, nothing happens, unless it
+    is `needed`: then it is imported. Raises ImportError."""
+    if needed or "pyarrow" in sys.modules:
+        _register()
+
+
+@functools.cache
+def _register() -> None:
+    import pyarrow as pa
+
+    from flowbuf.text import format_address, format_mac
+
+    class AddressScalar(pa.ExtensionScalar):  # type: ignore[misc]
+        def as_py(self, **options: Any) -> str | None:
+            return None if self.value is None else self.type.to_text(self.value.as_py())
+
+    class AddressType(pa.ExtensionType):  # type: ignore[misc]
+        def __arrow_ext_serialize__(self) -> bytes:
+            return b""
+
+        @classmethod
+        def __arrow_ext_deserialize__(cls, storage_type: Any, serialized: bytes) -> Any:
+            return cls()
+
+        def __arrow_ext_scalar_class__(self) -> Any:
+            return AddressScalar
+
+        def __reduce__(self) -> Any:
+            return _new_type, (self.extension_name,)
+
+    class IpType(AddressType):
+        to_text = staticmethod(format_address)
+
+        def __init__(self) -> None:
+            super().__init__(pa.binary(16), "flowbuf.ip")
+
+    class MacType(AddressType):
+        to_text = staticmethod(format_mac)
+
+        def __init__(self) -> None:
+            super().__init__(pa.uint64(), "flowbuf.mac")
+
+    for type in (IpType, MacType):
+        _TYPES[type().extension_name] = type
+        pa.register_extension_type(type())
+
+
+_TYPES: dict[str, Any] = {}
+
+
+def _new_type(name: str) -> Any:
+    register_types(needed=True)
+    return _TYPES[name]()
