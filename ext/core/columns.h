@@ -154,8 +154,16 @@ FB_INLINE void fb_columns_append_ip(fb_columns *columns, fb_columns_cursor *at, 
 
 FB_INLINE bool fb_columns_append_lanes(fb_columns *columns, fb_columns_cursor *at, const fb_lanes *lanes, const uint8_t *first,
                                        const uint8_t *second) {
+#ifdef __AVX512VBMI2__
+    uint64_t numbers[FB_LANES];
+    if (!fb_lanes_read(lanes, first, second, numbers)) return false;
+    for (unsigned i = 0; i < lanes->count; i++)
+        fb_vector_set(&columns->vectors[lanes->column[i] - columns->columns], at->row, numbers[i]);
+    return true;
+#else
     (void)columns, (void)at, (void)lanes, (void)first, (void)second;
     return false;
+#endif
 }
 
 void fb_columns_repeat_uint(fb_columns *columns, fb_columns_cursor *at, fb_target target, uint64_t value);

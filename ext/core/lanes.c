@@ -25,6 +25,8 @@ void fb_lanes_set(fb_lanes *lanes, unsigned lane, const fb_column *column, size_
     lanes->may_be_beyond |= (mask & lanes->beyond[lane]) != 0;
     lanes->tag[lane] = column->tag;
     lanes->tag_bits[lane] = column->tag_bits;
+    lanes->column[lane] = column;
+    if (lane >= lanes->count) lanes->count = (uint8_t)(lane + 1);
 }
 
 void fb_lanes_bound(fb_lanes *lanes, unsigned lane, uint64_t bound) {

@@ -32,6 +32,8 @@ typedef struct {
     uint64_t beyond[8];   /* bits of numbers that do not fit beside the tag, or are beyond their bound */
     uint64_t window[2];   /* which octets may be read at each place, a bit for each */
     bool may_be_beyond;   /* some number is that wide */
+    uint8_t count;        /* of lanes in use, which are the first ones */
+    const fb_column *column[8];
 } fb_lanes;
 
 /* Whether a number fits a lane beside the tag of a column. */
@@ -65,11 +67,16 @@ FB_INLINE unsigned fb_lanes_filled(const uint64_t *numbers) {
     return _mm512_test_epi64_mask(value, value);
 }
 
+/* Whether a number is beyond what its lane may hold. */
+FB_INLINE bool fb_lanes_are_beyond(const fb_lanes *lanes, __m512i value) {
+    return lanes->may_be_beyond && FB_UNLIKELY(_mm512_test_epi64_mask(value, _mm512_loadu_si512(lanes->beyond)));
+}
+
 /* Numbers of 64 bits. Returns the end of what was appended; NULL where a number does not fit its lane. REQUIRES: room for 64
    octets. */
 FB_INLINE uint8_t *fb_lanes_append(uint8_t *p, const fb_lanes *lanes, __m512i value) {
     const fb_lane_constants *constant = &fb_lane_constant;
-    if (lanes->may_be_beyond && FB_UNLIKELY(_mm512_test_epi64_mask(value, _mm512_loadu_si512(lanes->beyond)))) return NULL;
+    if (fb_lanes_are_beyond(lanes, value)) return NULL;
     value = _mm512_add_epi64(value, _mm512_loadu_si512(lanes->add));
     __m512i field = _mm512_multishift_epi64_epi8(_mm512_loadu_si512(constant->groups), value);
     field = _mm512_and_si512(field, _mm512_loadu_si512(constant->seven));
@@ -88,6 +95,14 @@ FB_INLINE __m512i fb_lanes_deal(const fb_lanes *lanes, const uint8_t *first, con
     if (lanes->window[1]) high = _mm512_maskz_loadu_epi8(lanes->window[1], second);
     __m512i value = _mm512_permutex2var_epi8(low, _mm512_loadu_si512(lanes->index), high);
     return _mm512_and_si512(value, _mm512_loadu_si512(lanes->mask));
+}
+
+/* The same as numbers of their columns, by the lane. False where one does not fit its lane. */
+FB_INLINE bool fb_lanes_read(const fb_lanes *lanes, const uint8_t *first, const uint8_t *second, uint64_t numbers[FB_LANES]) {
+    __m512i value = fb_lanes_deal(lanes, first, second);
+    if (fb_lanes_are_beyond(lanes, value)) return false;
+    _mm512_storeu_si512(numbers, _mm512_add_epi64(value, _mm512_loadu_si512(lanes->add)));
+    return true;
 }
 
 FB_INLINE uint8_t *fb_lanes_append_window(uint8_t *p, const fb_lanes *lanes, const uint8_t *first, const uint8_t *second) {
