@@ -1,6 +1,8 @@
 /* Buffers of columns: made, grown, freed. */
 #include "batch.h"
 
+#include "wire.h"
+
 unsigned fb_batch_width(const fb_column *column) {
     switch (column->type) {
         case FB_TYPE_UINT: return column->limit >> 32 ? 8 : column->limit >> 16 ? 4 : column->limit >> 8 ? 2 : 1;
@@ -159,9 +161,31 @@ bool fb_batch_reserve(fb_batch *batch, fb_vector *vector, size_t octets) {
     return !vector->listed || count <= vector->capacity || grow_members(batch, vector, count);
 }
 
+void fb_batch_undo(fb_batch *batch, size_t row) {
+    for (size_t i = 0; i < batch->vector_count; i++) {
+        fb_vector *vector = &batch->vectors[i];
+        if (vector->present) vector->present[row] = 0;
+        if (is_fixed(vector)) memset(vector->values + (row << vector->shift), 0, vector->width);
+        if (!vector->offsets) continue;
+        size_t begin = vector->offsets[row];
+        vector->used = !vector->listed ? begin : vector->width ? begin * vector->width : vector->members[begin];
+        if (vector->listed) vector->count = begin;
+    }
+}
+
 void fb_vector_put_octets(fb_vector *vector, const uint8_t *data, size_t size) {
     if (size) memcpy(vector->values + vector->used, data, size);
     vector->used += size;
+}
+
+bool fb_vector_put_text(fb_vector *vector, const uint8_t *data, size_t size) {
+    bool replaced = !fb_utf8_valid((fb_bytes){data, size});
+    uint8_t *from = vector->values + vector->used;
+    if (replaced)
+        vector->used += (size_t)(fb_utf8_put_replaced(from, (fb_bytes){data, size}, &replaced) - from);
+    else
+        fb_vector_put_octets(vector, data, size);
+    return replaced;
 }
 
 void fb_vector_end_member(fb_vector *vector) {

@@ -47,9 +47,14 @@ unsigned fb_batch_width(const fb_column *column);
 /* Makes room for what so many octets of the wire may put into a vector of octets or of lists. False: there is no memory, or offsets
    have no more bits. */
 bool fb_batch_reserve(fb_batch *batch, fb_vector *vector, size_t octets);
+/* Puts zeros where a row was, and forgets its octets and members. REQUIRES: it is the last one, and is not ended; vectors of octets
+   and of lists have been reserved. */
+void fb_batch_undo(fb_batch *batch, size_t row);
 
 /* Octets; members of a list. REQUIRES: reserved; value < 2^(8 * width). */
 void fb_vector_put_octets(fb_vector *vector, const uint8_t *data, size_t size);
+/* Text, whose malformed parts are replaced by U+FFFD. Whether it has any. */
+bool fb_vector_put_text(fb_vector *vector, const uint8_t *data, size_t size);
 void fb_vector_end_member(fb_vector *vector);
 void fb_vector_add_number(fb_vector *vector, uint64_t value);
 void fb_vector_add_address(fb_vector *vector, const uint8_t *data, size_t size);

@@ -1,8 +1,6 @@
 /* The ways less taken of a row of columns: constants, slots, lists, octets. */
 #include "columns.h"
 
-#include "wire.h"
-
 fb_status fb_columns_new(fb_columns *columns, const fb_plan *plan, fb_memory *memory) {
     size_t count = plan->column_count;
     *columns = (fb_columns){.plan = plan, .columns = plan->columns, .memory = memory, .open = plan->open};
@@ -61,12 +59,6 @@ static void put_number(fb_columns *columns, size_t row, uint16_t index, uint64_t
     if (vector->present) vector->present[row] = 1;
 }
 
-static void put_text(fb_vector *vector, fb_bytes text) {
-    bool replaced;
-    uint8_t *from = vector->values + vector->used;
-    vector->used += (size_t)(fb_utf8_put_replaced(from, text, &replaced) - from);
-}
-
 static void put_octets(fb_columns *columns, size_t row, uint16_t index, const uint8_t *data, size_t size) {
     const fb_column *column = &columns->columns[index];
     fb_vector *vector = &columns->vectors[index];
@@ -78,8 +70,8 @@ static void put_octets(fb_columns *columns, size_t row, uint16_t index, const ui
             fb_vector_set_address(vector, row, data, size);
         return;
     }
-    if (column->type == FB_TYPE_STRING && !fb_utf8_valid((fb_bytes){data, size}))
-        put_text(vector, (fb_bytes){data, size});
+    if (column->type == FB_TYPE_STRING)
+        fb_vector_put_text(vector, data, size);
     else
         fb_vector_put_octets(vector, data, size);
     if (vector->listed) fb_vector_end_member(vector);
@@ -230,16 +222,4 @@ static void put_slots(fb_columns *columns, size_t row) {
 FB_NOINLINE void fb_columns_finish_rest(fb_columns *columns, fb_columns_cursor at) {
     if (columns->slots.active) put_slots(columns, at.row);
     for (size_t i = 0; i < columns->uneven_count; i++) fb_vector_end(&columns->vectors[columns->uneven[i]], at.row);
-}
-
-void fb_columns_undo(fb_columns *columns, fb_columns_cursor at) {
-    for (size_t i = 0; i < columns->plan->column_count; i++) {
-        fb_vector *vector = &columns->vectors[i];
-        if (vector->present) vector->present[at.row] = 0;
-        if (vector->width && !vector->listed) memset(vector->values + (at.row << vector->shift), 0, vector->width);
-        if (!vector->offsets) continue;
-        size_t begin = vector->offsets[at.row];
-        vector->used = !vector->listed ? begin : vector->width ? begin * vector->width : vector->members[begin];
-        if (vector->listed) vector->count = begin;
-    }
 }

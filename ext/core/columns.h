@@ -190,7 +190,8 @@ FB_INLINE uint64_t fb_columns_take_refused(fb_columns *columns) {
     return fb_slots_take_refused(&columns->slots);
 }
 
-/* Puts zeros where the row was. */
-void fb_columns_undo(fb_columns *columns, fb_columns_cursor at);
+FB_INLINE void fb_columns_undo(fb_columns *columns, fb_columns_cursor at) {
+    fb_batch_undo(columns->batch, at.row);
+}
 
 #endif
