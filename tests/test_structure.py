@@ -26,7 +26,7 @@ LAYERS = [
     *("value.inc", "list.inc", "derived.inc", "packet.inc", "record.inc"),
     *("netflow5.inc", "ipfix.inc", "sflow.inc", "sflow_counters.inc", "decode.inc"),
     *("decode_row", "decode_row_bmi2", "decode_row_avx512", "decode_columns", "decode_columns_avx512"),
-    *("message", "link", "fragments", "capture"),
+    *("message", "message_columns", "link", "fragments", "capture"),
     *("generate_traffic", "generate.h", "generate_internal", "generate_netflow", "generate_packet", "generate_sflow"),
     "generate",
 ]

@@ -163,12 +163,21 @@ FB_INLINE uint64_t fb_load48(const uint8_t *p) {
     return (uint64_t)fb_load16(p) << 32 | fb_load32(p + 2);
 }
 
-/* Little-endian store. REQUIRES: room for 8 octets; no alignment. */
+/* Little-endian store and load. REQUIRES: room for 8 octets, 8 octets; no alignment. */
 FB_INLINE void fb_store64(uint8_t *p, uint64_t value) {
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     value = __builtin_bswap64(value);
 #endif
     memcpy(p, &value, 8);
+}
+
+FB_INLINE uint64_t fb_load_little64(const uint8_t *p) {
+    uint64_t value;
+    memcpy(&value, p, 8);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    value = __builtin_bswap64(value);
+#endif
+    return value;
 }
 
 /* An integer of 1 to 8 octets (RFC 7011 section 6.2, reduced-size encoding). REQUIRES: 1 <= size <= 8. */

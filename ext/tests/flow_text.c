@@ -21,10 +21,11 @@ void put_number_text(text *t, const fb_column *column, uint64_t number) {
     }
 }
 
+static const uint8_t mapped_prefix[12] = {[10] = 0xff, [11] = 0xff};
+
 static void put_address(text *t, const uint8_t *p, size_t size) {
-    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
     if (size == 4) text_put(t, "native:");
-    if (size == 4 || memcmp(p, mapped, 12) == 0) {
+    if (size == 4 || memcmp(p, mapped_prefix, 12) == 0) {
         p += size - 4;
         text_put(t, "%u.%u.%u.%u", p[0], p[1], p[2], p[3]);
         return;
@@ -47,7 +48,7 @@ void put_octets_text(text *t, const fb_column *column, const uint8_t *data, size
 
 typedef struct {
     uint16_t column;
-    uint16_t order;
+    unsigned order;
     uint64_t number;
     const uint8_t *data;
     size_t size;
@@ -111,7 +112,7 @@ static uint64_t take_number(reader *r, const fb_column *column) {
 
 static int compare_values(const void *a, const void *b) {
     const value *x = a, *y = b;
-    return x->column != y->column ? x->column - y->column : x->order - y->order;
+    return x->column != y->column ? x->column - y->column : (int)x->order - (int)y->order;
 }
 
 /* Values of a message in `values`, by column; false where it is no message of this plan. */
@@ -121,7 +122,7 @@ static bool read_message(const named_plan *plan, reader r, value *values, size_t
         uint16_t column = plan_column_of_number(plan, (uint32_t)(tag >> 3));
         if (r.bad || column == FB_MAX_COLUMNS || (tag & 7) != plan->plan->columns[column].wire) return false;
         value *v = &values[*count];
-        *v = (value){.column = column, .order = (uint16_t)*count};
+        *v = (value){.column = column, .order = (unsigned)*count};
         if (plan->plan->columns[column].wire == FB_WIRE_BYTES) {
             reader bytes = take_bytes(&r);
             v->data = bytes.p;
@@ -169,10 +170,146 @@ void describe_messages(text *t, const named_plan *plan, const uint8_t *data, siz
     }
 }
 
+/* Any messages ----------------------------------------------------------------------------------------------------- */
+
+static bool fits(const fb_column *column, uint64_t number) {
+    uint64_t limit = column->limit;
+    if (limit > INT64_MAX && column->type != FB_TYPE_UINT && column->type != FB_TYPE_FIXED64) limit = INT64_MAX;
+    int64_t highest = (int64_t)limit, lowest = -highest - 1; /* of signed numbers */
+    switch (column->type) {
+        case FB_TYPE_ENUM: return number <= INT32_MAX;
+        case FB_TYPE_UINT:
+        case FB_TYPE_FIXED32:
+        case FB_TYPE_FIXED64:
+        case FB_TYPE_TIMESTAMP: return number <= limit;
+        case FB_TYPE_INT:
+        case FB_TYPE_SINT: return (int64_t)number >= lowest && (int64_t)number <= highest;
+        default: return true;
+    }
+}
+
+static void skip_value(reader *r, uint64_t wire) {
+    switch (wire) {
+        case FB_WIRE_VARINT: take_varint(r); return;
+        case FB_WIRE_FIXED64: take_little(r, 8); return;
+        case FB_WIRE_FIXED32: take_little(r, 4); return;
+        case FB_WIRE_BYTES: take_bytes(r); return;
+        default: r->bad = true; return;
+    }
+}
+
+enum { MOST_VALUES = 1 << 18 };
+
+typedef struct {
+    value items[MOST_VALUES];
+    size_t count;
+} all_values;
+
+static void take_value(reader *r, const fb_column *column, uint16_t index, all_values *values) {
+    value v = {.column = index, .order = (unsigned)values->count};
+    if (column->wire == FB_WIRE_BYTES) {
+        reader bytes = take_bytes(r);
+        v.data = bytes.p;
+        v.size = (size_t)(bytes.end - bytes.p);
+        if (column->type == FB_TYPE_IP && v.size != 0 && v.size != 4 && v.size != 16) r->bad = true;
+    } else {
+        v.number = take_number(r, column);
+        if (column->type == FB_TYPE_BOOL) v.number = v.number != 0;
+        if (!fits(column, v.number)) r->bad = true;
+    }
+    if (values->count == MOST_VALUES) abort();
+    if (!r->bad) values->items[values->count++] = v;
+}
+
+static void take_field(reader *r, const named_plan *plan, all_values *values, uint64_t *unknown) {
+    uint64_t tag = take_varint(r), wire = tag % 8;
+    if (r->bad || tag / 8 == 0 || tag / 8 >= 1 << 29) {
+        r->bad = true;
+        return;
+    }
+    uint16_t index = plan_column_of_number(plan, (uint32_t)(tag / 8));
+    bool known = index != FB_MAX_COLUMNS;
+    const fb_column *column = known ? &plan->plan->columns[index] : NULL;
+    bool same = known && wire == column->wire;
+    bool packed = known && !same && wire == FB_WIRE_BYTES && column->flags & FB_COLUMN_REPEATED;
+    *unknown += !known;
+    if (known && !same && !packed) {
+        r->bad = true;
+    } else if (!known || !(column->flags & FB_COLUMN_ENABLED)) {
+        skip_value(r, wire);
+    } else if (same) {
+        take_value(r, column, index, values);
+    } else {
+        reader list = take_bytes(r);
+        while (!r->bad && !list.bad && list.p < list.end) take_value(&list, column, index, values);
+        r->bad |= list.bad;
+    }
+}
+
+/* What columns say of a value; false where they hold nothing. */
+static bool put_plain_value(text *t, const fb_column *column, const value *v) {
+    static const uint8_t zeros[16];
+    bool there = column->flags & (FB_COLUMN_REPEATED | FB_COLUMN_EXPLICIT);
+    bool replaced, native = column->flags & FB_COLUMN_NATIVE_IP;
+    uint8_t address[16], *octets = malloc(3 * v->size + 1);
+    size_t size = v->size;
+    if (column->wire != FB_WIRE_BYTES) {
+        if ((there |= v->number != 0)) put_number_text(t, column, v->number);
+    } else if (column->type == FB_TYPE_IP) {
+        memcpy(address, size == 4 ? mapped_prefix : zeros, 12);
+        memcpy(address + 12, size ? v->data + size - 4 : zeros, 4);
+        if (size == 16) memcpy(address, v->data, 12);
+        there = (there && size) || column->flags & FB_COLUMN_REPEATED || memcmp(address, zeros, 16) != 0;
+        native &= memcmp(address, mapped_prefix, 12) == 0;
+        if (there) put_octets_text(t, column, native ? address + 12 : address, native ? 4 : 16);
+    } else {
+        if (column->type == FB_TYPE_STRING) size = (size_t)(fb_utf8_put_replaced(octets, (fb_bytes){v->data, v->size}, &replaced) - octets);
+        if ((there |= size != 0)) put_octets_text(t, column, column->type == FB_TYPE_STRING ? octets : v->data, size);
+    }
+    free(octets);
+    return there;
+}
+
+static void put_any_message(text *t, const named_plan *plan, const all_values *values) {
+    const char *space = "";
+    for (size_t i = 0; i < values->count; i++) {
+        const value *v = &values->items[i];
+        const fb_column *column = &plan->plan->columns[v->column];
+        bool repeated = column->flags & FB_COLUMN_REPEATED, last = i + 1 == values->count || v[1].column != v->column;
+        bool first = i == 0 || v[-1].column != v->column;
+        text said = {0};
+        if (!repeated && !last) continue;
+        if (put_plain_value(&said, column, v)) {
+            if (!repeated || first) text_put(t, "%s%s=%s", space, plan->names[v->column], repeated ? "[" : "");
+            text_put(t, "%s%s", text_of(&said), !repeated ? "" : last ? "]" : ",");
+            space = " ";
+        }
+        text_free(&said);
+    }
+    text_put(t, "\n");
+}
+
+fb_status describe_any_messages(text *t, const named_plan *plan, const uint8_t *data, size_t size, uint64_t *unknown) {
+    static all_values values;
+    reader stream = {data, data ? data + size : NULL, false};
+    while (stream.p < stream.end) {
+        const uint8_t *begin = stream.p;
+        uint64_t length = take_varint(&stream), left = (uint64_t)(stream.end - stream.p), more = 0;
+        if (stream.bad) return stream.end - begin < 10 ? FB_MORE_INPUT : FB_BAD_MESSAGE;
+        if (length > left) return length > INT32_MAX ? FB_BAD_MESSAGE : FB_MORE_INPUT;
+        reader message = {stream.p, stream.p + length, false};
+        values.count = 0;
+        while (!message.bad && message.p < message.end) take_field(&message, plan, &values, &more);
+        if (message.bad) return FB_BAD_MESSAGE;
+        qsort(values.items, values.count, sizeof *values.items, compare_values);
+        put_any_message(t, plan, &values);
+        *unknown += more;
+        stream.p += length;
+    }
+    return FB_END;
+}
 
 /* Columns ---------------------------------------------------------------------------------------------------------- */
-
-static const uint8_t mapped_prefix[12] = {[10] = 0xff, [11] = 0xff};
 
 /* A number as an emitter was given it: wide, and of a signed column with its sign. */
 static uint64_t widen(const fb_column *column, const fb_vector *vector, size_t i) {

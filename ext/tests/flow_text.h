@@ -16,6 +16,11 @@ void put_octets_text(text *t, const fb_column *column, const uint8_t *data, size
 #define NOT_A_MESSAGE "! not a message of this plan"
 void describe_messages(text *t, const named_plan *plan, const uint8_t *data, size_t size);
 
+/* The same of any messages, as readers of proto3 take them: what the plan does not have is left out, and counted in *unknown; lists
+   may be packed; the last value of a single column counts, and is left out where it says nothing. END, MORE_INPUT, BAD_MESSAGE: what
+   is behind the lines. */
+fb_status describe_any_messages(text *t, const named_plan *plan, const uint8_t *data, size_t size, uint64_t *unknown);
+
 /* Lines for the rows of a batch. A native address that is mapped counts as one of 4 octets: columns do not tell them apart. */
 void describe_batch(text *t, const named_plan *plan, const fb_batch *batch);
 
