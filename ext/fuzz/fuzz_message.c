@@ -1,7 +1,9 @@
-/* Streams of messages of any content: views stay inside, walks end, and text that was repaired needs no repair. */
+/* Streams of messages of any content: views stay inside, walks end, and text that was repaired needs no repair. Rows of columns say what
+   a plain reading says, in whatever pieces the stream comes and however many rows a batch has. */
 #include "fuzz.h"
 
-#include "message.h"
+#include "flow_text.h"
+#include "message_columns.h"
 
 static void check_text(fb_bytes text) {
     uint8_t *replaced = malloc(3 * text.size + 1);
@@ -48,6 +50,73 @@ static void check_message(fb_bytes message) {
     MUST((status == FB_END) == (message.size == 0));
 }
 
+/* Rows -------------------------------------------------------------------------------------------------------------- */
+
+enum { PLANS = 2 };
+
+/* Plans are read once, and live as long as the process. */
+static const named_plan *get_plan(unsigned which) {
+    static named_plan plans[PLANS];
+    static fb_memory memory;
+    if (!plans[0].plan) {
+        text rich = {0};
+        plan_put_rich(&rich);
+        memory = fb_memory_system(0);
+        MUST(plan_read(&plans[0], usual_columns, &memory) == FB_OK);
+        MUST(plan_read(&plans[1], text_of(&rich), &memory) == FB_OK);
+        text_free(&rich);
+    }
+    return &plans[which];
+}
+
+/* Reads a piece, which has an end of its own; *taken is how much of it became rows. */
+static fb_status read_piece(fb_message_columns *reader, fb_batch *batch, const uint8_t *data, size_t size, size_t *taken) {
+    uint8_t *copy = malloc(size + 1);
+    fb_bytes rest = {copy + 1, size};
+    fb_message_fault fault;
+    MUST(copy);
+    if (size) memcpy(copy + 1, data, size);
+    fb_status status = fb_message_columns_read(reader, &rest, batch, &fault);
+    *taken = (size_t)(rest.data - copy - 1);
+    MUST(rest.size == size - *taken);
+    MUST((status == FB_END) == (rest.size == 0));
+    MUST((status == FB_BAD_MESSAGE) == (fault.kind != FB_MESSAGE_FAULT_NONE));
+    MUST(fault.offset == 0 || fault.offset < rest.size);
+    free(copy);
+    return status;
+}
+
+static fb_status read_rows(const named_plan *plan, fb_bytes stream, size_t rows, size_t step, text *said, uint64_t *unknown) {
+    fb_memory memory = fb_memory_system(0);
+    fb_message_columns reader;
+    fb_status status = FB_MORE_INPUT;
+    MUST(fb_message_columns_new(&reader, plan->plan, &memory) == FB_OK);
+    for (size_t begin = 0, end = 0, taken; status == FB_NO_SPACE || (status != FB_BAD_MESSAGE && end < stream.size); begin += taken) {
+        fb_batch *batch;
+        if (status != FB_NO_SPACE) end += step < stream.size - end ? step : stream.size - end;
+        MUST(fb_batch_new(&batch, plan->plan, rows, memory) == FB_OK);
+        status = read_piece(&reader, batch, stream.data + begin, end - begin, &taken);
+        MUST(status != FB_NO_SPACE || batch->rows == rows);
+        describe_batch(said, plan, batch);
+        fb_batch_free(batch);
+    }
+    *unknown = reader.unknown_fields;
+    fb_message_columns_free(&reader);
+    MUST(memory.used == 0);
+    return status;
+}
+
+static void check_rows(const named_plan *plan, fb_bytes stream, size_t rows, size_t step) {
+    text plain = {0}, said = {0};
+    uint64_t unknown = 0, counted;
+    fb_status status = describe_any_messages(&plain, plan, stream.data, stream.size, &unknown);
+    MUST(status == read_rows(plan, stream, rows, step, &said, &counted));
+    MUST(strcmp(text_of(&plain), text_of(&said)) == 0);
+    MUST(unknown == counted);
+    text_free(&plain);
+    text_free(&said);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fb_bytes rest = {data, size}, message;
     fb_status status;
@@ -58,5 +127,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     MUST(status == FB_END || status == FB_MORE_INPUT || status == FB_BAD_MESSAGE);
     MUST((status == FB_END) == (rest.size == 0));
     check_message((fb_bytes){data, size});
+    for (unsigned i = 0; size && i < PLANS; i++) {
+        check_rows(get_plan(i), (fb_bytes){data, size}, 64, size);
+        check_rows(get_plan(i), (fb_bytes){data, size}, 1 + size % 20, 1 + size / 3);
+    }
     return 0;
 }

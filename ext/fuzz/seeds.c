@@ -38,7 +38,17 @@ static bool add_datagram(decode_seed *seed, fb_bytes payload) {
     return true;
 }
 
-/* A sample by itself, for each of the driver's options; and the messages that it becomes. */
+static void write_messages(const char *name, const char *plan, const char *lines, const octets *d) {
+    char path[100];
+    session s;
+    session_open(&s, lines, 1 << 16);
+    session_feed(&s, d);
+    snprintf(path, sizeof path, "%s-%s", name, plan);
+    write_seed("message", path, s.output, fb_row_size(&s.row));
+    session_free(&s);
+}
+
+/* A sample by itself, for each of the driver's options; and the messages that it becomes, by both plans of that driver. */
 static void write_sample(const sample *sample) {
     octets d;
     sample->build(&d);
@@ -49,11 +59,11 @@ static void write_sample(const sample *sample) {
         snprintf(name, sizeof name, "%s-%u", sample->name, options);
         write_seed("decode", name, seed.data, seed.size);
     }
-    session s;
-    session_open(&s, usual_columns, 1 << 16);
-    session_feed(&s, &d);
-    write_seed("message", sample->name, s.output, fb_row_size(&s.row));
-    session_free(&s);
+    text rich = {0};
+    plan_put_rich(&rich);
+    write_messages(sample->name, "usual", usual_columns, &d);
+    write_messages(sample->name, "rich", text_of(&rich), &d);
+    text_free(&rich);
 }
 
 static void write_capture(const char *name, const uint8_t *data, size_t size) {
