@@ -1,5 +1,5 @@
 /* Messages -> columns. A tag leads to a place by a table, a place says in one octet what is to be done, and for most columns that is
-   to store a number or an address where it belongs. All else takes its time. */
+   to store a number or an address where it belongs. All else takes its time, and so does finding out what is wrong. */
 #include "message_columns.h"
 
 #include <stdlib.h>
@@ -215,8 +215,7 @@ static const uint8_t *read_packed(const fb_message_row *to, const fb_message_pla
 }
 
 /* A field whose wire type is not that of its place. */
-static FB_NOINLINE const uint8_t *read_unexpected(const fb_message_row *to, const fb_message_place *place, fb_wire_type wire,
-                                                  const uint8_t *p) {
+static const uint8_t *read_unexpected(const fb_message_row *to, const fb_message_place *place, fb_wire_type wire, const uint8_t *p) {
     fb_message_field field = {.wire = wire};
     if (place->listed && wire == FB_WIRE_BYTES) return read_packed(to, place, p);
     if (!(p = fb_message_read_value(p, to->end, &field))) return refuse(to, place, FB_MESSAGE_FAULT_FIELD);
@@ -225,65 +224,82 @@ static FB_NOINLINE const uint8_t *read_unexpected(const fb_message_row *to, cons
     return p;
 }
 
-/* The fast path ---------------------------------------------------------------------------------------------------------- */
-
-FB_INLINE const uint8_t *read_varint(const uint8_t *p, const uint8_t *end, uint64_t *value) {
-    return FB_LIKELY(end - p >= FB_VARINT_MAX) ? fb_wire_load_varint(p, value) : fb_wire_read_varint(p, end, value);
+/* Any field, of which nothing is known but where the message ends. */
+static FB_NOINLINE const uint8_t *read_field(const fb_message_row *to, const uint8_t *p) {
+    uint64_t tag;
+    const fb_message_place *place = to->reader->places;
+    if (!(p = fb_wire_read_varint(p, to->end, &tag)) || tag >> 3 == 0 || tag >> 3 > FB_NUMBER_MAX)
+        return refuse(to, place, FB_MESSAGE_FAULT_FIELD);
+    place = find_place(to->reader, (uint32_t)(tag >> 3));
+    return (tag & 7) == place->wire ? read_other(to, place, p) : read_unexpected(to, place, (fb_wire_type)(tag & 7), p);
 }
 
-FB_INLINE const uint8_t *read_number(const fb_message_row *to, const fb_message_place *place, const uint8_t *p) {
+/* The fast path ---------------------------------------------------------------------------------------------------------- */
+
+/* No tag with its number or address has more octets: where so many are behind a message, nothing of it need be compared with its
+   end before it is read. */
+enum { FAST_ROOM = 32 };
+
+FB_INLINE const uint8_t *read_fast_number(const fb_message_row *to, const fb_message_place *place, const uint8_t *p) {
     uint64_t number;
-    if (FB_UNLIKELY(!(p = read_varint(p, to->end, &number)))) return refuse(to, place, FB_MESSAGE_FAULT_FIELD);
-    if (FB_UNLIKELY(number > place->limit)) return refuse(to, place, FB_MESSAGE_FAULT_RANGE);
+    p = fb_wire_load_varint(p, &number);
+    if (FB_UNLIKELY(!p || number > place->limit)) return NULL;
     fb_vector_set(&to->vectors[place->column], to->row, number);
     return p;
 }
 
-FB_INLINE const uint8_t *read_address(const fb_message_row *to, const fb_message_place *place, const uint8_t *p) {
-    if (FB_UNLIKELY(to->end - p < 17 || *p != 16)) return read_other(to, place, p);
+FB_INLINE const uint8_t *read_fast_address(const fb_message_row *to, const fb_message_place *place, const uint8_t *p) {
+    if (FB_UNLIKELY(*p != 16)) return read_other(to, place, p);
     memcpy(to->vectors[place->column].values + 16 * to->row, p + 1, 16);
     return p + 17;
 }
 
-/* The octets behind a field, or NULL: it is refused, or there is no memory. */
-FB_INLINE const uint8_t *read_field(const fb_message_row *to, const uint8_t *p) {
-    const fb_message_columns *reader = to->reader;
-    const fb_message_place *place;
-    uint64_t tag = *p;
-    if (FB_LIKELY(tag < 0x80)) {
-        p++;
-    } else if (to->end - p > 1 && p[1] < 0x80) {
-        tag = (tag & 0x7f) | (uint64_t)p[1] << 7;
-        p += 2;
-    } else if (!(p = fb_wire_read_varint(p, to->end, &tag)) || tag >> 3 > FB_NUMBER_MAX) {
-        return refuse(to, reader->places, FB_MESSAGE_FAULT_FIELD);
+FB_INLINE const uint8_t *read_fast_field(const fb_message_row *to, const uint8_t *field) {
+    const uint8_t *p = field;
+    uint32_t tag = *p++;
+    if (tag >= 0x80) {
+        if (FB_UNLIKELY(*p >= 0x80)) return read_field(to, field);
+        tag = (tag & 0x7f) | (uint32_t)*p++ << 7;
     }
-    place = find_place(reader, (uint32_t)(tag >> 3));
-    if (FB_UNLIKELY((tag & 7) != place->wire)) {
-        if (tag >> 3 == 0) return refuse(to, reader->places, FB_MESSAGE_FAULT_FIELD);
-        return read_unexpected(to, place, (fb_wire_type)(tag & 7), p);
-    }
+    const fb_message_place *place = &to->reader->places[to->reader->near[tag >> 3]];
+    if (FB_UNLIKELY((tag & 7) != place->wire)) return read_field(to, field);
     switch (place->way) {
-        case WAY_NUMBER: return read_number(to, place, p);
-        case WAY_ADDRESS: return read_address(to, place, p);
+        case WAY_NUMBER: return read_fast_number(to, place, p);
+        case WAY_ADDRESS: return read_fast_address(to, place, p);
         default: return read_other(to, place, p);
     }
 }
 
+/* False: something is wrong with a field, or the last one ends behind the message: what then is in the row does not stay there. */
+static bool read_fast(const fb_message_row *to, const uint8_t *p) {
+    while (p && p < to->end) p = read_fast_field(to, p);
+    return p == to->end;
+}
+
 /* Messages --------------------------------------------------------------------------------------------------------------- */
 
-static fb_status read_message(fb_message_columns *reader, fb_bytes message, fb_batch *batch, fb_message_fault *fault) {
+static bool read_slowly(const fb_message_row *to, const uint8_t *begin) {
+    for (const uint8_t *p = begin, *field; p < to->end;) {
+        field = p;
+        if ((p = read_field(to, field))) continue;
+        to->fault->offset = (size_t)(field - begin);
+        return false;
+    }
+    return true;
+}
+
+/* What is not read the fast way is read again: the other one says why. `behind` is how many octets of the stream follow. */
+static fb_status read_message(fb_message_columns *reader, fb_bytes message, size_t behind, fb_batch *batch, fb_message_fault *fault) {
     const fb_message_row to = {reader, batch, batch->vectors, batch->rows, message.data + message.size, fault};
     uint64_t unknown_fields = reader->unknown_fields, invalid_texts = reader->invalid_texts;
     if (batch->rows == batch->capacity) return FB_NO_SPACE;
-    for (const uint8_t *p = message.data, *field; p < to.end;) {
-        field = p;
-        if (FB_LIKELY((p = read_field(&to, field)) != NULL)) continue;
-        fault->offset = (size_t)(field - message.data);
+    for (bool fast = behind >= FAST_ROOM;; fast = false) {
+        *fault = (fb_message_fault){.column = FB_NO_COLUMN};
+        if (FB_LIKELY(fast ? read_fast(&to, message.data) : read_slowly(&to, message.data))) break;
         fb_batch_undo(batch, to.row);
-        reader->unknown_fields = unknown_fields; /* the message may come again */
+        reader->unknown_fields = unknown_fields;
         reader->invalid_texts = invalid_texts;
-        return fault->kind ? FB_BAD_MESSAGE : to.row ? FB_NO_SPACE : FB_NO_MEMORY;
+        if (!fast) return fault->kind ? FB_BAD_MESSAGE : to.row ? FB_NO_SPACE : FB_NO_MEMORY;
     }
     for (size_t i = 0; i < reader->uneven_count; i++) fb_vector_end(&to.vectors[reader->uneven[i]], to.row);
     batch->rows++;
@@ -301,12 +317,12 @@ static bool reserve_uneven(const fb_message_columns *reader, fb_batch *batch) {
 
 fb_status fb_message_columns_read(fb_message_columns *reader, fb_bytes *rest, fb_batch *batch, fb_message_fault *fault) {
     fb_bytes next = *rest, message;
-    fb_status status = FB_OK;
+    fb_status status;
     *fault = (fb_message_fault){.column = FB_NO_COLUMN};
     if (!reserve_uneven(reader, batch)) return FB_NO_MEMORY;
     while ((status = fb_stream_next(&next, &message)) == FB_OK) {
-        if ((status = read_message(reader, message, batch, fault)) != FB_OK) {
-            fault->offset += (size_t)(message.data - rest->data);
+        if ((status = read_message(reader, message, next.size, batch, fault)) != FB_OK) {
+            if (status == FB_BAD_MESSAGE) fault->offset += (size_t)(message.data - rest->data);
             return status;
         }
         *rest = next;

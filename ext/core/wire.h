@@ -122,8 +122,8 @@ FB_INLINE const uint8_t *fb_wire_read_varint(const uint8_t *p, const uint8_t *en
     return NULL;
 }
 
-/* The same of a varint behind which so many octets can be read that nothing need be compared with an end. Lengths of one octet, which
-   most columns have always or never, are foreseen; for others there is no branch. REQUIRES: FB_VARINT_MAX octets. */
+/* The same where nothing need be compared with an end. That a varint has one octet is true of most columns always or never, and can be
+   foreseen; which length it has else cannot, so there is no branch. REQUIRES: FB_VARINT_MAX octets at p, of the varint or not. */
 FB_INLINE const uint8_t *fb_wire_load_varint(const uint8_t *p, uint64_t *value) {
     if (*p < 0x80) {
         *value = *p;

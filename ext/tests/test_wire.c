@@ -47,6 +47,22 @@ static void writes_short_varints_as_long_ones(void) {
             }
 }
 
+/* Any octets, of every length that a varint may have and of none, give what is read with an eye on the end. */
+static void loads_varints_as_it_reads_them(void) {
+    uint32_t random = 7;
+    for (unsigned round = 0; round < 20000; round++) {
+        uint8_t octets[FB_VARINT_MAX];
+        uint64_t loaded = 0, read = 0;
+        for (size_t i = 0; i < FB_VARINT_MAX; i++) {
+            random = random * 1664525u + 1013904223u;
+            octets[i] = (uint8_t)((random >> 24 & 0x7f) | (i < round % 12 ? 0x80 : 0) | (round & 64 ? random >> 16 & 0x80 : 0));
+        }
+        const uint8_t *end = fb_wire_read_varint(octets, octets + FB_VARINT_MAX, &read);
+        CHECK(fb_wire_load_varint(octets, &loaded) == end);
+        CHECK_EQUAL(loaded, read);
+    }
+}
+
 static void reads_what_other_writers_may_write(void) {
     static const struct {
         uint8_t octets[12];
@@ -219,7 +235,8 @@ static void knows_every_code_point(void) {
     }
 }
 
-RUN_TESTS(TEST(sizes_varints_at_every_boundary), TEST(writes_short_varints_as_long_ones), TEST(reads_what_other_writers_may_write), TEST(zigzags_to_both_ends),
-          TEST(makes_tags), TEST(appends_into_enough_room_and_no_less), TEST(puts_fixed_sizes_least_significant_first),
+RUN_TESTS(TEST(sizes_varints_at_every_boundary), TEST(writes_short_varints_as_long_ones), TEST(loads_varints_as_it_reads_them),
+          TEST(reads_what_other_writers_may_write), TEST(zigzags_to_both_ends), TEST(makes_tags),
+          TEST(appends_into_enough_room_and_no_less), TEST(puts_fixed_sizes_least_significant_first),
           TEST(reads_whole_values_and_no_prefix_of_one), TEST(does_not_believe_lengths),
           TEST(replaces_malformed_parts_of_text), TEST(knows_every_code_point))
