@@ -51,6 +51,7 @@ PACKAGE_LAYERS: dict[str, set[str]] = {
     "encode": {"errors", "schema", "_core", "capture", "decoder", "sinks", "protofile"},
     "columns": {"errors", "schema", "_core", "batch", "capture", "decoder"},
     "state": {"errors", "_core", "content", "decoder", "sinks"},
+    "enrich": {"errors", "schema"},
     "numbering": set(),
     "bench": {"errors", "schema", "_core", "capture", "decoder", "numbering"},
 }

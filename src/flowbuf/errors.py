@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["CaptureError", "DecodeError", "EncodeError", "FlowbufError", "SchemaError", "StateError"]
+__all__ = [
+    "CaptureError",
+    "DecodeError",
+    "EncodeError",
+    "EnrichmentError",
+    "FlowbufError",
+    "SchemaError",
+    "StateError",
+]
 
 
 class FlowbufError(Exception):
@@ -25,6 +33,23 @@ class SchemaError(FlowbufError, ValueError):
     def located(self, origin: str = "", column: str = "") -> SchemaError:
         """The same error, with the file and the column filled in where it does not name them yet."""
         return SchemaError(self.problem, self.fix, origin=self.origin or origin, column=self.column or column)
+
+
+class EnrichmentError(FlowbufError, ValueError):
+    """An enrichment that cannot be loaded, or a function that does not do what it should. Its text names the file or the
+    function, where in it, and the fix, as far as they are known."""
+
+    def __init__(self, problem: str, fix: str = "", *, origin: str = "", where: str = "") -> None:
+        text = f"{problem}; {fix}" if fix else problem
+        super().__init__(": ".join(part for part in (origin, where, text) if part))
+        self.problem = problem
+        self.fix = fix
+        self.origin = origin
+        self.where = where
+
+    def located(self, origin: str = "", where: str = "") -> EnrichmentError:
+        """The same error, with the file or function and the place in it filled in where it does not name them yet."""
+        return EnrichmentError(self.problem, self.fix, origin=self.origin or origin, where=self.where or where)
 
 
 class CaptureError(FlowbufError):

@@ -1,0 +1,155 @@
+"""The Arrow side of a schema's columns: their types, their absent values, and values cast to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flowbuf.errors import EnrichmentError
+from flowbuf.schema import Column
+from flowbuf.schema.source import did_you_mean
+
+__all__ = ["absent", "absent_rows", "arrow_type", "conform", "members", "storage", "wrap"]
+
+_NUMBERS = {
+    **{f"{sign}int{bits}": getattr(pa, f"{sign}int{bits}")() for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    **{"sint32": pa.int32(), "sint64": pa.int64(), "fixed32": pa.uint32(), "fixed64": pa.uint64()},
+    **{"mac": pa.uint64(), "bool": pa.bool_(), "float": pa.float32(), "double": pa.float64()},
+}
+ENUM = pa.dictionary(pa.int32(), pa.string())
+
+
+def arrow_type(column: Column) -> Any:
+    """The Arrow type of a column; where a batch has the column already, its own type counts instead."""
+    if column.repeated:
+        return pa.list_(_item_type(column))
+    return _item_type(column)
+
+
+def _item_type(column: Column) -> Any:
+    if column.type in _NUMBERS:
+        return _NUMBERS[column.type]
+    if column.type == "timestamp":
+        return pa.timestamp(column.unit, "UTC")
+    if column.type == "duration":
+        return pa.duration(column.unit)
+    if column.type == "ip":
+        return pa.binary(16) if column.ip == "mapped" else pa.binary()
+    return {"enum": ENUM, "string": pa.string(), "bytes": pa.binary()}[column.type]
+
+
+def storage(array: Any) -> Any:
+    """The plain array below an extension type."""
+    return array.storage if isinstance(array, pa.ExtensionArray) else array
+
+
+def wrap(array: Any, type: Any) -> Any:
+    """A plain array as one of a type that may be an extension of its own."""
+    return pa.ExtensionArray.from_storage(type, array) if isinstance(type, pa.BaseExtensionType) else array
+
+
+def _never_null(column: Column) -> bool:
+    """Numbers are 0 where absent, unless the column is explicit."""
+    return column.type in _NUMBERS and column.type != "mac" and not column.explicit and not column.repeated
+
+
+def absent(column: Column, type: Any, length: int) -> Any:
+    """As many rows without a value."""
+    plain = type.storage_type if isinstance(type, pa.BaseExtensionType) else type
+    array = pa.repeat(pa.scalar(0).cast(plain), length) if _never_null(column) else pa.nulls(length, plain)
+    return wrap(array, type)
+
+
+def absent_rows(array: Any) -> Any:
+    """Which rows of a plain array have no value: null, or the number 0. Booleans, one a row."""
+    if pa.types.is_integer(array.type):
+        zero = pc.equal(array, pa.scalar(0, array.type))
+        return pc.fill_null(zero, True) if array.null_count else zero
+    return array.is_null()
+
+
+def members(column: Column) -> list[str]:
+    """The names of an enum's members, by number: the dictionary of its Arrow columns."""
+    return sorted(column.values, key=lambda name: column.values[name])
+
+
+def conform(array: Any, column: Column, type: Any) -> Any:
+    """An array as one of a column's type, by a cast that loses nothing. The EnrichmentError raised names the column."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if array.type == type and not (_never_null(column) and array.null_count):
+        return array
+    plain = type.storage_type if isinstance(type, pa.BaseExtensionType) else type
+    try:
+        return wrap(_cast(storage(array), column, plain), type)
+    except EnrichmentError as error:
+        raise error.located(where=f"column {column.name!r}") from None
+
+
+def _cast(array: Any, column: Column, type: Any) -> Any:
+    if pa.types.is_null(array.type):
+        return absent(column, type, len(array))
+    if pa.types.is_dictionary(array.type) and array.type != type:
+        array = array.dictionary_decode()
+    if column.type == "enum" and not column.repeated:
+        return to_members(array, column)
+    if type == pa.binary(16):
+        array = _checked_addresses(array)
+    try:
+        array = array.cast(type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise _misfit(array, type) from None
+    return pc.fill_null(array, pa.scalar(0).cast(type)) if _never_null(column) and array.null_count else array
+
+
+def to_members(array: Any, column: Column) -> Any:
+    """An enum's names as its Arrow column; 0 is what absent values read as, so its name is null."""
+    names = members(column)
+    array = array.cast(pa.string())
+    found = pc.index_in(array, value_set=pa.array(names, pa.string()))
+    wrong = pc.and_(array.is_valid(), found.is_null())
+    if pc.any(wrong).as_py():
+        row = wrong.index(pa.scalar(True)).as_py()
+        name = array[row].as_py()
+        fix = did_you_mean(name, names) or f"members are {', '.join(names)}"
+        raise EnrichmentError(f"row {row} is {name!r}", fix)
+    zero = next(i for i, name in enumerate(names) if column.values[name] == 0)
+    found = pc.if_else(pc.equal(found, zero), pa.scalar(None, pa.int32()), found)
+    return pa.DictionaryArray.from_arrays(found, pa.array(names, pa.string()))
+
+
+def _checked_addresses(array: Any) -> Any:
+    """Other libraries hand fixed widths back as variable ones."""
+    if pa.types.is_fixed_size_binary(array.type) and array.type.byte_width == 16:
+        return array
+    fix = "an address is 16 octets, IPv4 as ::ffff:a.b.c.d"
+    try:
+        array = array.cast(pa.binary())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise EnrichmentError(f"is of type {array.type}", fix) from None
+    wrong = pc.not_equal(pc.binary_length(array), 16)
+    if pc.any(wrong).as_py():
+        row = wrong.index(pa.scalar(True)).as_py()
+        raise EnrichmentError(f"row {row} is {array[row].as_py()!r}", fix)
+    return array
+
+
+def _misfit(array: Any, type: Any) -> EnrichmentError:
+    """The error for an array that does not fit. The first row to blame is found by halving."""
+    low, high = 0, len(array)
+    if _fits(array.slice(0, 0), type):
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if _fits(array.slice(low, middle - low), type) else (low, middle)
+        return EnrichmentError(f"row {low} is {array[low].as_py()!r}", f"the column is of type {type}")
+    return EnrichmentError(f"is of type {array.type}", f"the column is of type {type}")
+
+
+def _fits(array: Any, type: Any) -> bool:
+    try:
+        array.cast(type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+    return True

@@ -1,0 +1,100 @@
+"""Columns made of other columns of the same flow."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flowbuf.enrich.flows import Flows
+from flowbuf.enrich.icmp import icmp_name
+from flowbuf.enrich.lookup import Distinct, Lookup
+from flowbuf.schema import Schema
+
+__all__ = ["DERIVED", "Derived"]
+
+# Lower ends of the ranges of packet sizes: powers of two, finer where most packets are, one just above the usual MTU.
+BOUNDS = (0, 64, 128, 256, 512, 768, 1024, 1280, 1501, 2048, 3072, 4096, 8192, 10240, 16384, 32768, 65536)
+
+
+class Recipe(NamedTuple):
+    """What a column is made of: `make` takes plain arrays to the column or, where there is `find`, to the keys that
+    `find` takes to values, each distinct one once."""
+
+    needs: tuple[str, ...]
+    make: Callable[..., Any]
+    find: Callable[..., Any] | None = None
+
+
+class Derived:
+    """Fills the columns that `derive` names."""
+
+    def __init__(self, names: tuple[str, ...], schema: Schema) -> None:
+        self.provides = tuple(name for name in DERIVED if name in names)
+        self.needs = tuple(dict.fromkeys(need for name in self.provides for need in DERIVED[name].needs))
+        self._lookups = {
+            name: Lookup([schema[name]], find) for name in self.provides if (find := _finder(DERIVED[name])) is not None
+        }
+
+    def fill(self, flows: Flows) -> None:
+        """Fills what a batch lacks. What a column is made of may be absent, and then it is, too."""
+        for name in self.provides:
+            inputs = [flows.get(need) for need in DERIVED[name].needs]
+            lacking = flows.to_fill(name)
+            if lacking is None or any(array is None for array in inputs):
+                continue
+            values = DERIVED[name].make(*inputs)
+            if name in self._lookups:
+                values = self._lookups[name].find(values).column(0)
+            if values is not None:
+                flows.fill(name, lacking, values)
+
+
+def _finder(recipe: Recipe) -> Callable[[tuple[Any, ...]], tuple[Any, ...]] | None:
+    find = recipe.find
+    return None if find is None else lambda key: (find(*key),)
+
+
+def packet_size(octets: Any, packets: Any) -> Any:
+    """Octets of a packet on average; 0 where there are no packets."""
+    none = pc.equal(packets, pa.scalar(0, packets.type))
+    return pc.if_else(
+        none, pa.scalar(0, octets.type), pc.divide(octets, pc.if_else(none, pa.scalar(1, packets.type), packets))
+    )
+
+
+def packet_size_bucket(size: int) -> str | None:
+    """The range that a packet size is in."""
+    if not size:
+        return None
+    i = bisect.bisect(BOUNDS, size)
+    return f"{BOUNDS[i - 1]}-{BOUNDS[i] - 1}" if i < len(BOUNDS) else f"{BOUNDS[-1]}-inf"
+
+
+def item(i: int) -> Callable[[Any], Any]:
+    """What takes lists to their item `i`, 0 where there is none."""
+
+    def take(lists: Any) -> Any:
+        there = pc.fill_null(pc.greater(pc.list_value_length(lists), i), False)
+        places = pc.if_else(there, pc.add(lists.offsets[: len(lists)], i), pa.scalar(None, lists.offsets.type))
+        return pc.fill_null(lists.values.take(places), 0)
+
+    return take
+
+
+DERIVED = {
+    "packet_size": Recipe(("bytes", "packets"), packet_size),
+    "packet_size_bucket": Recipe(
+        ("bytes", "packets"), lambda octets, packets: Distinct.of(packet_size(octets, packets)), packet_size_bucket
+    ),
+    "icmp_name": Recipe(
+        ("proto", "icmp_type", "icmp_code"),
+        lambda proto, type, code: Distinct.of(proto).join(type).join(code),
+        icmp_name,
+    ),
+    **{f"dst_{word}_as": Recipe(("dst_as_path",), item(i)) for i, word in enumerate(("1st", "2nd", "3rd"))},
+    **{f"mpls_{word}_label": Recipe(("mpls_labels",), item(i)) for i, word in enumerate(("1st", "2nd", "3rd", "4th"))},
+}

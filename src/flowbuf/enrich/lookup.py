@@ -1,0 +1,134 @@
+"""Work for each distinct value instead of each row.
+
+Keys of a batch are numbered (`Distinct`), each distinct key is looked up once (`Lookup`, which remembers it for the
+batches to come), and what was found is spread to the rows by Arrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flowbuf.enrich.columns import arrow_type, members, to_members
+from flowbuf.schema import Column
+
+__all__ = ["Distinct", "Lookup"]
+
+KEYS = 1 << 17
+"""So many keys and as many different results a look-up remembers, before it starts anew."""
+
+_BITS = {pa.uint8(): 8, pa.uint16(): 16, pa.uint32(): 32}
+
+
+class Distinct:
+    """The distinct keys of some rows: `values`, a tuple each, and `codes`, the place of each row's key among them."""
+
+    def __init__(self, values: list[tuple[Any, ...]], codes: Any) -> None:
+        self.values = values
+        self.codes = codes
+
+    @classmethod
+    def of(cls, array: Any) -> Distinct:
+        """The keys of one column."""
+        if pa.types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        encoded = array.dictionary_encode("encode")
+        return cls([(value,) for value in encoded.dictionary.to_pylist()], encoded.indices)
+
+    def join(self, array: Any) -> Distinct:
+        """The keys of these rows and one more column; None is a column without any value."""
+        if array is None:
+            return Distinct([(*value, None) for value in self.values], self.codes)
+        if array.type in _BITS and not array.null_count:  # a number is its own code
+            return self._pair(array, 1 << _BITS[array.type], lambda code: code)
+        other = Distinct.of(array)
+        return self._pair(other.codes, len(other.values), lambda code: other.values[code][0])
+
+    def _pair(self, codes: Any, size: int, value: Callable[[int], Any]) -> Distinct:
+        both = pc.add(pc.multiply(self.codes.cast(pa.int64()), pa.scalar(size, pa.int64())), codes.cast(pa.int64()))
+        encoded = both.dictionary_encode()
+        pairs = (divmod(code, size) for code in encoded.dictionary.to_pylist())
+        return Distinct([(*self.values[one], value(other)) for one, other in pairs], encoded.indices)
+
+
+class Lookup:
+    """Columns that a function finds for keys: `find` takes a key to a tuple of values, one for each column."""
+
+    def __init__(self, columns: Sequence[Column], find: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> None:
+        self._columns = columns
+        self._find = find
+        self._forget()
+
+    def _forget(self) -> None:
+        self._known: dict[tuple[Any, ...], int] = {}
+        self._rows: dict[tuple[Any, ...], int] = {}
+        self._results: list[tuple[Any, ...]] = []
+        self._arrays: list[Any] = [_values(column, []) for column in self._columns]
+
+    def find(self, keys: Distinct) -> Found:
+        """What there is for each row."""
+        if len(self._known) + len(keys.values) > KEYS:
+            self._forget()
+        known = self._known
+        rows = [known[key] if key in known else self._ask(key) for key in keys.values]
+        if rows and rows.count(rows[0]) == len(rows):
+            return Found(self, rows[0], None, len(keys.codes))
+        return Found(self, None, pc.take(pa.array(rows, pa.int32()), keys.codes), len(keys.codes))
+
+    def _ask(self, key: tuple[Any, ...]) -> int:
+        result = self._find(key)
+        row = self._rows.setdefault(result, len(self._rows))
+        if row == len(self._results):
+            self._results.append(result)
+        self._known[key] = row
+        return row
+
+    def value(self, row: int, i: int) -> Any:
+        """One value of column `i`."""
+        return self._results[row][i]
+
+    def array(self, i: int) -> Any:
+        """All values of column `i` that are known so far; an enum's are places among its members."""
+        array = self._arrays[i]
+        if len(array) < len(self._results):
+            new = _values(self._columns[i], [result[i] for result in self._results[len(array) :]])
+            array = self._arrays[i] = pa.concat_arrays([array, new])
+        return array
+
+    def column(self, i: int) -> Column:
+        """Column `i` itself."""
+        return self._columns[i]
+
+
+class Found:
+    """What a look-up has for each row of a batch: the same `row` of it for all, or `rows`."""
+
+    def __init__(self, lookup: Lookup, row: int | None, rows: Any, length: int) -> None:
+        self._lookup = lookup
+        self._row = row
+        self._rows = rows
+        self._length = length
+
+    def column(self, i: int) -> Any:
+        """The values of column `i` as a plain array of its type; None where no row has one."""
+        column, array = self._lookup.column(i), self._lookup.array(i)
+        if self._row is not None:
+            if self._lookup.value(self._row, i) is None:
+                return None
+            array = pa.repeat(array[self._row], self._length)
+        elif array.null_count == len(array):
+            return None
+        else:
+            array = pc.take(array, self._rows, boundscheck=False)
+        if column.type == "enum":
+            return pa.DictionaryArray.from_arrays(array, pa.array(members(column), pa.string()))
+        return array if array.null_count == 0 or column.type == "string" else pc.fill_null(array, 0)
+
+
+def _values(column: Column, values: list[Any]) -> Any:
+    if column.type == "enum":
+        return to_members(pa.array(values, pa.string()), column).indices
+    return pa.array(values, arrow_type(column))

@@ -1,0 +1,59 @@
+"""The ends of a flow: the networks they are in, where these are, and whose."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from flowbuf.enrich.config import Config
+from flowbuf.enrich.flows import Flows
+from flowbuf.enrich.geo import Databases
+from flowbuf.enrich.lookup import Distinct, Found, Lookup
+from flowbuf.enrich.spread import spread
+from flowbuf.schema import Schema
+
+__all__ = ["Networks"]
+
+SIDES = ("src", "dst")
+COLUMNS = {
+    **{field: f"net_{field}" for field in ("name", "role", "site", "region", "tenant", "prefix")},
+    **{"country": "country", "state": "geo_state", "city": "geo_city", "asn": "as"},
+}
+
+
+class Networks:
+    """Fills `src_…` by `src_addr`, and `dst_…` by `dst_addr`: lists of networks first, then databases."""
+
+    def __init__(self, config: Config, databases: Databases, schema: Schema) -> None:
+        self._networks = config.networks
+        self._databases = databases
+        said = config.network_fields | databases.fields | ({"prefix"} if len(config.networks) else set())
+        self._fields = [field for field in COLUMNS if field in said]
+        self._names = {side: [f"{side}_{COLUMNS[field]}" for field in self._fields] for side in SIDES}
+        self.provides = tuple(name for names in self._names.values() for name in names)
+        self.needs: tuple[str, ...] = ("src_addr", "dst_addr") if said else ()
+        self._lookup = Lookup([schema[name] for name in self._names["src"]], self._find)
+
+    def fill(self, flows: Flows) -> None:
+        """Fills what a batch lacks."""
+        for side in SIDES:
+            addresses = flows.get(f"{side}_addr")
+            if addresses is not None:
+                find = functools.partial(self._look_up, addresses)
+                spread(flows, self._names[side], find)
+
+    def _look_up(self, addresses: Any) -> Found:
+        return self._lookup.find(Distinct.of(addresses))
+
+    def _find(self, key: tuple[Any, ...]) -> tuple[Any, ...]:
+        (address,) = key
+        if address is None:
+            return (None,) * len(self._fields)
+        known: dict[str, Any] = self._databases.find(address)
+        prefix = None
+        listed: dict[str, Any] = {}
+        for network, record in self._networks.matches(address):
+            prefix = prefix or str(network)
+            listed = {**record, **listed}
+        known = {**known, **listed, "prefix": prefix}
+        return tuple(known.get(field) or None for field in self._fields)

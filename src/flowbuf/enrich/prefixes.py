@@ -1,0 +1,100 @@
+"""Longest prefix match, for IPv4 and IPv6.
+
+There is one dictionary for each length of prefix, and a look-up tries them from the longest to the shortest: real
+tables have a dozen or two lengths. Addresses are the 16 octets of a flow's columns.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from typing import Generic, NamedTuple, TypeVar
+
+from flowbuf.errors import EnrichmentError
+
+__all__ = ["MAPPED", "Prefix", "PrefixTable", "parse_prefix"]
+
+MAPPED = bytes(10) + b"\xff\xff"  # what an IPv4 address follows in 16 octets
+
+Value = TypeVar("Value")
+
+
+class Prefix(NamedTuple):
+    """A network: `version` is 4 or 6, `bits` its length, `number` its address as an integer of the version's width."""
+
+    version: int
+    number: int
+    bits: int
+
+    def __str__(self) -> str:
+        address = ipaddress.IPv4Address(self.number) if self.version == 4 else ipaddress.IPv6Address(self.number)
+        return f"{address}/{self.bits}"
+
+    @property
+    def width(self) -> int:
+        """Bits of an address of this version."""
+        return 32 if self.version == 4 else 128
+
+    def __contains__(self, address: object) -> bool:
+        """Whether an address of 16 octets is in this network."""
+        if not isinstance(address, bytes):
+            return False
+        version, number = _number(address)
+        return version == self.version and number >> self.width - self.bits == self.number >> self.width - self.bits
+
+
+def parse_prefix(text: str) -> Prefix:
+    """From an address or ADDRESS/BITS; IPv4 may be written as ::ffff:a.b.c.d. Raises EnrichmentError."""
+    try:
+        interface = ipaddress.ip_interface(text)
+    except ValueError:
+        fix = "write an address, or a network such as 192.0.2.0/24 or 2001:db8::/32"
+        raise EnrichmentError(f"{text!r} is no network", fix) from None
+    network = interface.network
+    if interface.ip != network.network_address:
+        raise EnrichmentError(f"{text!r} has bits set beyond its length", f"did you mean {network}?")
+    if network.version == 6 and network.prefixlen >= 96 and network.network_address.packed[:12] == MAPPED:
+        return Prefix(4, int(network.network_address) & 0xFFFFFFFF, network.prefixlen - 96)
+    return Prefix(network.version, int(network.network_address), network.prefixlen)
+
+
+def _number(address: bytes) -> tuple[int, int]:
+    if address[:12] == MAPPED:
+        return 4, int.from_bytes(address[12:], "big")
+    return 6, int.from_bytes(address, "big")
+
+
+class _Level(NamedTuple, Generic[Value]):
+    """The prefixes of one length; `shift` takes an address to their keys."""
+
+    shift: int
+    entries: dict[int, tuple[Prefix, Value]]
+
+
+class PrefixTable(Generic[Value]):
+    """What is known of networks, one value each."""
+
+    def __init__(self) -> None:
+        self._levels: dict[int, list[_Level[Value]]] = {4: [], 6: []}
+
+    def __len__(self) -> int:
+        return sum(len(level.entries) for levels in self._levels.values() for level in levels)
+
+    def insert(self, prefix: Prefix, value: Value) -> Value:
+        """Gives a network its value, unless it has one; returns the one it has."""
+        levels = self._levels[prefix.version]
+        shift = prefix.width - prefix.bits
+        level = next((level for level in levels if level.shift == shift), None)
+        if level is None:
+            level = _Level(shift, {})
+            levels.append(level)
+            levels.sort(key=lambda level: level.shift)
+        return level.entries.setdefault(prefix.number >> shift, (prefix, value))[1]
+
+    def matches(self, address: bytes) -> Iterator[tuple[Prefix, Value]]:
+        """The networks that an address is in, the longest first."""
+        version, number = _number(address)
+        for shift, entries in self._levels[version]:
+            entry = entries.get(number >> shift)
+            if entry is not None:
+                yield entry

@@ -1,0 +1,194 @@
+"""The records of static data: exporters, interfaces, networks. They are tables of a TOML file or rows of a CSV file,
+and are checked alike."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flowbuf.enrich.prefixes import Prefix, parse_prefix
+from flowbuf.errors import EnrichmentError
+from flowbuf.schema.source import did_you_mean
+
+__all__ = [
+    "EXPORTER",
+    "INTERFACE",
+    "LISTED_INTERFACE",
+    "NETWORK",
+    "Kind",
+    "Record",
+    "check_keys",
+    "located",
+    "read_csv",
+    "read_table",
+    "read_tables",
+]
+
+MAX_32 = (1 << 32) - 1
+Record = dict[str, Any]
+
+
+def text(value: Any) -> str | None:
+    """A string; an empty one says nothing."""
+    if not isinstance(value, str):
+        raise EnrichmentError(f"is {value!r}", "write a string")
+    return value or None
+
+
+def prefix(value: Any) -> Prefix:
+    """An address or a network."""
+    if not isinstance(value, str):
+        raise EnrichmentError(f"is {value!r}", "write an address or a network as a string")
+    return parse_prefix(value)
+
+
+def number(lowest: int, what: str) -> Callable[[Any], int]:
+    """A whole number of 32 bits, in CSV as digits."""
+
+    def read(value: Any) -> int:
+        if isinstance(value, str) and re.fullmatch("[0-9]+", value):
+            value = int(value)
+        if type(value) is not int or not lowest <= value <= MAX_32:
+            raise EnrichmentError(f"is {value!r}", f"write {what}, a whole number of {lowest} to {MAX_32}")
+        return value
+
+    return read
+
+
+def country(value: Any) -> str:
+    """ISO 3166-1."""
+    if not isinstance(value, str) or not re.fullmatch("[A-Z]{2}", value):
+        raise EnrichmentError(f"is {value!r}", "write the two capital letters of ISO 3166-1, such as DE")
+    return value
+
+
+def boundary(value: Any) -> str:
+    """Where an interface leads."""
+    if value not in ("external", "internal"):
+        raise EnrichmentError(f"is {value!r}", "write external or internal")
+    return str(value)
+
+
+@contextlib.contextmanager
+def located(origin: str = "", where: str = "") -> Iterator[None]:
+    """Names the file, and the place in it, in errors that do not."""
+    try:
+        yield
+    except EnrichmentError as error:
+        raise error.located(origin, where) from None
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of record: how each key is read, and which keys it cannot be without."""
+
+    name: str
+    keys: Mapping[str, Callable[[Any], Any]]
+    required: tuple[str, ...]
+
+
+EXPORTER = Kind(
+    "exporter",
+    {"address": prefix, **dict.fromkeys(("name", "group", "role", "site", "region", "tenant"), text)},
+    ("address",),
+)
+INTERFACE = Kind(
+    "interface",
+    {
+        "index": number(1, "the ifIndex"),
+        **dict.fromkeys(("name", "description"), text),
+        "speed": number(0, "Mb/s"),
+        **dict.fromkeys(("connectivity", "provider"), text),
+        "boundary": boundary,
+    },
+    ("index",),
+)
+LISTED_INTERFACE = Kind("interface", {"address": prefix, **INTERFACE.keys}, ("address", "index"))
+NETWORK = Kind(
+    "network",
+    {
+        "prefix": prefix,
+        **dict.fromkeys(("name", "role", "site", "region", "tenant"), text),
+        "asn": number(0, "the number of an autonomous system"),
+        "country": country,
+        **dict.fromkeys(("state", "city"), text),
+    },
+    ("prefix",),
+)
+
+
+def check_keys(table: Mapping[str, Any], known: Mapping[str, Any] | tuple[str, ...], what: str = "key") -> None:
+    """Raises EnrichmentError for a key that means nothing."""
+    for key in table:
+        if key not in known:
+            fix = did_you_mean(key, known) or f"there are {', '.join(known)}"
+            raise EnrichmentError(f"unknown {what} {key!r}", fix)
+
+
+def read_table(kind: Kind, table: Mapping[str, Any]) -> Record:
+    """A record from a table. What it says nothing of is left out. Raises EnrichmentError."""
+    check_keys(table, kind.keys)
+    for key in kind.required:
+        if key not in table:
+            raise EnrichmentError(f"no {key}", f"add {key} = …")
+    record = {key: _read_value(kind, key, value) for key, value in table.items()}
+    return {key: value for key, value in record.items() if value is not None}
+
+
+def _read_value(kind: Kind, key: str, value: Any) -> Any:
+    try:
+        return kind.keys[key](value)
+    except EnrichmentError as error:
+        problem = f"{key} {error.problem}" if error.problem.startswith("is ") else f"{key}: {error.problem}"
+        raise EnrichmentError(problem, error.fix) from None
+
+
+def read_tables(value: Any, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The tables of `[[key]]`, and how errors name each."""
+    if not isinstance(value, list) or not all(isinstance(table, dict) for table in value):
+        raise EnrichmentError(f"{key} is no list of tables", f"write [[{key}]]")
+    for i, table in enumerate(value, 1):
+        yield f"[[{key}]] {i}", table
+
+
+def read_csv(kind: Kind, path: str) -> tuple[frozenset[str], list[tuple[str, Record]]]:
+    """The columns of a CSV file, and its records, each with the line that errors name. Raises EnrichmentError."""
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            rows = csv.reader(file, strict=True)
+            header = _read_header(kind, rows, path)
+            return frozenset(header), [
+                (f"{path}:{rows.line_num}", _read_row(kind, header, row, f"{path}:{rows.line_num}"))
+                for row in rows
+                if row
+            ]
+    except OSError as error:
+        raise EnrichmentError(f"cannot be read: {os.strerror(error.errno or 0)}", origin=path) from None
+    except UnicodeDecodeError:
+        raise EnrichmentError("is not UTF-8 text", "save it as UTF-8", origin=path) from None
+    except csv.Error as error:
+        raise EnrichmentError(f"is not CSV: {error}", origin=f"{path}:{rows.line_num}") from None
+
+
+def _read_header(kind: Kind, rows: Iterator[list[str]], path: str) -> list[str]:
+    with located(f"{path}:1"):
+        header = [name.strip() for name in next(rows, [])]
+        check_keys(dict.fromkeys(header), kind.keys, "column")
+        for key in kind.required:
+            if key not in header:
+                raise EnrichmentError(f"no column {key!r}", f"the first line is column names: {', '.join(kind.keys)}")
+        if len(set(header)) < len(header):
+            raise EnrichmentError("a column comes twice", "remove one")
+    return header
+
+
+def _read_row(kind: Kind, header: list[str], row: list[str], origin: str) -> Record:
+    with located(origin):
+        if len(row) != len(header):
+            raise EnrichmentError(f"{len(row)} cells", f"the header has {len(header)}: quote cells that have commas")
+        return read_table(kind, {key: cell.strip() for key, cell in zip(header, row, strict=True) if cell.strip()})

@@ -1,0 +1,87 @@
+"""The built-in enrichment: static data from a TOML file, read again when one of its files changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from flowbuf.enrich.config import Config, read_config
+from flowbuf.enrich.derived import Derived
+from flowbuf.enrich.exporters import Exporters, Interfaces
+from flowbuf.enrich.flows import Flows
+from flowbuf.enrich.geo import Databases
+from flowbuf.enrich.networks import Networks
+from flowbuf.enrich.watch import Watch
+from flowbuf.errors import EnrichmentError, SchemaError
+from flowbuf.schema import Schema
+
+__all__ = ["StaticData"]
+
+
+class Stage(Protocol):
+    """A part of the built-in enrichment."""
+
+    provides: tuple[str, ...]
+    needs: tuple[str, ...]
+
+    def fill(self, flows: Flows) -> None:
+        """Fills what a batch lacks."""
+
+
+class StaticData:
+    """Fills columns from the files that a TOML file names, and from itself."""
+
+    def __init__(self, path: str, schema: Schema, clock: Callable[[], float], report: Callable[[str], None]) -> None:
+        self.name = path
+        self._schema = schema
+        self._report = report
+        config = Config(path)
+        self._stages = self._load(config)
+        self.provides = _names(stage.provides for stage in self._stages)
+        self.needs = _names(stage.needs for stage in self._stages)
+        self._watch = Watch(clock)
+        self._watch.start(config.files)
+
+    def __call__(self, batch: Any) -> Any:
+        """The batch, with what the data says where it said nothing."""
+        if self._watch.has_changed():
+            self._reload()
+        flows = Flows(batch, self._schema, frozenset(self.provides))
+        for stage in self._stages:
+            stage.fill(flows)
+        return flows.batch()
+
+    def _load(self, config: Config) -> tuple[Stage, ...]:
+        read_config(config)
+        try:
+            databases = Databases(config.geo, self._report)
+            return (
+                Exporters(config, self._schema),
+                Interfaces(config, self._schema),  # rules ask what exporters are
+                Networks(config, databases, self._schema),
+                Derived(config.derive, self._schema),
+            )
+        except EnrichmentError as error:
+            raise error.located(self.name) from None
+        except SchemaError as error:
+            problem = f"what it fills is not in schema {self._schema.name!r}: {error.problem}"
+            raise EnrichmentError(problem, error.fix, origin=self.name) from None
+
+    def _reload(self) -> None:
+        """Takes the files as they are now; where they cannot be used, what they were."""
+        config = Config(self.name)
+        try:
+            stages = self._load(config)
+        except Exception as error:
+            self._report(f"{error} (what was read before still holds)")
+            self._watch.start({**self._watch.files, **config.files})
+            return
+        new = [name for name in _names(stage.provides for stage in stages) if name not in self.provides]
+        if new:
+            self._report(f"{self.name}: {', '.join(new)}: new, and filled after a restart")
+        self._stages = stages
+        self._watch.start(config.files)
+
+
+def _names(groups: Any) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for group in groups for name in group))
