@@ -103,7 +103,8 @@ class Config:
 
     def add_network(self, record: dict[str, Any]) -> None:
         """A network of flows' addresses."""
-        prefix = record.pop("prefix")
+        prefix = record["prefix"]
+        record["prefix"] = str(prefix)
         _check_once(self.networks.insert(prefix, record), record, prefix)
         self.network_fields |= record.keys()
 
@@ -186,7 +187,7 @@ def _read_list(
     names = tables.get(key, [])
     for name in names if isinstance(names, list) else [names]:
         header, records = read_csv(kind, config.path(_read_path(key, name)))
-        fields |= header - {*kind.required}
+        fields |= header if kind is NETWORK else header - {*kind.required}
         for origin, record in records:
             with located(origin):
                 add(record)

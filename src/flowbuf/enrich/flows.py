@@ -55,6 +55,8 @@ class Flows:
         """Puts the values of those rows in which the column was `lacking`. `values` are a plain array of its type."""
         column, old = self._schema[name], self._arrays.get(name)
         if lacking.true_count < len(self):
+            if not pc.any(pc.and_not(lacking, absent_rows(values))).as_py():
+                return
             values = _merge(lacking, storage(old), values, column)
         self._arrays[name] = wrap(values, arrow_type(column) if old is None else old.type)
         self._changed = True

@@ -67,6 +67,7 @@ class Lookup:
         self._rows: dict[tuple[Any, ...], int] = {}
         self._results: list[tuple[Any, ...]] = []
         self._arrays: list[Any] = [_values(column, []) for column in self._columns]
+        self._in_use = [False] * len(self._columns)
 
     def find(self, keys: Distinct) -> Found:
         """What there is for each row."""
@@ -90,13 +91,15 @@ class Lookup:
         """One value of column `i`."""
         return self._results[row][i]
 
-    def array(self, i: int) -> Any:
-        """All values of column `i` that are known so far; an enum's are places among its members."""
+    def values(self, i: int) -> Any:
+        """All values of column `i` that are known so far, an enum's as places among its members; None if there are
+        none."""
         array = self._arrays[i]
         if len(array) < len(self._results):
-            new = _values(self._columns[i], [result[i] for result in self._results[len(array) :]])
-            array = self._arrays[i] = pa.concat_arrays([array, new])
-        return array
+            new = [result[i] for result in self._results[len(array) :]]
+            array = self._arrays[i] = pa.concat_arrays([array, _values(self._columns[i], new)])
+            self._in_use[i] = self._in_use[i] or any(new)
+        return array if self._in_use[i] else None
 
     def column(self, i: int) -> Column:
         """Column `i` itself."""
@@ -114,21 +117,23 @@ class Found:
 
     def column(self, i: int) -> Any:
         """The values of column `i` as a plain array of its type; None where no row has one."""
-        column, array = self._lookup.column(i), self._lookup.array(i)
-        if self._row is not None:
-            if self._lookup.value(self._row, i) is None:
-                return None
-            array = pa.repeat(array[self._row], self._length)
-        elif array.null_count == len(array):
+        array = self._lookup.values(i)
+        if array is None or (self._row is not None and not self._lookup.value(self._row, i)):
             return None
+        if self._row is not None:
+            array = pa.repeat(array[self._row], self._length)
         else:
             array = pc.take(array, self._rows, boundscheck=False)
+        column = self._lookup.column(i)
         if column.type == "enum":
             return pa.DictionaryArray.from_arrays(array, pa.array(members(column), pa.string()))
-        return array if array.null_count == 0 or column.type == "string" else pc.fill_null(array, 0)
+        return array
 
 
 def _values(column: Column, values: list[Any]) -> Any:
+    """Numbers are 0 where there is none, all else null."""
     if column.type == "enum":
         return to_members(pa.array(values, pa.string()), column).indices
-    return pa.array(values, arrow_type(column))
+    if column.type == "string":
+        return pa.array(values, pa.string())
+    return pa.array([value or 0 for value in values], arrow_type(column))

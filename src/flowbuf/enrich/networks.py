@@ -9,6 +9,7 @@ from flowbuf.enrich.config import Config
 from flowbuf.enrich.flows import Flows
 from flowbuf.enrich.geo import Databases
 from flowbuf.enrich.lookup import Distinct, Found, Lookup
+from flowbuf.enrich.records import Record
 from flowbuf.enrich.spread import spread
 from flowbuf.schema import Schema
 
@@ -27,11 +28,12 @@ class Networks:
     def __init__(self, config: Config, databases: Databases, schema: Schema) -> None:
         self._networks = config.networks
         self._databases = databases
-        said = config.network_fields | databases.fields | ({"prefix"} if len(config.networks) else set())
+        said = config.network_fields | databases.fields
         self._fields = [field for field in COLUMNS if field in said]
         self._names = {side: [f"{side}_{COLUMNS[field]}" for field in self._fields] for side in SIDES}
         self.provides = tuple(name for names in self._names.values() for name in names)
         self.needs: tuple[str, ...] = ("src_addr", "dst_addr") if said else ()
+        self._nothing = (None,) * len(self._fields)
         self._lookup = Lookup([schema[name] for name in self._names["src"]], self._find)
 
     def fill(self, flows: Flows) -> None:
@@ -46,14 +48,13 @@ class Networks:
         return self._lookup.find(Distinct.of(addresses))
 
     def _find(self, key: tuple[Any, ...]) -> tuple[Any, ...]:
-        (address,) = key
+        address = key[0]
         if address is None:
-            return (None,) * len(self._fields)
-        known: dict[str, Any] = self._databases.find(address)
-        prefix = None
-        listed: dict[str, Any] = {}
-        for network, record in self._networks.matches(address):
-            prefix = prefix or str(network)
-            listed = {**record, **listed}
-        known = {**known, **listed, "prefix": prefix}
-        return tuple(known.get(field) or None for field in self._fields)
+            return self._nothing
+        known = self._databases.find(address)
+        listed: Record = {}
+        for _, record in self._networks.matches(address):
+            listed = {**record, **listed} if listed else record
+        if known:
+            listed = {**known, **listed}
+        return tuple(map(listed.get, self._fields)) if listed else self._nothing

@@ -33,11 +33,11 @@ MAX_32 = (1 << 32) - 1
 Record = dict[str, Any]
 
 
-def text(value: Any) -> str | None:
-    """A string; an empty one says nothing."""
+def text(value: Any) -> str:
+    """A string."""
     if not isinstance(value, str):
         raise EnrichmentError(f"is {value!r}", "write a string")
-    return value or None
+    return value
 
 
 def prefix(value: Any) -> Prefix:
@@ -131,13 +131,13 @@ def check_keys(table: Mapping[str, Any], known: Mapping[str, Any] | tuple[str, .
 
 
 def read_table(kind: Kind, table: Mapping[str, Any]) -> Record:
-    """A record from a table. What it says nothing of is left out. Raises EnrichmentError."""
+    """A record from a table. What it says nothing of, by "" or 0 too, is left out. Raises EnrichmentError."""
     check_keys(table, kind.keys)
     for key in kind.required:
         if key not in table:
             raise EnrichmentError(f"no {key}", f"add {key} = …")
     record = {key: _read_value(kind, key, value) for key, value in table.items()}
-    return {key: value for key, value in record.items() if value is not None}
+    return {key: value for key, value in record.items() if value}
 
 
 def _read_value(kind: Kind, key: str, value: Any) -> Any:

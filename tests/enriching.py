@@ -1,0 +1,65 @@
+"""What tests of enrichment share: batches of flows, and what becomes of them."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from flowbuf import Schema
+from flowbuf.enrich import Pipeline, load_enrichments
+from flowbuf.enrich.columns import absent, arrow_type, conform
+
+FLOW = Schema.load("flow")
+
+
+def ip(text: str | None) -> bytes | None:
+    """An address as flows have it."""
+    if text is None:
+        return None
+    address = ipaddress.ip_address(text)
+    return address.packed if address.version == 6 else bytes(10) + b"\xff\xff" + address.packed
+
+
+def flows(**columns: Iterable[Any]) -> pa.RecordBatch:
+    """A batch of these columns. Addresses are texts, None is absent."""
+    arrays = {}
+    for name, given in columns.items():
+        column = FLOW[name]
+        values = [ip(value) for value in given] if column.type == "ip" else list(given)
+        if column.type == "enum":
+            arrays[name] = conform(pa.array(values, pa.string()), column, arrow_type(column))
+        else:
+            arrays[name] = pa.array(values, arrow_type(column))
+    return pa.record_batch(arrays)
+
+
+def said(batch: pa.RecordBatch, *names: str) -> list[Any]:
+    """The values of one column, or tuples of the values of some."""
+    columns = [batch.column(name).to_pylist() for name in names]
+    return columns[0] if len(names) == 1 else list(zip(*columns, strict=True))
+
+
+def load(folder: Path, text: str, **options: Any) -> Pipeline:
+    """The pipeline of one file."""
+    path = folder / "net.toml"
+    path.write_text(text)
+    return load_enrichments([path], FLOW, **options)
+
+
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def absent_column(name: str, length: int) -> Any:
+    """A column of the schema without a value."""
+    return absent(FLOW[name], arrow_type(FLOW[name]), length)
