@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+UINT16, UINT32, UINT64 = 5, 6, 9
 MARKER = b"\xab\xcd\xefMaxMind.com"
 Node = list[Any]  # two of: None, a Node, an offset into the data
+
+
+class Uint(NamedTuple):
+    """A number of one of the types; plain ones are of UINT32."""
+
+    type: int
+    value: int
 
 
 def database(networks: Mapping[str, Any], type: str = "GeoLite2-Country", ip_version: int = 6) -> bytes:
@@ -19,15 +27,15 @@ def database(networks: Mapping[str, Any], type: str = "GeoLite2-Country", ip_ver
         data += encode(record)
     nodes = number(root)
     metadata = {
-        "binary_format_major_version": 2,
-        "binary_format_minor_version": 0,
-        "build_epoch": 1700000000,
+        "binary_format_major_version": Uint(UINT16, 2),
+        "binary_format_minor_version": Uint(UINT16, 0),
+        "build_epoch": Uint(UINT64, 1700000000),
         "database_type": type,
         "description": {"en": "made for a test"},
-        "ip_version": ip_version,
+        "ip_version": Uint(UINT16, ip_version),
         "languages": ["en"],
         "node_count": len(nodes),
-        "record_size": 32,
+        "record_size": Uint(UINT16, 32),
     }
     tree = b"".join(pointer(side, nodes).to_bytes(4, "big") for node in nodes.values() for side in node[1])
     return tree + bytes(16) + data + MARKER + encode(metadata)
@@ -75,8 +83,9 @@ def encode(value: Any) -> bytes:
         return control(7, len(value)) + b"".join(encode(key) + encode(item) for key, item in value.items())
     if isinstance(value, list):
         return control(11, len(value)) + b"".join(map(encode, value))
-    octets = value.to_bytes((value.bit_length() + 7) // 8, "big")
-    return control(9 if len(octets) > 4 else 6, len(octets)) + octets
+    type, number = value if isinstance(value, Uint) else Uint(UINT32, value)
+    octets = number.to_bytes((number.bit_length() + 7) // 8, "big")
+    return control(type, len(octets)) + octets
 
 
 def control(type: int, size: int) -> bytes:

@@ -14,7 +14,9 @@ from flowbuf.errors import EnrichmentError
 
 # Few distinct bits, so that networks hold one another and addresses are in them.
 V4 = st.builds(lambda high, low: high << 24 | low, st.sampled_from([0, 10, 192, 255]), st.integers(0, 0xFFFFFF))
-V6 = st.builds(lambda high, low: high << 96 | low, st.sampled_from([0, 0x20010DB8, 0xFE800000]), st.integers(0, 1 << 70))
+V6 = st.builds(
+    lambda high, low: high << 96 | low, st.sampled_from([0, 0x20010DB8, 0xFE800000]), st.integers(0, 1 << 70)
+)
 ADDRESSES = st.one_of(V4.map(ipaddress.IPv4Address), V6.map(ipaddress.IPv6Address))
 NETWORKS = st.builds(
     lambda address, bits: ipaddress.ip_network((address, min(bits, address.max_prefixlen)), strict=False),

@@ -36,8 +36,8 @@ class SchemaError(FlowbufError, ValueError):
 
 
 class EnrichmentError(FlowbufError, ValueError):
-    """An enrichment that cannot be loaded, or a function that does not do what it should. Its text names the file or the
-    function, where in it, and the fix, as far as they are known."""
+    """An enrichment that cannot be loaded, or a function that does not do what it should. Its text names the file or
+    the function, where in it, and the fix, as far as they are known."""
 
     def __init__(self, problem: str, fix: str = "", *, origin: str = "", where: str = "") -> None:
         text = f"{problem}; {fix}" if fix else problem

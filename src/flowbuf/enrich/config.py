@@ -39,6 +39,7 @@ from flowbuf.enrich.records import (
     INTERFACE,
     LISTED_INTERFACE,
     NETWORK,
+    SETTINGS,
     Kind,
     Record,
     check_keys,
@@ -59,8 +60,7 @@ else:
 
 __all__ = ["GEO", "Config", "read_config"]
 
-LISTS = ("exporters", "interfaces", "networks")
-TOP = (*LISTS, "derive", "geo", "exporter", "network", "exporter_rule", "interface_rule")
+TOP = (*SETTINGS, "geo", "exporter", "network", "exporter_rule", "interface_rule")
 GEO = ("country", "city", "asn")
 
 
@@ -200,8 +200,11 @@ def _read_records(config: Config, tables: Mapping[str, Any]) -> None:
             record = read_table(EXPORTER, table)
             prefix = record["address"]
             config.add_exporter(record)
-        for inner, each in read_tables(interfaces, "exporter.interface"):
-            with located(where=f"{where} ({prefix}): {inner}"):
+        where = f"{where} ({prefix})"
+        with located(where=where):
+            below = list(read_tables(interfaces, "exporter.interface"))
+        for inner, each in below:
+            with located(where=f"{where}: {inner}"):
                 config.add_interface({"address": prefix, **read_table(INTERFACE, each)})
     for where, table in read_tables(tables.get("network", []), "network"):
         with located(where=where):

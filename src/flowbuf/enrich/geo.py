@@ -66,10 +66,8 @@ def _open(kind: str, path: str) -> Any:
         reader = maxminddb.open_database(path)
     except OSError as error:
         raise EnrichmentError(f"cannot be read: {error.strerror}", origin=path) from None
-    except maxminddb.InvalidDatabaseError as error:
-        raise EnrichmentError(
-            f"is no MaxMind database: {error}", "give a file that ends in .mmdb", origin=path
-        ) from None
+    except maxminddb.InvalidDatabaseError:
+        raise EnrichmentError("is no MaxMind database", "give a file in the format .mmdb", origin=path) from None
     said = set(re.findall("[A-Z][a-z]+|[A-Z]+", reader.metadata().database_type)) & _KNOWN_TYPES
     if said and not said & {*_TYPES[kind]}:
         type = reader.metadata().database_type

@@ -29,6 +29,9 @@ __all__ = [
     "read_tables",
 ]
 
+SETTINGS = ("exporters", "interfaces", "networks", "derive")
+"""Keys of a file that are no tables."""
+
 MAX_32 = (1 << 32) - 1
 Record = dict[str, Any]
 
@@ -127,6 +130,8 @@ def check_keys(table: Mapping[str, Any], known: Mapping[str, Any] | tuple[str, .
     for key in table:
         if key not in known:
             fix = did_you_mean(key, known) or f"there are {', '.join(known)}"
+            if key in SETTINGS:
+                fix = "it belongs above the first table"
             raise EnrichmentError(f"unknown {what} {key!r}", fix)
 
 
