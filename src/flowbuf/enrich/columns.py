@@ -11,7 +11,7 @@ from flowbuf.errors import EnrichmentError
 from flowbuf.schema import Column
 from flowbuf.schema.source import did_you_mean
 
-__all__ = ["absent", "absent_rows", "arrow_type", "conform", "members", "storage", "wrap"]
+__all__ = ["absent", "absent_rows", "arrow_type", "conform", "dictionary", "storage", "to_members", "wrap"]
 
 _NUMBERS = {
     **{f"{sign}int{bits}": getattr(pa, f"{sign}int{bits}")() for sign in ("", "u") for bits in (8, 16, 32, 64)},
@@ -58,6 +58,8 @@ def _never_null(column: Column) -> bool:
 def absent(column: Column, type: Any, length: int) -> Any:
     """As many rows without a value."""
     plain = type.storage_type if isinstance(type, pa.BaseExtensionType) else type
+    if plain == ENUM:
+        return dictionary(pa.nulls(length, pa.int32()), column)
     array = pa.repeat(pa.scalar(0).cast(plain), length) if _never_null(column) else pa.nulls(length, plain)
     return wrap(array, type)
 
@@ -71,15 +73,20 @@ def absent_rows(array: Any) -> Any:
 
 
 def members(column: Column) -> list[str]:
-    """The names of an enum's members, by number: the dictionary of its Arrow columns."""
+    """The names of an enum's members, by number."""
     return sorted(column.values, key=lambda name: column.values[name])
+
+
+def dictionary(places: Any, column: Column) -> Any:
+    """The Arrow column of an enum, from places among its members. All have the same dictionary: files need that."""
+    return pa.DictionaryArray.from_arrays(places, pa.array(members(column), pa.string()))
 
 
 def conform(array: Any, column: Column, type: Any) -> Any:
     """An array as one of a column's type, by a cast that loses nothing. The EnrichmentError raised names the column."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
-    if array.type == type and not (_never_null(column) and array.null_count):
+    if array.type == type and _is_settled(array, column):
         return array
     plain = type.storage_type if isinstance(type, pa.BaseExtensionType) else type
     try:
@@ -88,10 +95,18 @@ def conform(array: Any, column: Column, type: Any) -> Any:
         raise error.located(where=f"column {column.name!r}") from None
 
 
+def _is_settled(array: Any, column: Column) -> bool:
+    """Whether an array of the right type has nothing that the column cannot have."""
+    if column.type == "enum" and not column.repeated:
+        names, known = array.dictionary.to_pylist(), members(column)
+        return names == known or all(name is None or column.values.get(name) for name in names)
+    return not (_never_null(column) and array.null_count)
+
+
 def _cast(array: Any, column: Column, type: Any) -> Any:
     if pa.types.is_null(array.type):
         return absent(column, type, len(array))
-    if pa.types.is_dictionary(array.type) and array.type != type:
+    if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if column.type == "enum" and not column.repeated:
         return to_members(array, column)
@@ -117,7 +132,7 @@ def to_members(array: Any, column: Column) -> Any:
         raise EnrichmentError(f"row {row} is {name!r}", fix)
     zero = next(i for i, name in enumerate(names) if column.values[name] == 0)
     found = pc.if_else(pc.equal(found, zero), pa.scalar(None, pa.int32()), found)
-    return pa.DictionaryArray.from_arrays(found, pa.array(names, pa.string()))
+    return dictionary(found, column)
 
 
 def _checked_addresses(array: Any) -> Any:

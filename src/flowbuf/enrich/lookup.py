@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flowbuf.enrich.columns import arrow_type, members, to_members
+from flowbuf.enrich.columns import arrow_type, dictionary, to_members
 from flowbuf.schema import Column
 
 __all__ = ["Distinct", "Lookup"]
@@ -126,7 +126,7 @@ class Found:
             array = pc.take(array, self._rows, boundscheck=False)
         column = self._lookup.column(i)
         if column.type == "enum":
-            return pa.DictionaryArray.from_arrays(array, pa.array(members(column), pa.string()))
+            return dictionary(array, column)
         return array
 
 
