@@ -23,6 +23,7 @@ NEEDED = [
     "flowbuf/schema/schema.py",
     "flowbuf/targets/proto.py",
     "flowbuf/sinks/file.py",
+    "flowbuf/enrich/pipeline.py",
     "flowbuf/cli/main.py",
 ]
 
