@@ -34,7 +34,7 @@ def flows(**columns: Iterable[Any]) -> pa.RecordBatch:
             arrays[name] = conform(pa.array(values, pa.string()), column, arrow_type(column))
         else:
             arrays[name] = pa.array(values, arrow_type(column))
-    return pa.record_batch(arrays)
+    return pa.RecordBatch.from_pydict(arrays)
 
 
 def said(batch: pa.RecordBatch, *names: str) -> list[Any]:

@@ -62,7 +62,7 @@ def test_what_is_made_of_absent_columns_is_absent(tmp_path: Path, name: str) -> 
     pipeline = load(tmp_path, f'derive = ["{name}"]')
     batch = pipeline(flows(src_port=[1, 2]))
     assert batch.column(name).equals(absent_column(name, 2))
-    empty = pa.record_batch({need: absent_column(need, 2) for need in pipeline.needs})
+    empty = pa.RecordBatch.from_pydict({need: absent_column(need, 2) for need in pipeline.needs})
     assert pipeline(empty).column(name).equals(absent_column(name, 2))
 
 

@@ -99,7 +99,7 @@ def replaced(name: str, values: Any) -> Any:
 
     def function(batch: Any) -> Any:
         arrays = {**dict(zip(batch.schema.names, batch.columns, strict=True)), name: pa.array(values)}
-        return pa.record_batch(arrays)
+        return pa.RecordBatch.from_pydict(arrays)
 
     function.provides = (name,)  # type: ignore[attr-defined]
     return function
@@ -167,8 +167,14 @@ def test_rows_may_be_left_out() -> None:
         (lambda batch: None, "returned NoneType, no batch; return a pyarrow.RecordBatch, or what Arrow can read"),
         (lambda batch: [1], "returned list, no batch"),
         (lambda batch: 1 / 0, "raised ZeroDivisionError: division by zero"),
-        (lambda batch: pa.table([*batch.columns, batch[0]], [*batch.schema.names, "bytes"]), "two columns of one name"),
-        (lambda batch: pa.concat_tables([pa.table(batch)] * 2), "returned 4 rows of 2; it may leave rows out, but not"),
+        (
+            lambda batch: pa.Table.from_arrays([*batch.columns, batch[0]], [*batch.schema.names, "bytes"]),
+            "two columns of one name",
+        ),
+        (
+            lambda batch: pa.concat_tables([pa.Table.from_batches([batch])] * 2),
+            "returned 4 rows of 2; it may leave rows out, but not",
+        ),
         (lambda batch: batch.select(["bytes"]), "left out column 'exporter_address'; return it too, with nulls if"),
         (replaced("bites", [1, 2]), "provides: no column 'bites'; did you mean bytes?"),
     ],
@@ -217,7 +223,7 @@ def test_data_frames_do_as_well(library: str) -> None:
 
     def function(batch: Any) -> Any:
         if library == "polars":
-            return frames.DataFrame(pa.table(batch)).filter(frames.col("bytes") > 1)
+            return frames.DataFrame(pa.Table.from_batches([batch])).filter(frames.col("bytes") > 1)
         frame = batch.to_pandas()
         return frame[frame["bytes"] > 1]
 

@@ -98,11 +98,12 @@ class Address(pa.ExtensionType):
 
 def test_addresses_of_an_extension_type(tmp_path: Path) -> None:
     def next_hop(batch: Any) -> Any:
-        return batch.set_column(2, "next_hop", pa.array([ip("192.0.2.9")] * 2, pa.binary(16)))
+        arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
+        return pa.RecordBatch.from_pydict({**arrays, "next_hop": pa.array([ip("192.0.2.9")] * 2, pa.binary(16))})
 
     storage = pa.array([ip("192.0.2.1"), None], pa.binary(16))
     array = pa.ExtensionArray.from_storage(Address(), storage)
-    batch = pa.record_batch({"exporter_address": array, "src_addr": array, "next_hop": array})
+    batch = pa.RecordBatch.from_pydict({"exporter_address": array, "src_addr": array, "next_hop": array})
     (tmp_path / "net.toml").write_text(EVERYTHING)
     result = load_enrichments([tmp_path / "net.toml", next_hop], FLOW)(batch)
     assert said(result, "exporter_name") == ["edge1", None]
@@ -133,7 +134,7 @@ def test_the_first_that_knows_wins(tmp_path: Path) -> None:
 def test_tables_and_others_are_batches_too(tmp_path: Path) -> None:
     pipeline = load(tmp_path, EVERYTHING)
     batch = flows(exporter_address=["192.0.2.1", "192.0.2.2"])
-    table = pa.concat_tables([pa.table(batch.slice(0, 1)), pa.table(batch.slice(1))])
+    table = pa.concat_tables([pa.Table.from_batches([batch.slice(0, 1)]), pa.Table.from_batches([batch.slice(1)])])
     assert pipeline(table).equals(pipeline(batch))
     with pytest.raises(EnrichmentError):
         pipeline(5)

@@ -148,7 +148,10 @@ def _checked_addresses(array: Any) -> Any:
     if pc.any(wrong).as_py():
         row = wrong.index(pa.scalar(True)).as_py()
         raise EnrichmentError(f"row {row} is {array[row].as_py()!r}", fix)
-    return array
+    try:
+        return array.cast(pa.binary(16))
+    except pa.ArrowNotImplementedError:  # by older versions of pyarrow
+        return pa.array(array.to_pylist(), pa.binary(16))
 
 
 def _misfit(array: Any, type: Any) -> EnrichmentError:

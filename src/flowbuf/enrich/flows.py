@@ -49,12 +49,12 @@ class Flows:
     def get_filled(self, name: str) -> Any:
         """A column as a plain array; None where no row has a value in it."""
         rows = self._lacking(name)
-        return self.get(name) if rows is None or rows.true_count < len(self) else None
+        return None if rows is not None and pc.all(rows).as_py() else self.get(name)
 
     def fill(self, name: str, lacking: Any, values: Any) -> None:
         """Puts the values of those rows in which the column was `lacking`. `values` are a plain array of its type."""
         column, old = self._schema[name], self._arrays.get(name)
-        if lacking.true_count < len(self):
+        if not pc.all(lacking).as_py():
             if not pc.any(pc.and_not(lacking, absent_rows(values))).as_py():
                 return
             values = _merge(lacking, storage(old), values, column)
