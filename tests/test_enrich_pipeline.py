@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +111,25 @@ def test_addresses_of_an_extension_type(tmp_path: Path) -> None:
     assert said(result, "exporter_name") == ["edge1", None]
     assert [result.schema.field(name).type for name in batch.schema.names] == [Address()] * 3
     assert result.column("next_hop").storage.to_pylist() == [ip("192.0.2.9")] * 2
+
+
+@pytest.mark.parametrize("partly", [False, True])
+@pytest.mark.parametrize("text", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())], ids=str)
+def test_what_comes_from_other_libraries_keeps_its_types(tmp_path: Path, partly: bool, text: Any) -> None:
+    name = pa.array(["mine", None] if partly else [None, None], pa.string())
+    old = {
+        "exporter_address": pa.array([ip("192.0.2.1")] * 2, pa.large_binary()),
+        "exporter_name": (name.dictionary_encode() if pa.types.is_dictionary(text) else name).cast(text),
+        "in_if": pa.array([1, None], pa.int64()),
+        "in_if_speed": pa.array([None, 7 if partly else None], pa.int64()),
+        "in_if_boundary": pa.array([None, "internal" if partly else None], pa.large_string()),
+    }
+    batch = pa.RecordBatch.from_pydict(old)
+    result = load(tmp_path, EVERYTHING)(batch)
+    assert said(result, "exporter_name") == ["mine" if partly else "edge1", "edge1"]
+    assert said(result, "in_if_speed") == [1000, 7 if partly else 0]
+    assert said(result, "in_if_boundary") == ["external", "internal" if partly else None]
+    assert [result.schema.field(name).type for name in old] == batch.schema.types
 
 
 def test_enums_have_the_same_dictionary_in_every_batch(tmp_path: Path) -> None:
@@ -302,3 +323,33 @@ def test_columns_that_nothing_fills_any_more_are_absent(reloading: Reloading) ->
     batch = flows(exporter_address=["192.0.2.1"])
     reloading.clock.now += 2
     assert reloading.pipeline(batch).column("exporter_name").equals(absent_column("exporter_name", 1))
+
+
+# What has to be installed ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("missing", "command", "says"),
+    [
+        (
+            "pyarrow",
+            "import flowbuf.enrich",
+            "ImportError: enrichment works on Arrow columns: pip install 'flowbuf[arrow]'",
+        ),
+        (
+            "maxminddb",
+            "import flowbuf; from flowbuf.enrich import *; load_enrichments(['geo.toml'], flowbuf.Schema.load())",
+            "flowbuf.errors.EnrichmentError: geo.toml: [geo] needs maxminddb; pip install 'flowbuf[geo]'",
+        ),
+    ],
+)
+def test_what_is_not_installed(tmp_path: Path, missing: str, command: str, says: str) -> None:
+    (tmp_path / "geo.toml").write_text("[geo]\ncountry = 'country.mmdb'\n")
+    code = f"import sys; sys.modules[{missing!r}] = None; {command}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1] == says
+
+
+def test_flowbuf_itself_does_without_pyarrow() -> None:
+    code = "import sys, flowbuf, flowbuf.cli.main; assert 'pyarrow' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

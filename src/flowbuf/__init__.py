@@ -5,7 +5,15 @@ from flowbuf.batch import FlowBatch, FlowStream
 from flowbuf.columns import read_capture
 from flowbuf.decoder import Decoder
 from flowbuf.encode import EncodeResult, encode_capture
-from flowbuf.errors import CaptureError, DecodeError, EncodeError, FlowbufError, SchemaError, StateError
+from flowbuf.errors import (
+    CaptureError,
+    DecodeError,
+    EncodeError,
+    EnrichmentError,
+    FlowbufError,
+    SchemaError,
+    StateError,
+)
 from flowbuf.schema import Column, Schema
 from flowbuf.state import load_state, save_state
 

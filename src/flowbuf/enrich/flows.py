@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flowbuf.enrich.columns import absent, absent_rows, arrow_type, storage, to_members, wrap
-from flowbuf.schema import Schema
+from flowbuf.schema import Column, Schema
 
 __all__ = ["Flows", "with_absent", "with_columns"]
 
@@ -58,7 +58,7 @@ class Flows:
             if not pc.any(pc.and_not(lacking, absent_rows(values))).as_py():
                 return
             values = _merge(lacking, storage(old), values, column)
-        self._arrays[name] = wrap(values, arrow_type(column) if old is None else old.type)
+        self._arrays[name] = values if old is None else _like(old, values)
         self._changed = True
 
     def batch(self) -> Any:
@@ -66,10 +66,18 @@ class Flows:
         return with_columns(self._batch, self._arrays) if self._changed else self._batch
 
 
-def _merge(lacking: Any, old: Any, new: Any, column: Any) -> Any:
-    if pa.types.is_dictionary(old.type):  # in two dictionaries, as a rule
-        return to_members(pc.if_else(lacking, new.dictionary_decode(), old.dictionary_decode()), column)
-    return pc.if_else(lacking, new.cast(old.type), old)
+def _merge(lacking: Any, old: Any, new: Any, column: Column) -> Any:
+    old, new = (array.dictionary_decode() if pa.types.is_dictionary(array.type) else array for array in (old, new))
+    merged = pc.if_else(lacking, new.cast(old.type), old)
+    return to_members(merged, column) if column.type == "enum" else merged
+
+
+def _like(old: Any, values: Any) -> Any:
+    """Values as an array of the type that a column had."""
+    plain = storage(old).type
+    if pa.types.is_dictionary(plain) and not pa.types.is_dictionary(values.type):
+        values = values.dictionary_encode()
+    return wrap(values if values.type == plain else values.cast(plain), old.type)
 
 
 def with_columns(batch: Any, arrays: dict[str, Any]) -> Any:
