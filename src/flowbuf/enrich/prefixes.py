@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from flowbuf.errors import EnrichmentError
@@ -64,7 +65,8 @@ def _number(address: bytes) -> tuple[int, int]:
     return 6, int.from_bytes(address, "big")
 
 
-class _Level(NamedTuple, Generic[Value]):
+@dataclass(frozen=True, slots=True)
+class _Level(Generic[Value]):
     """The prefixes of one length; `shift` takes an address to their keys."""
 
     shift: int
@@ -94,7 +96,7 @@ class PrefixTable(Generic[Value]):
     def matches(self, address: bytes) -> Iterator[tuple[Prefix, Value]]:
         """The networks that an address is in, the longest first."""
         version, number = _number(address)
-        for shift, entries in self._levels[version]:
-            entry = entries.get(number >> shift)
+        for level in self._levels[version]:
+            entry = level.entries.get(number >> level.shift)
             if entry is not None:
                 yield entry
