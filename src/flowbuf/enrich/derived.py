@@ -53,9 +53,9 @@ class Derived:
                 flows.fill(name, lacking, values)
 
 
-def _finder(recipe: Recipe) -> Callable[[tuple[Any, ...]], tuple[Any, ...]] | None:
+def _finder(recipe: Recipe) -> Callable[[Any], tuple[Any, ...]] | None:
     find = recipe.find
-    return None if find is None else lambda key: (find(*key),)
+    return None if find is None else lambda key: (find(key),)
 
 
 def packet_size(octets: Any, packets: Any) -> Any:
@@ -93,7 +93,7 @@ DERIVED = {
     "icmp_name": Recipe(
         ("proto", "icmp_type", "icmp_code"),
         lambda proto, type, code: Distinct.of(proto).join(type).join(code),
-        icmp_name,
+        lambda key: icmp_name(*key),
     ),
     **{f"dst_{word}_as": Recipe(("dst_as_path",), item(i)) for i, word in enumerate(("1st", "2nd", "3rd"))},
     **{f"mpls_{word}_label": Recipe(("mpls_labels",), item(i)) for i, word in enumerate(("1st", "2nd", "3rd", "4th"))},

@@ -25,11 +25,13 @@ _BITS = {pa.uint8(): 8, pa.uint16(): 16, pa.uint32(): 32}
 
 
 class Distinct:
-    """The distinct keys of some rows: `values`, a tuple each, and `codes`, the place of each row's key among them."""
+    """The distinct keys of some rows: `values`, and `codes`, the place of each row's key among them. The key of one
+    column is its value, that of several is a tuple (`joined`)."""
 
-    def __init__(self, values: list[tuple[Any, ...]], codes: Any) -> None:
+    def __init__(self, values: Sequence[Any], codes: Any, joined: bool = False) -> None:
         self.values = values
         self.codes = codes
+        self._joined = joined
 
     @classmethod
     def of(cls, array: Any) -> Distinct:
@@ -37,48 +39,51 @@ class Distinct:
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
         encoded = array.dictionary_encode("encode")
-        return cls(_as_tuples(encoded.dictionary), encoded.indices)
+        return cls(_to_list(encoded.dictionary), encoded.indices)
 
     def join(self, array: Any) -> Distinct:
         """The keys of these rows and one more column; None is a column without any value."""
         if array is None:
-            return Distinct([(*value, None) for value in self.values], self.codes)
+            return Distinct([(*key, None) for key in self._tuples()], self.codes, True)
         if array.type in _BITS and not array.null_count:  # a number is its own code
             return self._pair(array, 1 << _BITS[array.type], lambda code: code)
         other = Distinct.of(array)
-        return self._pair(other.codes, len(other.values), lambda code: other.values[code][0])
+        return self._pair(other.codes, len(other.values), lambda code: other.values[code])
+
+    def _tuples(self) -> Sequence[tuple[Any, ...]]:
+        return self.values if self._joined else [(value,) for value in self.values]
 
     def _pair(self, codes: Any, size: int, value: Callable[[int], Any]) -> Distinct:
         both = pc.add(pc.multiply(self.codes.cast(pa.int64()), pa.scalar(size, pa.int64())), codes.cast(pa.int64()))
         encoded = both.dictionary_encode()
         numbers = memoryview(encoded.dictionary.buffers()[1]).cast("q")[: len(encoded.dictionary)]
         pairs = (divmod(number, size) for number in numbers)
-        return Distinct([(*self.values[one], value(other)) for one, other in pairs], encoded.indices)
+        keys = self._tuples()
+        return Distinct([(*keys[one], value(other)) for one, other in pairs], encoded.indices, True)
 
 
-def _as_tuples(array: Any) -> list[tuple[Any, ...]]:
-    """The distinct values of an array, a tuple each. Addresses are read from memory: `to_pylist` takes a microsecond
-    for each."""
+def _to_list(array: Any) -> list[Any]:
+    """Distinct values. Addresses are read from memory: `to_pylist` takes a microsecond for each."""
     if not pa.types.is_fixed_size_binary(array.type) or not len(array):
-        return [(value,) for value in array.to_pylist()]
+        return array.to_pylist()  # type: ignore[no-any-return]
     width = array.type.byte_width
     octets = array.buffers()[1].slice(array.offset * width, len(array) * width)
-    values: list[tuple[Any, ...]] = list(struct.iter_unpack(f"{width}s", octets))
+    values: list[Any] = [value for (value,) in struct.iter_unpack(f"{width}s", octets)]
     if array.null_count:
-        values[array.is_null().index(True).as_py()] = (None,)
+        values[array.is_null().index(True).as_py()] = None
     return values
 
 
 class Lookup:
     """Columns that a function finds for keys: `find` takes a key to a tuple of values, one for each column."""
 
-    def __init__(self, columns: Sequence[Column], find: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> None:
+    def __init__(self, columns: Sequence[Column], find: Callable[[Any], tuple[Any, ...]]) -> None:
         self._columns = columns
         self._find = find
         self._forget()
 
     def _forget(self) -> None:
-        self._known: dict[tuple[Any, ...], int] = {}
+        self._known: dict[Any, int] = {}
         self._rows: dict[tuple[Any, ...], int] = {}
         self._results: list[tuple[Any, ...]] = []
         self._arrays: list[Any] = [_values(column, []) for column in self._columns]
@@ -95,7 +100,7 @@ class Lookup:
             return Found(self, rows[0], None, len(keys.codes))
         return Found(self, None, pc.take(pa.array(rows, pa.int32()), keys.codes), len(keys.codes))
 
-    def _ask(self, key: tuple[Any, ...]) -> int:
+    def _ask(self, key: Any) -> int:
         result = self._find(key)
         row = self._rows.setdefault(result, len(self._rows))
         if row == len(self._results):

@@ -47,8 +47,7 @@ class Networks:
     def _look_up(self, addresses: Any) -> Found:
         return self._lookup.find(Distinct.of(addresses))
 
-    def _find(self, key: tuple[Any, ...]) -> tuple[Any, ...]:
-        address = key[0]
+    def _find(self, address: bytes | None) -> tuple[Any, ...]:
         if address is None:
             return self._nothing
         known = self._databases.find(address)
