@@ -25,6 +25,7 @@ __all__ = [
     "Decoder",
     "EncodeError",
     "EncodeResult",
+    "EnrichmentError",
     "FlowBatch",
     "FlowStream",
     "FlowbufError",
