@@ -60,6 +60,7 @@ cdef extern from "core/plan.h" nogil:
     enum:
         FB_MAX_COLUMNS
         FB_MAX_RANK
+        FB_NO_COLUMN
     uint64_t FB_PEN_NETFLOW9
     uint64_t FB_PEN_NETFLOW5
     ctypedef enum fb_type:
@@ -380,6 +381,21 @@ cdef extern from "core/message.h" nogil:
     const uint8_t *fb_message_read_value(const uint8_t *p, const uint8_t *end, fb_message_field *field)
     fb_status fb_message_next(fb_bytes *rest, fb_message_field *field)
     fb_status fb_stream_next(fb_bytes *rest, fb_bytes *message)
+
+cdef extern from "core/message_columns.h" nogil:
+    ctypedef enum fb_message_fault_kind:
+        FB_MESSAGE_FAULT_NONE
+    ctypedef struct fb_message_fault:
+        fb_message_fault_kind kind
+        uint16_t column
+        size_t offset
+    const char *fb_message_fault_text(fb_message_fault_kind kind)
+    ctypedef struct fb_message_columns:
+        uint64_t unknown_fields
+        uint64_t invalid_texts
+    fb_status fb_message_columns_new(fb_message_columns *reader, const fb_plan *plan, fb_memory *memory)
+    void fb_message_columns_free(fb_message_columns *reader)
+    fb_status fb_message_columns_read(fb_message_columns *reader, fb_bytes *rest, fb_batch *batch, fb_message_fault *fault)
 
 cdef extern from "core/capture.h" nogil:
     size_t FB_CAPTURE_MAX_WINDOW

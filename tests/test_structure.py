@@ -49,7 +49,9 @@ PACKAGE_LAYERS: dict[str, set[str]] = {
     "protofile": {"errors", "schema", "sinks"},
     "messages": {"errors", "content", "schema", "_core", "plan"},
     "encode": {"errors", "schema", "_core", "capture", "decoder", "sinks", "protofile"},
-    "columns": {"errors", "schema", "_core", "batch", "capture", "decoder"},
+    "columns": {
+        *("errors", "content", "schema", "_core", "plan", "batch", "capture", "decoder", "messages", "protofile"),
+    },
     "state": {"errors", "_core", "content", "decoder", "sinks"},
     "enrich": {"errors", "schema"},
     "numbering": set(),

@@ -138,100 +138,165 @@ cdef enum:
     FIRST_ROWS = 256  # a batch grows from here
 
 
-@cython.no_gc_clear  # the decoder is needed until __dealloc__ has freed what was made by its plan
-cdef class ColumnBuilder:
-    """Datagrams into tables of at most `rows` rows, by a decoder, which keeps the state of exporters and the counters. Rows that
-    fill no table yet wait for the next call. One thread at a time, as with the decoder."""
+cdef class TableBuilder:
+    """Rows into tables of at most `rows` rows. What fills no table yet waits for the next call. One thread at a time."""
 
-    cdef Decoder decoder
-    cdef TableType type
+    cdef readonly TableType type
     cdef size_t rows
-    cdef fb_memory memory
-    cdef fb_columns columns
     cdef fb_batch *batch
 
-    def __cinit__(self, Decoder decoder not None, TableType type not None, size_t rows):
-        if type.plan is not decoder.plan:
-            raise ValueError("the type is of another plan than the decoder's")
+    def __cinit__(self, *arguments):
+        self.type, rows = arguments[-2:]
         if not 2 <= rows <= 1 << 26:
             raise ValueError(f"rows is {rows}; it may be 2 to {1 << 26:,}")
-        self.decoder = decoder
-        self.type = type
         self.rows = rows
-        self.memory = fb_memory_system(0)
-        check(fb_columns_new(&self.columns, decoder.plan.plan, &self.memory))
 
     def __dealloc__(self):
         fb_batch_free(self.batch)
-        fb_columns_free(&self.columns)
 
-    def decode(self, Datagrams datagrams not None, *, dict override=None):
-        """All datagrams of a batch -> the tables that they have filled. Raises DecodeError if the decoder is strict and something is
-        wrong; rows before it, and in tables that were full, stay for `finish`."""
-        datagrams.check_current()
-        return self.run(datagrams.items, datagrams.count, override)
-
-    def decode_payload(self, payload, source, received=None, *, dict override=None):
-        """The same of one UDP payload."""
-        cdef Datagrams datagrams = pack_datagrams([payload], source, received)
-        return self.run(datagrams.items, datagrams.count, override)
-
-    cdef list run(self, const fb_datagram *datagrams, size_t count, dict override):
-        cdef fb_position position
-        cdef fb_status status
-        cdef uint64_t flows
-        cdef list tables = []
-        memset(&position, 0, sizeof(position))
-        self.decoder.claim()
-        try:
-            self.decoder.decoder.fault.status = FB_OK
-            for name, value in (override or {}).items():
-                override_slots(&self.columns.slots, self.decoder.plan, name, value)
-            flows = self.columns.count
-            while True:
-                self.need_batch()
-                if count == 1:
-                    status = fb_columns_decode(self.decoder.decoder, datagrams, count, &position, &self.columns)
-                else:
-                    with nogil:
-                        status = fb_columns_decode(self.decoder.decoder, datagrams, count, &position, &self.columns)
-                if status == FB_OK:
-                    break
-                self.make_room(tables)
-            self.decoder.column_flows += self.columns.count - flows
-            self.decoder.check_fault(count)
-        finally:
-            fb_slots_clear_overrides(&self.columns.slots)
-            self.decoder.busy = False
-        return tables
-
-    cdef int need_batch(self) except -1:
+    cdef int need_batch(self, size_t capacity) except -1:
         if not self.batch:
-            check(fb_batch_new(&self.batch, self.decoder.plan.plan, min(self.rows, FIRST_ROWS), fb_memory_system(0)))
-            fb_columns_set_batch(&self.columns, self.batch)
+            check(fb_batch_new(&self.batch, self.type.plan.plan, capacity, fb_memory_system(0)))
         return 0
 
     cdef int make_room(self, list tables) except -1:
         """The batch is full, or has no memory: it grows, or becomes a table."""
         cdef size_t capacity = self.batch.capacity
-        if capacity - self.batch.rows >= 2 and not self.batch.rows:
+        cdef bint full = capacity - self.batch.rows < 2
+        if full and capacity < self.rows:
+            check(fb_batch_grow(&self.batch, self.type.plan.plan, min(self.rows, 4 * capacity)))
+        elif not self.batch.rows:
             raise MemoryError(fb_status_text(FB_NO_MEMORY).decode())
-        if capacity - self.batch.rows < 2 and capacity < self.rows:
-            check(fb_batch_grow(&self.batch, self.decoder.plan.plan, min(self.rows, 4 * capacity)))
-            fb_columns_set_batch(&self.columns, self.batch)
-            return 0
-        tables.append(self.finish())
-        check(fb_batch_new(&self.batch, self.decoder.plan.plan, capacity, fb_memory_system(0)))
-        fb_columns_set_batch(&self.columns, self.batch)
+        else:
+            tables.append(self.finish())
+            self.need_batch(capacity)
         return 0
 
     def finish(self):
         """A table of the rows that wait, even if there are none."""
-        self.need_batch()
-        cdef fb_batch *batch = self.batch
-        self.batch = NULL
-        fb_columns_set_batch(&self.columns, NULL)
-        return finish_batch(self.type, batch)
+        cdef Table table = Table.__new__(Table)
+        cdef fb_batch *batch
+        cdef fb_status status
+        self.need_batch(min(self.rows, FIRST_ROWS))
+        batch = self.batch
+        self.batch = NULL  # it is the table's from now on, whatever comes of it
+        table.type = self.type
+        with nogil:
+            status = fb_table_new(&table.table, self.type.plan.plan, batch, self.type.fields, self.type.count)
+        check(status)
+        return table
+
+
+@cython.no_gc_clear  # the decoder is needed until __dealloc__ has freed what was made by its plan
+cdef class ColumnBuilder(TableBuilder):
+    """Datagrams into tables, by a decoder, which keeps the state of exporters and the counters."""
+
+    cdef Decoder decoder
+    cdef fb_memory memory
+    cdef fb_columns columns
+
+    def __cinit__(self, Decoder decoder not None, TableType type not None, size_t rows):
+        if type.plan is not decoder.plan:
+            raise ValueError("the type is of another plan than the decoder's")
+        self.decoder = decoder
+        self.memory = fb_memory_system(0)
+        check(fb_columns_new(&self.columns, decoder.plan.plan, &self.memory))
+
+    def __dealloc__(self):
+        fb_columns_free(&self.columns)
+
+    def decode(self, Datagrams datagrams not None, *, dict override=None):
+        """All datagrams of a batch -> the tables that they have filled. Raises DecodeError if the decoder is strict and something
+        is wrong; the rows before it stay for `finish`."""
+        cdef list tables = []
+        datagrams.check_current()
+        self.decoder.claim()
+        try:
+            self.decoder.decoder.fault.status = FB_OK
+            for name, value in (override or {}).items():
+                override_slots(&self.columns.slots, self.decoder.plan, name, value)
+            self.run(datagrams.items, datagrams.count, tables)
+            self.decoder.check_fault(datagrams.count)
+        finally:
+            fb_slots_clear_overrides(&self.columns.slots)
+            self.decoder.busy = False
+        return tables
+
+    cdef int run(self, const fb_datagram *datagrams, size_t count, list tables) except -1:
+        cdef fb_position position
+        cdef fb_status status
+        cdef uint64_t flows = self.columns.count
+        memset(&position, 0, sizeof(position))
+        self.need_batch(min(self.rows, FIRST_ROWS))
+        while True:
+            fb_columns_set_batch(&self.columns, self.batch)
+            if count == 1:
+                status = fb_columns_decode(self.decoder.decoder, datagrams, count, &position, &self.columns)
+            else:
+                with nogil:
+                    status = fb_columns_decode(self.decoder.decoder, datagrams, count, &position, &self.columns)
+            if status == FB_OK:
+                break
+            self.make_room(tables)
+        self.decoder.column_flows += self.columns.count - flows
+        return 0
+
+
+@cython.no_gc_clear  # the type, and its plan, are needed until __dealloc__ has freed what was made by it
+cdef class MessageTables(TableBuilder):
+    """Messages into tables."""
+
+    cdef fb_memory memory
+    cdef fb_message_columns reader
+
+    def __cinit__(self, TableType type not None, size_t rows):
+        self.memory = fb_memory_system(0)
+        check(fb_message_columns_new(&self.reader, type.plan.plan, &self.memory))
+
+    def __dealloc__(self):
+        fb_message_columns_free(&self.reader)
+
+    @property
+    def unknown_fields(self):
+        """Fields met so far that are no column of the plan."""
+        return self.reader.unknown_fields
+
+    @property
+    def invalid_texts(self):
+        """Strings met so far that were not UTF-8 as a whole."""
+        return self.reader.invalid_texts
+
+    def read(self, const uint8_t[::1] data not None, list tables not None, bint final=True):
+        """The whole messages at the start of length-delimited data: octets consumed. Tables that they have filled are appended to
+        `tables`. Raises DecodeError with the offset of a malformed message; of a truncated one when `final`. The rows before it
+        stay for `finish`."""
+        cdef fb_bytes rest
+        cdef fb_message_fault fault
+        cdef fb_status status
+        cdef size_t size = data.shape[0]
+        if not size:
+            return 0
+        rest.data = &data[0]
+        rest.size = size
+        self.need_batch(min(self.rows, FIRST_ROWS))
+        while True:
+            with nogil:
+                status = fb_message_columns_read(&self.reader, &rest, self.batch, &fault)
+            if status == FB_NO_SPACE or status == FB_NO_MEMORY:
+                self.make_room(tables)
+            elif status == FB_BAD_MESSAGE:
+                raise self.as_error(&fault, size - rest.size)
+            elif status == FB_MORE_INPUT and final:
+                offset = size - rest.size
+                raise DecodeError(f"octet {offset}: the message is cut short", status="bad_message", offset=offset)
+            else:
+                return size - rest.size
+
+    cdef object as_error(self, const fb_message_fault *fault, size_t begin):
+        cdef size_t offset = begin + fault.offset
+        what = fb_message_fault_text(fault.kind).decode()
+        column = "" if fault.column == FB_NO_COLUMN else f"column {self.type.plan.names[fault.column]!r}: "
+        return DecodeError(f"octet {offset}: {column}{what}", status="bad_message", offset=offset)
 
 
 # Streams ----------------------------------------------------------------------------------------------------------------

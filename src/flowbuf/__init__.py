@@ -2,7 +2,7 @@
 
 from flowbuf._core import STATUSES
 from flowbuf.batch import FlowBatch, FlowStream
-from flowbuf.columns import read_capture
+from flowbuf.columns import read_capture, read_messages
 from flowbuf.decoder import Decoder
 from flowbuf.encode import EncodeResult, encode_capture
 from flowbuf.errors import (
@@ -35,5 +35,6 @@ __all__ = [
     "encode_capture",
     "load_state",
     "read_capture",
+    "read_messages",
     "save_state",
 ]

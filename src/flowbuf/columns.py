@@ -1,4 +1,4 @@
-"""Captures as columns."""
+"""Captures, and streams of messages, as columns."""
 
 from __future__ import annotations
 
@@ -6,15 +6,21 @@ import functools
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, BinaryIO
 
 from flowbuf import _core
 from flowbuf.batch import BATCH_ROWS, FlowStream, check_ip, new_table_type
 from flowbuf.capture import CaptureReader
+from flowbuf.content import Content
 from flowbuf.decoder import Decoder
+from flowbuf.errors import DecodeError
+from flowbuf.messages import StreamWindows
+from flowbuf.plan import compile_plan
+from flowbuf.protofile import find_proto, read_proto
 from flowbuf.schema import Schema
 
-__all__ = ["decode_tables", "read_capture"]
+__all__ = ["decode_tables", "message_tables", "read_capture", "read_messages"]
 
 
 def read_capture(
@@ -91,10 +97,7 @@ class _CaptureTables:
         return type, self._read(decoder, builder)
 
     def _read(self, decoder: Decoder, builder: _core.ColumnBuilder) -> Iterator[_core.Table]:
-        once = self._source == "-" or not isinstance(self._source, str | os.PathLike)
-        if once and self._begun:
-            raise ValueError("these flows were read already, and what they came from can be read once only")
-        self._begun = True
+        self._begun = _begin(self._source, self._begun)
         with CaptureReader(self._source, self._port) as reader:
             try:
                 yield from decode_tables(reader, builder, self._override)
@@ -113,5 +116,93 @@ def decode_tables(
     for batch in reader.batches():
         yield from builder.decode(batch, override=override)
     last = builder.finish()
+    if len(last):
+        yield last
+
+
+def _begin(source: Any, begun: bool) -> bool:
+    """Raises ValueError where something that can be read once only is to be read again."""
+    if begun and (source == "-" or not isinstance(source, str | os.PathLike)):
+        raise ValueError("these flows were read already, and what they came from can be read once only")
+    return True
+
+
+def read_messages(
+    source: str | os.PathLike[str] | BinaryIO,
+    schema: Schema | str = "flow",
+    *,
+    columns: Iterable[str] | None = None,
+    ip: str = "binary",
+    batch_rows: int = BATCH_ROWS,
+    strict: bool = False,
+) -> FlowStream:
+    """The flows of a stream of messages, as `flowbuf encode` writes it, as columns.
+
+    `source` is a path, plain or compressed, "-" for standard input, or a binary file object. Where a .proto lies beside
+    it (`flows.pb.proto`), that says which columns there are; else all that are enabled in `schema` may be. `columns`:
+    these alone. `ip` and `batch_rows` are as in `read_capture`.
+
+    Damage, a field of another type than its column and a value that its column cannot hold end the stream: the flows
+    before it are given, and `FlowStream.counters` has `bad_message`; with `strict` DecodeError says what it was and at
+    which octet, once they are read. `unknown_field` counts fields that are in no column, `invalid_utf8` text that was
+    mended.
+
+    Raises SchemaError where the .proto and the schema differ, and in which columns; KeyError or ValueError for what
+    cannot be; OSError when flows are read.
+    """
+    check_ip(ip)
+    loaded = schema if isinstance(schema, Schema) else Schema.load(schema)
+    proto = find_proto(os.fspath(source)) if isinstance(source, str | os.PathLike) and source != "-" else None
+    described = read_proto(proto, loaded) if proto else loaded
+    known = replace(described, columns=described.enabled)
+    chosen = known if columns is None else known.only(*columns)
+    return FlowStream(chosen, _MessageTables(source, chosen, batch_rows, strict), ip)
+
+
+class _MessageTables:
+    """The tables of a stream of messages, as often as they are asked for."""
+
+    def __init__(
+        self, source: str | os.PathLike[str] | BinaryIO, schema: Schema, batch_rows: int, strict: bool
+    ) -> None:
+        self._source = source
+        self._schema = schema
+        self._batch_rows = batch_rows
+        self._strict = strict
+        self._begun = False
+        self.counters: dict[str, int] = {}
+        self.open("binary")
+
+    def open(self, ip: str) -> tuple[_core.TableType, Iterator[_core.Table]]:
+        type = new_table_type(self._schema, compile_plan(self._schema), ip)
+        return type, self._read(_core.MessageTables(type, self._batch_rows))
+
+    def _read(self, reader: _core.MessageTables) -> Iterator[_core.Table]:
+        self._begun = _begin(self._source, self._begun)
+        with Content(self._source) as content:
+            windows = StreamWindows(content)
+            try:
+                yield from message_tables(windows, reader)
+                if windows.fault and self._strict:
+                    raise DecodeError(f"{content.name}: {windows.fault}", status="bad_message")
+            finally:
+                counted = {
+                    "bad_message": int(bool(windows.fault)),
+                    "unknown_field": reader.unknown_fields,
+                    "invalid_utf8": reader.invalid_texts,
+                }
+                self.counters = {name: count for name, count in counted.items() if count}
+
+
+def message_tables(windows: StreamWindows, reader: _core.MessageTables) -> Iterator[_core.Table]:
+    """A stream of messages as tables, each full but the last. `windows.fault` says what ended it too early."""
+    for octets, final in windows:
+        tables: list[_core.Table] = []
+        try:
+            windows.take(reader.read(octets, tables, final))
+        except DecodeError as error:
+            windows.stop(error)
+        yield from tables
+    last = reader.finish()
     if len(last):
         yield last

@@ -13,10 +13,59 @@ from flowbuf.errors import DecodeError
 from flowbuf.plan import compile_plan
 from flowbuf.schema import Schema
 
-__all__ = ["MessageStream", "read_in_steps"]
+__all__ = ["MessageStream", "StreamWindows", "read_in_steps"]
 
 WINDOW_SIZE = 1 << 20
 MAX_MESSAGE_SIZE = 1 << 26  # a flow has some hundred octets; what announces more than 64 MiB is no stream of flows
+
+
+class StreamWindows:
+    """Reads length-delimited messages window by window. `fault` says what ended it too early, or nothing."""
+
+    def __init__(self, content: Content) -> None:
+        self.content = content
+        self.fault = ""
+        self.position = 0  # of the window in the stream
+
+    def __iter__(self) -> Iterator[tuple[memoryview, bool]]:
+        """What there is, and whether more may come. Who reads it says with `take` how much was read, or that it cannot
+        be."""
+        window = memoryview(bytearray(WINDOW_SIZE))
+        end = 0  # of the octets in the window
+        final = False
+        while not (final or self.fault):
+            count = self.content.readinto(window[end:])
+            end += count
+            final = count == 0
+            self._used = 0
+            yield window[:end], final
+            window[: end - self._used] = window[self._used : end]
+            self.position += self._used
+            end -= self._used
+            if final and not self.fault and self.content.damaged:
+                self.fault = f"octet {self.position}: the compression is damaged"
+            if end == len(window):
+                window = self._grow(window)
+
+    def take(self, used: int) -> None:
+        """So many octets of the window are done with."""
+        self._used = used
+
+    def stop(self, error: DecodeError) -> None:
+        """The window cannot be read on."""
+        offset = error.offset or 0
+        damaged = self.content.damaged and "cut short" in str(error)
+        what = "the compression is damaged" if damaged else str(error).partition(": ")[2]
+        self.fault = f"octet {self.position + offset}: {what}"
+
+    def _grow(self, window: memoryview) -> memoryview:
+        """A window twice as large, for a message that is larger than this one."""
+        if len(window) >= MAX_MESSAGE_SIZE:
+            self.fault = f"octet {self.position}: a message longer than {MAX_MESSAGE_SIZE} octets"
+            return window
+        larger = memoryview(bytearray(2 * len(window)))
+        larger[: len(window)] = window
+        return larger
 
 
 class MessageStream:
@@ -38,8 +87,13 @@ class MessageStream:
             schema = Schema.load(schema)
         self._reader = MessageReader(compile_plan(schema) if isinstance(schema, Schema) else schema)
         self.content = source if isinstance(source, Content) else Content(source)
-        self.fault = ""
+        self._windows = StreamWindows(self.content)
         self.flows = 0
+
+    @property
+    def fault(self) -> str:
+        """What ended the stream too early, and at which octet; "" where nothing did."""
+        return self._windows.fault
 
     @property
     def unknown_fields(self) -> int:
@@ -47,43 +101,16 @@ class MessageStream:
         return self._reader.unknown_fields
 
     def __iter__(self) -> Iterator[list[dict[str, Any]]]:
-        window = memoryview(bytearray(WINDOW_SIZE))
-        position = end = 0  # of the window in the stream, of the octets in the window
-        final = False
-        while not (final or self.fault):
-            count = self.content.readinto(window[end:])
-            end += count
-            final = count == 0
-            flows, used = self._read(window[:end], position, final)
+        for octets, final in self._windows:
+            try:
+                flows, used = self._reader.read_stream(octets, final)
+            except DecodeError as error:
+                self._windows.stop(error)
+                flows, used = self._reader.read_stream(octets[: error.offset or 0], final=False)
             if flows:
                 self.flows += len(flows)
                 yield flows
-            window[: end - used] = window[used:end]
-            position += used
-            end -= used
-            if final and not self.fault and self.content.damaged:
-                self.fault = f"octet {position}: the compression is damaged"
-            if end == len(window):
-                window = self._grow(window, position)
-
-    def _read(self, octets: memoryview, position: int, final: bool) -> tuple[list[dict[str, Any]], int]:
-        try:
-            return self._reader.read_stream(octets, final)
-        except DecodeError as error:
-            offset = error.offset or 0
-            damaged = self.content.damaged and "cut short" in str(error)
-            what = "the compression is damaged" if damaged else str(error).partition(": ")[2]
-            self.fault = f"octet {position + offset}: {what}"
-            return self._reader.read_stream(octets[:offset], final=False)
-
-    def _grow(self, window: memoryview, position: int) -> memoryview:
-        """A window twice as large, for a message that is larger than this one."""
-        if len(window) >= MAX_MESSAGE_SIZE:
-            self.fault = f"octet {position}: a message longer than {MAX_MESSAGE_SIZE} octets"
-            return window
-        larger = memoryview(bytearray(2 * len(window)))
-        larger[: len(window)] = window
-        return larger
+            self._windows.take(used)
 
     def close(self) -> None:
         """Closes the file if it was opened here."""

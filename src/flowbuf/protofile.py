@@ -66,17 +66,24 @@ def read_proto(proto: str, schema: Schema) -> Schema:
 
 
 def _check_known(fields: dict[str, str], schema: Schema, proto: str) -> None:
-    unknown = [field for name, field in fields.items() if name not in schema]
+    unknown = [name for name in fields if name not in schema]
     if unknown:
-        raise SchemaError(f"schema {schema.name!r} has no column for {unknown[0]!r}", _fix(proto), origin=proto)
+        problem = f"schema {schema.name!r} has no column for {fields[unknown[0]]!r}{_others(unknown)}"
+        raise SchemaError(problem, _fix(proto), origin=proto)
 
 
 def _check_fields(fields: dict[str, str], schema: Schema, proto: str) -> None:
-    for type, name, number in _FIELD.findall(schema.to_proto()):
-        ours = f"{type} {name} = {number}"
-        if fields[name] != ours:
-            problem = f"it says {fields[name]!r}, schema {schema.name!r} says {ours!r}"
-            raise SchemaError(problem, _fix(proto), origin=proto, column=name)
+    ours = {name: f"{type} {name} = {number}" for type, name, number in _FIELD.findall(schema.to_proto())}
+    different = [name for name, field in ours.items() if fields[name] != field]
+    if different:
+        first = different[0]
+        problem = f"it says {fields[first]!r}, schema {schema.name!r} says {ours[first]!r}{_others(different)}"
+        raise SchemaError(problem, _fix(proto), origin=proto, column=first)
+
+
+def _others(names: list[str]) -> str:
+    """Columns of which the same is so, besides the first."""
+    return f" (the same of {', '.join(names[1:])})" if len(names) > 1 else ""
 
 
 def _fix(proto: str) -> str:
