@@ -20,6 +20,7 @@ PACKAGE = ROOT / "src/flowbuf"
 LAYERS = [
     *("base", "format", "counters", "source", "wire", "plan", "lanes", "slots", "filled", "row"),
     *("arrow", "batch", "table", "columns"),
+    *("arrow_view", "address_text", "arrow_convert", "arrow_encode"),
     *("datagram", "template.h", "operations", "template", "sequence", "exporter"),
     *("context", "early", "options", "template_set", "emitter", "packet.h", "tunnel", "packet"),
     *("sflow.h", "pattern.h", "lesson", "pattern", "decode"),

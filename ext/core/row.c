@@ -73,7 +73,7 @@ static uint8_t *put_real(uint8_t *p, const fb_column *column, uint64_t bits) {
     return fb_wire_put_fixed32(p, narrow_bits);
 }
 
-static uint8_t *put_number(uint8_t *p, const fb_column *column, uint64_t number) {
+uint8_t *fb_row_put_number(uint8_t *p, const fb_column *column, uint64_t number) {
     p = fb_row_put_tag(p, column);
     switch (column->type) {
         case FB_TYPE_FLOAT:
@@ -111,7 +111,7 @@ FB_NOINLINE fb_row_cursor fb_row_offer_number(fb_row *row, fb_row_cursor at, fb_
     if (fb_slots_collects(&row->slots, column))
         fb_slots_offer(&row->slots, target, state, number, (fb_bytes){NULL, 0});
     else if (fb_filled_claim(&row->filled, row->plan, target.column, !number))
-        at.next = put_number(at.next, column, number);
+        at.next = fb_row_put_number(at.next, column, number);
     return at;
 }
 
@@ -137,7 +137,7 @@ FB_NOINLINE fb_row_cursor fb_row_finish_slots(fb_row *row, fb_row_cursor at) {
         if (slot->state == FB_SLOT_OCTETS)
             at.next = put_octets(at.next, column, slot->data ? slot->data : slot->octets, slot->size);
         else if (slot->number || column->flags & FB_COLUMN_EXPLICIT)
-            at.next = put_number(at.next, column, slot->number);
+            at.next = fb_row_put_number(at.next, column, slot->number);
     }
     return at;
 }
@@ -162,7 +162,7 @@ bool fb_row_wants(const fb_row *row, fb_row_cursor at, fb_target target) {
 
 void fb_row_repeat_uint(fb_row *row, fb_row_cursor *at, fb_target target, uint64_t value) {
     const fb_column *column = &row->columns[target.column];
-    if (fb_filled_claim_member(&row->filled, row->plan, target.column)) at->next = put_number(at->next, column, value);
+    if (fb_filled_claim_member(&row->filled, row->plan, target.column)) at->next = fb_row_put_number(at->next, column, value);
 }
 
 void fb_row_repeat_octets(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data, size_t size) {

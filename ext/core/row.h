@@ -131,6 +131,9 @@ FB_INLINE uint8_t *fb_row_put_tag(uint8_t *p, const fb_column *column) {
     return p + column->tag_size;
 }
 
+/* A number of any column, zeros too: tag and value. As the verbs have it: two's complement, the bits of a binary64. */
+uint8_t *fb_row_put_number(uint8_t *p, const fb_column *column, uint64_t number);
+
 FB_INLINE void fb_row_put_int(fb_row *row, fb_row_cursor *at, fb_target target, int64_t value) {
     *at = fb_row_offer_number(row, *at, target, FB_SLOT_INT, (uint64_t)value);
 }
