@@ -20,7 +20,8 @@ PACKAGE = ROOT / "src/flowbuf"
 LAYERS = [
     *("base", "format", "counters", "source", "wire", "plan", "lanes", "slots", "filled", "row"),
     *("arrow", "batch", "table", "columns"),
-    *("arrow_view", "address_text", "arrow_convert", "arrow_encode"),
+    *("arrow_view", "address_text", "arrow_convert", "arrow_field", "arrow_rows.h", "arrow_rows.inc"),
+    *("arrow_rows", "arrow_rows_bmi2", "arrow_rows_avx512", "arrow_encode"),
     *("datagram", "template.h", "operations", "template", "sequence", "exporter"),
     *("context", "early", "options", "template_set", "emitter", "packet.h", "tunnel", "packet"),
     *("sflow.h", "pattern.h", "lesson", "pattern", "decode"),

@@ -270,29 +270,27 @@ static fb_arrow_reason read_float(const fb_arrow_conversion *c, const fb_arrow_v
     return *present ? read_real_integer(c, real_of(*number), number) : FB_ARROW_NONE;
 }
 
-/* What is kept of a value: octets of the column are views, and empty ones are absent or not by other means. */
-static bool holds_addresses(const fb_arrow_conversion *c) { return c->column->type == FB_TYPE_IP; }
+typedef enum { CELL_NUMBER, CELL_ADDRESS, CELL_OCTETS } cell;
 
-static bool holds_octets(const fb_arrow_conversion *c) {
-    return c->column->type == FB_TYPE_STRING || c->column->type == FB_TYPE_BYTES;
+static cell choose_cell(const fb_column *column) {
+    if (column->type == FB_TYPE_IP) return CELL_ADDRESS;
+    return column->type == FB_TYPE_STRING || column->type == FB_TYPE_BYTES ? CELL_OCTETS : CELL_NUMBER;
 }
 
-static void copy_cell(const fb_arrow_conversion *c, fb_arrow_cells *to, size_t i, const fb_arrow_cells *from, size_t k) {
-    if (holds_addresses(c))
-        memcpy(to->addresses[i], from->addresses[k], 16);
-    else if (holds_octets(c))
-        to->octets[i] = from->octets[k];
-    else
-        to->numbers[i] = from->numbers[k];
+FB_INLINE void copy_cell(cell cell, fb_arrow_cells *to, size_t i, const fb_arrow_cells *from, size_t k) {
+    switch (cell) {
+        case CELL_NUMBER: to->numbers[i] = from->numbers[k]; return;
+        case CELL_ADDRESS: memcpy(to->addresses[i], from->addresses[k], 16); return;
+        case CELL_OCTETS: to->octets[i] = from->octets[k]; return;
+    }
 }
 
-static void clear_cell(const fb_arrow_conversion *c, fb_arrow_cells *cells, size_t i) {
-    if (holds_addresses(c))
-        memset(cells->addresses[i], 0, 16);
-    else if (holds_octets(c))
-        cells->octets[i] = (fb_bytes){NULL, 0};
-    else
-        cells->numbers[i] = 0;
+FB_INLINE void clear_cell(cell cell, fb_arrow_cells *cells, size_t i) {
+    switch (cell) {
+        case CELL_NUMBER: cells->numbers[i] = 0; return;
+        case CELL_ADDRESS: memset(cells->addresses[i], 0, 16); return;
+        case CELL_OCTETS: cells->octets[i] = (fb_bytes){NULL, 0}; return;
+    }
 }
 
 static fb_arrow_reason read_one(const fb_arrow_conversion *c, const fb_arrow_view *view, int64_t at, bool *present, fb_arrow_cells *cells,
@@ -304,12 +302,13 @@ static fb_arrow_reason read_one(const fb_arrow_conversion *c, const fb_arrow_vie
 
 static size_t read_each(const fb_arrow_conversion *c, const fb_arrow_view *view, int64_t first, size_t count, uint64_t *present,
                         fb_arrow_cells *cells, fb_arrow_reason *reason) {
+    cell cell = choose_cell(c->column);
     for (size_t i = 0; i < count; i++) {
         bool there = *present >> i & 1;
         if (there && (*reason = read_one(c, view, first + (int64_t)i, &there, cells, i)) != FB_ARROW_NONE) return i;
         if (there) continue;
         *present &= ~((uint64_t)1 << i);
-        clear_cell(c, cells, i);
+        clear_cell(cell, cells, i);
     }
     return count;
 }
@@ -355,7 +354,7 @@ static fb_arrow_reason remember(const fb_arrow_values *values, int64_t index, si
     fb_arrow_reason reason = FB_ARROW_NONE;
     uint64_t present = fb_arrow_view_present(&values->view, index, 1);
     if (!read_block(&values->conversion, &values->view, index, 1, &present, &cells, &reason)) return reason;
-    copy_cell(&values->conversion, &memo->cells, slot, &cells, 0);
+    copy_cell(choose_cell(values->conversion.column), &memo->cells, slot, &cells, 0);
     memo->present = (memo->present & ~((uint64_t)1 << slot)) | present << slot;
     memo->held[slot] = index + 1;
     return FB_ARROW_NONE;
@@ -364,12 +363,13 @@ static fb_arrow_reason remember(const fb_arrow_values *values, int64_t index, si
 static size_t read_indexed(const fb_arrow_values *values, int64_t first, size_t count, uint64_t *present, fb_arrow_cells *cells,
                            fb_arrow_reason *reason) {
     const fb_arrow_memo *memo = values->memo;
+    cell cell = choose_cell(values->conversion.column);
     uint64_t indices[FB_ARROW_BLOCK];
     fb_arrow_view_numbers(&values->indices, first, count, indices);
     for (size_t i = 0; i < count; i++) {
         size_t slot = indices[i] % FB_ARROW_BLOCK;
         if (!(*present >> i & 1)) {
-            clear_cell(&values->conversion, cells, i);
+            clear_cell(cell, cells, i);
             continue;
         }
         if (indices[i] >= (uint64_t)values->view.length) {
@@ -379,7 +379,7 @@ static size_t read_indexed(const fb_arrow_values *values, int64_t first, size_t 
         if (memo->held[slot] != (int64_t)indices[i] + 1 &&
             (*reason = remember(values, (int64_t)indices[i], slot)) != FB_ARROW_NONE)
             return i;
-        copy_cell(&values->conversion, cells, i, &memo->cells, slot);
+        copy_cell(cell, cells, i, &memo->cells, slot);
         *present &= ~((~memo->present >> slot & 1) << i);
     }
     return count;

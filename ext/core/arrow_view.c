@@ -168,12 +168,18 @@ static void load_bools(const uint8_t *bits, int64_t first, size_t count, uint64_
     for (size_t i = 0; i < count; i++) numbers[i] = word >> i & 1;
 }
 
-#define LOAD(type, convert) \
+#define COPY(type, convert, count) \
     for (size_t i = 0; i < count; i++) { \
         type value; \
         memcpy(&value, values + i * sizeof value, sizeof value); \
         numbers[i] = convert(value); \
-    } \
+    }
+/* A whole block has a loop of its own: compilers make vectors of it only where they know how often it runs. */
+#define LOAD(type, convert) \
+    if (count == 64) \
+        COPY(type, convert, 64) \
+    else \
+        COPY(type, convert, count) \
     return
 
 static uint64_t bits_of(double real) {

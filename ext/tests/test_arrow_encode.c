@@ -1,69 +1,6 @@
 /* Arrow columns to messages: what each type of column takes of each type of array, what is refused, and where the layout of arrays
    leaves a choice. */
-#include "session.h"
-
-#include "arrow_builder.h"
-#include "arrow_encode.h"
-
-#define COUNT(array) (sizeof(array) / sizeof *(array))
-
-/* Encoding ----------------------------------------------------------------------------------------------------------- */
-
-static const fb_arrow_member members[] = {
-    {{(const uint8_t *)"ingress", 7}, 1}, {{(const uint8_t *)"egress", 6}, 2}, {{(const uint8_t *)"in", 2}, 3},
-    {{(const uint8_t *)"unknown", 7}, 0}, {{(const uint8_t *)"5", 1}, 55},     {{(const uint8_t *)"most", 4}, INT32_MAX},
-};
-
-typedef struct {
-    fb_check_allocator allocator;
-    fb_memory memory;
-    named_plan plan;
-    fb_arrow_encoder encoder;
-    fb_status status;
-    uint8_t *output;
-    size_t capacity;
-    text text;
-} bench;
-
-/* The first children fill the first columns. */
-static void bench_open(bench *b, const char *lines, const arrow_node *batch) {
-    fb_arrow_binding bindings[ARROW_CHILDREN] = {{0}};
-    memset(b, 0, sizeof *b);
-    b->memory = fb_check_memory(&b->allocator);
-    CHECK_STATUS(plan_read(&b->plan, lines, &b->memory), FB_OK);
-    for (uint16_t i = 0; i < ARROW_CHILDREN; i++)
-        bindings[i] = (fb_arrow_binding){i < b->plan.count ? i : FB_NO_COLUMN, members, COUNT(members)};
-    b->status = fb_arrow_encoder_new(&b->encoder, b->plan.plan, &batch->schema, bindings, &b->memory);
-    b->output = fb_guarded_room_of(b->capacity = 0);
-}
-
-static void bench_close(bench *b) {
-    if (b->status == FB_OK) fb_arrow_encoder_free(&b->encoder);
-    plan_free(&b->plan);
-    fb_guarded_free(b->output, b->capacity);
-    text_free(&b->text);
-    CHECK_EQUAL(b->memory.used, 0);
-    CHECK_EQUAL(b->allocator.held, 0);
-}
-
-/* An output of another size, with what is in it. */
-static void resize_output(bench *b, size_t capacity) {
-    size_t used = b->encoder.row.data ? fb_row_size(&b->encoder.row) : 0;
-    uint8_t *output = fb_guarded_room_of(capacity);
-    if (used) memcpy(output, b->output, used);
-    fb_guarded_free(b->output, b->capacity);
-    b->output = output;
-    b->capacity = capacity;
-    fb_row_set_output(&b->encoder.row, output, capacity, used);
-}
-
-/* All rows; the output grows by what is needed, and no more. */
-static fb_status encode(bench *b, const arrow_node *batch, size_t *position) {
-    fb_status status;
-    while ((status = fb_arrow_encode(&b->encoder, &batch->array, position)) == FB_NO_SPACE)
-        resize_output(b, fb_row_size(&b->encoder.row) + b->encoder.row.needed);
-    return status;
-}
+#include "arrow_bench.h"
 
 /* What messages say; and, in a last line, why no more were made. */
 static const char *describe(bench *b, const arrow_node *batch) {
@@ -266,10 +203,12 @@ static size_t count_words(const char *words) {
 }
 
 static void check_pairs(void) {
-    for (size_t i = 0; i < COUNT(pairs); i++) {
-        const pair *p = &pairs[i];
-        check_column(p->column, arrow_values(p->format, p->values), count_words(p->values), p->expected, p->format);
-    }
+    FOR_EACH_PROCESSOR()
+        for (size_t i = 0; i < COUNT(pairs); i++) {
+            const pair *p = &pairs[i];
+            check_column(p->column, arrow_values(p->format, p->values), count_words(p->values), p->expected, p->format);
+        }
+    run_processor = FB_PROCESSOR_ANY;
 }
 
 static void fills_each_column_from_each_type(void) { check_pairs(); }
@@ -450,7 +389,7 @@ static void check_binding(uint16_t first, uint16_t second, const char *format, f
     fb_arrow_encoder encoder;
     batch->schema.format = format;
     CHECK_STATUS(plan_read(&plan, "1 a uint\n2 b string\n3 off uint disabled", &memory), FB_OK);
-    CHECK_STATUS(fb_arrow_encoder_new(&encoder, plan.plan, &batch->schema, bindings, &memory), expected);
+    CHECK_STATUS(fb_arrow_encoder_new(&encoder, plan.plan, &batch->schema, bindings, 0, &memory), expected);
     CHECK_EQUAL(encoder.fault.reason, reason);
     CHECK_EQUAL(encoder.fault.child, child);
     if (expected == FB_OK) fb_arrow_encoder_free(&encoder);
@@ -477,7 +416,7 @@ static void refuses_a_member_that_no_enum_has(void) {
     named_plan plan;
     fb_arrow_encoder encoder;
     CHECK_STATUS(plan_read(&plan, "1 e enum", &memory), FB_OK);
-    CHECK_STATUS(fb_arrow_encoder_new(&encoder, plan.plan, &batch->schema, &(fb_arrow_binding){0, &member, 1}, &memory), FB_BAD_ARGUMENT);
+    CHECK_STATUS(fb_arrow_encoder_new(&encoder, plan.plan, &batch->schema, &(fb_arrow_binding){0, &member, 1}, 0, &memory), FB_BAD_ARGUMENT);
     CHECK_EQUAL(encoder.fault.reason, FB_ARROW_NONE);
     plan_free(&plan);
     arrow_free(batch);

@@ -1,0 +1,31 @@
+/* Rows put together from the cells of their columns, a block at a time; nothing is left to check but room.
+
+   Plain numbers come first, then all else, each in the order of columns. Where the processor fills lanes (lanes.h), numbers are dealt
+   out to those of their rows, and eight are appended at once; elsewhere they are appended one by one. */
+#ifndef FB_ARROW_ROWS_H
+#define FB_ARROW_ROWS_H
+
+#include "arrow_field.h"
+#include "row.h"
+
+typedef struct {
+    fb_arrow_field *fields;
+    size_t field_count, plain_count; /* and how many of them are plain numbers, which are the first */
+    int64_t first;                   /* where the first row is, in children */
+    size_t more[FB_ARROW_BLOCK];     /* octets that a row may have beyond plan->fixed_worst */
+    /* A lane for each plain number, in groups of FB_LANES, for each row of the block. NULL, but for processors with AVX-512. */
+    uint64_t *numbers;
+    fb_lanes *lanes;
+    size_t lane_groups;
+    void *lane_memory;
+    fb_processor processor; /* of which instructions may be used */
+} fb_arrow_block;
+
+/* Lanes for the fields, if there are to be any. NO_MEMORY. REQUIRES: plain fields are the first. */
+fb_status fb_arrow_block_make_lanes(fb_arrow_block *block, fb_memory *memory);
+void fb_arrow_block_free_lanes(fb_arrow_block *block, fb_memory *memory);
+
+/* Appends a message for each of the first rows. Returns how many found room; row->needed says how much the next one wants. */
+size_t fb_arrow_block_put(fb_arrow_block *block, fb_row *row, size_t count);
+
+#endif
