@@ -141,7 +141,7 @@ bool fb_arrow_view_set(fb_arrow_view *view, const fb_arrow_type *type, const str
         view->buffer_count = array->n_buffers - 3;
         view->buffers = array->buffers + 2;
         view->sizes = array->buffers[array->n_buffers - 1];
-        return view->sizes || !view->buffer_count;
+        return view->sizes || !view->buffer_count || !view->length;
     }
     if (count == 3) view->octets = array->buffers[2];
     return true;
