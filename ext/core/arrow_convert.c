@@ -270,6 +270,7 @@ static fb_arrow_reason read_float(const fb_arrow_conversion *c, const fb_arrow_v
     return *present ? read_real_integer(c, real_of(*number), number) : FB_ARROW_NONE;
 }
 
+/* What a cell holds. */
 typedef enum { CELL_NUMBER, CELL_ADDRESS, CELL_OCTETS } cell;
 
 static cell choose_cell(const fb_column *column) {
@@ -277,16 +278,16 @@ static cell choose_cell(const fb_column *column) {
     return column->type == FB_TYPE_STRING || column->type == FB_TYPE_BYTES ? CELL_OCTETS : CELL_NUMBER;
 }
 
-FB_INLINE void copy_cell(cell cell, fb_arrow_cells *to, size_t i, const fb_arrow_cells *from, size_t k) {
-    switch (cell) {
+FB_INLINE void copy_cell(cell kind, fb_arrow_cells *to, size_t i, const fb_arrow_cells *from, size_t k) {
+    switch (kind) {
         case CELL_NUMBER: to->numbers[i] = from->numbers[k]; return;
         case CELL_ADDRESS: memcpy(to->addresses[i], from->addresses[k], 16); return;
         case CELL_OCTETS: to->octets[i] = from->octets[k]; return;
     }
 }
 
-FB_INLINE void clear_cell(cell cell, fb_arrow_cells *cells, size_t i) {
-    switch (cell) {
+FB_INLINE void clear_cell(cell kind, fb_arrow_cells *cells, size_t i) {
+    switch (kind) {
         case CELL_NUMBER: cells->numbers[i] = 0; return;
         case CELL_ADDRESS: memset(cells->addresses[i], 0, 16); return;
         case CELL_OCTETS: cells->octets[i] = (fb_bytes){NULL, 0}; return;
@@ -302,13 +303,13 @@ static fb_arrow_reason read_one(const fb_arrow_conversion *c, const fb_arrow_vie
 
 static size_t read_each(const fb_arrow_conversion *c, const fb_arrow_view *view, int64_t first, size_t count, uint64_t *present,
                         fb_arrow_cells *cells, fb_arrow_reason *reason) {
-    cell cell = choose_cell(c->column);
+    cell kind = choose_cell(c->column);
     for (size_t i = 0; i < count; i++) {
         bool there = *present >> i & 1;
         if (there && (*reason = read_one(c, view, first + (int64_t)i, &there, cells, i)) != FB_ARROW_NONE) return i;
         if (there) continue;
         *present &= ~((uint64_t)1 << i);
-        clear_cell(cell, cells, i);
+        clear_cell(kind, cells, i);
     }
     return count;
 }
@@ -363,13 +364,13 @@ static fb_arrow_reason remember(const fb_arrow_values *values, int64_t index, si
 static size_t read_indexed(const fb_arrow_values *values, int64_t first, size_t count, uint64_t *present, fb_arrow_cells *cells,
                            fb_arrow_reason *reason) {
     const fb_arrow_memo *memo = values->memo;
-    cell cell = choose_cell(values->conversion.column);
+    cell kind = choose_cell(values->conversion.column);
     uint64_t indices[FB_ARROW_BLOCK];
     fb_arrow_view_numbers(&values->indices, first, count, indices);
     for (size_t i = 0; i < count; i++) {
         size_t slot = indices[i] % FB_ARROW_BLOCK;
         if (!(*present >> i & 1)) {
-            clear_cell(cell, cells, i);
+            clear_cell(kind, cells, i);
             continue;
         }
         if (indices[i] >= (uint64_t)values->view.length) {
@@ -379,7 +380,7 @@ static size_t read_indexed(const fb_arrow_values *values, int64_t first, size_t 
         if (memo->held[slot] != (int64_t)indices[i] + 1 &&
             (*reason = remember(values, (int64_t)indices[i], slot)) != FB_ARROW_NONE)
             return i;
-        copy_cell(cell, cells, i, &memo->cells, slot);
+        copy_cell(kind, cells, i, &memo->cells, slot);
         *present &= ~((~memo->present >> slot & 1) << i);
     }
     return count;

@@ -141,7 +141,7 @@ bool fb_arrow_view_set(fb_arrow_view *view, const fb_arrow_type *type, const str
         view->buffer_count = array->n_buffers - 3;
         view->buffers = array->buffers + 2;
         view->sizes = array->buffers[array->n_buffers - 1];
-        return view->sizes || !view->buffer_count || !view->length;
+        return view->sizes || !view->buffer_count || !view->length; /* of none, all may be NULL */
     }
     if (count == 3) view->octets = array->buffers[2];
     return true;
@@ -168,13 +168,13 @@ static void load_bools(const uint8_t *bits, int64_t first, size_t count, uint64_
     for (size_t i = 0; i < count; i++) numbers[i] = word >> i & 1;
 }
 
+/* A whole block has a loop of its own: compilers make vectors of it only where they know how often it runs. */
 #define COPY(type, convert, count) \
     for (size_t i = 0; i < count; i++) { \
         type value; \
         memcpy(&value, values + i * sizeof value, sizeof value); \
         numbers[i] = convert(value); \
     }
-/* A whole block has a loop of its own: compilers make vectors of it only where they know how often it runs. */
 #define LOAD(type, convert) \
     if (count == 64) \
         COPY(type, convert, 64) \
@@ -188,9 +188,9 @@ static uint64_t bits_of(double real) {
     return bits;
 }
 
-void fb_arrow_view_numbers(const fb_arrow_view *view, int64_t first, size_t count, uint64_t *numbers) {
+void fb_arrow_view_numbers(const fb_arrow_view *view, int64_t first, size_t count, uint64_t *restrict numbers) {
     first += view->offset;
-    const uint8_t *values = view->values + first * view->type.size;
+    const uint8_t *restrict values = view->values + first * view->type.size;
     switch (view->type.layout) {
         case FB_LAYOUT_BITS: load_bools(view->values, first, count, numbers); return;
         case FB_LAYOUT_INT8: LOAD(int8_t, (uint64_t));

@@ -115,7 +115,8 @@ static const pair pairs[] = {
     {"double", "g", "0.1 -1e308", "0.10000000000000001 | -1e+308"},
     {"double", "f", "1.5", "1.5"},
     {"double", "L", "18446744073709549568 0", "1.844674407370955e+19 | -"},
-    {"double", "l", "-9223372036854775808 9007199254740993", "-9.2233720368547758e+18 | row 1: the integer is not one that the column's floats can be"},
+    {"double", "l", "-9223372036854775808 9007199254740993",
+     "-9.2233720368547758e+18 | row 1: the integer is not one that the column's floats can be"},
     {"double", "b", "1", MISFIT},
     {MAC, "L", "1 281474976710655 281474976710656", "1 | 281474976710655 | row 2: " BEYOND},
     {MAC, "w:6", "x000000000001 null xffffffffffff x000000000000", "1 | - | 281474976710655 | -"},
@@ -128,9 +129,11 @@ static const pair pairs[] = {
     {"ip", "w:16", "x00000000000000000000ffff01020304 x00000000000000000000ffff00000000", "1.2.3.4 | -"},
     {"ip", "w:4", "x01020304 null x00000000", "1.2.3.4 | - | -"},
     {"ip", "w:8", "x0102030405060708", MISFIT},
-    {"ip", "z", "x01020304 null x20010db8000000000000000000000001 x0102", "1.2.3.4 | - | 2001:db8:0:0:0:0:0:1 | row 3: an address has 4 or 16 octets"},
+    {"ip", "z", "x01020304 null x20010db8000000000000000000000001 x0102",
+     "1.2.3.4 | - | 2001:db8:0:0:0:0:0:1 | row 3: an address has 4 or 16 octets"},
     {"ip", "Z", "x01020304 ''", "1.2.3.4 | row 1: an address has 4 or 16 octets"},
-    {"ip", "vz", "x01020304 x20010db8000000000000000000000001 x0102030405060708090a0b0c0d", "1.2.3.4 | 2001:db8:0:0:0:0:0:1 | row 2: an address has 4 or 16 octets"},
+    {"ip", "vz", "x01020304 x20010db8000000000000000000000001 x0102030405060708090a0b0c0d",
+     "1.2.3.4 | 2001:db8:0:0:0:0:0:1 | row 2: an address has 4 or 16 octets"},
     {"ip", "u", "1.2.3.4 null 2001:db8::1 0.0.0.0 ::", "1.2.3.4 | - | 2001:db8:0:0:0:0:0:1 | - | -"},
     {"ip", "U", "::ffff:1.2.3.4 host", "1.2.3.4 | row 1: " NO_ADDRESS},
     {"ip", "vu", "2001:db8:ffff:ffff::1 ''", "2001:db8:ffff:ffff:0:0:0:1 | row 1: " NO_ADDRESS},
@@ -150,14 +153,16 @@ static const pair pairs[] = {
     {TIME_MS, "L", "18446744073709 18446744073710", "18446744073709 | row 1: " BEYOND},
     {TIME_MS, "tDs", "1", MISFIT},
     {TIME_MS, "g", "1", MISFIT},
-    {"timestamp unit=1", "tss:", "1 9223372036 18446744073 18446744074", "1000000000 | 9223372036000000000 | 18446744073000000000 | row 3: " BEYOND},
+    {"timestamp unit=1", "tss:", "1 9223372036 18446744073 18446744074",
+     "1000000000 | 9223372036000000000 | 18446744073000000000 | row 3: " BEYOND},
     {"timestamp unit=1", "tsn:", "9223372036854775807", "9223372036854775807"},
     {"timestamp unit=1000000000 limit=18446744073", "tsn:", "999999999 1000000000", "- | 1"},
     {"timestamp unit=1000000000 limit=18446744073", "tdD", "213503", "18446659200"},
     {"timestamp unit=7", "tsn:", "14 13", "2 | 1"},
     {"timestamp unit=7", "tsu:", "1", MISFIT},
     {"duration unit=1000000", "tDm", "-9223372036854775808 9223372036854775807 null", "-9223372036854775808 | 9223372036854775807 | -"},
-    {"duration unit=1000000", "tDs", "-9223372036854775 9223372036854775 9223372036854776", "-9223372036854775000 | 9223372036854775000 | row 2: " BEYOND},
+    {"duration unit=1000000", "tDs", "-9223372036854775 9223372036854775 9223372036854776",
+     "-9223372036854775000 | 9223372036854775000 | row 2: " BEYOND},
     {"duration unit=1000000", "tDs", "-9223372036854776", "row 0: " BEYOND},
     {"duration unit=1000000", "tDu", "-1 -1000 -1001 999 1000", "-1 | -1 | -2 | - | 1"},
     {"duration unit=1000000", "tDn", "-9223372036854775808", "-9223372036855"},
@@ -180,7 +185,8 @@ static const pair pairs[] = {
     {"enum", "b", "1", MISFIT},
     {"string", "u", "a null '' b\xc3\xa4 c", "\"a\" | - | - | \"b\xc3\xa4\" | \"c\""},
     {"string", "U", "a \xff", "\"a\" | row 1: the text is not UTF-8"},
-    {"string", "vu", "twelve-bytes thirteen-byte null s even-longer-than-that", "\"twelve-bytes\" | \"thirteen-byte\" | - | \"s\" | \"even-longer-than-that\""},
+    {"string", "vu", "twelve-bytes thirteen-byte null s even-longer-than-that",
+     "\"twelve-bytes\" | \"thirteen-byte\" | - | \"s\" | \"even-longer-than-that\""},
     {"string", "vu", "thirteen-byt\xc3", "row 0: the text is not UTF-8"},
     {"string", "z", "x41", MISFIT},
     {"string", "w:1", "x41", MISFIT},
@@ -299,11 +305,14 @@ static void writes_lists(void) {
     check_column("fixed64 repeated", arrow_list("+l", "2", arrow_values("L", "0 1")), 1, "[0,1]", "fixed64");
     check_column("bool repeated", arrow_list("+l", "3", arrow_values("b", "0 1 0")), 1, "[0,1,0]", "bool");
     check_column("string repeated", arrow_list("+l", "2 2", arrow_values("u", "a '' c d")), 2, "[\"a\",\"\"] | [\"c\",\"d\"]", "string");
-    check_column("bytes repeated", arrow_list("+l", "2", arrow_values("vz", "x0102030405060708090a0b0c0d x")), 1, "[x0102030405060708090a0b0c0d,x]", "bytes");
+    check_column("bytes repeated", arrow_list("+l", "2", arrow_values("vz", "x0102030405060708090a0b0c0d x")), 1,
+                 "[x0102030405060708090a0b0c0d,x]", "bytes");
     check_column("ip repeated", arrow_list("+l", "2", arrow_values("u", ":: 1.2.3.4")), 1, "[0:0:0:0:0:0:0:0,1.2.3.4]", "ip");
-    check_column("ip repeated native_ip", arrow_list("+l", "2", arrow_values("u", "::1 1.2.3.4")), 1, "[0:0:0:0:0:0:0:1,native:1.2.3.4]", "ip");
+    check_column("ip repeated native_ip", arrow_list("+l", "2", arrow_values("u", "::1 1.2.3.4")), 1,
+                 "[0:0:0:0:0:0:0:1,native:1.2.3.4]", "ip");
     check_column("enum repeated", arrow_list("+l", "2", arrow_values("u", "unknown egress")), 1, "[0,2]", "enum");
-    check_column("enum repeated", arrow_list("+l", "2 1", arrow_dictionary("c", "1 0 1", arrow_values("u", "unknown egress"))), 2, "[2,0] | [2]", "enum");
+    check_column("enum repeated", arrow_list("+l", "2 1", arrow_dictionary("c", "1 0 1", arrow_values("u", "unknown egress"))), 2,
+                 "[2,0] | [2]", "enum");
     check_column("uint repeated", arrow_values("n", "null null"), 2, "- | -", "nothing");
     check_column("uint repeated", arrow_list("+l", "0 null", arrow_values("n", "")), 2, "- | -", "lists of nothing");
 }
@@ -312,7 +321,8 @@ static void writes_dictionaries_of_lists(void) {
     arrow_node *lists = arrow_list("+l", "2 null 1", arrow_values("I", "0 7 9"));
     check_column("uint repeated", arrow_dictionary("c", "2 0 null 1 0", lists), 5, "[9] | [0,7] | - | - | [0,7]", "a dictionary");
     lists = arrow_list("+l", "2", arrow_values("I", "0 7"));
-    check_column("uint repeated", arrow_dictionary("c", "0 1", lists), 2, "[0,7] | row 1: the dictionary has no value of this index", "a dictionary");
+    check_column("uint repeated", arrow_dictionary("c", "0 1", lists), 2, "[0,7] | row 1: the dictionary has no value of this index",
+                 "a dictionary");
     check_column("uint repeated", arrow_dictionary("c", "0", arrow_values("n", "null")), 1, "-", "a dictionary of nothing");
 }
 
@@ -320,9 +330,11 @@ static void refuses_members_that_are_null_or_do_not_fit(void) {
     const char *null = "[1] | row 1: a list has a null among its members";
     check_column("uint repeated", arrow_list("+l", "1 2", arrow_values("I", "1 2 null")), 2, null, "+l");
     check_column("uint repeated", arrow_list("+l", "1 2", arrow_values("g", "1 2 nan")), 2, null, "NaN");
-    check_column("uint repeated", arrow_list("+l", "1 1", arrow_dictionary("c", "0 1", arrow_values("C", "1 null"))), 2, null, "a dictionary");
+    check_column("uint repeated", arrow_list("+l", "1 1", arrow_dictionary("c", "0 1", arrow_values("C", "1 null"))), 2, null,
+                 "a dictionary");
     check_column("uint repeated limit=255", arrow_list("+l", "1 2", arrow_values("I", "1 2 256")), 2, "[1] | row 1: " BEYOND, "+l");
-    check_column("string repeated", arrow_list("+l", "1 1", arrow_values("u", "a \xc3")), 2, "[\"a\"] | row 1: the text is not UTF-8", "+l");
+    check_column("string repeated", arrow_list("+l", "1 1", arrow_values("u", "a \xc3")), 2, "[\"a\"] | row 1: the text is not UTF-8",
+                 "+l");
     check_column("ip repeated", arrow_list("+l", "1", arrow_values("u", "a")), 1, "row 0: " NO_ADDRESS, "+l");
 }
 
@@ -416,7 +428,8 @@ static void refuses_a_member_that_no_enum_has(void) {
     named_plan plan;
     fb_arrow_encoder encoder;
     CHECK_STATUS(plan_read(&plan, "1 e enum", &memory), FB_OK);
-    CHECK_STATUS(fb_arrow_encoder_new(&encoder, plan.plan, &batch->schema, &(fb_arrow_binding){0, &member, 1}, 0, &memory), FB_BAD_ARGUMENT);
+    CHECK_STATUS(fb_arrow_encoder_new(&encoder, plan.plan, &batch->schema, &(fb_arrow_binding){0, &member, 1}, 0, &memory),
+                 FB_BAD_ARGUMENT);
     CHECK_EQUAL(encoder.fault.reason, FB_ARROW_NONE);
     plan_free(&plan);
     arrow_free(batch);

@@ -255,6 +255,19 @@ static void writes_lists_behind_offsets(void) {
     check_batch("1 r uint repeated", batch, "r=[5,6]\nr=[7,8]\n");
 }
 
+static void knows_each_array_by_its_own_dictionary(void) {
+    arrow_node *first = arrow_dictionary("c", "0 1", arrow_values("u", "1.1.1.1 2.2.2.2"));
+    arrow_node *second = arrow_dictionary("c", "0 1", arrow_values("u", "3.3.3.3 4.4.4.4"));
+    arrow_node *batches[] = {arrow_batch(2, 1, &first), arrow_batch(2, 1, &second)};
+    bench b;
+    bench_open(&b, "1 a ip", batches[0]);
+    for (size_t i = 0, position = 0; i < 2; i++, position = 0) CHECK_STATUS(encode(&b, batches[i], &position), FB_OK);
+    CHECK_TEXT(say(&b), "a=1.1.1.1\na=2.2.2.2\na=3.3.3.3\na=4.4.4.4\n");
+    bench_close(&b);
+    arrow_free(batches[0]);
+    arrow_free(batches[1]);
+}
+
 static void tells_the_first_fault_of_a_batch(void) {
     text first = {0}, second = {0};
     for (unsigned i = 0; i < 200; i++) {
@@ -348,7 +361,11 @@ static void set_int32(const void *buffer, size_t index, int32_t value) {
 }
 
 static void end_before_the_beginning(arrow_node *batch) { set_int32(batch->nodes[1]->buffers[1], 1, -1); }
-static void lack_octets(arrow_node *batch) { batch->nodes[1]->array.buffers = (const void *[]){NULL, batch->nodes[1]->buffers[1], NULL}; }
+static void lack_octets(arrow_node *batch) {
+    static const void *buffers[3];
+    buffers[1] = batch->nodes[1]->buffers[1];
+    batch->nodes[1]->array.buffers = buffers;
+}
 static void have_a_negative_size(arrow_node *batch) { set_int32(batch->nodes[2]->buffers[1], 0, -1); }
 static void be_longer_than_its_buffer(arrow_node *batch) { set_int32(batch->nodes[2]->buffers[1], 4, 16); }
 static void begin_behind_its_buffer(arrow_node *batch) { set_int32(batch->nodes[2]->buffers[1], 7, 1); }
@@ -387,5 +404,6 @@ static void refuses_rows_that_no_message_can_hold(void) {
 RUN_TESTS(TEST(writes_octets_as_messages_have_them), TEST(writes_the_same_with_every_capacity), TEST(writes_the_same_for_every_processor),
           TEST(writes_slices), TEST(survives_every_failed_allocation), TEST(writes_nothing_of_null_rows),
           TEST(leaves_children_out_that_fill_nothing), TEST(writes_nothing_of_no_rows), TEST(writes_lists_behind_offsets),
-          TEST(tells_the_first_fault_of_a_batch), TEST(refuses_arrays_that_are_laid_out_otherwise),
+          TEST(knows_each_array_by_its_own_dictionary), TEST(tells_the_first_fault_of_a_batch),
+               TEST(refuses_arrays_that_are_laid_out_otherwise),
           TEST(refuses_values_outside_of_their_buffers), TEST(refuses_rows_that_no_message_can_hold))
