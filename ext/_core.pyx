@@ -18,13 +18,14 @@ from operator import index
 
 from flowbuf.errors import DecodeError, EncodeError, FlowbufError
 
-__all__ = ["Capture", "ColumnBuilder", "Datagrams", "Decoder", "Plan", "Row", "Table", "TableType"]
+__all__ = ["Capture", "ColumnBuilder", "Datagrams", "Decoder", "MessageTables", "Plan", "Row", "Table", "TableType"]
 
 include "binding/base.pxi"
 include "binding/plan.pxi"
 include "binding/wire.pxi"
 include "binding/decoder.pxi"
 include "binding/columns.pxi"
+include "binding/arrow.pxi"
 include "binding/state.pxi"
 include "binding/messages.pxi"
 include "binding/capture.pxi"

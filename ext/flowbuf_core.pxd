@@ -29,6 +29,8 @@ cdef extern from "core/base.h" nogil:
         size_t used
         size_t limit
     fb_memory fb_memory_system(size_t limit)
+    ctypedef enum fb_processor:
+        FB_PROCESSOR_ANY
 
 cdef extern from "core/wire.h" nogil:
     enum:
@@ -176,13 +178,17 @@ cdef extern from "core/format.h" nogil:
 
 cdef extern from "core/arrow.h" nogil:
     struct ArrowSchema:
-        void (*release)(ArrowSchema *)
+        const char *name
+        int64_t n_children
+        ArrowSchema **children
+        void (*release)(ArrowSchema *) noexcept
     struct ArrowArray:
-        void (*release)(ArrowArray *)
+        int64_t length
+        void (*release)(ArrowArray *) noexcept
     struct ArrowArrayStream:
-        int (*get_schema)(ArrowArrayStream *, ArrowSchema *) noexcept
-        int (*get_next)(ArrowArrayStream *, ArrowArray *) noexcept
-        const char *(*get_last_error)(ArrowArrayStream *) noexcept
+        int (*get_schema)(ArrowArrayStream *, ArrowSchema *) noexcept nogil
+        int (*get_next)(ArrowArrayStream *, ArrowArray *) noexcept nogil
+        const char *(*get_last_error)(ArrowArrayStream *) noexcept nogil
         void (*release)(ArrowArrayStream *) noexcept
         void *private_data
     ctypedef struct fb_field_type:
@@ -396,6 +402,32 @@ cdef extern from "core/message_columns.h" nogil:
     fb_status fb_message_columns_new(fb_message_columns *reader, const fb_plan *plan, fb_memory *memory)
     void fb_message_columns_free(fb_message_columns *reader)
     fb_status fb_message_columns_read(fb_message_columns *reader, fb_bytes *rest, fb_batch *batch, fb_message_fault *fault)
+
+cdef extern from "core/arrow_view.h" nogil:
+    ctypedef enum fb_arrow_reason:
+        FB_ARROW_NONE
+    const char *fb_arrow_reason_text(fb_arrow_reason reason)
+
+cdef extern from "core/arrow_encode.h" nogil:
+    size_t FB_NO_CHILD
+    ctypedef struct fb_arrow_member:
+        fb_bytes name
+        uint32_t number
+    ctypedef struct fb_arrow_binding:
+        uint16_t column
+        const fb_arrow_member *members
+        size_t member_count
+    ctypedef struct fb_arrow_fault:
+        fb_arrow_reason reason
+        size_t child
+        size_t row
+    ctypedef struct fb_arrow_encoder:
+        fb_row row
+        fb_arrow_fault fault
+    fb_status fb_arrow_encoder_new(fb_arrow_encoder *encoder, const fb_plan *plan, const ArrowSchema *schema,
+                                   const fb_arrow_binding *bindings, fb_processor processor, fb_memory *memory)
+    void fb_arrow_encoder_free(fb_arrow_encoder *encoder)
+    fb_status fb_arrow_encode(fb_arrow_encoder *encoder, const ArrowArray *array, size_t *position)
 
 cdef extern from "core/capture.h" nogil:
     size_t FB_CAPTURE_MAX_WINDOW

@@ -31,7 +31,7 @@ from strategies import (
     valid_sequences,
 )
 
-from flowbuf import Decoder
+from flowbuf import Decoder, encode_columns
 from flowbuf.schema import Schema
 
 COUNTERS = Schema.load("sflow_counters")
@@ -67,12 +67,14 @@ def assert_agree(sequence: list[Sent], schema: Schema, **options: Any) -> None:
 def assert_columns_agree(
     sequence: list[Sent], schema: Schema, override: dict[str, Any] | None = None, **options: Any
 ) -> None:
-    """Columns say what messages say, and count the same."""
+    """Columns say what messages say, and count the same; and so do messages that are made of columns."""
     payloads, sources = [payload for payload, _ in sequence], [source for _, source in sequence]
     rows, columns = Decoder(schema, **options), Decoder(schema, **options)
     messages = rows.encode_many(payloads, sources, RECEIVED, override=override)
     batch = columns.columns_many(payloads, sources, RECEIVED, override=override)
-    assert rows_of(batch) == rows_expected(messages, schema)
+    expected = rows_expected(messages, schema)
+    assert rows_of(batch) == expected
+    assert rows_expected(encode_columns(batch, schema), schema) == expected
     assert (columns.flows, columns.counters) == (rows.flows, rows.counters)
 
 

@@ -2,7 +2,7 @@
 
 from flowbuf._core import STATUSES
 from flowbuf.batch import FlowBatch, FlowStream
-from flowbuf.columns import read_capture, read_messages
+from flowbuf.columns import encode_columns, read_capture, read_messages
 from flowbuf.decoder import Decoder
 from flowbuf.encode import EncodeResult, encode_capture
 from flowbuf.errors import (
@@ -33,6 +33,7 @@ __all__ = [
     "SchemaError",
     "StateError",
     "encode_capture",
+    "encode_columns",
     "load_state",
     "read_capture",
     "read_messages",

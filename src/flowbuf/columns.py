@@ -1,4 +1,4 @@
-"""Captures, and streams of messages, as columns."""
+"""Captures, and streams of messages, as columns; and columns as messages."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from flowbuf.batch import BATCH_ROWS, FlowStream, check_ip, new_table_type
 from flowbuf.capture import CaptureReader
 from flowbuf.content import Content
 from flowbuf.decoder import Decoder
-from flowbuf.errors import DecodeError
+from flowbuf.errors import DecodeError, EncodeError
 from flowbuf.messages import StreamWindows
 from flowbuf.plan import compile_plan
 from flowbuf.protofile import find_proto, read_proto
 from flowbuf.schema import Schema
+from flowbuf.schema.source import did_you_mean
 
-__all__ = ["decode_tables", "message_tables", "read_capture", "read_messages"]
+__all__ = ["decode_tables", "encode_columns", "message_tables", "read_capture", "read_messages"]
 
 
 def read_capture(
@@ -206,3 +207,42 @@ def message_tables(windows: StreamWindows, reader: _core.MessageTables) -> Itera
     last = reader.finish()
     if len(last):
         yield last
+
+
+def encode_columns(columns: Any, schema: Schema | str = "flow", *, ignore_unknown: bool = False) -> bytes:
+    """Columns -> length-delimited messages, one a row, as `Decoder.encode_many` gives them.
+
+    `columns` is whatever speaks the Arrow PyCapsule protocol: a FlowBatch or FlowStream, a DataFrame of pandas or
+    polars, a pyarrow Table or RecordBatch, a duckdb relation. Its columns go by their names to those of `schema`; types
+    need not be the same where values are: any integer, text of addresses, MAC addresses and enums, times in any unit
+    (finer ones are rounded down). What is null is absent. Columns that the schema does not have, or that are disabled,
+    are an error, but left out with `ignore_unknown`; so is always the index that pandas adds.
+
+    Raises EncodeError with the column, and the row (from 0), of what cannot be encoded; SchemaError; TypeError where
+    `columns` are none; OSError where a stream fails.
+    """
+    loaded = schema if isinstance(schema, Schema) else Schema.load(schema)
+    plan = compile_plan(loaded)
+
+    def bind(names: list[str]) -> list[tuple[str | None, dict[int, str] | None]]:
+        return [_bind(loaded, name, ignore_unknown) for name in names]
+
+    if hasattr(columns, "__arrow_c_stream__"):
+        return _core.encode_arrow_stream(plan, columns.__arrow_c_stream__(), bind)
+    if hasattr(columns, "__arrow_c_array__"):
+        schema_capsule, array = columns.__arrow_c_array__()
+        return _core.encode_arrow_array(plan, schema_capsule, array, bind)
+    kind = type(columns).__name__
+    raise TypeError(f"columns is {kind}, which does not speak the Arrow PyCapsule protocol: make a pyarrow.Table of it")
+
+
+def _bind(schema: Schema, name: str, ignore_unknown: bool) -> tuple[str | None, dict[int, str] | None]:
+    known = name in schema
+    if known and schema[name].enabled:
+        return name, {number: member for member, number in schema[name].values.items()} or None
+    if ignore_unknown or name.startswith("__index_level_"):
+        return None, None
+    if known:
+        raise EncodeError(f"column {name!r} is disabled in schema {schema.name!r}: enable it, or leave it out")
+    fix = did_you_mean(name, [column.name for column in schema.enabled]) or "leave it out, or add it to the schema"
+    raise EncodeError(f"schema {schema.name!r} has no column {name!r}: {fix}")

@@ -1,0 +1,134 @@
+# Arrow columns in, messages out.
+
+@cython.no_gc_clear  # the plan is needed until __dealloc__ has freed what was made by it
+cdef class ArrowEncoder:
+    """Columns of one Arrow type into length-delimited messages. One thread at a time."""
+
+    cdef Plan plan
+    cdef list names  # of the children of the schema
+    cdef fb_memory memory
+    cdef fb_arrow_encoder encoder
+    cdef bint made
+    cdef Buffer output
+    cdef uint64_t rows  # of arrays that are done with
+
+    def __cinit__(self, Plan plan not None, size_t capacity=65536):
+        self.plan = plan
+        self.memory = fb_memory_system(0)
+        self.output = Buffer(capacity)
+
+    def __dealloc__(self):
+        if self.made:
+            fb_arrow_encoder_free(&self.encoder)
+
+    cdef int begin(self, const ArrowSchema *schema, bind) except -1:
+        """`bind` takes the names of columns, and says of each which column of the plan it fills, or None, and the members of an
+        enum, number -> name."""
+        cdef list keep = []
+        cdef fb_status status
+        cdef fb_arrow_binding *bindings
+        self.names = [schema.children[i].name.decode("utf-8", "replace") if schema.children[i].name else "" for i in range(schema.n_children)]
+        bindings = <fb_arrow_binding *> PyMem_Malloc(max(len(self.names), 1) * sizeof(fb_arrow_binding))
+        if not bindings:
+            raise MemoryError
+        memset(bindings, 0, max(len(self.names), 1) * sizeof(fb_arrow_binding))
+        try:
+            for i, (name, members) in enumerate(bind(self.names)):
+                bindings[i].column = <uint16_t> (FB_NO_COLUMN if name is None else self.plan.index(name))
+                if members:
+                    self.set_members(&bindings[i], members, keep)
+            status = fb_arrow_encoder_new(&self.encoder, self.plan.plan, schema, bindings, <fb_processor> 0, &self.memory)
+        finally:
+            for i in range(len(self.names)):
+                PyMem_Free(<void *> bindings[i].members)
+            PyMem_Free(bindings)
+        if status != FB_OK and self.encoder.fault.reason:
+            raise EncodeError(self.describe_fault(None))
+        check(status)
+        self.made = True
+        fb_row_set_output(&self.encoder.row, self.output.data, self.output.capacity, 0)
+        return 0
+
+    cdef int set_members(self, fb_arrow_binding *binding, dict members, list keep) except -1:
+        cdef fb_arrow_member *items = <fb_arrow_member *> PyMem_Malloc(len(members) * sizeof(fb_arrow_member))
+        if not items:
+            raise MemoryError
+        binding.members = items
+        for number, name in members.items():
+            octets = name.encode()
+            keep.append(octets)
+            items[binding.member_count].number = number
+            items[binding.member_count].name.data = <const uint8_t *> PyBytes_AS_STRING(octets)
+            items[binding.member_count].name.size = PyBytes_GET_SIZE(octets)
+            binding.member_count += 1
+        return 0
+
+    cdef str describe_fault(self, row):
+        reason = fb_arrow_reason_text(self.encoder.fault.reason).decode()
+        if self.encoder.fault.child == FB_NO_CHILD:
+            return reason
+        where = f"column {self.names[self.encoder.fault.child]!r}"
+        return f"{where}: {reason}" if row is None else f"{where}, row {row}: {reason}"
+
+    cdef int encode(self, const ArrowArray *array) except -1:
+        cdef size_t position = 0
+        cdef fb_status status
+        while True:
+            with nogil:
+                status = fb_arrow_encode(&self.encoder, array, &position)
+            if status == FB_OK:
+                break
+            if status != FB_NO_SPACE:
+                if self.encoder.fault.reason:
+                    raise EncodeError(self.describe_fault(self.rows + self.encoder.fault.row))
+                check(status)
+            self.output.grow(fb_row_size(&self.encoder.row), self.encoder.row.needed)
+            fb_row_set_output(&self.encoder.row, self.output.data, self.output.capacity, fb_row_size(&self.encoder.row))
+        self.rows += array.length
+        return 0
+
+    cdef bytes take(self):
+        return PyBytes_FromStringAndSize(<char *> self.output.data, fb_row_size(&self.encoder.row))
+
+
+def encode_arrow_array(Plan plan not None, schema, array, bind):
+    """A record batch, by its capsules -> length-delimited messages, one a row. Raises EncodeError with the column and the row that
+    cannot be encoded."""
+    cdef ArrowEncoder encoder = ArrowEncoder(plan)
+    encoder.begin(<const ArrowSchema *> PyCapsule_GetPointer(schema, "arrow_schema"), bind)
+    encoder.encode(<const ArrowArray *> PyCapsule_GetPointer(array, "arrow_array"))
+    return encoder.take()
+
+
+def encode_arrow_stream(Plan plan not None, stream, bind):
+    """The same of a stream of record batches. Raises OSError, with what it says, where the stream itself fails."""
+    cdef ArrowArrayStream *source = <ArrowArrayStream *> PyCapsule_GetPointer(stream, "arrow_array_stream")
+    cdef ArrowEncoder encoder = ArrowEncoder(plan)
+    cdef ArrowSchema schema
+    cdef ArrowArray array
+    cdef int failed
+    with nogil:
+        failed = source.get_schema(source, &schema)
+    check_stream(source, failed)
+    try:
+        encoder.begin(&schema, bind)
+    finally:
+        schema.release(&schema)
+    while True:
+        with nogil:
+            failed = source.get_next(source, &array)
+        check_stream(source, failed)
+        if not array.release:
+            return encoder.take()
+        try:
+            encoder.encode(&array)
+        finally:
+            array.release(&array)
+
+
+cdef int check_stream(ArrowArrayStream *stream, int failed) except -1:
+    cdef const char *text
+    if failed:
+        text = stream.get_last_error(stream)
+        raise OSError(failed, text.decode("utf-8", "replace") if text else "the Arrow stream failed")
+    return 0
