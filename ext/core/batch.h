@@ -59,13 +59,18 @@ void fb_vector_end_member(fb_vector *vector);
 void fb_vector_add_number(fb_vector *vector, uint64_t value);
 void fb_vector_add_address(fb_vector *vector, const uint8_t *data, size_t size);
 
-/* REQUIRES: a vector of one width, at most 8; value < 2^(8 * width), and no row behind this one has a value. */
-FB_INLINE void fb_vector_set(const fb_vector *vector, size_t row, uint64_t value) {
+/* REQUIRES: a vector of one width, at most 8; value < 2^(8 * width), and no row behind this one, which begins at p, has a value. */
+FB_INLINE void fb_vector_store(const fb_vector *vector, uint8_t *p, uint64_t value) {
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    memcpy(vector->values + (row << vector->shift), (uint8_t *)&value + 8 - vector->width, vector->width);
+    memcpy(p, (uint8_t *)&value + 8 - vector->width, vector->width);
 #else
-    memcpy(vector->values + (row << vector->shift), &value, 8);
+    (void)vector;
+    memcpy(p, &value, 8);
 #endif
+}
+
+FB_INLINE void fb_vector_set(const fb_vector *vector, size_t row, uint64_t value) {
+    fb_vector_store(vector, vector->values + (row << vector->shift), value);
 }
 
 /* REQUIRES: a vector of one width, at most 8. */
@@ -73,10 +78,11 @@ FB_INLINE uint64_t fb_vector_get(const fb_vector *vector, size_t row) {
     uint64_t value = 0;
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     memcpy((uint8_t *)&value + 8 - vector->width, vector->values + (row << vector->shift), vector->width);
-#else
-    memcpy(&value, vector->values + (row << vector->shift), vector->width);
-#endif
     return value;
+#else
+    memcpy(&value, vector->values + (row << vector->shift), 8); /* behind the last value there are FB_BATCH_SLACK */
+    return value & UINT64_MAX >> (64 - 8 * vector->width);
+#endif
 }
 
 FB_INLINE void fb_store_address(uint8_t *p, const uint8_t *data, size_t size) {

@@ -139,16 +139,27 @@ static fb_columns_cursor begin_keeping(fb_columns *columns, uint64_t open) {
     return (fb_columns_cursor){columns->batch->capacity, open};
 }
 
+static uint64_t take_number(const fb_vector *vector, size_t row) {
+    uint64_t number = fb_vector_get(vector, row);
+    fb_vector_set(vector, row, 0);
+    return number;
+}
+
 /* What has been put there becomes constants, and the row is empty again. */
 static void end_keeping(fb_columns *columns, fb_columns_cursor at, uint64_t open) {
-    for (uint64_t filled = open & ~at.open; filled; filled &= filled - 1) {
-        uint16_t column = columns->column_of_bit[__builtin_ctzll(filled)];
-        const fb_vector *vector = &columns->vectors[column];
-        uint8_t *value = vector->values + (at.row << vector->shift);
-        bool number = vector->width <= 8;
-        keep(&columns->constants[columns->constant_count++], column, number ? fb_vector_get(vector, at.row) : 0, value, number ? 0 : 16);
-        memset(value, 0, vector->width);
+    fb_constant *constant = columns->constants + columns->constant_count;
+    for (uint64_t filled = open & ~at.open; filled; filled &= filled - 1, constant++) {
+        constant->column = columns->column_of_bit[__builtin_ctzll(filled)];
+        const fb_vector *vector = &columns->vectors[constant->column];
+        constant->size = vector->width == 16 ? 16 : 0;
+        if (constant->size) {
+            memcpy(constant->octets, vector->values + 16 * at.row, 16);
+            memset(vector->values + 16 * at.row, 0, 16);
+        } else {
+            constant->number = take_number(vector, at.row);
+        }
     }
+    columns->constant_count = (size_t)(constant - columns->constants);
     columns->open = at.open;
     columns->keeping = false;
 }

@@ -43,6 +43,7 @@ typedef struct {
     fb_filled filled;
     fb_slots slots;
     bool keeping; /* constants are being put */
+    uint64_t numbers[FB_LANES]; /* from lanes, on their way to their columns; not on the stack, where gcc may take them for aligned */
 } fb_columns;
 
 /* `plan` and `memory` must outlive it. NO_MEMORY. */
@@ -155,10 +156,9 @@ FB_INLINE void fb_columns_append_ip(fb_columns *columns, fb_columns_cursor *at, 
 FB_INLINE bool fb_columns_append_lanes(fb_columns *columns, fb_columns_cursor *at, const fb_lanes *lanes, const uint8_t *first,
                                        const uint8_t *second) {
 #ifdef __AVX512VBMI2__
-    uint64_t numbers[FB_LANES];
-    if (!fb_lanes_read(lanes, first, second, numbers)) return false;
+    if (!fb_lanes_read(lanes, first, second, columns->numbers)) return false;
     for (unsigned i = 0; i < lanes->count; i++)
-        fb_vector_set(&columns->vectors[lanes->column[i] - columns->columns], at->row, numbers[i]);
+        fb_vector_set(&columns->vectors[lanes->column[i] - columns->columns], at->row, columns->numbers[i]);
     return true;
 #else
     (void)columns, (void)at, (void)lanes, (void)first, (void)second;

@@ -2,6 +2,7 @@
 #include "columns.h"
 
 #define FB_EMITTER fb_columns
+#define FB_BY_COLUMN
 #define FB_ENTRY fb_columns_decode_any
 #include "decode.inc"
 

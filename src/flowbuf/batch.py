@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BATCH_ROWS", "IP_FORMS", "FlowBatch", "FlowStream", "TableReader", "check_ip", "new_table_type"]
 
-BATCH_ROWS = 1 << 16
-"""Rows of a batch, unless it is said otherwise: some ten megabytes."""
+BATCH_ROWS = 1 << 14
+"""Rows of a batch, unless it is said otherwise: two or three megabytes, which a processor holds near."""
 
 IP_FORMS = ("binary", "text")
 """What IP and MAC addresses may be."""
