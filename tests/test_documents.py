@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "benchmarks/README.md", "benchmarks/peers/README.md", "ext/README.md"]
-DOCUMENTS += ["docs/fields.md", "docs/answers.md", "docs/presets.md", "docs/enrichment.md"]
+DOCUMENTS += ["docs/fields.md", "docs/answers.md", "docs/presets.md", "docs/columns.md", "docs/enrichment.md"]
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
@@ -20,11 +20,12 @@ def test_links_lead_somewhere_and_nothing_is_left_to_fill_in(name: str) -> None:
     assert not re.findall(r"@[A-Z0-9]{3}\b|TODO|FIXME", text)
 
 
-def test_python_in_the_readme_compiles() -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+@pytest.mark.parametrize("name", ["README.md", "docs/columns.md"])
+def test_python_in_documents_compiles(name: str) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), re.S)
     assert len(blocks) >= 2
     for block in blocks:
-        compile(block, "README.md", "exec")
+        compile(block, name, "exec")
 
 
 def test_the_schema_in_the_readme_loads() -> None:
