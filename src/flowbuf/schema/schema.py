@@ -59,6 +59,8 @@ class Schema:
     @classmethod
     def load(cls, reference: str | os.PathLike[str] = "flow") -> Schema:
         """A built-in schema by its name, or a TOML file by its path."""
+        if isinstance(reference, str) and reference in loader.built_in_names():
+            return _load_built_in(reference)
         return cls._assembled(loader.read(reference))
 
     @classmethod
@@ -71,6 +73,13 @@ class Schema:
         parts = assemble(documents)
         columns, reserved = tuple(parts.columns.values()), tuple(parts.reserved)
         return cls(parts.name, columns, reserved, parts.origin, parts.message_name, parts.rows)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        return hash((self.name, self.columns))
 
     # Looking --------------------------------------------------------------------------------------------------------
 
@@ -185,6 +194,11 @@ class Schema:
         from flowbuf.targets import proto
 
         return proto.to_message_class(self)
+
+
+@functools.cache  # a schema never changes, and those that come with flowbuf do not, either
+def _load_built_in(name: str) -> Schema:
+    return Schema._assembled(loader.read(name))
 
 
 def _meaning(column: Column) -> list[Any]:

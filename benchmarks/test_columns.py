@@ -1,0 +1,229 @@
+"""Columns beside what else makes them: ptars and protarrow of messages, python `netflow` of captures, and messages for
+scale.
+
+All ways of one test take turns, so that a slow minute is everybody's. CPU time of the process: ptars may have threads.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from datasets import load
+from record import read_clock, record, replay
+
+from flowbuf import Decoder, Schema, _core, encode_columns, wire
+from flowbuf.batch import BATCH_ROWS, new_table_type
+from flowbuf.bench import Workload
+from flowbuf.plan import compile_plan
+
+pytestmark = pytest.mark.benchmark(timer=read_clock)
+ROUNDS = 11
+MESSAGES = 20_000
+FLOW = Schema.load("flow")
+
+Ways = dict[str, Callable[[], Any]]
+
+
+def take_turns(ways: Ways, rounds: int = ROUNDS) -> dict[str, list[float]]:
+    """CPU seconds of each way, `rounds` times, after one that does not count."""
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for turn in range(rounds + 1):
+        for name, run in ways.items():
+            begin = time.process_time()
+            run()
+            if turn:
+                times[name].append(time.process_time() - begin)
+    return times
+
+
+# Datagrams to columns -------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def time_datagrams(name: str) -> tuple[int, dict[str, list[float]]]:
+    """Flows of a working set, and the times of messages, columns, and columns whose addresses are text."""
+    workload = load(name)
+    assert workload
+    payloads, sources, received = zip(*workload.data, strict=True)
+    batch = _core.pack_datagrams(payloads, sources, received)
+    decoder = Decoder()
+    for datagram in workload.first:
+        decoder.encode(*datagram)
+    builders = [
+        _core.ColumnBuilder(decoder, new_table_type(FLOW, decoder.plan, ip), BATCH_ROWS) for ip in ("binary", "text")
+    ]
+    ways: Ways = {
+        "messages": lambda: decoder.view_datagrams(batch).release(),
+        "columns": lambda: (builders[0].decode(batch), builders[0].finish()),
+        "columns, addresses as text": lambda: (builders[1].decode(batch), builders[1].finish()),
+    }
+    before = decoder.flows
+    decoder.view_datagrams(batch).release()
+    return decoder.flows - before, take_turns(ways)
+
+
+@pytest.mark.parametrize("way", ["messages", "columns", "columns, addresses as text"])
+def test_datagrams_to_columns(benchmark: Any, workload: Workload, way: str) -> None:
+    flows, times = time_datagrams(workload.name)
+    replay(benchmark, times[way])
+    record(benchmark, workload.name, way, flows)
+
+
+# Messages to columns, and back ----------------------------------------------------------------------------------------
+
+
+@functools.cache
+def flow_messages() -> tuple[bytes, ...]:
+    """Messages of generated NetFlow v9."""
+    workload = load("generated-netflow9")
+    assert workload
+    decoder = Decoder()
+    for datagram in workload.first:
+        decoder.encode(*datagram)
+    messages = [message for datagram in workload.data for message in decoder.messages(*datagram)]
+    return tuple((messages * (MESSAGES // len(messages) + 1))[:MESSAGES])
+
+
+def ptars_handler() -> Any:
+    ptars = pytest.importorskip("ptars")
+    message = FLOW.message_class()
+    return ptars.HandlerPool([message.DESCRIPTOR.file]).get_for_message(message.DESCRIPTOR)
+
+
+@functools.cache
+def time_messages() -> dict[str, list[float]]:
+    messages = list(flow_messages())
+    stream = b"".join(wire.varint(len(message)) + message for message in messages)
+    type = new_table_type(FLOW, compile_plan(FLOW))
+    reader = _core.MessageTables(type, BATCH_ROWS)
+    parse = FLOW.message_class().FromString
+
+    def read() -> None:
+        reader.read(stream, [])
+        reader.finish()
+
+    ways: Ways = {"flowbuf": read}
+    try:
+        ways["ptars"] = functools.partial(ptars_handler().list_to_record_batch, messages)
+        import protarrow
+    except (ImportError, pytest.skip.Exception):
+        return take_turns(ways)
+    ways["protarrow"] = lambda: protarrow.messages_to_record_batch(
+        [parse(message) for message in messages], FLOW.message_class()
+    )
+    return take_turns(ways)
+
+
+@pytest.mark.parametrize("way", ["flowbuf", "ptars", "protarrow"])
+def test_messages_to_columns(benchmark: Any, way: str) -> None:
+    times = time_messages()
+    if way not in times:
+        pytest.skip(f"{way} is not installed")
+    replay(benchmark, times[way])
+    record(benchmark, "generated-netflow9", f"messages to columns, {way}", MESSAGES)
+
+
+@functools.cache
+def time_columns() -> dict[str, list[float]]:
+    pyarrow = pytest.importorskip("pyarrow")
+    messages = list(flow_messages())
+    stream = b"".join(wire.varint(len(message)) + message for message in messages)
+    tables: list[_core.Table] = []
+    reader = _core.MessageTables(new_table_type(FLOW, compile_plan(FLOW)), BATCH_ROWS)
+    reader.read(stream, tables)
+    batches = [pyarrow.record_batch(table) for table in (*tables, reader.finish())]
+    table = pyarrow.Table.from_batches(batches)
+    ways: Ways = {"flowbuf": lambda: encode_columns(table)}
+    try:
+        handler = ptars_handler()
+        batch = handler.list_to_record_batch(messages)
+        ways["ptars"] = lambda: handler.record_batch_to_array(batch)
+    except pytest.skip.Exception:
+        pass
+    return take_turns(ways)
+
+
+@pytest.mark.parametrize("way", ["flowbuf", "ptars"])
+def test_columns_to_messages(benchmark: Any, way: str) -> None:
+    times = time_columns()
+    if way not in times:
+        pytest.skip(f"{way} is not installed")
+    replay(benchmark, times[way])
+    record(benchmark, "generated-netflow9", f"columns to messages, {way}", MESSAGES)
+
+
+# Datagrams to a DataFrame ---------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def time_frames(name: str) -> tuple[int, dict[str, list[float]]]:
+    """Payloads into a DataFrame, all flows at once. python `netflow` reads no captures, so neither reads one."""
+    pandas = pytest.importorskip("pandas")
+    workload = load(name)
+    assert workload
+    datagrams = [*workload.first, *workload.data]
+    payloads = [payload for payload, _, _ in datagrams]
+    source, received = datagrams[0][1:]
+
+    def decode() -> Any:
+        return Decoder().columns_many(payloads, source, received).to_pandas()
+
+    def parse() -> Any:
+        """As its users do: one packet after the other, templates kept."""
+        templates: dict[str, Any] = {"netflow": {}, "ipfix": {}}
+        rows = [flow.data for payload in payloads for flow in parse_packet(payload, templates).flows]
+        return pandas.DataFrame(rows)
+
+    ways: Ways = {"flowbuf": decode}
+    try:
+        from netflow import parse_packet
+
+        ways["netflow"] = parse
+        assert len(parse()) >= len(decode())  # it takes options for flows, too
+    except ImportError:
+        pass
+    return len(decode()), take_turns(ways, 5)
+
+
+@pytest.mark.parametrize("way", ["flowbuf", "netflow"])
+@pytest.mark.parametrize("name", ["generated-netflow5", "netflow9-data"])
+def test_datagrams_to_pandas(benchmark: Any, name: str, way: str) -> None:
+    if load(name) is None:
+        pytest.skip(f"{name} is not on this machine: FLOWBUF_CORPUS names its folder")
+    flows, times = time_frames(name)
+    if way not in times:
+        pytest.skip(f"{way} is not installed")
+    replay(benchmark, times[way])
+    record(benchmark, name, f"datagrams to pandas, {way}", flows)
+
+
+# Memory ---------------------------------------------------------------------------------------------------------------
+
+MEMORY = """
+import resource, sys
+from flowbuf import read_capture
+flows = sum(len(batch) for batch in read_capture(sys.argv[1]))
+print(flows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.parametrize("flows", [100_000, 1_000_000, 10_000_000])
+def test_memory_of_a_stream(benchmark: Any, tmp_path: Path, flows: int) -> None:
+    """The most that a process ever held, in MB; a stream of batches is to take no more for more flows."""
+    import subprocess
+    import sys
+
+    path = tmp_path / "x.pcap"
+    with path.open("wb") as file:
+        for piece in _core.generate(protocol="netflow5", flows=flows, seed=1):
+            file.write(piece)
+    done = subprocess.run([sys.executable, "-c", MEMORY, str(path)], capture_output=True, text=True, check=True)
+    counted, kilobytes = map(int, done.stdout.split())
+    assert counted == flows
+    replay(benchmark, [1e-9])
+    benchmark.extra_info.update(flows=flows, megabytes=round(kilobytes / 1024, 1))
