@@ -23,7 +23,7 @@ demo: $(BUILT)
 	@$(PY) examples/demo.py
 
 test: $(BUILT)
-	@$(PY) -m pip install -q --group test
+	@$(PY) -m pip install -q --group test $$(command -v java >/dev/null && echo --group spark)
 	$(PY) -m pytest
 
 bench: $(BUILT)

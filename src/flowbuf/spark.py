@@ -1,0 +1,231 @@
+"""Captures as a source of Spark DataFrames:
+
+    spark.dataSource.register(flowbuf.spark.FlowbufDataSource)
+    flows = spark.read.format("flowbuf").option("enable", "src_mac,dst_mac").load("captures/*.pcap.gz")
+
+Each file is a partition with a decoder of its own: what exporters said in one file is not known in another. Flows go to
+Spark as Arrow columns and are never rows of Python. `flowbuf.targets.spark` says which types they have.
+
+Options are those of the command line, with _ in place of -, as docs/spark.md lists them. Columns that
+`.schema("src_addr string, proto smallint")` leaves out are not decoded.
+
+What was malformed, lost or left undecoded is counted, and logged as warnings of the logger `flowbuf.spark` where the
+file was read: by a worker of Spark, so that it is in the log of its executor. With `strict` it raises DecodeError.
+"""
+
+from __future__ import annotations
+
+import functools
+import glob
+import json
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+try:
+    from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+    from pyspark.sql.types import StructType
+except ImportError as error:
+    raise ImportError(f"{error}; flowbuf.spark needs pyspark 4 or newer: pip install 'flowbuf[spark]'") from error
+
+from flowbuf._core import STATUSES
+from flowbuf.batch import FlowStream
+from flowbuf.columns import read_capture
+from flowbuf.schema import Schema
+from flowbuf.schema.source import did_you_mean
+from flowbuf.targets.spark import spark_type, to_ddl
+
+__all__ = ["CapturePartition", "FlowbufDataSource", "FlowbufReader"]
+
+_log = logging.getLogger("flowbuf.spark")
+
+
+class FlowbufDataSource(DataSource):
+    """The format "flowbuf". Raises ValueError for an option that cannot be, SchemaError for a schema or a column that
+    cannot, FileNotFoundError where a path leads to no file."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "flowbuf"
+
+    def schema(self) -> str:
+        settings = _Settings.of(self.options)
+        settings.open(os.devnull)  # what cannot be is said before anything is read
+        _find_files(self.options)
+        return to_ddl(settings.schema)
+
+    def reader(self, schema: StructType) -> FlowbufReader:
+        return FlowbufReader(_find_files(self.options), _Settings.of(self.options), schema)
+
+
+class CapturePartition(InputPartition):
+    """A file."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+
+class FlowbufReader(DataSourceReader):
+    """Reads files as the columns and types of `wanted`, and no other columns."""
+
+    def __init__(self, paths: list[str], settings: _Settings, wanted: StructType) -> None:
+        self._paths = paths
+        self._fields = [(field, field.dataType.simpleString()) for field in wanted]
+        self._settings = settings.only({field.name: type for field, type in self._fields})
+        self._settings.open(os.devnull)
+
+    def partitions(self) -> list[InputPartition]:
+        return [CapturePartition(path) for path in self._paths]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, CapturePartition)
+        schema = pa.schema([pa.field(field.name, _arrow_type(type), field.nullable) for field, type in self._fields])
+        flows = self._settings.open(partition.path)
+        try:
+            for batch in flows:
+                yield _cast(batch.to_arrow(), schema)
+        finally:
+            _log_counters(partition.path, flows.counters)
+
+
+# Options --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What the options say: a schema, and arguments of `read_capture`."""
+
+    schema: Schema
+    arguments: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> _Settings:
+        """Raises ValueError for an option that cannot be."""
+        values = {name.lower(): _read_option(name.lower(), text) for name, text in options.items()}
+        if "override_sampling" in values and "default_sampling" in values:
+            raise ValueError("override_sampling replaces every rate: leave out default_sampling")
+        schema = Schema.load(values.pop("schema", "flow")).switch(
+            only=values.pop("columns", None), enable=values.pop("enable", ()), disable=values.pop("disable", ())
+        )
+        return cls(schema, {_ARGUMENTS.get(name, name): value for name, value in values.items() if name not in _PATHS})
+
+    def only(self, types: Mapping[str, str]) -> _Settings:
+        """With these columns alone. Raises SchemaError for one that is not there, or cannot have its type."""
+        for name, type in types.items():
+            own = spark_type(self.schema[name])
+            if type != own:
+                raise self.schema.error(name, f"cannot be read as {type}", f"read it as {own}, and cast it then")
+        return replace(self, schema=self.schema.only(*types))
+
+    def open(self, path: str) -> FlowStream:
+        """The flows of a file, which is not looked at yet. Raises ValueError where options contradict the schema."""
+        arguments = dict(self.arguments)
+        rate = arguments.pop("override_sampling", None)
+        if rate is not None:
+            arguments["override"] = {self._rate_column(): rate}
+        return read_capture(path, self.schema, ip="text", **arguments)
+
+    def _rate_column(self) -> str:
+        if self.schema.rate is None:
+            raise ValueError(f"override_sampling: schema {self.schema.name} has no column of the sampling rate enabled")
+        return self.schema.rate.name
+
+
+def _read_option(name: str, text: str) -> Any:
+    if name not in _OPTIONS:
+        fix = did_you_mean(name, _OPTIONS) or f"options are {', '.join(_OPTIONS)}"
+        raise ValueError(f"flowbuf has no option {name!r}; {fix}")
+    try:
+        return _OPTIONS[name](text)
+    except ValueError as error:
+        raise ValueError(f"option {name} is {text!r}; {error}") from None
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _flag(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("write true or false")
+    return text.lower() == "true"
+
+
+def _number(highest: int, text: str) -> int:
+    if not text.strip().isdecimal() or not 1 <= int(text) <= highest:
+        raise ValueError(f"write a whole number, 1 to {highest:,}")
+    return int(text)
+
+
+_PATHS = ("path", "paths")
+_ARGUMENTS = {"default_sampling": "default_sampling_rate"}  # where read_capture calls an option otherwise
+_OPTIONS: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("schema", "time", *_PATHS), str),
+    **dict.fromkeys(("columns", "enable", "disable", "decapsulate"), _names),
+    **dict.fromkeys(("strict", "scale", "obey_withdrawals"), _flag),
+    **dict.fromkeys(("default_sampling", "override_sampling"), functools.partial(_number, 2**64 - 1)),
+    "template_expiry": functools.partial(_number, 10**9),
+    "port": functools.partial(_number, 65535),
+}
+
+
+# Files ----------------------------------------------------------------------------------------------------------------
+
+
+def _find_files(options: Mapping[str, str]) -> list[str]:
+    """The files that the paths lead to, each once. Raises FileNotFoundError."""
+    paths = [options["path"]] if "path" in options else json.loads(options.get("paths", "[]"))
+    if not any(paths):
+        raise ValueError('no path; say which captures: .load("captures/*.pcap")')
+    return list(dict.fromkeys(file for path in paths for file in _expand(path)))
+
+
+def _expand(path: str) -> list[str]:
+    local = os.path.abspath(path.removeprefix("file://").removeprefix("file:"))
+    if "://" in path and not path.startswith("file:"):
+        raise FileNotFoundError(f"{path}: not a path of files; mount what it names where all workers see it")
+    if os.path.isfile(local):
+        return [local]
+    pattern = os.path.join(glob.escape(local), "*") if os.path.isdir(local) else local
+    found = sorted(glob.glob(pattern, recursive=True))
+    files = [file for file in found if os.path.isfile(file) and not os.path.basename(file).startswith((".", "_"))]
+    if not files:
+        raise FileNotFoundError(f"{path}: no such file, and no file matches; it was looked for as {local}")
+    return files
+
+
+# Arrow as Spark wants it ----------------------------------------------------------------------------------------------
+
+
+def _arrow_type(type: str) -> pa.DataType:
+    """What Spark takes values of one of its types in."""
+    if type.startswith("array<"):
+        return pa.list_(pa.field("element", _arrow_type(type.removeprefix("array<")[:-1])))
+    return _ARROW_TYPES[type]
+
+
+_ARROW_TYPES = {
+    **{"smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(), "decimal(20,0)": pa.decimal128(20, 0)},
+    **{"boolean": pa.bool_(), "float": pa.float32(), "double": pa.float64(), "string": pa.string()},
+    **{"binary": pa.binary(), "timestamp": pa.timestamp("us", "UTC"), "interval day to second": pa.duration("us")},
+}
+
+
+def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns of `schema` in its types. Of nanoseconds, microseconds are left."""
+    options = [pc.CastOptions(type, allow_time_truncate=True) for type in schema.types]
+    columns = [batch.column(name).cast(options=each) for name, each in zip(schema.names, options, strict=True)]
+    return pa.record_batch(columns, schema)
+
+
+def _log_counters(path: str, counters: Mapping[str, int]) -> None:
+    """Says what did not become a flow, or not as it was."""
+    for status, count in counters.items():
+        kind, text = STATUSES[status]
+        _log.log(logging.INFO if kind == "note" else logging.WARNING, "%s: %d %s: %s", path, count, status, text)
