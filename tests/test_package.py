@@ -73,6 +73,7 @@ def test_the_sdist_holds_what_a_build_and_the_tests_need(sdist: Path) -> None:
         "examples/demo.py",
         "docs/make_fields.py",
         "docs/collectors.csv",
+        "notebooks/flows.ipynb",
     ):
         assert needed in names
 

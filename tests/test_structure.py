@@ -243,7 +243,7 @@ def test_only_the_cli_prints() -> None:
 
 # All files ------------------------------------------------------------------------------------------------------------
 
-FOLDERS = "ext/core ext/binding ext/tests ext/fuzz ext/bench src tests benchmarks schemas docs"
+FOLDERS = "ext/core ext/binding ext/tests ext/fuzz ext/bench src tests benchmarks schemas docs notebooks"
 SOURCES = sorted(
     path
     for folder in FOLDERS.split()

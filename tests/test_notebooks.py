@@ -1,0 +1,61 @@
+"""Notebooks: today's code runs them, and says what their outputs say."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat import NotebookNode
+
+FOLDER = Path(__file__).parent.parent / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+
+
+def read(path: Path) -> NotebookNode:
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    return notebook
+
+
+def said(notebook: NotebookNode) -> list[tuple[str, list[str]]]:
+    """The outputs of each cell as text; of a chart that there is one."""
+    return [
+        (cell.id, [text_of(output) for output in cell.outputs]) for cell in notebook.cells if cell.cell_type == "code"
+    ]
+
+
+def text_of(output: NotebookNode) -> str:
+    assert output.output_type != "error"
+    if output.output_type == "stream":
+        assert output.name == "stdout", output.text
+        return str(output.text)
+    if "image/png" in output.data:
+        assert len(output.data["image/png"]) > 10_000
+    return str(output.data["text/plain"])
+
+
+def test_there_are_notebooks() -> None:
+    assert [path.name for path in NOTEBOOKS] == ["flows.ipynb"]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_outputs_are_those_of_the_code(path: Path, tmp_path: Path) -> None:
+    """`python notebooks/execute.py` brings them up to date."""
+    copy = Path(shutil.copy(path, tmp_path))
+    done = subprocess.run([sys.executable, FOLDER / "execute.py", copy], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert said(read(path)) == said(read(copy))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_notebooks_are_executed_from_top_to_bottom_and_lead_somewhere(path: Path) -> None:
+    cells = read(path).cells
+    code = [cell for cell in cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+    for link in re.findall(r"\]\(([^)#]+)\)", "".join(cell.source for cell in cells if cell.cell_type == "markdown")):
+        assert link.startswith("http") or (FOLDER / link).exists(), link
