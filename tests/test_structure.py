@@ -42,6 +42,8 @@ PACKAGE_LAYERS: dict[str, set[str]] = {
     "targets": {"errors", "schema", "text"},
     "_core": {"errors"},
     "text": {"schema", "_core"},
+    "rows": {"schema", "targets", "text"},
+    "sql": {"errors", "schema"},
     "plan": {"errors", "elements", "schema", "_core"},
     "wire": {"errors", "schema", "_core", "plan"},
     "capture": {"errors", "content", "_core"},

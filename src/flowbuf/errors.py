@@ -8,6 +8,7 @@ __all__ = [
     "EncodeError",
     "EnrichmentError",
     "FlowbufError",
+    "QueryError",
     "SchemaError",
     "StateError",
 ]
@@ -50,6 +51,10 @@ class EnrichmentError(FlowbufError, ValueError):
     def located(self, origin: str = "", where: str = "") -> EnrichmentError:
         """The same error, with the file or function and the place in it filled in where it does not name them yet."""
         return EnrichmentError(self.problem, self.fix, origin=self.origin or origin, where=self.where or where)
+
+
+class QueryError(FlowbufError, ValueError):
+    """SQL that cannot be run. Its text is what duckdb says of it, and which columns there are."""
 
 
 class CaptureError(FlowbufError):

@@ -1,0 +1,103 @@
+"""SQL over flows: conditions on batches, and networks."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from flowbuf.errors import QueryError
+from flowbuf.schema import Schema
+from flowbuf.sql import RowFilter, columns_named, connect
+
+FLOW = Schema.load("flow")
+BATCH = pa.RecordBatch.from_pydict(
+    {
+        "src_addr": ["192.0.2.1", "198.51.100.7", "2001:db8::1", None],
+        "bytes": pa.array([0, 100, 200, 300], pa.uint64()),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("condition", "rows"),
+    [
+        ("true", [0, 1, 2, 3]),
+        ("false", []),
+        ("null", []),
+        ("bytes >= 200", [2, 3]),
+        ("BYTES >= 200 -- large", [2, 3]),
+        ("src_addr is null or src_addr = '192.0.2.1'", [0, 3]),
+        ("src_addr like '192%' and bytes = 0", [0]),
+        ("in_net(src_addr, '192.0.2.0/24')", [0]),
+        ("not in_net(src_addr, '192.0.2.0/24')", [1, 2]),
+        ("in_net(src_addr, '2001:db8::/32') or in_net(src_addr, '198.51.100.7')", [1, 2]),
+    ],
+)
+def test_a_condition_chooses_rows(condition: str, rows: list[int]) -> None:
+    assert RowFilter(condition, FLOW).rows(BATCH).to_pylist() == rows
+
+
+def test_a_condition_is_used_again_and_again() -> None:
+    large = RowFilter("bytes > 150", FLOW)
+    assert large.columns == ("bytes",)
+    assert [large.rows(BATCH.slice(begin)).to_pylist() for begin in (0, 1, 3)] == [[2, 3], [1, 2], [0]]
+    assert large.rows(BATCH.slice(0, 0)).to_pylist() == []
+
+
+def test_rows_keep_their_order() -> None:
+    batch = pa.RecordBatch.from_pydict({"bytes": pa.array(range(100_000), pa.uint64())})
+    rows = RowFilter("bytes % 3 = 0", FLOW).rows(batch).to_pylist()
+    assert rows == list(range(0, 100_000, 3))
+
+
+@pytest.mark.parametrize(
+    ("condition", "says"),
+    [
+        ("src_adr = 'x'", "did you mean src_addr"),
+        ("nothing_like_it > 1", "columns are time_received, exporter_address"),
+        ("bytes >", "syntax error"),
+        ("count(*) > 1", "cannot contain aggregates"),
+        ("true); select (1", "not several statements"),
+        ("src_addr::INTEGER > 1", "Could not convert string '192.0.2.1'"),
+        ("in_net(src_addr, '192.0.2.0/33')", "'192.0.2.0/33' is no network; write it as '192.0.2.0/24'"),
+    ],
+)
+def test_what_is_wrong_with_a_condition_is_said(condition: str, says: str) -> None:
+    with pytest.raises(QueryError) as raised:
+        RowFilter(condition, FLOW).rows(BATCH)
+    assert says in str(raised.value)
+    assert "row_number" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("address", "network", "inside"),
+    [
+        ("10.0.0.0", "10.0.0.0/8", True),
+        ("10.255.255.255", "10.0.0.0/8", True),
+        ("11.0.0.0", "10.0.0.0/8", False),
+        ("10.1.2.3", "10.9.9.9/8", True),
+        ("10.1.2.3", "10.1.2.3", True),
+        ("10.1.2.3", "0.0.0.0/0", True),
+        ("10.1.2.3", "::/0", False),
+        ("2001:db8::1", "::/0", True),
+        ("2001:db8::1", "0.0.0.0/0", False),
+        ("2001:db8:ffff::1", "2001:db8::/32", True),
+        ("2001:db9::", "2001:db8::/32", False),
+        ("10.1.2.3", "::ffff:10.0.0.0/104", True),
+        ("::ffff:10.1.2.3", "10.0.0.0/8", True),
+        ("not an address", "10.0.0.0/8", False),
+        (None, "10.0.0.0/8", None),
+        ("10.1.2.3", None, None),
+    ],
+)
+def test_networks(address: str | None, network: str | None, inside: bool | None) -> None:
+    assert connect().execute("SELECT in_net($1, $2)", [address, network]).fetchall() == [(inside,)]
+
+
+def test_names_in_sql_are_found_in_any_case() -> None:
+    assert columns_named("select Src_Mac, sum(bytes) from flows where bytes_ > 1", FLOW) == ("bytes", "src_mac")
+
+
+def test_variables_of_the_program_are_no_tables() -> None:
+    with pytest.raises(Exception, match="BATCH does not exist"):
+        connect().execute("select * from BATCH")
