@@ -146,6 +146,8 @@ def test_standard_streams_that_are_not_needed_may_be_closed(tmp_path: Path, argu
         ("generate --protocol=sflow --flows=9 -o /dev/full", "/dev/full"),
         ("encode a.pcap -o - >/dev/full", "<stdout>"),
         ("read a.pcap >/dev/full", "<stdout>"),
+        ("read a.pcap -f parquet -o /dev/full", "/dev/full"),
+        ("read a.pcap -f arrow >/dev/full", "<stdout>"),
         ("inspect a.pcap >/dev/full", "<stdout>"),
         ("schema proto >/dev/full", "<stdout>"),
     ],

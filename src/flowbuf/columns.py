@@ -110,10 +110,14 @@ class _CaptureTables:
 
 
 def decode_tables(
-    reader: CaptureReader, builder: _core.ColumnBuilder, override: dict[str, Any] | None = None
+    reader: CaptureReader,
+    builder: _core.ColumnBuilder,
+    override: dict[str, Any] | None = None,
+    *,
+    prompt: bool = False,
 ) -> Iterator[_core.Table]:
-    """A capture as tables, each full but the last, late columns replaced by `override`. Raises CaptureError where it is
-    none, or cannot be read on."""
+    """A capture as tables, each full but the last, late columns replaced by `override`; `prompt`: flows are given as
+    soon as their datagrams have been read, full or not. Raises CaptureError where it is none, or cannot be read on."""
     for batch in reader.batches():
         yield from builder.decode(batch, override=override)
     last = builder.finish()
@@ -246,3 +250,12 @@ def _bind(schema: Schema, name: str, ignore_unknown: bool) -> tuple[str | None, 
         raise EncodeError(f"column {name!r} is disabled in schema {schema.name!r}: enable it, or leave it out")
     fix = did_you_mean(name, [column.name for column in schema.enabled]) or "leave it out, or add it to the schema"
     raise EncodeError(f"schema {schema.name!r} has no column {name!r}: {fix}")
+        if prompt:
+            yield from _finish(builder)
+    yield from _finish(builder)
+
+
+def _finish(builder: _core.ColumnBuilder) -> Iterator[_core.Table]:
+    table = builder.finish()
+    if len(table):
+        yield table

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
-from flowbuf._core import STATUSES, MessageReader, Plan
+from flowbuf._core import STATUSES, ColumnBuilder, MessageReader, Plan
+from flowbuf.batch import BATCH_ROWS, FlowBatch, new_table_type
 from flowbuf.capture import CaptureReader
 from flowbuf.cli.inputs import holds_messages
 from flowbuf.cli.options import DecodeOptions, UsageProblem
 from flowbuf.cli.progress import Show
 from flowbuf.cli.report import Failure, Report, describe_fault, sort_counters
 from flowbuf.cli.state import read_state, write_state
+from flowbuf.columns import decode_tables
 from flowbuf.content import Content
 from flowbuf.encode import decode_batches
 from flowbuf.errors import CaptureError, DecodeError
@@ -22,7 +24,9 @@ from flowbuf.plan import compile_plan
 from flowbuf.protofile import find_proto, read_proto
 from flowbuf.schema import Schema
 
-__all__ = ["Session"]
+__all__ = ["Session", "tables_of_messages"]
+
+Piece = TypeVar("Piece")
 
 
 class Session:
@@ -42,6 +46,7 @@ class Session:
         self._report = report
         self._show = show
         self._messages = MessageReader(self.decoder.plan)
+        self._builder: ColumnBuilder | None = None
         self._captures: list[str] = []
         self._octets_before = 0  # of the inputs that are done with
 
@@ -88,14 +93,43 @@ class Session:
                         if self.stopped:
                             break
 
+    def columns(self, path: str, prompt: bool = False) -> Iterator[FlowBatch]:
+        """The flows of a capture or of a message stream as columns, batch by batch; `prompt`: as soon as they are
+        there, in batches as small as may be."""
+        with Content(path) as content:
+            if holds_messages(path, content):
+                self._check_messages(content.name)
+                yield from tables_of_messages(content, self.decoder.schema)
+            else:
+                yield from self._decode(content, lambda reader: self._tables(reader, prompt))
+
+    def _tables(self, reader: CaptureReader, prompt: bool) -> Iterator[FlowBatch]:
+        decoder = self.decoder
+        if self._builder is None:
+            self._builder = ColumnBuilder(decoder, new_table_type(decoder.schema, decoder.plan), BATCH_ROWS)
+        try:
+            for table in decode_tables(reader, self._builder, self._override, prompt=prompt):
+                yield FlowBatch(decoder.schema, table)
+        except (CaptureError, DecodeError):
+            if len(last := self._builder.finish()):
+                yield FlowBatch(decoder.schema, last)
+            raise
+
     def _encode(self, content: Content) -> Iterator[memoryview]:
+        def pieces(reader: CaptureReader) -> Iterator[memoryview]:
+            return (messages for _, messages in decode_batches(reader, self.decoder, self._override))
+
+        return self._decode(content, pieces)
+
+    def _decode(self, content: Content, pieces: Callable[[CaptureReader], Iterator[Piece]]) -> Iterator[Piece]:
+        """A capture in whatever pieces, and what is to be reported of it."""
         flows = self.decoder.flows
         try:
             reader = CaptureReader(content, self._decoding.port)
-            for _, messages in decode_batches(reader, self.decoder, self._override):
+            for piece in pieces(reader):
                 self._advance(content, self.decoder.flows - flows)
                 flows = self.decoder.flows
-                yield messages
+                yield piece
                 if self.stopped:
                     break
         except DecodeError as error:
@@ -161,3 +195,9 @@ class Session:
             kind, text = STATUSES[name]
             if self._decoding.strict and kind in ("fault", "loss"):
                 raise Failure(f"{reader.name}: {name}: {text}")
+
+
+def tables_of_messages(content: Content, schema: Schema) -> Iterator[FlowBatch]:
+    """The flows of a stream of messages as columns. Raises UsageProblem."""
+    fix = "give the captures that they were made of, or leave out columns and SQL"
+    raise UsageProblem(f"{content.name}: messages cannot become columns; {fix}")
