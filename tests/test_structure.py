@@ -43,7 +43,7 @@ PACKAGE_LAYERS: dict[str, set[str]] = {
     "_core": {"errors"},
     "text": {"schema", "_core"},
     "rows": {"schema", "targets", "text"},
-    "sql": {"errors", "schema"},
+    "sql": {"errors", "schema", "rows"},
     "plan": {"errors", "elements", "schema", "_core"},
     "wire": {"errors", "schema", "_core", "plan"},
     "capture": {"errors", "content", "_core"},

@@ -1,4 +1,5 @@
-"""SQL over flows, by duckdb. Addresses are text in SQL, and `in_net(src_addr, '10.0.0.0/8')` tells networks.
+"""SQL over flows, by duckdb. Addresses are text in SQL, durations numbers in the unit of their column, and
+`in_net(src_addr, '10.0.0.0/8')` tells networks.
 
 A network of IPv4 holds IPv4 addresses alone, one of IPv6 those of IPv6 alone; IPv4-mapped ones count as IPv4.
 """
@@ -8,23 +9,28 @@ from __future__ import annotations
 import contextlib
 import functools
 import ipaddress
+import json
 import re
-from collections.abc import Iterable, Iterator
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flowbuf.errors import QueryError
+from flowbuf.rows import render_addresses
 from flowbuf.schema import Schema
 from flowbuf.schema.source import did_you_mean
 
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["RowFilter", "columns_named", "connect", "query_errors"]
+__all__ = ["FlowQuery", "RowFilter", "columns_named", "connect", "numbered", "query_errors"]
 
 _IPV4 = 2**32 - 1
 _WORD = re.compile(r"\w+")
 SHOWN_COLUMNS = 30
 """So many names of columns an error lists."""
+RESULT_ROWS = 1 << 14
+"""Rows of a batch of results."""
 
 
 def columns_named(sql: str, schema: Schema) -> tuple[str, ...]:
@@ -41,7 +47,10 @@ def connect() -> Any:
 
     connection: Any = duckdb.connect(config={"python_enable_replacements": False})
     connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET temp_directory = ?", [tempfile.gettempdir()])
     connection.create_function("in_net", _in_net, ["VARCHAR", "VARCHAR"], "BOOLEAN", type="arrow")
+    connection.create_function("text_of_ip", _text_of_ip, ["BLOB"], "VARCHAR", type="arrow")
+    connection.create_function("text_of_mac", _text_of_mac, ["UBIGINT"], "VARCHAR", type="arrow")
     return connection
 
 
@@ -49,12 +58,13 @@ def connect() -> Any:
 def query_errors(columns: Iterable[str]) -> Iterator[None]:
     """What duckdb raises inside becomes a QueryError. Where it is about names, it lists these columns."""
     import duckdb
+    import pyarrow
 
     try:
         yield
     except duckdb.BinderException as error:
         raise QueryError(f"{_message(error)}\n{_advise(str(error), list(columns))}") from error
-    except duckdb.Error as error:
+    except (duckdb.Error, pyarrow.ArrowException) as error:
         raise QueryError(_message(error)) from error
 
 
@@ -75,6 +85,17 @@ def _advise(message: str, columns: list[str]) -> str:
     return f"columns are {', '.join(columns[:SHOWN_COLUMNS])}{more}"
 
 
+def numbered(table: Any) -> Any:
+    """A batch, or a table, with durations as numbers."""
+    import pyarrow
+
+    for place, field in enumerate(table.schema):
+        if pyarrow.types.is_duration(field.type):
+            plain = pyarrow.field(field.name, pyarrow.int64(), field.nullable)
+            table = table.set_column(place, plain, table.column(place).cast(pyarrow.int64()))
+    return table
+
+
 class RowFilter:
     """Tells which rows of batches fulfil a condition in SQL, one batch at a time. `columns` are those that it names."""
 
@@ -91,7 +112,7 @@ class RowFilter:
 
         numbers = pyarrow.array(range(batch.num_rows), pyarrow.int64())
         arrays = [batch[name] for name in self.columns]
-        table = pyarrow.table([numbers, *arrays], ["row_number_of_flow", *self.columns])
+        table = numbered(pyarrow.table([numbers, *arrays], ["row_number_of_flow", *self.columns]))
         with query_errors(self._known):
             if len(self._connection.extract_statements(self._sql)) != 1:
                 raise QueryError("one condition is wanted, not several statements")
@@ -100,7 +121,126 @@ class RowFilter:
         return found.combine_chunks()
 
 
-# Networks -------------------------------------------------------------------------------------------------------------
+class FlowQuery:
+    """One query of `flows`, which are batches of a stream, Parquet files, or both.
+
+    `type` is the `pyarrow.Schema` of the stream (durations as numbers), None where there is none; `schema` says which
+    columns of the files are addresses. Then `columns` are the columns of the stream that the query looks at, all where
+    that cannot be told.
+
+    `slow`: the stream may wait for its input for ever. It is then read by the thread that runs the query, which signals
+    can interrupt. Raises QueryError for a query that cannot be, before anything is read.
+    """
+
+    def __init__(
+        self, sql: str, schema: Schema, type: Any = None, files: Sequence[str] = (), slow: bool = False
+    ) -> None:
+        self._sql = sql
+        self._files = files
+        self._schema = schema
+        self._known = list(dict.fromkeys([*(type.names if type else ()), *(column.name for column in schema)]))
+        self._connection = connect()
+        if slow:
+            self._connection.execute("SET threads = 1")
+        with query_errors(self._known):
+            self._check_kind()
+            self._define(_no_batches(type) if type else None)
+            scans, repeats = self._plan()
+        self._keeps = len(scans) > 1 or repeats
+        names = type.names if type else []
+        used = set(columns_named(sql, schema)).union(*scans)
+        self.columns = [name for name in names if name in used] if scans else list(names)
+
+    def _check_kind(self) -> None:
+        import duckdb
+
+        statements = self._connection.extract_statements(self._sql)
+        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+            raise QueryError("one query is wanted: SELECT … FROM flows")
+
+    def _define(self, stream: Any, keep: bool = False) -> None:
+        """Makes the view `flows`. A stream that is to be looked at more than once is kept in a table, which takes to
+        the disk where memory is short."""
+        parts = []
+        if stream is not None:
+            self._connection.register("flow_stream", stream)
+            parts.append("FROM flow_stream")
+        if keep:
+            self._connection.execute("CREATE TEMP TABLE kept_flows AS FROM flow_stream")
+            parts = ["FROM kept_flows"]
+        if self._files:
+            parts.append(self._select_files())
+        self._connection.execute("CREATE OR REPLACE TEMP VIEW flows AS " + " UNION ALL BY NAME ".join(parts))
+
+    def _select_files(self) -> str:
+        """SQL that selects from the files as from a stream: addresses become text."""
+        names = ", ".join("'" + name.replace("'", "''") + "'" for name in self._files)
+        source = f"read_parquet([{names}], union_by_name = true)"
+        described = self._connection.execute(f"DESCRIBE FROM {source}").fetchall()
+        columns = ", ".join(self._select_column(name, type) for name, type, *_ in described)
+        return f"SELECT {columns} FROM {source}"
+
+    def _select_column(self, name: str, type: str) -> str:
+        quoted = '"' + name.replace('"', '""') + '"'
+        kind = self._schema[name].type if name in self._schema else ""
+        render = {("ip", "BLOB"): "text_of_ip", ("mac", "UBIGINT"): "text_of_mac"}.get((kind, type))
+        return f"{render}({quoted}) AS {quoted}" if render else quoted
+
+    def _plan(self) -> tuple[list[set[str]], bool]:
+        """The columns that each scan of the stream looks at, and whether scans are repeated."""
+        rows = self._connection.execute(f"EXPLAIN (FORMAT JSON)\n{self._sql}").fetchall()
+        scans: list[set[str]] = []
+        repeats = False
+        waiting = list(json.loads(rows[0][1]))
+        while waiting:
+            node = waiting.pop()
+            waiting += node["children"]
+            name = node["name"].strip()
+            repeats = repeats or "REC" in name  # a recursive CTE
+            if name.endswith("ARROW_SCAN"):
+                shown = node["extra_info"]
+                projected = shown.get("Projections", [])
+                scans.append({projected} if isinstance(projected, str) else set(projected))
+                scans[-1].update(_WORD.findall(str(shown.get("Filters", ""))))
+        return scans, repeats
+
+    def run(self, stream: Any = None) -> tuple[Any, Iterator[Any]]:
+        """The `pyarrow.Schema` of what is found, and what is found as record batches. `stream` is a
+        `pyarrow.RecordBatchReader` with the columns of `columns`, and is read in other threads, too. Raises
+        QueryError, also while batches are read."""
+        with query_errors(self._known):
+            self._define(stream, self._keeps and stream is not None)
+            relation = self._connection.sql(self._sql)
+            # the name of it depends on the version of duckdb
+            read = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+            reader = read(RESULT_ROWS)
+        return reader.schema, self._read(reader)
+
+    def _read(self, reader: Any) -> Iterator[Any]:
+        while True:
+            with query_errors(self._known):
+                try:
+                    batch = reader.read_next_batch()
+                except StopIteration:
+                    return
+            yield batch
+
+
+def _no_batches(type: Any) -> Any:
+    import pyarrow
+
+    return pyarrow.RecordBatchReader.from_batches(type, [])
+
+
+# Functions of SQL -----------------------------------------------------------------------------------------------------
+
+
+def _text_of_ip(addresses: Any) -> Any:
+    return render_addresses(addresses, "ip")
+
+
+def _text_of_mac(addresses: Any) -> Any:
+    return render_addresses(addresses, "mac")
 
 
 def _in_net(addresses: Any, networks: Any) -> Any:

@@ -7,11 +7,14 @@ import stat
 import sys
 from collections.abc import Sequence
 
-from flowbuf.cli.options import UsageProblem
-from flowbuf.content import Content
-from flowbuf.protofile import find_proto
+import click
 
-__all__ = ["check_inputs", "holds_messages", "total_size"]
+from flowbuf.cli.options import UsageProblem, schema_errors
+from flowbuf.content import Content
+from flowbuf.protofile import find_proto, read_proto
+from flowbuf.schema import Schema
+
+__all__ = ["check_inputs", "holds_messages", "is_chosen", "shown_schema", "total_size"]
 
 _PCAP = {b"\xa1\xb2\xc3\xd4", b"\xa1\xb2\x3c\x4d", b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1"}
 _PCAPNG = b"\n\r\r\n"
@@ -62,3 +65,20 @@ def holds_messages(path: str, content: Content) -> bool:
     if path == "-":
         return bool(start)
     return path.endswith(_MESSAGES) or find_proto(path) is not None
+
+
+def shown_schema(schema: Schema, inputs: Sequence[str]) -> Schema:
+    """The schema with the columns to show: those that the user chose; where nothing was chosen, those of the message
+    streams, as far as a .proto tells, and of the captures."""
+    protos = [find_proto(path) for path in inputs if path != "-"]
+    with schema_errors():
+        described = [read_proto(proto, schema) for proto in protos if proto]
+        if is_chosen() or not described:
+            return schema
+        shown = described if len(described) == len(inputs) else [*described, schema]
+        return schema.only(*(column.name for each in shown for column in each.enabled))
+
+
+def is_chosen() -> bool:
+    """Whether the user has said which columns."""
+    return any(click.get_current_context().params[option] for option in ("only", "enable", "disable"))

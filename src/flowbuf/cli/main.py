@@ -23,6 +23,7 @@ __all__ = ["COMMANDS", "main"]
 # Said here too, so that `flowbuf --help` need not import them.
 COMMANDS = {
     "read": "Show the flows of captures and of message streams.",
+    "query": "Ask captures, message streams and Parquet files in SQL.",
     "encode": "Turn captures into Protocol Buffers messages.",
     "inspect": "Say what is in a capture: exporters, templates, sampling, losses.",
     "generate": "Write a capture of made-up but valid flow traffic.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,7 +13,12 @@ import click
 from flowbuf.cli.options import UsageProblem
 from flowbuf.sinks.file import OutputFile
 
-__all__ = ["describe_os_error", "is_terminal", "open_errors", "open_output", "print_text", "standard_output"]
+__all__ = [
+    *("default_format", "describe_os_error", "is_terminal"),
+    *("open_errors", "open_output", "print_text", "standard_output"),
+]
+
+SUFFIXES = {".csv": "csv", ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow"}
 
 
 def is_terminal(stream: IO[Any] | None) -> bool:
@@ -36,6 +42,16 @@ def print_text(text: str, end: str = "\n") -> None:
     """Prints on standard output."""
     with standard_output():
         click.echo(text + end, nl=False)
+
+
+def default_format(output: str) -> str:
+    """The format that the name of an output asks for; a table is for people."""
+    if output == "-":
+        return "table" if is_terminal(sys.stdout) else "jsonl"
+    stem, suffix = os.path.splitext(output)
+    if suffix in (".gz", ".zst"):
+        suffix = os.path.splitext(stem)[1]
+    return SUFFIXES.get(suffix, "jsonl")
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,21 +14,13 @@ import click
 from flowbuf.batch import IP_FORMS
 from flowbuf.cli.columnar import COLUMN_FORMATS, ColumnSource, ColumnWriter, check_column_output, need, open_sink
 from flowbuf.cli.counters import count_rows, no_rows
-from flowbuf.cli.inputs import check_inputs, total_size
-from flowbuf.cli.options import (
-    DecodeOptions,
-    UsageProblem,
-    WholeNumber,
-    decode_options,
-    schema_errors,
-    schema_options,
-)
-from flowbuf.cli.output import is_terminal, open_output
+from flowbuf.cli.inputs import check_inputs, is_chosen, shown_schema, total_size
+from flowbuf.cli.options import DecodeOptions, UsageProblem, WholeNumber, decode_options, schema_options
+from flowbuf.cli.output import default_format, is_terminal, open_output
 from flowbuf.cli.progress import show_progress
 from flowbuf.cli.report import Report
 from flowbuf.cli.session import Session
 from flowbuf.cli.state import check_state
-from flowbuf.protofile import find_proto, read_proto
 from flowbuf.rows import RowReader
 from flowbuf.schema import Schema
 from flowbuf.sinks.file import OutputFile
@@ -38,7 +29,6 @@ from flowbuf.text import FlowText
 __all__ = ["read"]
 
 FORMATS = ("table", "jsonl", "csv", *COLUMN_FORMATS)
-SUFFIXES = {".csv": "csv", ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow"}
 
 
 @click.command()
@@ -106,9 +96,9 @@ def read(
     """
     check_inputs(inputs, output)
     check_state(decoding.state, output)
-    form = form or _default_format(output)
+    form = form or default_format(output)
     _check_form(form, output, ip)
-    schema = _shown_schema(schema, inputs)
+    schema = shown_schema(schema, inputs)
     report = Report(notes=verbose)
     to_terminal = output == "-" and is_terminal(sys.stdout)
     columns = _new_columns(form, schema, where, ip)
@@ -163,32 +153,6 @@ def _read_inputs(inputs: Sequence[str], source: Source, writer: _Writer, limit: 
                 session.stop()
         if session.stopped:
             break
-
-
-def _shown_schema(schema: Schema, inputs: Sequence[str]) -> Schema:
-    """The schema with the columns to show: those that the user chose; where nothing was chosen, those of the message
-    streams, as far as a .proto tells, and of the captures."""
-    protos = [find_proto(path) for path in inputs if path != "-"]
-    with schema_errors():
-        described = [read_proto(proto, schema) for proto in protos if proto]
-        if _is_chosen() or not described:
-            return schema
-        shown = described if len(described) == len(inputs) else [*described, schema]
-        return schema.only(*(column.name for each in shown for column in each.enabled))
-
-
-def _is_chosen() -> bool:
-    """Whether the user has said which columns."""
-    return any(click.get_current_context().params[option] for option in ("only", "enable", "disable"))
-
-
-def _default_format(output: str) -> str:
-    if output == "-":
-        return "table" if is_terminal(sys.stdout) else "jsonl"
-    stem, suffix = os.path.splitext(output)
-    if suffix in (".gz", ".zst"):
-        suffix = os.path.splitext(stem)[1]
-    return SUFFIXES.get(suffix, "jsonl")
 
 
 class _Writer(Protocol):
@@ -271,7 +235,7 @@ def _new_row_writer(form: str, file: OutputFile, schema: Schema, to_terminal: bo
     if form == "table":
         from flowbuf.cli.table import CounterTable, FlowTable
 
-        if schema.rows == "counters" and not _is_chosen():
+        if schema.rows == "counters" and not is_chosen():
             return CounterTable(file, schema, to_terminal)
         return FlowTable(file, schema, to_terminal)
     return _JsonLines(file, schema) if form == "jsonl" else _Csv(file, schema)

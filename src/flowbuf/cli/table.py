@@ -22,7 +22,7 @@ from flowbuf.schema import Column, Schema
 from flowbuf.sinks.file import OutputFile
 from flowbuf.text import format_address, text_renderer
 
-__all__ = ["CounterTable", "FlowTable"]
+__all__ = ["CONTROLS", "CounterTable", "FlowTable", "Heading", "RowTable"]
 
 Flow = Mapping[str, Any]
 Cells = Mapping["Heading", list[str]]
@@ -64,16 +64,24 @@ CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # would command the terminal
 BOLD, DIM = Style(bold=True), Style(dim=True)
 
 
-class FlowTable:
-    """Writes flows as a table. On a terminal it is as wide as that is and has some style; elsewhere it has every column
-    that occurs."""
+class RowTable:
+    """Writes rows as a table of these headings, block by block. On a terminal it is as wide as that is and has some
+    style; elsewhere it has every column that occurs. `as_asked`: as in `Layout`. `count_text` says how many there
+    were."""
 
-    def __init__(self, file: OutputFile, schema: Schema, to_terminal: bool) -> None:
+    def __init__(
+        self,
+        file: OutputFile,
+        headings: Sequence[Heading],
+        to_terminal: bool,
+        count_text: Callable[[int], str],
+        as_asked: bool = False,
+    ) -> None:
         self.count = 0
         self._file = file
-        self._schema = schema
-        self._headings = make_headings(schema)
-        self._layout = Layout(shutil.get_terminal_size().columns if to_terminal else None)
+        self._headings = headings
+        self._count_text = count_text
+        self._layout = Layout(shutil.get_terminal_size().columns if to_terminal else None, as_asked)
         self._to_terminal = to_terminal
         self._has_style = to_terminal and not Console().is_dumb_terminal
 
@@ -100,7 +108,7 @@ class FlowTable:
         """The last line, on a terminal."""
         if not self._to_terminal or not count:
             return
-        notes = [count_rows(self._schema, count)]
+        notes = [self._count_text(count)]
         if hidden:
             notes.append("no room for " + ", ".join(hidden))
         self._file.write(f"\n{self._styled('; '.join(notes), DIM)}\n".encode())
@@ -114,6 +122,13 @@ class FlowTable:
 
     def _styled(self, text: str, style: Style) -> str:
         return style.render(text) if self._has_style else text
+
+
+class FlowTable(RowTable):
+    """Writes flows as a table."""
+
+    def __init__(self, file: OutputFile, schema: Schema, to_terminal: bool) -> None:
+        super().__init__(file, make_headings(schema), to_terminal, functools.partial(count_rows, schema))
 
 
 class CounterTable:
@@ -164,9 +179,11 @@ class Heading:
 
 
 class Layout:
-    """What of the table is shown, and how wide. `width` is that of the terminal, None where there is none."""
+    """What of the table is shown, and how wide. `width` is that of the terminal, None where there is none. With
+    `as_asked`, nothing is said above the table, and where there is no room, the last columns go first."""
 
-    def __init__(self, width: int | None) -> None:
+    def __init__(self, width: int | None, as_asked: bool = False) -> None:
+        self._as_asked = as_asked
         self.context: dict[Heading, str] = {}
         self.hidden: list[Heading] = []
         self._width = width
@@ -180,7 +197,7 @@ class Layout:
         for heading, texts in cells.items():
             if not self._keeps_context(heading, texts):
                 width = max(map(measure, texts))
-                if width:
+                if width or self._as_asked:
                     known = self._widths.get(heading, max(map(len, heading.title)))
                     self._widths[heading] = max(width, known)
         if (self.context, self._widths) == before:
@@ -190,7 +207,7 @@ class Layout:
 
     def _keeps_context(self, heading: Heading, texts: list[str]) -> bool:
         """Whether these texts are all the same and can stay above the table."""
-        if heading.name not in CONTEXT or heading in self._widths:
+        if self._as_asked or heading.name not in CONTEXT or heading in self._widths:
             return False
         same = texts[0] if all(text == texts[0] for text in texts) else ""
         known = self.context.get(heading, same)
@@ -203,7 +220,7 @@ class Layout:
 
     def _choose(self, headings: list[Heading]) -> None:
         """Shows the most important of them, as many as there is room for."""
-        wanted = sorted(headings, key=importance)
+        wanted = headings[:] if self._as_asked else sorted(headings, key=importance)
         self._second = self._find_second(wanted)
         if self._second:
             wanted.remove(self._second)
@@ -221,7 +238,7 @@ class Layout:
 
     def _find_second(self, wanted: list[Heading]) -> Heading | None:
         names = [heading.name for heading in wanted[:3]]
-        if self._width is None or names[:2] != ["source", "destination"]:
+        if self._width is None or self._as_asked or names[:2] != ["source", "destination"]:
             return None
         needed = sum(self._widths[heading] + len(GAP) for heading in wanted[:3]) - len(GAP)
         return wanted[1] if needed > self._width else None

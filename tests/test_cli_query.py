@@ -1,0 +1,284 @@
+"""`flowbuf query`: SQL over captures and Parquet files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.ipc
+import pyarrow.parquet as pq
+import pytest
+from command import CUT_SHORT, GOOD, WITHOUT_TEMPLATE, flowbuf, generated, json_lines, pcap, write
+
+from flowbuf.cli.results import to_text
+
+SHIPPED = Path(__file__).parent / "data"
+CAPTURES = sorted(SHIPPED.glob("*.pcap*"))
+SFLOW, NETFLOW9 = SHIPPED / "generated-sflow.pcap", SHIPPED / "generated-netflow9.pcap"
+
+
+def ask(sql: str, *arguments: object) -> list[dict[str, Any]]:
+    result = flowbuf("query", sql, *arguments)
+    assert (result.exit_code, result.stderr) == (0, ""), result.stderr
+    return json_lines(result)
+
+
+@pytest.fixture
+def parquet(tmp_path: Path) -> Path:
+    path = tmp_path / "netflow9.parquet"
+    assert flowbuf("read", NETFLOW9, "-o", path, "--enable", "src_mac,flow_duration").exit_code == 0
+    return path
+
+
+def totals(*captures: Path) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for flow in json_lines(flowbuf("read", *captures)):
+        found[flow["src_addr"]] += flow.get("bytes", 0)
+    return found
+
+
+TOTALS = "SELECT src_addr, sum(bytes) AS total FROM flows GROUP BY ALL ORDER BY total DESC, src_addr"
+
+
+def test_totals_are_those_of_the_flows() -> None:
+    rows = ask(TOTALS, *CAPTURES)
+    assert {row["src_addr"]: row["total"] for row in rows} == totals(*CAPTURES)
+    assert [row["total"] for row in rows] == sorted((row["total"] for row in rows), reverse=True)
+
+
+def test_parquet_is_asked_as_its_capture_is(parquet: Path) -> None:
+    assert ask(TOTALS, parquet) == ask(TOTALS, NETFLOW9)
+    columns = "SELECT src_addr, src_mac, flow_duration, time_received, flow_type FROM flows"
+    assert ask(columns, parquet) == ask(columns, NETFLOW9)
+    assert flowbuf("read", NETFLOW9, "-o", parquet, "--ip", "text").exit_code == 0
+    assert ask(TOTALS, parquet) == ask(TOTALS, NETFLOW9)
+
+
+def test_captures_and_parquet_together(parquet: Path) -> None:
+    rows = ask(TOTALS, SFLOW, parquet)
+    assert {row["src_addr"]: row["total"] for row in rows} == totals(SFLOW, NETFLOW9)
+    types = ask("SELECT flow_type, count(*) AS n FROM flows GROUP BY ALL ORDER BY ALL", SFLOW, parquet)
+    assert [row["flow_type"] for row in types] == ["NETFLOW_V9", "SFLOW_5"]
+
+
+def test_columns_that_are_named_are_enabled() -> None:
+    macs = {flow["src_mac"] for flow in json_lines(flowbuf("read", SFLOW, "--enable", "src_mac"))}
+    assert {row["mac"] for row in ask("SELECT DISTINCT src_mac AS mac FROM flows", SFLOW)} == macs
+    assert "src_mac" not in ask("FROM flows LIMIT 1", SFLOW)[0]
+
+
+def test_everything_is_what_read_shows() -> None:
+    flows = json_lines(flowbuf("read", SFLOW))
+    rows = ask("FROM flows", SFLOW)
+    assert [{name: value for name, value in row.items() if value not in (None, 0)} for row in rows] == flows
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT count(*) AS n FROM flows",
+        "SELECT count(*) AS n FROM (SELECT a.bytes FROM flows a POSITIONAL JOIN flows b)",
+        "WITH x AS (FROM flows) SELECT ((SELECT count(*) FROM x) + (SELECT count(*) FROM flows)) // 2 AS n",
+        "SELECT count(*) AS n FROM flows WHERE bytes <= (SELECT max(bytes) FROM flows)",
+    ],
+)
+def test_flows_may_be_looked_at_more_than_once(sql: str) -> None:
+    assert ask(sql, SFLOW) == [{"n": len(json_lines(flowbuf("read", SFLOW)))}]
+
+
+def test_the_table_is_described() -> None:
+    rows = ask("DESCRIBE flows", SFLOW)
+    assert {"column_name": "src_addr", "column_type": "VARCHAR"}.items() <= rows[5].items()
+    assert [row["column_name"] for row in ask("SUMMARIZE flows", SFLOW)] == [row["column_name"] for row in rows]
+
+
+def test_options_of_decoding() -> None:
+    options = ("--scale", "--override-sampling", "7")
+    plain, scaled = (ask("SELECT sum(bytes) AS n FROM flows", NETFLOW9, *given)[0]["n"] for given in ((), options))
+    assert scaled == 7 * plain
+    counters = ask("SELECT count(if_index) AS n FROM flows", SFLOW, "--counters")
+    assert counters == [{"n": len(flowbuf("read", SFLOW, "--counters").stdout.splitlines())}]
+
+
+def test_networks() -> None:
+    rows = ask("SELECT count(*) AS n FROM flows WHERE in_net(src_addr, '10.0.0.0/8')", SFLOW)
+    assert rows == [{"n": sum(flow["src_addr"].startswith("10.") for flow in json_lines(flowbuf("read", SFLOW)))}]
+
+
+# Output ---------------------------------------------------------------------------------------------------------------
+
+MIXED = """
+    SELECT 'a "b"' AS text, 1.5 AS real, 12.50::DECIMAL(10, 2) AS exact, NULL AS nothing,
+    [1, 2] AS list, {'a': 1} AS pair, TIMESTAMPTZ '2025-01-02 03:04:05.678+01' AS time,
+    INTERVAL '1 day 2 hours' AS span, DATE '2025-01-02' AS day,
+    'ab'::BLOB AS octets, count(*) AS n, 'nan'::DOUBLE AS nan, MAP {'k': 2} AS map
+    FROM flows
+"""
+MIXED_TEXTS = {
+    **{"text": 'a "b"', "real": "1.5", "exact": "12.50", "nothing": "", "list": "[1,2]", "pair": '{"a":1}'},
+    **{"time": "2025-01-02T02:04:05.678Z", "span": "1 day 02:00:00", "day": "2025-01-02", "octets": "6162", "n": "300"},
+    **{"nan": "NaN", "map": '{"k":2}'},
+}
+
+
+def test_values_of_any_type_as_text() -> None:
+    (row,) = csv.DictReader(io.StringIO(flowbuf("query", MIXED, SFLOW, "-f", "csv").stdout))
+    assert row == MIXED_TEXTS
+    (said,) = ask(MIXED, SFLOW)
+    assert said == {
+        **MIXED_TEXTS,
+        **{"real": 1.5, "exact": 12.5, "nothing": None, "list": [1, 2], "pair": {"a": 1}, "n": 300, "map": {"k": 2}},
+    }
+
+
+def test_a_table_shows_what_was_asked_in_its_order() -> None:
+    result = flowbuf("query", TOTALS + " LIMIT 2", SFLOW, "-f", "table")
+    first, *rest = (line.split() for line in result.stdout.splitlines())
+    assert first == ["src_addr", "total"]
+    assert rest == [[row["src_addr"], str(row["total"])] for row in ask(TOTALS + " LIMIT 2", SFLOW)]
+    nulls = flowbuf("query", "SELECT NULL AS nothing, flow_type FROM flows LIMIT 1", SFLOW, "-f", "table")
+    assert nulls.stdout.splitlines() == ["         flow_", "nothing  type", "         SFLOW_5"]
+
+
+def test_controls_do_not_reach_the_terminal() -> None:
+    result = flowbuf("query", "SELECT chr(27) || '[2J' AS text FROM flows LIMIT 1", SFLOW, "-f", "table")
+    assert result.stdout.splitlines()[1] == "\ufffd[2J"
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.arrow", "x.csv", "x.jsonl"])
+def test_files_are_called_as_their_format(tmp_path: Path, name: str) -> None:
+    result = flowbuf("query", TOTALS, SFLOW, "-o", tmp_path / name)
+    assert (result.exit_code, result.output) == (0, "")
+    path = tmp_path / name
+    if name == "x.csv":
+        rows: list[dict[str, Any]] = list(csv.DictReader(io.StringIO(path.read_text())))
+    elif name == "x.jsonl":
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+    else:
+        rows = (pq.read_table(path) if name == "x.parquet" else pa.ipc.open_file(path).read_all()).to_pylist()
+    assert {row["src_addr"]: int(row["total"]) for row in rows} == totals(SFLOW)
+
+
+def test_what_a_query_wrote_can_be_asked_again(tmp_path: Path) -> None:
+    path = tmp_path / "totals.parquet"
+    assert flowbuf("query", TOTALS, SFLOW, "-o", path).exit_code == 0
+    assert ask("SELECT sum(total) AS n FROM flows", path) == [{"n": sum(totals(SFLOW).values())}]
+
+
+# Streaming ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_not_wanted_is_not_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.pcap", generated(flows=200_000) + b"junk")
+    assert len(ask("FROM flows LIMIT 3", path)) == 3
+    assert flowbuf("query", "SELECT count(*) FROM flows", path).exit_code == 1
+
+
+def test_state_goes_from_run_to_run(tmp_path: Path) -> None:
+    state = tmp_path / "exporters.state"
+    ask("SELECT count(*) FROM flows", NETFLOW9, "--state", state)
+    assert state.stat().st_size > 0
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_leaves_no_partial_file(tmp_path: Path, number: signal.Signals, status: int) -> None:
+    command = [sys.executable, "-m", "flowbuf", "query", "SELECT count(*) FROM flows", "-", "-o", "x.csv"]
+    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin
+        process.stdin.write(pcap(GOOD))
+        process.stdin.flush()
+        deadline = time.monotonic() + 20
+        while not list(tmp_path.iterdir()):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        time.sleep(0.3)
+        process.send_signal(number)
+        assert process.wait(20) == status
+        assert process.stderr
+        assert process.stderr.read() == b""
+    assert list(tmp_path.iterdir()) == []
+
+
+# What is wrong --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sql", "says"),
+    [
+        ("SELECT src_adr FROM flows", "did you mean src_addr"),
+        ("SELECT nothing_like_it FROM flows", "columns are time_received"),
+        ("SELEC 1", "syntax error"),
+        ("SELECT 1 FROM flow", "Table with name flow does not exist"),
+        ("SELECT 1; SELECT 2", "one query is wanted: SELECT … FROM flows"),
+        ("COPY flows TO 'x.csv'", "one query is wanted"),
+        ("SELECT src_addr::INTEGER FROM flows", "Could not convert string"),
+        ("SELECT in_net(src_addr, 'x') FROM flows", "'x' is no network"),
+    ],
+)
+def test_sql_that_is_wrong_is_a_usage_error(tmp_path: Path, sql: str, says: str) -> None:
+    result = flowbuf("query", sql, SFLOW, "-o", tmp_path / "x.csv")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("Error: SQL: ")
+    assert says in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_wrong_with_inputs_is_said_as_by_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.pcap", pcap(WITHOUT_TEMPLATE, GOOD, CUT_SHORT))
+    read, asked = flowbuf("read", path), flowbuf("query", "SELECT count(*) AS n FROM flows", path)
+    assert (asked.exit_code, asked.stderr) == (read.exit_code, read.stderr)
+    assert len(read.stderr.splitlines()) == 2
+    assert json_lines(asked) == [{"n": len(json_lines(read))}]
+
+
+def test_strict_ends_with_one_line_and_no_output(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.pcap", pcap(GOOD, WITHOUT_TEMPLATE))
+    result = flowbuf("query", "SELECT count(*) FROM flows", path, "--strict", "-o", tmp_path / "x.csv")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"flowbuf: {path}: 192.0.2.1: template_missing: ")
+    assert not (tmp_path / "x.csv").exists()
+
+
+def test_no_flows_are_said(tmp_path: Path) -> None:
+    result = flowbuf("query", "SELECT count(*) AS n FROM flows", write(tmp_path / "a.pcap", pcap()))
+    assert (result.exit_code, result.stderr, json_lines(result)) == (0, "flowbuf: no flows\n", [{"n": 0}])
+
+
+def test_a_bad_input_leaves_no_output(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.pcap", b"bad")
+    assert flowbuf("query", "FROM flows", path, "-o", tmp_path / "x.csv").exit_code == 1
+    assert not (tmp_path / "x.csv").exists()
+
+
+@pytest.mark.parametrize("module", ["pyarrow", "duckdb"])
+def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    result = flowbuf("query", "FROM flows", SFLOW)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"flowbuf query needs {module}: pip install 'flowbuf[sql]'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        *((None, ""), (True, "true"), (3, "3"), (b"\1", "01"), ([None, "é"], '[null,"é"]'), ([], "[]")),
+        *((timedelta(days=1), "1 day"), (timedelta(0), "00:00:00"), (timedelta(seconds=3661.5), "01:01:01.5")),
+        (pa.MonthDayNano([14, -3, -(10**9)]), "14 months -3 days -00:00:01"),
+        (datetime(2025, 1, 2, 3, 4, 5), "2025-01-02T03:04:05.000"),
+        (datetime(2025, 1, 2, 3, 4, 5, 7, timezone.utc), "2025-01-02T03:04:05.000007Z"),
+        (Decimal("1E+3"), "1000"),
+    ],
+)
+def test_single_values(value: Any, text: str) -> None:
+    assert to_text(value) == text
