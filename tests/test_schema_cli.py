@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -25,7 +26,7 @@ def mine(tmp_path):
     return str(path)
 
 
-@pytest.mark.parametrize("name", ["", "show", "proto", "hash", "check", "diff"])
+@pytest.mark.parametrize("name", ["", "show", "proto", "arrow", "hash", "check", "diff"])
 def test_help_has_examples(name):
     result = run(*name.split(), "--help")
     assert result.exit_code == 0
@@ -54,6 +55,17 @@ def test_the_table_leaves_out_what_there_is_no_room_for(width, spared):
     assert ("no room for" in text) == bool(spared)
     (headings,) = (line.split() for line in text.splitlines() if "number" in line)
     assert [heading for heading in ("type", "group", "sources") if heading not in headings] == spared
+
+
+def test_arrow_says_types_without_pyarrow(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    result = run("arrow", "--columns", "bytes,src_addr,mpls_labels,flow_type")
+    assert result.stdout.splitlines() == [
+        "bytes:       uint64 not null",
+        "src_addr:    flowbuf.ip<fixed_size_binary[16]>",
+        "flow_type:   dictionary<int32, string>",
+        "mpls_labels: list<uint32> not null",
+    ]
 
 
 def test_show_all_has_the_disabled_columns_too():

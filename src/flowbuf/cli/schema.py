@@ -16,6 +16,7 @@ from flowbuf.cli.output import is_terminal, print_text, standard_output
 from flowbuf.schema import Column, Schema
 from flowbuf.schema.evolution import Verdict
 from flowbuf.schema.evolution import diff as compare
+from flowbuf.targets.arrow import describe_type, fields_of
 
 __all__ = ["schema"]
 
@@ -27,6 +28,7 @@ def group() -> None:
     \b
     Examples:
       flowbuf schema show
+      flowbuf schema arrow
       flowbuf schema check my-schema.toml
       flowbuf schema diff flow my-schema.toml
     """
@@ -79,6 +81,25 @@ def proto(schema: Schema) -> None:
     """
     with schema_errors():
         print_text(schema.to_proto(), end="")
+
+
+@group.command()
+@schema_argument
+@schema_options
+def arrow(schema: Schema) -> None:
+    """Print the Arrow schema of the enabled columns: name, type, whether it can be null.
+
+    \b
+    Examples:
+      flowbuf schema arrow
+      flowbuf schema arrow --schema my-schema.toml --enable group:l2
+      flowbuf schema arrow sflow_counters | grep timestamp
+    """
+    fields = {field.name: field for field in fields_of(schema)}
+    width = max((len(name) for name in fields), default=0)
+    for column in schema.enabled:
+        null = "" if fields[column.name].nullable else " not null"
+        print_text(f"{column.name + ':':{width + 1}} {describe_type(column)}{null}")
 
 
 @group.command(name="hash")
