@@ -5,23 +5,31 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from flowbuf.batch import FlowBatch, new_table_type
 from flowbuf.cli.options import UsageProblem, schema_errors
 from flowbuf.cli.output import is_terminal
-from flowbuf.errors import QueryError
+from flowbuf.cli.report import Report
+from flowbuf.errors import EnrichmentError, QueryError
 from flowbuf.plan import compile_plan
+from flowbuf.rows import with_text
 from flowbuf.schema import Schema
 from flowbuf.sinks.columns import ArrowSink, ColumnSink, ParquetSink
 from flowbuf.sinks.file import OutputFile
 from flowbuf.sql import RowFilter
 
+if TYPE_CHECKING:
+    from flowbuf.enrich import Pipeline
+
 __all__ = [
     *("COLUMN_FORMATS", "ColumnSource", "ColumnWriter"),
-    *("arrow_schema", "check_column_output", "need", "open_sink", "query_problems"),
+    *("arrow_schema", "check_column_output", "enrich_option", "enriched_schema"),
+    *("load_pipeline", "need", "open_sink", "query_problems"),
 ]
 
 COLUMN_FORMATS = ("parquet", "arrow")
@@ -49,16 +57,20 @@ class ColumnSource:
     """Flows of inputs as record batches of the columns to show: enriched, those that --where wants, and nothing else.
 
     `schema` has the columns to show enabled. More may be decoded, because --where or an enrichment looks at them:
-    `decoded`. Everything that is wrong with either raises UsageProblem here, before any work.
+    `decoded`. Everything that is wrong with a condition raises UsageProblem here, before any work.
     """
 
-    def __init__(self, schema: Schema, where: str | None, ip: str = "binary") -> None:
+    def __init__(
+        self, schema: Schema, where: str | None = None, ip: str = "binary", pipeline: Pipeline | None = None
+    ) -> None:
         self.schema = schema
         self.type = arrow_schema(schema, ip)
         self._text = ip == "text"
+        self._pipeline = pipeline
         self._filter = self._new_filter(where, schema) if where is not None else None
         with schema_errors():
-            self.decoded = schema.enable(*self._filter.columns) if self._filter else schema
+            wanted = schema.enable(*self._filter.columns) if self._filter else schema
+            self.decoded = pipeline.extend(wanted) if pipeline else wanted
         self._check_filter()
 
     def _new_filter(self, where: str, schema: Schema) -> RowFilter:
@@ -77,11 +89,60 @@ class ColumnSource:
     def read(self, batches: Iterator[FlowBatch]) -> Iterator[Any]:
         """What becomes of batches of the decoded schema, as `pyarrow.RecordBatch`."""
         for batch in batches:
-            shown = (batch.text() if self._text else batch).to_arrow()
+            flows = self._pipeline(batch.to_arrow()) if self._pipeline else batch
+            shown = self._shown(flows)
             if self._filter:
                 with query_problems("--where"):
-                    shown = shown.take(self._filter.rows(batch.text().to_arrow()))
-            yield shown.select(self.type.names)
+                    shown = shown.take(self._filter.rows(self._with_text(flows, self._filter.columns)))
+            yield shown
+
+    def _shown(self, flows: Any) -> Any:
+        """The columns to show, of exactly the types that were announced."""
+        names = self.type.names
+        shown = self._with_text(flows, names) if self._text else self._as_they_are(flows, names)
+        arrays = [
+            array if array.type == field.type else array.cast(field.type)
+            for field, array in zip(self.type, shown.columns, strict=True)
+        ]
+        return type(shown).from_arrays(arrays, schema=self.type)
+
+    def _with_text(self, flows: Any, names: Sequence[str]) -> Any:
+        """Some columns, addresses as text; of what comes from the core, the core makes it."""
+        if isinstance(flows, FlowBatch):
+            return flows.text().to_arrow().select(names)
+        return with_text(flows.select(names), self.decoded)
+
+    def _as_they_are(self, flows: Any, names: Sequence[str]) -> Any:
+        return (flows.to_arrow() if isinstance(flows, FlowBatch) else flows).select(names)
+
+
+enrich_option = click.option(
+    "--enrich",
+    multiple=True,
+    metavar="SPEC",
+    help="Fill in what the wire does not say: FILE.toml, or MODULE:FUNCTION of yours. May be repeated.",
+)
+
+
+def load_pipeline(specs: Sequence[str], schema: Schema, report: Report) -> Pipeline | None:
+    """The enrichments of --enrich; None where there are none. Raises UsageProblem."""
+    if not specs:
+        return None
+    need("pyarrow", "arrow", "--enrich")
+    from flowbuf.enrich import load_enrichments
+
+    try:
+        return load_enrichments(specs, schema, on_problem=report.add_note)
+    except EnrichmentError as error:
+        raise UsageProblem(f"--enrich: {error}") from error
+
+
+def enriched_schema(schema: Schema, pipeline: Pipeline | None) -> Schema:
+    """The columns to show: with those that are filled, unless the user has said which ones."""
+    if pipeline is None or click.get_current_context().params["only"]:
+        return schema
+    with schema_errors():
+        return schema.enable(*pipeline.provides)
 
 
 @contextmanager

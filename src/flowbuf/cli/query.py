@@ -5,14 +5,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from flowbuf.cli.columnar import COLUMN_FORMATS, ColumnSource, check_column_output, need, query_problems
+from flowbuf.cli.columnar import (
+    COLUMN_FORMATS,
+    ColumnSource,
+    check_column_output,
+    enrich_option,
+    enriched_schema,
+    load_pipeline,
+    need,
+    query_problems,
+)
 from flowbuf.cli.counters import no_rows
 from flowbuf.cli.inputs import check_inputs, shown_schema, total_size
-from flowbuf.cli.options import DecodeOptions, decode_options, schema_errors, schema_options
+from flowbuf.cli.options import DecodeOptions, UsageProblem, decode_options, schema_errors, schema_options
 from flowbuf.cli.output import default_format, is_terminal, open_output
 from flowbuf.cli.progress import show_progress
 from flowbuf.cli.report import Report
@@ -22,6 +31,9 @@ from flowbuf.cli.state import check_state
 from flowbuf.schema import Schema
 from flowbuf.sinks.file import OutputFile
 from flowbuf.sql import FlowQuery, columns_named, numbered
+
+if TYPE_CHECKING:
+    from flowbuf.enrich import Pipeline
 
 __all__ = ["query"]
 
@@ -42,6 +54,7 @@ PARQUET = b"PAR1"
 @click.option(
     "-o", "--output", default="-", metavar="OUT", help="File to write; .gz, .zst compress; - is stdout.  [default: -]"
 )
+@enrich_option
 @click.option("--counters", is_flag=True, help="Counter and drop samples of sFlow instead of flows.")
 @click.option("-v", "--verbose", is_flag=True, help="Notes on stderr too, not only what is wrong.")
 @decode_options
@@ -51,6 +64,7 @@ def query(
     inputs: tuple[str, ...],
     form: str | None,
     output: str,
+    enrich: tuple[str, ...],
     verbose: bool,
     decoding: DecodeOptions,
     schema: Schema,
@@ -68,6 +82,7 @@ def query(
       flowbuf query "SELECT count(*) FROM flows WHERE in_net(dst_addr, '10.0.0.0/8')" *.pcap.gz
       flowbuf query "SELECT dst_port, count(*) FROM flows GROUP BY ALL" january.parquet today.pcap -o ports.csv
       flowbuf query "FROM flows WHERE src_mac = '02:00:00:00:00:01'" capture.pcap -o found.parquet
+      flowbuf query "SELECT src_country, sum(bytes) FROM flows GROUP BY ALL" capture.pcap --enrich network.toml
       flowbuf query "SUMMARIZE flows" capture.pcap
     """
     check_inputs(inputs, output)
@@ -79,12 +94,15 @@ def query(
     need("duckdb", "sql", "flowbuf query")
     files = [path for path in inputs if _is_parquet(path)]
     captures = [path for path in inputs if path not in files]
+    if enrich and files:
+        raise UsageProblem(f"{files[0]}: --enrich is for captures and messages; files of columns were enriched, or not")
     report = Report(notes=verbose)
     to_terminal = output == "-" and is_terminal(sys.stdout)
     with schema_errors():
         schema = shown_schema(schema, captures)
         schema = schema.enable(*columns_named(sql, schema))
-    question, columns = _plan(sql, schema, captures, files, decoding)
+    pipeline = load_pipeline(enrich, schema, report)
+    question, columns = _plan(sql, enriched_schema(schema, pipeline), captures, files, decoding, pipeline)
     with open_output(output) as file:
         with (
             show_progress(total_size(captures), quiet=to_terminal) as show,
@@ -108,10 +126,15 @@ def _is_parquet(path: str) -> bool:
 
 
 def _plan(
-    sql: str, schema: Schema, captures: Sequence[str], files: Sequence[str], decoding: DecodeOptions
+    sql: str,
+    schema: Schema,
+    captures: Sequence[str],
+    files: Sequence[str],
+    decoding: DecodeOptions,
+    pipeline: Pipeline | None,
 ) -> tuple[FlowQuery, ColumnSource]:
     """The query, and what decodes the columns that it looks at, and no others."""
-    everything = ColumnSource(schema, None, "text")
+    everything = ColumnSource(schema, ip="text", pipeline=pipeline)
     with query_problems("SQL"):
         type = numbered(everything.type.empty_table()).schema if captures else None
         question = FlowQuery(sql, schema, type, files, slow=total_size(captures) is None)
@@ -123,7 +146,7 @@ def _plan(
     if not needed:
         return question, everything
     with schema_errors():
-        return question, ColumnSource(schema.only(*needed), None, "text")
+        return question, ColumnSource(schema.only(*needed), ip="text", pipeline=pipeline)
 
 
 class _Flows:

@@ -7,12 +7,22 @@ import io
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
 from flowbuf.batch import IP_FORMS
-from flowbuf.cli.columnar import COLUMN_FORMATS, ColumnSource, ColumnWriter, check_column_output, need, open_sink
+from flowbuf.cli.columnar import (
+    COLUMN_FORMATS,
+    ColumnSource,
+    ColumnWriter,
+    check_column_output,
+    enrich_option,
+    enriched_schema,
+    load_pipeline,
+    need,
+    open_sink,
+)
 from flowbuf.cli.counters import count_rows, no_rows
 from flowbuf.cli.inputs import check_inputs, is_chosen, shown_schema, total_size
 from flowbuf.cli.options import DecodeOptions, UsageProblem, WholeNumber, decode_options, schema_options
@@ -25,6 +35,9 @@ from flowbuf.rows import RowReader
 from flowbuf.schema import Schema
 from flowbuf.sinks.file import OutputFile
 from flowbuf.text import FlowText
+
+if TYPE_CHECKING:
+    from flowbuf.enrich import Pipeline
 
 __all__ = ["read"]
 
@@ -53,6 +66,7 @@ FORMATS = ("table", "jsonl", "csv", *COLUMN_FORMATS)
     type=click.Choice(IP_FORMS),
     help="What IP and MAC addresses are in Parquet and Arrow: octets (and numbers), or text.  [default: binary]",
 )
+@enrich_option
 @click.option("--counters", is_flag=True, help="Counter and drop samples of sFlow instead of flows.")
 @click.option("-n", "--limit", type=WholeNumber(min=1), metavar="N", help="Stop after N flows.")
 @click.option("-v", "--verbose", is_flag=True, help="Notes on stderr too, not only what is wrong.")
@@ -64,6 +78,7 @@ def read(
     output: str,
     where: str | None,
     ip: str | None,
+    enrich: tuple[str, ...],
     limit: int | None,
     verbose: bool,
     decoding: DecodeOptions,
@@ -87,6 +102,7 @@ def read(
       flowbuf read capture.pcapng.gz -f jsonl --where "dst_port = 53 and bytes > 512"
       flowbuf read capture.pcap --where "in_net(src_addr, '192.0.2.0/24') or src_mac = '02:00:00:00:00:01'"
       flowbuf read capture.pcap -o flows.parquet --ip text
+      flowbuf read capture.pcap --enrich network.toml --columns time_received,exporter_name,in_if_name,src_net_name
       flowbuf read *.pcap -o flows.csv.gz --enable group:l2
       flowbuf read capture.pcap --scale --default-sampling 1000
       flowbuf read capture.pcap --decapsulate all --enable group:tunnel
@@ -101,7 +117,9 @@ def read(
     schema = shown_schema(schema, inputs)
     report = Report(notes=verbose)
     to_terminal = output == "-" and is_terminal(sys.stdout)
-    columns = _new_columns(form, schema, where, ip)
+    pipeline = load_pipeline(enrich, schema, report)
+    schema = enriched_schema(schema, pipeline)
+    columns = _new_columns(form, schema, where, ip, pipeline)
     with open_output(output) as file, _open_writer(form, file, schema, to_terminal, columns) as writer:
         with (
             show_progress(total_size(inputs), quiet=to_terminal) as show,
@@ -115,7 +133,7 @@ def read(
     if session.readable and not session.flows:
         report.add_note(no_rows(schema, session.decoder))
     elif session.flows and not writer.count:
-        report.add_note(f"none of {count_rows(schema, session.flows)} fulfils --where")
+        report.add_note(f"none of {count_rows(schema, session.flows)} {'fulfils --where' if where else 'is left'}")
     sys.exit(report.status)
 
 
@@ -126,12 +144,14 @@ def _check_form(form: str, output: str, ip: str | None) -> None:
         raise UsageProblem(f"--ip is for parquet and arrow; in a {form}, addresses are text")
 
 
-def _new_columns(form: str, schema: Schema, where: str | None, ip: str | None) -> ColumnSource | None:
+def _new_columns(
+    form: str, schema: Schema, where: str | None, ip: str | None, pipeline: Pipeline | None
+) -> ColumnSource | None:
     """What makes columns of the inputs; None where they are read row by row."""
-    if form not in COLUMN_FORMATS and where is None:
+    if form not in COLUMN_FORMATS and where is None and pipeline is None:
         return None
     need("pyarrow", "sql", "--where")
-    return ColumnSource(schema, where, ip or "binary")
+    return ColumnSource(schema, where, ip or "binary", pipeline)
 
 
 Source = Callable[[str], Iterator[Any]]
