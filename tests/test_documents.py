@@ -9,7 +9,10 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "benchmarks/README.md", "benchmarks/peers/README.md", "ext/README.md"]
-DOCUMENTS += [*("docs/fields.md", "docs/answers.md", "docs/presets.md"), *("docs/columns.md", "docs/enrichment.md", "docs/spark.md")]
+DOCUMENTS += [
+    *("docs/fields.md", "docs/answers.md", "docs/presets.md"),
+    *("docs/columns.md", "docs/enrichment.md", "docs/spark.md"),
+]
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

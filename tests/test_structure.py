@@ -56,6 +56,7 @@ PACKAGE_LAYERS: dict[str, set[str]] = {
     "columns": {
         *("errors", "content", "schema", "_core", "plan", "batch", "capture", "decoder", "messages", "protofile"),
     },
+    "spark": {"schema", "targets", "_core", "batch", "columns"},
     "state": {"errors", "_core", "content", "decoder", "sinks"},
     "enrich": {"errors", "schema"},
     "numbering": set(),

@@ -120,9 +120,16 @@ def decode_tables(
     soon as their datagrams have been read, full or not. Raises CaptureError where it is none, or cannot be read on."""
     for batch in reader.batches():
         yield from builder.decode(batch, override=override)
-    last = builder.finish()
-    if len(last):
-        yield last
+        if prompt:
+            yield from _finish(builder)
+    yield from _finish(builder)
+
+
+def _finish(builder: _core.TableBuilder) -> Iterator[_core.Table]:
+    """What is left, if there is anything."""
+    table = builder.finish()
+    if len(table):
+        yield table
 
 
 def _begin(source: Any, begun: bool) -> bool:
@@ -208,9 +215,7 @@ def message_tables(windows: StreamWindows, reader: _core.MessageTables) -> Itera
         except DecodeError as error:
             windows.stop(error)
         yield from tables
-    last = reader.finish()
-    if len(last):
-        yield last
+    yield from _finish(reader)
 
 
 def encode_columns(columns: Any, schema: Schema | str = "flow", *, ignore_unknown: bool = False) -> bytes:
@@ -250,12 +255,3 @@ def _bind(schema: Schema, name: str, ignore_unknown: bool) -> tuple[str | None, 
         raise EncodeError(f"column {name!r} is disabled in schema {schema.name!r}: enable it, or leave it out")
     fix = did_you_mean(name, [column.name for column in schema.enabled]) or "leave it out, or add it to the schema"
     raise EncodeError(f"schema {schema.name!r} has no column {name!r}: {fix}")
-        if prompt:
-            yield from _finish(builder)
-    yield from _finish(builder)
-
-
-def _finish(builder: _core.ColumnBuilder) -> Iterator[_core.Table]:
-    table = builder.finish()
-    if len(table):
-        yield table

@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, TypeVar
 
-from flowbuf._core import STATUSES, ColumnBuilder, MessageReader, Plan
+from flowbuf._core import STATUSES, ColumnBuilder, MessageReader, MessageTables, Plan
 from flowbuf.batch import BATCH_ROWS, FlowBatch, new_table_type
 from flowbuf.capture import CaptureReader
 from flowbuf.cli.inputs import holds_messages
@@ -15,16 +15,16 @@ from flowbuf.cli.options import DecodeOptions, UsageProblem
 from flowbuf.cli.progress import Show
 from flowbuf.cli.report import Failure, Report, describe_fault, sort_counters
 from flowbuf.cli.state import read_state, write_state
-from flowbuf.columns import decode_tables
+from flowbuf.columns import decode_tables, message_tables
 from flowbuf.content import Content
 from flowbuf.encode import decode_batches
 from flowbuf.errors import CaptureError, DecodeError
-from flowbuf.messages import MessageStream, read_in_steps
+from flowbuf.messages import MessageStream, StreamWindows, read_in_steps
 from flowbuf.plan import compile_plan
 from flowbuf.protofile import find_proto, read_proto
 from flowbuf.schema import Schema
 
-__all__ = ["Session", "tables_of_messages"]
+__all__ = ["Session"]
 
 Piece = TypeVar("Piece")
 
@@ -99,7 +99,7 @@ class Session:
         with Content(path) as content:
             if holds_messages(path, content):
                 self._check_messages(content.name)
-                yield from tables_of_messages(content, self.decoder.schema)
+                yield from self._message_columns(content, find_proto(path) if path != "-" else None)
             else:
                 yield from self._decode(content, lambda reader: self._tables(reader, prompt))
 
@@ -149,15 +149,29 @@ class Session:
             yield flows
             if self.stopped:
                 break
-        if stream.fault and not stream.flows and content.name == "<stdin>":
+        self._end_messages(content, proto, stream.fault, stream.flows, stream.unknown_fields)
+
+    def _message_columns(self, content: Content, proto: str | None) -> Iterator[FlowBatch]:
+        schema, before = self.decoder.schema, self.flows
+        windows = StreamWindows(content)
+        reader = MessageTables(new_table_type(schema, self.decoder.plan), BATCH_ROWS)
+        for table in message_tables(windows, reader):
+            self._advance(content, len(table))
+            yield FlowBatch(schema, table)
+            if self.stopped:
+                break
+        self._end_messages(content, proto, windows.fault, self.flows - before, reader.unknown_fields)
+
+    def _end_messages(self, content: Content, proto: str | None, fault: str, flows: int, unknown_fields: int) -> None:
+        if fault and not flows and content.name == "<stdin>":
             self._add_problem(f"{content.name}: neither a capture nor a stream of messages")
             return
         self._finish(content)
-        if stream.fault:
-            self._add_problem(f"{content.name}: {stream.fault} (flows before it: {stream.flows})")
-        if stream.unknown_fields:
+        if fault:
+            self._add_problem(f"{content.name}: {fault} (flows before it: {flows})")
+        if unknown_fields:
             fix = "it is not of these messages" if proto else "give the schema that wrote them with --schema"
-            unknown = f"fields that are not in {proto or 'the schema'}: {stream.unknown_fields}"
+            unknown = f"fields that are not in {proto or 'the schema'}: {unknown_fields}"
             self._add_problem(f"{content.name}: {unknown}; {fix}")
 
     def _check_messages(self, name: str) -> None:
@@ -195,9 +209,3 @@ class Session:
             kind, text = STATUSES[name]
             if self._decoding.strict and kind in ("fault", "loss"):
                 raise Failure(f"{reader.name}: {name}: {text}")
-
-
-def tables_of_messages(content: Content, schema: Schema) -> Iterator[FlowBatch]:
-    """The flows of a stream of messages as columns. Raises UsageProblem."""
-    fix = "give the captures that they were made of, or leave out columns and SQL"
-    raise UsageProblem(f"{content.name}: messages cannot become columns; {fix}")
