@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import logging
 import os
@@ -46,8 +47,10 @@ NETFLOW9 = SHIPPED / "generated-netflow9.pcap"
 FLOW = Schema.load("flow")
 EVERYTHING = [column.name for column in FLOW]
 
-# Spark itself warns of versions of pandas that it is not tried with.
-pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning")
+# Spark warns of versions of pandas that it is not tried with, and leaves sockets to the garbage collector.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::FutureWarning", "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
 
 Rows = list[dict[str, Any]]
 
@@ -64,6 +67,7 @@ def spark() -> Iterator[SparkSession]:
         session.dataSource.register(FlowbufDataSource)
         yield session
         session.stop()
+        gc.collect()  # of these sockets, before other tests
 
 
 def load(spark: SparkSession, paths: Path | str | list[str], **options: object) -> DataFrame:
