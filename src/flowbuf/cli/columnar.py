@@ -137,9 +137,9 @@ def load_pipeline(specs: Sequence[str], schema: Schema, report: Report) -> Pipel
         raise UsageProblem(f"--enrich: {error}") from error
 
 
-def enriched_schema(schema: Schema, pipeline: Pipeline | None) -> Schema:
-    """The columns to show: with those that are filled, unless the user has said which ones."""
-    if pipeline is None or click.get_current_context().params["only"]:
+def enriched_schema(schema: Schema, pipeline: Pipeline | None, only: bool) -> Schema:
+    """The columns to show: with those that are filled, unless the user wants `only` the enabled ones."""
+    if pipeline is None or only:
         return schema
     with schema_errors():
         return schema.enable(*pipeline.provides)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import stat
 import sys
@@ -14,11 +15,26 @@ from flowbuf.content import Content
 from flowbuf.protofile import find_proto, read_proto
 from flowbuf.schema import Schema
 
-__all__ = ["check_inputs", "holds_messages", "is_chosen", "shown_schema", "total_size"]
+__all__ = ["check_inputs", "expand_inputs", "holds_messages", "is_chosen", "shown_schema", "total_size"]
 
 _PCAP = {b"\xa1\xb2\xc3\xd4", b"\xa1\xb2\x3c\x4d", b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1"}
 _PCAPNG = b"\n\r\r\n"
 _MESSAGES = (".pb", ".pb.gz", ".pb.zst")
+
+
+def expand_inputs(paths: Sequence[str]) -> tuple[str, ...]:
+    """Paths with patterns (`*`, `?`, `[…]`, and `**` for any folders) replaced by the files that they stand for,
+    sorted. What is there under its own name is no pattern. Raises UsageProblem for one that no file fits."""
+    expanded: list[str] = []
+    for path in paths:
+        if path == "-" or not glob.has_magic(path) or os.path.lexists(path):
+            expanded.append(path)
+            continue
+        found = sorted(name for name in glob.glob(path, recursive=True) if not os.path.isdir(name))
+        if not found:
+            raise UsageProblem(f"{path}: no file fits this pattern")
+        expanded += found
+    return tuple(expanded)
 
 
 def check_inputs(paths: Sequence[str], output: str | None = None) -> None:
@@ -67,13 +83,13 @@ def holds_messages(path: str, content: Content) -> bool:
     return path.endswith(_MESSAGES) or find_proto(path) is not None
 
 
-def shown_schema(schema: Schema, inputs: Sequence[str]) -> Schema:
+def shown_schema(schema: Schema, inputs: Sequence[str], chosen: bool) -> Schema:
     """The schema with the columns to show: those that the user chose; where nothing was chosen, those of the message
     streams, as far as a .proto tells, and of the captures."""
     protos = [find_proto(path) for path in inputs if path != "-"]
     with schema_errors():
         described = [read_proto(proto, schema) for proto in protos if proto]
-        if is_chosen() or not described:
+        if chosen or not described:
             return schema
         shown = described if len(described) == len(inputs) else [*described, schema]
         return schema.only(*(column.name for each in shown for column in each.enabled))

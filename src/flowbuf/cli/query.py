@@ -20,7 +20,7 @@ from flowbuf.cli.columnar import (
     query_problems,
 )
 from flowbuf.cli.counters import no_rows
-from flowbuf.cli.inputs import check_inputs, shown_schema, total_size
+from flowbuf.cli.inputs import check_inputs, expand_inputs, is_chosen, shown_schema, total_size
 from flowbuf.cli.options import DecodeOptions, UsageProblem, decode_options, schema_errors, schema_options
 from flowbuf.cli.output import default_format, is_terminal, open_output
 from flowbuf.cli.progress import show_progress
@@ -85,6 +85,7 @@ def query(
       flowbuf query "SELECT src_country, sum(bytes) FROM flows GROUP BY ALL" capture.pcap --enrich network.toml
       flowbuf query "SUMMARIZE flows" capture.pcap
     """
+    inputs = expand_inputs(inputs)
     check_inputs(inputs, output)
     check_state(decoding.state, output)
     form = form or default_format(output)
@@ -99,10 +100,11 @@ def query(
     report = Report(notes=verbose)
     to_terminal = output == "-" and is_terminal(sys.stdout)
     with schema_errors():
-        schema = shown_schema(schema, captures)
+        schema = shown_schema(schema, captures, is_chosen())
         schema = schema.enable(*columns_named(sql, schema))
     pipeline = load_pipeline(enrich, schema, report)
-    question, columns = _plan(sql, enriched_schema(schema, pipeline), captures, files, decoding, pipeline)
+    schema = enriched_schema(schema, pipeline, bool(click.get_current_context().params["only"]))
+    question, columns = _plan(sql, schema, captures, files, decoding, pipeline)
     with open_output(output) as file:
         with (
             show_progress(total_size(captures), quiet=to_terminal) as show,

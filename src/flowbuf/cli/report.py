@@ -62,7 +62,7 @@ class Report:
 
     def __init__(self, notes: bool = False) -> None:
         self.status = 0
-        self._notes = notes
+        self.notes = notes
         self._before: dict[str, dict[str, int]] = {}
 
     def add_problem(self, text: str) -> None:
@@ -95,7 +95,7 @@ class Report:
             kind, text = STATUSES[name]
             if kind in ("fault", "loss"):
                 self.status = 1
-            elif not self._notes:
+            elif not self.notes:
                 continue
             lines.append(f"{who}: {count} {name}: {text}")
         return lines

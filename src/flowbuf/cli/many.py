@@ -1,0 +1,182 @@
+"""Many captures at once: each is decoded on its own, into a file of its name, on all processors."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+
+from flowbuf.cli.inputs import total_size
+from flowbuf.cli.options import UsageProblem
+from flowbuf.cli.output import describe_os_error, open_errors
+from flowbuf.cli.progress import show_progress
+from flowbuf.cli.reading import Reading
+from flowbuf.cli.report import Failure, Report
+from flowbuf.errors import FlowbufError
+
+__all__ = ["check_each", "read_each"]
+
+SUFFIXES = (".gz", ".zst", ".pcap", ".pcapng", ".cap", ".dump", ".pb")
+
+
+def check_each(reading: Reading, inputs: Sequence[str], folder: str) -> None:
+    """Raises UsageProblem for what cannot be done to each input on its own."""
+    if "-" in inputs:
+        raise UsageProblem("- (standard input) has no name for a file in a folder; name an output file")
+    if reading.form == "table":
+        raise UsageProblem("a table is for one output; choose another format for a folder")
+    if reading.decoding.state:
+        raise UsageProblem("--state goes from one capture to the next; in a folder, each is decoded on its own")
+    if reading.limit:
+        raise UsageProblem("-n is for one output; leave it out, or name an output file")
+    shared = [name for name, count in Counter(_outputs(reading, inputs, folder)).items() if count > 1]
+    if shared:
+        raise UsageProblem(f"{shared[0]}: several inputs would be written to it")
+    reading.prepare(inputs[:1], Report())  # what is wrong with all is said once, and now
+
+
+def _outputs(reading: Reading, inputs: Sequence[str], folder: str) -> list[str]:
+    """Where each input goes: below the folder as it is below the folder that all inputs have in common."""
+    folders = [os.path.dirname(os.path.abspath(path)) for path in inputs]
+    common = os.path.commonpath(folders)
+    return [
+        os.path.normpath(os.path.join(folder, os.path.relpath(place, common), f"{_stem(path)}.{reading.form}"))
+        for place, path in zip(folders, inputs, strict=True)
+    ]
+
+
+def _stem(path: str) -> str:
+    name = os.path.basename(path)
+    while True:
+        stem, suffix = os.path.splitext(name)
+        if suffix not in SUFFIXES:
+            return name
+        name = stem
+
+
+def read_each(reading: Reading, inputs: Sequence[str], folder: str, report: Report) -> None:
+    """Reads every input into its file, and reports of them in their order."""
+    outputs = _outputs(reading, inputs, folder)
+    with open_errors():
+        for place in {os.path.dirname(path) for path in outputs}:
+            os.makedirs(place, exist_ok=True)
+    tasks = [_Task(reading, path, output, report.notes) for path, output in zip(inputs, outputs, strict=True)]
+    octets = flows = 0
+    with show_progress(total_size(inputs)) as show:
+        for task, outcome in zip(tasks, _run_all(tasks), strict=True):
+            octets += total_size([task.path]) or 0
+            flows += outcome.flows
+            show(octets, flows)
+            report.status = max(report.status, outcome.status)
+            for line in outcome.lines:
+                report.add_note(line)
+
+
+@dataclass(frozen=True)
+class _Task:
+    reading: Reading
+    path: str
+    output: str
+    notes: bool
+
+
+@dataclass
+class _Outcome:
+    status: int = 0
+    flows: int = 0
+    lines: list[str] = field(default_factory=list)
+
+
+class _Lines(Report):
+    """A report that is printed by somebody else."""
+
+    def __init__(self, notes: bool) -> None:
+        super().__init__(notes)
+        self.lines: list[str] = []
+
+    def add_note(self, text: str) -> None:
+        self.lines.append(text)
+
+
+def _run(task: _Task) -> _Outcome:
+    """Reads one input, in a process of a pool or not."""
+    outcome, report = _Outcome(), _Lines(task.notes)
+
+    def show(octets: int, flows: int) -> None:
+        outcome.flows = flows
+
+    try:
+        task.reading.run([task.path], task.output, report, show)
+    except click.ClickException as error:
+        report.status = max(report.status, error.exit_code)
+        report.add_note(error.message)
+    except OSError as error:
+        report.add_problem(describe_os_error(error))
+    except FlowbufError as error:
+        report.add_problem(str(error))
+    outcome.status = report.status
+    outcome.lines = [line if task.path in line else f"{task.path}: {line}" for line in report.lines]
+    return outcome
+
+
+# Processes ------------------------------------------------------------------------------------------------------------
+
+_stopped = False
+
+
+def _run_all(tasks: Sequence[_Task]) -> Iterator[_Outcome]:
+    """The outcomes, in the order of the tasks."""
+    workers = min(_processors(), len(tasks))
+    if workers == 1:
+        yield from map(_run, tasks)
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, context, initializer=_begin) as pool:
+        try:
+            yield from _start(pool, tasks)
+        except BrokenProcessPool as error:
+            raise Failure("a process ended without a word; was memory short?") from error
+        except BaseException:
+            for child in multiprocessing.active_children():
+                child.terminate()
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _start(pool: ProcessPoolExecutor, tasks: Sequence[_Task]) -> Iterator[_Outcome]:
+    """The processes are started here, and Ctrl-C is not for them: this one stops them."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        return pool.map(_run_unless_stopped, tasks)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _begin() -> None:
+    """SIGTERM unwinds what a process is at, so that no partial file stays, and it begins nothing more."""
+
+    def stop(number: int, frame: Any) -> None:
+        global _stopped
+        _stopped = True
+        raise SystemExit
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, stop)
+
+
+def _run_unless_stopped(task: _Task) -> _Outcome:
+    return _Outcome() if _stopped else _run(task)

@@ -1,0 +1,115 @@
+"""Captures and message streams into one output: the work of `flowbuf read`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flowbuf.cli.columnar import COLUMN_FORMATS, ColumnSource, enriched_schema, load_pipeline, need
+from flowbuf.cli.counters import count_rows, no_rows
+from flowbuf.cli.inputs import shown_schema
+from flowbuf.cli.options import DecodeOptions, UsageProblem
+from flowbuf.cli.output import is_terminal, open_errors
+from flowbuf.cli.progress import Show
+from flowbuf.cli.report import Report
+from flowbuf.cli.session import Session
+from flowbuf.cli.writers import Discard, FlowWriter, open_parts, open_writer
+from flowbuf.schema import Schema
+
+if TYPE_CHECKING:
+    from flowbuf.enrich import Pipeline
+
+__all__ = ["Reading", "check_parts"]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the user wants of the flows of some inputs. `chosen`: the columns of `schema` were chosen by name; `only`:
+    no others are to be shown."""
+
+    form: str
+    schema: Schema
+    decoding: DecodeOptions
+    where: str | None = None
+    ip: str = "binary"
+    enrich: tuple[str, ...] = ()
+    limit: int | None = None
+    chosen: bool = False
+    only: bool = False
+    rows_per_file: int | None = None
+
+    def prepare(self, inputs: Sequence[str], report: Report) -> tuple[Schema, ColumnSource | None]:
+        """The columns to show, and what makes columns of the inputs; None where they are read row by row. Raises
+        UsageProblem."""
+        schema = shown_schema(self.schema, inputs, self.chosen)
+        pipeline = load_pipeline(self.enrich, schema, report)
+        schema = enriched_schema(schema, pipeline, self.only)
+        return schema, self._new_columns(schema, pipeline)
+
+    def _new_columns(self, schema: Schema, pipeline: Pipeline | None) -> ColumnSource | None:
+        if self.form not in COLUMN_FORMATS and self.where is None and pipeline is None:
+            return None
+        need("pyarrow", "sql", "--where")
+        return ColumnSource(schema, self.where, self.ip, pipeline)
+
+    def run(self, inputs: Sequence[str], output: str, report: Report, show: Show) -> None:
+        """Reads the inputs and writes what they hold."""
+        schema, columns = self.prepare(inputs, report)
+        with self._open(output, schema, columns) as (writer, discard):
+            with Session(columns.decoded if columns else schema, self.decoding, report, show) as session:
+                self._read(inputs, self._source(session, columns), writer, session)
+                session.finish()
+            writer.finish()
+            if not session.readable:
+                discard()
+        if session.readable and not session.flows:
+            report.add_note(no_rows(schema, session.decoder))
+        elif session.flows and not writer.count:
+            reason = "fulfils --where" if self.where else "is left"
+            report.add_note(f"none of {count_rows(schema, session.flows)} {reason}")
+
+    def _open(
+        self, output: str, schema: Schema, columns: ColumnSource | None
+    ) -> AbstractContextManager[tuple[FlowWriter, Discard]]:
+        if self.rows_per_file and columns:
+            return open_parts(self.form, output, columns.type, self.rows_per_file)
+        to_terminal = output == "-" and is_terminal(sys.stdout)
+        sections = schema.rows == "counters" and not self.chosen
+        return open_writer(self.form, output, schema, to_terminal, sections, columns)
+
+    def _source(self, session: Session, columns: ColumnSource | None) -> Callable[[str], Iterator[Any]]:
+        """What gives the flows of an input: lists of them, or record batches. Both have a length and can be sliced."""
+        if columns is None:
+            return session.read
+        prompt = self.form not in COLUMN_FORMATS
+        return lambda path: columns.read(session.columns(path, prompt))
+
+    def _read(
+        self, inputs: Sequence[str], source: Callable[[str], Iterator[Any]], writer: FlowWriter, session: Session
+    ) -> None:
+        for path in inputs:
+            for flows in source(path):
+                writer.write(flows if self.limit is None else flows[: self.limit - writer.count])
+                if writer.count == self.limit:
+                    session.stop()
+            if session.stopped:
+                break
+
+
+def check_parts(reading: Reading, output: str, folder: bool) -> None:
+    """Makes the folder of --rows-per-file. Raises UsageProblem where that cannot be, or others would be left in it."""
+    if not reading.rows_per_file:
+        return
+    if not folder:
+        raise UsageProblem(f"--rows-per-file is for a folder: -o {'parts' if output == '-' else output}/")
+    if reading.form not in COLUMN_FORMATS:
+        raise UsageProblem(f"--rows-per-file is for {' and '.join(COLUMN_FORMATS)}")
+    with open_errors():
+        os.makedirs(output, exist_ok=True)
+        parts = sorted(name for name in os.listdir(output) if name.startswith("part-"))
+    if parts:
+        raise UsageProblem(f"{os.path.join(output, parts[0])}: is there already; empty the folder, or name another")
