@@ -21,10 +21,10 @@ from flowbuf.rows import with_text
 from flowbuf.schema import Schema
 from flowbuf.sinks.columns import ArrowSink, ColumnSink, ParquetSink
 from flowbuf.sinks.file import OutputFile
-from flowbuf.sql import RowFilter
 
 if TYPE_CHECKING:
     from flowbuf.enrich import Pipeline
+    from flowbuf.sql import RowFilter
 
 __all__ = [
     *("COLUMN_FORMATS", "ColumnSource", "ColumnWriter"),
@@ -75,6 +75,8 @@ class ColumnSource:
 
     def _new_filter(self, where: str, schema: Schema) -> RowFilter:
         need("duckdb", "sql", "--where")
+        from flowbuf.sql import RowFilter
+
         return RowFilter(where, schema)
 
     def _check_filter(self) -> None:

@@ -10,7 +10,6 @@ import click
 from flowbuf.batch import IP_FORMS
 from flowbuf.cli.columnar import COLUMN_FORMATS, check_column_output, enrich_option
 from flowbuf.cli.inputs import check_inputs, expand_inputs, is_chosen, total_size
-from flowbuf.cli.many import check_each, read_each
 from flowbuf.cli.options import DecodeOptions, UsageProblem, WholeNumber, decode_options, schema_options
 from flowbuf.cli.output import default_format, is_terminal
 from flowbuf.cli.progress import show_progress
@@ -115,6 +114,8 @@ def read(
     reading = Reading(form, schema, decoding, where, ip or "binary", enrich, limit, is_chosen(), only, rows_per_file)
     report = Report(notes=verbose)
     if folder and rows_per_file is None:
+        from flowbuf.cli.many import check_each, read_each
+
         check_each(reading, inputs, output)
         read_each(reading, inputs, output, report)
     else:
