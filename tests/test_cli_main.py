@@ -82,7 +82,16 @@ def run(folder: Path, arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, timeout=60)
 
 
-@pytest.mark.parametrize("arguments", [("read", "big.pcap"), ("generate", "--protocol=ipfix", "--flows=200000", "-o-")])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("read", "big.pcap"),
+        ("read", "big.pcap", "--where", "true"),
+        ("read", "big.pcap", "-f", "arrow"),
+        ("query", "FROM flows", "big.pcap"),
+        ("generate", "--protocol=ipfix", "--flows=200000", "-o-"),
+    ],
+)
 def test_a_closed_pipe_ends_it_quietly(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     write(tmp_path / "big.pcap", generated(flows=20000))
     with subprocess.Popen(
@@ -160,6 +169,8 @@ def test_standard_streams_that_are_not_needed_may_be_closed(tmp_path: Path, argu
         ("read a.pcap >/dev/full", "<stdout>"),
         ("read a.pcap -f parquet -o /dev/full", "/dev/full"),
         ("read a.pcap -f arrow >/dev/full", "<stdout>"),
+        ("query 'FROM flows' a.pcap -o /dev/full", "/dev/full"),
+        ("query 'FROM flows' a.pcap >/dev/full", "<stdout>"),
         ("inspect a.pcap >/dev/full", "<stdout>"),
         ("schema proto >/dev/full", "<stdout>"),
     ],

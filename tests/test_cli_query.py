@@ -179,10 +179,20 @@ def test_what_a_query_wrote_can_be_asked_again(tmp_path: Path) -> None:
 # Streaming ------------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_not_wanted_is_not_read(tmp_path: Path) -> None:
+def test_what_is_not_wanted_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some versions of duckdb read a number of batches ahead."""
+    monkeypatch.setattr("flowbuf.cli.session.BATCH_ROWS", 1000)
     path = write(tmp_path / "a.pcap", generated(flows=200_000) + b"junk")
     assert len(ask("FROM flows LIMIT 3", path)) == 3
     assert flowbuf("query", "SELECT count(*) FROM flows", path).exit_code == 1
+
+
+@pytest.mark.parametrize("sql", ["FROM flows LIMIT 1", "DESCRIBE flows", "SELECT nothing FROM flows", TOTALS])
+def test_nothing_is_left_that_libraries_complain_of(sql: str) -> None:
+    command = [sys.executable, "-m", "flowbuf", "query", sql, SFLOW, NETFLOW9]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == (2 if "nothing" in sql else 0)
+    assert len(result.stderr.splitlines()) == (0 if result.returncode == 0 else 5)
 
 
 def test_state_goes_from_run_to_run(tmp_path: Path) -> None:

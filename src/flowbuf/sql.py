@@ -118,7 +118,7 @@ class RowFilter:
                 raise QueryError("one condition is wanted, not several statements")
             self._connection.register("flows", table)
             found = self._connection.sql(self._sql).to_arrow_table()["row_number_of_flow"]
-        return found.combine_chunks()
+        return found.combine_chunks().sort()  # OR of some versions does not keep the order
 
 
 class FlowQuery:
@@ -128,24 +128,21 @@ class FlowQuery:
     columns of the files are addresses. Then `columns` are the columns of the stream that the query looks at, all where
     that cannot be told.
 
-    `slow`: the stream may wait for its input for ever. It is then read by the thread that runs the query, which signals
-    can interrupt. Raises QueryError for a query that cannot be, before anything is read.
+    `reads`: it looks at the stream at all. Raises QueryError for a query that cannot be, before anything is read.
     """
 
-    def __init__(
-        self, sql: str, schema: Schema, type: Any = None, files: Sequence[str] = (), slow: bool = False
-    ) -> None:
+    def __init__(self, sql: str, schema: Schema, type: Any = None, files: Sequence[str] = ()) -> None:
         self._sql = sql
         self._files = files
         self._schema = schema
         self._known = list(dict.fromkeys([*(type.names if type else ()), *(column.name for column in schema)]))
         self._connection = connect()
-        if slow:
-            self._connection.execute("SET threads = 1")
         with query_errors(self._known):
             self._check_kind()
             self._define(_no_batches(type) if type else None)
             scans, repeats = self._plan()
+        self.reads = bool(scans)
+        self._streams = type is not None
         self._keeps = len(scans) > 1 or repeats
         names = type.names if type else []
         used = set(columns_named(sql, schema)).union(*scans)
@@ -206,15 +203,23 @@ class FlowQuery:
 
     def run(self, stream: Any = None) -> tuple[Any, Iterator[Any]]:
         """The `pyarrow.Schema` of what is found, and what is found as record batches. `stream` is a
-        `pyarrow.RecordBatchReader` with the columns of `columns`, and is read in other threads, too. Raises
-        QueryError, also while batches are read."""
+        `pyarrow.RecordBatchReader` with the columns of `columns`, and may be read in other threads. Raises QueryError,
+        also while batches are read."""
         with query_errors(self._known):
-            self._define(stream, self._keeps and stream is not None)
+            self._define(stream if self._streams else None, self._keeps)
             relation = self._connection.sql(self._sql)
             # the name of it depends on the version of duckdb
             read = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
             reader = read(RESULT_ROWS)
         return reader.schema, self._read(reader)
+
+    def interrupt(self) -> None:
+        """Ends what is under way in another thread."""
+        self._connection.interrupt()
+
+    def close(self) -> None:
+        """Nothing more is asked: what the query holds is let go."""
+        self._connection.close()
 
     def _read(self, reader: Any) -> Iterator[Any]:
         while True:

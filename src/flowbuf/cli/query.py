@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import sys
+import threading
+import time
+import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
+from queue import Empty, Full, Queue
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -39,6 +43,10 @@ __all__ = ["query"]
 
 FORMATS = ("table", "jsonl", "csv", *COLUMN_FORMATS)
 PARQUET = b"PAR1"
+WAITING = 2
+"""So many batches wait for the query at most."""
+PATIENCE = 1.0
+"""Seconds."""
 
 
 @click.command()
@@ -110,10 +118,9 @@ def query(
             show_progress(total_size(captures), quiet=to_terminal) as show,
             Session(columns.decoded, decoding, report, show) as session,
         ):
-            flows = _Flows(session, columns, captures)
-            _answer(question, flows, form, file, to_terminal)
+            _Answer(question, columns, form, file, to_terminal).run(session, captures)
             session.finish()
-        if flows.begun and not session.readable and not files:
+        if question.reads and not session.readable and not files:
             file.discard()
     if session.readable and not session.flows:
         report.add_note(no_rows(columns.schema, session.decoder))
@@ -138,8 +145,8 @@ def _plan(
     """The query, and what decodes the columns that it looks at, and no others."""
     everything = ColumnSource(schema, ip="text", pipeline=pipeline)
     with query_problems("SQL"):
-        type = numbered(everything.type.empty_table()).schema if captures else None
-        question = FlowQuery(sql, schema, type, files, slow=total_size(captures) is None)
+        type = _numbered_type(everything) if captures else None
+        question = FlowQuery(sql, schema, type, files)
     needed = list(question.columns)
     if schema.rate and (decoding.scale or decoding.override_sampling):
         needed.append(schema.rate.name)
@@ -151,65 +158,107 @@ def _plan(
         return question, ColumnSource(schema.only(*needed), ip="text", pipeline=pipeline)
 
 
-class _Flows:
-    """The flows of captures and message streams, one after the other, as a query reads them: in whatever thread, and
-    only as far as it wants them."""
+def _numbered_type(columns: ColumnSource) -> Any:
+    """The `pyarrow.Schema` of flows as SQL has them."""
+    return numbered(columns.type.empty_table()).schema
 
-    def __init__(self, session: Session, columns: ColumnSource, inputs: Sequence[str]) -> None:
-        self.begun = False
-        self._session = session
+
+class _Answer:
+    """Runs a query in a thread of its own, which writes what is found, while this one reads the inputs. Nothing but
+    this one ever waits for input, so that a signal ends it; and the query stops the reading when it has enough."""
+
+    def __init__(
+        self, question: FlowQuery, columns: ColumnSource, form: str, file: OutputFile, to_terminal: bool
+    ) -> None:
+        self._question = question
         self._columns = columns
-        self._inputs = inputs
-        self._batches = self._read()
+        self._output = (form, file)
+        self._to_terminal = to_terminal
+        self._batches: Queue[Any] = Queue(maxsize=WAITING)
         self._error: BaseException | None = None
-        self._ended = False
+        self._failed = False
+        self._asked = False
+        self._thread = threading.Thread(target=self._work, daemon=True)
 
-    def reader(self) -> Any:
-        """A `pyarrow.RecordBatchReader`, for once; None where there are no inputs of this kind."""
-        if not self._inputs:
-            return None
-        import pyarrow
-
-        type = numbered(self._columns.type.empty_table()).schema
-        return pyarrow.RecordBatchReader.from_batches(type, self._batches)
-
-    def _read(self) -> Iterator[Any]:
-        self.begun = True
+    def run(self, session: Session, inputs: Sequence[str]) -> None:
+        """Until everything is written. Raises what goes wrong in either thread."""
+        self._thread.start()
         try:
-            for path in self._inputs:
-                yield from map(numbered, self._columns.read(self._session.columns(path)))
-                if self._session.stopped:
-                    return
-            self._ended = True
-        except GeneratorExit:
+            if self._question.reads:
+                self._feed(session, inputs)
+            self._thread.join()
+        except BaseException:
+            self._failed = True
+            self._question.interrupt()
             raise
+        finally:
+            self._release()
+            self._thread.join()
+            self._question.close()
+            del self._question  # which holds what reads from this one
+        if self._error is not None:
+            raise self._error
+
+    def _feed(self, session: Session, inputs: Sequence[str]) -> None:
+        for path in inputs:
+            for batch in self._columns.read(session.columns(path)):
+                if not session.stopped and not self._give(numbered(batch)):
+                    session.stop()  # it is still reported
+            if session.stopped:
+                return
+        self._give(None)
+
+    def _give(self, batch: Any) -> bool:
+        """Hands a batch over, None at their end; false if the query has ended."""
+        while self._thread.is_alive():
+            with suppress(Full):
+                self._batches.put(batch, timeout=0.05)
+                return True
+        return False
+
+    def _release(self) -> None:
+        """Lets go whoever still waits for a batch: a query that has ended may have left a thread behind, which must not
+        be there when the interpreter ends."""
+        while True:
+            try:
+                self._batches.put_nowait(None)
+                break
+            except Full:
+                with suppress(Empty):
+                    self._batches.get_nowait()
+        deadline = time.monotonic() + PATIENCE
+        while self._asked and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+    # In the thread of the query, and those that it starts ----------------------------------------------------------
+
+    def _work(self) -> None:
+        try:
+            self._write()
         except BaseException as error:
             self._error = error
-            raise
+            traceback.clear_frames(error.__traceback__)  # or what is half read would live as long as the error
 
-    @contextmanager
-    def errors(self) -> Iterator[None]:
-        """What went wrong with the inputs comes out of the query as something else; it is raised as it was."""
+    def _write(self) -> None:
+        import pyarrow
+
+        stream = pyarrow.RecordBatchReader.from_batches(_numbered_type(self._columns), self._taken())
+        with query_problems("SQL"):
+            type, batches = self._question.run(stream)
+            with open_results(*self._output, type, self._to_terminal) as writer:
+                for batch in batches:
+                    writer.write(batch)
+                writer.finish()
+
+    def _taken(self) -> Iterator[Any]:
+        while (batch := self._take()) is not None:
+            yield batch
+        if self._failed:
+            raise ValueError("there is no more, as reading has failed")
+
+    def _take(self) -> Any:
+        self._asked = True
         try:
-            yield
-        except Exception:
-            if self._error is not None:
-                raise self._error from None
-            raise
-
-    def finish(self) -> None:
-        """No more is wanted: what is being read is still reported."""
-        if self.begun and not self._ended:
-            self._session.stop()
-            for _ in self._batches:
-                pass
-
-
-def _answer(question: FlowQuery, flows: _Flows, form: str, file: OutputFile, to_terminal: bool) -> None:
-    with query_problems("SQL"), flows.errors():
-        type, batches = question.run(flows.reader())
-        with open_results(form, file, type, to_terminal) as writer:
-            for batch in batches:
-                writer.write(batch)
-            writer.finish()
-        flows.finish()
+            return self._batches.get()
+        finally:
+            self._asked = False
