@@ -32,6 +32,11 @@ cdef extern from "core/base.h" nogil:
     ctypedef enum fb_processor:
         FB_PROCESSOR_ANY
 
+cdef extern from "core/spares.h" nogil:
+    ctypedef struct fb_spares:
+        pass
+    fb_memory fb_memory_recycled(fb_spares *spares, size_t limit)
+
 cdef extern from "core/wire.h" nogil:
     enum:
         FB_VARINT_MAX
@@ -399,7 +404,8 @@ cdef extern from "core/message_columns.h" nogil:
     ctypedef struct fb_message_columns:
         uint64_t unknown_fields
         uint64_t invalid_texts
-    fb_status fb_message_columns_new(fb_message_columns *reader, const fb_plan *plan, fb_memory *memory)
+    fb_status fb_message_columns_new(fb_message_columns *reader, const fb_plan *plan, fb_processor processor,
+                                     fb_memory *memory)
     void fb_message_columns_free(fb_message_columns *reader)
     fb_status fb_message_columns_read(fb_message_columns *reader, fb_bytes *rest, fb_batch *batch, fb_message_fault *fault)
 

@@ -18,7 +18,7 @@ PACKAGE = ROOT / "src/flowbuf"
 # The core's files, from the ground up: each includes only what stands before it. Without a suffix, a header and its .c.
 # (A .inc is compiled for each emitter; decode.inc puts them together.)
 LAYERS = [
-    *("base", "format", "counters", "source", "wire", "plan", "lanes", "slots", "filled", "row"),
+    *("base", "spares", "format", "counters", "source", "wire", "plan", "lanes", "slots", "filled", "row"),
     *("arrow", "batch", "table", "columns"),
     *("arrow_view", "address_text", "arrow_convert", "arrow_field", "arrow_rows.h", "arrow_rows.inc"),
     *("arrow_rows", "arrow_rows_bmi2", "arrow_rows_avx512", "arrow_encode"),
@@ -28,7 +28,8 @@ LAYERS = [
     *("value.inc", "list.inc", "derived.inc", "packet.inc", "run.inc", "record.inc"),
     *("netflow5.inc", "ipfix.inc", "sflow.inc", "sflow_counters.inc", "decode.inc"),
     *("decode_row", "decode_row_bmi2", "decode_row_avx512", "decode_columns", "decode_columns_avx512"),
-    *("message", "message_columns", "link", "fragments", "capture"),
+    *("message", "message_columns.h", "message_rows.inc", "message_columns", "message_columns_bmi2"),
+    *("link", "fragments", "capture"),
     *("generate_traffic", "generate.h", "generate_internal", "generate_netflow", "generate_packet", "generate_sflow"),
     "generate",
 ]

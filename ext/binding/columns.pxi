@@ -123,19 +123,10 @@ cdef class Table:
         return self.type.__arrow_c_schema__(), PyCapsule_New(array, "arrow_array", free_array)
 
 
-cdef Table finish_batch(TableType type, fb_batch *batch):
-    """A table of a batch, which is the table's from now on, whatever comes of it."""
-    cdef Table table = Table.__new__(Table)
-    cdef fb_status status
-    table.type = type
-    with nogil:
-        status = fb_table_new(&table.table, type.plan.plan, batch, type.fields, type.count)
-    check(status)
-    return table
-
-
 cdef enum:
     FIRST_ROWS = 256  # a batch grows from here
+
+cdef fb_spares spares  # blocks of batches that are gone, for the next; whose tables they were may outlive any builder
 
 
 cdef class TableBuilder:
@@ -156,7 +147,7 @@ cdef class TableBuilder:
 
     cdef int need_batch(self, size_t capacity) except -1:
         if not self.batch:
-            check(fb_batch_new(&self.batch, self.type.plan.plan, capacity, fb_memory_system(0)))
+            check(fb_batch_new(&self.batch, self.type.plan.plan, capacity, fb_memory_recycled(&spares, 0)))
         return 0
 
     cdef int make_room(self, list tables) except -1:
@@ -251,7 +242,7 @@ cdef class MessageTables(TableBuilder):
 
     def __cinit__(self, TableType type not None, size_t rows):
         self.memory = fb_memory_system(0)
-        check(fb_message_columns_new(&self.reader, type.plan.plan, &self.memory))
+        check(fb_message_columns_new(&self.reader, type.plan.plan, <fb_processor> 0, &self.memory))
 
     def __dealloc__(self):
         fb_message_columns_free(&self.reader)

@@ -19,6 +19,10 @@ unsigned fb_batch_width(const fb_column *column) {
     }
 }
 
+bool fb_batch_is_uneven(const fb_column *column) {
+    return column->flags & FB_COLUMN_ENABLED && (column->flags & FB_COLUMN_REPEATED || !fb_batch_width(column));
+}
+
 static void describe(fb_vector *vector, const fb_column *column) {
     vector->width = (uint8_t)fb_batch_width(column);
     vector->listed = column->flags & FB_COLUMN_REPEATED;

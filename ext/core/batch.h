@@ -44,6 +44,8 @@ void fb_batch_free(fb_batch *batch);
 fb_status fb_batch_grow(fb_batch **batch, const fb_plan *plan, size_t capacity);
 /* Octets that one value of a column has; 0: any number. */
 unsigned fb_batch_width(const fb_column *column);
+/* Whether its rows end one by one: enabled columns of octets and of lists. */
+bool fb_batch_is_uneven(const fb_column *column);
 /* Makes room for what so many octets of the wire may put into a vector of octets or of lists. False: there is no memory, or offsets
    have no more bits. */
 bool fb_batch_reserve(fb_batch *batch, fb_vector *vector, size_t octets);

@@ -15,7 +15,7 @@ fb_status fb_columns_new(fb_columns *columns, const fb_plan *plan, fb_memory *me
     for (size_t i = 0; i < count; i++) {
         const fb_column *column = &plan->columns[i];
         if (!(column->flags & FB_COLUMN_ENABLED)) continue;
-        if (column->flags & FB_COLUMN_REPEATED || !fb_batch_width(column)) columns->uneven[columns->uneven_count++] = (uint16_t)i;
+        if (fb_batch_is_uneven(column)) columns->uneven[columns->uneven_count++] = (uint16_t)i;
         for (unsigned bit = 0; bit < 64; bit++)
             if (column->bit == 1ull << bit) columns->column_of_bit[bit] = (uint16_t)i;
     }

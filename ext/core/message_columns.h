@@ -37,11 +37,17 @@ typedef struct {
 
 const char *fb_message_fault_text(fb_message_fault_kind kind);
 
+/* Ways of values; where the wire type is another one, nothing is known yet. */
+enum { FB_WAY_NUMBER, FB_WAY_ADDRESS, FB_WAY_OTHER, FB_WAY_SKIP };
+enum { FB_MESSAGE_NO_PLACE = 0, FB_MESSAGE_NO_WIRE = 0xff };
+
 /* How fields of one number are read. */
 typedef struct {
-    uint64_t limit; /* the greatest number; of signed ones -limit - 1 is the least */
+    uint8_t *values; /* of the batch, where they have one width */
+    uint64_t limit;  /* the greatest number; of signed ones -limit - 1 is the least */
     uint32_t number;
     uint16_t column;
+    uint8_t shift; /* of the vector's */
     uint8_t way;
     uint8_t wire; /* fb_wire_type; of what is no column, none of them */
     uint8_t type; /* fb_type */
@@ -57,13 +63,17 @@ typedef struct {
     size_t place_count;
     uint16_t *uneven; /* columns of octets and lists: their rows are ended one by one */
     size_t uneven_count;
+    const uint8_t *fixed;    /* of the batch that places point into, */
+    size_t capacity;         /* and its rows */
+    fb_processor processor;  /* of which instructions may be used */
     uint64_t unknown_fields; /* of rows: fields that are no column of the plan, enabled or not */
     uint64_t invalid_texts;  /* of rows: strings of which some part was replaced */
     uint16_t near[FB_MESSAGE_NEAR];
 } fb_message_columns;
 
-/* `plan` and `memory` must outlive it. NO_MEMORY. */
-fb_status fb_message_columns_new(fb_message_columns *reader, const fb_plan *plan, fb_memory *memory);
+/* `plan` and `memory` must outlive it. Of newer kinds of processors than `processor` no instructions are used; 0: whatever this one has.
+   NO_MEMORY. */
+fb_status fb_message_columns_new(fb_message_columns *reader, const fb_plan *plan, fb_processor processor, fb_memory *memory);
 void fb_message_columns_free(fb_message_columns *reader);
 
 /* Takes messages off a length-delimited stream, and puts each into a row of its own. *rest begins with the first message that

@@ -131,10 +131,14 @@ FB_INLINE const uint8_t *fb_wire_load_varint(const uint8_t *p, uint64_t *value) 
     }
     uint64_t octets = fb_load_little64(p), ends = ~octets & 0x8080808080808080u;
     if (FB_UNLIKELY(!ends)) return fb_wire_read_varint(p, p + FB_VARINT_MAX, value);
-    uint64_t groups = octets & (ends ^ (ends - 1)) & 0x7f7f7f7f7f7f7f7fu; /* 7 bits each way, then 14, then 28 */
+    uint64_t groups = octets & (ends ^ (ends - 1)); /* of this varint alone */
+#ifdef __BMI2__
+    *value = _pext_u64(groups, 0x7f7f7f7f7f7f7f7fu);
+#else /* 7 bits each way, then 14, then 28 */
     groups = (groups & 0x007f007f007f007fu) | (groups & 0x7f007f007f007f00u) >> 1;
     groups = (groups & 0x00003fff00003fffu) | (groups & 0x3fff00003fff0000u) >> 2;
     *value = (groups & 0xfffffff) | (groups & 0x0fffffff00000000u) >> 4;
+#endif
     return p + __builtin_ctzll(ends) / 8 + 1;
 }
 

@@ -86,11 +86,12 @@ static fb_status read_piece(fb_message_columns *reader, fb_batch *batch, const u
     return status;
 }
 
-static fb_status read_rows(const named_plan *plan, fb_bytes stream, size_t rows, size_t step, text *said, uint64_t *unknown) {
+static fb_status read_rows(const named_plan *plan, fb_processor processor, fb_bytes stream, size_t rows, size_t step, text *said,
+                           uint64_t *unknown) {
     fb_memory memory = fb_memory_system(0);
     fb_message_columns reader;
     fb_status status = FB_MORE_INPUT;
-    MUST(fb_message_columns_new(&reader, plan->plan, &memory) == FB_OK);
+    MUST(fb_message_columns_new(&reader, plan->plan, processor, &memory) == FB_OK);
     for (size_t begin = 0, end = 0, taken; status == FB_NO_SPACE || (status != FB_BAD_MESSAGE && end < stream.size); begin += taken) {
         fb_batch *batch;
         if (status != FB_NO_SPACE) end += step < stream.size - end ? step : stream.size - end;
@@ -106,11 +107,11 @@ static fb_status read_rows(const named_plan *plan, fb_bytes stream, size_t rows,
     return status;
 }
 
-static void check_rows(const named_plan *plan, fb_bytes stream, size_t rows, size_t step) {
+static void check_rows(const named_plan *plan, fb_processor processor, fb_bytes stream, size_t rows, size_t step) {
     text plain = {0}, said = {0};
     uint64_t unknown = 0, counted;
     fb_status status = describe_any_messages(&plain, plan, stream.data, stream.size, &unknown);
-    MUST(status == read_rows(plan, stream, rows, step, &said, &counted));
+    MUST(status == read_rows(plan, processor, stream, rows, step, &said, &counted));
     MUST(strcmp(text_of(&plain), text_of(&said)) == 0);
     MUST(unknown == counted);
     text_free(&plain);
@@ -128,8 +129,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     MUST((status == FB_END) == (rest.size == 0));
     check_message((fb_bytes){data, size});
     for (unsigned i = 0; size && i < PLANS; i++) {
-        check_rows(get_plan(i), (fb_bytes){data, size}, 64, size);
-        check_rows(get_plan(i), (fb_bytes){data, size}, 1 + size % 20, 1 + size / 3);
+        check_rows(get_plan(i), FB_PROCESSOR_ANY, (fb_bytes){data, size}, 64, size);
+        check_rows(get_plan(i), FB_PROCESSOR_BMI2, (fb_bytes){data, size}, 1 + size % 20, 1 + size / 3);
     }
     return 0;
 }

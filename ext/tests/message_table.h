@@ -16,13 +16,18 @@ typedef struct {
     text text;
 } table;
 
-UNUSED static void table_open(table *t, const char *lines, size_t rows) {
+/* What rows are compiled for: the newer kind is as good as the other where this processor is not of it. */
+static const fb_processor table_processors[] = {FB_PROCESSOR_ANY, FB_PROCESSOR_BMI2};
+
+UNUSED static void table_open_for(fb_processor processor, table *t, const char *lines, size_t rows) {
     memset(t, 0, sizeof *t);
     t->memory = fb_check_memory(&t->allocator);
     CHECK_STATUS(plan_read(&t->plan, lines, &t->memory), FB_OK);
-    CHECK_STATUS(fb_message_columns_new(&t->reader, t->plan.plan, &t->memory), FB_OK);
+    CHECK_STATUS(fb_message_columns_new(&t->reader, t->plan.plan, processor, &t->memory), FB_OK);
     CHECK_STATUS(fb_batch_new(&t->batch, t->plan.plan, rows, t->memory), FB_OK);
 }
+
+UNUSED static void table_open(table *t, const char *lines, size_t rows) { table_open_for((fb_processor)0, t, lines, rows); }
 
 UNUSED static void table_close(table *t) {
     fb_batch_free(t->batch);

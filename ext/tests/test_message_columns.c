@@ -5,11 +5,13 @@
 static void check_stream(const char *lines, const void *data, size_t size, const char *expected) {
     table t;
     size_t taken;
-    table_open(&t, lines, 100);
-    CHECK_STATUS(table_read(&t, data, size, &taken), FB_END);
-    CHECK_EQUAL(taken, size);
-    CHECK_TEXT(table_text(&t), expected);
-    table_close(&t);
+    for (size_t i = 0; i < 2; i++) {
+        table_open_for(table_processors[i], &t, lines, 100);
+        CHECK_STATUS(table_read(&t, data, size, &taken), FB_END);
+        CHECK_EQUAL(taken, size);
+        CHECK_TEXT(table_text(&t), expected);
+        table_close(&t);
+    }
 }
 
 #define CHECK_STREAM(lines, literal, expected) check_stream(lines, literal, sizeof(literal) - 1, expected)
@@ -143,7 +145,6 @@ static void check_fault(const char *lines, const char *name, fb_message_fault_ki
     table t;
     size_t taken;
     octets d = {0}, good = {0}, bad = {0};
-    table_open(&t, lines, 10);
     put_bytes(&good, 1000, "any", 3);
     put_message(&d, &good);
     put_octets(&bad, good.data, good.size);
@@ -151,13 +152,16 @@ static void check_fault(const char *lines, const char *name, fb_message_fault_ki
     put_octets(&bad, field->data, field->size);
     put_message(&d, &bad);
     put_message(&d, &good);
-    CHECK_STATUS(table_read(&t, d.data, d.size, &taken), FB_BAD_MESSAGE);
-    CHECK_EQUAL(taken, before);
-    CHECK_EQUAL(t.fault.kind, kind);
-    CHECK_EQUAL(t.fault.offset, offset);
-    CHECK_EQUAL(t.fault.column, name ? plan_column(&t.plan, name) : FB_NO_COLUMN);
-    CHECK_TEXT(table_text(&t), "\n");
-    table_close(&t);
+    for (size_t i = 0; i < 2; i++) {
+        table_open_for(table_processors[i], &t, lines, 10);
+        CHECK_STATUS(table_read(&t, d.data, d.size, &taken), FB_BAD_MESSAGE);
+        CHECK_EQUAL(taken, before);
+        CHECK_EQUAL(t.fault.kind, kind);
+        CHECK_EQUAL(t.fault.offset, offset);
+        CHECK_EQUAL(t.fault.column, name ? plan_column(&t.plan, name) : FB_NO_COLUMN);
+        CHECK_TEXT(table_text(&t), "\n");
+        table_close(&t);
+    }
 }
 
 #define CHECK_FAULT(lines, name, kind, put) \

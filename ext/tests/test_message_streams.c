@@ -108,7 +108,7 @@ static bool read_with_little(const char *lines, const octets *d, size_t fail_at)
     fb_bytes rest = {d->data, d->size};
     CHECK_STATUS(plan_read(&plan, lines, &memory), FB_OK);
     allocator.fail_at = allocator.calls + fail_at;
-    fb_status status = fb_message_columns_new(&reader, plan.plan, &memory);
+    fb_status status = fb_message_columns_new(&reader, plan.plan, (fb_processor)0, &memory);
     if (status == FB_OK) status = fb_batch_new(&batch, plan.plan, 10, memory);
     if (status == FB_OK) status = fb_message_columns_read(&reader, &rest, batch, &fault);
     bool whole = status == FB_END;
