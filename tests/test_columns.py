@@ -216,6 +216,18 @@ def test_pandas_reads_flows() -> None:
     pd.testing.assert_frame_equal(first, frame)
 
 
+def test_a_dataframe_may_be_written_to() -> None:
+    batch = next(iter(read_capture(NETFLOW9)))
+    before = batch.to_arrow()
+    frame = batch.to_pandas()
+    for name in frame.columns:
+        frame.loc[0, name] = frame.loc[1, name]
+    frame.loc[frame.proto == 6, "bytes"] = 7
+    assert (frame[frame.proto == 6].bytes == 7).all()
+    assert frame.iloc[0, 1:3].to_list() == frame.iloc[1, 1:3].to_list()
+    assert batch.to_arrow().equals(before)
+
+
 def test_pandas_keeps_lists() -> None:
     schema = FLOW.only("bytes", "mpls_labels", "src_mac", "flow_duration", "application_id")
     frame = read_capture(SFLOW, schema).to_pandas()

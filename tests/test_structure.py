@@ -66,7 +66,7 @@ PACKAGE_LAYERS: dict[str, set[str]] = {
 
 # What the core may want of the C library: no input, no output, no clock, no locale.
 LIBRARY = {
-    *("memcmp", "memcpy", "memmove", "memset", "strcmp", "strlen", "qsort", "realloc", "free"),
+    *("memcmp", "memcpy", "memmove", "memset", "strcmp", "strlen", "qsort", "calloc", "realloc", "free"),
     *("__assert_fail", "__stack_chk_fail", "_GLOBAL_OFFSET_TABLE_"),
     *("__memcpy_chk", "__memmove_chk", "__memset_chk"),
     *("__cpu_model", "__cpu_indicator_init"),  # of the compiler's own library: what the processor can do

@@ -85,12 +85,9 @@ datagrams read_datagrams(const file *capture) {
 
 static void *count_resize(void *context, void *p, size_t old_size, size_t new_size) {
     allocations *allocated = context;
-    (void)old_size;
     allocated->calls++;
     allocated->octets += new_size;
-    if (new_size) return realloc(p, new_size);
-    free(p);
-    return NULL;
+    return fb_system_resize(NULL, p, old_size, new_size);
 }
 
 void machine_new(machine *m, const fb_plan *plan, decode_messages *decode, fb_decoder_options options) {

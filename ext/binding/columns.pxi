@@ -150,12 +150,14 @@ cdef class TableBuilder:
             check(fb_batch_new(&self.batch, self.type.plan.plan, capacity, fb_memory_recycled(&spares, 0)))
         return 0
 
-    cdef int make_room(self, list tables) except -1:
-        """The batch is full, or has no memory: it grows, or becomes a table."""
+    cdef int make_room(self, list tables, double share) except -1:
+        """The batch is full, or has no memory: it grows, or becomes a table. `share`: how much of the input its rows are of."""
         cdef size_t capacity = self.batch.capacity
         cdef bint full = capacity - self.batch.rows < 2
         if full and capacity < self.rows:
-            check(fb_batch_grow(&self.batch, self.type.plan.plan, min(self.rows, 4 * capacity)))
+            # As many as all of the input may have; of little of it not too much is concluded.
+            wanted = max(2 * capacity, <size_t> (1.1 * capacity / max(share, 1 / 64)))
+            check(fb_batch_grow(&self.batch, self.type.plan.plan, min(self.rows, wanted)))
         elif not self.batch.rows:
             raise MemoryError(fb_status_text(FB_NO_MEMORY).decode())
         else:
@@ -228,7 +230,7 @@ cdef class ColumnBuilder(TableBuilder):
                     status = fb_columns_decode(self.decoder.decoder, datagrams, count, &position, &self.columns)
             if status == FB_OK:
                 break
-            self.make_room(tables)
+            self.make_room(tables, position.datagram / <double> count)
         self.decoder.column_flows += self.columns.count - flows
         return 0
 
@@ -274,7 +276,7 @@ cdef class MessageTables(TableBuilder):
             with nogil:
                 status = fb_message_columns_read(&self.reader, &rest, self.batch, &fault)
             if status == FB_NO_SPACE or status == FB_NO_MEMORY:
-                self.make_room(tables)
+                self.make_room(tables, (size - rest.size) / <double> size)
             elif status == FB_BAD_MESSAGE:
                 raise self.as_error(&fault, size - rest.size)
             elif status == FB_MORE_INPUT and final:

@@ -29,18 +29,21 @@ fb_status_class fb_status_get_class(fb_status status) {
     return (unsigned)status < FB_STATUS_COUNT ? statuses[status].class : FB_CLASS_CONTROL;
 }
 
-static void *system_resize(void *context, void *p, size_t old_size, size_t new_size) {
+/* Pages that the kernel has just made are zeros, as calloc knows. */
+void *fb_system_resize(void *context, void *p, size_t old_size, size_t new_size) {
     (void)context;
-    (void)old_size;
-    if (new_size == 0) {
+    if (!p && new_size) return calloc(1, new_size);
+    if (!new_size) {
         free(p);
         return NULL;
     }
-    return realloc(p, new_size);
+    uint8_t *moved = realloc(p, new_size);
+    if (moved && new_size > old_size) memset(moved + old_size, 0, new_size - old_size);
+    return moved;
 }
 
 fb_memory fb_memory_system(size_t limit) {
-    return (fb_memory){system_resize, NULL, 0, limit};
+    return (fb_memory){fb_system_resize, NULL, 0, limit};
 }
 
 static void *parent_resize(void *context, void *p, size_t old_size, size_t new_size) {
@@ -63,9 +66,8 @@ bool fb_memory_charge(fb_memory *memory, ptrdiff_t size) {
 
 void *fb_memory_resize(fb_memory *memory, void *p, size_t old_size, size_t new_size) {
     if (new_size > old_size && !is_allowed(memory, new_size - old_size)) return NULL;
-    uint8_t *moved = memory->resize(memory->context, p, old_size, new_size);
+    void *moved = memory->resize(memory->context, p, old_size, new_size);
     if (!moved && new_size) return NULL;
-    if (new_size > old_size) memset(moved + old_size, 0, new_size - old_size);
     memory->used = memory->used - old_size + new_size;
     return moved;
 }

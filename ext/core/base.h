@@ -201,6 +201,9 @@ FB_INLINE bool fb_load_real(const uint8_t *p, size_t size, double *value) {
     return size == 8 || size == 4;
 }
 
+/* Whether an address of 16 octets is IPv4: ::ffff:a.b.c.d. */
+FB_INLINE bool fb_is_mapped(const uint8_t *p) { return fb_load64(p) == 0 && fb_load32(p + 8) == 0xffff; }
+
 /* Whether an address of 4 or 16 octets is all zeros, or ::ffff:0.0.0.0. */
 FB_INLINE bool fb_is_no_address(const uint8_t *p, size_t size) {
     if (size == 4) return fb_load32(p) == 0;
@@ -222,7 +225,7 @@ FB_INLINE uint64_t fb_hash(uint64_t state, uint64_t value) {
 }
 
 /* Every allocation of the core goes through one of these, so that a limit holds over all of it and a test can make any
-   one of them fail. `resize` behaves as realloc does (p may be NULL; size 0 frees and returns NULL). */
+   one of them fail. `resize` behaves as realloc does (p may be NULL; size 0 frees and returns NULL), and what is new is zeros. */
 typedef struct {
     void *(*resize)(void *context, void *p, size_t old_size, size_t new_size);
     void *context;
@@ -230,6 +233,8 @@ typedef struct {
     size_t limit; /* bytes that may be held; 0 is no limit */
 } fb_memory;
 
+/* What fb_memory_system resizes with, the C library's. It has no context. */
+void *fb_system_resize(void *context, void *p, size_t old_size, size_t new_size);
 fb_memory fb_memory_system(size_t limit);
 /* Returns NULL, with p untouched, where memory or the limit does not allow it. New bytes are zero. */
 void *fb_memory_resize(fb_memory *memory, void *p, size_t old_size, size_t new_size);

@@ -3,20 +3,23 @@
 
 static const char hexadecimal[] = "0123456789abcdef";
 
-static char *put_octet(char *p, unsigned octet) {
-    if (octet >= 100) *p++ = (char)('0' + octet / 100);
-    if (octet >= 10) *p++ = (char)('0' + octet / 10 % 10);
-    *p++ = (char)('0' + octet % 10);
-    return p;
-}
+/* How many digits an octet has nothing foresees, so there is no branch: the four characters of a table are stored, and those that are too
+   many are overwritten. */
+#define FB_TEN(tens) tens "0.", tens "1.", tens "2.", tens "3.", tens "4.", tens "5.", tens "6.", tens "7.", tens "8.", tens "9."
+static const char octet_texts[256][5] = {
+    FB_TEN(""),   FB_TEN("1"),  FB_TEN("2"),  FB_TEN("3"),  FB_TEN("4"),  FB_TEN("5"),  FB_TEN("6"),  FB_TEN("7"),  FB_TEN("8"),
+    FB_TEN("9"),  FB_TEN("10"), FB_TEN("11"), FB_TEN("12"), FB_TEN("13"), FB_TEN("14"), FB_TEN("15"), FB_TEN("16"), FB_TEN("17"),
+    FB_TEN("18"), FB_TEN("19"), FB_TEN("20"), FB_TEN("21"), FB_TEN("22"), FB_TEN("23"), FB_TEN("24"), "250.",       "251.",
+    "252.",       "253.",       "254.",       "255.",
+};
+#undef FB_TEN
 
 static char *put_ipv4(char *p, const uint8_t *octets) {
-    p = put_octet(p, octets[0]);
-    for (unsigned i = 1; i < 4; i++) {
-        *p++ = '.';
-        p = put_octet(p, octets[i]);
+    for (unsigned i = 0; i < 4; i++) {
+        memcpy(p, octet_texts[octets[i]], 4);
+        p += 2 + (octets[i] >= 10) + (octets[i] >= 100);
     }
-    return p;
+    return p - 1; /* without the last dot */
 }
 
 static char *put_group(char *p, unsigned group) {
@@ -55,8 +58,7 @@ static char *put_groups(char *p, const uint8_t *address) {
 }
 
 char *fb_format_address(char *p, const uint8_t *address) {
-    bool mapped = fb_load64(address) == 0 && fb_load32(address + 8) == 0xffff;
-    return mapped ? put_ipv4(p, address + 12) : put_groups(p, address);
+    return fb_is_mapped(address) ? put_ipv4(p, address + 12) : put_groups(p, address);
 }
 
 char *fb_format_mac(char *p, uint64_t mac) {

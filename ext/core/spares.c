@@ -36,12 +36,9 @@ static void keep(fb_spares *spares, fb_spare *block, size_t size) {
 
 static void *resize(void *context, void *p, size_t old_size, size_t new_size) {
     void *block = !p && is_kept(new_size) ? take(context, new_size) : NULL;
-    if (block) return block;
-    if (new_size) return realloc(p, new_size);
-    if (p && is_kept(old_size))
-        keep(context, p, old_size);
-    else
-        free(p);
+    if (block) return memset(block, 0, new_size);
+    if (new_size || !p || !is_kept(old_size)) return fb_system_resize(NULL, p, old_size, new_size);
+    keep(context, p, old_size);
     return NULL;
 }
 

@@ -148,14 +148,22 @@ static bool make_bits(const maker *m) {
     return bits != NULL;
 }
 
+/* The most octets that texts may have. */
+static size_t size_of_texts(const maker *m, bool address) {
+    size_t mapped = 0;
+    if (!address) return m->count * FB_FORMAT_MAC_MAX;
+    for (size_t i = 0; i < m->count; i++) mapped += fb_is_mapped(m->vector->values + 16 * i);
+    return mapped * FB_FORMAT_IPV4_MAX + (m->count - mapped) * FB_FORMAT_ADDRESS_MAX;
+}
+
 /* Every value has room for the longest; what is left of it is given back. */
 static bool make_text(const maker *m) {
     bool address = m->vector->width == 16;
-    const size_t most = address ? FB_FORMAT_ADDRESS_MAX : FB_FORMAT_MAC_MAX;
     const uint8_t *validity = m->values->buffers[0];
-    if (m->count > INT32_MAX / most) return false;
+    const size_t most = size_of_texts(m, address);
+    if (most > INT32_MAX) return false;
     uint32_t *offsets = make(m->table, (m->count + 1) * sizeof *offsets);
-    char *text = make(m->table, m->count * most), *p = text;
+    char *text = make(m->table, most), *p = text;
     if (!text || !offsets) return false;
     for (size_t i = 0; i < m->count; i++) {
         if (!validity || validity[i / 8] >> i % 8 & 1)

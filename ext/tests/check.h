@@ -141,6 +141,7 @@ UNUSED static void *fb_check_resize(void *context, void *p, size_t old_size, siz
         moved = malloc(new_size);
         if (!moved) return NULL;
         if (p) memcpy(moved, p, old_size < new_size ? old_size : new_size);
+        if (old_size < new_size) memset(moved + old_size, 0, new_size - old_size);
     }
     free(p);
     allocator->held = allocator->held - old_size + new_size;

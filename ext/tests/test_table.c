@@ -368,6 +368,16 @@ static void writes_addresses(void) {
     }
 }
 
+static void writes_every_octet(void) {
+    char text[FB_FORMAT_ADDRESS_MAX], expected[16];
+    for (unsigned i = 0; i < 4 * 256; i++) {
+        uint8_t address[16] = {[10] = 0xff, [11] = 0xff, 9, 99, 199, 0};
+        address[12 + i / 256] = (uint8_t)i;
+        int size = snprintf(expected, sizeof expected, "%u.%u.%u.%u", address[12], address[13], address[14], address[15]);
+        CHECK_BYTES(text, (size_t)(fb_format_address(text, address) - text), expected, (size_t)size);
+    }
+}
+
 static void writes_numbers(void) {
     char p[FB_FORMAT_NUMBER_MAX];
     CHECK_BYTES(p, (size_t)(fb_format_number(p, 0) - p), "0", 1);
@@ -378,4 +388,5 @@ static void writes_numbers(void) {
 
 RUN_TESTS(TEST(hands_on_every_type), TEST(names_members_that_nobody_knows), TEST(gives_up_times_beyond_63_bits),
           TEST(lives_as_long_as_its_last_part), TEST(survives_every_failed_allocation), TEST(hands_on_the_same_rows_in_two_ways),
-          TEST(hands_on_nothing), TEST(writes_addresses), TEST(writes_numbers))
+          TEST(hands_on_nothing), TEST(writes_addresses), TEST(writes_every_octet),
+          TEST(writes_numbers))

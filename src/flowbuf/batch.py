@@ -164,9 +164,12 @@ def _to_pandas(flows: FlowBatch | FlowStream) -> pandas.DataFrame:
         if pyarrow.types.is_dictionary(column.type):
             column = column.cast(pyarrow.string())
         is_number = pyarrow.types.is_primitive(column.type)  # or a time
-        if is_number and not flows.schema[name].explicit:
-            return column.to_pandas()
-        return pandas.arrays.ArrowExtensionArray(column)
+        if not is_number or flows.schema[name].explicit:
+            return pandas.arrays.ArrowExtensionArray(column)
+        # Without their indexes, which would be compared with each other; numbers are copied, for who has a DataFrame may
+        # write to it.
+        values = column.to_pandas()
+        return values.array if pyarrow.types.is_timestamp(column.type) else values.to_numpy(copy=True)
 
     columns = zip(plain.column_names, plain.columns, strict=True)
     return pandas.DataFrame({name: convert(name, column) for name, column in columns}, copy=False)
