@@ -109,11 +109,7 @@ static void drop_far_times(const maker *m, uint8_t *present) {
 static size_t pack(uint8_t *bits, const uint8_t *octets, size_t count) {
     size_t ones = 0;
     for (size_t i = 0; i < count; i += 8) {
-        uint64_t eight;
-        memcpy(&eight, octets + i, 8);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-        eight = __builtin_bswap64(eight);
-#endif
+        uint64_t eight = fb_load_little64(octets + i);
         bits[i / 8] = (uint8_t)(eight * 0x0102040810204080u >> 56);
         ones += (size_t)(eight * 0x0101010101010101u >> 56);
     }
