@@ -196,6 +196,9 @@ cdef extern from "core/arrow.h" nogil:
         const char *(*get_last_error)(ArrowArrayStream *) noexcept nogil
         void (*release)(ArrowArrayStream *) noexcept
         void *private_data
+    ctypedef struct fb_member:
+        fb_bytes name
+        uint32_t number
     ctypedef struct fb_field_type:
         const char *name
         const char *format
@@ -215,9 +218,6 @@ cdef extern from "core/batch.h" nogil:
     void fb_store_address(uint8_t *p, const uint8_t *data, size_t size)
 
 cdef extern from "core/table.h" nogil:
-    ctypedef struct fb_member:
-        uint32_t number
-        const char *name
     ctypedef struct fb_table_field:
         uint16_t column
         bint nullable
@@ -416,12 +416,9 @@ cdef extern from "core/arrow_view.h" nogil:
 
 cdef extern from "core/arrow_encode.h" nogil:
     size_t FB_NO_CHILD
-    ctypedef struct fb_arrow_member:
-        fb_bytes name
-        uint32_t number
     ctypedef struct fb_arrow_binding:
         uint16_t column
-        const fb_arrow_member *members
+        const fb_member *members
         size_t member_count
     ctypedef struct fb_arrow_fault:
         fb_arrow_reason reason

@@ -36,7 +36,7 @@ cdef class ArrowEncoder:
             for i, (name, members) in enumerate(bind(self.names)):
                 bindings[i].column = <uint16_t> (FB_NO_COLUMN if name is None else self.plan.index(name))
                 if members:
-                    self.set_members(&bindings[i], members, keep)
+                    set_members(&bindings[i].members, &bindings[i].member_count, list(members.items()), keep)
             status = fb_arrow_encoder_new(&self.encoder, self.plan.plan, schema, bindings, <fb_processor> 0, &self.memory)
         finally:
             for i in range(len(self.names)):
@@ -47,20 +47,6 @@ cdef class ArrowEncoder:
         check(status)
         self.made = True
         fb_row_set_output(&self.encoder.row, self.output.data, self.output.capacity, 0)
-        return 0
-
-    cdef int set_members(self, fb_arrow_binding *binding, dict members, list keep) except -1:
-        cdef fb_arrow_member *items = <fb_arrow_member *> PyMem_Malloc(len(members) * sizeof(fb_arrow_member))
-        if not items:
-            raise MemoryError
-        binding.members = items
-        for number, name in members.items():
-            octets = name.encode()
-            keep.append(octets)
-            items[binding.member_count].number = number
-            items[binding.member_count].name.data = <const uint8_t *> PyBytes_AS_STRING(octets)
-            items[binding.member_count].name.size = PyBytes_GET_SIZE(octets)
-            binding.member_count += 1
         return 0
 
     cdef str describe_fault(self, row):

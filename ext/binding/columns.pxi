@@ -1,5 +1,21 @@
 # Columns: batches of rows, handed on by the Arrow C Data Interface (https://arrow.apache.org/docs/format/CDataInterface.html).
 
+cdef int set_members(const fb_member **to, size_t *count, list members, list keep) except -1:
+    """Members of an enum, numbers and names, for whoever frees `*to`, whatever comes of it. The names are what `keep` holds."""
+    cdef fb_member *items = <fb_member *> PyMem_Malloc(max(len(members), 1) * sizeof(fb_member))
+    if not items:
+        raise MemoryError
+    to[0] = items
+    for number, name in members:
+        octets = name.encode()
+        keep.append(octets)
+        items[count[0]].number = number
+        items[count[0]].name.data = <const uint8_t *> PyBytes_AS_STRING(octets)
+        items[count[0]].name.size = PyBytes_GET_SIZE(octets)
+        count[0] += 1
+    return 0
+
+
 cdef class TableType:
     """How the columns of a plan are handed on. `fields` are tuples of a column's name, its Arrow format, the name of an extension
     type or None, whether what is absent is null, whether addresses are text, and the members of an enum, number -> name, or None."""
@@ -38,24 +54,13 @@ cdef class TableType:
         type.extension = NULL if extension is None else self.keep(extension)
         if members is not None:
             type.dictionary = True
-            self.add_members(field, sorted(members.items()))
+            set_members(&field.members, &field.member_count, sorted(members.items()), self.texts)
         return 0
 
     cdef const char *keep(self, str text) except NULL:
         cdef bytes octets = text.encode()
         self.texts.append(octets)
         return PyBytes_AS_STRING(octets)
-
-    cdef int add_members(self, fb_table_field *field, list members) except -1:
-        cdef fb_member *items = <fb_member *> PyMem_Malloc(max(len(members), 1) * sizeof(fb_member))
-        if not items:
-            raise MemoryError
-        field.members = items
-        for number, name in members:
-            items[field.member_count].number = number
-            items[field.member_count].name = self.keep(name)
-            field.member_count += 1
-        return 0
 
     def __dealloc__(self):
         for i in range(self.count):

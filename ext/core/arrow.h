@@ -52,6 +52,12 @@ struct ArrowArrayStream {
 
 #endif
 
+/* A member of an enum. Text of Arrow has no end but its length, and so has a name. */
+typedef struct {
+    fb_bytes name;
+    uint32_t number;
+} fb_member;
+
 /* What fb_schema_export says of a field. */
 typedef struct {
     const char *name;

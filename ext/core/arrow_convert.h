@@ -27,12 +27,6 @@
 
 enum { FB_ARROW_BLOCK = 64 };
 
-/* A member of an enum, as text has it. */
-typedef struct {
-    fb_bytes name;
-    uint32_t number;
-} fb_arrow_member;
-
 typedef union {
     uint64_t numbers[FB_ARROW_BLOCK];
     uint8_t addresses[FB_ARROW_BLOCK][16];
@@ -46,7 +40,7 @@ typedef struct {
     bool fits;               /* whatever the number is */
     uint64_t least, span;    /* of numbers as they are read: the least one, and how far the greatest one is from it */
     uint64_t multiply, divide;
-    const fb_arrow_member *members; /* of an enum, in the order of fb_bytes_compare */
+    const fb_member *members; /* of an enum, in the order of fb_bytes_compare */
     size_t member_count;
 } fb_arrow_conversion;
 

@@ -17,7 +17,7 @@ fb_arrow_put fb_arrow_put_choose(const fb_column *column) {
 }
 
 static int compare_members(const void *a, const void *b) {
-    return fb_bytes_compare(((const fb_arrow_member *)a)->name, ((const fb_arrow_member *)b)->name);
+    return fb_bytes_compare(((const fb_member *)a)->name, ((const fb_member *)b)->name);
 }
 
 /* One allocation: members, and behind them their names. */
@@ -33,7 +33,7 @@ static fb_status copy_members(fb_arrow_field *field, const fb_arrow_binding *bin
     uint8_t *next = (uint8_t *)(field->names + count);
     for (size_t i = 0; i < count; i++) {
         fb_bytes name = binding->members[i].name;
-        field->names[i] = (fb_arrow_member){{next, name.size}, binding->members[i].number};
+        field->names[i] = (fb_member){{next, name.size}, binding->members[i].number};
         next = fb_wire_put_octets(next, name.data, name.size);
     }
     qsort(field->names, count, sizeof *field->names, compare_members);

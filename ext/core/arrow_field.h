@@ -7,7 +7,7 @@
 /* What a child of the schema fills. */
 typedef struct {
     uint16_t column; /* of the plan; FB_NO_COLUMN: nothing, the child is ignored, whatever it is */
-    const fb_arrow_member *members; /* of an enum, where it may come as text: in any order, and copied */
+    const fb_member *members; /* of an enum, where it may come as text: in any order, and copied */
     size_t member_count;
 } fb_arrow_binding;
 
@@ -32,7 +32,7 @@ typedef struct {
     fb_arrow_cells cells;      /* of the block; of a list, some of its members */
     fb_arrow_values values;    /* of a list, where its members are */
     fb_arrow_values *members;  /* of a list */
-    fb_arrow_member *names;    /* of an enum */
+    fb_member *names;          /* of an enum */
     size_t names_size;
 } fb_arrow_field;
 

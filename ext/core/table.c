@@ -207,22 +207,21 @@ static size_t add_strangers(const maker *m, uint32_t *numbers, size_t known) {
     return end;
 }
 
+static char *put_name(char *p, fb_bytes name) {
+    if (name.size) memcpy(p, name.data, name.size);
+    return p + name.size;
+}
+
 /* The dictionary: names of members; of a stranger, its number. */
 static bool make_names(const maker *m, values *names, const uint32_t *numbers, size_t known, size_t count) {
     size_t size = (count - known) * FB_FORMAT_NUMBER_MAX;
-    for (size_t i = 0; i < known; i++) size += strlen(m->field->members[i].name);
+    for (size_t i = 0; i < known; i++) size += m->field->members[i].name.size;
     if (size > INT32_MAX) return false;
     char *text = make(m->table, size), *p = text;
     uint32_t *offsets = make(m->table, (count + 1) * sizeof *offsets);
     if (!text || !offsets) return false;
     for (size_t i = 0; i < count; i++) {
-        if (i < known) {
-            size_t length = strlen(m->field->members[i].name);
-            memcpy(p, m->field->members[i].name, length);
-            p += length;
-        } else {
-            p = fb_format_number(p, numbers[i]);
-        }
+        p = i < known ? put_name(p, m->field->members[i].name) : fb_format_number(p, numbers[i]);
         offsets[i + 1] = (uint32_t)(p - text);
     }
     *names = (values){{NULL, offsets, text}, 3, (int64_t)count, 0};

@@ -11,12 +11,6 @@
 #include "arrow.h"
 #include "batch.h"
 
-/* A member of an enum. */
-typedef struct {
-    uint32_t number;
-    const char *name;
-} fb_member;
-
 /* A column, and how it is handed on.
 
      type of the column         its Arrow format       null

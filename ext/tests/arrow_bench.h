@@ -10,7 +10,7 @@
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* Of every enum. */
-static const fb_arrow_member members[] = {
+static const fb_member members[] = {
     {{(const uint8_t *)"ingress", 7}, 1}, {{(const uint8_t *)"egress", 6}, 2}, {{(const uint8_t *)"in", 2}, 3},
     {{(const uint8_t *)"unknown", 7}, 0}, {{(const uint8_t *)"5", 1}, 55},     {{(const uint8_t *)"most", 4}, INT32_MAX},
 };

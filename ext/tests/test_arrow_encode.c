@@ -423,7 +423,7 @@ static void says_which_child_cannot_be_bound(void) {
 
 static void refuses_a_member_that_no_enum_has(void) {
     arrow_node *batch = arrow_batch(0, 1, (arrow_node *[]){arrow_values("u", "")});
-    const fb_arrow_member member = {{(const uint8_t *)"a", 1}, (uint32_t)INT32_MAX + 1};
+    const fb_member member = {{(const uint8_t *)"a", 1}, (uint32_t)INT32_MAX + 1};
     fb_memory memory = fb_memory_system(0);
     named_plan plan;
     fb_arrow_encoder encoder;

@@ -94,7 +94,8 @@ static const char *const lines =
     "12 sure uint explicit\n13 labels uint repeated limit=4294967295\n14 hops ip repeated\n15 words string repeated\n"
     "16 other ip\n17 station uint limit=281474976710655";
 
-static const fb_member kinds[] = {{0, "none"}, {1, "in"}, {2, "out"}};
+#define NAME(text) {(const uint8_t *)(text), sizeof(text) - 1}
+static const fb_member kinds[] = {{NAME("none"), 0}, {NAME("in"), 1}, {NAME("out"), 2}};
 static const fb_table_field fields[] = {
     {0}, {1}, {2, true}, {.column = 3, .nullable = true, .members = kinds, .member_count = 3}, {4}, {5, true}, {6, true}, {7}, {8},
     {9, true}, {10, true}, {11, true}, {12}, {.column = 13, .text = true}, {14}, {15, true, true}, {16, true, true}};
@@ -201,7 +202,7 @@ static void hands_on_every_type(void) {
 static void names_members_that_nobody_knows(void) {
     static const uint64_t numbers[] = {2, 3, 4000000000};
     static const char *const names[] = {"'out'", "'3'", "'4000000000'"};
-    static const fb_member sparse[] = {{0, "none"}, {2, "out"}};
+    static const fb_member sparse[] = {{NAME("none"), 0}, {NAME("out"), 2}};
     for (unsigned known = 2; known < 4; known++) {
         for (size_t i = 0; i < 3; i++) {
             session s;
