@@ -191,11 +191,16 @@ static fb_arrow_reason read_real_integer(const fb_arrow_conversion *c, double re
     return within ? FB_ARROW_NONE : FB_ARROW_OUT_OF_RANGE;
 }
 
-/* Infinities are floats of any width. Beyond half an ulp of the greatest float, a number would become one. */
-static fb_arrow_reason read_real(const fb_arrow_conversion *c, double real) {
+/* Infinities are floats of any width. Beyond half an ulp of the greatest float, a number would become one. What is too small for a
+   float is zero there. */
+static fb_arrow_reason read_real(const fb_arrow_conversion *c, uint64_t *number) {
     const double bound = 0x1.ffffffp127, infinity = (double)__builtin_inff();
-    bool fits = (real < bound && real > -bound) || is_nan(real) || real == infinity || real == -infinity;
-    return c->column->type == FB_TYPE_DOUBLE || fits ? FB_ARROW_NONE : FB_ARROW_OUT_OF_RANGE;
+    double real = real_of(*number);
+    if (c->column->type == FB_TYPE_DOUBLE) return FB_ARROW_NONE;
+    if ((real >= bound || real <= -bound) && real != infinity && real != -infinity) return FB_ARROW_OUT_OF_RANGE;
+    real = (double)(float)real;
+    memcpy(number, &real, 8);
+    return FB_ARROW_NONE;
 }
 
 static fb_arrow_reason read_integer_real(const fb_arrow_conversion *c, uint64_t *number) {
@@ -265,7 +270,7 @@ static fb_arrow_reason read_octets(const fb_arrow_conversion *c, fb_bytes octets
 static fb_arrow_reason read_float(const fb_arrow_conversion *c, const fb_arrow_view *view, int64_t at, bool *present, uint64_t *number) {
     fb_arrow_view_numbers(view, at, 1, number);
     if (c->way == WAY_INTEGER_REAL) return read_integer_real(c, number);
-    if (c->way == WAY_REAL) return read_real(c, real_of(*number));
+    if (c->way == WAY_REAL) return read_real(c, number);
     *present = !is_nan(real_of(*number));
     return *present ? read_real_integer(c, real_of(*number), number) : FB_ARROW_NONE;
 }

@@ -111,6 +111,8 @@ static const pair pairs[] = {
     {"float", "f", "1.5 -0.25 0 null inf nan", "1.5 | -0.25 | - | - | inf | nan"},
     {"float", "g", "0.5 3.4028234663852886e38 1e39", "0.5 | 3.40282347e+38 | row 2: " BEYOND},
     {"float", "g", "-1e39", "row 0: " BEYOND},
+    {"float", "g", "1e-44 1e-60 4.9406564584124654e-324", "9.80908925e-45 | - | -"},
+    {"float explicit", "g", "1e-60 -1e-60", "0 | -0"},
     {"float", "i", "-16777216 16777217", "-16777216 | row 1: the integer is not one that the column's floats can be"},
     {"double", "g", "0.1 -1e308", "0.10000000000000001 | -1e+308"},
     {"double", "f", "1.5", "1.5"},
