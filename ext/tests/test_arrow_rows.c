@@ -373,6 +373,10 @@ static void begin_behind_its_buffer(arrow_node *batch) { set_int32(batch->nodes[
 static void begin_before_its_buffer(arrow_node *batch) { set_int32(batch->nodes[2]->buffers[1], 7, -1); }
 static void be_in_no_buffer(arrow_node *batch) { set_int32(batch->nodes[2]->buffers[1], 6, 2); }
 static void be_in_a_buffer_before_all(arrow_node *batch) { set_int32(batch->nodes[2]->buffers[1], 6, -1); }
+static void be_in_a_buffer_of_less_than_nothing(arrow_node *batch) {
+    set_int32(batch->nodes[2]->buffers[4], 2, 0);
+    set_int32(batch->nodes[2]->buffers[4], 3, INT32_MIN);
+}
 static void have_members_behind_the_last(arrow_node *batch) { set_int32(batch->nodes[3]->buffers[1], 2, 3); }
 static void have_fewer_members_than_none(arrow_node *batch) { set_int32(batch->nodes[3]->buffers[1], 2, 0); }
 
@@ -382,6 +386,7 @@ static void refuses_values_outside_of_their_buffers(void) {
         size_t child;
     } cases[] = {{end_before_the_beginning, 1}, {lack_octets, 1}, {have_a_negative_size, 2}, {be_longer_than_its_buffer, 2},
                  {begin_behind_its_buffer, 2}, {begin_before_its_buffer, 2}, {be_in_no_buffer, 2}, {be_in_a_buffer_before_all, 2},
+                 {be_in_a_buffer_of_less_than_nothing, 2},
                  {have_members_behind_the_last, 3}, {have_fewer_members_than_none, 3}};
     for (size_t i = 0; i < COUNT(cases); i++) check_odd(cases[i].change, FB_OUT_OF_RANGE, FB_ARROW_BAD_OFFSET, cases[i].child);
 }
