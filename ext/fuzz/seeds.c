@@ -1,12 +1,14 @@
-/* Writes what the fuzz drivers start from: the datagrams of the tests, generated captures, and the captures it is given.
+/* Writes what the fuzz drivers start from: the datagrams of the tests, generated captures, the captures it is given, and, where octets
+   are choices, random ones.
 
-   usage: seeds FOLDER [CAPTURE...]; makes FOLDER/decode, FOLDER/capture and FOLDER/message. */
+   usage: seeds FOLDER [CAPTURE...]; makes FOLDER/decode, FOLDER/capture, FOLDER/message and FOLDER/arrow. */
 #include "session.h"
 
 #include <sys/stat.h>
 
 #include "capture.h"
 #include "generate.h"
+#include "random_plan.h"
 #include "samples.h"
 
 static const char *folder;
@@ -112,6 +114,19 @@ static void add_capture(const char *path) {
     write_capture(slash ? slash + 1 : path, data, size);
 }
 
+/* Of more choices than one batch makes, and of fewer. */
+static void write_choices(void) {
+    random_begin(1);
+    for (unsigned i = 0; i < 64; i++) {
+        uint8_t choices[8192];
+        char name[100];
+        size_t size = 32 * (i + 1) + (i % 4) * 1024;
+        for (size_t k = 0; k < size; k++) choices[k] = (uint8_t)below(256);
+        snprintf(name, sizeof name, "random-%02u", i);
+        write_seed("arrow", name, choices, size);
+    }
+}
+
 int main(int argc, char **argv) {
     if (argc < 2) {
         fprintf(stderr, "usage: %s FOLDER [CAPTURE...]\n", argv[0]);
@@ -120,6 +135,7 @@ int main(int argc, char **argv) {
     folder = argv[1];
     for (size_t i = 0; i < sample_count; i++) write_sample(&samples[i]);
     for (unsigned protocol = 0; protocol < FB_GENERATOR_PROTOCOL_COUNT; protocol++) generate((fb_generator_protocol)protocol);
+    write_choices();
     for (int i = 2; i < argc; i++) add_capture(argv[i]);
     return EXIT_SUCCESS;
 }

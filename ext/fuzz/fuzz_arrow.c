@@ -1,0 +1,223 @@
+/* Record batches of any schema and any content, as far as Arrow's C Data Interface leaves a choice: it trusts pointers, so arrays are
+   built here, of buffers that have no octet more than they have to. Whether a schema is understood is known by a reading of its own.
+   What is refused is a row and a column that there are; messages are the same for every kind of processor, however rows are split
+   into arrays and whatever room there is, and columns made of them become the same messages once more.
+
+   Input: octets of which each choice takes the next (tests/arrow_choice.h). */
+#include "fuzz.h"
+
+#include "arrow_choice.h"
+#include "arrow_encode.h"
+#include "batch_view.h"
+#include "flow_text.h"
+#include "message_columns.h"
+
+enum { MAX_INPUT = 16384, ROOM = 1 << 18 /* for more than a block of rows */ };
+
+/* Plans are read once, and live as long as the process. */
+static const named_plan *get_plan(void) {
+    static named_plan plan;
+    static fb_memory memory;
+    if (!plan.plan) {
+        text lines = {0};
+        choice_put_columns(&lines);
+        memory = fb_memory_system(0);
+        MUST(plan_read(&plan, text_of(&lines), &memory) == FB_OK);
+        text_free(&lines);
+    }
+    return &plan;
+}
+
+/* Encoders ----------------------------------------------------------------------------------------------------------- */
+
+static const fb_member members[] = {
+#define NAME(text) {(const uint8_t *)(text), sizeof(text) - 1}
+    {NAME("ingress"), 1}, {NAME("egress"), 2}, {NAME("in"), 3}, {NAME(""), 4}, {NAME("5"), 55}, {NAME("most"), INT32_MAX}, {NAME("no"), 0},
+};
+
+/* A child that is refused fills nothing, until all others are taken. False: it is the schema itself that is refused. */
+static bool make(const choice *c, fb_arrow_binding *bindings) {
+    fb_memory memory = fb_memory_system(0);
+    fb_arrow_encoder e;
+    fb_status status;
+    while ((status = fb_arrow_encoder_new(&e, get_plan()->plan, &c->schema, bindings, 0, &memory)) != FB_OK) {
+        const fb_arrow_fault *fault = &e.fault;
+        MUST(memory.used == 0);
+        MUST(status == FB_BAD_SOURCE || status == FB_BAD_ARGUMENT);
+        MUST(fault->reason != FB_ARROW_NONE && fb_arrow_reason_text(fault->reason) && !fault->row);
+        if (fault->child == FB_NO_CHILD) return false;
+        MUST(fault->child < c->child_count && bindings[fault->child].column != FB_NO_COLUMN);
+        bindings[fault->child].column = FB_NO_COLUMN;
+    }
+    for (size_t i = 0; i < c->child_count; i++) MUST(bindings[i].column == FB_NO_COLUMN || c->known[i]);
+    fb_arrow_encoder_free(&e);
+    return true;
+}
+
+/* Rows --------------------------------------------------------------------------------------------------------------- */
+
+/* What became of rows: messages, and a line for each that was refused. */
+typedef struct {
+    uint8_t *data;
+    size_t size, rows;
+    text faults;
+    bool bad; /* the array is not laid out as its schema says */
+} outcome;
+
+static void outcome_free(outcome *o) {
+    free(o->data);
+    text_free(&o->faults);
+}
+
+/* What stands in the output is taken out of it, and it has so many octets from now on, and none besides. */
+static void renew_output(outcome *o, fb_row *row, size_t capacity) {
+    size_t size = row->data ? fb_row_size(row) : 0;
+    uint8_t *output = malloc(capacity ? capacity : 1);
+    MUST(output && (o->data = realloc(o->data, o->size + size + 1)));
+    if (size) memcpy(o->data + o->size, row->data, size);
+    o->size += size;
+    free(row->data);
+    fb_row_set_output(row, output, capacity, 0);
+}
+
+static void take_fault(outcome *o, const fb_arrow_encoder *e, const fb_arrow_binding *bindings, size_t first, size_t position) {
+    const fb_arrow_fault *fault = &e->fault;
+    MUST(fault->reason != FB_ARROW_NONE && fb_arrow_reason_text(fault->reason));
+    MUST(fault->row == position && fault->child < e->child_count && bindings[fault->child].column != FB_NO_COLUMN);
+    text_put(&o->faults, "row %zu, child %zu: %s\n", first + position, fault->child, fb_arrow_reason_text(fault->reason));
+}
+
+/* All rows of an array, the first of which is row `first` of all, and those behind one that is refused. */
+static void encode(outcome *o, fb_arrow_encoder *e, const fb_arrow_binding *bindings, const struct ArrowArray *array, size_t first,
+                   size_t capacity) {
+    size_t position = 0, rows = (size_t)array->length;
+    fb_status status;
+    while ((status = fb_arrow_encode(e, array, &position)) != FB_OK && status != FB_BAD_ARGUMENT) {
+        MUST(status == FB_NO_SPACE || status == FB_OUT_OF_RANGE);
+        MUST(position < rows);
+        if (status == FB_NO_SPACE) {
+            MUST(fb_row_size(&e->row) || e->row.needed > capacity);
+            renew_output(o, &e->row, e->row.needed > capacity ? e->row.needed : capacity);
+        } else {
+            take_fault(o, e, bindings, first, position++);
+            o->rows--;
+        }
+    }
+    MUST(status != FB_OK || position == rows);
+    o->bad |= status == FB_BAD_ARGUMENT;
+    MUST(status == FB_OK || e->fault.reason == FB_ARROW_BAD_ARRAY);
+    o->rows += rows;
+}
+
+/* An array with other dictionaries, of which nothing may be left. */
+static void mislead(const choice *c, fb_arrow_encoder *e, const fb_arrow_binding *bindings) {
+    outcome o = {.rows = 0};
+    choice_slice slice;
+    encode(&o, e, bindings, choice_shift(&slice, c), 0, ROOM);
+    renew_output(&o, &e->row, ROOM);
+    e->row.count = 0;
+    outcome_free(&o);
+}
+
+/* In slices of so many rows. */
+static outcome run(const choice *c, const fb_arrow_binding *bindings, fb_processor processor, size_t step, size_t capacity) {
+    fb_memory memory = fb_memory_system(0);
+    fb_arrow_encoder e;
+    outcome o = {.rows = 0};
+    size_t first = 0, rows = (size_t)c->array.length;
+    MUST(fb_arrow_encoder_new(&e, get_plan()->plan, &c->schema, bindings, processor, &memory) == FB_OK);
+    renew_output(&o, &e.row, capacity);
+    if (step >= rows) encode(&o, &e, bindings, &c->array, 0, capacity);
+    else mislead(c, &e, bindings);
+    for (choice_slice slice; step < rows && first < rows; first += step)
+        encode(&o, &e, bindings, choice_cut(&slice, c, first, step < rows - first ? step : rows - first), first, capacity);
+    renew_output(&o, &e.row, 0);
+    MUST(o.bad || e.row.count == o.rows);
+    free(e.row.data);
+    fb_arrow_encoder_free(&e);
+    MUST(memory.used == 0);
+    return o;
+}
+
+static void check_same(const outcome *a, const outcome *b) {
+    MUST(!b->bad && a->rows == b->rows);
+    MUST(a->size == b->size && memcmp(a->data, b->data, a->size) == 0);
+    MUST(strcmp(text_of(&a->faults), text_of(&b->faults)) == 0);
+}
+
+/* There and back ----------------------------------------------------------------------------------------------------- */
+
+/* Messages as columns: as many rows as there are messages. */
+static fb_batch *read_back(const outcome *o) {
+    fb_memory memory = fb_memory_system(0);
+    fb_message_columns reader;
+    fb_message_fault fault;
+    fb_batch *batch;
+    fb_bytes rest = {o->data, o->size};
+    MUST(fb_batch_new(&batch, get_plan()->plan, o->rows + 2, memory) == FB_OK);
+    MUST(fb_message_columns_new(&reader, get_plan()->plan, &memory) == FB_OK);
+    MUST(fb_message_columns_read(&reader, &rest, batch, &fault) == FB_END);
+    MUST(batch->rows == o->rows && !reader.unknown_fields && !reader.invalid_texts);
+    fb_message_columns_free(&reader);
+    MUST(memory.used == 0);
+    return batch;
+}
+
+static void check_encoded_again(const outcome *o, const fb_batch *batch) {
+    choice c = {.child_count = 0};
+    fb_arrow_binding *bindings = calloc(batch->vector_count, sizeof *bindings);
+    batch_view view;
+    MUST(bindings);
+    for (size_t i = 0; i < batch->vector_count; i++)
+        bindings[i].column = get_plan()->plan->columns[i].flags & FB_COLUMN_ENABLED ? (uint16_t)i : FB_NO_COLUMN;
+    batch_view_open(&view, get_plan()->plan, batch);
+    c.schema = view.schema;
+    c.array = view.array;
+    outcome again = run(&c, bindings, 0, batch->rows, ROOM);
+    check_same(o, &again);
+    outcome_free(&again);
+    batch_view_close(&view);
+    free(bindings);
+}
+
+static void check_messages(outcome *o) {
+    text messages = {0}, columns = {0};
+    fb_batch *batch = read_back(o);
+    describe_messages(&messages, get_plan(), o->data, o->size);
+    describe_batch(&columns, get_plan(), batch);
+    MUST(!strstr(text_of(&messages), NOT_A_MESSAGE));
+    MUST(strcmp(text_of(&messages), text_of(&columns)) == 0);
+    text_clear(&o->faults);
+    check_encoded_again(o, batch);
+    fb_batch_free(batch);
+    text_free(&messages);
+    text_free(&columns);
+}
+
+/* For each kind of processor, with little room; and in slices. */
+static void check(const choice *c, const fb_arrow_binding *bindings, size_t seed) {
+    size_t rows = (size_t)c->array.length;
+    outcome whole = run(c, bindings, FB_PROCESSOR_ANY, rows, ROOM);
+    for (unsigned processor = FB_PROCESSOR_ANY; !whole.bad && processor <= fb_processor_find(); processor++) {
+        outcome other = run(c, bindings, (fb_processor)processor, rows, seed % 5000), parts;
+        check_same(&whole, &other);
+        outcome_free(&other);
+        if (c->twisted) continue;
+        parts = run(c, bindings, (fb_processor)processor, 1 + seed % 90, ROOM);
+        check_same(&whole, &parts);
+        outcome_free(&parts);
+    }
+    if (!whole.bad) check_messages(&whole);
+    outcome_free(&whole);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    fb_arrow_binding bindings[CHOICE_CHILDREN];
+    choice c;
+    if (size > MAX_INPUT) return 0;
+    choice_make(&c, data, size);
+    for (size_t i = 0; i < c.child_count; i++) bindings[i] = (fb_arrow_binding){c.columns[i], members, sizeof members / sizeof *members};
+    if (make(&c, bindings)) check(&c, bindings, size);
+    choice_free(&c);
+    return 0;
+}
