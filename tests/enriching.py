@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from flowbuf import Schema
 from flowbuf.enrich import Pipeline, load_enrichments
-from flowbuf.enrich.columns import absent, arrow_type, conform
+from flowbuf.enrich.columns import absent, conform
+from flowbuf.targets.arrow import arrow_type
 
 FLOW = Schema.load("flow")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +125,10 @@ def run(function: Any, batch: Any = BATCH) -> Any:
         ("in_if_boundary", pa.array(["undefined", "external"]).dictionary_encode(), [None, "external"]),
         ("in_if_boundary", pa.nulls(2), [None, None]),
         ("next_hop", [ip("192.0.2.1"), None], [ip("192.0.2.1"), None]),
-        ("dst_as_path", [[1, 2], None], [[1, 2], None]),
+        ("dst_as_path", [[1, 2], None], [[1, 2], []]),
+        ("dst_as_path", pa.nulls(2), [[], []]),
+        ("flow_duration", pa.array([5, None], pa.duration("ms")), [timedelta(milliseconds=5), timedelta(0)]),
+        ("flow_duration", pa.nulls(2), [timedelta(0), timedelta(0)]),
     ],
 )
 def test_values_become_of_the_type_of_their_column(name: str, values: Any, expected: list[Any]) -> None:

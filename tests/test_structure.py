@@ -59,7 +59,7 @@ PACKAGE_LAYERS: dict[str, set[str]] = {
     },
     "spark": {"schema", "targets", "_core", "batch", "columns"},
     "state": {"errors", "_core", "content", "decoder", "sinks"},
-    "enrich": {"errors", "schema"},
+    "enrich": {"errors", "schema", "targets"},
     "numbering": set(),
     "bench": {"errors", "schema", "_core", "capture", "decoder", "numbering"},
 }

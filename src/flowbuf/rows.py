@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from flowbuf.schema import Column, Schema
-from flowbuf.targets.arrow import fields_of
+from flowbuf.targets.arrow import is_nullable, storage
 from flowbuf.text import format_address, format_mac
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ class RowReader:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        self._nullable = {field.name: field.nullable for field in fields_of(schema)}
 
     def read(self, batch: pyarrow.RecordBatch) -> list[Row]:
         """Each row as a dict from the name of a column to its value as it stands in a message: addresses are octets,
@@ -46,7 +45,7 @@ class RowReader:
             lengths = array.value_lengths().to_pylist()
             return [list(itertools.islice(items, length)) or None for length in lengths]
         values = _values(array, column)
-        if self._nullable[column.name]:
+        if is_nullable(column):
             return values
         if column.type in ("float", "double"):
             return [value if value or math.copysign(1, value) < 0 else None for value in values]  # -0.0 is a value
@@ -56,7 +55,7 @@ class RowReader:
 def _values(array: Any, column: Column) -> list[Any]:
     import pyarrow
 
-    array = _storage(array)
+    array = storage(array)
     if pyarrow.types.is_dictionary(array.type):
         numbers = [column.values.get(name, name) for name in array.dictionary.to_pylist()]
         numbers = [int(number) if isinstance(number, str) else number for number in numbers]
@@ -65,13 +64,6 @@ def _values(array: Any, column: Column) -> list[Any]:
         array = array.cast(pyarrow.int64())
     values: list[Any] = array.to_pylist()
     return values
-
-
-def _storage(array: Any) -> Any:
-    """The plain array below an extension type."""
-    import pyarrow
-
-    return array.storage if isinstance(array, pyarrow.ExtensionArray) else array
 
 
 # Addresses as text ----------------------------------------------------------------------------------------------------
@@ -104,7 +96,7 @@ def render_addresses(array: Any, type: str) -> Any:
     """IP or MAC addresses as text; each distinct one is made once."""
     import pyarrow
 
-    array = _storage(array)
+    array = storage(array)
     if isinstance(array, pyarrow.ChunkedArray):
         array = array.combine_chunks()
     encoded = array.dictionary_encode()

@@ -1,4 +1,4 @@
-"""The Arrow side of a schema's columns: their types, their absent values, and values cast to them."""
+"""The Arrow side of a schema's columns: their absent values, and values cast to their types."""
 
 from __future__ import annotations
 
@@ -10,39 +10,9 @@ import pyarrow.compute as pc
 from flowbuf.errors import EnrichmentError
 from flowbuf.schema import Column
 from flowbuf.schema.source import did_you_mean
+from flowbuf.targets.arrow import is_nullable, storage
 
-__all__ = ["absent", "absent_rows", "arrow_type", "conform", "dictionary", "storage", "to_members", "wrap"]
-
-_NUMBERS = {
-    **{f"{sign}int{bits}": getattr(pa, f"{sign}int{bits}")() for sign in ("", "u") for bits in (8, 16, 32, 64)},
-    **{"sint32": pa.int32(), "sint64": pa.int64(), "fixed32": pa.uint32(), "fixed64": pa.uint64()},
-    **{"mac": pa.uint64(), "bool": pa.bool_(), "float": pa.float32(), "double": pa.float64()},
-}
-ENUM = pa.dictionary(pa.int32(), pa.string())
-
-
-def arrow_type(column: Column) -> Any:
-    """The Arrow type of a column; where a batch has the column already, its own type counts instead."""
-    if column.repeated:
-        return pa.list_(_item_type(column))
-    return _item_type(column)
-
-
-def _item_type(column: Column) -> Any:
-    if column.type in _NUMBERS:
-        return _NUMBERS[column.type]
-    if column.type == "timestamp":
-        return pa.timestamp(column.unit, "UTC")
-    if column.type == "duration":
-        return pa.duration(column.unit)
-    if column.type == "ip":
-        return pa.binary(16) if column.ip == "mapped" else pa.binary()
-    return {"enum": ENUM, "string": pa.string(), "bytes": pa.binary()}[column.type]
-
-
-def storage(array: Any) -> Any:
-    """The plain array below an extension type."""
-    return array.storage if isinstance(array, pa.ExtensionArray) else array
+__all__ = ["absent", "absent_rows", "conform", "dictionary", "to_members", "wrap"]
 
 
 def wrap(array: Any, type: Any) -> Any:
@@ -50,18 +20,19 @@ def wrap(array: Any, type: Any) -> Any:
     return pa.ExtensionArray.from_storage(type, array) if isinstance(type, pa.BaseExtensionType) else array
 
 
-def _never_null(column: Column) -> bool:
-    """Numbers are 0 where absent, unless the column is explicit."""
-    return column.type in _NUMBERS and column.type != "mac" and not column.explicit and not column.repeated
+def _nothing(column: Column, type: Any) -> Any:
+    """What a column that is never null has where it is absent."""
+    return pa.scalar([], type) if column.repeated else pa.scalar(0).cast(type)
 
 
 def absent(column: Column, type: Any, length: int) -> Any:
     """As many rows without a value."""
     plain = type.storage_type if isinstance(type, pa.BaseExtensionType) else type
-    if plain == ENUM:
+    if not is_nullable(column):
+        return wrap(pa.repeat(_nothing(column, plain), length), type)
+    if column.type == "enum":
         return dictionary(pa.nulls(length, pa.int32()), column)
-    array = pa.repeat(pa.scalar(0).cast(plain), length) if _never_null(column) else pa.nulls(length, plain)
-    return wrap(array, type)
+    return wrap(pa.nulls(length, plain), type)
 
 
 def absent_rows(array: Any) -> Any:
@@ -100,7 +71,7 @@ def _is_settled(array: Any, column: Column) -> bool:
     if column.type == "enum" and not column.repeated:
         names, known = array.dictionary.to_pylist(), members(column)
         return names == known or all(name is None or column.values.get(name) for name in names)
-    return not (_never_null(column) and array.null_count)
+    return is_nullable(column) or not array.null_count
 
 
 def _cast(array: Any, column: Column, type: Any) -> Any:
@@ -116,7 +87,9 @@ def _cast(array: Any, column: Column, type: Any) -> Any:
         array = array.cast(type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise _misfit(array, type) from None
-    return pc.fill_null(array, pa.scalar(0).cast(type)) if _never_null(column) and array.null_count else array
+    if is_nullable(column) or not array.null_count:
+        return array
+    return pc.if_else(array.is_valid(), array, _nothing(column, type))
 
 
 def to_members(array: Any, column: Column) -> Any:

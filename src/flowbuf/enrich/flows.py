@@ -8,8 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flowbuf.enrich.columns import absent, absent_rows, arrow_type, storage, to_members, wrap
+from flowbuf.enrich.columns import absent, absent_rows, to_members, wrap
 from flowbuf.schema import Column, Schema
+from flowbuf.targets.arrow import arrow_type, storage
 
 __all__ = ["Flows", "with_absent", "with_columns"]
 

@@ -13,8 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flowbuf.enrich.columns import arrow_type, dictionary, to_members
+from flowbuf.enrich.columns import dictionary, to_members
 from flowbuf.schema import Column
+from flowbuf.targets.arrow import arrow_type
 
 __all__ = ["Distinct", "Lookup"]
 

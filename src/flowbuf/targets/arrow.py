@@ -12,8 +12,8 @@
 | string, bytes | utf8, binary | where absent |
 | repeated | list of the type; empty where absent | never |
 
-A column that is `explicit` is null where it is absent, whatever its type. `pyarrow` is imported for its extension types
-alone; columns pass between libraries without it.
+A column that is `explicit` is null where it is absent, whatever its type. `pyarrow` is imported for its own types only;
+columns pass between libraries without it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 
 from flowbuf.schema import Column, Schema
 
-__all__ = ["ArrowField", "describe_type", "fields_of", "register_types"]
+__all__ = ["ArrowField", "arrow_type", "describe_type", "fields_of", "is_nullable", "register_types", "storage"]
 
 _FORMATS = {
     **{"uint8": "C", "uint16": "S", "uint32": "I", "uint64": "L", "mac": "L", "fixed32": "I", "fixed64": "L"},
@@ -61,10 +61,15 @@ def _field_of(column: Column, text: bool) -> ArrowField:
         name=column.name,
         format="u" if as_text else _format_of(column),
         extension=None if as_text else _EXTENSIONS.get(column.type),
-        nullable=not column.repeated and (column.explicit or column.type in _NULLABLE),
+        nullable=is_nullable(column),
         text=as_text,
         members={number: name for name, number in column.values.items()} if column.type == "enum" else None,
     )
+
+
+def is_nullable(column: Column) -> bool:
+    """Whether a column is null where it is absent; else it is 0, or empty."""
+    return not column.repeated and (column.explicit or column.type in _NULLABLE)
 
 
 def _format_of(column: Column) -> str:
@@ -90,6 +95,34 @@ _WORDS = {
     **{"C": "uint8", "S": "uint16", "I": "uint32", "L": "uint64", "i": "int32", "l": "int64"},
     **{"b": "bool", "f": "float", "g": "double", "w:16": "fixed_size_binary[16]", "u": "string", "z": "binary"},
 }
+
+
+def arrow_type(column: Column) -> Any:
+    """The `pyarrow.DataType` of a column, of addresses that below the extension."""
+    import pyarrow as pa
+
+    return pa.list_(_item_type(column)) if column.repeated else _item_type(column)
+
+
+def _item_type(column: Column) -> Any:
+    import pyarrow as pa
+
+    if column.type == "timestamp":
+        return pa.timestamp(column.unit or "ms", "UTC")
+    if column.type == "duration":
+        return pa.duration(column.unit or "ms")
+    if column.type == "ip":
+        return pa.binary(16)
+    if column.type == "enum":
+        return pa.dictionary(pa.int32(), pa.string())
+    return pa.type_for_alias(_WORDS[_FORMATS[column.type]])
+
+
+def storage(array: Any) -> Any:
+    """The plain `pyarrow.Array` below an extension type."""
+    import pyarrow as pa
+
+    return array.storage if isinstance(array, pa.ExtensionArray) else array
 
 
 def register_types(*, needed: bool = False) -> None:
