@@ -46,6 +46,16 @@ def test_names_of_icmp_messages(tmp_path: Path) -> None:
     assert said(load(tmp_path, 'derive = ["icmp_name"]')(batch), "icmp_name") == list(messages.values())
 
 
+def test_what_is_null_in_explicit_columns_says_nothing(tmp_path: Path) -> None:
+    """Numbers of columns that are `explicit` may be null; what is made of them is not."""
+    batch = flows(
+        bytes=[None, 3, 5], packets=[1, None, 5], proto=[1, 1, 1], icmp_type=[3, None, 8], icmp_code=[None] * 3
+    )
+    batch = load(tmp_path, 'derive = ["packet_size", "packet_size_bucket", "icmp_name"]')(batch)
+    assert said(batch, "packet_size", "packet_size_bucket") == [(0, None), (0, None), (1, "0-63")]
+    assert said(batch, "icmp_name") == ["destination-unreachable", None, "echo-request"]
+
+
 @pytest.mark.parametrize("offset", [0, 2])
 def test_items_of_lists(tmp_path: Path, offset: int) -> None:
     paths = [[9], None, [1, 2, 3, 4], [], [5], [6, 7]]

@@ -59,11 +59,10 @@ def _finder(recipe: Recipe) -> Callable[[Any], tuple[Any, ...]] | None:
 
 
 def packet_size(octets: Any, packets: Any) -> Any:
-    """Octets of a packet on average; 0 where there are no packets."""
-    none = pc.equal(packets, pa.scalar(0, packets.type))
-    return pc.if_else(
-        none, pa.scalar(0, octets.type), pc.divide(octets, pc.if_else(none, pa.scalar(1, packets.type), packets))
-    )
+    """Octets of a packet on average; 0 where there are no packets, or nobody said how many."""
+    some = pc.fill_null(pc.greater(packets, 0), False)
+    sizes = pc.divide(octets, pc.if_else(some, packets, pa.scalar(1, packets.type)))
+    return pc.fill_null(pc.if_else(some, sizes, pa.scalar(0, octets.type)), 0)
 
 
 def packet_size_bucket(size: int) -> str | None:

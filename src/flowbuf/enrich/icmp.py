@@ -7,7 +7,7 @@ __all__ = ["icmp_name"]
 ICMP, ICMPV6 = 1, 58
 
 # (protocol, type) -> name
-_TYPES = {
+_TYPES: dict[tuple[int, int | None], str] = {
     **{(ICMP, 0): "echo-reply", (ICMP, 3): "destination-unreachable", (ICMP, 4): "source-quench"},
     **{(ICMP, 5): "redirect", (ICMP, 8): "echo-request", (ICMP, 9): "router-advertisement"},
     **{(ICMP, 10): "router-solicitation", (ICMP, 11): "time-exceeded", (ICMP, 12): "parameter-problem"},
@@ -24,7 +24,7 @@ _TYPES = {
 }
 
 # (protocol, type) -> names of its codes, from 0 on
-_CODES = {
+_CODES: dict[tuple[int, int | None], tuple[str, ...]] = {
     (ICMP, 3): (
         *("network-unreachable", "host-unreachable", "protocol-unreachable", "port-unreachable"),
         *("fragmentation-needed", "source-route-failed", "network-unknown", "host-unknown", "source-host-isolated"),
@@ -43,7 +43,7 @@ _CODES = {
 }
 
 
-def icmp_name(proto: int, type: int, code: int) -> str | None:
+def icmp_name(proto: int, type: int | None, code: int | None) -> str | None:
     """The name of a message; of its type alone where the code has none. None where it is no ICMP, or not known."""
     codes = _CODES.get((proto, type), ())
-    return codes[code] if code < len(codes) else _TYPES.get((proto, type))
+    return codes[code] if code is not None and code < len(codes) else _TYPES.get((proto, type))
