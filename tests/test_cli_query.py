@@ -22,6 +22,7 @@ import pytest
 from command import CUT_SHORT, GOOD, WITHOUT_TEMPLATE, flowbuf, generated, json_lines, pcap, write
 
 from flowbuf.cli.results import to_text
+from flowbuf.schema import Schema
 
 SHIPPED = Path(__file__).parent / "data"
 CAPTURES = sorted(SHIPPED.glob("*.pcap*"))
@@ -101,6 +102,17 @@ def test_the_table_is_described() -> None:
     rows = ask("DESCRIBE flows", SFLOW)
     assert {"column_name": "src_addr", "column_type": "VARCHAR"}.items() <= rows[5].items()
     assert [row["column_name"] for row in ask("SUMMARIZE flows", SFLOW)] == [row["column_name"] for row in rows]
+
+
+@pytest.mark.parametrize("capture", sorted(SHIPPED.glob("*.pcap")), ids=lambda path: path.name)
+def test_every_column_can_be_asked(capture: Path) -> None:
+    """Lists of enums, too, that are empty in all flows."""
+    every = ",".join(column.name for column in Schema.load("flow"))
+    flows = json_lines(flowbuf("read", capture, "--columns", every))
+    rows = ask("FROM flows", capture, "--columns", every)
+    assert [{name for name, value in row.items() if value not in (None, 0, [])} for row in rows] == [*map(set, flows)]
+    chosen = flowbuf("read", capture, "--columns", every, "--where", "len(layer_stack) = 0")
+    assert len(json_lines(chosen)) == sum("layer_stack" not in flow for flow in flows)
 
 
 def test_options_of_decoding() -> None:

@@ -23,7 +23,7 @@ from flowbuf.schema.source import did_you_mean
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["FlowQuery", "RowFilter", "columns_named", "connect", "numbered", "query_errors"]
+__all__ = ["FlowQuery", "RowFilter", "columns_named", "connect", "plain", "query_errors"]
 
 _IPV4 = 2**32 - 1
 _WORD = re.compile(r"\w+")
@@ -85,14 +85,20 @@ def _advise(message: str, columns: list[str]) -> str:
     return f"columns are {', '.join(columns[:SHOWN_COLUMNS])}{more}"
 
 
-def numbered(table: Any) -> Any:
-    """A batch, or a table, with durations as numbers."""
+def plain(table: Any) -> Any:
+    """A batch, or a table, with durations as numbers, and lists of enums as lists of text: some versions of duckdb
+    cannot read them where all are empty."""
     import pyarrow
 
     for place, field in enumerate(table.schema):
         if pyarrow.types.is_duration(field.type):
-            plain = pyarrow.field(field.name, pyarrow.int64(), field.nullable)
-            table = table.set_column(place, plain, table.column(place).cast(pyarrow.int64()))
+            type = pyarrow.int64()
+        elif pyarrow.types.is_list(field.type) and pyarrow.types.is_dictionary(field.type.value_type):
+            type = pyarrow.list_(pyarrow.string())
+        else:
+            continue
+        column = pyarrow.field(field.name, type, field.nullable)
+        table = table.set_column(place, column, table.column(place).cast(type))
     return table
 
 
@@ -112,7 +118,7 @@ class RowFilter:
 
         numbers = pyarrow.array(range(batch.num_rows), pyarrow.int64())
         arrays = [batch[name] for name in self.columns]
-        table = numbered(pyarrow.table([numbers, *arrays], ["row_number_of_flow", *self.columns]))
+        table = plain(pyarrow.table([numbers, *arrays], ["row_number_of_flow", *self.columns]))
         with query_errors(self._known):
             if len(self._connection.extract_statements(self._sql)) != 1:
                 raise QueryError("one condition is wanted, not several statements")
@@ -124,7 +130,7 @@ class RowFilter:
 class FlowQuery:
     """One query of `flows`, which are batches of a stream, Parquet files, or both.
 
-    `type` is the `pyarrow.Schema` of the stream (durations as numbers), None where there is none; `schema` says which
+    `type` is the `pyarrow.Schema` of the stream (as `plain` makes it), None where there is none; `schema` says which
     columns of the files are addresses. Then `columns` are the columns of the stream that the query looks at, all where
     that cannot be told.
 

@@ -34,7 +34,7 @@ from flowbuf.cli.session import Session
 from flowbuf.cli.state import check_state
 from flowbuf.schema import Schema
 from flowbuf.sinks.file import OutputFile
-from flowbuf.sql import FlowQuery, columns_named, numbered
+from flowbuf.sql import FlowQuery, columns_named, plain
 
 if TYPE_CHECKING:
     from flowbuf.enrich import Pipeline
@@ -145,7 +145,7 @@ def _plan(
     """The query, and what decodes the columns that it looks at, and no others."""
     everything = ColumnSource(schema, ip="text", pipeline=pipeline)
     with query_problems("SQL"):
-        type = _numbered_type(everything) if captures else None
+        type = _plain_type(everything) if captures else None
         question = FlowQuery(sql, schema, type, files)
     needed = list(question.columns)
     if schema.rate and (decoding.scale or decoding.override_sampling):
@@ -158,9 +158,9 @@ def _plan(
         return question, ColumnSource(schema.only(*needed), ip="text", pipeline=pipeline)
 
 
-def _numbered_type(columns: ColumnSource) -> Any:
+def _plain_type(columns: ColumnSource) -> Any:
     """The `pyarrow.Schema` of flows as SQL has them."""
-    return numbered(columns.type.empty_table()).schema
+    return plain(columns.type.empty_table()).schema
 
 
 class _Answer:
@@ -202,7 +202,7 @@ class _Answer:
     def _feed(self, session: Session, inputs: Sequence[str]) -> None:
         for path in inputs:
             for batch in self._columns.read(session.columns(path)):
-                if not session.stopped and not self._give(numbered(batch)):
+                if not session.stopped and not self._give(plain(batch)):
                     session.stop()  # it is still reported
             if session.stopped:
                 return
@@ -242,7 +242,7 @@ class _Answer:
     def _write(self) -> None:
         import pyarrow
 
-        stream = pyarrow.RecordBatchReader.from_batches(_numbered_type(self._columns), self._taken())
+        stream = pyarrow.RecordBatchReader.from_batches(_plain_type(self._columns), self._taken())
         with query_problems("SQL"):
             type, batches = self._question.run(stream)
             with open_results(*self._output, type, self._to_terminal) as writer:
