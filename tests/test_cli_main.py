@@ -200,9 +200,10 @@ def test_a_signal_leaves_no_partial_file(tmp_path: Path, number: signal.Signals,
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_signal_does_not_wait_for_the_reader_of_a_pipe(tmp_path: Path) -> None:
+@pytest.mark.parametrize("arguments", [("read", "a.pcap"), ("query", "FROM flows", "a.pcap")])
+def test_a_signal_does_not_wait_for_the_reader_of_a_pipe(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     write(tmp_path / "a.pcap", generated(flows=20000))
-    with subprocess.Popen([*FLOWBUF, "read", "a.pcap"], cwd=tmp_path, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen([*FLOWBUF, *arguments], cwd=tmp_path, stdout=subprocess.PIPE) as process:
         assert process.stdout
         assert process.stdout.read(1)  # it has begun; the pipe is soon full
         time.sleep(0.5)

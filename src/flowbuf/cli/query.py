@@ -193,7 +193,7 @@ class _Answer:
             raise
         finally:
             self._release()
-            self._thread.join()
+            self._thread.join(PATIENCE if self._failed else None)  # it may wait for the reader of a pipe, for ever
             self._question.close()
             del self._question  # which holds what reads from this one
         if self._error is not None:
@@ -237,7 +237,7 @@ class _Answer:
             self._write()
         except BaseException as error:
             self._error = error
-            traceback.clear_frames(error.__traceback__)  # or what is half read would live as long as the error
+            _clear_frames(error)  # or what is half read would live as long as the error
 
     def _write(self) -> None:
         import pyarrow
@@ -262,3 +262,10 @@ class _Answer:
             return self._batches.get()
         finally:
             self._asked = False
+
+
+def _clear_frames(error: BaseException | None) -> None:
+    """Those of the errors that it came from, too."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
