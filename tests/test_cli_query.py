@@ -154,6 +154,21 @@ def test_values_of_any_type_as_text() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("sql", "text"),
+    [
+        ("TIMESTAMP_NS '2025-01-02 03:04:05.123456789'", "2025-01-02T03:04:05.123456789"),
+        ("TIMESTAMP_S '2025-01-02 03:04:05'", "2025-01-02T03:04:05.000"),
+        ("TIMESTAMP '1969-12-31 23:59:59.123400'", "1969-12-31T23:59:59.123400"),
+        ("TIMESTAMP 'infinity'", str(2**63 - 1)),
+        ("DATE '0044-03-15 (BC)'", "-0043-03-15"),
+        ("DATE 'infinity'", "<value out of range: 2147483647>"),
+    ],
+)
+def test_times_that_python_has_not(sql: str, text: str) -> None:
+    assert ask(f"SELECT {sql} AS time FROM flows LIMIT 1", SFLOW) == [{"time": text}]
+
+
 def test_a_table_shows_what_was_asked_in_its_order() -> None:
     result = flowbuf("query", TOTALS + " LIMIT 2", SFLOW, "-f", "table")
     first, *rest = (line.split() for line in result.stdout.splitlines())

@@ -2,7 +2,7 @@
 
 | type of the result | becomes |
 |---|---|
-| timestamp | RFC 3339 with as many digits as it has, 3 at least; with a Z where it is UTC |
+| timestamp | RFC 3339 with as many digits as it has, 3 at least; Z where it is UTC; from the year 10000 on a number |
 | decimal, and so sums | the number, exact |
 | blob | hexadecimal digits |
 | interval | `1 month 2 days 03:04:05.000006` |
@@ -27,9 +27,12 @@ from typing import Any, Protocol
 from flowbuf.cli.columnar import COLUMN_FORMATS, ColumnWriter, open_sink
 from flowbuf.cli.table import CONTROLS, Heading, RowTable
 from flowbuf.sinks.file import OutputFile
-from flowbuf.text import format_bool, format_real
+from flowbuf.text import format_bool, format_real, format_time
 
 __all__ = ["ResultWriter", "open_results"]
+
+
+NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
 class ResultWriter(Protocol):
@@ -121,7 +124,26 @@ def _count_rows(count: int) -> str:
 
 
 def _rows(batch: Any) -> Iterable[tuple[Any, ...]]:
-    return zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    return zip(*map(_values, batch.columns), strict=True)
+
+
+def _values(array: Any) -> list[Any]:
+    """The values of a column. Times become text here: Python has neither all years nor nanoseconds."""
+    import pyarrow
+
+    if pyarrow.types.is_date(array.type):
+        array = array.cast(pyarrow.string())
+    if not pyarrow.types.is_timestamp(array.type):
+        return array.to_pylist()  # type: ignore[no-any-return]
+    nanoseconds, is_utc = NANOSECONDS[array.type.unit], array.type.tz is not None
+    units = array.cast(pyarrow.int64()).to_pylist()
+    return [None if count is None else _format_timestamp(count * nanoseconds, is_utc) for count in units]
+
+
+def _format_timestamp(nanoseconds: int, is_utc: bool) -> str:
+    digits = next(digits for digits in (3, 6, 9) if nanoseconds % 10 ** (9 - digits) == 0)
+    text = format_time(nanoseconds // 10 ** (9 - digits), digits)
+    return text if is_utc else text.removesuffix("Z")
 
 
 # Values ---------------------------------------------------------------------------------------------------------------
