@@ -68,8 +68,24 @@ def read_capture(
     return FlowStream(reader.schema, reader, ip)
 
 
-class _CaptureTables:
-    """The tables of a capture, as often as they are asked for, each time by a decoder that knows nothing yet."""
+class _Tables:
+    """The tables of a source, as often as they are asked for."""
+
+    def __init__(self, source: str | os.PathLike[str] | BinaryIO) -> None:
+        self._source = source
+        self._begun = False
+        self.counters: dict[str, int] = {}
+
+    def _begin(self) -> None:
+        """Raises ValueError where something that can be read once only is to be read again."""
+        if self._begun and (self._source == "-" or not isinstance(self._source, str | os.PathLike)):
+            raise ValueError("these flows were read already, and what they came from can be read once only")
+        self._begun = True
+        self.counters = {}
+
+
+class _CaptureTables(_Tables):
+    """Those of a capture, each time by a decoder that knows nothing yet."""
 
     def __init__(
         self,
@@ -79,14 +95,12 @@ class _CaptureTables:
         override: dict[str, Any] | None,
         batch_rows: int,
     ) -> None:
-        self._source = source
+        super().__init__(source)
         self._port = port
         self._new_decoder = new_decoder
         self._override = override
         self._batch_rows = batch_rows
-        self._begun = False
-        self.counters: dict[str, int] = {}
-        self.schema = self._new_builder("binary")[0].schema
+        self.schema = self._new_builder("binary")[0].schema  # what cannot be is said now
 
     def _new_builder(self, ip: str) -> tuple[Decoder, _core.TableType, _core.ColumnBuilder]:
         decoder = self._new_decoder()
@@ -98,7 +112,7 @@ class _CaptureTables:
         return type, self._read(decoder, builder)
 
     def _read(self, decoder: Decoder, builder: _core.ColumnBuilder) -> Iterator[_core.Table]:
-        self._begun = _begin(self._source, self._begun)
+        self._begin()
         with CaptureReader(self._source, self._port) as reader:
             try:
                 yield from decode_tables(reader, builder, self._override)
@@ -130,13 +144,6 @@ def _finish(builder: _core.TableBuilder) -> Iterator[_core.Table]:
     table = builder.finish()
     if len(table):
         yield table
-
-
-def _begin(source: Any, begun: bool) -> bool:
-    """Raises ValueError where something that can be read once only is to be read again."""
-    if begun and (source == "-" or not isinstance(source, str | os.PathLike)):
-        raise ValueError("these flows were read already, and what they came from can be read once only")
-    return True
 
 
 def read_messages(
@@ -171,26 +178,24 @@ def read_messages(
     return FlowStream(chosen, _MessageTables(source, chosen, batch_rows, strict), ip)
 
 
-class _MessageTables:
-    """The tables of a stream of messages, as often as they are asked for."""
+class _MessageTables(_Tables):
+    """Those of a stream of messages."""
 
     def __init__(
         self, source: str | os.PathLike[str] | BinaryIO, schema: Schema, batch_rows: int, strict: bool
     ) -> None:
-        self._source = source
+        super().__init__(source)
         self._schema = schema
         self._batch_rows = batch_rows
         self._strict = strict
-        self._begun = False
-        self.counters: dict[str, int] = {}
-        self.open("binary")
+        self.open("binary")  # what cannot be is said now
 
     def open(self, ip: str) -> tuple[_core.TableType, Iterator[_core.Table]]:
         type = new_table_type(self._schema, compile_plan(self._schema), ip)
         return type, self._read(_core.MessageTables(type, self._batch_rows))
 
     def _read(self, reader: _core.MessageTables) -> Iterator[_core.Table]:
-        self._begun = _begin(self._source, self._begun)
+        self._begin()
         with Content(self._source) as content:
             windows = StreamWindows(content)
             try:
