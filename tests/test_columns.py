@@ -14,6 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from columnar import rows_expected, rows_of, table_of
+from command import CUT_SHORT, GOOD, pcap, write
 from command import flowbuf as run
 from datagrams import data_set, ipfix, template, template_set
 from decoding import RECEIVED, SOURCE
@@ -308,6 +309,25 @@ def test_damage_is_counted_and_what_precedes_it_kept(tmp_path: Path) -> None:
     rows = rows_of(stream)
     assert rows == rows_of(read_capture(NETFLOW9))[: len(rows)]
     assert stream.counters["truncated_capture"] == 1
+
+
+def test_flows_are_given_before_an_error_is_raised(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.pcap", pcap(GOOD, GOOD, CUT_SHORT))
+    flows = iter(read_capture(path, strict=True))
+    assert len(next(flows)) == 3  # the last is in the datagram that is cut short
+    with pytest.raises(DecodeError):
+        next(flows)
+
+
+def test_counters_are_of_what_was_read_last(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.pcap", pcap(CUT_SHORT))
+    stream = read_capture(path)
+    assert rows_of(stream)
+    assert stream.counters
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        list(stream)
+    assert stream.counters == {}
 
 
 def test_a_stream_that_is_left_says_what_it_counted_so_far() -> None:

@@ -14,7 +14,7 @@ from flowbuf.batch import BATCH_ROWS, FlowStream, check_ip, new_table_type
 from flowbuf.capture import CaptureReader
 from flowbuf.content import Content
 from flowbuf.decoder import Decoder
-from flowbuf.errors import DecodeError, EncodeError
+from flowbuf.errors import CaptureError, DecodeError, EncodeError
 from flowbuf.messages import StreamWindows
 from flowbuf.plan import compile_plan
 from flowbuf.protofile import find_proto, read_proto
@@ -49,7 +49,8 @@ def read_capture(
     options are those of `encode_capture`.
 
     Raises SchemaError, KeyError or ValueError for what cannot be; OSError, CaptureError where the source is no capture,
-    and with `strict` DecodeError, when flows are read. Without it, what is malformed is counted: `FlowStream.counters`.
+    and with `strict` DecodeError, when flows are read, after those that were decoded. Without it, what is malformed is
+    counted: `FlowStream.counters`.
     """
     check_ip(ip)
     new_decoder = functools.partial(
@@ -131,11 +132,16 @@ def decode_tables(
     prompt: bool = False,
 ) -> Iterator[_core.Table]:
     """A capture as tables, each full but the last, late columns replaced by `override`; `prompt`: flows are given as
-    soon as their datagrams have been read, full or not. Raises CaptureError where it is none, or cannot be read on."""
-    for batch in reader.batches():
-        yield from builder.decode(batch, override=override)
-        if prompt:
-            yield from _finish(builder)
+    soon as their datagrams have been read, full or not. Raises CaptureError where it is none, or cannot be read on, and
+    DecodeError, when what was decoded has been given."""
+    try:
+        for batch in reader.batches():
+            yield from builder.decode(batch, override=override)
+            if prompt:
+                yield from _finish(builder)
+    except (CaptureError, DecodeError):
+        yield from _finish(builder)
+        raise
     yield from _finish(builder)
 
 

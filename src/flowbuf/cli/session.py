@@ -107,13 +107,8 @@ class Session:
         decoder = self.decoder
         if self._builder is None:
             self._builder = ColumnBuilder(decoder, new_table_type(decoder.schema, decoder.plan), BATCH_ROWS)
-        try:
-            for table in decode_tables(reader, self._builder, self._override, prompt=prompt):
-                yield FlowBatch(decoder.schema, table)
-        except (CaptureError, DecodeError):
-            if len(last := self._builder.finish()):
-                yield FlowBatch(decoder.schema, last)
-            raise
+        for table in decode_tables(reader, self._builder, self._override, prompt=prompt):
+            yield FlowBatch(decoder.schema, table)
 
     def _encode(self, content: Content) -> Iterator[memoryview]:
         def pieces(reader: CaptureReader) -> Iterator[memoryview]:
