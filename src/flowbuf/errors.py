@@ -18,14 +18,16 @@ class FlowbufError(Exception):
     """The base of every error of this package."""
 
 
+def _locate(problem: str, fix: str, *places: str) -> str:
+    """Where, what and what to do, as far as they are known."""
+    return ": ".join([*filter(None, places), f"{problem}; {fix}" if fix else problem])
+
+
 class SchemaError(FlowbufError, ValueError):
     """A schema that cannot be used. Its text names the file, the column and the fix, as far as they are known."""
 
     def __init__(self, problem: str, fix: str = "", *, origin: str = "", column: str = "") -> None:
-        where = [origin] if origin else []
-        if column:
-            where.append(f"column {column!r}")
-        super().__init__(": ".join([*where, f"{problem}; {fix}" if fix else problem]))
+        super().__init__(_locate(problem, fix, origin, f"column {column!r}" if column else ""))
         self.problem = problem
         self.fix = fix
         self.origin = origin
@@ -41,8 +43,7 @@ class EnrichmentError(FlowbufError, ValueError):
     the function, where in it, and the fix, as far as they are known."""
 
     def __init__(self, problem: str, fix: str = "", *, origin: str = "", where: str = "") -> None:
-        text = f"{problem}; {fix}" if fix else problem
-        super().__init__(": ".join(part for part in (origin, where, text) if part))
+        super().__init__(_locate(problem, fix, origin, where))
         self.problem = problem
         self.fix = fix
         self.origin = origin
