@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     *("COLUMN_FORMATS", "ColumnSource", "ColumnWriter"),
     *("arrow_schema", "check_column_output", "enrich_option", "enriched_schema"),
-    *("load_pipeline", "need", "open_sink", "query_problems"),
+    *("load_pipeline", "need", "open_columns", "open_sink", "query_problems"),
 ]
 
 COLUMN_FORMATS = ("parquet", "arrow")
@@ -172,8 +172,15 @@ class ColumnWriter:
         pass
 
 
+@contextmanager
+def open_columns(form: str, file: OutputFile, type: Any) -> Iterator[ColumnWriter]:
+    """A writer of record batches to an open file, in one of COLUMN_FORMATS. `type` is their `pyarrow.Schema`."""
+    with open_sink(form, file, type) as sink:
+        yield ColumnWriter(sink)
+
+
 def open_sink(form: str, file: OutputFile, type: Any) -> ColumnSink:
-    """What writes record batches to an open file, in one of COLUMN_FORMATS. `type` is their `pyarrow.Schema`."""
+    """What it writes with."""
     if form == "parquet":
         return ParquetSink(file, type)
     return ArrowSink(file, type, stream=not file.is_regular)

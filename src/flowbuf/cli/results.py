@@ -13,50 +13,34 @@
 
 from __future__ import annotations
 
-import csv
 import functools
-import io
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any
 
-from flowbuf.cli.columnar import COLUMN_FORMATS, ColumnWriter, open_sink
+from flowbuf.cli.columnar import COLUMN_FORMATS, open_columns
 from flowbuf.cli.table import CONTROLS, Heading, RowTable
+from flowbuf.cli.writers import FlowWriter, write_csv
 from flowbuf.sinks.file import OutputFile
 from flowbuf.text import format_bool, format_real, format_time
 
-__all__ = ["ResultWriter", "open_results"]
+__all__ = ["open_results", "to_text"]
 
 
 NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
-class ResultWriter(Protocol):
-    """Writes record batches; `count` is how many rows so far."""
-
-    @property
-    def count(self) -> int: ...
-    def write(self, batch: Any) -> None: ...
-    def finish(self) -> None: ...
-
-
-def open_results(form: str, file: OutputFile, type: Any, to_terminal: bool) -> AbstractContextManager[ResultWriter]:
+def open_results(form: str, file: OutputFile, type: Any, to_terminal: bool) -> AbstractContextManager[FlowWriter]:
     """A writer of results, whose `pyarrow.Schema` is `type`, in any format."""
     if form in COLUMN_FORMATS:
-        return _open_columns(form, file, type)
+        return open_columns(form, file, type)
     if form == "table":
         return nullcontext(_Table(file, type, to_terminal))
     return nullcontext(_JsonLines(file) if form == "jsonl" else _Csv(file, type.names))
-
-
-@contextmanager
-def _open_columns(form: str, file: OutputFile, type: Any) -> Iterator[ResultWriter]:
-    with open_sink(form, file, type) as sink:
-        yield ColumnWriter(sink)
 
 
 class _JsonLines:
@@ -81,19 +65,14 @@ class _Csv:
     def __init__(self, file: OutputFile, names: list[str]) -> None:
         self.count = 0
         self._file = file
-        self._write([names])
+        write_csv(file, [names])
 
     def write(self, batch: Any) -> None:
         self.count += batch.num_rows
-        self._write([to_text(value) for value in row] for row in _rows(batch))
+        write_csv(self._file, (map(to_text, row) for row in _rows(batch)))
 
     def finish(self) -> None:
         pass
-
-    def _write(self, rows: Iterable[list[str]]) -> None:
-        buffer = io.StringIO(newline="")
-        csv.writer(buffer, lineterminator="\n").writerows(rows)
-        self._file.write(buffer.getvalue().encode())
 
 
 class _Table(RowTable):

@@ -10,14 +10,14 @@ from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Any, Protocol
 
-from flowbuf.cli.columnar import COLUMN_FORMATS, ColumnSource, ColumnWriter, open_sink
+from flowbuf.cli.columnar import COLUMN_FORMATS, ColumnSource, open_columns, open_sink
 from flowbuf.cli.output import open_output
 from flowbuf.rows import RowReader
 from flowbuf.schema import Schema
 from flowbuf.sinks.file import OutputFile
 from flowbuf.text import FlowText
 
-__all__ = ["FlowWriter", "open_parts", "open_writer"]
+__all__ = ["FlowWriter", "open_parts", "open_writer", "write_csv"]
 
 
 class FlowWriter(Protocol):
@@ -44,8 +44,8 @@ def open_writer(
         if columns is None:
             yield _new_row_writer(form, file, schema, to_terminal, sections), file.discard
         elif form in COLUMN_FORMATS:
-            with open_sink(form, file, columns.type) as sink:
-                yield ColumnWriter(sink), file.discard
+            with open_columns(form, file, columns.type) as writer:
+                yield writer, file.discard
         else:
             rows = _new_row_writer(form, file, schema, to_terminal, sections)
             yield RowsOfColumns(rows, schema), file.discard
@@ -129,19 +129,21 @@ class Csv:
         self.count = 0
         self._file = file
         self._text = FlowText(schema)
-        self._rows([[column.name for column in self._text.columns]])
+        write_csv(file, [[column.name for column in self._text.columns]])
 
     def write(self, flows: list[dict[str, Any]]) -> None:
         self.count += len(flows)
-        self._rows(map(self._text.cells, flows))
+        write_csv(self._file, map(self._text.cells, flows))
 
     def finish(self) -> None:
         pass
 
-    def _rows(self, rows: Iterable[list[str]]) -> None:
-        buffer = io.StringIO(newline="")
-        csv.writer(buffer, lineterminator="\n").writerows(rows)
-        self._file.write(buffer.getvalue().encode())
+
+def write_csv(file: OutputFile, rows: Iterable[Iterable[str]]) -> None:
+    """Appends rows of cells."""
+    buffer = io.StringIO(newline="")
+    csv.writer(buffer, lineterminator="\n").writerows(rows)
+    file.write(buffer.getvalue().encode())
 
 
 class RowsOfColumns:
