@@ -27,12 +27,10 @@ if TYPE_CHECKING:
     from flowbuf.sql import RowFilter
 
 __all__ = [
-    *("COLUMN_FORMATS", "ColumnSource", "ColumnWriter"),
+    *("ColumnSource", "ColumnWriter"),
     *("arrow_schema", "check_column_output", "enrich_option", "enriched_schema"),
     *("load_pipeline", "need", "open_columns", "open_sink", "query_problems"),
 ]
-
-COLUMN_FORMATS = ("parquet", "arrow")
 
 
 def need(module: str, extra: str, what: str) -> None:

@@ -9,7 +9,14 @@ import click
 
 from flowbuf.cli.counters import count_rows, no_rows
 from flowbuf.cli.inputs import check_inputs, total_size
-from flowbuf.cli.options import DecodeOptions, decode_options, schema_errors, schema_options
+from flowbuf.cli.options import (
+    DecodeOptions,
+    decode_options,
+    inputs_argument,
+    schema_errors,
+    schema_options,
+    verbose_option,
+)
 from flowbuf.cli.output import is_terminal, open_errors, open_output
 from flowbuf.cli.progress import show_progress
 from flowbuf.cli.report import Report
@@ -23,9 +30,9 @@ __all__ = ["encode"]
 
 
 @click.command()
-@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@inputs_argument
 @click.option("-o", "--output", required=True, metavar="OUT.pb", help="File to write; .gz, .zst compress; - is stdout.")
-@click.option("-v", "--verbose", is_flag=True, help="Notes on stderr too, not only what is wrong.")
+@verbose_option
 @decode_options
 @schema_options
 def encode(inputs: tuple[str, ...], output: str, verbose: bool, decoding: DecodeOptions, schema: Schema) -> None:

@@ -16,8 +16,8 @@ from flowbuf.errors import SchemaError
 from flowbuf.schema import Schema
 
 __all__ = [
-    *("DecodeOptions", "UsageProblem", "WholeNumber", "decode_options", "exporter_options"),
-    *("load_schema", "schema_errors", "schema_options"),
+    *("DecodeOptions", "UsageProblem", "WholeNumber", "counters_option", "decode_options", "exporter_options"),
+    *("inputs_argument", "load_schema", "schema_errors", "schema_options", "verbose_option"),
 ]
 
 
@@ -100,6 +100,11 @@ def schema_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(_SCHEMA_OPTIONS):
         with_schema = option(with_schema)
     return with_schema
+
+
+inputs_argument = click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+counters_option = click.option("--counters", is_flag=True, help="Counter and drop samples of sFlow instead of flows.")
+verbose_option = click.option("-v", "--verbose", is_flag=True, help="Notes on stderr too, not only what is wrong.")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import IO, Any
 
@@ -14,10 +14,12 @@ from flowbuf.cli.options import UsageProblem
 from flowbuf.sinks.file import OutputFile
 
 __all__ = [
-    *("default_format", "describe_os_error", "is_terminal"),
+    *("COLUMN_FORMATS", "default_format", "describe_os_error", "format_option", "is_terminal"),
     *("open_errors", "open_output", "print_text", "standard_output"),
 ]
 
+COLUMN_FORMATS = ("parquet", "arrow")
+FORMATS = ("table", "jsonl", "csv", *COLUMN_FORMATS)
 SUFFIXES = {".csv": "csv", ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow"}
 
 
@@ -42,6 +44,17 @@ def print_text(text: str, end: str = "\n") -> None:
     """Prints on standard output."""
     with standard_output():
         click.echo(text + end, nl=False)
+
+
+def format_option(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Gives a command --format; it gets it as `form`, None where `default_format` says it. `what` is shown in it."""
+    return click.option(
+        "-f",
+        "--format",
+        "form",
+        type=click.Choice(FORMATS),
+        help=f"How to show {what}.  [default: as OUT is called; else table on a terminal, jsonl in a pipe]",
+    )
 
 
 def default_format(output: str) -> str:

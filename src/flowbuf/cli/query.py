@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flowbuf.cli.columnar import (
-    COLUMN_FORMATS,
     ColumnSource,
     check_column_output,
     enrich_option,
@@ -25,8 +24,17 @@ from flowbuf.cli.columnar import (
 )
 from flowbuf.cli.counters import no_rows
 from flowbuf.cli.inputs import check_inputs, expand_inputs, is_chosen, shown_schema, total_size
-from flowbuf.cli.options import DecodeOptions, UsageProblem, decode_options, schema_errors, schema_options
-from flowbuf.cli.output import default_format, is_terminal, open_output
+from flowbuf.cli.options import (
+    DecodeOptions,
+    UsageProblem,
+    counters_option,
+    decode_options,
+    inputs_argument,
+    schema_errors,
+    schema_options,
+    verbose_option,
+)
+from flowbuf.cli.output import COLUMN_FORMATS, default_format, format_option, is_terminal, open_output
 from flowbuf.cli.progress import show_progress
 from flowbuf.cli.report import Report
 from flowbuf.cli.results import open_results
@@ -41,7 +49,6 @@ if TYPE_CHECKING:
 
 __all__ = ["query"]
 
-FORMATS = ("table", "jsonl", "csv", *COLUMN_FORMATS)
 PARQUET = b"PAR1"
 WAITING = 2
 """So many batches wait for the query at most."""
@@ -51,20 +58,14 @@ PATIENCE = 1.0
 
 @click.command()
 @click.argument("sql")
-@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-@click.option(
-    "-f",
-    "--format",
-    "form",
-    type=click.Choice(FORMATS),
-    help="How to show what is found.  [default: as OUT is called; else table on a terminal, jsonl in a pipe]",
-)
+@inputs_argument
+@format_option("what is found")
 @click.option(
     "-o", "--output", default="-", metavar="OUT", help="File to write; .gz, .zst compress; - is stdout.  [default: -]"
 )
 @enrich_option
-@click.option("--counters", is_flag=True, help="Counter and drop samples of sFlow instead of flows.")
-@click.option("-v", "--verbose", is_flag=True, help="Notes on stderr too, not only what is wrong.")
+@counters_option
+@verbose_option
 @decode_options
 @schema_options
 def query(

@@ -8,10 +8,19 @@ import sys
 import click
 
 from flowbuf.batch import IP_FORMS
-from flowbuf.cli.columnar import COLUMN_FORMATS, check_column_output, enrich_option
+from flowbuf.cli.columnar import check_column_output, enrich_option
 from flowbuf.cli.inputs import check_inputs, expand_inputs, is_chosen, total_size
-from flowbuf.cli.options import DecodeOptions, UsageProblem, WholeNumber, decode_options, schema_options
-from flowbuf.cli.output import default_format, is_terminal
+from flowbuf.cli.options import (
+    DecodeOptions,
+    UsageProblem,
+    WholeNumber,
+    counters_option,
+    decode_options,
+    inputs_argument,
+    schema_options,
+    verbose_option,
+)
+from flowbuf.cli.output import COLUMN_FORMATS, default_format, format_option, is_terminal
 from flowbuf.cli.progress import show_progress
 from flowbuf.cli.reading import Reading, check_parts
 from flowbuf.cli.report import Report
@@ -20,18 +29,10 @@ from flowbuf.schema import Schema
 
 __all__ = ["read"]
 
-FORMATS = ("table", "jsonl", "csv", *COLUMN_FORMATS)
-
 
 @click.command()
-@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-@click.option(
-    "-f",
-    "--format",
-    "form",
-    type=click.Choice(FORMATS),
-    help="How to show them.  [default: as OUT is called; else table on a terminal, jsonl in a pipe]",
-)
+@inputs_argument
+@format_option("them")
 @click.option(
     "-o",
     "--output",
@@ -50,7 +51,7 @@ FORMATS = ("table", "jsonl", "csv", *COLUMN_FORMATS)
     help="What IP and MAC addresses are in Parquet and Arrow: octets (and numbers), or text.  [default: binary]",
 )
 @enrich_option
-@click.option("--counters", is_flag=True, help="Counter and drop samples of sFlow instead of flows.")
+@counters_option
 @click.option("-n", "--limit", type=WholeNumber(min=1), metavar="N", help="Stop after N flows.")
 @click.option(
     "--rows-per-file",
@@ -58,7 +59,7 @@ FORMATS = ("table", "jsonl", "csv", *COLUMN_FORMATS)
     metavar="N",
     help="Write the folder OUT/ with files of N rows: part-00000.parquet and so on.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Notes on stderr too, not only what is wrong.")
+@verbose_option
 @decode_options
 @schema_options
 def read(

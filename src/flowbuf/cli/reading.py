@@ -9,11 +9,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flowbuf.cli.columnar import COLUMN_FORMATS, ColumnSource, enriched_schema, load_pipeline, need
+from flowbuf.cli.columnar import ColumnSource, enriched_schema, load_pipeline, need
 from flowbuf.cli.counters import count_rows, no_rows
 from flowbuf.cli.inputs import shown_schema
 from flowbuf.cli.options import DecodeOptions, UsageProblem
-from flowbuf.cli.output import is_terminal, open_errors
+from flowbuf.cli.output import COLUMN_FORMATS, is_terminal, open_errors
 from flowbuf.cli.progress import Show
 from flowbuf.cli.report import Report
 from flowbuf.cli.session import Session

@@ -22,7 +22,8 @@ from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
-from flowbuf.cli.columnar import COLUMN_FORMATS, open_columns
+from flowbuf.cli.columnar import open_columns
+from flowbuf.cli.output import COLUMN_FORMATS
 from flowbuf.cli.table import CONTROLS, Heading, RowTable
 from flowbuf.cli.writers import FlowWriter, write_csv
 from flowbuf.sinks.file import OutputFile

@@ -10,8 +10,8 @@ from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Any, Protocol
 
-from flowbuf.cli.columnar import COLUMN_FORMATS, ColumnSource, open_columns, open_sink
-from flowbuf.cli.output import open_output
+from flowbuf.cli.columnar import ColumnSource, open_columns, open_sink
+from flowbuf.cli.output import COLUMN_FORMATS, open_output
 from flowbuf.rows import RowReader
 from flowbuf.schema import Schema
 from flowbuf.sinks.file import OutputFile
