@@ -89,6 +89,12 @@ def flow_messages() -> tuple[bytes, ...]:
     return tuple((messages * (MESSAGES // len(messages) + 1))[:MESSAGES])
 
 
+def new_reader() -> tuple[_core.MessageTables, bytes]:
+    """What reads messages into columns, and these messages as a stream."""
+    stream = b"".join(wire.varint(len(message)) + message for message in flow_messages())
+    return _core.MessageTables(new_table_type(FLOW, compile_plan(FLOW)), BATCH_ROWS), stream
+
+
 def ptars_handler() -> Any:
     ptars = pytest.importorskip("ptars")
     message = FLOW.message_class()
@@ -98,9 +104,7 @@ def ptars_handler() -> Any:
 @functools.cache
 def time_messages() -> dict[str, list[float]]:
     messages = list(flow_messages())
-    stream = b"".join(wire.varint(len(message)) + message for message in messages)
-    type = new_table_type(FLOW, compile_plan(FLOW))
-    reader = _core.MessageTables(type, BATCH_ROWS)
+    reader, stream = new_reader()
     parse = FLOW.message_class().FromString
 
     def read() -> None:
@@ -131,17 +135,15 @@ def test_messages_to_columns(benchmark: Any, way: str) -> None:
 @functools.cache
 def time_columns() -> dict[str, list[float]]:
     pyarrow = pytest.importorskip("pyarrow")
-    messages = list(flow_messages())
-    stream = b"".join(wire.varint(len(message)) + message for message in messages)
     tables: list[_core.Table] = []
-    reader = _core.MessageTables(new_table_type(FLOW, compile_plan(FLOW)), BATCH_ROWS)
+    reader, stream = new_reader()
     reader.read(stream, tables)
     batches = [pyarrow.record_batch(table) for table in (*tables, reader.finish())]
     table = pyarrow.Table.from_batches(batches)
     ways: Ways = {"flowbuf": lambda: encode_columns(table)}
     try:
         handler = ptars_handler()
-        batch = handler.list_to_record_batch(messages)
+        batch = handler.list_to_record_batch(list(flow_messages()))
         ways["ptars"] = lambda: handler.record_batch_to_array(batch)
     except pytest.skip.Exception:
         pass

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import struct
-from collections.abc import Sequence
+import subprocess
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +50,20 @@ CUT_SHORT = netflow5(record5(octets=1, src="198.51.100.9"), count=2)
 def write(path: Path, content: bytes) -> Path:
     path.write_bytes(content)
     return path
+
+
+def end(process: subprocess.Popen[bytes], number: signal.Signals, begun: Callable[[], object]) -> int:
+    """The exit status of a process that gets a signal as soon as it has begun; it says nothing."""
+    deadline = time.monotonic() + 30
+    while not begun():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(0.3)  # until it waits for what never comes
+    process.send_signal(number)
+    status = process.wait(20)
+    assert process.stderr
+    assert process.stderr.read() == b""
+    return status
 
 
 def json_lines(result: Result) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from command import GOOD, flowbuf, generated, json_lines, pcap, write
+from command import GOOD, end, flowbuf, generated, json_lines, pcap, write
 
 from flowbuf.cli.console import StdoutConsole
 from flowbuf.cli.main import COMMANDS, main
@@ -183,20 +183,19 @@ def test_a_full_disk_is_no_usage_error(tmp_path: Path, arguments: str, name: str
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_leaves_no_partial_file(tmp_path: Path, number: signal.Signals, status: int) -> None:
-    command = [*FLOWBUF, "encode", "-", "-o", "flows.pb"]
-    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+@pytest.mark.parametrize(
+    "arguments", [("encode", "-", "-o", "x.pb"), ("query", "SELECT count(*) FROM flows", "-", "-o", "x.csv")]
+)
+def test_a_signal_leaves_no_partial_file(
+    tmp_path: Path, arguments: tuple[str, ...], number: signal.Signals, status: int
+) -> None:
+    with subprocess.Popen(
+        [*FLOWBUF, *arguments], cwd=tmp_path, stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         assert process.stdin
         process.stdin.write(pcap(GOOD))
         process.stdin.flush()
-        deadline = time.monotonic() + 20
-        while not list(tmp_path.iterdir()):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        process.send_signal(number)
-        assert process.wait(20) == status
-        assert process.stderr
-        assert process.stderr.read() == b""
+        assert end(process, number, lambda: list(tmp_path.iterdir())) == status
     assert list(tmp_path.iterdir()) == []
 
 

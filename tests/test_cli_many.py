@@ -6,13 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from command import GOOD, WITHOUT_TEMPLATE, flowbuf, generated, json_lines, pcap, write
+from command import GOOD, WITHOUT_TEMPLATE, end, flowbuf, generated, json_lines, pcap, write
 
 SHIPPED = Path(__file__).parent / "data"
 CAPTURES = sorted(SHIPPED.glob("*.pcap"))
@@ -130,14 +129,7 @@ def test_a_signal_leaves_no_partial_file(tmp_path: Path, number: signal.Signals,
         for file in files:
             file.write(pcap(GOOD))
             file.flush()
-        deadline = time.monotonic() + 30
-        while len(files_in(tmp_path / "out")) < 2:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        process.send_signal(number)
-        assert process.wait(20) == status
-        assert process.stderr
-        assert process.stderr.read() == b""
+        assert end(process, number, lambda: len(files_in(tmp_path / "out")) == 2) == status
         for file in files:
             file.close()
     assert files_in(tmp_path / "out") == []

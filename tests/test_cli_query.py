@@ -5,10 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
@@ -232,25 +230,6 @@ def test_state_goes_from_run_to_run(tmp_path: Path) -> None:
     state = tmp_path / "exporters.state"
     ask("SELECT count(*) FROM flows", NETFLOW9, "--state", state)
     assert state.stat().st_size > 0
-
-
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_leaves_no_partial_file(tmp_path: Path, number: signal.Signals, status: int) -> None:
-    command = [sys.executable, "-m", "flowbuf", "query", "SELECT count(*) FROM flows", "-", "-o", "x.csv"]
-    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdin
-        process.stdin.write(pcap(GOOD))
-        process.stdin.flush()
-        deadline = time.monotonic() + 20
-        while not list(tmp_path.iterdir()):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        time.sleep(0.3)
-        process.send_signal(number)
-        assert process.wait(20) == status
-        assert process.stderr
-        assert process.stderr.read() == b""
-    assert list(tmp_path.iterdir()) == []
 
 
 # What is wrong --------------------------------------------------------------------------------------------------------
