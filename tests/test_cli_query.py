@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -224,6 +225,12 @@ def test_nothing_is_left_that_libraries_complain_of(sql: str, lines: int) -> Non
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == (2 if lines else 0)
     assert len(result.stderr.splitlines()) == lines
+
+
+def test_pipes_with_names_are_read_from_their_start(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with subprocess.Popen(["cp", SFLOW, tmp_path / "pipe"]):
+        assert ask("SELECT count(*) AS n FROM flows", tmp_path / "pipe") == [{"n": 300}]
 
 
 def test_state_goes_from_run_to_run(tmp_path: Path) -> None:

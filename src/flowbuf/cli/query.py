@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -129,7 +130,7 @@ def query(
 
 
 def _is_parquet(path: str) -> bool:
-    if path == "-":
+    if not os.path.isfile(path):  # what a pipe gives is gone once it is looked at
         return False
     with open(path, "rb") as file:
         return file.read(len(PARQUET)) == PARQUET
