@@ -122,7 +122,7 @@ class ArrowSink:
         else:
             options = pyarrow.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
             self._writer = pyarrow.ipc.new_file(self._octets, schema, options=options)
-            types = ((place, field.type) for place, field in enumerate(schema))
+            types = ((place, _item_type(field.type)) for place, field in enumerate(schema))
             self._dictionaries = {
                 place: _Dictionary(type) for place, type in types if pyarrow.types.is_dictionary(type)
             }
@@ -148,18 +148,28 @@ class ArrowSink:
         self._writer.close()
 
 
+def _item_type(type: Any) -> Any:
+    """That of the items of a list; else the type itself."""
+    import pyarrow
+
+    return type.value_type if pyarrow.types.is_list(type) else type
+
+
 class _Dictionary:
-    """The values of a dictionary column so far, to which those of later batches are appended."""
+    """The values of a dictionary column so far, or of one of lists, to which those of later batches are appended."""
 
     def __init__(self, type: Any) -> None:
         self._type = type
         self._values: Any = None
 
     def encode(self, array: Any) -> Any:
-        """An array of dictionary type as one whose dictionary begins with all values before."""
+        """An array of dictionary type, or of lists, as one whose dictionary begins with all values before."""
         import pyarrow
         import pyarrow.compute as pc
 
+        if pyarrow.types.is_list(array.type):
+            items, buffers = self.encode(array.values), array.buffers()[:2]
+            return pyarrow.Array.from_buffers(array.type, len(array), buffers, offset=array.offset, children=[items])
         if self._values is None:
             self._values = array.dictionary
         if array.dictionary.equals(self._values):
