@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -48,9 +49,15 @@ def members(column: Column) -> list[str]:
     return sorted(column.values, key=lambda name: column.values[name])
 
 
-def dictionary(places: Any, column: Column) -> Any:
-    """The Arrow column of an enum, from places among its members. All have the same dictionary: files need that."""
-    return pa.DictionaryArray.from_arrays(places, pa.array(members(column), pa.string()))
+def _is_other(name: str, column: Column) -> bool:
+    """Whether it is the digits of a number that no member of an enum has."""
+    return name.isdecimal() and int(name) not in column.values.values()
+
+
+def dictionary(places: Any, column: Column, others: Sequence[str] = ()) -> Any:
+    """The Arrow column of an enum, from places among its members and `others`. Where there are none, all have the same
+    dictionary."""
+    return pa.DictionaryArray.from_arrays(places, pa.array([*members(column), *others], pa.string()))
 
 
 def conform(array: Any, column: Column, type: Any) -> Any:
@@ -70,7 +77,9 @@ def _is_settled(array: Any, column: Column) -> bool:
     """Whether an array of the right type has nothing that the column cannot have."""
     if column.type == "enum" and not column.repeated:
         names, known = array.dictionary.to_pylist(), members(column)
-        return names == known or all(name is None or column.values.get(name) for name in names)
+        return names == known or all(
+            name is None or column.values.get(name) or _is_other(name, column) for name in names
+        )
     return is_nullable(column) or not array.null_count
 
 
@@ -96,16 +105,15 @@ def to_members(array: Any, column: Column) -> Any:
     """An enum's names as its Arrow column; 0 is what absent values read as, so its name is null."""
     names = members(column)
     array = array.cast(pa.string())
-    found = pc.index_in(array, value_set=pa.array(names, pa.string()))
-    wrong = pc.and_(array.is_valid(), found.is_null())
-    if pc.any(wrong).as_py():
-        row = wrong.index(pa.scalar(True)).as_py()
-        name = array[row].as_py()
-        fix = did_you_mean(name, names) or f"members are {', '.join(names)}"
-        raise EnrichmentError(f"row {row} is {name!r}", fix)
+    given = [name for name in array.unique().to_pylist() if name is not None and name not in column.values]
+    for name in given:
+        if not _is_other(name, column):
+            fix = did_you_mean(name, names) or f"members are {', '.join(names)}"
+            raise EnrichmentError(f"row {array.index(name).as_py()} is {name!r}", fix)
+    found = pc.index_in(array, value_set=pa.array([*names, *given], pa.string()))
     zero = next(i for i, name in enumerate(names) if column.values[name] == 0)
     found = pc.if_else(pc.equal(found, zero), pa.scalar(None, pa.int32()), found)
-    return dictionary(found, column)
+    return dictionary(found, column, given)
 
 
 def _checked_addresses(array: Any) -> Any:
