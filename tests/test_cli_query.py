@@ -65,6 +65,13 @@ def test_parquet_is_asked_as_its_capture_is(parquet: Path) -> None:
     assert ask(TOTALS, parquet) == ask(TOTALS, NETFLOW9)
 
 
+def test_recursive_queries(parquet: Path) -> None:
+    sql = (
+        "WITH RECURSIVE t(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM t WHERE i < 3) SELECT count(*) AS n FROM t, flows"
+    )
+    assert ask(sql, parquet) == ask(sql, NETFLOW9) == ask(sql.replace("t, flows", "flows, t"), NETFLOW9) == [{"n": 900}]
+
+
 def test_captures_and_parquet_together(parquet: Path) -> None:
     rows = ask(TOTALS, SFLOW, parquet)
     assert {row["src_addr"]: row["total"] for row in rows} == totals(SFLOW, NETFLOW9)
@@ -95,6 +102,24 @@ def test_everything_is_what_read_shows() -> None:
 )
 def test_flows_may_be_looked_at_more_than_once(sql: str) -> None:
     assert ask(sql, SFLOW) == [{"n": len(json_lines(flowbuf("read", SFLOW)))}]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT #2 AS exporter_address, bytes, packets FROM flows",
+        "SELECT second AS exporter_address, bytes, packets FROM flows AS f(first, second)",
+        "SELECT second AS exporter_address, bytes, packets FROM (SELECT DISTINCT ON (bytes) * FROM flows) f(a, second)"
+        " WHERE bytes >= (SELECT min(#4) FROM flows)",
+    ],
+)
+def test_columns_have_their_places(sql: str) -> None:
+    """Also where those before them are not decoded."""
+    (exporter,) = {row["exporter_address"] for row in ask("SELECT exporter_address FROM flows", SFLOW)}
+    (totals,) = ask("SELECT sum(bytes) AS n FROM flows", SFLOW)
+    rows = ask(sql, SFLOW)
+    assert {row["exporter_address"] for row in rows} == {exporter}
+    assert "DISTINCT" in sql or sum(row["bytes"] for row in rows) == totals["n"]
 
 
 def test_the_table_is_described() -> None:

@@ -142,6 +142,7 @@ class FlowQuery:
         self._files = files
         self._schema = schema
         self._known = list(dict.fromkeys([*(type.names if type else ()), *(column.name for column in schema)]))
+        self._names = list(type.names) if type else []
         self._connection = connect()
         with query_errors(self._known):
             self._check_kind()
@@ -150,9 +151,8 @@ class FlowQuery:
         self.reads = bool(scans)
         self._streams = type is not None
         self._keeps = len(scans) > 1 or repeats
-        names = type.names if type else []
         used = set(columns_named(sql, schema)).union(*scans)
-        self.columns = [name for name in names if name in used] if scans else list(names)
+        self.columns = [name for name in self._names if name in used or not scans]
 
     def _check_kind(self) -> None:
         import duckdb
@@ -167,13 +167,18 @@ class FlowQuery:
         parts = []
         if stream is not None:
             self._connection.register("flow_stream", stream)
-            parts.append("FROM flow_stream")
-        if keep:
-            self._connection.execute("CREATE TEMP TABLE kept_flows AS FROM flow_stream")
-            parts = ["FROM kept_flows"]
+            if keep:
+                self._connection.execute("CREATE TEMP TABLE kept_flows AS FROM flow_stream")
+            parts.append(self._select_stream("kept_flows" if keep else "flow_stream", stream.schema.names))
         if self._files:
             parts.append(self._select_files())
         self._connection.execute("CREATE OR REPLACE TEMP VIEW flows AS " + " UNION ALL BY NAME ".join(parts))
+
+    def _select_stream(self, source: str, names: Sequence[str]) -> str:
+        """SQL that selects all columns from a stream that may have those alone that are looked at: each has its place,
+        by which SQL may call it."""
+        columns = ", ".join(f"{'' if name in names else 'NULL AS '}{_quoted(name)}" for name in self._names)
+        return f"SELECT {columns} FROM {source}"
 
     def _select_files(self) -> str:
         """SQL that selects from the files as from a stream: addresses become text."""
@@ -184,7 +189,7 @@ class FlowQuery:
         return f"SELECT {columns} FROM {source}"
 
     def _select_column(self, name: str, type: str) -> str:
-        quoted = '"' + name.replace('"', '""') + '"'
+        quoted = _quoted(name)
         kind = self._schema[name].type if name in self._schema else ""
         render = {("ip", "BLOB"): "text_of_ip", ("mac", "UBIGINT"): "text_of_mac"}.get((kind, type))
         return f"{render}({quoted}) AS {quoted}" if render else quoted
@@ -235,6 +240,10 @@ class FlowQuery:
                 except StopIteration:
                     return
             yield batch
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _no_batches(type: Any) -> Any:
