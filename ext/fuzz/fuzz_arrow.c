@@ -155,7 +155,7 @@ static fb_batch *read_back(const outcome *o) {
     fb_batch *batch;
     fb_bytes rest = {o->data, o->size};
     MUST(fb_batch_new(&batch, get_plan()->plan, o->rows + 2, memory) == FB_OK);
-    MUST(fb_message_columns_new(&reader, get_plan()->plan, &memory) == FB_OK);
+    MUST(fb_message_columns_new(&reader, get_plan()->plan, (fb_processor)0, &memory) == FB_OK);
     MUST(fb_message_columns_read(&reader, &rest, batch, &fault) == FB_END);
     MUST(batch->rows == o->rows && !reader.unknown_fields && !reader.invalid_texts);
     fb_message_columns_free(&reader);
