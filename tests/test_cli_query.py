@@ -66,9 +66,7 @@ def test_parquet_is_asked_as_its_capture_is(parquet: Path) -> None:
 
 
 def test_recursive_queries(parquet: Path) -> None:
-    sql = (
-        "WITH RECURSIVE t(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM t WHERE i < 3) SELECT count(*) AS n FROM t, flows"
-    )
+    sql = "WITH RECURSIVE t(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM t WHERE i < 3) SELECT count(*) n FROM t, flows"
     assert ask(sql, parquet) == ask(sql, NETFLOW9) == ask(sql.replace("t, flows", "flows, t"), NETFLOW9) == [{"n": 900}]
 
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
+import os
+import select
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from command import GOOD, WITHOUT_TEMPLATE, flowbuf, generated, json_lines, pcap, write
+from command import EXPORTER, GOOD, WITHOUT_TEMPLATE, flowbuf, generated, json_lines, pcap, write
 
+from flowbuf import Decoder
 from flowbuf.schema import Schema
 
 FLOW = Schema.load("flow")
@@ -104,3 +109,19 @@ def test_sql_that_is_wrong_is_a_usage_error(tmp_path: Path, where: str, says: st
     assert result.stderr.startswith("Error: --where: ")
     assert says in result.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("where", [(), ("--where", "bytes = 300")])
+@pytest.mark.parametrize("content", [pcap(GOOD), Decoder().encode(GOOD, EXPORTER)], ids=["capture", "messages"])
+def test_flows_are_shown_as_they_come(content: bytes, where: tuple[str, ...]) -> None:
+    """Not only when as many have come as fill a batch, or as many octets as fill a buffer."""
+    command = [sys.executable, "-m", "flowbuf", "read", "-", *where]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(content)
+        process.stdin.flush()
+        assert select.select([process.stdout], [], [], 20)[0]
+        process.stdin.close()
+        assert b'"bytes":300' in process.stdout.read()

@@ -217,8 +217,11 @@ class _MessageTables(_Tables):
                 self.counters = {name: count for name, count in counted.items() if count}
 
 
-def message_tables(windows: StreamWindows, reader: _core.MessageTables) -> Iterator[_core.Table]:
-    """A stream of messages as tables, each full but the last. `windows.fault` says what ended it too early."""
+def message_tables(
+    windows: StreamWindows, reader: _core.MessageTables, *, prompt: bool = False
+) -> Iterator[_core.Table]:
+    """A stream of messages as tables, each full but the last; `prompt`: flows are given as soon as they have been read,
+    full or not. `windows.fault` says what ended it too early."""
     for octets, final in windows:
         tables: list[_core.Table] = []
         try:
@@ -226,6 +229,8 @@ def message_tables(windows: StreamWindows, reader: _core.MessageTables) -> Itera
         except DecodeError as error:
             windows.stop(error)
         yield from tables
+        if prompt:
+            yield from _finish(reader)
     yield from _finish(reader)
 
 

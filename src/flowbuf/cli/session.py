@@ -99,7 +99,7 @@ class Session:
         with Content(path) as content:
             if holds_messages(path, content):
                 self._check_messages(content.name)
-                yield from self._message_columns(content, find_proto(path) if path != "-" else None)
+                yield from self._message_columns(content, find_proto(path) if path != "-" else None, prompt)
             else:
                 yield from self._decode(content, lambda reader: self._tables(reader, prompt))
 
@@ -146,11 +146,11 @@ class Session:
                 break
         self._end_messages(content, proto, stream.fault, stream.flows, stream.unknown_fields)
 
-    def _message_columns(self, content: Content, proto: str | None) -> Iterator[FlowBatch]:
+    def _message_columns(self, content: Content, proto: str | None, prompt: bool) -> Iterator[FlowBatch]:
         schema, before = self.decoder.schema, self.flows
         windows = StreamWindows(content)
         reader = MessageTables(new_table_type(schema, self.decoder.plan), BATCH_ROWS)
-        for table in message_tables(windows, reader):
+        for table in message_tables(windows, reader, prompt=prompt):
             self._advance(content, len(table))
             yield FlowBatch(schema, table)
             if self.stopped:

@@ -57,9 +57,11 @@ class OutputFile:
         return self._temporary is not None
 
     def write(self, data: bytes | memoryview) -> None:
-        """Appends octets."""
+        """Appends octets. Those for standard output get there now: somebody may wait for them."""
         with self._named_errors():
             self._file.write(data)
+            if self._raw is None:
+                self._file.flush()
 
     def discard(self) -> None:
         """Says that the file is not wanted after all: the end of the block removes it."""
