@@ -38,6 +38,8 @@ def test_patterns_stand_for_files(tmp_path: Path) -> None:
     assert flowbuf("read", tmp_path / "a/?.pcap").stdout == flowbuf("read", paths[1]).stdout
     (count,) = json_lines(flowbuf("query", "SELECT count(*) AS n FROM flows", tmp_path / "**/[yz].pcap"))
     assert count == {"n": 2}
+    assert flowbuf("encode", tmp_path / "**/*.pcap", "-o", tmp_path / "all.pb").exit_code == 0
+    assert len(json_lines(flowbuf("read", tmp_path / "all.pb"))) == 3
 
 
 def test_a_pattern_that_no_file_fits_is_a_usage_error(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import time
 import click
 
 from flowbuf.cli.counters import count_rows, no_rows
-from flowbuf.cli.inputs import check_inputs, total_size
+from flowbuf.cli.inputs import check_inputs, expand_inputs, total_size
 from flowbuf.cli.options import (
     DecodeOptions,
     decode_options,
@@ -40,8 +40,8 @@ def encode(inputs: tuple[str, ...], output: str, verbose: bool, decoding: Decode
 
     Every flow becomes a message, and every message comes after its length as a varint. What is in them is written
     beside them, to OUT.pb.proto; one that flowbuf did not write is never replaced. Both files appear whole or not at
-    all. An INPUT is a capture (pcap or pcapng, plain, gzip or zstd), or - for stdin; what exporters said in one is
-    known in the next, and with --state in the next run too.
+    all. An INPUT is a capture (pcap or pcapng, plain, gzip or zstd), a pattern of several, in which ** stands for any
+    folders, or - for stdin; what exporters said in one is known in the next, and with --state in the next run too.
 
     \b
     Examples:
@@ -54,6 +54,7 @@ def encode(inputs: tuple[str, ...], output: str, verbose: bool, decoding: Decode
       flowbuf encode sflow.pcap -o counters.pb --schema sflow_counters
       tcpdump -w - udp port 2055 | flowbuf encode - -o flows.pb
     """
+    inputs = expand_inputs(inputs)
     check_inputs(inputs, output)
     check_state(decoding.state, output)
     with schema_errors():
