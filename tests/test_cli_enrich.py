@@ -132,6 +132,15 @@ def test_a_function_that_fails_leaves_no_output(tmp_path: Path, command: tuple[s
     assert not (tmp_path / "x.parquet").exists()
 
 
+def test_a_function_that_fails_leaves_no_folders(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    for folder in ("new/in/new", "there"):
+        result = flowbuf("read", SFLOW, "--enrich", "mine:broken", "-o", f"{tmp_path / folder}/")
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr.startswith(f"flowbuf: {SFLOW}: mine:broken: raised ZeroDivisionError: ")
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir() and path.name != "__pycache__"] == ["there"]
+
+
 def test_files_of_columns_are_not_enriched_again(tmp_path: Path, network: Path) -> None:
     assert flowbuf("read", SFLOW, "-o", tmp_path / "x.parquet").exit_code == 0
     result = flowbuf("query", "FROM flows", tmp_path / "x.parquet", "--enrich", network)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import json
+import pickle
 import threading
 from pathlib import Path
 
@@ -242,6 +243,18 @@ def test_polars_reads_flows() -> None:
     assert frame["bytes"].sum() == sum(row["bytes"] for row in rows_of(read_capture(NETFLOW9)))
     assert pl.DataFrame(read_capture(NETFLOW9, ip="text")).equals(frame)
     assert next(iter(read_capture(NETFLOW9))).to_polars().equals(frame)
+
+
+def test_polars_hands_flows_on() -> None:
+    """It keeps the name of an extension type, and stores its values otherwise."""
+    schema = FLOW.only("src_addr", "src_mac", "bytes")
+    expected = read_capture(SFLOW, schema).to_arrow()
+    frame = pl.DataFrame(read_capture(SFLOW, schema))
+    for table in (frame.to_arrow(), pa.table(frame)):
+        for name in ("src_addr", "src_mac"):
+            assert [value.as_py() for value in table[name]] == [value.as_py() for value in expected[name]]
+        column = table["src_addr"].combine_chunks()
+        assert pickle.loads(pickle.dumps(column.type)) == column.type != expected["src_addr"].type
 
 
 def test_duckdb_reads_flows() -> None:

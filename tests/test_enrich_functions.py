@@ -9,13 +9,16 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pytest
 from enriching import FLOW, flows, ip, said
 
+from flowbuf import read_capture
 from flowbuf.enrich import load_enrichments
 from flowbuf.errors import EnrichmentError
 
+SFLOW = Path(__file__).parent / "data" / "generated-sflow.pcap"
 MODULE = """
 import pyarrow as pa
 
@@ -152,6 +155,7 @@ def test_values_become_of_the_type_of_their_column(name: str, values: Any, expec
         ("in_if_boundary", ["x", None], "row 0 is 'x'; members are undefined, external, internal"),
         ("next_hop", [None, b"1234"], "column 'next_hop': row 1 is b'1234'; an address is 16 octets, IPv4 as"),
         ("next_hop", [1, 2], "column 'next_hop': is of type int64; an address is 16 octets"),
+        ("next_hop", ["2001:db8::1:2:34", None], "column 'next_hop': is of type string; an address is 16 octets"),
     ],
 )
 def test_values_that_do_not_fit(name: str, values: Any, error: str) -> None:
@@ -238,3 +242,37 @@ def test_data_frames_do_as_well(library: str) -> None:
     batch = run(function)
     assert batch.schema == BATCH.schema
     assert said(batch, "bytes", "src_addr", "exporter_address") == [(2, ip("::1"), None)]
+
+
+def test_data_frames_of_addresses_as_flows_have_them() -> None:
+    """polars keeps the name of an extension type, and stores its values otherwise."""
+
+    def function(batch: Any) -> Any:
+        frame = pl.DataFrame(batch)
+        assert frame.schema["src_addr"] != pl.Binary
+        return frame.with_columns(src_net_name=pl.lit("polars"))
+
+    function.provides = ("src_net_name",)  # type: ignore[attr-defined]
+    given = next(iter(read_capture(SFLOW)))
+    enriched = run(function, given)
+    assert set(said(enriched, "src_net_name")) == {"polars"}
+    assert enriched.select(given.to_arrow().schema.names).equals(given.to_arrow())
+    same = run(lambda batch: batch, pl.DataFrame(given))
+    assert said(same, "src_addr") == said(enriched, "src_addr")
+
+
+def test_addresses_as_text_are_refused() -> None:
+    with pytest.raises(EnrichmentError) as caught:
+        run(lambda batch: batch, next(iter(read_capture(SFLOW, ip="text"))))
+    assert str(caught.value).endswith(
+        "column 'exporter_address': addresses are text, and enrichments take octets; read flows with ip=\"binary\""
+    )
+
+
+def test_what_cannot_be_read_of_a_result_is_said() -> None:
+    class Broken:
+        def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+            raise pa.ArrowInvalid("no buffers")
+
+    with pytest.raises(EnrichmentError, match="returned Broken, which cannot be used: ArrowInvalid: no buffers"):
+        run(lambda batch: Broken())

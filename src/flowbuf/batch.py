@@ -166,8 +166,8 @@ def _to_pandas(flows: FlowBatch | FlowStream) -> pandas.DataFrame:
         is_number = pyarrow.types.is_primitive(column.type)  # or a time
         if not is_number or flows.schema[name].explicit:
             return pandas.arrays.ArrowExtensionArray(column)
-        # Without their indexes, which would be compared with each other; numbers are copied, for who has a DataFrame may
-        # write to it.
+        # Without their indexes, which would be compared with each other; numbers are copied, for who has a DataFrame
+        # may write to it.
         values = column.to_pandas()
         return values.array if pyarrow.types.is_timestamp(column.type) else values.to_numpy(copy=True)
 

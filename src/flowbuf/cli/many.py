@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -65,12 +66,9 @@ def _stem(path: str) -> str:
 def read_each(reading: Reading, inputs: Sequence[str], folder: str, report: Report) -> None:
     """Reads every input into its file, and reports of them in their order."""
     outputs = _outputs(reading, inputs, folder)
-    with open_errors():
-        for place in {os.path.dirname(path) for path in outputs}:
-            os.makedirs(place, exist_ok=True)
     tasks = [_Task(reading, path, output, report.notes) for path, output in zip(inputs, outputs, strict=True)]
     octets = flows = 0
-    with show_progress(total_size(inputs)) as show:
+    with _folders({os.path.dirname(path) for path in outputs}), show_progress(total_size(inputs)) as show:
         for task, outcome in zip(tasks, _run_all(tasks), strict=True):
             octets += total_size([task.path]) or 0
             flows += outcome.flows
@@ -78,6 +76,29 @@ def read_each(reading: Reading, inputs: Sequence[str], folder: str, report: Repo
             report.status = max(report.status, outcome.status)
             for line in outcome.lines:
                 report.add_note(line)
+
+
+@contextlib.contextmanager
+def _folders(places: set[str]) -> Iterator[None]:
+    """Makes folders, and at the end removes those of them that nothing was written to."""
+    made: list[str] = []
+    try:
+        with open_errors():
+            for place in places:
+                _make_folder(place, made)
+        yield
+    finally:
+        for place in sorted(made, key=len, reverse=True):  # those in others first
+            with contextlib.suppress(OSError):  # it is not empty
+                os.rmdir(place)
+
+
+def _make_folder(place: str, made: list[str]) -> None:
+    """Makes a folder, and those that it is in, and notes which were not there."""
+    if place and not os.path.isdir(place):
+        _make_folder(os.path.dirname(place), made)
+        os.mkdir(place)
+        made.append(place)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from flowbuf.schema import Column
 from flowbuf.schema.source import did_you_mean
 from flowbuf.targets.arrow import is_nullable, storage
 
-__all__ = ["absent", "absent_rows", "conform", "dictionary", "to_members", "wrap"]
+__all__ = ["absent", "absent_rows", "conform", "dictionary", "is_text", "to_members", "wrap"]
 
 
 def wrap(array: Any, type: Any) -> Any:
@@ -116,11 +116,18 @@ def to_members(array: Any, column: Column) -> Any:
     return dictionary(found, column, given)
 
 
+def is_text(array: Any) -> bool:
+    """Whether the values of an array are strings, of either kind."""
+    return bool(pa.types.is_string(array.type) or pa.types.is_large_string(array.type))
+
+
 def _checked_addresses(array: Any) -> Any:
     """Other libraries hand fixed widths back as variable ones."""
     if pa.types.is_fixed_size_binary(array.type) and array.type.byte_width == 16:
         return array
     fix = "an address is 16 octets, IPv4 as ::ffff:a.b.c.d"
+    if is_text(array):
+        raise EnrichmentError(f"is of type {array.type}", fix)  # text may have 16 octets, too
     try:
         array = array.cast(pa.binary())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

@@ -8,11 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flowbuf.enrich.columns import absent, absent_rows, to_members, wrap
+from flowbuf.enrich.columns import absent, absent_rows, is_text, to_members, wrap
+from flowbuf.errors import EnrichmentError
 from flowbuf.schema import Column, Schema
 from flowbuf.targets.arrow import arrow_type, storage
 
-__all__ = ["Flows", "with_absent", "with_columns"]
+__all__ = ["Flows", "check_addresses", "with_absent", "with_columns"]
 
 
 class Flows:
@@ -100,3 +101,11 @@ def with_absent(batch: Any, schema: Schema, names: Iterable[str]) -> Any:
     missing = [schema[name] for name in names if name not in arrays]
     arrays.update({column.name: absent(column, arrow_type(column), batch.num_rows) for column in missing})
     return with_columns(batch, arrays) if missing else batch
+
+
+def check_addresses(batch: Any, schema: Schema) -> None:
+    """Raises EnrichmentError where addresses are text."""
+    for name, array in zip(batch.schema.names, batch.columns, strict=True):
+        if name in schema and schema[name].type == "ip" and is_text(array):
+            problem = "addresses are text, and enrichments take octets"
+            raise EnrichmentError(problem, 'read flows with ip="binary"', where=f"column {name!r}")

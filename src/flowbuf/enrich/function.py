@@ -84,6 +84,9 @@ class Function:
             return self._settle(batch, to_batch(result))
         except EnrichmentError as error:
             raise error.located(self.name) from None
+        except Exception as error:
+            problem = f"returned {type(result).__name__}, which cannot be used: {type(error).__name__}: {error}"
+            raise EnrichmentError(problem, origin=self.name) from error
 
     def _settle(self, batch: Any, result: Any) -> Any:
         if result is batch:
@@ -119,6 +122,8 @@ class Function:
 
 def to_batch(value: Any) -> Any:
     """A RecordBatch from whatever has Arrow columns: a Table, a FlowBatch, data frames. Raises EnrichmentError."""
+    if hasattr(value, "to_arrow"):
+        value = value.to_arrow()  # what polars makes here, pyarrow can compute with; with its string views, not
     if isinstance(value, pa.RecordBatch):
         return value
     if not isinstance(value, pa.Table):

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
-from flowbuf.enrich.flows import with_absent
+from flowbuf.enrich.flows import check_addresses, with_absent
 from flowbuf.enrich.function import Function, import_function, to_batch
 from flowbuf.enrich.static import StaticData
 from flowbuf.errors import EnrichmentError
@@ -59,8 +59,10 @@ class Pipeline:
 
     def __call__(self, batch: Any) -> Any:
         """Enriches a batch: a RecordBatch, or whatever else Arrow can read. Raises EnrichmentError where a function
-        fails or returns what is no batch of the schema."""
-        batch = with_absent(to_batch(batch), self.schema, self.provides)
+        fails or returns what is no batch of the schema, or where addresses are text."""
+        batch = to_batch(batch)
+        check_addresses(batch, self.schema)
+        batch = with_absent(batch, self.schema, self.provides)
         for enrichment in self.enrichments:
             if batch.num_rows:
                 batch = enrichment(batch)

@@ -148,25 +148,25 @@ def _register() -> None:
 
         @classmethod
         def __arrow_ext_deserialize__(cls, storage_type: Any, serialized: bytes) -> Any:
-            return cls()
+            return cls(storage_type)  # other libraries store what they hand back otherwise
 
         def __arrow_ext_scalar_class__(self) -> Any:
             return AddressScalar
 
         def __reduce__(self) -> Any:
-            return _new_type, (self.extension_name,)
+            return _new_type, (self.extension_name, self.storage_type)
 
     class IpType(AddressType):
         to_text = staticmethod(format_address)
 
-        def __init__(self) -> None:
-            super().__init__(pa.binary(16), "flowbuf.ip")
+        def __init__(self, storage_type: Any = None) -> None:
+            super().__init__(storage_type or pa.binary(16), "flowbuf.ip")
 
     class MacType(AddressType):
         to_text = staticmethod(format_mac)
 
-        def __init__(self) -> None:
-            super().__init__(pa.uint64(), "flowbuf.mac")
+        def __init__(self, storage_type: Any = None) -> None:
+            super().__init__(storage_type or pa.uint64(), "flowbuf.mac")
 
     for type in (IpType, MacType):
         _TYPES[type().extension_name] = type
@@ -176,6 +176,6 @@ def _register() -> None:
 _TYPES: dict[str, Any] = {}
 
 
-def _new_type(name: str) -> Any:
+def _new_type(name: str, *storage_type: Any) -> Any:
     register_types(needed=True)
-    return _TYPES[name]()
+    return _TYPES[name](*storage_type)
