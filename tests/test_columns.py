@@ -4,6 +4,7 @@ read."""
 from __future__ import annotations
 
 import gc
+import io
 import json
 import pickle
 import threading
@@ -21,7 +22,16 @@ from datagrams import data_set, ipfix, template, template_set
 from decoding import RECEIVED, SOURCE
 
 import flowbuf
-from flowbuf import CaptureError, DecodeError, Decoder, FlowBatch, SchemaError, encode_capture, read_capture
+from flowbuf import (
+    CaptureError,
+    DecodeError,
+    Decoder,
+    FlowBatch,
+    SchemaError,
+    encode_capture,
+    read_capture,
+    read_messages,
+)
 from flowbuf.schema import Schema
 
 FLOW = Schema.load("flow")
@@ -315,6 +325,21 @@ def test_what_is_no_capture_raises(tmp_path: Path) -> None:
         list(read_capture(tmp_path / "missing.pcap"))
 
 
+@pytest.mark.parametrize("method", ["to_arrow", "to_pandas", "to_polars"])
+def test_errors_of_reading_keep_their_type(tmp_path: Path, method: str) -> None:
+    (tmp_path / "x.pcap").write_bytes(b"nothing like it")
+    cut = write(tmp_path / "cut.pcap", pcap(GOOD, CUT_SHORT))
+    for stream, error in (
+        (read_capture(tmp_path / "missing.pcap"), FileNotFoundError),
+        (read_capture(tmp_path / "x.pcap"), CaptureError),
+        (read_capture(cut, strict=True), DecodeError),
+        (read_messages(io.BytesIO(b"\x05abc"), strict=True), DecodeError),
+    ):
+        with pytest.raises(error) as caught:
+            getattr(stream, method)()
+        assert caught.type is error
+
+
 def test_damage_is_counted_and_what_precedes_it_kept(tmp_path: Path) -> None:
     whole = NETFLOW9.read_bytes()
     (tmp_path / "cut.pcap").write_bytes(whole[: len(whole) // 2])
@@ -322,6 +347,21 @@ def test_damage_is_counted_and_what_precedes_it_kept(tmp_path: Path) -> None:
     rows = rows_of(stream)
     assert rows == rows_of(read_capture(NETFLOW9))[: len(rows)]
     assert stream.counters["truncated_capture"] == 1
+
+
+def test_damage_is_an_error_where_it_is_not_to_be(tmp_path: Path) -> None:
+    """After all that precedes it has been given."""
+    whole = NETFLOW9.read_bytes()
+    (tmp_path / "cut.pcap").write_bytes(whole[: len(whole) // 2])
+    flows = rows_of(read_capture(tmp_path / "cut.pcap"))
+    strict = iter(read_capture(tmp_path / "cut.pcap", strict=True))
+    assert len(next(strict)) == len(flows)
+    with pytest.raises(DecodeError, match="truncated_capture: the capture ends") as caught:
+        next(strict)
+    assert caught.value.status == "truncated_capture"
+    with pytest.raises(DecodeError, match="truncated_capture"):
+        encode_capture(tmp_path / "cut.pcap", tmp_path / "x.pb", strict=True)
+    assert not (tmp_path / "x.pb").exists()
 
 
 def test_flows_are_given_before_an_error_is_raised(tmp_path: Path) -> None:

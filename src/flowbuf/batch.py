@@ -6,7 +6,7 @@ Both speak the Arrow PyCapsule protocol, so that whatever knows Arrow takes them
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from flowbuf import _core
@@ -96,11 +96,15 @@ class FlowBatch:
     def to_pandas(self) -> pandas.DataFrame:
         """A pandas DataFrame: NumPy columns for numbers and times; Arrow-backed ones for lists, for text (addresses and
         enums are text) and for what can be null. Raises ImportError without pandas and pyarrow (`flowbuf[pandas]`)."""
-        return _to_pandas(self)
+        import pyarrow
+
+        return _to_pandas(pyarrow.table(self.text()), self.schema)
 
     def to_polars(self) -> polars.DataFrame:
         """A polars DataFrame, addresses as text. Raises ImportError without polars (`flowbuf[polars]`)."""
-        return _to_polars(self)
+        import polars
+
+        return polars.DataFrame(self.text())
 
 
 class FlowStream:
@@ -142,29 +146,59 @@ class FlowStream:
         import pyarrow
 
         register_types(needed=True)
-        return pyarrow.table(self)
+        return self._read_by(pyarrow.table)
 
     def to_pandas(self) -> pandas.DataFrame:
         """All flows as a pandas DataFrame, as `FlowBatch.to_pandas` makes it."""
-        return _to_pandas(self)
+        return _to_pandas(self.text().to_arrow(), self.schema)
 
     def to_polars(self) -> polars.DataFrame:
         """All flows as a polars DataFrame, addresses as text. Raises ImportError without polars (`flowbuf[polars]`)."""
-        return _to_polars(self)
+        import polars
+
+        return self.text()._read_by(polars.DataFrame)
+
+    def _read_by(self, read: Callable[[Any], Any]) -> Any:
+        """What another library makes of all flows. It knows what was raised here by its text alone, and raises errors
+        of its own; so the first is raised again."""
+        watched = _WatchedStream(*self._reader.open(self._ip))
+        try:
+            return read(watched)
+        except Exception:
+            if watched.error is None:
+                raise
+            raise watched.error from None
 
 
-def _to_pandas(flows: FlowBatch | FlowStream) -> pandas.DataFrame:
+class _WatchedStream:
+    """An Arrow stream of tables that remembers what was raised while they were read."""
+
+    def __init__(self, type: _core.TableType, tables: Iterator[_core.Table]) -> None:
+        self.error: BaseException | None = None
+        self._type = type
+        self._tables = tables
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return _core.export_stream(self._type, self._watch())
+
+    def _watch(self) -> Iterator[_core.Table]:
+        try:
+            yield from self._tables
+        except (Exception, KeyboardInterrupt) as error:
+            self.error = error
+            raise
+
+
+def _to_pandas(plain: pyarrow.Table, schema: Schema) -> pandas.DataFrame:
     import pandas
     import pyarrow
     import pyarrow.types
-
-    plain = pyarrow.table(flows.text())
 
     def convert(name: str, column: pyarrow.ChunkedArray) -> Any:
         if pyarrow.types.is_dictionary(column.type):
             column = column.cast(pyarrow.string())
         is_number = pyarrow.types.is_primitive(column.type)  # or a time
-        if not is_number or flows.schema[name].explicit:
+        if not is_number or schema[name].explicit:
             return pandas.arrays.ArrowExtensionArray(column)
         # Without their indexes, which would be compared with each other; numbers are copied, for who has a DataFrame
         # may write to it.
@@ -173,9 +207,3 @@ def _to_pandas(flows: FlowBatch | FlowStream) -> pandas.DataFrame:
 
     columns = zip(plain.column_names, plain.columns, strict=True)
     return pandas.DataFrame({name: convert(name, column) for name, column in columns}, copy=False)
-
-
-def _to_polars(flows: FlowBatch | FlowStream) -> polars.DataFrame:
-    import polars
-
-    return polars.DataFrame(flows.text())

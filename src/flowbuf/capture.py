@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import BinaryIO
 
-from flowbuf._core import MAX_WINDOW, Capture, Datagrams
+from flowbuf._core import MAX_WINDOW, STATUSES, Capture, Datagrams
 from flowbuf.content import Content
-from flowbuf.errors import CaptureError
+from flowbuf.errors import CaptureError, DecodeError
 
 __all__ = ["CaptureReader"]
 
@@ -28,7 +28,8 @@ class CaptureReader:
     until the next one is asked for.** A reader can be iterated once.
 
     Raises what `open` raises, ValueError for a port that cannot be, and `CaptureError` where the file is no capture. A
-    damaged capture is no error: what precedes the damage is read, and `counters` says that there was some.
+    damaged capture is no error: what precedes the damage is read, and `counters` says that there was some. Who wants
+    one calls `check`.
     """
 
     def __init__(self, source: str | os.PathLike[str] | BinaryIO | Content, port: int | None = None) -> None:
@@ -101,6 +102,15 @@ class CaptureReader:
         if self._content.damaged:
             counters["truncated_capture"] = 1
         return counters
+
+    def check(self) -> None:
+        """Raises DecodeError where packets were lost, or are damaged: no datagram is to blame, so that a strict decoder
+        does not see it."""
+        counters = self.counters
+        for name in sorted(counters, key=lambda name: (STATUSES[name][0], -counters[name], name)):  # faults first
+            kind, text = STATUSES[name]
+            if kind != "note":
+                raise DecodeError(f"{self.name}: {name}: {text}", status=name)
 
     def close(self) -> None:
         """Closes the file if it was opened here."""

@@ -49,8 +49,8 @@ def read_capture(
     options are those of `encode_capture`.
 
     Raises SchemaError, KeyError or ValueError for what cannot be; OSError, CaptureError where the source is no capture,
-    and with `strict` DecodeError, when flows are read, after those that were decoded. Without it, what is malformed is
-    counted: `FlowStream.counters`.
+    and with `strict` DecodeError, also where the capture itself is damaged, when flows are read, after those that were
+    decoded. Without it, what is malformed is counted: `FlowStream.counters`.
     """
     check_ip(ip)
     new_decoder = functools.partial(
@@ -65,7 +65,7 @@ def read_capture(
         template_expiry=template_expiry,
         obey_withdrawals=obey_withdrawals,
     )
-    reader = _CaptureTables(source, port, new_decoder, override, batch_rows)
+    reader = _CaptureTables(source, port, new_decoder, override, batch_rows, strict)
     return FlowStream(reader.schema, reader, ip)
 
 
@@ -95,12 +95,14 @@ class _CaptureTables(_Tables):
         new_decoder: functools.partial[Decoder],
         override: dict[str, Any] | None,
         batch_rows: int,
+        strict: bool,
     ) -> None:
         super().__init__(source)
         self._port = port
         self._new_decoder = new_decoder
         self._override = override
         self._batch_rows = batch_rows
+        self._strict = strict
         self.schema = self._new_builder("binary")[0].schema  # what cannot be is said now
 
     def _new_builder(self, ip: str) -> tuple[Decoder, _core.TableType, _core.ColumnBuilder]:
@@ -117,6 +119,8 @@ class _CaptureTables(_Tables):
         with CaptureReader(self._source, self._port) as reader:
             try:
                 yield from decode_tables(reader, builder, self._override)
+                if self._strict:
+                    reader.check()
                 decoder.finish()
             finally:
                 counters = Counter(reader.counters)

@@ -56,7 +56,7 @@ def encode_capture(
     Raises OSError (FileExistsError for a .proto that flowbuf did not write, which stays), SchemaError, KeyError or
     ValueError for an `override` that the schema does not allow, ValueError for an option that cannot be, CaptureError
     where the source is no capture, and with `strict` DecodeError at the first datagram that is malformed or left
-    undecoded. Without it, that is counted.
+    undecoded, or where the capture itself is damaged. Without it, that is counted.
     """
     decoder = Decoder(
         schema,
@@ -78,6 +78,8 @@ def encode_capture(
                 behind.write(messages)
                 datagrams += len(batch)
                 octets += len(messages)
+        if strict:
+            reader.check()
         decoder.finish()
         if file.is_regular:
             write_proto(output, decoder.schema, scaled=scale)

@@ -7,13 +7,13 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, TypeVar
 
-from flowbuf._core import STATUSES, ColumnBuilder, MessageReader, MessageTables, Plan
+from flowbuf._core import ColumnBuilder, MessageReader, MessageTables, Plan
 from flowbuf.batch import BATCH_ROWS, FlowBatch, new_table_type
 from flowbuf.capture import CaptureReader
 from flowbuf.cli.inputs import holds_messages
 from flowbuf.cli.options import DecodeOptions, UsageProblem
 from flowbuf.cli.progress import Show
-from flowbuf.cli.report import Failure, Report, describe_fault, sort_counters
+from flowbuf.cli.report import Failure, Report, describe_fault
 from flowbuf.cli.state import read_state, write_state
 from flowbuf.columns import decode_tables, message_tables
 from flowbuf.content import Content
@@ -199,8 +199,8 @@ class Session:
         self._report.add_problem(text)
 
     def _check_capture(self, reader: CaptureReader) -> None:
-        """What is wrong with the capture itself is no fault of a datagram, so that the decoder does not see it."""
-        for name, _ in sort_counters(reader.counters):
-            kind, text = STATUSES[name]
-            if self._decoding.strict and kind in ("fault", "loss"):
-                raise Failure(f"{reader.name}: {name}: {text}")
+        try:
+            if self._decoding.strict:
+                reader.check()
+        except DecodeError as error:
+            raise Failure(str(error)) from error
