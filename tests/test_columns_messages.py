@@ -41,6 +41,15 @@ def test_the_proto_beside_a_stream_says_which_columns(tmp_path: Path) -> None:
     assert len(rows_of(read_messages(tmp_path / "flows.pb"))[0]) == len(FLOW.enabled)
 
 
+def test_a_schema_that_is_given_says_which_columns(stream: Path) -> None:
+    """The .proto beside the stream has more, or fewer."""
+    columns = read_messages(stream, FLOW.only("bytes", "src_addr"))
+    assert rows_of(columns) == rows_of(read_capture(NETFLOW9, FLOW.only("bytes", "src_addr")))
+    assert columns.counters == {}
+    more = rows_of(read_messages(stream, FLOW.only("bytes", "src_mac")))
+    assert more == [{"bytes": row["bytes"], "src_mac": None} for row in rows_of(columns)]
+
+
 def test_a_schema_of_another_stream_is_refused(stream: Path) -> None:
     with pytest.raises(SchemaError, match=r"no column for 'uint64 sampling_rate = 3' \(the same of packets, src_as,"):
         read_messages(stream, "sflow_counters")

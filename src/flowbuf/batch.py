@@ -7,11 +7,13 @@ Both speak the Arrow PyCapsule protocol, so that whatever knows Arrow takes them
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from flowbuf import _core
 from flowbuf.schema import Schema
 from flowbuf.targets.arrow import fields_of, register_types
+
+Read = TypeVar("Read")
 
 if TYPE_CHECKING:
     import pandas
@@ -158,7 +160,7 @@ class FlowStream:
 
         return self.text()._read_by(polars.DataFrame)
 
-    def _read_by(self, read: Callable[[Any], Any]) -> Any:
+    def _read_by(self, read: Callable[[Any], Read]) -> Read:
         """What another library makes of all flows. It knows what was raised here by its text alone, and raises errors
         of its own; so the first is raised again."""
         watched = _WatchedStream(*self._reader.open(self._ip))

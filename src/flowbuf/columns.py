@@ -167,9 +167,10 @@ def read_messages(
 ) -> FlowStream:
     """The flows of a stream of messages, as `flowbuf encode` writes it, as columns.
 
-    `source` is a path, plain or compressed, "-" for standard input, or a binary file object. Where a .proto lies beside
-    it (`flows.pb.proto`), that says which columns there are; else all that are enabled in `schema` may be. `columns`:
-    these alone. `ip` and `batch_rows` are as in `read_capture`.
+    `source` is a path, plain or compressed, "-" for standard input, or a binary file object. A `schema` that is given
+    says by what is enabled in it which columns are read. Of one that is only named, a .proto beside the stream
+    (`flows.pb.proto`) says that, and where there is none, what is enabled. `columns`: these alone. `ip` and
+    `batch_rows` are as in `read_capture`.
 
     Damage, a field of another type than its column and a value that its column cannot hold end the stream: the flows
     before it are given, and `FlowStream.counters` has `bad_message`; with `strict` DecodeError says what it was and at
@@ -183,8 +184,9 @@ def read_messages(
     loaded = schema if isinstance(schema, Schema) else Schema.load(schema)
     proto = find_proto(os.fspath(source)) if isinstance(source, str | os.PathLike) and source != "-" else None
     described = read_proto(proto, loaded) if proto else loaded
-    known = replace(described, columns=described.enabled)
-    chosen = known if columns is None else known.only(*columns)
+    chosen = loaded if isinstance(schema, Schema) else replace(described, columns=described.enabled)
+    if columns is not None:
+        chosen = chosen.only(*columns)
     return FlowStream(chosen, _MessageTables(source, chosen, batch_rows, strict), ip)
 
 
