@@ -26,21 +26,28 @@ static char *put_string(char **p, const char *text) {
     return begin;
 }
 
-/* The metadata of an extension type, as the specification packs it: the number of pairs, then lengths and octets of each. */
-static const char extension_key[] = "ARROW:extension:name";
+/* The metadata of an extension type, as the specification packs it: the number of pairs, then lengths and octets of each. That the
+   type has no parameters is said, too: pyarrow 15 and 16 end the process where it is not. */
+static const char name_key[] = "ARROW:extension:name", parameters_key[] = "ARROW:extension:metadata";
 
 static size_t metadata_size(const char *extension) {
-    return extension ? 3 * sizeof(int32_t) + sizeof extension_key - 1 + strlen(extension) : 0;
+    return extension ? 5 * sizeof(int32_t) + sizeof name_key - 1 + strlen(extension) + sizeof parameters_key - 1 : 0;
+}
+
+static char *put_sized(char *p, const char *text) {
+    int32_t size = (int32_t)strlen(text);
+    memcpy(p, &size, 4);
+    memcpy(p + 4, text, (size_t)size);
+    return p + 4 + size;
 }
 
 static char *put_metadata(char *p, const char *extension) {
-    const int32_t one = 1, key_size = sizeof extension_key - 1, size = (int32_t)strlen(extension);
-    memcpy(p, &one, 4);
-    memcpy(p + 4, &key_size, 4);
-    memcpy(p + 8, extension_key, (size_t)key_size);
-    memcpy(p + 8 + key_size, &size, 4);
-    memcpy(p + 12 + key_size, extension, (size_t)size);
-    return p;
+    const int32_t pairs = 2;
+    char *begin = p;
+    memcpy(p, &pairs, 4);
+    p = put_sized(put_sized(p + 4, name_key), extension);
+    put_sized(put_sized(p, parameters_key), "");
+    return begin;
 }
 
 static bool new_schema(fb_memory memory, const char *format, const char *name, const char *extension, size_t children,

@@ -190,7 +190,8 @@ static void hands_on_every_type(void) {
                "hops +l: [] ['192.0.2.7','2001:db8::1']\nwords +l: [] ['','xy']\nother u?: null '192.0.2.7'\n"
                "station u?: null '00:00:00:00:00:0a'\n");
     CHECK_EQUAL(schema.children[3]->dictionary->format[0], 'u');
-    CHECK_BYTES(schema.children[6]->metadata, 42, "\1\0\0\0\24\0\0\0ARROW:extension:name\12\0\0\0flowbuf.ip", 42);
+    CHECK_BYTES(schema.children[6]->metadata, 74,
+                "\2\0\0\0\24\0\0\0ARROW:extension:name\12\0\0\0flowbuf.ip\30\0\0\0ARROW:extension:metadata\0\0\0\0", 74);
     CHECK(!schema.children[0]->metadata);
     array.release(&array);
     schema.release(&schema);
