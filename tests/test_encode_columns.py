@@ -152,10 +152,26 @@ def test_integers_that_pandas_made_floats_of() -> None:
     assert flows_of(encode_columns(frame)) == [{"bytes": 1}, {}, {"bytes": 3}]
 
 
+def test_integers_that_are_summed_in_decimals() -> None:
+    """duckdb adds up in integers of 128 bits, Spark makes decimals of uint64; both are decimals in Arrow."""
+    sums = duckdb.sql("select sum(x) bytes, sum(x)::hugeint packets from range(5) t(x)")
+    assert flows_of(encode_columns(sums)) == [{"bytes": 10, "packets": 10}]
+    assert encode(bytes=pa.array([2**64 - 1, None, 0], pa.decimal128(20, 0))) == [{"bytes": 2**64 - 1}, {}, {}]
+
+
 # What cannot be -------------------------------------------------------------------------------------------------------
 
 REFUSED = {
     "too large": ({"proto": [6, 300]}, "column 'proto', row 1: the value is outside the column's range"),
+    "too large a decimal": (
+        {"bytes": pa.array([1, 2**64], pa.decimal128(38, 0))},
+        "column 'bytes', row 1: the value is outside the column's range",
+    ),
+    "a fraction": (
+        {"bytes": pa.array([1], pa.decimal128(20, 2))},
+        "column 'bytes': of decimals, only those of 128 bits and scale 0 are supported: cast to an integer",
+    ),
+    "a wide decimal": ({"bytes": pa.array([1], pa.decimal256(40, 0))}, "column 'bytes': of decimals, only"),
     "negative": ({"bytes": [-1]}, "column 'bytes', row 0: the value is outside the column's range"),
     "no integer": ({"bytes": [1.5]}, "column 'bytes', row 0: the number is not an integer"),
     "no address": ({"src_addr": ["192.0.2.1", "x"]}, "column 'src_addr', row 1: the text is not an IP address"),
@@ -186,6 +202,18 @@ def test_rows_are_counted_over_batches() -> None:
 def test_columns_that_nobody_knows_may_be_left_out() -> None:
     table = pa.table({"bytes": [5], "note": ["x"], "src_mac": [1]})
     assert flows_of(encode_columns(table, ignore_unknown=True)) == [{"bytes": 5}]
+
+
+def test_a_column_that_is_there_twice_is_refused() -> None:
+    table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["bytes", "bytes"])
+    with pytest.raises(EncodeError, match="column 'bytes': another column of this name is there already"):
+        encode_columns(table)
+
+
+@pytest.mark.parametrize("values", [pa.array([1]), pl.Series("bytes", [1])], ids=["pyarrow", "polars"])
+def test_values_without_columns_are_refused(values: object) -> None:
+    with pytest.raises(EncodeError, match="one array has no columns: give a table, a record batch or a data frame"):
+        encode_columns(values)
 
 
 def test_what_are_no_columns_is_said() -> None:

@@ -7,6 +7,7 @@ typedef enum {
     WAY_NOTHING,
     WAY_INTEGER,      /* integers, bools, times */
     WAY_ADDRESS,      /* of 16 octets each */
+    WAY_WIDE_INTEGER, /* of 128 bits */
     WAY_REAL_INTEGER, /* floats that are integers */
     WAY_INTEGER_REAL,
     WAY_REAL,
@@ -23,12 +24,22 @@ typedef enum {
 
 /* What a column takes ------------------------------------------------------------------------------------------------ */
 
-static bool is_integer(const fb_arrow_type *type) {
-    return type->meaning == FB_MEANS_NUMBER && type->layout != FB_LAYOUT_FLOAT && type->layout != FB_LAYOUT_DOUBLE;
+static bool is_real(const fb_arrow_type *type) {
+    return type->layout == FB_LAYOUT_FLOAT || type->layout == FB_LAYOUT_DOUBLE;
 }
 
-static bool is_real(const fb_arrow_type *type) {
-    return type->meaning == FB_MEANS_NUMBER && !is_integer(type);
+static bool is_wide(const fb_arrow_type *type) {
+    return type->layout == FB_LAYOUT_WIDE;
+}
+
+/* Of at most 64 bits. */
+static bool is_integer(const fb_arrow_type *type) {
+    return type->meaning == FB_MEANS_NUMBER && !is_real(type) && !is_wide(type);
+}
+
+static way choose_number(const fb_arrow_type *type) {
+    if (is_real(type)) return WAY_REAL_INTEGER;
+    return is_wide(type) ? WAY_WIDE_INTEGER : is_integer(type) ? WAY_INTEGER : WAY_NOTHING;
 }
 
 static way choose_address(const fb_arrow_type *type) {
@@ -42,25 +53,22 @@ static way choose_integer(const fb_column *column, const fb_arrow_type *type) {
     bool mac = column->type == FB_TYPE_UINT && column->limit == MAC_LIMIT;
     if (mac && type->meaning == FB_MEANS_TEXT) return WAY_MAC_TEXT;
     if (mac && type->layout == FB_LAYOUT_FIXED && type->size == 6) return WAY_MAC;
-    if (is_real(type)) return WAY_REAL_INTEGER;
-    return is_integer(type) || type->meaning == FB_MEANS_BOOL ? WAY_INTEGER : WAY_NOTHING;
+    return type->meaning == FB_MEANS_BOOL ? WAY_INTEGER : choose_number(type);
 }
 
 /* NOTHING: none. */
 static way choose_way(const fb_column *column, const fb_arrow_type *type) {
-    bool integer = is_integer(type);
+    way whole = is_real(type) ? WAY_NOTHING : choose_number(type);
     switch (column->type) {
         case FB_TYPE_IP: return choose_address(type);
         case FB_TYPE_STRING: return type->meaning == FB_MEANS_TEXT ? WAY_TEXT : WAY_NOTHING;
         case FB_TYPE_BYTES: return type->meaning == FB_MEANS_TEXT || type->meaning == FB_MEANS_OCTETS ? WAY_OCTETS : WAY_NOTHING;
         case FB_TYPE_FLOAT:
-        case FB_TYPE_DOUBLE: return is_real(type) ? WAY_REAL : integer ? WAY_INTEGER_REAL : WAY_NOTHING;
-        case FB_TYPE_BOOL: return integer || type->meaning == FB_MEANS_BOOL ? WAY_INTEGER : WAY_NOTHING;
-        case FB_TYPE_TIMESTAMP: return integer || type->meaning == FB_MEANS_TIME ? WAY_INTEGER : WAY_NOTHING;
-        case FB_TYPE_DURATION: return integer || type->meaning == FB_MEANS_SPAN ? WAY_INTEGER : WAY_NOTHING;
-        case FB_TYPE_ENUM:
-            if (type->meaning == FB_MEANS_TEXT) return WAY_MEMBER;
-            return integer ? WAY_INTEGER : is_real(type) ? WAY_REAL_INTEGER : WAY_NOTHING;
+        case FB_TYPE_DOUBLE: return is_real(type) ? WAY_REAL : is_integer(type) ? WAY_INTEGER_REAL : WAY_NOTHING;
+        case FB_TYPE_BOOL: return type->meaning == FB_MEANS_BOOL ? WAY_INTEGER : whole;
+        case FB_TYPE_TIMESTAMP: return type->meaning == FB_MEANS_TIME ? WAY_INTEGER : whole;
+        case FB_TYPE_DURATION: return type->meaning == FB_MEANS_SPAN ? WAY_INTEGER : whole;
+        case FB_TYPE_ENUM: return type->meaning == FB_MEANS_TEXT ? WAY_MEMBER : choose_number(type);
         default: return choose_integer(column, type);
     }
 }
@@ -130,7 +138,7 @@ fb_arrow_reason fb_arrow_conversion_choose(fb_arrow_conversion *c, const fb_colu
     *c = (fb_arrow_conversion){.column = column, .type = *type, .way = (uint8_t)choose_way(column, type)};
     if (c->way == WAY_NOTHING) return type->meaning == FB_MEANS_NOTHING ? FB_ARROW_NONE : FB_ARROW_MISFIT;
     if (!set_unit(c)) return FB_ARROW_MISFIT;
-    if (c->way == WAY_INTEGER || c->way == WAY_REAL_INTEGER) set_bounds(c);
+    if (c->way == WAY_INTEGER || c->way == WAY_WIDE_INTEGER || c->way == WAY_REAL_INTEGER) set_bounds(c);
     return FB_ARROW_NONE;
 }
 
@@ -189,6 +197,14 @@ static fb_arrow_reason read_real_integer(const fb_arrow_conversion *c, double re
     uint64_t greatest = c->least + c->span;
     bool within = real < 0 ? (int64_t)*number >= (int64_t)c->least : *number <= greatest;
     return within ? FB_ARROW_NONE : FB_ARROW_OUT_OF_RANGE;
+}
+
+static fb_arrow_reason read_wide_integer(const fb_arrow_conversion *c, const fb_arrow_view *view, int64_t at, uint64_t *number) {
+    uint64_t high;
+    fb_arrow_view_wide(view, at, &high, number);
+    if (!high && *number <= c->least + c->span) return FB_ARROW_NONE;
+    bool negative = high == UINT64_MAX && *number > INT64_MAX;
+    return negative && (int64_t)*number >= (int64_t)c->least ? FB_ARROW_NONE : FB_ARROW_OUT_OF_RANGE;
 }
 
 /* Infinities are floats of any width. Beyond half an ulp of the greatest float, a number would become one. What is too small for a
@@ -302,6 +318,7 @@ FB_INLINE void clear_cell(cell kind, fb_arrow_cells *cells, size_t i) {
 static fb_arrow_reason read_one(const fb_arrow_conversion *c, const fb_arrow_view *view, int64_t at, bool *present, fb_arrow_cells *cells,
                                 size_t i) {
     fb_bytes octets;
+    if (c->way == WAY_WIDE_INTEGER) return read_wide_integer(c, view, at, &cells->numbers[i]);
     if (c->way <= WAY_REAL) return read_float(c, view, at, present, &cells->numbers[i]);
     return fb_arrow_view_octets(view, at, &octets) ? read_octets(c, octets, cells, i) : FB_ARROW_BAD_OFFSET;
 }

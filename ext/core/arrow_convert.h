@@ -5,7 +5,7 @@
    not present, and 0, or empty.
 
      column                 filled from
-     uint, int, sint,       integers, bools; floats that are integers and NaN
+     uint, int, sint,       integers, also those of 128 bits (decimals of scale 0), bools; floats that are integers and NaN
        fixed32, fixed64
      mac (uint, 48 bits)    the same; six octets (w:6); text, 00:00:5e:00:53:01 or with `-`
      bool                   bools; integers 0 and 1

@@ -11,9 +11,14 @@ static fb_status check_bindings(fb_arrow_encoder *e, const fb_arrow_binding *bin
     for (size_t i = 0; i < e->child_count; i++) {
         uint16_t column = bindings[i].column;
         if (column == FB_NO_COLUMN) continue;
-        bool good = column < e->plan->column_count && e->plan->columns[column].flags & FB_COLUMN_ENABLED;
-        for (size_t k = 0; good && k < i; k++) good = bindings[k].column != column;
-        if (!good) return refuse(e, FB_ARROW_BAD_COLUMN, i, FB_BAD_ARGUMENT);
+        fb_arrow_reason reason = FB_ARROW_NONE;
+        if (column >= e->plan->column_count)
+            reason = FB_ARROW_NO_COLUMN;
+        else if (!(e->plan->columns[column].flags & FB_COLUMN_ENABLED))
+            reason = FB_ARROW_DISABLED;
+        for (size_t k = 0; k < i; k++)
+            if (bindings[k].column == column) reason = FB_ARROW_TWICE;
+        if (reason != FB_ARROW_NONE) return refuse(e, reason, i, FB_BAD_ARGUMENT);
     }
     return FB_OK;
 }

@@ -83,6 +83,14 @@ static bool read_size(const char *digits, int64_t *size) {
     return p > digits && !*p && *size <= INT32_MAX;
 }
 
+/* Whether decimals are integers: behind their precision, which bounds no more than the column does, a scale of 0. */
+static bool is_wide(const char *format) {
+    const char *p = skip_start(format, "d:");
+    if (!p || *p < '0' || *p > '9') return false;
+    while (*p >= '0' && *p <= '9') p++;
+    return strcmp(p, ",0") == 0 || strcmp(p, ",0,128") == 0;
+}
+
 fb_arrow_reason fb_arrow_type_read(const char *format, fb_arrow_type *type) {
     const char *rest;
     for (size_t i = 0; i < COUNT(types); i++)
@@ -94,6 +102,10 @@ fb_arrow_reason fb_arrow_type_read(const char *format, fb_arrow_type *type) {
         if (!(rest = skip_start(format, long_types[i].start))) continue;
         *type = long_types[i].type;
         return type->meaning == FB_MEANS_TIME || read_size(rest, &type->size) ? FB_ARROW_NONE : FB_ARROW_UNKNOWN_TYPE;
+    }
+    if (is_wide(format)) {
+        *type = (fb_arrow_type){FB_LAYOUT_WIDE, FB_MEANS_NUMBER, 16, 0};
+        return FB_ARROW_NONE;
     }
     for (size_t i = 0; i < COUNT(refused); i++)
         if (skip_start(format, refused[i].start)) return (fb_arrow_reason)refused[i].reason;
@@ -202,6 +214,16 @@ void fb_arrow_view_numbers(const fb_arrow_view *view, int64_t first, size_t coun
         case FB_LAYOUT_FLOAT: LOAD(float, bits_of);
         default: memcpy(numbers, values, 8 * count); return;
     }
+}
+
+void fb_arrow_view_wide(const fb_arrow_view *view, int64_t at, uint64_t *high, uint64_t *low) {
+    uint64_t halves[2];
+    memcpy(halves, view->values + 16 * (view->offset + at), 16);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    *high = halves[0], *low = halves[1];
+#else
+    *high = halves[1], *low = halves[0];
+#endif
 }
 
 /* Where a value of offsets begins and ends. */

@@ -12,10 +12,10 @@
 /* Everything that can be wrong with columns: of a schema, of the layout of an array, of a value. */
 #define FB_ARROW_REASON_LIST(X) \
     X(NONE, "nothing is wrong") \
-    X(NOT_A_BATCH, "the schema is not one of record batches (+s)") \
+    X(NOT_A_BATCH, "one array has no columns: give a table, a record batch or a data frame") \
     X(UNKNOWN_TYPE, "a type that is not known") \
     X(HALF_FLOAT, "floats of 16 bits are not supported") \
-    X(DECIMAL, "decimals are not supported") \
+    X(DECIMAL, "of decimals, only those of 128 bits and scale 0 are supported: cast to an integer") \
     X(TIME_OF_DAY, "times of day are not supported") \
     X(INTERVAL, "intervals of the calendar are not supported") \
     X(STRUCT, "nested structs are not supported") \
@@ -25,7 +25,9 @@
     X(RUN_END, "run-end encoding is not supported") \
     X(NESTED_LIST, "lists of lists are not supported") \
     X(NESTED_DICTIONARY, "dictionaries of dictionaries are not supported") \
-    X(BAD_COLUMN, "there is no such column, it is disabled, or another child fills it") \
+    X(NO_COLUMN, "there is no such column") \
+    X(DISABLED, "the column is disabled") \
+    X(TWICE, "another column of this name is there already") \
     X(MISFIT, "values of this type cannot fill the column") \
     X(LIST, "a list cannot fill a column that is not repeated") \
     X(NOT_A_LIST, "a repeated column wants a list") \
@@ -65,6 +67,7 @@ typedef enum {
     FB_LAYOUT_UINT64,
     FB_LAYOUT_FLOAT,
     FB_LAYOUT_DOUBLE,
+    FB_LAYOUT_WIDE,  /* integers of 128 bits */
     FB_LAYOUT_FIXED, /* octets, `size` a value */
     FB_LAYOUT_SMALL, /* octets, with offsets of 32 bits */
     FB_LAYOUT_LARGE, /* and of 64 */
@@ -114,8 +117,11 @@ bool fb_arrow_view_set(fb_arrow_view *view, const fb_arrow_type *type, const str
 /* Which of `count` values from `first` on are not null, a bit each. REQUIRES, here and below: 0 < count <= 64, and the view has
    them. */
 uint64_t fb_arrow_view_present(const fb_arrow_view *view, int64_t first, size_t count);
-/* The numbers themselves: integers and bits as two's complement of 64 bits, floats as binary64. REQUIRES: a layout of numbers. */
+/* The numbers themselves: integers and bits as two's complement of 64 bits, floats as binary64. REQUIRES: a layout of numbers, but
+   WIDE. */
 void fb_arrow_view_numbers(const fb_arrow_view *view, int64_t first, size_t count, uint64_t *numbers);
+/* One number of 128 bits, as two's complement: the upper half and the lower. REQUIRES: the layout is WIDE. */
+void fb_arrow_view_wide(const fb_arrow_view *view, int64_t at, uint64_t *high, uint64_t *low);
 /* The octets of one value: a view of the array. False: its offsets are not in order, or beyond a buffer of which the size is known.
    REQUIRES: a layout of octets. */
 bool fb_arrow_view_octets(const fb_arrow_view *view, int64_t at, fb_bytes *octets);

@@ -114,13 +114,22 @@ static void put_number(buffer *b, const char *format, const char *word) {
         put(b, &number, width_of(format)); /* on machines that begin with the lowest octet */
 }
 
+static void put_wide(buffer *b, const char *word) {
+    bool negative = *word == '-';
+    unsigned __int128 number = 0;
+    for (const char *p = word + negative; *p >= '0' && *p <= '9'; p++) number = number * 10 + (unsigned)(*p - '0');
+    if (negative) number = -number;
+    if (is_null(word)) memset(&number, 0x8f, 16);
+    put(b, &number, 16);
+}
+
 static void keep_numbers(arrow_node *node, const sentence *s, const char *format) {
     static buffer b;
     b.size = 0;
     if (*format == 'b')
         put_bits(&b, s, is_one);
     else
-        for (size_t i = 0; i < s->count; i++) put_number(&b, format, s->words[i]);
+        for (size_t i = 0; i < s->count; i++) *format == 'd' ? put_wide(&b, s->words[i]) : put_number(&b, format, s->words[i]);
     keep(node, &b);
 }
 

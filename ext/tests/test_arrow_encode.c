@@ -49,6 +49,7 @@ static void check_column(const char *column, arrow_node *node, size_t rows, cons
 #define FRACTION "the number is not an integer"
 #define MISFIT "values of this type cannot fill the column"
 #define MAC "uint limit=281474976710655"
+#define NO_DECIMAL "of decimals, only those of 128 bits and scale 0 are supported: cast to an integer"
 #define NO_MEMBER "the text is not a member of the enum"
 #define NO_ADDRESS "the text is not an IP address"
 #define TIME_MS "timestamp unit=1000000 limit=18446744073709"
@@ -86,6 +87,11 @@ static const pair pairs[] = {
     {"uint", "c", "127 -128", "127 | row 1: " BEYOND},
     {"uint", "g", "18446744073709549568 18446744073709551616", "18446744073709549568 | row 1: " BEYOND},
     {"uint", "f", "18446742974197923840", "18446742974197923840"},
+    {"uint", "d:20,0", "18446744073709551615 null 0 18446744073709551616", "18446744073709551615 | - | - | row 3: " BEYOND},
+    {"uint", "d:38,0,128", "10 -1", "10 | row 1: " BEYOND},
+    {"uint", "d:38,0", "-18446744073709551616", "row 0: " BEYOND},
+    {"uint limit=255", "d:38,0", "255 256", "255 | row 1: " BEYOND},
+    {"uint limit=255", "d:38,0", "99999999999999999999999999999999999999", "row 0: " BEYOND},
     {"int limit=2147483647", "c", "-128 0 127", "-128 | - | 127"},
     {"int limit=2147483647", "C", "255", "255"},
     {"int limit=2147483647", "i", "-2147483648 2147483647", "-2147483648 | 2147483647"},
@@ -97,6 +103,11 @@ static const pair pairs[] = {
     {"int limit=9223372036854775807", "L", "9223372036854775807 9223372036854775808", "9223372036854775807 | row 1: " BEYOND},
     {"int", "g", "-9223372036854775808 9223372036854775808", "-9223372036854775808 | row 1: " BEYOND},
     {"int", "g", "-9223372036854777856", "row 0: " BEYOND},
+    {"int", "d:38,0", "-9223372036854775808 9223372036854775807 -9223372036854775809",
+     "-9223372036854775808 | 9223372036854775807 | row 2: " BEYOND},
+    {"int", "d:38,0", "9223372036854775808", "row 0: " BEYOND},
+    {"int limit=2147483647", "d:38,0", "-2147483648 -2147483649", "-2147483648 | row 1: " BEYOND},
+    {"int", "d:38,0", "-99999999999999999999999999999999999999", "row 0: " BEYOND},
     {"sint limit=2147483647", "i", "-1 1 -2147483648 2147483647", "-1 | 1 | -2147483648 | 2147483647"},
     {"sint limit=2147483647", "b", "0 1", "- | 1"},
     {"sint", "l", "-9223372036854775808", "-9223372036854775808"},
@@ -108,6 +119,7 @@ static const pair pairs[] = {
     {"bool", "C", "0 1 2", "- | 1 | row 2: " BEYOND},
     {"bool", "l", "1 -1", "1 | row 1: " BEYOND},
     {"bool", "g", "1", MISFIT},
+    {"bool", "d:1,0", "1 0 null 2", "1 | - | - | row 3: " BEYOND},
     {"float", "f", "1.5 -0.25 0 null inf nan", "1.5 | -0.25 | - | - | inf | nan"},
     {"float", "g", "0.5 3.4028234663852886e38 1e39", "0.5 | 3.40282347e+38 | row 2: " BEYOND},
     {"float", "g", "-1e39", "row 0: " BEYOND},
@@ -120,6 +132,7 @@ static const pair pairs[] = {
     {"double", "l", "-9223372036854775808 9007199254740993",
      "-9.2233720368547758e+18 | row 1: the integer is not one that the column's floats can be"},
     {"double", "b", "1", MISFIT},
+    {"double", "d:1,0", "1", MISFIT},
     {MAC, "L", "1 281474976710655 281474976710656", "1 | 281474976710655 | row 2: " BEYOND},
     {MAC, "w:6", "x000000000001 null xffffffffffff x000000000000", "1 | - | 281474976710655 | -"},
     {MAC, "u", "00:00:00:00:01:02 null FF-ff-FF-ff-Ff-fF", "258 | - | 281474976710655"},
@@ -144,6 +157,7 @@ static const pair pairs[] = {
      "native:1.2.3.4 | - | 2001:db8:0:0:0:0:0:1"},
     {"ip native_ip", "u", "1.2.3.4 ::ffff:1.2.3.4 ::1.2.3.4 0.0.0.0", "native:1.2.3.4 | native:1.2.3.4 | 0:0:0:0:0:0:102:304 | -"},
     {TIME_MS, "tsm:", "0 1700000000000 null 18446744073709", "- | 1700000000000 | - | 18446744073709"},
+    {TIME_MS, "d:38,0", "1700000000000 18446744073710", "1700000000000 | row 1: " BEYOND},
     {TIME_MS, "tsm:UTC", "18446744073710", "row 0: " BEYOND},
     {TIME_MS, "tss:Europe/Berlin", "1 18446744073 18446744074", "1000 | 18446744073000 | row 2: " BEYOND},
     {TIME_MS, "tsu:", "999 1000 1999 18446744073709999 18446744073710000", "- | 1 | 1 | 18446744073709 | row 4: " BEYOND},
@@ -173,6 +187,7 @@ static const pair pairs[] = {
     {"enum", "i", "0 1 77 2147483647 -1", "- | 1 | 77 | 2147483647 | row 4: " BEYOND},
     {"enum", "I", "2147483648", "row 0: " BEYOND},
     {"enum", "g", "2 nan 0.5", "2 | - | row 2: " FRACTION},
+    {"enum", "d:38,0", "2 null 2147483648", "2 | - | row 2: " BEYOND},
     {"enum", "u", "ingress egress null unknown in 5 most", "1 | 2 | - | - | 3 | 55 | 2147483647"},
     {"enum", "U", "9 2147483647 0 2147483648", "9 | 2147483647 | - | row 3: " BEYOND},
     {"enum", "vu", "ingress ingres", "1 | row 1: " NO_MEMBER},
@@ -362,8 +377,13 @@ static void check_refused(const char *column, const char *format, const char *ex
 
 static void names_types_that_are_not_supported(void) {
     check_refused("uint", "e", "floats of 16 bits are not supported");
-    check_refused("uint", "d:10,2", "decimals are not supported");
-    check_refused("uint", "d:10,2,256", "decimals are not supported");
+    check_refused("uint", "d:10,2", NO_DECIMAL);
+    check_refused("uint", "d:10,-1", NO_DECIMAL);
+    check_refused("uint", "d:10,0,256", NO_DECIMAL);
+    check_refused("uint", "d:10,0,64", NO_DECIMAL);
+    check_refused("uint", "d:10,0,32", NO_DECIMAL);
+    check_refused("uint", "d:10", NO_DECIMAL);
+    check_refused("uint", "d:,0", NO_DECIMAL);
     check_refused("uint", "tts", "times of day are not supported");
     check_refused("uint", "tiD", "intervals of the calendar are not supported");
     check_refused("uint", "+s", "nested structs are not supported");
@@ -416,9 +436,9 @@ static void says_which_child_cannot_be_bound(void) {
     check_binding(0, 1, "+s", FB_OK, FB_ARROW_NONE, 0);
     check_binding(FB_NO_COLUMN, FB_NO_COLUMN, "+s", FB_OK, FB_ARROW_NONE, 0);
     check_binding(0, 1, "+m", FB_BAD_ARGUMENT, FB_ARROW_NOT_A_BATCH, FB_NO_CHILD);
-    check_binding(0, 0, "+s", FB_BAD_ARGUMENT, FB_ARROW_BAD_COLUMN, 1);
-    check_binding(0, 2, "+s", FB_BAD_ARGUMENT, FB_ARROW_BAD_COLUMN, 1);
-    check_binding(3, 1, "+s", FB_BAD_ARGUMENT, FB_ARROW_BAD_COLUMN, 0);
+    check_binding(0, 0, "+s", FB_BAD_ARGUMENT, FB_ARROW_TWICE, 1);
+    check_binding(0, 2, "+s", FB_BAD_ARGUMENT, FB_ARROW_DISABLED, 1);
+    check_binding(3, 1, "+s", FB_BAD_ARGUMENT, FB_ARROW_NO_COLUMN, 0);
     check_binding(1, 0, "+s", FB_BAD_SOURCE, FB_ARROW_MISFIT, 1); /* columns are bound in their order */
     check_binding(1, FB_NO_COLUMN, "+s", FB_BAD_SOURCE, FB_ARROW_MISFIT, 0);
 }
