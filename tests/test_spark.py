@@ -31,7 +31,7 @@ from datagrams import (
 )
 from tunnels import gre
 
-from flowbuf import DecodeError, Schema, SchemaError, read_capture
+from flowbuf import DecodeError, Schema, SchemaError, encode_columns, read_capture
 from flowbuf.schema import TYPES
 from flowbuf.targets.spark import spark_type, to_ddl
 
@@ -142,6 +142,14 @@ def test_only_columns_that_are_asked_for_are_read(spark: SparkSession) -> None:
     assert frame.dtypes == [("src_addr", "string"), ("proto", "smallint")]
     expected = [{"src_addr": row["src_addr"], "proto": row["proto"]} for row in rows_expected(NETFLOW9)]
     assert rows_of(frame) == expected
+
+
+def test_what_spark_holds_becomes_messages(spark: SparkSession) -> None:
+    """Its decimals, too."""
+    schema = FLOW.only("src_addr", "bytes", "packets")
+    table = load(spark, NETFLOW9).select("src_addr", "bytes", "packets").toArrow()
+    assert str(table.schema.field("bytes").type) == "decimal128(20, 0)"
+    assert encode_columns(table, schema) == encode_columns(read_capture(NETFLOW9, schema), schema)
 
 
 def test_a_strict_source_fails_where_another_goes_on(spark: SparkSession, tmp_path: Path) -> None:
