@@ -98,6 +98,9 @@ def test_what_is_wrong_with_the_input_is_still_said(tmp_path: Path) -> None:
     [
         ("src_adr = '192.0.2.1'", "did you mean src_addr"),
         ("bytes >", "syntax error"),
+        ("", "one condition is wanted"),
+        ("bytes > 1400) or (true", "one condition is wanted"),
+        ("bytes > (select avg(bytes) from flows)", "flowbuf query looks at all"),
         ("sum(bytes) > 3", "aggregates"),
         ("in_net(src_addr, '192.0.2.0/33')", "'192.0.2.0/33' is no network"),
         ("src_addr::INTEGER > 3", "Could not convert"),

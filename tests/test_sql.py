@@ -58,6 +58,11 @@ def test_rows_keep_their_order() -> None:
         ("bytes >", "syntax error"),
         ("count(*) > 1", "cannot contain aggregates"),
         ("true); select (1", "not several statements"),
+        ("bytes > 1400) or (true", "one condition is wanted"),
+        ("bytes, src_addr", "one condition is wanted"),
+        ("select true", "one condition is wanted"),
+        ("", "one condition is wanted, such as dst_port = 53"),
+        ("-- nothing", "one condition is wanted"),
         ("src_addr::INTEGER > 1", "Could not convert string '192.0.2.1'"),
         ("in_net(src_addr, '192.0.2.0/33')", "'192.0.2.0/33' is no network; write it as '192.0.2.0/24'"),
     ],
@@ -67,6 +72,32 @@ def test_what_is_wrong_with_a_condition_is_said(condition: str, says: str) -> No
         RowFilter(condition, FLOW).rows(BATCH)
     assert says in str(raised.value)
     assert "row_number" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("condition", "says"),
+    [
+        ("bytes > (select avg(bytes) from flows)", "Table with name flows does not exist"),
+        ("bytes in (from FLOWS)", "Table with name FLOWS does not exist"),
+        ("bytes = max(bytes)", "cannot contain aggregates"),
+        ("bytes = (select max(bytes))", "cannot contain aggregates"),
+        ("row_number() over () < 10", "cannot contain window functions"),
+    ],
+)
+def test_a_condition_looks_at_one_flow_at_a_time(condition: str, says: str) -> None:
+    with pytest.raises(QueryError, match="one flow at a time; flowbuf query looks at all") as raised:
+        RowFilter(condition, FLOW).rows(BATCH)
+    assert says in str(raised.value)
+
+
+def test_a_condition_may_name_its_table_and_look_at_others() -> None:
+    assert RowFilter("flows.bytes > 100", FLOW).rows(BATCH).to_pylist() == [2, 3]
+    assert RowFilter("bytes in (select 50 * unnest(range(4)))", FLOW).rows(BATCH).to_pylist() == [0, 1]
+
+
+def test_nothing_is_downloaded_for_sql() -> None:
+    settings = "SELECT value FROM duckdb_settings() WHERE name = 'autoinstall_known_extensions'"
+    assert connect().execute(settings).fetchall() == [("false",)]
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ __all__ = ["FlowQuery", "RowFilter", "columns_named", "connect", "plain", "query
 
 _IPV4 = 2**32 - 1
 _WORD = re.compile(r"\w+")
+_ACROSS_FLOWS = re.compile(r".*(Table with name .* does not exist|cannot contain (aggregates|window functions))")
 SHOWN_COLUMNS = 30
 """So many names of columns an error lists."""
 RESULT_ROWS = 1 << 14
@@ -40,12 +41,15 @@ def columns_named(sql: str, schema: Schema) -> tuple[str, ...]:
 
 
 def connect() -> Any:
-    """A database in memory that knows what `flowbuf` adds to SQL; times are in UTC, and names are never those of Python
-    variables. Raises ImportError without duckdb and pyarrow (`flowbuf[sql]`)."""
+    """A database in memory that knows what `flowbuf` adds to SQL; times are in UTC, names are never those of Python
+    variables, and nothing is downloaded because some SQL would need it. Raises ImportError without duckdb and pyarrow
+    (`flowbuf[sql]`)."""
     import duckdb
     import pyarrow  # noqa: F401
 
-    connection: Any = duckdb.connect(config={"python_enable_replacements": False})
+    connection: Any = duckdb.connect(
+        config={"python_enable_replacements": False, "autoinstall_known_extensions": False}
+    )
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET temp_directory = ?", [tempfile.gettempdir()])
     connection.create_function("in_net", _in_net, ["VARCHAR", "VARCHAR"], "BOOLEAN", type="arrow")
@@ -103,13 +107,28 @@ def plain(table: Any) -> Any:
 
 
 class RowFilter:
-    """Tells which rows of batches fulfil a condition in SQL, one batch at a time. `columns` are those that it names."""
+    """Tells which rows of batches fulfil a condition in SQL, one batch at a time. `columns` are those that it names.
+    Raises QueryError for what is no condition."""
 
     def __init__(self, condition: str, schema: Schema) -> None:
         self.columns = columns_named(condition, schema)
         self._known = [column.name for column in schema]
-        self._sql = f"SELECT row_number_of_flow FROM flows WHERE (\n{condition}\n)"
+        # Flows have the name `flows`, but there is no such table: a subquery would see one batch of them.
+        self._sql = f"SELECT row_number_of_flow FROM batch_of_flows AS flows WHERE (\n{condition}\n)"
         self._connection = connect()
+        self._check(condition)
+
+    def _check(self, condition: str) -> None:
+        """What can stand in brackets and without them, where only one expression can, is one."""
+        import duckdb
+
+        with query_errors(self._known):
+            if len(self._connection.extract_statements(self._sql)) != 1:
+                raise QueryError("one condition is wanted, not several statements")
+        try:
+            self._connection.extract_statements(f"SELECT CASE WHEN\n{condition}\nTHEN true END")
+        except duckdb.Error as error:
+            raise QueryError("one condition is wanted, such as dst_port = 53 AND bytes > 512") from error
 
     def rows(self, batch: pyarrow.RecordBatch) -> Any:
         """The numbers of the rows that fulfil it, as an Arrow array. `batch` has the columns that the condition names,
@@ -119,12 +138,24 @@ class RowFilter:
         numbers = pyarrow.array(range(batch.num_rows), pyarrow.int64())
         arrays = [batch[name] for name in self.columns]
         table = plain(pyarrow.table([numbers, *arrays], ["row_number_of_flow", *self.columns]))
-        with query_errors(self._known):
-            if len(self._connection.extract_statements(self._sql)) != 1:
-                raise QueryError("one condition is wanted, not several statements")
-            self._connection.register("flows", table)
+        with query_errors(self._known), _errors_across_flows():
+            self._connection.register("batch_of_flows", table)
             found = self._connection.sql(self._sql).to_arrow_table()["row_number_of_flow"]
         return found.combine_chunks().sort()  # OR of some versions does not keep the order
+
+
+@contextlib.contextmanager
+def _errors_across_flows() -> Iterator[None]:
+    """What asks for more than the flow that a condition looks at becomes a QueryError that says where to ask it."""
+    import duckdb
+
+    try:
+        yield
+    except (duckdb.BinderException, duckdb.CatalogException) as error:
+        said = _ACROSS_FLOWS.search(str(error))
+        if not said:
+            raise
+        raise QueryError(f"{said[0]}\na condition looks at one flow at a time; flowbuf query looks at all") from error
 
 
 class FlowQuery:

@@ -75,7 +75,8 @@ class ColumnSource:
         need("duckdb", "sql", "--where")
         from flowbuf.sql import RowFilter
 
-        return RowFilter(where, schema)
+        with query_problems("--where"):
+            return RowFilter(where, schema)
 
     def _check_filter(self) -> None:
         """On no rows at all."""
