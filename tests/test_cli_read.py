@@ -63,13 +63,33 @@ def test_csv_of_no_flows_is_its_header(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "begins"), [("x.csv", "time_received,"), ("x.csv.gz", "time_received,"), ("x.jsonl", "{"), ("x", "{")]
+    ("name", "begins"),
+    [
+        *(("x.csv", "time_received,"), ("x.csv.gz", "time_received,"), ("X.CSV", "time_received,")),
+        *(("x.jsonl", "{"), ("x.json", "{"), ("x.txt", "{"), ("x", "{"), ("x.gz", "{")),
+    ],
 )
 def test_the_name_of_the_output_says_its_format(capture: Path, tmp_path: Path, name: str, begins: str) -> None:
     result = flowbuf("read", capture, "-o", tmp_path / name)
     assert (result.exit_code, result.output) == (0, "")
     octets = (tmp_path / name).read_bytes()
     assert (gzip.decompress(octets) if name.endswith(".gz") else octets).decode().startswith(begins)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("x.pb", "messages are written by flowbuf encode; give the format with -f: table, jsonl, csv, parquet, arrow"),
+        ("x.pb.gz", "messages are written by flowbuf encode"),
+        ("x.xlsx", ".xlsx is no format; give the format with -f: table, jsonl"),
+    ],
+)
+def test_a_name_of_something_else_is_no_format(capture: Path, tmp_path: Path, name: str, says: str) -> None:
+    result = flowbuf("read", capture, "-o", tmp_path / name)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"Error: {tmp_path / name}: {says}")
+    assert not (tmp_path / name).exists()
+    assert flowbuf("read", capture, "-o", tmp_path / name, "-f", "csv").exit_code == 0
 
 
 def test_a_table_in_a_pipe_has_everything_that_occurs(capture: Path) -> None:
@@ -195,7 +215,15 @@ def test_a_stream_of_no_flows(tmp_path: Path, name: str) -> None:
 # Bad input -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("content", "reason"), [(b"", "it is empty"), (b"hello, world", "neither pcap nor pcapng")])
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "it is empty"),
+        (b"hello, world", "neither pcap nor pcapng"),
+        (b"PAR1, octets, PAR1", "neither pcap nor pcapng, but Parquet: flowbuf query reads such files"),
+        (b"ARROW1, octets, ARROW1", "neither pcap nor pcapng, but Arrow: pyarrow and polars read such files"),
+    ],
+)
 def test_what_is_no_capture_is_one_line(tmp_path: Path, content: bytes, reason: str) -> None:
     path = write(tmp_path / "a.pcap", content)
     result = flowbuf("read", path)

@@ -20,7 +20,10 @@ __all__ = [
 
 COLUMN_FORMATS = ("parquet", "arrow")
 FORMATS = ("table", "jsonl", "csv", *COLUMN_FORMATS)
-SUFFIXES = {".csv": "csv", ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow"}
+SUFFIXES = {
+    **dict.fromkeys(("", ".jsonl", ".ndjson", ".json", ".txt", ".log"), "jsonl"),
+    **{".csv": "csv", ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow"},
+}
 
 
 def is_terminal(stream: IO[Any] | None) -> bool:
@@ -58,13 +61,18 @@ def format_option(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any
 
 
 def default_format(output: str) -> str:
-    """The format that the name of an output asks for; a table is for people."""
+    """The format that the name of an output asks for; a table is for people. Raises UsageProblem for a name that asks
+    for none of them."""
     if output == "-":
         return "table" if is_terminal(sys.stdout) else "jsonl"
     stem, suffix = os.path.splitext(output)
     if suffix in (".gz", ".zst"):
         suffix = os.path.splitext(stem)[1]
-    return SUFFIXES.get(suffix, "jsonl")
+    form = SUFFIXES.get(suffix.lower())
+    if form is None:
+        no_format = "messages are written by flowbuf encode" if suffix == ".pb" else f"{suffix} is no format"
+        raise UsageProblem(f"{output}: {no_format}; give the format with -f: {', '.join(FORMATS)}")
+    return form
 
 
 @contextmanager
