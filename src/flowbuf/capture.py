@@ -18,6 +18,11 @@ __all__ = ["CaptureReader"]
 
 # 1 MiB: more than the core has to see at once, so that the window never has to grow.
 WINDOW_SIZE = 2 * MAX_WINDOW
+# What flowbuf writes too, and what reads it.
+_OTHER_FILES = {
+    b"PAR1": "Parquet: flowbuf query reads such files",
+    b"ARROW1": "Arrow: pyarrow and polars read such files",
+}
 
 
 class CaptureReader:
@@ -50,7 +55,7 @@ class CaptureReader:
             if len(batch):
                 yield batch
             if status == "not_a_capture":
-                raise CaptureError(f"{self.name}: not a capture: {self._explain(end)}")
+                raise CaptureError(f"{self.name}: not a capture: {self._explain(bytes(window[:end]))}")
             if status == "end":
                 return
             if status == "more_input":
@@ -73,10 +78,13 @@ class CaptureReader:
                 return
             yield batch
 
-    def _explain(self, seen: int) -> str:
+    def _explain(self, seen: bytes) -> str:
         if self._content.damaged:
             return "its compression is damaged from the start"
-        return "neither pcap nor pcapng" if seen else "it is empty"
+        if not seen:
+            return "it is empty"
+        readers = [f", but {readers}" for magic, readers in _OTHER_FILES.items() if seen.startswith(magic)]
+        return "neither pcap nor pcapng" + "".join(readers)
 
     @property
     def position(self) -> int:
