@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+import socket
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -29,6 +33,28 @@ def test_python_in_documents_compiles(name: str) -> None:
     assert len(blocks) >= 2
     for block in blocks:
         compile(block, name, "exec")
+
+
+def test_the_collector_in_the_readme_has_written_what_it_has_got(tmp_path: Path) -> None:
+    from command import GOOD
+
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    (code,) = [block for block in blocks if "bind" in block]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.bind(("127.0.0.1", 0))
+        port = sender.getsockname()[1]
+    output = tmp_path / "flows.pb"
+    collector = subprocess.Popen([sys.executable, "-c", code.replace("2055", str(port))], cwd=tmp_path)
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            end = time.monotonic() + 60
+            while time.monotonic() < end and not (output.exists() and output.stat().st_size):
+                sender.sendto(GOOD, ("127.0.0.1", port))
+                time.sleep(0.1)
+    finally:
+        collector.kill()
+        collector.wait()
+    assert output.stat().st_size
 
 
 def test_the_schema_in_the_readme_loads() -> None:
