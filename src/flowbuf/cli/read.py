@@ -83,11 +83,11 @@ def read(
     With --counters it is what sFlow agents count: interfaces, hosts, discarded packets (--schema sflow_counters).
     Tables have the columns that matter most, all other formats have all. Parquet and Arrow hold columns.
 
-    Where OUT is a folder, each INPUT is decoded on its own, on all processors, into a file of its name there. An INPUT
-    may be a pattern, in which ** stands for any folders.
+    Where OUT is a folder, each INPUT is decoded on its own, on all processors, into a file of its name there; -n and
+    --state are not for that. An INPUT may be a pattern, in which ** stands for any folders.
 
-    --where takes SQL over the columns, those that are not shown too: addresses are text, enums names, and in_net tells
-    whether an address is in a network.
+    --where takes SQL over the columns of a flow, those that are not shown too: addresses are text, enums names, numbers
+    0 where they are absent, and in_net tells whether an address is in a network.
 
     \b
     Examples:
