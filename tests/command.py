@@ -52,8 +52,8 @@ def write(path: Path, content: bytes) -> Path:
     return path
 
 
-def end(process: subprocess.Popen[bytes], number: signal.Signals, begun: Callable[[], object]) -> int:
-    """The exit status of a process that gets a signal as soon as it has begun; it says nothing."""
+def end(process: subprocess.Popen[bytes], number: signal.Signals, begun: Callable[[], object], says: str = "") -> int:
+    """The exit status of a process that gets a signal as soon as it has begun; it says nothing but this."""
     deadline = time.monotonic() + 30
     while not begun():
         assert time.monotonic() < deadline
@@ -62,7 +62,7 @@ def end(process: subprocess.Popen[bytes], number: signal.Signals, begun: Callabl
     process.send_signal(number)
     status = process.wait(20)
     assert process.stderr
-    assert process.stderr.read() == b""
+    assert process.stderr.read().decode() == says
     return status
 
 

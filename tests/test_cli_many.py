@@ -165,6 +165,18 @@ def test_a_failure_leaves_no_partial_file(tmp_path: Path) -> None:
     result = flowbuf("read", path, "-o", f"{tmp_path}/out/", "--rows-per-file", 2, "--strict")
     assert result.exit_code == 1
     assert files_in(tmp_path / "out") == ["part-00000.parquet", "part-00001.parquet"]
+    assert "out/: files so far, each of them whole: 2; what was to follow is missing\n" in result.stderr
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_between_files_is_said(tmp_path: Path, number: signal.Signals, status: int) -> None:
+    write(tmp_path / "a.pcap", generated(flows=40_000))
+    os.mkfifo(tmp_path / "pipe")
+    command = [sys.executable, "-m", "flowbuf", "read", "a.pcap", "pipe", "-o", "out/", "--rows-per-file", "15000"]
+    says = "flowbuf: out/: files so far, each of them whole: 2; what was to follow is missing\n"
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE) as process:
+        assert end(process, number, lambda: (tmp_path / "out/part-00001.parquet").exists(), says) == status
+    assert files_in(tmp_path / "out") == ["part-00000.parquet", "part-00001.parquet"]
 
 
 @pytest.mark.parametrize("options", [("-o", "x.parquet"), ("-o", "out/", "-f", "csv")])

@@ -59,7 +59,7 @@ class Reading:
     def run(self, inputs: Sequence[str], output: str, report: Report, show: Show) -> None:
         """Reads the inputs and writes what they hold."""
         schema, columns = self.prepare(inputs, report)
-        with self._open(output, schema, columns) as (writer, discard):
+        with self._open(output, schema, columns, report) as (writer, discard):
             with Session(columns.decoded if columns else schema, self.decoding, report, show) as session:
                 self._read(inputs, self._source(session, columns), writer, session)
                 session.finish()
@@ -73,10 +73,10 @@ class Reading:
             report.add_note(f"none of {count_rows(schema, session.flows)} {reason}")
 
     def _open(
-        self, output: str, schema: Schema, columns: ColumnSource | None
+        self, output: str, schema: Schema, columns: ColumnSource | None, report: Report
     ) -> AbstractContextManager[tuple[FlowWriter, Discard]]:
         if self.rows_per_file and columns:
-            return open_parts(self.form, output, columns.type, self.rows_per_file)
+            return open_parts(self.form, output, columns.type, self.rows_per_file, report.add_note)
         to_terminal = output == "-" and is_terminal(sys.stdout)
         sections = schema.rows == "counters" and not self.chosen
         return open_writer(self.form, output, schema, to_terminal, sections, columns)

@@ -52,18 +52,28 @@ def open_writer(
 
 
 @contextmanager
-def open_parts(form: str, folder: str, type: Any, rows: int) -> Iterator[tuple[FlowWriter, Discard]]:
-    """A folder of files of so many rows, `part-00000.parquet` and so on."""
-    with _Parts(form, folder, type, rows) as parts:
-        yield parts, parts.discard
+def open_parts(
+    form: str, folder: str, type: Any, rows: int, add_note: Callable[[str], None]
+) -> Iterator[tuple[FlowWriter, Discard]]:
+    """A folder of files of so many rows, `part-00000.parquet` and so on. Where an error, or a signal, comes between
+    them, it is noted that they are not all."""
+    parts = _Parts(form, folder, type, rows)
+    try:
+        with parts:
+            yield parts, parts.discard
+    except BaseException:
+        if parts.whole:
+            add_note(f"{folder}: files so far, each of them whole: {parts.whole}; what was to follow is missing")
+        raise
 
 
 class _Parts:
     """Writes record batches to one file after the other. Each appears when it is whole; `type` is the schema of all,
-    and where there are no rows, one file says so."""
+    and where there are no rows, one file says so. `whole`: so many are whole before the last."""
 
     def __init__(self, form: str, folder: str, type: Any, rows: int) -> None:
         self.count = 0
+        self.whole = 0
         self._form = form
         self._folder = folder
         self._type = type
@@ -86,6 +96,7 @@ class _Parts:
 
     def _next(self) -> None:
         self._open.close()
+        self.whole = self._parts
         name = os.path.join(self._folder, f"part-{self._parts:05d}.{self._form}")
         file = self._open.enter_context(open_output(name))
         self._sink = self._open.enter_context(open_sink(self._form, file, self._type))
