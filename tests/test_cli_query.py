@@ -77,6 +77,65 @@ def test_captures_and_parquet_together(parquet: Path) -> None:
     assert [row["flow_type"] for row in types] == ["NETFLOW_V9", "SFLOW_5"]
 
 
+def test_addresses_are_text_whatever_a_file_has_them_as(tmp_path: Path) -> None:
+    """Of several files, each has its own."""
+    inputs = [tmp_path / name for name in ("binary.parquet", "text.parquet", "flows.pb")]
+    columns = ("--columns", "src_addr,src_mac,bytes")
+    assert flowbuf("read", SFLOW, "-o", inputs[0], *columns).exit_code == 0
+    assert flowbuf("read", SFLOW, "-o", inputs[1], *columns, "--ip", "text").exit_code == 0
+    assert flowbuf("encode", SFLOW, "-o", inputs[2], *columns).exit_code == 0
+    sql = "SELECT src_addr, src_mac, count(*) AS n, sum(in_net(src_addr, '10.0.0.0/8')::INT) AS inside FROM flows"
+    sql += " GROUP BY ALL ORDER BY ALL"
+    rows = ask(sql, SFLOW)
+    for files in (inputs[:2], inputs[1::-1], [*inputs, SFLOW]):
+        times = len(files)
+        assert ask(sql, *files) == [{**row, "n": times * row["n"], "inside": times * row["inside"]} for row in rows]
+
+
+def test_lists_of_addresses_are_text(tmp_path: Path) -> None:
+    lists = pa.array(
+        [[bytes(15) + b"\1", bytes(10) + b"\xff\xff\xc0\0\2\1"], [], None, [None]], pa.list_(pa.binary(16))
+    )
+    macs = pa.array([[1], None, [], [2, None]], pa.list_(pa.uint64()))
+    names = ("ipv6_routing_header_addresses", "macs")
+    pq.write_table(pa.table([lists, macs], names), tmp_path / "a.parquet")
+    schema = tmp_path / "own.toml"
+    schema.write_text(
+        '[schema]\nextends = "flow"\n'
+        '[[column]]\nname = "macs"\nnumber = 1000\ntype = "mac"\nrepeated = true\n'
+        'sources = ["ipfix:sourceMacAddress"]\n'
+    )
+    rows = ask("FROM flows", tmp_path / "a.parquet", "--schema", schema)
+    assert [row[names[0]] for row in rows] == [["::1", "192.0.2.1"], [], None, [None]]
+    assert [row[names[1]] for row in rows] == [["00:00:00:00:00:01"], None, [], ["00:00:00:00:00:02", None]]
+
+
+def test_names_of_files_are_no_patterns(parquet: Path, tmp_path: Path) -> None:
+    for name in ("[ab].parquet", "a.parquet", "*.parquet"):
+        (tmp_path / name).write_bytes(parquet.read_bytes())
+    for name in ("[ab].parquet", "*.parquet"):
+        assert ask("SELECT count(*) AS n FROM flows", tmp_path / name) == [{"n": 300}]
+
+
+def test_columns_that_files_lack_are_null(parquet: Path, tmp_path: Path) -> None:
+    sql = "SELECT count(*) AS n FROM flows WHERE dst_mac IS NULL AND coalesce(dst_mac, '') != '02:00:00:00:00:01'"
+    assert ask(sql, parquet) == [{"n": 300}]
+    assert ask(sql.replace("dst_mac", "Flows.dst_mac"), parquet) == [{"n": 300}]
+    assert "dst_mac" not in ask("FROM flows LIMIT 1 -- dst_mac", parquet)[0]
+    other = tmp_path / "other.parquet"
+    assert flowbuf("read", SFLOW, "-o", other, "--columns", "dst_mac").exit_code == 0
+    rows = ask("SELECT count(*) AS n, count(dst_mac) AS macs, count(bytes) AS flows FROM flows", parquet, other)
+    assert rows == [{"n": 600, "macs": 300, "flows": 300}]
+
+
+def test_names_of_a_query_are_its_own(tmp_path: Path) -> None:
+    """Those of columns that a file lacks, too."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"total": [1, 2, 3]}), path)
+    rows = ask("SELECT total > 1 AS bytes, count(*) AS n FROM flows GROUP BY bytes ORDER BY bytes", path)
+    assert rows == [{"bytes": False, "n": 1}, {"bytes": True, "n": 2}]
+
+
 def test_columns_that_are_named_are_enabled() -> None:
     macs = {flow["src_mac"] for flow in json_lines(flowbuf("read", SFLOW, "--enable", "src_mac"))}
     assert {row["mac"] for row in ask("SELECT DISTINCT src_mac AS mac FROM flows", SFLOW)} == macs
@@ -310,6 +369,23 @@ def test_no_flows_are_said(tmp_path: Path) -> None:
 def test_a_bad_input_leaves_no_output(tmp_path: Path) -> None:
     path = write(tmp_path / "a.pcap", b"bad")
     assert flowbuf("query", "FROM flows", path, "-o", tmp_path / "x.csv").exit_code == 1
+    assert not (tmp_path / "x.csv").exists()
+
+
+@pytest.mark.parametrize("octets", [4, 1000, -1])
+def test_damaged_parquet_is_left_out(parquet: Path, tmp_path: Path, octets: int) -> None:
+    bad = write(tmp_path / "bad.parquet", parquet.read_bytes()[:octets])
+    sql = "SELECT count(*) AS n, count(dst_mac) AS macs FROM flows"
+    for others, flows in (((), None), ((SFLOW,), 300), ((parquet,), 300), ((parquet, SFLOW), 600)):
+        result = flowbuf("query", sql, bad, *others)
+        assert result.exit_code == 1
+        assert result.stderr.startswith(f"flowbuf: {bad}: not a whole Parquet file: ")
+        assert len(result.stderr.splitlines()) == 1
+        assert others == () or json_lines(result)[0]["n"] == flows
+    result = flowbuf("query", sql, bad, SFLOW, "--strict", "-o", tmp_path / "x.csv")
+    assert (result.exit_code, result.stderr.count("not a whole Parquet file")) == (1, 1)
+    assert flowbuf("query", "FROM flows", bad, "-o", tmp_path / "x.csv").exit_code == 1
+    assert "not found" in flowbuf("query", "SELECT bytes, nothing FROM flows", bad).stderr
     assert not (tmp_path / "x.csv").exists()
 
 

@@ -79,26 +79,22 @@ def with_text(batch: pyarrow.RecordBatch, schema: Schema) -> pyarrow.RecordBatch
     for field, array in zip(batch.schema, batch.columns, strict=True):
         column = schema[field.name]
         if column.type in _RENDERERS:
-            array = _text_lists(array, column.type) if column.repeated else render_addresses(array, column.type)
+            array = render_addresses(array, column.type)
             field = pyarrow.field(field.name, array.type, field.nullable)
         arrays.append(array)
         fields.append(field)
     return pyarrow.RecordBatch.from_arrays(arrays, schema=pyarrow.schema(fields))
 
 
-def _text_lists(array: Any, type: str) -> Any:
-    import pyarrow
-
-    return pyarrow.ListArray.from_arrays(array.offsets, render_addresses(array.values, type))
-
-
 def render_addresses(array: Any, type: str) -> Any:
-    """IP or MAC addresses as text; each distinct one is made once."""
+    """IP or MAC addresses, or lists of them, as text; each distinct one is made once."""
     import pyarrow
 
     array = storage(array)
     if isinstance(array, pyarrow.ChunkedArray):
         array = array.combine_chunks()
+    if pyarrow.types.is_list(array.type):
+        return pyarrow.ListArray.from_arrays(array.offsets, render_addresses(array.values, type))
     encoded = array.dictionary_encode()
     render = _RENDERERS[type]
     texts = [None if value is None else render(value) for value in encoded.dictionary.to_pylist()]

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import glob
 import ipaddress
 import json
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flowbuf.errors import QueryError
@@ -32,6 +33,15 @@ SHOWN_COLUMNS = 30
 """So many names of columns an error lists."""
 RESULT_ROWS = 1 << 14
 """Rows of a batch of results."""
+
+Columns = tuple[tuple[str, str], ...]
+"""The columns of a file: names, and types as duckdb calls them."""
+
+_RENDERERS = {
+    **{("ip", "BLOB"): "text_of_ip", ("ip", "BLOB[]"): "text_of_ips"},
+    **{("mac", "UBIGINT"): "text_of_mac", ("mac", "UBIGINT[]"): "text_of_macs"},
+}
+"""What makes text of an address, by the types of its column in the schema and in a file."""
 
 
 def columns_named(sql: str, schema: Schema) -> tuple[str, ...]:
@@ -55,6 +65,8 @@ def connect() -> Any:
     connection.create_function("in_net", _in_net, ["VARCHAR", "VARCHAR"], "BOOLEAN", type="arrow")
     connection.create_function("text_of_ip", _text_of_ip, ["BLOB"], "VARCHAR", type="arrow")
     connection.create_function("text_of_mac", _text_of_mac, ["UBIGINT"], "VARCHAR", type="arrow")
+    connection.create_function("text_of_ips", _text_of_ip, ["BLOB[]"], "VARCHAR[]", type="arrow")
+    connection.create_function("text_of_macs", _text_of_mac, ["UBIGINT[]"], "VARCHAR[]", type="arrow")
     return connection
 
 
@@ -161,29 +173,54 @@ def _errors_across_flows() -> Iterator[None]:
 class FlowQuery:
     """One query of `flows`, which are batches of a stream, Parquet files, or both.
 
-    `type` is the `pyarrow.Schema` of the stream (as `plain` makes it), None where there is none; `schema` says which
-    columns of the files are addresses. Then `columns` are the columns of the stream that the query looks at, all where
-    that cannot be told.
+    `type` is the `pyarrow.Schema` of flows (as `plain` makes it), and that of the stream where there is one, which
+    `streams` says; `schema` tells which columns of the files are addresses. Then `columns` are the columns of the
+    stream that the query looks at, all where that cannot be told, and `files` those that can be read; `on_problem` is
+    told of each other.
 
     `reads`: it looks at the stream at all. Raises QueryError for a query that cannot be, before anything is read.
     """
 
-    def __init__(self, sql: str, schema: Schema, type: Any = None, files: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        sql: str,
+        schema: Schema,
+        type: Any,
+        streams: bool,
+        files: Sequence[str],
+        on_problem: Callable[[str], None],
+    ) -> None:
         self._sql = sql
-        self._files = files
         self._schema = schema
-        self._known = list(dict.fromkeys([*(type.names if type else ()), *(column.name for column in schema)]))
-        self._names = list(type.names) if type else []
+        self._type = type
+        self._known = list(dict.fromkeys([*type.names, *(column.name for column in schema)]))
+        self._names = list(type.names) if streams else []
         self._connection = connect()
+        self._tables = self._group(files, on_problem)
+        self.files = [name for names in self._tables.values() for name in names]
+        self._absent: list[str] = [] if streams or self.files else list(type.names)
         with query_errors(self._known):
             self._check_kind()
-            self._define(_no_batches(type) if type else None)
-            scans, repeats = self._plan()
+            scans, repeats = self._prepare(_no_batches(type) if streams else None)
         self.reads = bool(scans)
-        self._streams = type is not None
+        self._streams = streams
         self._keeps = len(scans) > 1 or repeats
         used = set(columns_named(sql, schema)).union(*scans)
         self.columns = [name for name in self._names if name in used or not scans]
+
+    def _group(self, files: Sequence[str], on_problem: Callable[[str], None]) -> dict[Columns, list[str]]:
+        """Files by their columns: those that have the same are read together."""
+        import duckdb
+
+        tables: dict[Columns, list[str]] = {}
+        for name in files:
+            try:
+                described = self._connection.execute(f"DESCRIBE FROM {_read_parquet([name])}").fetchall()
+            except duckdb.Error as error:
+                on_problem(f"{name}: not a whole Parquet file: {_reason(error)}")
+                continue
+            tables.setdefault(tuple((column, type) for column, type, *_ in described), []).append(name)
+        return tables
 
     def _check_kind(self) -> None:
         import duckdb
@@ -191,6 +228,22 @@ class FlowQuery:
         statements = self._connection.extract_statements(self._sql)
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise QueryError("one query is wanted: SELECT … FROM flows")
+
+    def _prepare(self, stream: Any) -> tuple[list[set[str]], bool]:
+        """Defines `flows`, and plans. A query that cannot be without columns that only the schema has gets them, null;
+        to any other they would be in the way: of names of its own, and of what it wants all columns for."""
+        import duckdb
+
+        try:
+            self._define(stream)
+            return self._plan()
+        except duckdb.BinderException:
+            there = {*self._names, *self._absent, *(name for columns in self._tables for name, _ in columns)}
+            self._absent += [name for name in columns_named(self._sql, self._schema) if name not in there]
+            if not self._absent:
+                raise
+        self._define(stream)
+        return self._plan()
 
     def _define(self, stream: Any, keep: bool = False) -> None:
         """Makes the view `flows`. A stream that is to be looked at more than once is kept in a table, which takes to
@@ -201,8 +254,10 @@ class FlowQuery:
             if keep:
                 self._connection.execute("CREATE TEMP TABLE kept_flows AS FROM flow_stream")
             parts.append(self._select_stream("kept_flows" if keep else "flow_stream", stream.schema.names))
-        if self._files:
-            parts.append(self._select_files())
+        parts += [self._select_files(columns, names) for columns, names in self._tables.items()]
+        if self._absent:
+            self._define_absent()
+            parts.append("FROM absent_columns")
         self._connection.execute("CREATE OR REPLACE TEMP VIEW flows AS " + " UNION ALL BY NAME ".join(parts))
 
     def _select_stream(self, source: str, names: Sequence[str]) -> str:
@@ -211,19 +266,24 @@ class FlowQuery:
         columns = ", ".join(f"{'' if name in names else 'NULL AS '}{_quoted(name)}" for name in self._names)
         return f"SELECT {columns} FROM {source}"
 
-    def _select_files(self) -> str:
-        """SQL that selects from the files as from a stream: addresses become text."""
-        names = ", ".join("'" + name.replace("'", "''") + "'" for name in self._files)
-        source = f"read_parquet([{names}], union_by_name = true)"
-        described = self._connection.execute(f"DESCRIBE FROM {source}").fetchall()
-        columns = ", ".join(self._select_column(name, type) for name, type, *_ in described)
-        return f"SELECT {columns} FROM {source}"
+    def _select_files(self, columns: Columns, names: Sequence[str]) -> str:
+        """SQL that selects from files that have the same columns as from a stream: addresses become text."""
+        selected = ", ".join(self._select_column(name, type) for name, type in columns)
+        return f"SELECT {selected} FROM {_read_parquet(names)}"
 
     def _select_column(self, name: str, type: str) -> str:
         quoted = _quoted(name)
         kind = self._schema[name].type if name in self._schema else ""
-        render = {("ip", "BLOB"): "text_of_ip", ("mac", "UBIGINT"): "text_of_mac"}.get((kind, type))
+        render = _RENDERERS.get((kind, type))
         return f"{render}({quoted}) AS {quoted}" if render else quoted
+
+    def _define_absent(self) -> None:
+        """A table of no rows, for the types of columns that nothing has."""
+        import pyarrow
+
+        type = pyarrow.schema([self._type.field(name) for name in self._absent])
+        self._connection.register("no_flows", _no_batches(type))
+        self._connection.execute("CREATE OR REPLACE TEMP TABLE absent_columns AS FROM no_flows")
 
     def _plan(self) -> tuple[list[set[str]], bool]:
         """The columns that each scan of the stream looks at, and whether scans are repeated."""
@@ -271,6 +331,17 @@ class FlowQuery:
                 except StopIteration:
                     return
             yield batch
+
+
+def _reason(error: Exception) -> str:
+    """The first line of what duckdb says, without the kind of error."""
+    return str(error).partition("\n")[0].partition("Error: ")[2] or str(error)
+
+
+def _read_parquet(names: Sequence[str]) -> str:
+    """SQL of some files, whose names are no patterns."""
+    literals = ", ".join("'" + glob.escape(name).replace("'", "''") + "'" for name in names)
+    return f"read_parquet([{literals}])"
 
 
 def _quoted(name: str) -> str:

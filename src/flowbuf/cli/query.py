@@ -37,7 +37,7 @@ from flowbuf.cli.options import (
 )
 from flowbuf.cli.output import COLUMN_FORMATS, default_format, format_option, is_terminal, open_output
 from flowbuf.cli.progress import show_progress
-from flowbuf.cli.report import Report
+from flowbuf.cli.report import Failure, Report
 from flowbuf.cli.results import open_results
 from flowbuf.cli.session import Session
 from flowbuf.cli.state import check_state
@@ -114,7 +114,11 @@ def query(
         schema = schema.enable(*columns_named(sql, schema))
     pipeline = load_pipeline(enrich, schema, report)
     schema = enriched_schema(schema, pipeline, bool(click.get_current_context().params["only"]))
-    question, columns = _plan(sql, schema, captures, files, decoding, pipeline)
+    everything = ColumnSource(schema, ip="text", pipeline=pipeline)
+    with query_problems("SQL"):
+        add_problem = _fail if decoding.strict else report.add_problem
+        question = FlowQuery(sql, schema, _plain_type(everything), bool(captures), files, add_problem)
+    columns = _narrow(everything, question, decoding, pipeline)
     with open_output(output) as file:
         with (
             show_progress(total_size(captures), quiet=to_terminal) as show,
@@ -122,7 +126,7 @@ def query(
         ):
             _Answer(question, columns, form, file, to_terminal).run(session, captures)
             session.finish()
-        if question.reads and not session.readable and not files:
+        if not session.readable and not question.files and (question.reads or files):
             file.discard()
     if session.readable and not session.flows:
         report.add_note(no_rows(columns.schema, session.decoder))
@@ -136,28 +140,24 @@ def _is_parquet(path: str) -> bool:
         return file.read(len(PARQUET)) == PARQUET
 
 
-def _plan(
-    sql: str,
-    schema: Schema,
-    captures: Sequence[str],
-    files: Sequence[str],
-    decoding: DecodeOptions,
-    pipeline: Pipeline | None,
-) -> tuple[FlowQuery, ColumnSource]:
-    """The query, and what decodes the columns that it looks at, and no others."""
-    everything = ColumnSource(schema, ip="text", pipeline=pipeline)
-    with query_problems("SQL"):
-        type = _plain_type(everything) if captures else None
-        question = FlowQuery(sql, schema, type, files)
+def _fail(text: str) -> None:
+    raise Failure(text)
+
+
+def _narrow(
+    everything: ColumnSource, question: FlowQuery, decoding: DecodeOptions, pipeline: Pipeline | None
+) -> ColumnSource:
+    """What decodes the columns that a query looks at, and no others."""
+    schema = everything.schema
     needed = list(question.columns)
     if schema.rate and (decoding.scale or decoding.override_sampling):
         needed.append(schema.rate.name)
     for name in needed:  # which grows
         needed += [other for other in schema[name].depends if other not in needed]
     if not needed:
-        return question, everything
+        return everything
     with schema_errors():
-        return question, ColumnSource(schema.only(*needed), ip="text", pipeline=pipeline)
+        return ColumnSource(schema.only(*needed), ip="text", pipeline=pipeline)
 
 
 def _plain_type(columns: ColumnSource) -> Any:
