@@ -154,6 +154,13 @@ def test_batches_outlive_what_they_were_made_of() -> None:
     assert rows_of(text) == expected
 
 
+def test_batches_are_not_pickled_but_what_is_made_of_them() -> None:
+    (batch,) = read_capture(NETFLOW9)
+    with pytest.raises(TypeError, match=r"cannot be pickled: pickle what its to_arrow\(\) makes of it"):
+        pickle.dumps(batch)
+    assert pickle.loads(pickle.dumps(batch.to_arrow())).equals(batch.to_arrow())
+
+
 def test_threads_share_a_batch() -> None:
     decoder = Decoder()
     batch = decoder.columns_many([TEMPLATE, *[DATA] * 300], SOURCE, RECEIVED)
@@ -312,6 +319,10 @@ def test_what_cannot_be_is_refused_at_once() -> None:
         read_capture(NETFLOW9, batch_rows=1)
     with pytest.raises(SchemaError):
         read_capture(NETFLOW9, "no-such-schema")
+    for source in ([NETFLOW9], 3, None, NETFLOW9.read_bytes()):
+        for read in (read_capture, read_messages):
+            with pytest.raises(TypeError, match=f"source is {type(source).__name__}; it may be a path"):
+                read(source)  # type: ignore[operator]
 
 
 def test_what_is_no_capture_raises(tmp_path: Path) -> None:

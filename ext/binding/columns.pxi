@@ -104,6 +104,9 @@ cdef class Table:
     def __len__(self):
         return fb_table_rows(self.table)
 
+    def __reduce__(self):
+        raise TypeError("a batch of flows cannot be pickled: pickle what its to_arrow() makes of it")
+
     @property
     def nbytes(self):
         """Octets that the rows take."""

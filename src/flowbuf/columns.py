@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 from flowbuf import _core
 from flowbuf.batch import BATCH_ROWS, FlowStream, check_ip, new_table_type
 from flowbuf.capture import CaptureReader
-from flowbuf.content import Content
+from flowbuf.content import Content, check_source
 from flowbuf.decoder import Decoder
 from flowbuf.errors import CaptureError, DecodeError, EncodeError
 from flowbuf.messages import StreamWindows
@@ -73,6 +73,7 @@ class _Tables:
     """The tables of a source, as often as they are asked for."""
 
     def __init__(self, source: str | os.PathLike[str] | BinaryIO) -> None:
+        check_source(source)
         self._source = source
         self._begun = False
         self.counters: dict[str, int] = {}

@@ -13,12 +13,18 @@ from typing import Any, BinaryIO, Protocol
 
 from flowbuf.errors import CaptureError
 
-__all__ = ["Content"]
+__all__ = ["Content", "check_source"]
 
 # Compressed octets read at a time, and given to a decompressor at a time: 4 octets of zstd can stand for 128 KiB and 1
 # octet of gzip for 1 KiB, so a piece becomes at most 16 MiB, which zstandard holds twice.
 READ_SIZE = 1 << 16
 PIECE_SIZE = 1 << 9
+
+
+def check_source(source: object) -> None:
+    """Raises TypeError for what nothing can be read from."""
+    if not isinstance(source, (str, os.PathLike)) and not hasattr(source, "read"):
+        raise TypeError(f'source is {type(source).__name__}; it may be a path, "-" or a binary file object')
 
 
 class Content:
@@ -27,10 +33,12 @@ class Content:
     `source` is a path, `"-"` for standard input, or a binary file object, which is read from where it stands and left
     open. Damage to the compression ends the content: what could be decompressed before is given, and `damaged` is true.
 
-    Raises what `open` raises, and `CaptureError` where a library to decompress with is missing.
+    Raises what `open` raises, TypeError for what is no source, and `CaptureError` where a library to decompress with
+    is missing.
     """
 
     def __init__(self, source: str | os.PathLike[str] | BinaryIO) -> None:
+        check_source(source)
         self._closes = False
         if source == "-":
             self.name = "<stdin>"
