@@ -89,10 +89,10 @@ def test_encode_scales_and_its_proto_says_so(capture: Path, tmp_path: Path, pyth
 def test_what_cannot_be_is_a_usage_error_with_the_fix(
     capture: Path, tmp_path: Path, command: str, options: list[object], says: str
 ) -> None:
-    result = flowbuf(command, capture, "-o", tmp_path / "out.pb", *options)
+    result = flowbuf(command, capture, "-o", tmp_path / "out", *options)
     assert result.exit_code == 2
     assert says in result.stderr
-    assert not (tmp_path / "out.pb").exists()
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
