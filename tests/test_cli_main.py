@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import importlib
 import importlib.metadata
 import os
 import shlex
@@ -11,6 +13,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from command import GOOD, end, flowbuf, generated, json_lines, pcap, write
@@ -197,6 +200,20 @@ def test_a_signal_leaves_no_partial_file(
         process.stdin.flush()
         assert end(process, number, lambda: list(tmp_path.iterdir())) == status
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", [("read", "-f", "arrow"), ("query", "FROM flows")])
+def test_a_signal_in_an_import_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    def import_module(name: str) -> ModuleType:
+        with contextlib.suppress(KeyboardInterrupt):  # as Python does in what it calls back
+            signal.raise_signal(signal.SIGINT)
+        return real(name)
+
+    real = importlib.import_module
+    monkeypatch.setattr(importlib, "import_module", import_module)
+    assert flowbuf(*arguments, write(tmp_path / "a.pcap", pcap(GOOD))).exit_code == 130
 
 
 @pytest.mark.parametrize("arguments", [("read", "a.pcap"), ("query", "FROM flows", "a.pcap")])

@@ -309,6 +309,50 @@ def test_nothing_is_left_that_libraries_complain_of(sql: str, lines: int) -> Non
     assert len(result.stderr.splitlines()) == lines
 
 
+INTERRUPTED_ANYWHERE = """
+import queue, signal, sys, threading
+from click.testing import CliRunner
+from flowbuf.cli import query, session
+from flowbuf.cli.main import main
+
+session.BATCH_ROWS = 16  # there are many
+files = (query.__file__, threading.__file__, queue.__file__)
+
+def run(number):
+    lines = 0
+
+    def trace(frame, event, argument):
+        nonlocal lines
+        if frame.f_code.co_filename not in files or frame.f_code.co_name == "query":
+            return None
+        lines += event in ("line", "return")
+        if lines == number:
+            sys.settrace(None)
+            signal.raise_signal(signal.SIGINT)
+        return trace
+
+    sys.settrace(trace)
+    try:
+        status = CliRunner().invoke(main, ["query", "FROM flows", sys.argv[1]]).exit_code
+    finally:
+        sys.settrace(None)
+    assert status == (130 if lines == number else 0), (number, lines, status)
+    return status
+
+number = 1
+while run(number):
+    number += 7
+"""
+
+
+def test_a_signal_at_any_line_ends_it(tmp_path: Path) -> None:
+    """No thread is left waiting for another."""
+    path = write(tmp_path / "a.pcap", generated(flows=100))
+    command = [sys.executable, "-c", INTERRUPTED_ANYWHERE, path]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr
+
+
 def test_pipes_with_names_are_read_from_their_start(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with subprocess.Popen(["cp", SFLOW, tmp_path / "pipe"]):

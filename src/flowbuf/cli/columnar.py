@@ -15,6 +15,7 @@ from flowbuf.batch import FlowBatch, new_table_type
 from flowbuf.cli.options import UsageProblem, schema_errors
 from flowbuf.cli.output import is_terminal
 from flowbuf.cli.report import Report
+from flowbuf.cli.signals import held_signals
 from flowbuf.errors import EnrichmentError, QueryError
 from flowbuf.plan import compile_plan
 from flowbuf.rows import with_text
@@ -36,7 +37,8 @@ __all__ = [
 def need(module: str, extra: str, what: str) -> None:
     """Raises UsageProblem where a library is missing that `what` takes."""
     try:
-        importlib.import_module(module)
+        with held_signals():
+            importlib.import_module(module)
     except ImportError as error:
         raise UsageProblem(f"{what} needs {module}: pip install 'flowbuf[{extra}]' ({error})") from error
 

@@ -16,6 +16,7 @@ import click
 
 from flowbuf.cli.output import describe_os_error
 from flowbuf.cli.report import INTERRUPTED, PIPE_CLOSED, TERMINATED, Failure
+from flowbuf.cli.signals import held_signals
 from flowbuf.errors import FlowbufError
 
 __all__ = ["COMMANDS", "main"]
@@ -41,7 +42,8 @@ class _Commands(click.Group):
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command: click.Command = getattr(importlib.import_module(f"flowbuf.cli.{name}"), name)
+        with held_signals():
+            command: click.Command = getattr(importlib.import_module(f"flowbuf.cli.{name}"), name)
         return command
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:

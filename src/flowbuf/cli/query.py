@@ -9,7 +9,7 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from queue import Empty, Full, Queue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -40,6 +40,7 @@ from flowbuf.cli.progress import show_progress
 from flowbuf.cli.report import Failure, Report
 from flowbuf.cli.results import open_results
 from flowbuf.cli.session import Session
+from flowbuf.cli.signals import held_signals
 from flowbuf.cli.state import check_state
 from flowbuf.schema import Schema
 from flowbuf.sinks.file import OutputFile
@@ -55,6 +56,8 @@ WAITING = 2
 """So many batches wait for the query at most."""
 PATIENCE = 1.0
 """Seconds."""
+MOMENT = 0.05
+"""Seconds until who waits looks whether there is still something to wait for."""
 
 
 @click.command()
@@ -167,7 +170,10 @@ def _plain_type(columns: ColumnSource) -> Any:
 
 class _Answer:
     """Runs a query in a thread of its own, which writes what is found, while this one reads the inputs. Nothing but
-    this one ever waits for input, so that a signal ends it; and the query stops the reading when it has enough."""
+    this one ever waits for input, so that a signal ends it; and the query stops the reading when it has enough.
+
+    A signal may raise at any line of this thread. Both therefore share simple queues, which stay whole: one that raises
+    inside of a `Queue` can leave the other thread waiting for ever, and one in `Thread.join` ends the wait for good."""
 
     def __init__(
         self, question: FlowQuery, columns: ColumnSource, form: str, file: OutputFile, to_terminal: bool
@@ -176,30 +182,37 @@ class _Answer:
         self._columns = columns
         self._output = (form, file)
         self._to_terminal = to_terminal
-        self._batches: Queue[Any] = Queue(maxsize=WAITING)
-        self._error: BaseException | None = None
+        self._batches: SimpleQueue[Any] = SimpleQueue()
+        self._places: SimpleQueue[None] = SimpleQueue()
+        """One for each batch that may still be handed over."""
+        self._ends: SimpleQueue[BaseException | None] = SimpleQueue()
+        """The end of the query comes here, with what went wrong."""
+        self._ended = False
         self._failed = False
         self._asked = False
         self._thread = threading.Thread(target=self._work, daemon=True)
+        for _ in range(WAITING):
+            self._places.put(None)
 
     def run(self, session: Session, inputs: Sequence[str]) -> None:
         """Until everything is written. Raises what goes wrong in either thread."""
-        self._thread.start()
         try:
+            with held_signals():
+                self._thread.start()
             if self._question.reads:
                 self._feed(session, inputs)
-            self._thread.join()
+            error = self._ends.get()
         except BaseException:
             self._failed = True
-            self._question.interrupt()
+            self._interrupt()
             raise
         finally:
             self._release()
-            self._thread.join(PATIENCE if self._failed else None)  # it may wait for the reader of a pipe, for ever
-            self._question.close()
+            if self._ended:
+                self._question.close()
             del self._question  # which holds what reads from this one
-        if self._error is not None:
-            raise self._error
+        if error is not None:
+            raise error
 
     def _feed(self, session: Session, inputs: Sequence[str]) -> None:
         for path in inputs:
@@ -212,22 +225,24 @@ class _Answer:
 
     def _give(self, batch: Any) -> bool:
         """Hands a batch over, None at their end; false if the query has ended."""
-        while self._thread.is_alive():
-            with suppress(Full):
-                self._batches.put(batch, timeout=0.05)
+        while not self._ended:
+            with suppress(Empty):
+                self._places.get(timeout=MOMENT)
+                self._batches.put(batch)
                 return True
         return False
+
+    def _interrupt(self) -> None:
+        """Until the query has ended, as it may not have begun at first; but it may wait for the reader of a pipe, for
+        ever."""
+        deadline = time.monotonic() + PATIENCE
+        while not self._ended and time.monotonic() < deadline:
+            self._question.interrupt()
+            time.sleep(0.001)
 
     def _release(self) -> None:
         """Lets go whoever still waits for a batch: a query that has ended may have left a thread behind, which must not
         be there when the interpreter ends."""
-        while True:
-            try:
-                self._batches.put_nowait(None)
-                break
-            except Full:
-                with suppress(Empty):
-                    self._batches.get_nowait()
         deadline = time.monotonic() + PATIENCE
         while self._asked and time.monotonic() < deadline:
             time.sleep(0.001)
@@ -235,11 +250,14 @@ class _Answer:
     # In the thread of the query, and those that it starts ----------------------------------------------------------
 
     def _work(self) -> None:
+        end: BaseException | None = None
         try:
             self._write()
         except BaseException as error:
-            self._error = error
+            end = error
             _clear_frames(error)  # or what is half read would live as long as the error
+        self._ended = True
+        self._ends.put(end)
 
     def _write(self) -> None:
         import pyarrow
@@ -261,7 +279,12 @@ class _Answer:
     def _take(self) -> Any:
         self._asked = True
         try:
-            return self._batches.get()
+            while not self._failed and not self._ended:
+                with suppress(Empty):
+                    batch = self._batches.get(timeout=MOMENT)
+                    self._places.put(None)
+                    return batch
+            return None
         finally:
             self._asked = False
 
