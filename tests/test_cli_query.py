@@ -373,6 +373,8 @@ def test_state_goes_from_run_to_run(tmp_path: Path) -> None:
     [
         ("SELECT src_adr FROM flows", "did you mean src_addr"),
         ("SELECT nothing_like_it FROM flows", "columns are time_received"),
+        ("SELECT f.src_adr FROM flows AS f", "did you mean src_addr"),
+        ("SELECT * EXCLUDE (src_adr) FROM flows", "did you mean src_addr"),
         ("SELEC 1", "syntax error"),
         ("SELECT 1 FROM flow", "Table with name flow does not exist"),
         ("SELECT 1; SELECT 2", "one query is wanted: SELECT … FROM flows"),
@@ -387,6 +389,21 @@ def test_sql_that_is_wrong_is_a_usage_error(tmp_path: Path, sql: str, says: str)
     assert result.stderr.startswith("Error: SQL: ")
     assert says in result.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT 1 FROM flows WHERE count(*) > 1",
+        "SELECT in_net(bytes, 1, 2) FROM flows",
+        "SELECT src_addr, count(*) FROM flows",
+    ],
+)
+def test_names_are_listed_for_errors_about_names(sql: str) -> None:
+    result = flowbuf("query", sql, SFLOW)
+    assert result.exit_code == 2
+    assert "columns are" not in result.stderr
+    assert "did you mean" not in result.stderr
 
 
 def test_what_is_wrong_with_inputs_is_said_as_by_read(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
 from flowbuf.errors import QueryError
 from flowbuf.schema import Schema
-from flowbuf.sql import RowFilter, columns_named, connect
+from flowbuf.sql import RowFilter, columns_named, connect, query_errors
 
 FLOW = Schema.load("flow")
 BATCH = pa.RecordBatch.from_pydict(
@@ -127,6 +129,14 @@ def test_networks(address: str | None, network: str | None, inside: bool | None)
 
 def test_names_in_sql_are_found_in_any_case() -> None:
     assert columns_named("select Src_Mac, sum(bytes) from flows where bytes_ > 1", FLOW) == ("bytes", "src_mac")
+
+
+def test_extensions_are_not_fetched(tmp_path: Path) -> None:
+    connection = connect()
+    connection.execute("SET extension_directory = ?", [str(tmp_path)])
+    with pytest.raises(QueryError, match=r"duckdb\.install_extension\('inet'\)"), query_errors(["src_addr"]):
+        connection.execute("SELECT '192.0.2.1'::INET")
+    assert connection.execute("SELECT current_setting('autoinstall_known_extensions')").fetchall() == [(False,)]
 
 
 def test_variables_of_the_program_are_no_tables() -> None:

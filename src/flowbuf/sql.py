@@ -52,14 +52,13 @@ def columns_named(sql: str, schema: Schema) -> tuple[str, ...]:
 
 def connect() -> Any:
     """A database in memory that knows what `flowbuf` adds to SQL; times are in UTC, names are never those of Python
-    variables, and nothing is downloaded because some SQL would need it. Raises ImportError without duckdb and pyarrow
+    variables, and no extension of duckdb is fetched from the network. Raises ImportError without duckdb and pyarrow
     (`flowbuf[sql]`)."""
     import duckdb
     import pyarrow  # noqa: F401
 
-    connection: Any = duckdb.connect(
-        config={"python_enable_replacements": False, "autoinstall_known_extensions": False}
-    )
+    config: dict[str, Any] = {"python_enable_replacements": False, "autoinstall_known_extensions": False}
+    connection: Any = duckdb.connect(config=config)
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET temp_directory = ?", [tempfile.gettempdir()])
     connection.create_function("in_net", _in_net, ["VARCHAR", "VARCHAR"], "BOOLEAN", type="arrow")
@@ -79,22 +78,27 @@ def query_errors(columns: Iterable[str]) -> Iterator[None]:
     try:
         yield
     except duckdb.BinderException as error:
-        raise QueryError(f"{_message(error)}\n{_advise(str(error), list(columns))}") from error
+        raise QueryError("\n".join(filter(None, (_message(error), _advise(str(error), list(columns)))))) from error
     except (duckdb.Error, pyarrow.ArrowException) as error:
         raise QueryError(_message(error)) from error
 
 
 def _message(error: Exception) -> str:
     """What duckdb says, without the way through Python that an error in a function has come."""
+    if extension := re.search(r"required extension '(\w+)", str(error)):
+        fix = f"python -c \"import duckdb; duckdb.install_extension('{extension[1]}')\""
+        return f"duckdb's extension {extension[1]} is not installed, and not fetched without being asked for: {fix}"
     lines = [line.rstrip() for line in str(error).splitlines() if line.strip() and "row_number_of_flow" not in line]
     text = "\n".join(lines)
     return text.partition("ValueError: ")[2] or text
 
 
 def _advise(message: str, columns: list[str]) -> str:
-    """Which column is meant, or which there are."""
-    missing = re.search(r'Referenced column "(\w+)"', message)
-    if missing and (advice := did_you_mean(missing[1], columns)):
+    """Which column is meant, or which there are; nothing where no column is missing."""
+    missing = re.search(r'[Cc]olumn (?:named )?"(.*?)"', message)
+    if not missing or missing[1] in columns:
+        return ""
+    if advice := did_you_mean(missing[1], columns):
         return advice
     rest = len(columns) - SHOWN_COLUMNS
     more = f" and {rest} more: flowbuf schema show --all" if rest > 0 else ""
