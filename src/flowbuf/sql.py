@@ -90,7 +90,7 @@ def _message(error: Exception) -> str:
         return f"duckdb's extension {extension[1]} is not installed, and not fetched without being asked for: {fix}"
     lines = [line.rstrip() for line in str(error).splitlines() if line.strip() and "row_number_of_flow" not in line]
     text = "\n".join(lines)
-    return text.partition("ValueError: ")[2] or text
+    return text.partition("ValueError: ")[2].partition("\nAt:")[0] or text
 
 
 def _advise(message: str, columns: list[str]) -> str:
@@ -138,13 +138,16 @@ class RowFilter:
         """What can stand in brackets and without them, where only one expression can, is one."""
         import duckdb
 
+        wanted = QueryError("one condition is wanted, such as dst_port = 53 AND bytes > 512")
+        if not re.sub("--.*", "", condition).strip():
+            raise wanted
         with query_errors(self._known):
             if len(self._connection.extract_statements(self._sql)) != 1:
                 raise QueryError("one condition is wanted, not several statements")
         try:
             self._connection.extract_statements(f"SELECT CASE WHEN\n{condition}\nTHEN true END")
         except duckdb.Error as error:
-            raise QueryError("one condition is wanted, such as dst_port = 53 AND bytes > 512") from error
+            raise wanted from error
 
     def rows(self, batch: pyarrow.RecordBatch) -> Any:
         """The numbers of the rows that fulfil it, as an Arrow array. `batch` has the columns that the condition names,
