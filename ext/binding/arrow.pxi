@@ -9,17 +9,30 @@ cdef class ArrowEncoder:
     cdef fb_memory memory
     cdef fb_arrow_encoder encoder
     cdef bint made
-    cdef Buffer output
+    cdef PyObject *output  # the bytes that `take` gives away, so that nothing is copied; nobody else has them before
+    cdef size_t capacity
     cdef uint64_t rows  # of arrays that are done with
 
     def __cinit__(self, Plan plan not None, size_t capacity=65536):
         self.plan = plan
+        self.capacity = capacity
         self.memory = fb_memory_system(0)
-        self.output = Buffer(capacity)
+        output = PyBytes_FromStringAndSize(NULL, capacity)
+        Py_INCREF(output)
+        self.output = <PyObject *> output
 
     def __dealloc__(self):
+        Py_XDECREF(self.output)
         if self.made:
             fb_arrow_encoder_free(&self.encoder)
+
+    cdef int set_capacity(self, size_t capacity) except -1:
+        """Room for so many octets, with those that are there."""
+        cdef size_t used = fb_row_size(&self.encoder.row)
+        _PyBytes_Resize(&self.output, capacity)
+        self.capacity = capacity
+        fb_row_set_output(&self.encoder.row, <uint8_t *> PyBytes_AS_STRING(<object> self.output), capacity, used)
+        return 0
 
     cdef int begin(self, const ArrowSchema *schema, bind) except -1:
         """`bind` takes the names of columns, and says of each which column of the plan it fills, or None, and the members of an
@@ -46,8 +59,7 @@ cdef class ArrowEncoder:
             raise EncodeError(self.describe_fault(None))
         check(status)
         self.made = True
-        fb_row_set_output(&self.encoder.row, self.output.data, self.output.capacity, 0)
-        return 0
+        return self.set_capacity(self.capacity)
 
     cdef str describe_fault(self, row):
         reason = fb_arrow_reason_text(self.encoder.fault.reason).decode()
@@ -68,13 +80,17 @@ cdef class ArrowEncoder:
                 if self.encoder.fault.reason:
                     raise EncodeError(self.describe_fault(self.rows + self.encoder.fault.row))
                 check(status)
-            self.output.grow(fb_row_size(&self.encoder.row), self.encoder.row.needed)
-            fb_row_set_output(&self.encoder.row, self.output.data, self.output.capacity, fb_row_size(&self.encoder.row))
+            self.set_capacity(max(2 * self.capacity, fb_row_size(&self.encoder.row) + self.encoder.row.needed))
         self.rows += array.length
         return 0
 
     cdef bytes take(self):
-        return PyBytes_FromStringAndSize(<char *> self.output.data, fb_row_size(&self.encoder.row))
+        """All messages. Nothing can be encoded any more."""
+        self.set_capacity(fb_row_size(&self.encoder.row))
+        output = <object> self.output
+        Py_DECREF(output)
+        self.output = NULL
+        return output
 
 
 def encode_arrow_array(Plan plan not None, schema, array, bind):
