@@ -13,6 +13,7 @@ from typing import BinaryIO
 from flowbuf._core import MAX_WINDOW, STATUSES, Capture, Datagrams
 from flowbuf.content import Content
 from flowbuf.errors import CaptureError, DecodeError
+from flowbuf.statuses import sort_counters
 
 __all__ = ["CaptureReader"]
 
@@ -114,8 +115,7 @@ class CaptureReader:
     def check(self) -> None:
         """Raises DecodeError where packets were lost, or are damaged: no datagram is to blame, so that a strict decoder
         does not see it."""
-        counters = self.counters
-        for name in sorted(counters, key=lambda name: (STATUSES[name][0], -counters[name], name)):  # faults first
+        for name, _ in sort_counters(self.counters):
             kind, text = STATUSES[name]
             if kind != "note":
                 raise DecodeError(f"{self.name}: {name}: {text}", status=name)

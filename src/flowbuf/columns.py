@@ -65,7 +65,7 @@ def read_capture(
         template_expiry=template_expiry,
         obey_withdrawals=obey_withdrawals,
     )
-    reader = _CaptureTables(source, port, new_decoder, override, batch_rows, strict)
+    reader = _CaptureTables(source, port, new_decoder, override, batch_rows)
     return FlowStream(reader.schema, reader, ip)
 
 
@@ -96,14 +96,12 @@ class _CaptureTables(_Tables):
         new_decoder: functools.partial[Decoder],
         override: dict[str, Any] | None,
         batch_rows: int,
-        strict: bool,
     ) -> None:
         super().__init__(source)
         self._port = port
         self._new_decoder = new_decoder
         self._override = override
         self._batch_rows = batch_rows
-        self._strict = strict
         self.schema = self._new_builder("binary")[0].schema  # what cannot be is said now
 
     def _new_builder(self, ip: str) -> tuple[Decoder, _core.TableType, _core.ColumnBuilder]:
@@ -120,7 +118,7 @@ class _CaptureTables(_Tables):
         with CaptureReader(self._source, self._port) as reader:
             try:
                 yield from decode_tables(reader, builder, self._override)
-                if self._strict:
+                if decoder.strict:
                     reader.check()
                 decoder.finish()
             finally:

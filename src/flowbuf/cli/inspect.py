@@ -18,12 +18,13 @@ from flowbuf.cli.inputs import check_inputs, total_size
 from flowbuf.cli.options import DecodeOptions, exporter_options
 from flowbuf.cli.output import is_terminal, print_text, standard_output
 from flowbuf.cli.progress import show_progress
-from flowbuf.cli.report import Failure, Report, sort_counters
+from flowbuf.cli.report import Failure, Report
 from flowbuf.cli.state import check_known_state, read_state
 from flowbuf.cli.survey import survey_capture
 from flowbuf.decoder import Decoder
 from flowbuf.errors import CaptureError
 from flowbuf.schema import Schema
+from flowbuf.statuses import sort_counters
 
 __all__ = ["inspect"]
 

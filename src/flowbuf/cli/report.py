@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -11,10 +10,11 @@ import click
 from flowbuf._core import STATUSES
 from flowbuf.decoder import Decoder
 from flowbuf.errors import DecodeError
+from flowbuf.statuses import Counters, sort_counters
 
 __all__ = [
     *("INTERRUPTED", "PIPE_CLOSED", "TERMINATED"),
-    *("Failure", "Report", "count_by_exporter", "describe_fault", "sort_counters"),
+    *("Failure", "Report", "count_by_exporter", "describe_fault"),
 ]
 
 # 128 + the signal (SIGINT, SIGPIPE, SIGTERM): what a shell reports of a program that it ends.
@@ -23,9 +23,6 @@ PIPE_CLOSED = 141
 TERMINATED = 143
 
 MAX_LINES = 20  # of one input
-CLASSES = ("fault", "loss", "note")
-
-Counters = Mapping[str, int]
 
 
 def count_by_exporter(decoder: Decoder) -> dict[str, dict[str, int]]:
@@ -33,11 +30,6 @@ def count_by_exporter(decoder: Decoder) -> dict[str, dict[str, int]]:
     counters = {exporter: dict(stats["counters"]) for exporter, stats in decoder.stats.items()}
     counters[""] = dict(decoder.read_other()["counters"])
     return counters
-
-
-def sort_counters(counters: Counters) -> list[tuple[str, int]]:
-    """The names with their counts: faults first, then losses, then notes; the most frequent first."""
-    return sorted(counters.items(), key=lambda item: (CLASSES.index(STATUSES[item[0]][0]), -item[1], item[0]))
 
 
 def describe_fault(name: str, error: DecodeError) -> str:
