@@ -59,9 +59,8 @@ static fb_status make(fb_arrow_encoder *e, const struct ArrowSchema *schema, con
 
 fb_status fb_arrow_encoder_new(fb_arrow_encoder *e, const fb_plan *plan, const struct ArrowSchema *schema,
                                const fb_arrow_binding *bindings, fb_processor processor, fb_memory *memory) {
-    fb_processor newest = fb_processor_find();
     *e = (fb_arrow_encoder){.plan = plan, .memory = memory};
-    e->block.processor = processor && processor < newest ? processor : newest;
+    e->block.processor = fb_processor_choose(processor);
     if (strcmp(schema->format, "+s") != 0 || schema->dictionary) return refuse(e, FB_ARROW_NOT_A_BATCH, FB_NO_CHILD, FB_BAD_ARGUMENT);
     e->child_count = (size_t)schema->n_children;
     fb_status status = check_bindings(e, bindings);

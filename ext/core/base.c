@@ -102,3 +102,8 @@ fb_processor fb_processor_find(void) {
     return FB_PROCESSOR_ANY;
 #endif
 }
+
+fb_processor fb_processor_choose(fb_processor most) {
+    fb_processor newest = fb_processor_find();
+    return most && most < newest ? most : newest;
+}

@@ -130,6 +130,8 @@ typedef enum {
 
 /* The newest kind that this processor is of. */
 fb_processor fb_processor_find(void);
+/* The same, but none newer than `most`; 0: whatever this one is. */
+fb_processor fb_processor_choose(fb_processor most);
 
 enum { FB_ETHERTYPE_IPV4 = 0x0800, FB_ETHERTYPE_IPV6 = 0x86dd };
 

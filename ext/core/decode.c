@@ -30,8 +30,8 @@ static void open_early_data(fb_decoder *decoder) {
 fb_status fb_decoder_new(fb_decoder **out, const fb_plan *plan, fb_decoder_options options, fb_memory *memory) {
     fb_decoder *decoder = fb_memory_allocate(memory, sizeof *decoder);
     if (!decoder) return FB_NO_MEMORY;
-    *decoder = (fb_decoder){.plan = plan, .memory = memory, .options = options, .processor = fb_processor_find()};
-    if (options.processor && options.processor < decoder->processor) decoder->processor = options.processor;
+    *decoder = (fb_decoder){.plan = plan, .memory = memory, .options = options};
+    decoder->processor = fb_processor_choose(options.processor);
     size_t limit = options.exporter_limit ? options.exporter_limit : DEFAULT_EXPORTER_LIMIT;
     size_t exporter_memory = options.exporter_memory ? options.exporter_memory : DEFAULT_EXPORTER_MEMORY;
     if (fb_shapes_new(&decoder->shapes, plan, memory, options.hash_seed, decoder->processor == FB_PROCESSOR_AVX512) != FB_OK ||

@@ -32,14 +32,14 @@ static uint64_t limit_of(const fb_column *column) {
 }
 
 static uint8_t way_of(const fb_column *column) {
-    if (!(column->flags & FB_COLUMN_ENABLED)) return FB_WAY_SKIP;
-    if (column->flags & (FB_COLUMN_REPEATED | FB_COLUMN_EXPLICIT)) return FB_WAY_OTHER;
+    if (!(column->flags & FB_COLUMN_ENABLED)) return FB_MESSAGE_WAY_SKIP;
+    if (column->flags & (FB_COLUMN_REPEATED | FB_COLUMN_EXPLICIT)) return FB_MESSAGE_WAY_OTHER;
     switch (column->type) {
         case FB_TYPE_UINT:
         case FB_TYPE_ENUM:
-        case FB_TYPE_TIMESTAMP: return FB_WAY_NUMBER;
-        case FB_TYPE_IP: return FB_WAY_ADDRESS;
-        default: return FB_WAY_OTHER;
+        case FB_TYPE_TIMESTAMP: return FB_MESSAGE_WAY_NUMBER;
+        case FB_TYPE_IP: return FB_MESSAGE_WAY_ADDRESS;
+        default: return FB_MESSAGE_WAY_OTHER;
     }
 }
 
@@ -63,8 +63,8 @@ static int compare_places(const void *a, const void *b) {
 
 fb_status fb_message_columns_new(fb_message_columns *reader, const fb_plan *plan, fb_processor processor, fb_memory *memory) {
     size_t count = plan->column_count + 1;
-    *reader = (fb_message_columns){.plan = plan, .memory = memory, .place_count = count, .processor = fb_processor_find()};
-    if (processor && processor < reader->processor) reader->processor = processor;
+    *reader = (fb_message_columns){.plan = plan, .memory = memory, .place_count = count};
+    reader->processor = fb_processor_choose(processor);
     reader->places = fb_memory_allocate(memory, count * sizeof *reader->places);
     reader->uneven = fb_memory_allocate(memory, count * sizeof *reader->uneven);
     if (!reader->places || !reader->uneven) {
