@@ -6,10 +6,13 @@ FLOWBUF_COVERAGE=1   gcov counters
 """
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 
 def choose_flags() -> tuple[list[str], list[str]]:
@@ -25,11 +28,27 @@ def choose_flags() -> tuple[list[str], list[str]]:
     return [*common, "-O2", "-DNDEBUG"], []
 
 
+class BuildInParallel(build_ext):
+    """Compiles the files of the extension on all processors: one by one they take a minute and a half."""
+
+    def build_extension(self, ext: Extension) -> None:
+        compile_some = self.compiler.compile
+
+        def compile_all(sources: list[str], *args: Any, **options: Any) -> list[str]:
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                objects = pool.map(lambda source: compile_some([source], *args, **options), sources)
+                return [name for names in objects for name in names]
+
+        self.compiler.compile = compile_all
+        super().build_extension(ext)
+
+
 compile_flags, link_flags = choose_flags()
 core = sorted(path.as_posix() for path in Path("ext/core").glob("*.c"))
 headers = sorted(path.as_posix() for pattern in ("*.h", "*.inc") for path in Path("ext/core").glob(pattern))
 
 setup(
+    cmdclass={"build_ext": BuildInParallel},
     ext_modules=cythonize(
         [
             Extension(
@@ -42,5 +61,5 @@ setup(
             )
         ],
         include_path=["ext"],
-    )
+    ),
 )

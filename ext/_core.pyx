@@ -9,7 +9,7 @@ from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF, PyObject
 from libc.errno cimport EIO, ENOMEM
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
 
 from flowbuf_core cimport *
 
@@ -28,5 +28,6 @@ include "binding/columns.pxi"
 include "binding/arrow.pxi"
 include "binding/state.pxi"
 include "binding/messages.pxi"
+include "binding/framing.pxi"
 include "binding/capture.pxi"
 include "binding/generate.pxi"

@@ -31,6 +31,7 @@ cdef extern from "core/base.h" nogil:
     fb_memory fb_memory_system(size_t limit)
     ctypedef enum fb_processor:
         FB_PROCESSOR_ANY
+    void fb_store_address(uint8_t *p, const uint8_t *data, size_t size)
 
 cdef extern from "core/spares.h" nogil:
     ctypedef struct fb_spares:
@@ -47,6 +48,7 @@ cdef extern from "core/wire.h" nogil:
         FB_WIRE_BYTES
         FB_WIRE_FIXED32
     uint8_t *fb_wire_put_varint(uint8_t *p, uint64_t value)
+    size_t fb_wire_varint_size(uint64_t value)
     uint8_t *fb_wire_put_fixed32(uint8_t *p, uint32_t value)
     uint8_t *fb_wire_put_fixed64(uint8_t *p, uint64_t value)
     uint64_t fb_wire_zigzag(int64_t value)
@@ -215,7 +217,6 @@ cdef extern from "core/batch.h" nogil:
     fb_status fb_batch_new(fb_batch **batch, const fb_plan *plan, size_t capacity, fb_memory memory)
     void fb_batch_free(fb_batch *batch)
     fb_status fb_batch_grow(fb_batch **batch, const fb_plan *plan, size_t capacity)
-    void fb_store_address(uint8_t *p, const uint8_t *data, size_t size)
 
 cdef extern from "core/table.h" nogil:
     ctypedef struct fb_table_field:
@@ -378,6 +379,7 @@ cdef extern from "core/decode.h" nogil:
     fb_status fb_decoder_new(fb_decoder **decoder, const fb_plan *plan, fb_decoder_options options, fb_memory *memory)
     void fb_decoder_free(fb_decoder *decoder)
     void fb_decoder_finish(fb_decoder *decoder)
+    void fb_datagram_get_exporter(const fb_datagram *datagram, uint8_t *address)
     fb_status fb_row_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position,
                             fb_row *row)
     fb_status fb_columns_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position,
@@ -392,6 +394,14 @@ cdef extern from "core/message.h" nogil:
     const uint8_t *fb_message_read_value(const uint8_t *p, const uint8_t *end, fb_message_field *field)
     fb_status fb_message_next(fb_bytes *rest, fb_message_field *field)
     fb_status fb_stream_next(fb_bytes *rest, fb_bytes *message)
+    size_t fb_stream_cut(fb_bytes stream, size_t limit, size_t *count)
+    ctypedef struct fb_conversation:
+        uint32_t src_addr
+        uint32_t dst_addr
+        uint32_t src_port
+        uint32_t dst_port
+        uint32_t proto
+    uint64_t fb_message_hash_conversation(fb_bytes message, const fb_conversation *numbers)
 
 cdef extern from "core/message_columns.h" nogil:
     ctypedef enum fb_message_fault_kind:

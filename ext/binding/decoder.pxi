@@ -232,6 +232,19 @@ cdef class Decoder:
         finally:
             self.end(override)
 
+    def encode_each(self, Datagrams datagrams not None, *, dict override=None):
+        """All datagrams of a batch -> a list of (address of the exporter as text, length-delimited messages), one for each
+        datagram that gave flows. With a template come the flows that waited for it. Where a strict decoder raises, what came
+        before is lost."""
+        cdef list pieces = []
+        cdef size_t i
+        datagrams.check_current()
+        for i in range(datagrams.count):
+            messages = self.decode_datagram(&datagrams.items[i], override, False)
+            if messages:
+                pieces.append((exporter_of(&datagrams.items[i]), messages))
+        return pieces
+
     def finish(self):
         """Says that no more datagrams come: data sets that still wait for their templates are given up, and counted as
         `template_missing`. A strict decoder raises DecodeError if there are any. The decoder may be used again."""
@@ -305,6 +318,20 @@ cdef class Decoder:
                 restore_exporter(&self.decoder.exporters, address, sub_agent, domains)
         finally:
             self.busy = False
+
+
+cdef bytes _exporter_octets = bytes(16)  # the latest, as datagrams come in runs
+cdef str _exporter_text = "::"
+
+
+cdef str exporter_of(const fb_datagram *datagram):
+    """The address of who exported a datagram: of sFlow the agent's."""
+    global _exporter_octets, _exporter_text
+    cdef uint8_t address[16]
+    fb_datagram_get_exporter(datagram, address)
+    if memcmp(address, PyBytes_AS_STRING(_exporter_octets), 16):
+        _exporter_octets, _exporter_text = address[:16], format_address(address)
+    return _exporter_text
 
 
 cdef int _override_decoder(Decoder decoder, str name, object value) except -1:

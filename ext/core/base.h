@@ -203,6 +203,17 @@ FB_INLINE bool fb_load_real(const uint8_t *p, size_t size, double *value) {
     return size == 8 || size == 4;
 }
 
+/* An address of 4 or 16 octets as 16. */
+FB_INLINE void fb_store_address(uint8_t *p, const uint8_t *data, size_t size) {
+    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+    if (size == 4) {
+        memcpy(p, mapped, 12);
+        memcpy(p + 12, data, 4);
+    } else {
+        memcpy(p, data, 16);
+    }
+}
+
 /* Whether an address of 16 octets is IPv4: ::ffff:a.b.c.d. */
 FB_INLINE bool fb_is_mapped(const uint8_t *p) { return fb_load64(p) == 0 && fb_load32(p + 8) == 0xffff; }
 

@@ -87,16 +87,6 @@ FB_INLINE uint64_t fb_vector_get(const fb_vector *vector, size_t row) {
 #endif
 }
 
-FB_INLINE void fb_store_address(uint8_t *p, const uint8_t *data, size_t size) {
-    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-    if (size == 4) {
-        memcpy(p, mapped, 12);
-        memcpy(p + 12, data, 4);
-    } else {
-        memcpy(p, data, 16);
-    }
-}
-
 FB_INLINE void fb_vector_set_address(const fb_vector *vector, size_t row, const uint8_t *data, size_t size) {
     fb_store_address(vector->values + 16 * row, data, size);
 }

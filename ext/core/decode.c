@@ -71,6 +71,14 @@ static bool is_unsupported(fb_bytes payload, unsigned version) {
     return sflow && (fb_load32(payload.data + 4) == 1 || fb_load32(payload.data + 4) == 2);
 }
 
+void fb_datagram_get_exporter(const fb_datagram *datagram, uint8_t address[16]) {
+    fb_bytes payload = datagram->payload, agent;
+    memcpy(address, datagram->source, 16);
+    if (fb_payload_sniff(payload) != FB_SFLOW5) return;
+    fb_xdr xdr = {payload.data + 4, payload.data + payload.size};
+    if (fb_xdr_read_address(&xdr, &agent)) fb_sflow_agent_address(address, agent);
+}
+
 uint32_t fb_payload_look_closer(fb_bytes payload) {
     if (payload.size < 2) return 0;
     unsigned version = fb_load16(payload.data);

@@ -81,4 +81,7 @@ FB_INLINE uint32_t fb_payload_sniff(fb_bytes payload) {
     return fb_payload_look_closer(payload);
 }
 
+/* The address by which the exporter of a datagram is known: its source, of sFlow that of the agent. */
+void fb_datagram_get_exporter(const fb_datagram *datagram, uint8_t address[16]);
+
 #endif

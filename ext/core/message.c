@@ -36,3 +36,41 @@ fb_status fb_stream_next(fb_bytes *rest, fb_bytes *message) {
     *rest = (fb_bytes){p + size, (size_t)(end - p) - (size_t)size};
     return FB_OK;
 }
+
+size_t fb_stream_cut(fb_bytes stream, size_t limit, size_t *count) {
+    fb_bytes rest = stream, message;
+    size_t size = 0;
+    *count = 0;
+    while (fb_stream_next(&rest, &message) == FB_OK) {
+        size_t taken = stream.size - rest.size;
+        if (taken > limit && *count) break;
+        size = taken;
+        ++*count;
+    }
+    return size;
+}
+
+static uint64_t hash_octets(uint64_t hash, fb_bytes octets) {
+    uint8_t padded[16] = {0};
+    memcpy(padded, octets.data, octets.size < sizeof padded ? octets.size : sizeof padded);
+    return fb_hash(fb_hash(hash, fb_load64(padded)), fb_load64(padded + 8));
+}
+
+/* The endpoints are hashed alike and added, so that it does not matter which of them is the source. */
+uint64_t fb_message_hash_conversation(fb_bytes message, const fb_conversation *numbers) {
+    fb_message_field field;
+    uint64_t addresses[2] = {0}, ports[2] = {0}, proto = 0;
+    while (fb_message_next(&message, &field) == FB_OK) {
+        if (field.wire == FB_WIRE_BYTES) {
+            if (field.number == numbers->src_addr) addresses[0] = hash_octets(1, field.bytes);
+            else if (field.number == numbers->dst_addr) addresses[1] = hash_octets(1, field.bytes);
+        } else if (field.number == numbers->src_port) {
+            ports[0] = field.value;
+        } else if (field.number == numbers->dst_port) {
+            ports[1] = field.value;
+        } else if (field.number == numbers->proto) {
+            proto = field.value;
+        }
+    }
+    return fb_hash(fb_hash(addresses[0], ports[0]) + fb_hash(addresses[1], ports[1]), proto);
+}

@@ -21,4 +21,17 @@ fb_status fb_message_next(fb_bytes *rest, fb_message_field *field);
    length is no varint. */
 fb_status fb_stream_next(fb_bytes *rest, fb_bytes *message);
 
+/* How many octets at the start of a stream are whole messages that together have no more than `limit`, their lengths included; the
+   first one may have more. *count becomes their number. 0: the stream has ended, or does not begin with a whole message. */
+size_t fb_stream_cut(fb_bytes stream, size_t limit, size_t *count);
+
+/* The fields of a flow message that tell whose conversation it is: their numbers; 0 where there is none. */
+typedef struct {
+    uint32_t src_addr, dst_addr, src_port, dst_port, proto;
+} fb_conversation;
+
+/* A hash of these fields that is the same for both directions, and for ever: records of Kafka bear it as their key, and go to the
+   partition that it names. Of a message that is malformed, it is that of the fields before. */
+uint64_t fb_message_hash_conversation(fb_bytes message, const fb_conversation *numbers);
+
 #endif

@@ -68,6 +68,13 @@ FB_INLINE bool fb_xdr_read_address(fb_xdr *xdr, fb_bytes *address) {
     return true;
 }
 
+/* An agent's address as 16 octets. Returns false where it has told none. */
+FB_INLINE bool fb_sflow_agent_address(uint8_t address[16], fb_bytes agent) {
+    if (!agent.size || fb_is_no_address(agent.data, agent.size)) return false;
+    fb_store_address(address, agent.data, agent.size);
+    return true;
+}
+
 /* A format, a length, and as many octets: a sample, or a record of one. False: it is cut short. */
 FB_INLINE bool fb_xdr_read_item(fb_xdr *xdr, uint32_t *format, fb_bytes *body) {
     size_t left = (size_t)(xdr->end - xdr->p);

@@ -50,6 +50,20 @@ static void check_message(fb_bytes message) {
     MUST((status == FB_END) == (message.size == 0));
 }
 
+/* Pieces of whole messages, as records of a queue have them: together they are what the stream has of them. */
+static void check_pieces(fb_bytes stream, size_t limit) {
+    fb_bytes rest = stream, message;
+    size_t messages = 0, cut = 0, count;
+    while (fb_stream_next(&rest, &message) == FB_OK) messages++;
+    size_t whole = stream.size - rest.size;
+    for (size_t size; (size = fb_stream_cut(stream, limit, &count)); cut += size) {
+        MUST(count >= 1 && count <= messages && (size <= limit || count == 1));
+        messages -= count;
+        stream = (fb_bytes){stream.data + size, stream.size - size};
+    }
+    MUST(cut == whole && messages == 0 && count == 0);
+}
+
 /* Rows -------------------------------------------------------------------------------------------------------------- */
 
 enum { PLANS = 2 };
@@ -128,6 +142,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     MUST(status == FB_END || status == FB_MORE_INPUT || status == FB_BAD_MESSAGE);
     MUST((status == FB_END) == (rest.size == 0));
     check_message((fb_bytes){data, size});
+    check_pieces((fb_bytes){data, size}, size / 4);
+    fb_message_hash_conversation((fb_bytes){data, size}, &(fb_conversation){1, 2, 3, 4, 5});
     for (unsigned i = 0; size && i < PLANS; i++) {
         check_rows(get_plan(i), FB_PROCESSOR_ANY, (fb_bytes){data, size}, 64, size);
         check_rows(get_plan(i), FB_PROCESSOR_BMI2, (fb_bytes){data, size}, 1 + size % 20, 1 + size / 3);

@@ -96,5 +96,46 @@ static void gives_up_on_a_length_that_cannot_be(void) {
     CHECK_EQUAL(rest.size, 5);
 }
 
+static void cuts_a_stream_between_messages(void) {
+    fb_bytes stream = BYTES("\x02\x08\x01" "\x00" "\x02\x08\x03" "\x03\x08\x80\x01");
+    static const struct {
+        size_t limit, size, count;
+    } cases[] = {{0, 3, 1}, {2, 3, 1}, {3, 3, 1}, {4, 4, 2}, {6, 4, 2}, {7, 7, 3}, {10, 7, 3}, {11, 11, 4}, {SIZE_MAX, 11, 4}};
+    size_t count;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        CHECK_EQUAL(fb_stream_cut(stream, cases[i].limit, &count), cases[i].size);
+        CHECK_EQUAL(count, cases[i].count);
+    }
+    for (size_t size = 0; size <= stream.size; size++) { /* what is not whole stays */
+        uint8_t *copy = fb_guarded_copy(stream.data, size);
+        size_t whole = size == 11 ? 11 : size >= 7 ? 7 : size >= 4 ? 4 : size == 3 ? 3 : 0;
+        CHECK_EQUAL(fb_stream_cut((fb_bytes){copy, size}, 100, &count), whole);
+        CHECK_EQUAL(count, (whole >= 3) + (whole >= 4) + (whole >= 7) + (whole >= 11));
+        fb_guarded_free(copy, size);
+    }
+}
+
+static uint64_t hash_flow(const char *octets, size_t size) {
+    static const fb_conversation numbers = {.src_addr = 6, .dst_addr = 7, .src_port = 10, .dst_port = 11, .proto = 9};
+    uint8_t *copy = fb_guarded_copy(octets, size);
+    uint64_t hash = fb_message_hash_conversation((fb_bytes){copy, size}, &numbers);
+    fb_guarded_free(copy, size);
+    return hash;
+}
+#define HASH(literal) hash_flow(literal, sizeof(literal) - 1)
+
+static void both_directions_of_a_conversation_hash_alike(void) {
+    uint64_t hash = HASH("\x32\4\1\2\3\4" "\x3a\4\5\6\7\10" "\x48\6" "\x50\x35" "\x58\x99\1");
+    CHECK_EQUAL(HASH("\x3a\4\1\2\3\4" "\x32\4\5\6\7\10" "\x48\6" "\x58\x35" "\x50\x99\1"), hash);
+    CHECK_EQUAL(HASH("\x20\1" "\x50\x35" "\x58\x99\1" "\x32\4\1\2\3\4" "\x3a\4\5\6\7\10" "\x48\6"), hash); /* any order, other fields */
+    CHECK(HASH("\x32\4\1\2\3\4" "\x3a\4\5\6\7\10" "\x48\6" "\x58\x35" "\x50\x99\1") != hash); /* the ports exchanged alone */
+    CHECK(HASH("\x32\4\1\2\3\4" "\x3a\4\5\6\7\10" "\x48\x11" "\x50\x35" "\x58\x99\1") != hash);
+    CHECK(HASH("\x32\4\1\2\3\5" "\x3a\4\5\6\7\10" "\x48\6" "\x50\x35" "\x58\x99\1") != hash);
+    for (size_t size = 0; size < 21; size++) /* whatever is missing: an answer */
+        hash_flow("\x32\4\1\2\3\4" "\x3a\4\5\6\7\10" "\x48\6" "\x50\x35" "\x58\x99\1", size);
+    CHECK_EQUAL(HASH(""), HASH("\x20\1"));
+}
+
 RUN_TESTS(TEST(reads_a_field_of_every_wire_type), TEST(rejects_malformed_fields_and_stays_at_them),
-          TEST(walks_any_octets_to_an_end), TEST(takes_messages_off_a_stream), TEST(gives_up_on_a_length_that_cannot_be))
+          TEST(walks_any_octets_to_an_end), TEST(takes_messages_off_a_stream), TEST(gives_up_on_a_length_that_cannot_be),
+          TEST(cuts_a_stream_between_messages), TEST(both_directions_of_a_conversation_hash_alike))

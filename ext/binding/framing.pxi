@@ -1,0 +1,118 @@
+# Streams of messages into records of a message queue, and back.
+
+cdef object _fault_of_stream(size_t offset, fb_status status):
+    what = "cut short" if status == FB_MORE_INPUT else "malformed"
+    return DecodeError(f"octet {offset}: the message is {what}", status="bad_message", offset=offset)
+
+
+cdef inline fb_bytes _view(const uint8_t[::1] data):
+    cdef fb_bytes view
+    view.data = &data[0] if data.shape[0] else NULL
+    view.size = data.shape[0]
+    return view
+
+
+def count_messages(const uint8_t[::1] stream not None):
+    """How many messages a length-delimited stream has. Raises DecodeError where it is malformed or cut short."""
+    cdef fb_bytes rest = _view(stream), message
+    cdef const uint8_t *begin = rest.data
+    cdef fb_status status
+    cdef size_t count = 0
+    with nogil:
+        status = fb_stream_next(&rest, &message)
+        while status == FB_OK:
+            count += 1
+            status = fb_stream_next(&rest, &message)
+    if status != FB_END:
+        raise _fault_of_stream(rest.data - begin, status)
+    return count
+
+
+def split_messages(const uint8_t[::1] stream not None, bytes prefix=None):
+    """Each message of a length-delimited stream: with its length, or with a `prefix` (b"": bare) instead. Raises DecodeError
+    where the stream is malformed or cut short."""
+    cdef fb_bytes rest = _view(stream), message
+    cdef const uint8_t *begin = rest.data
+    cdef const uint8_t *start
+    cdef fb_status status
+    cdef size_t before = PyBytes_GET_SIZE(prefix) if prefix is not None else 0
+    cdef list messages = []
+    cdef object piece
+    while True:
+        start = rest.data
+        status = fb_stream_next(&rest, &message)
+        if status != FB_OK:
+            break
+        if prefix is None:
+            messages.append(PyBytes_FromStringAndSize(<const char *> start, rest.data - start))
+        elif before == 0:
+            messages.append(PyBytes_FromStringAndSize(<const char *> message.data, message.size))
+        else:
+            piece = PyBytes_FromStringAndSize(NULL, before + message.size)
+            memcpy(PyBytes_AS_STRING(piece), PyBytes_AS_STRING(prefix), before)
+            memcpy(PyBytes_AS_STRING(piece) + before, message.data, message.size)
+            messages.append(piece)
+    if status != FB_END:
+        raise _fault_of_stream(rest.data - begin, status)
+    return messages
+
+
+def cut_messages(const uint8_t[::1] stream not None, size_t limit, size_t first):
+    """A length-delimited stream in pieces of whole messages: list of (octets, number of messages). The first piece has up to
+    `first` octets (none, where no message fits into so many), the others up to `limit`, or one message that has more. Raises
+    DecodeError where the stream is malformed or cut short."""
+    cdef fb_bytes rest = _view(stream), message
+    cdef const uint8_t *begin = rest.data
+    cdef size_t size, count
+    cdef list pieces = []
+    while rest.size:
+        size = fb_stream_cut(rest, limit if pieces else first, &count)
+        if size == 0:
+            raise _fault_of_stream(rest.data - begin, fb_stream_next(&rest, &message))
+        if size > first and not pieces:
+            pieces.append((b"", 0))
+            continue
+        pieces.append((PyBytes_FromStringAndSize(<const char *> rest.data, size), count))
+        rest.data += size
+        rest.size -= size
+    return pieces
+
+
+def join_messages(list messages not None, size_t skip=0):
+    """Bare messages as a length-delimited stream; of each the first `skip` octets are left out."""
+    cdef size_t size = 0
+    cdef size_t length
+    cdef uint8_t *p
+    cdef bytes message
+    for message in messages:
+        length = PyBytes_GET_SIZE(message)
+        if length < skip:
+            raise ValueError(f"a message of {length} octets has none after the first {skip}")
+        size += fb_wire_varint_size(length - skip) + length - skip
+    stream = PyBytes_FromStringAndSize(NULL, size)
+    p = <uint8_t *> PyBytes_AS_STRING(stream)
+    for message in messages:
+        length = PyBytes_GET_SIZE(message) - skip
+        p = fb_wire_put_varint(p, length)
+        memcpy(p, PyBytes_AS_STRING(message) + skip, length)
+        p += length
+    return stream
+
+
+def hash_conversations(const uint8_t[::1] stream not None, *, uint32_t src_addr=0, uint32_t dst_addr=0, uint32_t src_port=0,
+                       uint32_t dst_port=0, uint32_t proto=0):
+    """For each message of a length-delimited stream 8 octets that are the same for both directions of its conversation. The
+    numbers are those of its fields; 0: it has none."""
+    cdef fb_bytes rest = _view(stream), message
+    cdef fb_conversation numbers
+    cdef uint8_t octets[8]
+    cdef uint64_t hash
+    cdef list hashes = []
+    numbers.src_addr, numbers.dst_addr = src_addr, dst_addr
+    numbers.src_port, numbers.dst_port, numbers.proto = src_port, dst_port, proto
+    while fb_stream_next(&rest, &message) == FB_OK:
+        hash = fb_message_hash_conversation(message, &numbers)
+        for i in range(8):
+            octets[i] = (hash >> (56 - 8 * i)) & 0xff
+        hashes.append(octets[:8])
+    return hashes
