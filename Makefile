@@ -1,9 +1,11 @@
 # Everything happens in a virtual environment of its own, one for each version of Python:
 #   make demo                  set up, decode a capture, show the result
+#   make demo-pipeline         the same through a Kafka broker into ClickHouse's engine (Java, Maven)
 #   make test                  set up, run all tests
 #   make test PYTHON=python3.10
 #   make bench-peers           the harnesses of other collectors, which need Go and Cargo
 #   make fields                docs/fields.md, from the schema and docs/collectors.csv
+#   make kafka                 a real Kafka broker on this machine; make kafka-stop ends it
 # Without root. What is missing is said.
 
 PYTHON ?= python3
@@ -14,7 +16,7 @@ BUILT := $(VENV)/.built
 PEERS := benchmarks/peers
 SOURCES := $(wildcard ext/*.pyx ext/*.pxd ext/binding/*.pxi ext/core/*) setup.py pyproject.toml
 
-.PHONY: demo test bench bench-peers check fields clean setup
+.PHONY: demo demo-pipeline test bench bench-peers check fields kafka kafka-stop clean setup
 
 setup: $(BUILT)
 
@@ -22,8 +24,15 @@ demo: $(BUILT)
 	@$(PY) -m pip install -q --group demo
 	@$(PY) examples/demo.py
 
+demo-pipeline: $(BUILT)
+	@for tool in java mvn; do command -v $$tool >/dev/null || \
+		{ echo "$$tool is missing: apt-get install default-jre-headless maven"; exit 1; }; done
+	@$(PY) -m pip install -q --only-binary chdb-core --editable '.[kafka,chdb]'
+	@$(PY) examples/pipeline.py
+
 test: $(BUILT)
 	@$(PY) -m pip install -q --group test $$(command -v java >/dev/null && echo --group spark)
+	@$(PY) -m pip install -q --only-binary chdb-core --group chdb || echo "no chdb for this system: its tests are skipped"
 	$(PY) -m pytest
 
 bench: $(BUILT)
@@ -56,7 +65,15 @@ check: $(BUILT)
 fields: $(BUILT)
 	$(PY) docs/make_fields.py
 
+kafka:
+	@$(PYTHON) scripts/kafka start
+	@echo "make kafka-stop stops it; scripts/kafka --help says what else there is" >&2
+
+kafka-stop:
+	@$(PYTHON) scripts/kafka stop
+
 clean:
+	@if [ -d build/kafka ]; then $(PYTHON) scripts/kafka stop && $(PYTHON) scripts/registry stop; fi
 	rm -rf .venv build $(PEERS)/build ext/build ext/_core.c src/flowbuf.egg-info src/flowbuf/*.so .pytest_cache .hypothesis .mypy_cache .ruff_cache
 
 $(VENV)/bin/python:

@@ -8,6 +8,10 @@ import signal
 from pathlib import Path
 
 import pytest
+from broker import broker, make_topic, own_broker, own_registry, registry, topic
+from clickhouse_http import front
+
+__all__ = ["broker", "front", "make_topic", "own_broker", "own_registry", "registry", "topic"]
 
 # Whoever runs the tests in the background may have them ignore Ctrl-C; what they start would ignore it, too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

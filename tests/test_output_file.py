@@ -5,8 +5,11 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import signal
 import stat
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -140,3 +143,38 @@ def test_an_error_names_the_file_as_its_caller_does(tmp_path: Path, name: str) -
 def test_a_full_disk_is_an_error_of_the_file() -> None:
     with pytest.raises(OSError, match="/dev/full"), OutputFile("/dev/full") as file:
         file.write(b"too much")
+
+
+UNBUFFERED = """
+import signal, sys
+from flowbuf.sinks.file import OutputFile
+
+signal.signal(signal.SIGUSR1, lambda *arguments: None)
+with OutputFile("-") as file:
+    file.write(bytes(300_000))
+"""
+
+
+def test_a_signal_takes_nothing_from_standard_output() -> None:
+    """Whoever writes to a pipe that is full is told of a part, where Python does not buffer."""
+    command = [sys.executable, "-u", "-c", UNBUFFERED]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0) as process:
+        assert process.stdout
+        process.stdout.read(1)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGUSR1)
+        time.sleep(0.3)
+        assert 1 + sum(map(len, iter(lambda: process.stdout.read(1 << 16), b""))) == 300_000  # type: ignore[union-attr]
+
+
+def test_a_durable_file_may_be_a_pipe(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with OutputFile(path, durable=True) as file:
+        file.write(b"one")
+    assert os.read(reader, 10) == b"one"
+    os.close(reader)
+    with OutputFile(tmp_path / "file", durable=True) as file:
+        file.write(b"two")
+    assert (tmp_path / "file").read_bytes() == b"two"

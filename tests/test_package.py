@@ -93,3 +93,12 @@ def test_the_wheel_runs(wheel: Path, tmp_path: Path) -> None:
     assert len(lines) == 3
     where = run(sys.executable, "-c", "import flowbuf; print(flowbuf.__file__)", cwd=tmp_path, PYTHONPATH=str(tmp_path))
     assert Path(where.strip()).is_relative_to(tmp_path)
+
+
+def test_kafka_is_imported_by_those_who_speak_to_it() -> None:
+    imported, named = "'flowbuf.kafka' in sys.modules", "flowbuf.KafkaSink.__name__"
+    code = f"import sys, flowbuf; print({imported}, {named}, 'KafkaSource' in dir(flowbuf))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "KafkaSink", "True"]
+    with pytest.raises(ImportError):
+        from flowbuf import KafkaSing  # noqa: F401

@@ -51,13 +51,20 @@ PACKAGE_LAYERS: dict[str, set[str]] = {
     "capture": {"errors", "content", "_core", "statuses"},
     "batch": {"errors", "schema", "targets", "_core"},
     "decoder": {"errors", "schema", "_core", "plan", "batch"},
-    "sinks": {"errors"},
+    "kafka": {"errors"},
+    "registry": {"errors", "schema", "kafka"},
+    "sinks": {"errors", "schema", "targets", "_core", "batch", "kafka", "registry"},
     "protofile": {"errors", "schema", "sinks"},
     "messages": {"errors", "content", "schema", "_core", "plan"},
     "encode": {"errors", "schema", "_core", "capture", "decoder", "sinks", "protofile"},
     "columns": {
         *("errors", "content", "schema", "_core", "plan", "batch", "capture", "decoder", "messages", "protofile"),
     },
+    "clickhouse": {"errors", "schema", "targets", "batch"},
+    "finder": {"errors", "schema", "kafka", "registry", "protofile"},
+    "records": {"errors", "schema", "_core", "plan", "batch"},
+    "partitions": {"sinks"},
+    "consumer": {"errors", "schema", "batch", "kafka", "registry", "sinks", "finder", "records", "partitions"},
     "spark": {"schema", "targets", "_core", "batch", "columns"},
     "state": {"errors", "_core", "content", "decoder", "sinks"},
     "enrich": {"errors", "schema", "targets"},
@@ -248,7 +255,7 @@ def test_only_the_cli_prints() -> None:
 
 # All files ------------------------------------------------------------------------------------------------------------
 
-FOLDERS = "ext/core ext/binding ext/tests ext/fuzz ext/bench src tests benchmarks schemas docs notebooks"
+FOLDERS = "ext/core ext/binding ext/tests ext/fuzz ext/bench src tests benchmarks schemas scripts docs notebooks"
 SOURCES = sorted(
     path
     for folder in FOLDERS.split()

@@ -1,5 +1,8 @@
 """sFlow, NetFlow and IPFIX straight into Protocol Buffers, driven by a schema that is data."""
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from flowbuf._core import STATUSES
 from flowbuf.batch import FlowBatch, FlowStream
 from flowbuf.columns import encode_columns, read_capture, read_messages
@@ -11,11 +14,17 @@ from flowbuf.errors import (
     EncodeError,
     EnrichmentError,
     FlowbufError,
+    KafkaError,
     SchemaError,
     StateError,
 )
 from flowbuf.schema import Column, Schema
 from flowbuf.state import load_state, save_state
+
+if TYPE_CHECKING:
+    from flowbuf.consumer import KafkaSource
+    from flowbuf.registry import SchemaRegistry
+    from flowbuf.sinks.kafka import KafkaSink, ProduceReport
 
 __all__ = [
     "STATUSES",
@@ -29,8 +38,13 @@ __all__ = [
     "FlowBatch",
     "FlowStream",
     "FlowbufError",
+    "KafkaError",
+    "KafkaSink",
+    "KafkaSource",
+    "ProduceReport",
     "Schema",
     "SchemaError",
+    "SchemaRegistry",
     "StateError",
     "encode_capture",
     "encode_columns",
@@ -39,3 +53,21 @@ __all__ = [
     "read_messages",
     "save_state",
 ]
+
+# Those who do not speak to Kafka need not wait for it: a third of the time that the import takes.
+_LATER = {
+    "KafkaSink": "flowbuf.sinks.kafka",
+    "KafkaSource": "flowbuf.consumer",
+    "ProduceReport": "flowbuf.sinks.kafka",
+    "SchemaRegistry": "flowbuf.registry",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'flowbuf' has no attribute {name!r}")
+    return getattr(importlib.import_module(_LATER[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

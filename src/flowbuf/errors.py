@@ -4,10 +4,13 @@ from __future__ import annotations
 
 __all__ = [
     "CaptureError",
+    "ClickHouseError",
     "DecodeError",
     "EncodeError",
     "EnrichmentError",
     "FlowbufError",
+    "KafkaError",
+    "PartitionLost",
     "QueryError",
     "SchemaError",
     "StateError",
@@ -55,7 +58,7 @@ class EnrichmentError(FlowbufError, ValueError):
 
 
 class QueryError(FlowbufError, ValueError):
-    """SQL that cannot be run. Its text is what duckdb says of it, and which columns there are."""
+    """SQL that cannot be run. Its text is what duckdb or ClickHouse says of it, with duckdb which columns there are."""
 
 
 class CaptureError(FlowbufError):
@@ -75,6 +78,18 @@ class DecodeError(FlowbufError, ValueError):
         self.status = status
         self.offset = offset
         self.exporter = exporter
+
+
+class ClickHouseError(FlowbufError):
+    """A server of ClickHouse that does not do what is asked of it. Its text has no secrets."""
+
+
+class KafkaError(FlowbufError):
+    """A broker, a topic or a schema registry that does not do what is asked of it. Its text has no secrets."""
+
+
+class PartitionLost(KafkaError):
+    """A partition has gone to another member of the group, and with it the right to commit its offsets."""
 
 
 class StateError(FlowbufError):

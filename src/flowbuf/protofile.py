@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 
 from flowbuf.errors import SchemaError
-from flowbuf.schema import Schema
+from flowbuf.schema import Column, Schema
 from flowbuf.sinks.file import OutputFile
 
-__all__ = ["check_proto", "find_proto", "proto_path", "read_proto", "write_proto"]
+__all__ = ["check_proto", "find_proto", "proto_path", "read_proto", "schema_of_proto", "write_proto"]
 
 _HASH = re.compile(r"^// Schema .* hash ([0-9a-f]{16})\.$", re.MULTILINE)
 _FIRST_LINE = re.compile(rb'// Schema ".*" of flowbuf, hash ')
@@ -63,6 +65,62 @@ def read_proto(proto: str, schema: Schema) -> Schema:
         problem = f"its hash is {written[1]}, that of the same columns in schema {schema.name!r} is {same.hash}"
         raise SchemaError(problem, "a unit, an enum or the form of addresses has changed: " + _fix(proto), origin=proto)
     return same
+
+
+_ENUM = re.compile(r"^\s*enum (\w+) \{(.*?)^\s*\}", re.MULTILINE | re.DOTALL)
+_MEMBER = re.compile(r"(\w+) = (\d+);")
+_NAMES = re.compile(r"^message (\w+) \{", re.MULTILINE)
+
+
+def schema_of_proto(text: str, known: Sequence[Schema], origin: str) -> Schema:
+    """A schema of the text of a .proto that flowbuf has made, also where a registry has set it anew. What a column is
+    beyond its type there is taken from the one of the `known` schemas that has most of them, or else from the first
+    that has it; where none has, it is what its type says. Raises SchemaError."""
+    members = {
+        name: {member: int(number) for member, number in _MEMBER.findall(body)} for name, body in _ENUM.findall(text)
+    }
+    plain = _ENUM.sub("", text)
+    fields = _FIELD.findall(plain)
+    known = sorted(known, key=lambda schema: -sum(_has(schema, declared) for declared in fields))
+    columns = [_find_column(declared, members, known, origin) for declared in fields]
+    name = _NAMES.search(plain)
+    if not name:
+        raise SchemaError("has no message", "is it one of flowbuf's?", origin=origin)
+    columns.sort(key=lambda column: column.number)
+    rows = [schema.rows for schema in known[:1] if any(_has(schema, declared) for declared in fields)]
+    return Schema(name[1], tuple(columns), (), origin, name[1], *rows)
+
+
+def _has(schema: Schema, declared: tuple[str, str, str]) -> bool:
+    type, name, number = declared
+    return name in schema and _declare(schema[name]) == f"{type} {name} = {number}"
+
+
+def _find_column(
+    declared: tuple[str, str, str], members: dict[str, dict[str, int]], known: Sequence[Schema], origin: str
+) -> Column:
+    type, name, number = declared
+    for schema in known:
+        if _has(schema, declared):
+            return replace(schema[name], enabled=True, depends=(), mirror=None)
+    label, _, plain = type.rpartition(" ")
+    return Column(
+        name,
+        int(number),
+        "enum" if plain in members else plain,
+        enabled=True,
+        values=members.get(plain, {}),
+        repeated=label == "repeated",
+        explicit=label == "optional",
+        origin=origin,
+    )
+
+
+def _declare(column: Column) -> str:
+    """A column as a .proto declares it."""
+    text = Schema("one", (replace(column, enabled=True, depends=(), mirror=None),)).to_proto()
+    type, name, number = _FIELD.findall(_ENUM.sub("", text))[0]
+    return f"{type} {name} = {number}"
 
 
 def _check_known(fields: dict[str, str], schema: Schema, proto: str) -> None:

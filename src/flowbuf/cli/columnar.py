@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flowbuf.batch import FlowBatch, new_table_type
+from flowbuf.batch import IP_FORMS, FlowBatch, new_table_type
 from flowbuf.cli.options import UsageProblem, schema_errors
 from flowbuf.cli.output import is_terminal
 from flowbuf.cli.report import Report
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     *("ColumnSource", "ColumnWriter"),
-    *("arrow_schema", "check_column_output", "enrich_option", "enriched_schema"),
+    *("arrow_schema", "check_column_output", "enrich_option", "enriched_schema", "ip_option"),
     *("load_pipeline", "need", "open_columns", "open_sink", "query_problems"),
 ]
 
@@ -118,6 +118,12 @@ class ColumnSource:
     def _as_they_are(self, flows: Any, names: Sequence[str]) -> Any:
         return (flows.to_arrow() if isinstance(flows, FlowBatch) else flows).select(names)
 
+
+ip_option = click.option(
+    "--ip",
+    type=click.Choice(IP_FORMS),
+    help="What IP and MAC addresses are in Parquet and Arrow: octets (and numbers), or text.  [default: binary]",
+)
 
 enrich_option = click.option(
     "--enrich",

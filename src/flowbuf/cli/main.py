@@ -26,6 +26,8 @@ COMMANDS = {
     "read": "Show the flows of captures and of message streams.",
     "query": "Ask captures, message streams and Parquet files in SQL.",
     "encode": "Turn captures into Protocol Buffers messages.",
+    "produce": "Turn captures into Protocol Buffers messages in Kafka.",
+    "consume": "Read flows out of Kafka.",
     "inspect": "Say what is in a capture: exporters, templates, sampling, losses.",
     "generate": "Write a capture of made-up but valid flow traffic.",
     "schema": "Show, check and compare schemas.",

@@ -76,11 +76,12 @@ def default_format(output: str) -> str:
 
 
 @contextmanager
-def open_output(path: str) -> Iterator[OutputFile]:
-    """An output file. Raises UsageProblem where it cannot be opened; what goes wrong later is no usage problem."""
+def open_output(path: str, durable: bool = False) -> Iterator[OutputFile]:
+    """An output file, `durable` or not. Raises UsageProblem where it cannot be opened; what goes wrong later is not
+    about the command line."""
     with ExitStack() as stack:
         with open_errors():
-            file = stack.enter_context(OutputFile(path))
+            file = stack.enter_context(OutputFile(path, durable))
         yield file
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from flowbuf.cli.output import is_terminal
 
-__all__ = ["Show", "show_progress", "show_steps"]
+__all__ = ["Show", "show_lag", "show_progress", "show_steps"]
 
 Show = Callable[[int, int], None]
-"""Takes the octets read and the flows decoded so far."""
+"""Takes the octets read, or the records that are still to be read, and the flows so far."""
 
 
 @contextmanager
@@ -28,6 +30,34 @@ def show_progress(total: int | None, quiet: bool = False) -> Iterator[Show]:
     with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as progress:
         task = progress.add_task("", total=total, flows=0)
         yield lambda octets, flows: progress.update(task, completed=octets, flows=flows)
+
+
+@contextmanager
+def show_lag(quiet: bool = False) -> Iterator[Show]:
+    """Shows how many records are still to be read, how many flows have been, and how fast they come."""
+    if quiet or not is_terminal(sys.stderr):
+        yield lambda behind, flows: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.fields[flows]:,} flows"),
+        TextColumn("{task.fields[rate]:,.0f}/s"),
+        TextColumn("lag {task.fields[behind]:,} records"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as progress:
+        task = progress.add_task("", total=None, flows=0, rate=0.0, behind=0)
+        latest: deque[tuple[float, int]] = deque([(time.monotonic(), 0)], maxlen=50)
+
+        def show(behind: int, flows: int) -> None:
+            latest.append((time.monotonic(), flows))
+            (since, before), (now, count) = latest[0], latest[-1]
+            progress.update(task, flows=flows, behind=behind, rate=(count - before) / max(now - since, 1e-9))
+
+        yield show
 
 
 @contextmanager

@@ -7,8 +7,7 @@ import sys
 
 import click
 
-from flowbuf.batch import IP_FORMS
-from flowbuf.cli.columnar import check_column_output, enrich_option
+from flowbuf.cli.columnar import check_column_output, enrich_option, ip_option
 from flowbuf.cli.inputs import check_inputs, expand_inputs, is_chosen, total_size
 from flowbuf.cli.options import (
     DecodeOptions,
@@ -45,11 +44,7 @@ __all__ = ["read"]
     metavar="SQL",
     help="Only flows that fulfil this, such as \"dst_port = 53 and in_net(src_addr, '10.0.0.0/8')\".",
 )
-@click.option(
-    "--ip",
-    type=click.Choice(IP_FORMS),
-    help="What IP and MAC addresses are in Parquet and Arrow: octets (and numbers), or text.  [default: binary]",
-)
+@ip_option
 @enrich_option
 @counters_option
 @click.option("-n", "--limit", type=WholeNumber(min=1), metavar="N", help="Stop after N flows.")

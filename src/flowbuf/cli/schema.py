@@ -10,6 +10,7 @@ import click
 from rich import box
 from rich.table import Table
 
+from flowbuf.cli.clickhouse import clickhouse
 from flowbuf.cli.console import StdoutConsole
 from flowbuf.cli.options import load_schema, schema_errors, schema_options
 from flowbuf.cli.output import is_terminal, print_text, standard_output
@@ -17,6 +18,7 @@ from flowbuf.schema import Column, Schema
 from flowbuf.schema.evolution import Verdict
 from flowbuf.schema.evolution import diff as compare
 from flowbuf.targets.arrow import describe_type, fields_of
+from flowbuf.targets.clickhouse import columns_of
 
 __all__ = ["schema"]
 
@@ -29,12 +31,14 @@ def group() -> None:
     Examples:
       flowbuf schema show
       flowbuf schema arrow
+      flowbuf schema clickhouse
       flowbuf schema check my-schema.toml
       flowbuf schema diff flow my-schema.toml
     """
 
 
 schema = group
+group.add_command(clickhouse)
 schema_argument = click.argument("name", metavar="[NAME|FILE]", required=False)  # the same as --schema
 
 
@@ -132,6 +136,7 @@ def check(file: str) -> None:
     with schema_errors():
         checked.to_proto()
         checked.message_class()
+        columns_of(checked)
         compile_plan(checked)
     print_text(f"ok: {len(checked.columns)} columns, {len(checked.enabled)} enabled, hash {checked.hash}")
 

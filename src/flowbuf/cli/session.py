@@ -80,6 +80,15 @@ class Session:
         with Content(path) as content:
             yield from self._encode(content)
 
+    def encode_each(self, path: str) -> Iterator[list[tuple[str, bytes]]]:
+        """The same, datagram by datagram: lists of an exporter's address and messages."""
+
+        def pieces(reader: CaptureReader) -> Iterator[list[tuple[str, bytes]]]:
+            return (self.decoder.encode_each(batch, override=self._override) for batch in reader.batches())
+
+        with Content(path) as content:
+            yield from self._decode(content, pieces)
+
     def read(self, path: str) -> Iterator[list[dict[str, Any]]]:
         """The flows of a capture or of a message stream, list by list."""
         with Content(path) as content:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import signal
 from collections.abc import Iterator
+from typing import Any
 
-__all__ = ["held_signals"]
+__all__ = ["Stop", "held_signals", "stop_signals"]
 
 
 @contextlib.contextmanager
@@ -19,3 +20,32 @@ def held_signals() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class Stop:
+    """Whether it was asked for."""
+
+    wanted = False
+
+
+@contextlib.contextmanager
+def stop_signals() -> Iterator[Stop]:
+    """The first SIGINT or SIGTERM inside is a wish, which whoever looks at it fulfils; the next is as ever."""
+    stop = Stop()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def want(number: int, frame: Any) -> None:
+        stop.wanted = True
+        restore()
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    for number, handler in before.items():
+        if handler != signal.SIG_IGN:
+            signal.signal(number, want)
+    try:
+        yield stop
+    finally:
+        restore()

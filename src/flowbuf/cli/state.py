@@ -14,7 +14,7 @@ from flowbuf.state import load_state, save_state
 __all__ = ["check_known_state", "check_state", "read_state", "write_state"]
 
 
-def check_state(path: str | None, output: str) -> None:
+def check_state(path: str | None, output: str = "-") -> None:
     """Raises UsageProblem where the state could not be written after the work, or would replace the output."""
     if path is None:
         return

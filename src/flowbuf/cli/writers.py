@@ -17,7 +17,7 @@ from flowbuf.schema import Schema
 from flowbuf.sinks.file import OutputFile
 from flowbuf.text import FlowText
 
-__all__ = ["FlowWriter", "open_parts", "open_writer", "write_csv"]
+__all__ = ["FlowWriter", "open_file_writer", "open_parts", "open_writer", "write_csv"]
 
 
 class FlowWriter(Protocol):
@@ -40,15 +40,25 @@ def open_writer(
 ) -> Iterator[tuple[FlowWriter, Discard]]:
     """One file. What is written are batches where there are `columns`, else lists of rows. `sections`: tables of
     counters are those that matter most."""
-    with open_output(output) as file:
-        if columns is None:
-            yield _new_row_writer(form, file, schema, to_terminal, sections), file.discard
-        elif form in COLUMN_FORMATS:
-            with open_columns(form, file, columns.type) as writer:
-                yield writer, file.discard
-        else:
-            rows = _new_row_writer(form, file, schema, to_terminal, sections)
-            yield RowsOfColumns(rows, schema), file.discard
+    with (
+        open_output(output) as file,
+        open_file_writer(form, file, schema, to_terminal, sections, columns) as writer,
+    ):
+        yield writer, file.discard
+
+
+@contextmanager
+def open_file_writer(
+    form: str, file: OutputFile, schema: Schema, to_terminal: bool, sections: bool, columns: ColumnSource | None
+) -> Iterator[FlowWriter]:
+    """The same for a file that is open."""
+    if columns is None:
+        yield _new_row_writer(form, file, schema, to_terminal, sections)
+    elif form in COLUMN_FORMATS:
+        with open_columns(form, file, columns.type) as writer:
+            yield writer
+    else:
+        yield RowsOfColumns(_new_row_writer(form, file, schema, to_terminal, sections), schema)
 
 
 @contextmanager

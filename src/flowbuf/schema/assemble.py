@@ -24,6 +24,7 @@ class Parts:
     name: str = ""
     message_name: str = ""
     rows: str = ROWS[0]
+    framing: str = ""
     origin: str = ""
     columns: dict[str, Column] = field(default_factory=dict)
     reserved: list[Reserved] = field(default_factory=list)
@@ -86,6 +87,7 @@ def _apply(parts: Parts, document: Document) -> None:
     parts.name = settings.get("name", parts.name)
     parts.message_name = settings.get("message_name", parts.message_name)
     parts.rows = settings.get("rows", parts.rows)
+    parts.framing = settings.get("framing", parts.framing)
     if not parts.name:
         raise SchemaError("the schema has no name", 'write name = "…" below [schema]')
     parts.reserved += [_read_reserved(table) for table in document.reserved]

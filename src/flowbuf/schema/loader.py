@@ -6,6 +6,7 @@ A file is
     name = "mine"                    # of the schema, and in CamelCase of its message
     message_name = "FlowMessage"     # where its message is to be called otherwise
     rows = "flows"                   # what its rows are: "flows" (unless it is said), or "counters" (of sFlow)
+    framing = "delimited"            # of its messages in records of Kafka, unless it follows from how many there are
     extends = "flow"                 # a built-in schema, or a path relative to this file
     only = ["bytes", "group:l2"]     # then exactly these are enabled
     enable = ["src_mac"]             # after `only`
@@ -55,13 +56,14 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["ROWS", "Document", "built_in_names", "expand_mirror", "parse", "read"]
+__all__ = ["FRAMINGS", "ROWS", "Document", "built_in_names", "expand_mirror", "parse", "read"]
 
 SETTINGS = {
-    **dict.fromkeys(("name", "message_name", "rows", "extends", "doc"), str),
+    **dict.fromkeys(("name", "message_name", "rows", "framing", "extends", "doc"), str),
     **dict.fromkeys(("only", "enable", "disable", "retire"), list),
 }
 ROWS = ("flows", "counters")
+FRAMINGS = ("bare", "delimited")
 TABLES = ("schema", "column", "reserved")
 
 
@@ -159,8 +161,9 @@ def _check_settings(settings: Any) -> None:
             )
         if isinstance(value, list) and not all(isinstance(name, str) for name in value):
             raise SchemaError(f"{key} is {value!r}", "it must be a list of column names")
-    if settings.get("rows", ROWS[0]) not in ROWS:
-        raise SchemaError(f"rows is {settings['rows']!r}", f"it must be one of {', '.join(ROWS)}")
+    for key, known in (("rows", ROWS), ("framing", FRAMINGS)):
+        if settings.get(key, known[0]) not in known:
+            raise SchemaError(f"{key} is {settings[key]!r}", f"it must be one of {', '.join(known)}")
 
 
 def _tables_of(tables: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:

@@ -31,8 +31,9 @@ class Schema:
     `columns` are all of them, in number order, enabled or not, and so is iteration; `schema["src_mac"]` is one of them,
     and `"src_mac" in schema` asks for it. `rows` says what a row is: one of "flows", or of "counters", a counter or
     drop sample of sFlow. `message_name` is the name of its Protocol Buffers message, where that is not the name of the
-    schema in CamelCase. Arguments name columns one by one, or all of a group: "group:l2". Every method raises
-    SchemaError where the result could not be used.
+    schema in CamelCase; `framing` is how messages stand in records of Kafka, where that does not follow from how many
+    there are. Arguments name columns one by one, or all of a group: "group:l2". Every method raises SchemaError where
+    the result could not be used.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Schema:
     origin: str = ""
     message_name: str = ""
     rows: str = loader.ROWS[0]
+    framing: str = ""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", self.name):
@@ -72,7 +74,7 @@ class Schema:
     def _assembled(cls, documents: Iterable[loader.Document]) -> Schema:
         parts = assemble(documents)
         columns, reserved = tuple(parts.columns.values()), tuple(parts.reserved)
-        return cls(parts.name, columns, reserved, parts.origin, parts.message_name, parts.rows)
+        return cls(parts.name, columns, reserved, parts.origin, parts.message_name, parts.rows, parts.framing)
 
     def __hash__(self) -> int:
         return self._hash

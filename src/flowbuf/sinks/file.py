@@ -24,10 +24,13 @@ class OutputFile:
     regular file (a device, a named pipe) is written as it is. A file that is replaced keeps its permissions, a new one
     gets those of the umask; a symbolic link stays one.
 
+    `durable`: a regular file is on the disk, name and all, before the block ends.
+
     Raises OSError, with `path` as its file name, `<stdout>` for standard output.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], durable: bool = False) -> None:
+        self._durable = durable
         self.path = os.fspath(path)
         self.name = "<stdout>" if self.path == "-" else self.path
         self._temporary: str | None = None
@@ -59,9 +62,16 @@ class OutputFile:
     def write(self, data: bytes | memoryview) -> None:
         """Appends octets. Those for standard output get there now: somebody may wait for them."""
         with self._named_errors():
-            self._file.write(data)
             if self._raw is None:
-                self._file.flush()
+                self._write_out(memoryview(data))
+            else:
+                self._file.write(data)
+
+    def _write_out(self, data: memoryview) -> None:
+        """Standard output has no buffer where Python is told so, and takes a part where a signal comes."""
+        while len(data):
+            data = data[self._file.write(data) :]
+        self._file.flush()
 
     def discard(self) -> None:
         """Says that the file is not wanted after all: the end of the block removes it."""
@@ -109,10 +119,15 @@ class OutputFile:
     def _finish(self, raw: IO[bytes]) -> None:
         if self._file is not raw:
             self._file.close()
+        if self._durable and self._temporary:
+            raw.flush()
+            os.fsync(raw.fileno())
         raw.close()
         if self._temporary:
             os.replace(self._temporary, self._target)
             self._temporary = None
+            if self._durable:
+                _sync_folder(os.path.dirname(self._target))
 
     def _abandon(self) -> None:
         """Closes what is open and removes what did not take its place."""
@@ -122,6 +137,15 @@ class OutputFile:
         if self._temporary:
             with suppress(OSError):
                 os.unlink(self._temporary)
+
+
+def _sync_folder(folder: str) -> None:
+    """The names in a folder, so that they are there after a crash of the machine, too."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _compressed(raw: IO[bytes], suffix: str) -> Any:

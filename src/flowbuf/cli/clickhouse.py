@@ -1,0 +1,168 @@
+"""`flowbuf schema clickhouse`: the tables of a schema in ClickHouse."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from flowbuf.cli.options import UsageProblem, WholeNumber, load_schema, schema_errors, schema_options
+from flowbuf.cli.output import print_text
+from flowbuf.schema import Schema
+from flowbuf.targets.clickhouse_migration import migration
+from flowbuf.targets.clickhouse_tables import (
+    FRAMINGS,
+    INTERVALS,
+    PARTITIONS,
+    KafkaOptions,
+    TableOptions,
+    drop_ddl,
+    to_ddl,
+    to_text,
+)
+
+__all__ = ["clickhouse"]
+
+
+def _pairs(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """NAME=VALUE of an option that may come again."""
+    pairs = dict(value.partition("=")[::2] for value in values)
+    for name, value in pairs.items():
+        if not re.fullmatch(r"\w+", name) or not value:
+            raise click.BadParameter("write NAME=VALUE")
+    return pairs
+
+
+def _aggregates(context: click.Context, parameter: click.Parameter, value: str | None) -> dict[str, str]:
+    """Intervals with what may follow them: how long each is kept."""
+    if not value:
+        return {}
+    items = list(INTERVALS) if value == "all" else [item.strip() for item in value.split(",")]
+    return dict(item.partition("=")[::2] for item in items)
+
+
+@click.command(short_help="Print the tables of ClickHouse, or what changes them.")
+@click.argument("name", metavar="[NAME|FILE]", required=False)
+@schema_options
+@click.option("--database", metavar="NAME", default="", help="Database.  [default: the current one]")
+@click.option(
+    "--table",
+    metavar="NAME",
+    default="",
+    help="Name of the table, and what other names begin with.  [default: what rows are: flows, counters]",
+)
+@click.option(
+    "--partition-by", type=click.Choice(list(PARTITIONS)), default="day", show_default=True, help="Partitions."
+)
+@click.option(
+    "--ttl",
+    metavar="TIME",
+    default="",
+    help="How long rows are kept: 15d; h, d, w, m (months), y.  [default: for ever]",
+)
+@click.option(
+    "--aggregates",
+    callback=_aggregates,
+    metavar="1m,5m,1h|all",
+    help="Tables of totals too, by time; 1h=2y also says how long it is kept.",
+)
+@click.option(
+    "--aggregate-by",
+    metavar="A,B",
+    default="",
+    help="What totals are told apart by.  [default: exporter, interfaces, addresses, protocol, systems, names]",
+)
+@click.option("--kafka", metavar="HOST:PORT", help="Brokers; tables and views that read messages from there.")
+@click.option(
+    "--topic",
+    metavar="NAME",
+    default="flows-{hash}",
+    show_default=True,
+    help="{hash} and {name} are those of the schema.",
+)
+@click.option("--group", metavar="NAME", default="", help="Consumer group.  [default: the name of the table]")
+@click.option(
+    "--framing",
+    type=click.Choice(list(FRAMINGS)),
+    help="What a record is: messages, each behind its length; one message; one, as schema registries have it.  "
+    "[default: the schema's, else delimited]",
+)
+@click.option("--consumers", type=WholeNumber(1, 1000), default=1, show_default=True, help="Consumers of the topic.")
+@click.option(
+    "--schema-file",
+    metavar="NAME",
+    default="",
+    help="The .proto is a file of the server, for those that do not take it inline.",
+)
+@click.option(
+    "-X",
+    "--setting",
+    "settings",
+    multiple=True,
+    callback=_pairs,
+    metavar="NAME=VALUE",
+    help="More settings of the Kafka table, such as kafka_sasl_username.",
+)
+@click.option("--from", "old", metavar="NAME|FILE", help="Print what makes them of the tables of this schema.")
+@click.option("--drop", is_flag=True, help="Print what takes all of them away, with all data.")
+def clickhouse(schema: Schema, old: str | None, drop: bool, **given: Any) -> None:
+    """Print the tables of a schema in ClickHouse, as SQL for clickhouse-client.
+
+    Nothing that it prints takes away data, but for --drop. With --from, columns are added and widened where that is
+    possible; else tables are made beside those there are. Give the same options as for the first time.
+
+    \b
+    Examples:
+      flowbuf schema clickhouse | clickhouse-client --multiquery
+      flowbuf schema clickhouse --kafka 192.0.2.1:9092 --ttl 15d --aggregates 1m=30d,1h=2y
+      flowbuf schema clickhouse goflow2 --kafka 192.0.2.1:9092 --topic flows --database net
+      flowbuf schema clickhouse --kafka 192.0.2.1:9092 --from released.toml --schema next.toml
+      flowbuf schema clickhouse --aggregates 1h --drop
+    """
+    if not given["kafka"]:
+        _check_plain()
+    options = _options(given)
+    with schema_errors():
+        if drop and old:
+            raise UsageProblem("--drop and --from are two things: give one of them")
+        if drop:
+            statements = drop_ddl(schema, options)
+        else:
+            statements = migration(load_schema(old), schema, options) if old else to_ddl(schema, options)
+    print_text(to_text(statements), end="")
+
+
+def _check_plain() -> None:
+    """Raises UsageProblem for options that mean nothing without --kafka."""
+    context = click.get_current_context()
+    for name in ("topic", "group", "framing", "consumers", "schema_file", "settings"):
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            option = {"settings": "-X", "schema_file": "--schema-file"}.get(name, f"--{name}")
+            raise UsageProblem(f"{option} is for the topic of --kafka HOST:PORT: give that, too")
+
+
+def _options(given: dict[str, Any]) -> TableOptions:
+    names = [name.strip() for name in given["aggregate_by"].split(",") if name.strip()]
+    try:
+        kafka = KafkaOptions(
+            brokers=given["kafka"],
+            topic=given["topic"],
+            group=given["group"],
+            framing=given["framing"] or "",
+            schema_file=given["schema_file"],
+            consumers=given["consumers"],
+            settings=given["settings"],
+        )
+        return TableOptions(
+            database=given["database"],
+            table=given["table"],
+            partition_by=given["partition_by"],
+            ttl=given["ttl"],
+            aggregates=given["aggregates"],
+            aggregate_by=tuple(names),
+            kafka=kafka if given["kafka"] else None,
+        )
+    except ValueError as error:
+        raise UsageProblem(str(error)) from error

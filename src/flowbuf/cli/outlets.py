@@ -1,0 +1,224 @@
+"""Where flows out of Kafka go, and when they are stored: only then their offsets may be committed."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Protocol
+
+from flowbuf.cli.columnar import ColumnSource, open_sink
+from flowbuf.cli.output import COLUMN_FORMATS, is_terminal, open_errors, open_output
+from flowbuf.cli.report import Failure
+from flowbuf.cli.writers import FlowWriter, open_file_writer
+from flowbuf.consumer import KafkaSource, SourceBatch
+from flowbuf.errors import FlowbufError
+from flowbuf.schema import Schema
+from flowbuf.sinks.clickhouse import ClickHouseSink
+from flowbuf.sinks.file import OutputFile
+
+__all__ = ["ClickHouseOutlet", "Commit", "FolderOutlet", "Outlet", "SchemaChanged", "StreamOutlet"]
+
+Commit = Callable[[SourceBatch], None]
+
+
+class SchemaChanged(FlowbufError):
+    """Records of another schema have come, for which the output has no place."""
+
+
+class Outlet(Protocol):
+    """Stores batches, as a context manager. `store` commits those that are stored; what a block that ends well has
+    stored is committed. `count` is how many flows so far."""
+
+    count: int
+
+    def store(self, batch: SourceBatch, limit: int | None) -> None:
+        """Stores the flows of a batch, or `limit` of them. Raises SchemaChanged, and whatever storing raises."""
+        ...
+
+    def __enter__(self) -> Outlet: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+
+class StreamOutlet:
+    """One output for all flows: a stream, in which they are stored as soon as they are written, or a file, which is
+    there when it is whole."""
+
+    def __init__(self, form: str, output: str, ip: str, commit: Commit) -> None:
+        self.count = 0
+        self._form = form
+        self._output = output
+        self._ip = ip
+        self._commit = commit
+        self._at_once = output == "-" and form not in COLUMN_FORMATS
+        self._open = ExitStack()
+        self._file: OutputFile | None = None
+        self._schema: Schema | None = None
+        self._columns: ColumnSource | None = None
+        self._writer: FlowWriter | None = None
+        self._waiting: dict[tuple[str, int], SourceBatch] = {}  # the last of each partition that is not stored yet
+
+    def _start(self, schema: Schema) -> None:
+        """Rows of JSON may change, the columns of other files and of tables may not."""
+        if self._schema is not None and schema.hash == self._schema.hash:
+            return
+        if self._schema is not None and self._form != "jsonl":
+            raise SchemaChanged(
+                f"the schema of the records has changed from {self._schema.hash} to {schema.hash}, and there is no "
+                "place for its columns: what came before is stored; go on with another file, or take a folder (-o OUT/)"
+            )
+        if self._file is None:
+            self._file = self._open.enter_context(open_output(self._output, durable=True))
+        self._schema, self._columns = schema, ColumnSource(schema, ip=self._ip)
+        to_terminal = self._output == "-" and is_terminal(sys.stdout)
+        counters = schema.rows == "counters"
+        opened = open_file_writer(self._form, self._file, schema, to_terminal, counters, self._columns)
+        self._writer = self._open.enter_context(opened)
+
+    def store(self, batch: SourceBatch, limit: int | None) -> None:
+        written = self._write(batch, limit) if len(batch) else 0
+        if written < len(batch):
+            return  # a part of it, which is no batch: it comes again
+        if self._at_once:
+            self._commit(batch)
+        else:
+            self._waiting[batch.topic, batch.partition] = replace(batch, flows=(), faults=())
+
+    def _write(self, batch: SourceBatch, limit: int | None) -> int:
+        """How many of its flows were written."""
+        self._start(batch.schema)
+        assert self._columns
+        assert self._writer
+        written = 0
+        for flows in first_rows(self._columns.read(iter(batch.flows)), limit):
+            self._writer.write(flows)
+            written += len(flows)
+            self.count += len(flows)
+        return written
+
+    def __enter__(self) -> StreamOutlet:
+        self._open.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None and self._writer:
+                self._writer.finish()
+        except BaseException:
+            self._open.__exit__(*sys.exc_info())
+            raise
+        self._open.__exit__(kind, error, traceback)
+        if kind is None:
+            for batch in self._waiting.values():
+                self._commit(batch)
+
+
+class FolderOutlet:
+    """A folder with a file for each batch, named after its topic, partition and offsets: a batch that comes twice is
+    written to the same file. Files of some of its offsets and of others are refused, since flows would be there twice.
+    """
+
+    def __init__(self, form: str, folder: str, ip: str, source: KafkaSource, commit: Commit) -> None:
+        self.count = 0
+        self._form = form
+        self._folder = folder
+        self._ip = ip
+        self._source = source
+        self._commit = commit
+        self._columns: dict[str, ColumnSource] = {}
+        self._ranges: dict[tuple[str, int], set[tuple[int, int]]] = {}  # of offsets that files are there of
+
+    def store(self, batch: SourceBatch, limit: int | None) -> None:
+        if len(batch):
+            self._check(batch)
+            self._source.promise(batch)
+            self._write(batch, limit)
+        if limit is None or len(batch) <= limit:
+            self._commit(batch)
+
+    def _write(self, batch: SourceBatch, limit: int | None) -> None:
+        columns = self._columns.get(batch.schema.hash)
+        if columns is None:
+            columns = self._columns[batch.schema.hash] = ColumnSource(batch.schema, ip=self._ip)
+        name = f"{batch.topic}-{batch.partition}-{batch.first:020d}-{batch.end:020d}.{self._form}"
+        with (
+            OutputFile(os.path.join(self._folder, name), durable=True) as file,
+            open_sink(self._form, file, columns.type) as sink,
+        ):
+            for flows in first_rows(columns.read(iter(batch.flows)), limit):
+                sink.write(flows)
+                self.count += len(flows)
+
+    def _check(self, batch: SourceBatch) -> None:
+        """Raises Failure where a file has some of its records, and not the same."""
+        place = batch.topic, batch.partition
+        if place not in self._ranges:
+            self._ranges[place] = set(self._find_ranges(*place))
+        for first, end in sorted(self._ranges[place] - {(batch.first, batch.end)}):
+            if first < batch.end and batch.first < end:
+                raise Failure(
+                    f"{self._folder}: there is a file of {batch.topic}, partition {batch.partition}, offsets {first} "
+                    f"to {end}, and this batch, {batch.first} to {batch.end}, has some of these records again: empty "
+                    "the folder, or name another"
+                )
+        self._ranges[place].add((batch.first, batch.end))
+
+    def _find_ranges(self, topic: str, partition: int) -> Iterator[tuple[int, int]]:
+        pattern = re.compile(rf"{re.escape(topic)}-{partition}-(\d{{20}})-(\d{{20}})\.{self._form}")
+        for name in os.listdir(self._folder):
+            if found := pattern.fullmatch(name):
+                yield int(found[1]), int(found[2])
+
+    def __enter__(self) -> FolderOutlet:
+        with open_errors():
+            os.makedirs(self._folder, exist_ok=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        pass
+
+
+class ClickHouseOutlet:
+    """A table of ClickHouse, which knows the names of batches: one that comes twice is there once."""
+
+    def __init__(self, sink: ClickHouseSink, source: KafkaSource, commit: Commit) -> None:
+        self.count = 0
+        self._sink = sink
+        self._source = source
+        self._commit = commit
+
+    def store(self, batch: SourceBatch, limit: int | None) -> None:
+        if len(batch):
+            self._source.promise(batch)
+            self._sink.insert(batch.schema, batch.flows, batch.token)
+            self.count += len(batch)
+        self._commit(batch)
+
+    def __enter__(self) -> ClickHouseOutlet:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._sink.close()
+
+
+def first_rows(batches: Iterable[Any], limit: int | None) -> Iterator[Any]:
+    """Batches of so many rows together, or all."""
+    for batch in batches:
+        if limit is not None:
+            batch = batch[:limit]
+            limit -= len(batch)
+        if len(batch):
+            yield batch

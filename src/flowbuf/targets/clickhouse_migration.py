@@ -1,0 +1,219 @@
+"""From the tables of one schema to those of the next, and nothing is lost on the way.
+
+What can be added is added: the table is altered, and what reads the topic, which cannot be altered and holds no data,
+is made anew. The consumer group stays, and Kafka knows how far it has read. The new Kafka table reads what is left of
+the old topic too.
+
+Where the new tables could not read the old messages, or the table cannot become the new one, everything that there is
+stays as it is, and new tables beside it read a new topic.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from flowbuf.schema import Column, Schema
+from flowbuf.schema.evolution import diff
+from flowbuf.targets.clickhouse import ClickHouseColumn, columns_of, identifier, text_alias
+from flowbuf.targets.clickhouse_tables import (
+    Statement,
+    TableOptions,
+    aggregate_columns,
+    aggregate_key,
+    aggregate_select,
+    aggregate_table,
+    aggregate_view,
+    drop_kafka,
+    kafka_ddl,
+    key_columns,
+    to_ddl,
+)
+
+__all__ = ["migration", "obstacles"]
+
+# A column of the first type becomes one of the second, and every value stays what it is.
+_ORDER = ("UInt8", "UInt16", "UInt32", "UInt64")
+_WIDENINGS = {
+    *((small, large) for place, small in enumerate(_ORDER) for large in _ORDER[place + 1 :]),
+    *(("UInt8", "Int32"), ("UInt16", "Int32"), ("UInt8", "Int64"), ("UInt16", "Int64"), ("UInt32", "Int64")),
+    *(("Int32", "Int64"), ("Bool", "UInt8"), ("Float32", "Float64")),
+    *(("String", "LowCardinality(String)"), ("LowCardinality(String)", "String")),
+}
+
+
+def migration(old: Schema, new: Schema, options: TableOptions | None = None) -> list[Statement]:
+    """What makes the tables of `new` of those of `old`; it may be run twice. `options` are those of both. Raises
+    SchemaError where the new schema does not allow it."""
+    options = options or TableOptions()
+    if not options.table:
+        options = replace(options, table=options.prefix(old))
+    found = obstacles(old, new, options)
+    statements = _beside(old, new, options, found) if found else _additive(old, new, options)
+    head = f'From schema "{old.name}", hash {old.hash}, to "{new.name}", hash {new.hash}.'
+    return [Statement("", f"{head}\nFor clickhouse-client --multiquery."), *statements]
+
+
+def obstacles(old: Schema, new: Schema, options: TableOptions | None = None) -> list[str]:
+    """Why the tables of `old` cannot become those of `new`; empty where they can."""
+    found = [
+        f"{verdict.column}: {verdict.change}: {verdict.text}"
+        for verdict in diff(new, old)
+        if not verdict.readable and not _is_retired(new, old, verdict.column)
+    ]
+    in_key = {column.number for column in key_columns(old)}
+    for before, after in [] if found else _pairs(old, new):
+        was, becomes = _described(old, before), _described(new, after)
+        changed = was.name != becomes.name or _altered_type(was.type, becomes.type) != was.type
+        if before.type != after.type and not _is_same_kind(before, after):
+            found.append(f"{after.name}: a column of {before.type} cannot become one of {after.type}")
+        elif not _becomes(was.type, becomes.type):
+            found.append(f"{after.name}: a column of type {was.type} cannot become {becomes.type}")
+        elif changed and before.number in in_key:
+            found.append(f"{after.name}: ClickHouse does not change columns of the sorting key")
+        elif changed and options and options.aggregates:
+            if was.name in aggregate_key(old, options):
+                found.append(f"{after.name}: ClickHouse does not change columns of the sorting key of totals")
+            elif before.scale == "count" and was.name != becomes.name:
+                found.append(f"{after.name}: totals would have the old name")
+    return found
+
+
+def _is_retired(new: Schema, old: Schema, name: str) -> bool:
+    """Whether a column is one that the new schema knows to be gone: it is skipped."""
+    return name in old and any((gone.number, gone.name) == (old[name].number, name) for gone in new.reserved)
+
+
+def _pairs(old: Schema, new: Schema) -> Iterator[tuple[Column, Column]]:
+    """Enabled columns of both schemas: none that is in both has another number here."""
+    by_number = {column.number: column for column in old.enabled}
+    return ((by_number[column.number], column) for column in new.enabled if column.number in by_number)
+
+
+def _described(schema: Schema, column: Column) -> ClickHouseColumn:
+    return next(each for each in columns_of(schema) if each.name == column.name)
+
+
+def _is_same_kind(before: Column, after: Column) -> bool:
+    """Whether values in the table mean the same: a time, an address or a member is no number there."""
+    kinds = [_KINDS.get(column.type, column.type) for column in (before, after)]
+    return kinds[0] == kinds[1]
+
+
+_KINDS = {
+    **dict.fromkeys(("uint8", "uint16", "uint32", "uint64", "fixed32", "fixed64", "mac", "duration"), "number"),
+    **dict.fromkeys(("int32", "int64", "sint32", "sint64", "bool"), "number"),
+    **dict.fromkeys(("string", "bytes"), "octets"),
+    **dict.fromkeys(("float", "double"), "real"),
+}
+
+
+def _plain(type: str) -> str:
+    """A type without what says that it may be NULL."""
+    return re.sub(r"Nullable\((.+?\)?)\)", r"\1", type) if "Nullable" in type else type
+
+
+def _becomes(was: str, becomes: str) -> bool:
+    before, after = _plain(was), _plain(becomes)
+    if before.startswith("Array(") and after.startswith("Array("):
+        before, after = before[len("Array(") : -1], after[len("Array(") : -1]
+    return before == after or (before, after) in _WIDENINGS or _finer(before, after)
+
+
+def _finer(before: str, after: str) -> bool:
+    """Whether a type of times has at least the digits of another."""
+    digits = [re.fullmatch(r"DateTime(?:64)?\((?:(\d), ?)?'([^']+)'\)", type) for type in (before, after)]
+    if digits[0] is None or digits[1] is None:
+        return False
+    return int(digits[0][1] or 0) <= int(digits[1][1] or 0)
+
+
+def _altered_type(was: str, becomes: str) -> str:
+    """The type that the column gets. One that has NULLs keeps them."""
+    if "Nullable" in was and "Nullable" not in becomes:
+        return was if _plain(was) == becomes else f"Nullable({becomes})"
+    return becomes
+
+
+# By ALTER -------------------------------------------------------------------------------------------------------------
+
+
+def _additive(old: Schema, new: Schema, options: TableOptions) -> list[Statement]:
+    kafka = options.kafka
+    statements = drop_kafka(old, options) if kafka else []
+    statements += _alter_target(old, new, options)
+    for interval in options.aggregates:
+        statements += _alter_aggregate(old, new, options, interval)
+    if kafka:
+        topics = list(dict.fromkeys([kafka.topic_of(old), kafka.topic_of(new)]))
+        made = kafka_ddl(new, options, topics)
+        why = (
+            "Reads the new topic, which is to be there already, and what is left of the old one." if topics[1:] else ""
+        )
+        statements += [
+            replace(each, comment=f"{each.comment}\n{why}".strip()) if "= Kafka" in each.sql else each for each in made
+        ]
+    return statements
+
+
+def _alter_target(old: Schema, new: Schema, options: TableOptions) -> list[Statement]:
+    """Columns that are gone stay, with what is in them."""
+    old_by_number = {column.number: column for column in old.enabled}
+    table = f"ALTER TABLE {options.name(old)}"
+    statements = []
+    for described, column in zip(columns_of(new), new.enabled, strict=True):
+        before = old_by_number.get(column.number)
+        if before is None:
+            statements.append(Statement(f"{table} ADD COLUMN IF NOT EXISTS {described.definition}"))
+        else:
+            statements += _alter_column(table, _described(old, before), described)
+        if alias := text_alias(new, column):
+            statements.append(Statement(f"{table} ADD COLUMN IF NOT EXISTS {alias}"))
+    gone = [column.name for column in old.enabled if column.number not in {each.number for each in new.enabled}]
+    if gone:
+        comment = f"{', '.join(gone)}: not in the new schema; the table keeps what it has of it."
+        statements.append(Statement("", comment))
+    return statements
+
+
+def _alter_column(table: str, was: ClickHouseColumn, becomes: ClickHouseColumn) -> Iterator[Statement]:
+    if was.name != becomes.name:
+        yield Statement(f"{table} RENAME COLUMN IF EXISTS {identifier(was.name)} TO {identifier(becomes.name)}")
+    altered = replace(becomes, type=_altered_type(was.type, becomes.type))
+    if replace(was, name=becomes.name).definition != altered.definition:
+        kept = altered.type != becomes.type
+        comment = "Stays Nullable, as there may be NULLs in it." if kept else ""
+        if not kept or _altered_type(was.type, becomes.type) != was.type:
+            yield Statement(f"{table} MODIFY COLUMN {altered.definition}", comment)
+
+
+def _alter_aggregate(old: Schema, new: Schema, options: TableOptions, interval: str) -> list[Statement]:
+    """New dimensions tell apart what comes from here on."""
+    had = dict(aggregate_columns(old, options))
+    added = {name: text for name, text in aggregate_columns(new, options) if name not in had}
+    name, view = options.name(old, interval), options.name(old, f"{interval}_view")
+    statements = [aggregate_table(old, options, interval)]
+    if added:
+        changes = [f"ADD COLUMN IF NOT EXISTS {text}" for text in added.values()]
+        key = aggregate_key(old, options)
+        key += [column for column in aggregate_key(new, options) if column not in key]
+        if set(key) & added.keys():
+            changes.append(f"MODIFY ORDER BY ({', '.join(map(identifier, key))})")
+        listed = ",\n    ".join(changes)
+        statements.append(Statement(f"ALTER TABLE {name}\n    {listed}"))
+    statements.append(aggregate_view(new, options, interval))
+    select = aggregate_select(new, options, interval)
+    return [*statements, Statement(f"ALTER TABLE {view} MODIFY QUERY\n{select}")]
+
+
+# Beside ---------------------------------------------------------------------------------------------------------------
+
+
+def _beside(old: Schema, new: Schema, options: TableOptions, found: list[str]) -> list[Statement]:
+    beside = options.beside(new)
+    lines = [f"{options.name(old)} cannot become what the new schema says:", *(f"  {text}" for text in found)]
+    lines.append(f"So it stays as it is, with all that reads into it, and {beside.name(new)} is made beside it.")
+    if beside.kafka:
+        lines.append(f"Write messages of the new schema to the topic {beside.kafka.topic_of(new)}, and to no other.")
+    return [Statement("", "\n".join(lines)), *to_ddl(new, beside)[1:]]

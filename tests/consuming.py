@@ -1,0 +1,70 @@
+"""What tests of `flowbuf consume` share: filling topics, reading them, and what a group has committed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet
+from broker import PATIENCE, Broker
+from click.testing import Result
+from command import flowbuf, json_lines
+
+
+def produce(broker: Broker, capture: Path, topic: str, *options: object) -> str:
+    """The name of the topic, into which the hash may have come."""
+    produced = flowbuf("produce", capture, "--kafka", broker.servers, "--topic", topic, *options)
+    assert produced.exit_code == 0, produced.output
+    told = dict(pair.split("=") for pair in produced.stdout.split())
+    assert told["delivered"] == told["records"]
+    return told["topic"]
+
+
+def consume(broker: Broker, topic: str, *options: object) -> Result:
+    """All that there is."""
+    return flowbuf("consume", "--kafka", broker.servers, "--topic", topic, "--until-end", *options)
+
+
+def start(broker: Broker, topic: str, *options: object, **more: Any) -> subprocess.Popen[bytes]:
+    """A process that goes on until a signal ends it."""
+    command = [sys.executable, "-m", "flowbuf", "consume", "--kafka", broker.servers, "--topic", topic]
+    return subprocess.Popen([*command, *map(str, options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
+
+
+def wait(done: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def in_order(rows: list[dict[str, Any]]) -> list[str]:
+    return sorted(json.dumps(row, sort_keys=True) for row in rows)
+
+
+def committed(broker: Broker, group: str, topic: str) -> int:
+    """What a group has committed, of all partitions together."""
+    from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+
+    places = [TopicPartition(topic, number) for number in range(len(broker.leaders(topic)))]
+    (found,) = broker.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)]).values()
+    return sum(max(place.offset, 0) for place in found.result().topic_partitions)
+
+
+def ports(folder: Path) -> list[int]:
+    """The source ports in the files of a folder."""
+    return sorted(port for file in folder.glob("*.parquet") for port in read_ports(file))
+
+
+def ports_of(capture: Path) -> list[int]:
+    """Those in a capture."""
+    return sorted(flow.get("src_port", 0) for flow in json_lines(flowbuf("read", capture, "-f", "jsonl")))
+
+
+def read_ports(file: Path) -> list[int]:
+    return list(pyarrow.parquet.read_table(file, columns=["src_port"])["src_port"].to_pylist())

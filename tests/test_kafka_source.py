@@ -1,0 +1,352 @@
+"""KafkaSource by a real broker: batches that say where they are from, offsets that are committed, partitions that come
+and go."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from broker import PATIENCE, Broker, MakeTopic
+
+import flowbuf
+from flowbuf.consumer import BatchLimits, KafkaSource, SourceBatch
+from flowbuf.errors import KafkaError, PartitionLost
+
+SCHEMA = flowbuf.Schema.load("flow").only("bytes", "src_port")
+Flow = SCHEMA.message_class()
+ONE_BY_ONE = BatchLimits(octets=1)
+WHOLE = BatchLimits(seconds=3600)
+
+
+def values(*numbers: int) -> list[bytes]:
+    """Records of one bare flow; the number is in its column `bytes`."""
+    return [Flow(bytes=number).SerializeToString() for number in numbers]
+
+
+def numbers(*batches: SourceBatch | None) -> list[int]:
+    return [number for each in batches if each for flows in each.flows for number in column(flows)]
+
+
+def column(flows: Any) -> list[int]:
+    found: list[int] = flows.to_arrow()["bytes"].to_pylist()
+    return found
+
+
+@pytest.fixture
+def group() -> str:
+    return f"group-{uuid.uuid4().hex}"
+
+
+def source(broker: Broker, *topics: str, **options: Any) -> KafkaSource:
+    return KafkaSource(broker.servers, topics, **{"schema": SCHEMA, "until_end": True, **options})
+
+
+def next_batch(batches: Iterable[SourceBatch | None]) -> SourceBatch:
+    return next(batch for batch in batches if batch)
+
+
+def test_stored_batches_do_not_come_again(broker: Broker, topic: str, group: str) -> None:
+    broker.produce(topic, values(1, 2, 3))
+    with source(broker, topic, group=group, limits=ONE_BY_ONE) as first:
+        for batch in first:
+            if batch and batch.first < 2:
+                first.commit(batch)
+    with source(broker, topic, group=group) as second:
+        assert numbers(*second) == [3]
+    with source(broker, topic) as everything:
+        assert numbers(*everything) == [1, 2, 3]
+
+
+def test_a_batch_says_where_it_is_from(broker: Broker, topic: str) -> None:
+    broker.produce(topic, values(1, 2, 3))
+    with source(broker, topic) as batches:
+        (batch,) = filter(None, batches)
+    assert (batch.topic, batch.partition, batch.first, batch.end, len(batch)) == (topic, 0, 0, 3, 3)
+    assert batch.token == f"{topic}:0:0-3"
+    assert batch.schema.hash == SCHEMA.hash
+    assert batches.records == 3
+
+
+def test_who_stops_in_between_and_goes_on_misses_nothing(broker: Broker, topic: str) -> None:
+    broker.produce(topic, values(*range(1, 21)))
+    found: list[int] = []
+    with source(broker, topic, limits=BatchLimits(octets=700)) as batches:
+        while len(found) < 20:
+            found += numbers(next_batch(batches))
+    assert found == list(range(1, 21))
+
+
+def test_nothing_comes_after_it_is_closed(broker: Broker, topic: str) -> None:
+    broker.produce(topic, values(*range(1, 21)))
+    with source(broker, topic, limits=ONE_BY_ONE) as batches:
+        for batch in batches:
+            if batch:
+                batches.close()
+                assert numbers(batch) == [1]
+    assert list(batches) == []
+
+
+def test_the_rest_is_for_who_ends(broker: Broker, topic: str) -> None:
+    broker.produce(topic, values(1, 2, 3))
+    with source(broker, topic, until_end=False, limits=WHOLE) as batches:
+        iterator = iter(batches)
+        while batches.lag != 3 or next(iterator) is not None:
+            next(iterator)
+        for _ in range(5):
+            assert next(iterator) is None
+        assert numbers(*batches.rest()) == [1, 2, 3]
+        assert batches.lag == 0
+
+
+# Offsets --------------------------------------------------------------------------------------------------------------
+
+
+def delete_before(broker: Broker, topic: str, offset: int) -> None:
+    from confluent_kafka import TopicPartition
+
+    for future in broker.admin.delete_records([TopicPartition(topic, 0, offset)]).values():
+        future.result(PATIENCE)
+
+
+def test_lag_counts_what_is_there(broker: Broker, make_topic: MakeTopic) -> None:
+    topic = make_topic(partitions=3)
+    broker.produce(topic, values(*range(1, 11)), partition=0)
+    broker.produce(topic, values(*range(1, 5)), partition=1)
+    delete_before(broker, topic, 7)
+    with source(broker, topic, limits=ONE_BY_ONE) as batches:
+        lags = {batches.lag for batch in batches if batch}
+        assert lags >= set(range(4))
+        assert max(lags) <= 6
+        assert batches.lag == 0
+
+
+def test_a_topic_that_begins_later(broker: Broker, topic: str, group: str) -> None:
+    broker.produce(topic, values(1, 2, 3))
+    with source(broker, topic, group=group, limits=ONE_BY_ONE) as batches:
+        batches.commit(next_batch(batches))
+    delete_before(broker, topic, 2)
+    with source(broker, topic, group=group) as batches:
+        assert numbers(*batches) == [3]
+    delete_before(broker, topic, 3)
+    with source(broker, topic, group=group) as batches:
+        assert numbers(*batches) == []
+
+
+def test_offsets_that_are_missing(broker: Broker, make_topic: MakeTopic) -> None:
+    """What was aborted, and the marks of transactions, have offsets that no record has."""
+    from confluent_kafka import Producer
+
+    topic = make_topic()
+    producer = Producer({"bootstrap.servers": broker.servers, "transactional.id": uuid.uuid4().hex})
+    producer.init_transactions(PATIENCE)
+    for value, end in zip(values(1, 2, 3), ("commit", "abort", "commit"), strict=True):
+        producer.begin_transaction()
+        producer.produce(topic, value)
+        producer.flush(PATIENCE)
+        getattr(producer, f"{end}_transaction")(PATIENCE)
+    with source(broker, topic) as batches:
+        (batch,) = filter(None, batches)
+        assert numbers(batch) == [1, 3]
+        assert (batch.first, batch.end) == (0, 5)
+        assert batches.records == 2
+
+
+def test_a_promised_batch_is_whole_or_waits(broker: Broker, topic: str, group: str) -> None:
+    """However few octets may wait, and whoever ends before it is there."""
+    broker.produce(topic, values(*range(1, 101)))
+    with source(broker, topic, group=group) as batches:
+        batches.promise(next_batch(batches))
+    with source(broker, topic, group=group, limits=ONE_BY_ONE) as batches:
+        batches._chunk = 10
+        iterator = iter(batches)
+        while batches._octets == 0:
+            assert next(iterator) is None
+        assert list(batches.rest()) == []
+        assert numbers(next_batch(iterator)) == list(range(1, 101))
+
+
+def test_a_promised_batch_comes_again(broker: Broker, topic: str, group: str) -> None:
+    broker.produce(topic, values(1, 2, 3))
+    with source(broker, topic, group=group) as batches:
+        batch = next_batch(batches)
+        batches.promise(batch)
+    broker.produce(topic, values(4, 5))
+    for limits in (BatchLimits(), ONE_BY_ONE):
+        with source(broker, topic, group=group, limits=limits) as batches:
+            again = next_batch(batches)
+            assert (again.token, numbers(again)) == (batch.token, [1, 2, 3])
+    with source(broker, topic, group=group) as batches:
+        for again in filter(None, batches):
+            batches.promise(again)
+            batches.commit(again)
+    with source(broker, topic, group=group) as batches:
+        assert numbers(*batches) == []
+
+
+@pytest.mark.parametrize(("before", "tokens"), [(2, ["0-3", "3-5"]), (4, ["3-5"]), (5, [])])
+def test_a_promised_batch_of_which_records_are_deleted(
+    broker: Broker, topic: str, group: str, before: int, tokens: list[str]
+) -> None:
+    broker.produce(topic, values(1, 2, 3))
+    with source(broker, topic, group=group) as batches:
+        batches.promise(next_batch(batches))
+    broker.produce(topic, values(4, 5))
+    delete_before(broker, topic, before)
+    with source(broker, topic, group=group) as batches:
+        found = list(filter(None, batches))
+    assert [batch.token.rpartition(":")[2] for batch in found] == tokens
+    assert numbers(*found) == list(range(before + 1, 6))
+
+
+@pytest.mark.parametrize("metadata", ["flowbuf:", "flowbuf:x", "of somebody else", "flowbuf:-1"])
+def test_metadata_of_others(broker: Broker, topic: str, group: str, metadata: str) -> None:
+    from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+
+    broker.produce(topic, values(1, 2, 3))
+    place = TopicPartition(topic, 0, 1, metadata)
+    (done,) = broker.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, [place])]).values()
+    done.result(PATIENCE)
+    with source(broker, topic, group=group) as batches:
+        assert numbers(*batches) == [2, 3]
+
+
+# Groups ---------------------------------------------------------------------------------------------------------------
+
+
+STRATEGIES = ["range", "cooperative-sticky"]
+
+
+def quick(strategy: str) -> dict[str, Any]:
+    return {"partition.assignment.strategy": strategy, "heartbeat.interval.ms": 200}
+
+
+def run_until(sources: Iterable[Any], done: Any) -> None:
+    """Takes turns with iterators, until it is done."""
+    for each in itertools.islice(itertools.cycle(sources), 1000):
+        next(each)
+        if done():
+            return
+    raise AssertionError("it does not come to that")
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_partition_that_is_lost(broker: Broker, make_topic: MakeTopic, group: str, strategy: str) -> None:
+    """Whoever has lost it may not commit; nothing that it has not stored is lost."""
+    topic = make_topic(partitions=2)
+    for partition in range(2):
+        broker.produce(topic, values(*range(10 * partition + 1, 10 * partition + 4)), partition=partition)
+    options = {"group": group, "until_end": False, "settings": quick(strategy)}
+    with source(broker, topic, **options) as one, source(broker, topic, **options) as other:
+        ones, others = iter(one), iter(other)
+        held: dict[int, SourceBatch] = {}
+        while len(held) < 2:
+            batch = next(ones)
+            if batch:
+                held[batch.partition] = batch
+        taken: list[SourceBatch] = []
+
+        def take() -> None:
+            batch = next(others)
+            if batch:
+                taken.append(batch)
+
+        again: list[SourceBatch | None] = []
+        for _ in range(500):
+            again.append(next(ones))
+            take()
+            if taken:
+                break
+        lost = taken[0].partition
+        assert numbers(*taken) == numbers(held[lost])
+        for call in (one.promise, one.commit):
+            with pytest.raises(PartitionLost, match="another member of the group has the partition"):
+                call(held[lost])
+        assert numbers(*again) == []  # what is kept does not come again
+        one.promise(held[1 - lost])
+        one.commit(held[1 - lost])
+        other.promise(taken[0])
+        other.commit(taken[0])
+    with source(broker, topic, group=group) as rest:
+        assert numbers(*rest) == []
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_promise_that_is_refused_gives_the_batch_again(broker: Broker, topic: str, group: str, strategy: str) -> None:
+    """A member that joins has the group begin anew: in the meantime nobody may commit."""
+    broker.produce(topic, values(1, 2, 3))
+    options = {"group": group, "until_end": False, "settings": quick(strategy)}
+    with source(broker, topic, **options) as one:
+        batch = next_batch(one)
+        with source(broker, topic, **options) as other:
+            found: list[int] = []
+            refused = 0
+            ones, others = iter(one), iter(other)
+            for _ in range(300):
+                pending = batch or next(ones)
+                batch = None  # type: ignore[assignment]
+                late = next(others)
+                for member, each in ((one, pending), (other, late)):
+                    if each:
+                        try:
+                            member.promise(each)
+                            member.commit(each)
+                            found += numbers(each)
+                        except PartitionLost:
+                            refused += 1
+                if found:
+                    break
+            assert found == [1, 2, 3]
+
+
+def test_a_member_without_partitions_waits_for_some(broker: Broker, topic: str, group: str) -> None:
+    """`until_end` is not while partitions are on their way."""
+    broker.produce(topic, values(1, 2, 3))
+    settings = quick("range")
+    with source(broker, topic, group=group, settings=settings, until_end=False) as one:
+        next_batch(one)
+        with source(broker, topic, group=group, settings=settings) as other:
+            ones, found = iter(one), []
+            for batch in other:
+                next(ones)
+                found += numbers(batch)
+        assert found in ([], [1, 2, 3])
+
+
+# Memory and limits ----------------------------------------------------------------------------------------------------
+
+
+def test_many_partitions_fill_no_more_than_a_few_batches(broker: Broker, make_topic: MakeTopic) -> None:
+    topic = make_topic(partitions=100)
+    limits = BatchLimits(octets=50_000, seconds=3600)
+    value = Flow(bytes=1, src_port=2).SerializeToString() * 100
+    broker.produce(topic, [value] * 4000)
+    found = 0
+    with source(broker, topic, limits=limits) as batches:
+        for batch in filter(None, batches):
+            assert batches._octets <= 4 * limits.octets
+            found += len(batch)
+        assert batches._octets == 0
+    assert found == 4000
+
+
+def test_a_batch_has_not_many_more_octets_than_it_may(broker: Broker, topic: str) -> None:
+    value = b"".join(b"\x05" + values(10_000_000)[0] for _ in range(1000))
+    assert len(value) == 6000
+    broker.produce(topic, [value] * 200)
+    with source(broker, topic, framing="delimited", limits=BatchLimits(octets=60_000)) as batches:
+        sizes = [batch.end - batch.first for batch in batches if batch]
+    assert sum(sizes) == 200
+    assert max(sizes) <= 10
+
+
+def test_says_what_is_wrong(broker: Broker, topic: str) -> None:
+    with pytest.raises(KafkaError, match="there is no topic 'no-such-topic'"):
+        source(broker, "no-such-topic")
+    broker.produce(topic, [b"\0"], headers={"flowbuf-schema": SCHEMA.hash, "flowbuf-framing": "woven"})
+    with source(broker, topic) as batches, pytest.raises(flowbuf.SchemaError, match="framing is 'woven'"):
+        list(batches)
+    gc.collect()
