@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import tempfile
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -245,7 +246,8 @@ def read_by_clickhouse(broker: Broker, topic: str, framing: str, flows: int) -> 
     """From the moment at which ClickHouse's engine may read until all flows are in the table."""
     from flowbuf.clickhouse import KafkaOptions, Local, TableOptions, to_ddl
 
-    kafka = KafkaOptions(broker.servers, topic, framing=framing, settings={"kafka_flush_interval_ms": "500"})
+    group = uuid.uuid4().hex  # one of its own each time: it begins where the topic begins
+    kafka = KafkaOptions(broker.servers, topic, group, framing, settings={"kafka_flush_interval_ms": "500"})
     with tempfile.TemporaryDirectory() as folder, Local(f"{folder}/clickhouse") as database:
         *tables, view = to_ddl(Schema.load(), TableOptions(kafka=kafka))
         database.run(tables)
