@@ -27,7 +27,7 @@ demo: $(BUILT)
 demo-pipeline: $(BUILT)
 	@for tool in java mvn; do command -v $$tool >/dev/null || \
 		{ echo "$$tool is missing: apt-get install default-jre-headless maven"; exit 1; }; done
-	@$(PY) -m pip install -q --only-binary chdb-core --editable '.[kafka,chdb]'
+	@$(PY) -m pip install -q --only-binary chdb-core 'flowbuf[kafka,chdb]'  # flowbuf itself is here already
 	@$(PY) examples/pipeline.py
 
 test: $(BUILT)
