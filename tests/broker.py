@@ -41,8 +41,8 @@ def start(service: services.Service) -> None:
 class Broker:
     """A broker in a folder of its own. It keeps port and data when it is stopped or killed and started again."""
 
-    def __init__(self, folder: Path) -> None:
-        self.service = services.Kafka(folder, bound=True)
+    def __init__(self, folder: Path, kind: type[services.Kafka] = services.Kafka) -> None:
+        self.service = kind(folder, bound=True)
         self._admin: AdminClient | None = None
 
     @property

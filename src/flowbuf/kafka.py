@@ -161,6 +161,8 @@ class Topics:
                 self._client.poll(0)  # which brings the reason
                 if time.monotonic() - begun >= timeout:
                     problem = self._notes.latest or error.args[0].str()
+                    if problem.endswith("are down"):  # all that is known of one that ends connections
+                        problem += ", or want TLS or a login (security.protocol)"
                     raise KafkaError(f"{self._servers}: no broker has answered in {timeout:g} s: {problem}") from None
             else:
                 if found.error is None:
