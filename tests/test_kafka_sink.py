@@ -122,6 +122,11 @@ def test_the_topic_is_made_and_named_after_the_schema(broker: Broker, capture: P
     assert sink.topic == f"made-flow-{schema.hash}"
     assert len(broker.leaders(sink.topic)) == 2
     assert b"".join(broker.values(sink.topic)) != b""
+    told: list[str] = []
+    KafkaSink(broker.servers, sink.topic, schema, partitions=2, on_problem=told.append).close()
+    assert told == []
+    KafkaSink(broker.servers, sink.topic, schema, partitions=3, on_problem=told.append).close()
+    assert told == [f"topic {sink.topic!r} is there already, and has 2 partitions, not 3"]
 
 
 @pytest.mark.parametrize(

@@ -97,8 +97,11 @@ class SchemaFinder:
         consumer = new_client("Consumer", self._servers, self._settings, defaults, self._notes)
         described: dict[str, bytes] = {}
         try:
-            if consumer.list_topics(topic, self._timeout).topics[topic].error is not None:
+            problem = consumer.list_topics(topic, self._timeout).topics[topic].error
+            if problem is not None and problem.code() == kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return {}
+            if problem is not None and problem.code() != kafka.KafkaError.LEADER_NOT_AVAILABLE:  # which passes
+                raise KafkaError(f"topic {topic!r}, which describes schemas: {problem.str()}")
             consumer.assign([kafka.TopicPartition(topic, 0, kafka.OFFSET_BEGINNING)])
             while (message := consumer.poll(self._timeout)) is not None:
                 if message.error() is None:

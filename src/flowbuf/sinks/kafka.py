@@ -119,7 +119,7 @@ class KafkaSink:
     `settings` are of librdkafka, such as {"security.protocol": "SASL_SSL", "sasl.password": …}, and stronger than those
     that are here: idempotence, acks=all. `timeout`: seconds for brokers to answer at first. `linger`: seconds after
     which a pack is sent that is not full yet, once something else is written, or `poll` is called. `on_problem` is told
-    what goes wrong with brokers, which librdkafka goes on with by itself.
+    what goes wrong with brokers, which librdkafka goes on with by itself, and of a topic with other `partitions`.
 
     One thread at a time. Raises ImportError without confluent-kafka, ValueError and SchemaError for what cannot be, and
     KafkaError.
@@ -174,21 +174,22 @@ class KafkaSink:
         self._notes = Notes(on_problem, settings or {})
         hash, form = self.schema.hash.encode(), self.framing.encode()
         self._headers = None if self._pack == "flow" else [(SCHEMA_HEADER, hash), (FRAMING_HEADER, form)]
-        limit = self._find_topics(Topics(servers, settings or {}, self._notes), timeout, partitions, schema_topic)
+        topics = Topics(servers, settings or {}, self._notes)
+        found = topics.find(self.topic, timeout, partitions, fix=_NO_TOPIC)
+        if partitions not in (None, found):
+            on_problem(f"topic {self.topic!r} is there already, and has {found} partitions, not {partitions}")
+        if schema_topic:
+            self._find_schema_topic(topics, schema_topic, timeout)
         self._prefix = registry.register(f"{self.topic}-value", self.schema) if registry else b""
-        self._open(servers, dict(settings or {}), compression, limit)
+        self._open(servers, dict(settings or {}), compression, topics.message_limit(self.topic, timeout))
         if schema_topic:
             self._describe(schema_topic, timeout)
 
-    def _find_topics(self, topics: Topics, timeout: float, partitions: int | None, schema_topic: str | None) -> int:
-        """The most octets that a batch of records may have."""
-        topics.find(self.topic, timeout, partitions, fix=_NO_TOPIC)
-        if schema_topic:
-            try:
-                topics.find(schema_topic, timeout, 1, {"cleanup.policy": "compact"})
-            except KafkaError as error:
-                raise KafkaError(f"{error}; it describes schemas, which may be left out: schema_topic") from None
-        return topics.message_limit(self.topic, timeout)
+    def _find_schema_topic(self, topics: Topics, topic: str, timeout: float) -> None:
+        try:
+            topics.find(topic, timeout, 1, {"cleanup.policy": "compact"})
+        except KafkaError as error:
+            raise KafkaError(f"{error}; it describes schemas, which may be left out: schema_topic") from None
 
     def _open(self, servers: str, settings: dict[str, Any], compression: str, limit: int) -> None:
         """Makes a producer of batches that the topic takes."""
