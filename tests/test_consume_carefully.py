@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from broker import Broker
-from command import flowbuf, generated, write
+from command import flowbuf as run
+from command import generated, write
 from consuming import consume, ports, ports_of, produce, read_ports
+
+import flowbuf
+from flowbuf.cli.outlets import FolderOutlet
+from flowbuf.cli.report import Failure
+from flowbuf.consumer import SourceBatch
+from flowbuf.errors import PartitionLost
 
 FLOWS = 600
 
@@ -42,9 +50,7 @@ def test_a_file_of_a_group_is_not_written_over(
 
 
 def ports_in_order(capture: Path) -> list[int]:
-    from flowbuf import read_capture
-
-    found: list[int] = read_capture(capture).to_arrow()["src_port"].to_pylist()
+    found: list[int] = flowbuf.read_capture(capture).to_arrow()["src_port"].to_pylist()
     return found
 
 
@@ -58,6 +64,31 @@ def test_a_folder_has_no_record_twice(broker: Broker, topic: str, capture: Path,
     assert refused.exit_code == 1
     assert f"there is a file of {topic}, partition 0, offsets 0 to" in refused.stderr
     assert ports(folder) == ports_of(capture)
+
+
+def test_a_batch_that_was_not_stored_is_in_no_file(capture: Path, tmp_path: Path) -> None:
+    """Its partition went to another member, which ended; then it came back, and was cut otherwise."""
+
+    class Source:
+        lost = True
+
+        def promise(self, batch: SourceBatch) -> None:
+            if self.lost:
+                raise PartitionLost("it is another's")
+
+    flows = list(flowbuf.read_capture(capture))
+    source, committed = Source(), []
+    with FolderOutlet("parquet", f"{tmp_path}", "binary", source, committed.append) as outlet:  # type: ignore[arg-type]
+        batch = SourceBatch("flows", 0, 0, 100, flowbuf.Schema.load("flow"), flows, ())
+        with pytest.raises(PartitionLost):
+            outlet.store(batch, None)
+        assert list(tmp_path.iterdir()) == []
+        source.lost = False
+        outlet.store(replace(batch, end=120), None)
+        with pytest.raises(Failure, match="offsets 0 to 120, and this batch, 0 to 150, has some of these"):
+            outlet.store(replace(batch, end=150), None)
+    assert [(each.first, each.end) for each in committed] == [(0, 120)]
+    assert ports(tmp_path) == ports_of(capture)
 
 
 def test_columns_that_are_disabled_are_not_passed_over(broker: Broker, topic: str, capture: Path) -> None:
@@ -93,19 +124,19 @@ def test_no_clickhouse(broker: Broker, topic: str, capture: Path, group: str) ->
 
 @pytest.mark.parametrize("topic", ["flows-{hash}", "one,other"])
 def test_topics_are_called_as_they_are(topic: str) -> None:
-    result = flowbuf("consume", "--kafka", "127.0.0.1:1", "--topic", topic)
+    result = run("consume", "--kafka", "127.0.0.1:1", "--topic", topic)
     assert result.exit_code == 2
     assert "name one topic as it is called" in result.stderr
 
 
 def test_what_stands_in_braces(capture: Path) -> None:
-    result = flowbuf("produce", capture, "--kafka", "127.0.0.1:1", "--topic", "flows-{date}")
+    result = run("produce", capture, "--kafka", "127.0.0.1:1", "--topic", "flows-{date}")
     assert result.exit_code == 2
     assert "in braces it may have {hash} and {name}" in result.stderr
 
 
 @pytest.mark.parametrize("option", [("--topic", "x"), ("--group", "g"), ("--consumers", 2), ("-X", "kafka_foo=3")])
 def test_options_of_a_queue_that_is_none(option: tuple[object, ...]) -> None:
-    result = flowbuf("schema", "clickhouse", *option)
+    result = run("schema", "clickhouse", *option)
     assert result.exit_code == 2
     assert f"{option[0]} is for the topic of --kafka HOST:PORT" in result.stderr

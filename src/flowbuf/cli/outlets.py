@@ -157,6 +157,7 @@ class FolderOutlet:
             for flows in first_rows(columns.read(iter(batch.flows)), limit):
                 sink.write(flows)
                 self.count += len(flows)
+        self._ranges[batch.topic, batch.partition].add((batch.first, batch.end))
 
     def _check(self, batch: SourceBatch) -> None:
         """Raises Failure where a file has some of its records, and not the same."""
@@ -170,7 +171,6 @@ class FolderOutlet:
                     f"to {end}, and this batch, {batch.first} to {batch.end}, has some of these records again: empty "
                     "the folder, or name another"
                 )
-        self._ranges[place].add((batch.first, batch.end))
 
     def _find_ranges(self, topic: str, partition: int) -> Iterator[tuple[int, int]]:
         pattern = re.compile(rf"{re.escape(topic)}-{partition}-(\d{{20}})-(\d{{20}})\.{self._form}")
