@@ -50,6 +50,7 @@ def arguments(broker: Broker, front: ClickHouse, topic: str, table: str, octets:
     return [
         *("consume", "--kafka", broker.servers, "--topic", topic, "--group", f"g-{topic}", "--until-end"),
         *("--clickhouse", front.url, "--table", table, "--batch-octets", str(octets)),
+        *("-X", "session.timeout.ms=6000"),  # so soon it is known that a member is dead
     ]
 
 
