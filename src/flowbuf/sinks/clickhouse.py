@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import http.client
-import io
 import re
 import ssl
 import time
@@ -151,11 +150,11 @@ def _to_stream(batches: Sequence[FlowBatch]) -> memoryview:
     import pyarrow
 
     first, *rest = (batch.to_arrow() for batch in batches if len(batch))
-    output = io.BytesIO()
+    output = pyarrow.BufferOutputStream()
     with pyarrow.ipc.new_stream(output, first.schema) as writer:
         for batch in (first, *rest):
             writer.write_batch(batch)
-    return output.getbuffer()
+    return memoryview(output.getvalue())
 
 
 def _first_line(answer: str) -> str:
