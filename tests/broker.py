@@ -166,6 +166,12 @@ def topic(broker: Broker) -> str:
 
 
 @pytest.fixture
+def group() -> str:
+    """The name of a consumer group that nobody has had before."""
+    return f"group-{uuid.uuid4().hex}"
+
+
+@pytest.fixture
 def own_broker(tmp_path: Path) -> Iterator[Broker]:
     """A broker for one test, running; it may be stopped, killed, and started again."""
     need_clients()

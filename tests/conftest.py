@@ -8,10 +8,10 @@ import signal
 from pathlib import Path
 
 import pytest
-from broker import broker, make_topic, own_broker, own_registry, registry, topic
+from broker import broker, group, make_topic, own_broker, own_registry, registry, topic
 from clickhouse_http import front
 
-__all__ = ["broker", "front", "make_topic", "own_broker", "own_registry", "registry", "topic"]
+__all__ = ["broker", "front", "group", "make_topic", "own_broker", "own_registry", "registry", "topic"]
 
 # Whoever runs the tests in the background may have them ignore Ctrl-C; what they start would ignore it, too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

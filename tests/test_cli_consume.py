@@ -27,11 +27,6 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("capture") / "capture.pcap", generated("netflow9", FLOWS))
 
 
-@pytest.fixture
-def group() -> str:
-    return f"group-{uuid.uuid4().hex}"
-
-
 # What records are of --------------------------------------------------------------------------------------------------
 
 

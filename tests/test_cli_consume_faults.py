@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-import uuid
 from pathlib import Path
 
 import pyarrow.dataset
@@ -24,11 +23,6 @@ FLOWS = 500
 @pytest.fixture(scope="module")
 def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("capture") / "capture.pcap", generated("netflow9", FLOWS))
-
-
-@pytest.fixture
-def group() -> str:
-    return f"group-{uuid.uuid4().hex}"
 
 
 def test_a_reader_that_goes_away(broker: Broker, topic: str, capture: Path, group: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,11 +23,6 @@ FLOWS = 600
 @pytest.fixture(scope="module")
 def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("capture") / "capture.pcap", generated("netflow9", FLOWS))
-
-
-@pytest.fixture
-def group() -> str:
-    return f"group-{uuid.uuid4().hex}"
 
 
 def test_a_file_of_a_group_is_not_written_over(

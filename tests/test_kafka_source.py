@@ -36,11 +36,6 @@ def column(flows: Any) -> list[int]:
     return found
 
 
-@pytest.fixture
-def group() -> str:
-    return f"group-{uuid.uuid4().hex}"
-
-
 def source(broker: Broker, *topics: str, **options: Any) -> KafkaSource:
     return KafkaSource(broker.servers, topics, **{"schema": SCHEMA, "until_end": True, **options})
 
