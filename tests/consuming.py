@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet
+import services
 from broker import PATIENCE, Broker
 from click.testing import Result
 from command import flowbuf, json_lines
@@ -37,10 +37,7 @@ def start(broker: Broker, topic: str, *options: object, **more: Any) -> subproce
 
 
 def wait(done: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    assert services.wait(lambda: bool(done()), PATIENCE)
 
 
 def in_order(rows: list[dict[str, Any]]) -> list[str]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import services
 from broker import Broker, MakeTopic
 from clickhouse_http import ClickHouse
 from command import flowbuf, generated, write
@@ -59,13 +58,6 @@ def count(front: ClickHouse, table: str) -> tuple[int, int]:
     return int(front.ask(f"SELECT count() FROM {table}")), int(front.ask(f"SELECT sum(flows) FROM {table}_1h"))
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def test_each_flow_is_there_once(broker: Broker, front: ClickHouse, topic: str, table: str, capture: Path) -> None:
     result = flowbuf(*arguments(broker, front, topic, table))
     assert (result.exit_code, result.stderr) == (0, "")
@@ -106,7 +98,7 @@ def kill_after_insert(command: list[str], front: ClickHouse, table: str) -> None
     inserts = int(front.ask("", "/inserts"))
     front.cause("held")
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
-        wait_for(lambda: int(front.ask("", "/inserts")) > inserts)
+        assert services.wait(lambda: int(front.ask("", "/inserts")) > inserts, PATIENCE)
         process.send_signal(signal.SIGKILL)
 
 

@@ -16,7 +16,7 @@ from flowbuf.finder import SchemaFinder
 from flowbuf.kafka import TIMEOUT, Note, Notes, Topics, import_kafka, new_client
 from flowbuf.partitions import UNTOLD, Kind, Partition, fault_of, promise_of, read_promise
 from flowbuf.records import RecordReader
-from flowbuf.registry import FRAMING_HEADER, MAGIC, SCHEMA_HEADER, SCHEMAS_TOPIC, SchemaRegistry, find_hash
+from flowbuf.registry import FRAMING_HEADER, MAGIC, PREFIX_SIZE, SCHEMA_HEADER, SCHEMAS_TOPIC, SchemaRegistry, find_hash
 from flowbuf.schema import Schema
 from flowbuf.sinks.dead_letters import Fault
 
@@ -27,7 +27,6 @@ _CHUNK_OCTETS = 1 << 23  # that they are to have together
 _WAIT = 0.1  # seconds for them
 _BATCHES = 4  # so many full batches may wait in memory, of all partitions
 _PATIENCE = 300.0  # seconds for an offset to be committed: after them a group takes a silent member's partitions away
-_PREFIX_SIZE = 6  # octets before a message of a schema registry
 _NO_VALUE = "it has no value"
 _UNSAID = f"it does not say what it is of: it has no header {SCHEMA_HEADER}"
 
@@ -349,7 +348,7 @@ class KafkaSource:
         if value is None:
             return None, _NO_VALUE
         if self._finder.registry is not None:
-            if value[:1] != MAGIC or len(value) < _PREFIX_SIZE:
+            if value[:1] != MAGIC or len(value) < PREFIX_SIZE:
                 return None, "not in the wire format of a schema registry"
             if value[5] != 0:
                 return None, "not the first message of its .proto"
@@ -410,7 +409,7 @@ class KafkaSource:
                 raise SchemaError(
                     f"framing is {framing!r}", "a newer flowbuf has written these records: update this one"
                 )
-            skip = _PREFIX_SIZE if isinstance(kind.schema, int) else 0
+            skip = PREFIX_SIZE if isinstance(kind.schema, int) else 0
             self._readers[topic, kind] = RecordReader(schema, framing, skip)
         return self._readers[topic, kind]
 

@@ -11,10 +11,9 @@ from flowbuf.kafka import Notes, import_kafka, new_client
 from flowbuf.protofile import schema_of_proto
 from flowbuf.registry import SCHEMAS_TOPIC, SchemaRegistry, find_hash, read_description
 from flowbuf.schema import Schema
+from flowbuf.schema.loader import built_in_names
 
 __all__ = ["SchemaFinder"]
-
-_PRESETS = ("flow", "goflow2", "akvorado", "sflow_counters")
 
 
 class SchemaFinder:
@@ -72,7 +71,7 @@ class SchemaFinder:
     @functools.cached_property
     def _locals(self) -> Sequence[Schema]:
         """Schemas that need not be looked up."""
-        return [*([self.known] if self.known else ()), *map(Schema.load, _PRESETS)]
+        return [*([self.known] if self.known else ()), *map(Schema.load, built_in_names())]
 
     def _look_up(self, hash: str) -> Schema:
         for schema in self._locals:

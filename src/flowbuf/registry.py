@@ -24,8 +24,8 @@ from flowbuf.schema import Column, Schema
 from flowbuf.schema.column import Reserved
 
 __all__ = [
-    *("FRAMING_HEADER", "MAGIC", "SCHEMAS_TOPIC", "SCHEMA_HEADER"),
-    *("SchemaRegistry", "describe_schema", "expand_topic", "find_hash", "read_description"),
+    *("FRAMING_HEADER", "MAGIC", "PREFIX_SIZE", "SCHEMAS_TOPIC", "SCHEMA_HEADER"),
+    *("SchemaRegistry", "describe_schema", "find_hash", "read_description"),
 ]
 
 SCHEMA_HEADER = "flowbuf-schema"
@@ -35,15 +35,12 @@ SCHEMAS_TOPIC = "flowbuf-schemas"
 MAGIC = b"\0"
 """What a record begins with in the wire format of a Confluent schema registry; the number of its schema follows, in 4
 octets, and which message of the .proto it is: 0, the first, in one more."""
+PREFIX_SIZE = 6
+"""All of that."""
 
 _TRIES = 4  # of the client of a registry
 
 _HASH = re.compile(r"(?<![0-9a-f])[0-9a-f]{16}(?![0-9a-f])")
-
-
-def expand_topic(topic: str, schema: Schema) -> str:
-    """The name of a topic with `{hash}` and `{name}` of the schema in it."""
-    return topic.replace("{hash}", schema.hash).replace("{name}", schema.name)
 
 
 def find_hash(topic: str) -> str | None:
@@ -76,13 +73,7 @@ def describe_schema(schema: Schema) -> bytes:
 
 def _describe_column(column: Column) -> dict[str, Any]:
     """A column as a file has it, without its sources: what is not said is as a column has it anyway."""
-    plain = Column(
-        column.name,
-        column.number,
-        "enum" if column.type == "enum" else column.type,
-        unit=column.unit,
-        values=column.values,
-    )
+    plain = Column(column.name, column.number, column.type, unit=column.unit, values=column.values)
     keys = ("group", "repeated", "explicit", "unit", "ip", "values", "scale", "clickhouse", "doc")
     said = {key: getattr(column, key) for key in keys if getattr(column, key) != getattr(plain, key)}
     said |= {key: getattr(column, key) for key in ("unit", "values") if getattr(column, key)}

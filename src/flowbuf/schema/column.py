@@ -128,6 +128,11 @@ class Column:
         return TYPES[self.type].wire_type
 
     @property
+    def source_texts(self) -> set[str]:
+        """All its sources, as a schema file writes them."""
+        return {source.text for rank in self.sources for source in rank}
+
+    @property
     def proto_type(self) -> str:
         """The Protocol Buffers type of one value, as a .proto writes it; "enum" stands for the column's own enum."""
         return TYPES[self.type].proto_type

@@ -176,6 +176,10 @@ class Schema:
         kept = tuple(column for column in self.columns if column not in gone)
         return replace(self, columns=kept, reserved=(*self.reserved, *(Reserved(old.number, old.name) for old in gone)))
 
+    def expand(self, text: str) -> str:
+        """A text, such as the name of a topic, with the hash and the name of the schema for `{hash}` and `{name}`."""
+        return text.replace("{hash}", self.hash).replace("{name}", self.name)
+
     # What it becomes: the targets know schemas, so a schema looks for them only when asked --------------------------
 
     def to_proto(self, *, scaled: bool = False) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from flowbuf._core import count_messages, cut_messages, hash_conversations, split_messages
 from flowbuf.errors import KafkaError
 from flowbuf.kafka import TIMEOUT, Note, Notes, Topics, import_kafka, new_client
-from flowbuf.registry import FRAMING_HEADER, SCHEMA_HEADER, SCHEMAS_TOPIC, SchemaRegistry, describe_schema, expand_topic
+from flowbuf.registry import FRAMING_HEADER, SCHEMA_HEADER, SCHEMAS_TOPIC, SchemaRegistry, describe_schema
 from flowbuf.schema import Schema
 from flowbuf.schema.loader import FRAMINGS
 
@@ -144,7 +144,7 @@ class KafkaSink:
         on_problem: Note = lambda text: None,
     ) -> None:
         self.schema = schema if isinstance(schema, Schema) else Schema.load(schema)
-        self.topic = expand_topic(topic, self.schema)
+        self.topic = self.schema.expand(topic)
         if "{" in self.topic:
             raise ValueError(f"topic is {topic!r}; in braces it may have {{hash}} and {{name}}")
         self.report = ProduceReport()
@@ -488,7 +488,7 @@ def _find_conversation(schema: Schema) -> dict[str, int]:
     numbers: dict[str, int] = {}
     for name, field_name in _ENDPOINTS.items():
         for column in schema.enabled:
-            if any(source.text == f"netflow5:{field_name}" for rank in column.sources for source in rank):
+            if f"netflow5:{field_name}" in column.source_texts:
                 numbers[name] = column.number
                 break
     if not {"src_addr", "dst_addr"} <= numbers.keys():

@@ -62,9 +62,12 @@ def obstacles(old: Schema, new: Schema, options: TableOptions | None = None) -> 
         for verdict in diff(new, old)
         if not verdict.readable and not _is_retired(new, old, verdict.column)
     ]
+    if found:
+        return found
     in_key = {column.number for column in key_columns(old)}
-    for before, after in [] if found else _pairs(old, new):
-        was, becomes = _described(old, before), _described(new, after)
+    old_columns, new_columns = _by_name(old), _by_name(new)
+    for before, after in _pairs(old, new):
+        was, becomes = old_columns[before.name], new_columns[after.name]
         changed = was.name != becomes.name or _altered_type(was.type, becomes.type) != was.type
         if before.type != after.type and not _is_same_kind(before, after):
             found.append(f"{after.name}: a column of {before.type} cannot become one of {after.type}")
@@ -91,8 +94,8 @@ def _pairs(old: Schema, new: Schema) -> Iterator[tuple[Column, Column]]:
     return ((by_number[column.number], column) for column in new.enabled if column.number in by_number)
 
 
-def _described(schema: Schema, column: Column) -> ClickHouseColumn:
-    return next(each for each in columns_of(schema) if each.name == column.name)
+def _by_name(schema: Schema) -> dict[str, ClickHouseColumn]:
+    return {column.name: column for column in columns_of(schema)}
 
 
 def _is_same_kind(before: Column, after: Column) -> bool:
@@ -159,15 +162,15 @@ def _additive(old: Schema, new: Schema, options: TableOptions) -> list[Statement
 
 def _alter_target(old: Schema, new: Schema, options: TableOptions) -> list[Statement]:
     """Columns that are gone stay, with what is in them."""
-    old_by_number = {column.number: column for column in old.enabled}
+    old_by_number = {column.number: described for described, column in zip(columns_of(old), old.enabled, strict=True)}
     table = f"ALTER TABLE {options.name(old)}"
     statements = []
     for described, column in zip(columns_of(new), new.enabled, strict=True):
-        before = old_by_number.get(column.number)
-        if before is None:
+        was = old_by_number.get(column.number)
+        if was is None:
             statements.append(Statement(f"{table} ADD COLUMN IF NOT EXISTS {described.definition}"))
         else:
-            statements += _alter_column(table, _described(old, before), described)
+            statements += _alter_column(table, was, described)
         if alias := text_alias(new, column):
             statements.append(Statement(f"{table} ADD COLUMN IF NOT EXISTS {alias}"))
     gone = [column.name for column in old.enabled if column.number not in {each.number for each in new.enabled}]

@@ -78,7 +78,7 @@ class KafkaOptions:
 
     def topic_of(self, schema: Schema) -> str:
         """The topic of the messages of a schema."""
-        return self.topic.replace("{hash}", schema.hash).replace("{name}", schema.name)
+        return schema.expand(self.topic)
 
     def framing_of(self, schema: Schema) -> str:
         """How the messages of a schema stand in a record."""
@@ -182,13 +182,13 @@ def _drop(kind: str, name: str, comment: str = "") -> Statement:
 
 def single_source(schema: Schema, source: str) -> Column | None:
     """The enabled column that such a source fills, if rows can be sorted by it."""
-    return next((column for column in _sortable(schema) if source in _sources(column)), None)
+    return next((column for column in _sortable(schema) if source in column.source_texts), None)
 
 
 def time_column(schema: Schema) -> Column | None:
     """When a flow was received, or the next best time that rows always have."""
     times = [column for column in _sortable(schema) if column.type == "timestamp"]
-    return next((column for column in times if _TIME in _sources(column)), times[0] if times else None)
+    return next((column for column in times if _TIME in column.source_texts), times[0] if times else None)
 
 
 def key_columns(schema: Schema) -> list[Column]:
@@ -199,10 +199,6 @@ def key_columns(schema: Schema) -> list[Column]:
 
 def _sortable(schema: Schema) -> Iterator[Column]:
     return (column for column in schema.enabled if not (column.repeated or column.explicit))
-
-
-def _sources(column: Column) -> set[str]:
-    return {source.text for rank in column.sources for source in rank}
 
 
 def _target(schema: Schema, options: TableOptions) -> Statement:
@@ -427,7 +423,7 @@ def dimensions(schema: Schema, options: TableOptions) -> list[Column]:
 
 
 def _is_dimension(column: Column) -> bool:
-    return column.type in ("enum", "string") or bool(_sources(column) & _DIMENSIONS)
+    return column.type in ("enum", "string") or bool(column.source_texts & _DIMENSIONS)
 
 
 def counts(schema: Schema) -> list[Column]:
