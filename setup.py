@@ -44,8 +44,10 @@ class BuildInParallel(build_ext):
 
 
 compile_flags, link_flags = choose_flags()
-core = sorted(path.as_posix() for path in Path("ext/core").glob("*.c"))
-headers = sorted(path.as_posix() for pattern in ("*.h", "*.inc") for path in Path("ext/core").glob(pattern))
+sources = sorted(path.as_posix() for folder in ("core", "binding") for path in Path("ext", folder).glob("*.c"))
+headers = sorted(
+    path.as_posix() for pattern in ("core/*.h", "core/*.inc", "binding/*.h") for path in Path("ext").glob(pattern)
+)
 
 setup(
     cmdclass={"build_ext": BuildInParallel},
@@ -53,7 +55,7 @@ setup(
         [
             Extension(
                 "flowbuf._core",
-                ["ext/_core.pyx", *core],
+                ["ext/_core.pyx", *sources],
                 include_dirs=["ext"],
                 depends=headers,
                 extra_compile_args=compile_flags,

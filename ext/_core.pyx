@@ -2,12 +2,13 @@
 """The binding of the C core: lifetimes, buffers and exceptions, no logic. `flowbuf` is what people use."""
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE, _PyBytes_Resize
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF, PyObject
 from libc.errno cimport EIO, ENOMEM
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy, memset
 
@@ -18,7 +19,7 @@ from operator import index
 
 from flowbuf.errors import DecodeError, EncodeError, FlowbufError
 
-__all__ = ["Capture", "ColumnBuilder", "Datagrams", "Decoder", "MessageTables", "Plan", "Row", "Table", "TableType"]
+__all__ = ["Capture", "ColumnBuilder", "Datagrams", "Decoder", "MessageTables", "Plan", "RecordCodec", "RecordShape", "RecordTypes", "Row", "Table", "TableType"]
 
 include "binding/base.pxi"
 include "binding/plan.pxi"
@@ -31,3 +32,4 @@ include "binding/messages.pxi"
 include "binding/framing.pxi"
 include "binding/capture.pxi"
 include "binding/generate.pxi"
+include "binding/record.pxi"

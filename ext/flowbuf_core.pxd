@@ -1,5 +1,5 @@
 # What the binding uses of the C core. The contracts stand in the headers.
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 cdef extern from "core/base.h" nogil:
     ctypedef enum fb_status:
@@ -482,3 +482,28 @@ cdef extern from "core/generate.h" nogil:
     void fb_generator_free(fb_generator *generator)
     fb_status fb_generator_next(fb_generator *generator, uint8_t *buffer, size_t capacity, size_t *size)
     uint64_t fb_generator_flows_written(const fb_generator *generator)
+
+cdef extern from "core/codec.h" nogil:
+    ctypedef struct fb_codec_message
+    ctypedef struct fb_codec_field:
+        uint32_t number
+        uint8_t type
+        bint repeated
+        bint packed
+        bint presence
+        bint required
+        uint16_t slot
+        uint16_t oneof
+        int64_t least
+        uint64_t most
+        const int32_t *members
+        size_t member_count
+        const fb_codec_message *message
+    ctypedef struct fb_codec_message:
+        fb_codec_field *fields
+        size_t count
+    int FB_PROTO_COUNT
+    const char *fb_proto_name(int kind)
+    fb_status fb_codec_field_finish(fb_codec_field *field)
+    uint8_t *fb_codec_end_length(uint8_t *begin, uint8_t *p)
+    fb_status fb_codec_message_finish(fb_codec_message *message, uint16_t *places, size_t place_count)

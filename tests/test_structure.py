@@ -29,6 +29,7 @@ LAYERS = [
     *("netflow5.inc", "ipfix.inc", "sflow.inc", "sflow_counters.inc", "decode.inc"),
     *("decode_row", "decode_row_bmi2", "decode_row_avx512", "decode_columns", "decode_columns_avx512"),
     *("message", "message_columns.h", "message_rows.inc", "message_columns", "message_columns_bmi2"),
+    "codec",
     *("link", "fragments", "capture"),
     *("generate_traffic", "generate.h", "generate_internal", "generate_netflow", "generate_packet", "generate_sflow"),
     "generate",
@@ -68,6 +69,7 @@ PACKAGE_LAYERS: dict[str, set[str]] = {
     "spark": {"schema", "targets", "_core", "batch", "columns"},
     "state": {"errors", "_core", "content", "decoder", "sinks"},
     "enrich": {"errors", "schema", "targets"},
+    "codec": {"errors", "schema", "_core"},
     "numbering": set(),
     "bench": {"errors", "schema", "_core", "capture", "decoder", "numbering"},
 }

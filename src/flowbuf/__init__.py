@@ -22,13 +22,16 @@ from flowbuf.schema import Column, Schema
 from flowbuf.state import load_state, save_state
 
 if TYPE_CHECKING:
+    from flowbuf.codec import UNKNOWN_FIELDS, Codec
     from flowbuf.consumer import KafkaSource
     from flowbuf.registry import SchemaRegistry
     from flowbuf.sinks.kafka import KafkaSink, ProduceReport
 
 __all__ = [
     "STATUSES",
+    "UNKNOWN_FIELDS",
     "CaptureError",
+    "Codec",
     "Column",
     "DecodeError",
     "Decoder",
@@ -54,8 +57,10 @@ __all__ = [
     "save_state",
 ]
 
-# Those who do not speak to Kafka need not wait for it: a third of the time that the import takes.
+# What takes long to import waits until it is asked for: Kafka's client, and google.protobuf.
 _LATER = {
+    "UNKNOWN_FIELDS": "flowbuf.codec",
+    "Codec": "flowbuf.codec",
     "KafkaSink": "flowbuf.sinks.kafka",
     "KafkaSource": "flowbuf.consumer",
     "ProduceReport": "flowbuf.sinks.kafka",

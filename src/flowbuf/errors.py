@@ -70,14 +70,17 @@ class DecodeError(FlowbufError, ValueError):
 
     `status` is the name of the fault (a row of the core's status table), `offset` is where in the datagram it is, in
     octets (None: in none, as when input ends while a data set waits for its template), and `exporter` is the address of
-    who sent it, as text.
+    who sent it, as text. Of a codec, `offset` is where in its input, and `path` names the field: `events[3].time`.
     """
 
-    def __init__(self, text: str, status: str = "", offset: int | None = None, exporter: str | None = None) -> None:
+    def __init__(
+        self, text: str, status: str = "", offset: int | None = None, exporter: str | None = None, path: str = ""
+    ) -> None:
         super().__init__(text)
         self.status = status
         self.offset = offset
         self.exporter = exporter
+        self.path = path
 
 
 class ClickHouseError(FlowbufError):
@@ -102,4 +105,8 @@ class StateError(FlowbufError):
 
 
 class EncodeError(FlowbufError, ValueError):
-    """A value that its column cannot hold."""
+    """A value that its column cannot hold. `path` is where in a codec's record it is: `events[3].time`."""
+
+    def __init__(self, problem: str, path: str = "") -> None:
+        super().__init__(f"{path}: {problem}" if path else problem)
+        self.path = path

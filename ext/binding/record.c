@@ -1,0 +1,18 @@
+/* Where in a record something is, as text. */
+#include "record.h"
+
+static PyObject *joined(PyObject *path, PyObject *more) {
+    PyObject *both = path && more ? PyUnicode_Concat(path, more) : NULL;
+    Py_XDECREF(path);
+    Py_XDECREF(more);
+    return both;
+}
+
+PyObject *fb_record_path(const fb_record_where *place, Py_ssize_t index) {
+    if (!place) return index < 0 ? PyUnicode_FromString("") : PyUnicode_FromFormat("[%zd]", index);
+    PyObject *path = fb_record_path(place->parent, index);
+    if (!path || !place->field) return path;
+    path = joined(path, PyUnicode_FromFormat(PyUnicode_GET_LENGTH(path) ? ".%U" : "%U", place->field->name));
+    if (place->key) return joined(path, PyUnicode_FromFormat("[%R]", place->key));
+    return place->index < 0 ? path : joined(path, PyUnicode_FromFormat("[%zd]", place->index));
+}

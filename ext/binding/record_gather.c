@@ -1,0 +1,199 @@
+/* The values of a record, put by the slots of its fields, whatever kind of object it is; and who holds them meanwhile. */
+#include "record_writer.h"
+
+#include <structmember.h>
+
+void fb_record_own(fb_record_writer *w) {
+    for (fb_record_frame *f = w->top; f && !f->owned; f = f->parent) {
+        f->owned = true;
+        Py_INCREF(f->record);
+        for (size_t i = 0; i < f->type->core.count; i++) Py_XINCREF(f->values[i]);
+    }
+}
+
+void fb_record_disown(fb_record_frame *f) {
+    if (!f->owned) return;
+    for (size_t i = 0; i < f->type->core.count; i++) Py_XDECREF(f->values[i]);
+    Py_DECREF(f->record);
+}
+
+int fb_record_fail(fb_record_writer *w, const char *format, ...) {
+    va_list arguments;
+    if (PyErr_Occurred()) return -1;
+    va_start(arguments, format);
+    PyObject *problem = PyUnicode_FromFormatV(format, arguments);
+    va_end(arguments);
+    PyObject *path = problem ? fb_record_path(w->top ? &w->top->place : NULL, w->index) : NULL;
+    PyObject *error = path ? PyObject_CallFunctionObjArgs(w->options->encode_error, problem, path, NULL) : NULL;
+    if (error) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_XDECREF(problem);
+    Py_XDECREF(path);
+    Py_XDECREF(error);
+    return -1;
+}
+
+int fb_record_fail_type(fb_record_writer *w, PyObject *value, const char *expected) {
+    if (value == Py_None) return fb_record_fail(w, "None where %s is expected", expected);
+    return fb_record_fail(w, "%.100s where %s is expected", Py_TYPE(value)->tp_name, expected);
+}
+
+/* Whether an exception of a user's own code, or of Python's conversion of it, is to be told as ours. */
+bool fb_record_is_type_error(void) {
+    if (!PyErr_ExceptionMatches(PyExc_TypeError)) return false;
+    PyErr_Clear();
+    return true;
+}
+
+bool fb_record_is_mapping(PyObject *record) {
+    if (PyDict_Check(record)) return true;
+    if (!Py_TYPE(record)->tp_as_mapping || !Py_TYPE(record)->tp_as_mapping->mp_subscript || PyTuple_Check(record)) return false;
+    return PyObject_HasAttrString(record, "keys") > 0;
+}
+
+/* Values by slot --------------------------------------------------------------------------------------------------------- */
+
+static int fail_key(fb_record_writer *w, PyObject *key) {
+    if (PyUnicode_CheckExact(key)) return fb_record_fail(w, "unknown key %R", key);
+    return fb_record_fail(w, "%.100s as a key, where names are expected", Py_TYPE(key)->tp_name);
+}
+
+/* Dicts mostly have their keys in the order of the fields, and as the same objects each time. */
+static int find_slot(fb_record_writer *w, fb_record_frame *f, PyObject *key, Py_ssize_t *slot) {
+    fb_record_type *type = f->type;
+    *slot = -1;
+    if (PyUnicode_CheckExact(key)) {
+        PyObject *found = PyDict_GetItemWithError(type->slots, key);
+        if (found) {
+            *slot = PyLong_AsSsize_t(found);
+            if (key != type->fields[*slot].name) Py_XSETREF(type->fields[*slot].alias, Py_NewRef(key));
+            return 0;
+        }
+        if (w->options->keep_unknown && PyUnicode_Compare(key, w->options->unknown_key) == 0) return 0;
+    }
+    return w->options->ignore_unknown ? 0 : fail_key(w, key);
+}
+
+static int gather_dict(fb_record_writer *w, fb_record_frame *f, PyObject *dict) {
+    fb_record_field *fields = f->type->fields, *expected = fields, *end = fields + f->type->core.count;
+    PyObject *key, *value;
+    Py_ssize_t position = 0, slot;
+    while (PyDict_Next(dict, &position, &key, &value)) {
+        if (FB_UNLIKELY(expected == end || (key != expected->name && key != expected->alias))) {
+            if (find_slot(w, f, key, &slot)) return -1;
+            if (slot < 0) continue;
+            expected = fields + slot;
+        }
+        f->values[expected++ - fields] = value;
+    }
+    return 0;
+}
+
+static int gather_tuple(fb_record_writer *w, fb_record_frame *f, PyObject *tuple) {
+    Py_ssize_t count = (Py_ssize_t)f->type->core.count;
+    if (PyTuple_GET_SIZE(tuple) != count) return fb_record_fail(w, "a tuple of %zd, where there are %zd fields", PyTuple_GET_SIZE(tuple), count);
+    f->values = ((PyTupleObject *)tuple)->ob_item;
+    return 0;
+}
+
+void fb_record_class_forget(fb_record_class *seen) {
+    PyMem_Free(seen->offsets);
+    *seen = (fb_record_class){0};
+}
+
+/* Where instances of a class keep an attribute as a mere reference, as __slots__ and msgspec's Struct do; 0: not so. */
+static Py_ssize_t find_offset(PyTypeObject *class, PyObject *name) {
+    Py_ssize_t offset = 0;
+    PyObject *attribute = PyObject_GetAttr((PyObject *)class, name);
+    if (!attribute) {
+        PyErr_Clear();
+        return 0;
+    }
+    if (Py_IS_TYPE(attribute, &PyMemberDescr_Type)) {
+        PyMemberDescrObject *member = (PyMemberDescrObject *)attribute;
+        if (member->d_member->type == T_OBJECT_EX && PyType_IsSubtype(class, PyDescr_TYPE(member))) offset = member->d_member->offset;
+    }
+    Py_DECREF(attribute);
+    return offset;
+}
+
+static int learn_class(fb_record_type *type, PyTypeObject *class) {
+    fb_record_class *seen = &type->seen;
+    fb_record_class_forget(seen);
+    seen->offsets = PyMem_Calloc(type->core.count + 1, sizeof *seen->offsets);
+    if (!seen->offsets) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (class->tp_getattro == PyObject_GenericGetAttr) {
+        for (size_t i = 0; i < type->core.count; i++) seen->offsets[i] = find_offset(class, type->fields[i].name);
+    }
+    seen->type = class;
+    seen->version = class->tp_version_tag; /* the look-ups have given it one, where it can have one */
+    return 0;
+}
+
+static bool is_known(const fb_record_class *seen, PyTypeObject *class) {
+#if PY_VERSION_HEX < 0x030c0000 /* what has changed kept its version until it was asked for again */
+    if (!PyType_HasFeature(class, Py_TPFLAGS_VALID_VERSION_TAG)) return false;
+#endif
+    return seen->type == class && seen->version && seen->version == class->tp_version_tag;
+}
+
+/* Borrowed references, or false: an attribute must be asked for. */
+static bool gather_slots(fb_record_frame *f) {
+    const Py_ssize_t *offsets = f->type->seen.offsets;
+    for (size_t i = 0; i < f->type->core.count; i++) {
+        PyObject *value = offsets[i] ? *(PyObject **)((char *)f->record + offsets[i]) : NULL;
+        if (FB_UNLIKELY(!value)) return false;
+        f->values[i] = value;
+    }
+    return true;
+}
+
+static int gather_attributes(fb_record_writer *w, fb_record_frame *f) {
+    fb_record_type *type = f->type;
+    for (size_t i = 0; i < type->core.count; i++) {
+        f->values[i] = PyObject_GetAttr(f->record, type->fields[i].name);
+        if (f->values[i]) continue;
+        if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return -1;
+        PyErr_Clear();
+        f->place.field = type->fields + i;
+        return fb_record_fail(w, "%.100s has no such attribute", Py_TYPE(f->record)->tp_name);
+    }
+    return 0;
+}
+
+/* A mapping that is not a dict becomes one, which the frame holds in place of the record. */
+static int gather_mapping(fb_record_writer *w, fb_record_frame *f) {
+    PyObject *dict = PyObject_CallFunctionObjArgs((PyObject *)&PyDict_Type, f->record, NULL);
+    if (!dict) return fb_record_is_type_error() ? fb_record_fail_type(w, f->record, "a record") : -1;
+    Py_SETREF(f->record, dict);
+    int result = gather_dict(w, f, dict);
+    for (size_t i = 0; i < f->type->core.count; i++) Py_XINCREF(f->values[i]);
+    return result;
+}
+
+static bool is_plain(PyObject *value) {
+    return PyList_Check(value) || PyUnicode_Check(value) || PyLong_Check(value) || PyFloat_Check(value) || PyBytes_Check(value)
+        || value == Py_None;
+}
+
+/* What is neither a dict nor a tuple, nor of the class met last. */
+static int gather_other(fb_record_writer *w, fb_record_frame *f) {
+    fb_record_own(w);
+    if (is_plain(f->record)) return fb_record_fail_type(w, f->record, "a record");
+    if (fb_record_is_mapping(f->record)) return gather_mapping(w, f);
+    if (!is_known(&f->type->seen, Py_TYPE(f->record)) && learn_class(f->type, Py_TYPE(f->record))) return -1;
+    return gather_attributes(w, f);
+}
+
+int fb_record_gather(fb_record_writer *w, fb_record_frame *f) {
+    PyObject *record = f->record;
+    if (FB_LIKELY(PyDict_CheckExact(record))) return gather_dict(w, f, record);
+    if (PyTuple_CheckExact(record)) return gather_tuple(w, f, record);
+    if (is_known(&f->type->seen, Py_TYPE(record))) {
+        if (FB_LIKELY(gather_slots(f))) return 0;
+        memset(f->values, 0, f->type->core.count * sizeof *f->values);
+    }
+    return gather_other(w, f);
+}

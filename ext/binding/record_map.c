@@ -1,0 +1,90 @@
+/* Maps: messages of a key and a value each, in a fixed order. */
+#include "record_writer.h"
+
+typedef struct {
+    PyObject *key, *value;
+    uint64_t number; /* of a key that is none of text */
+} entry;
+
+/* The order in which google.protobuf's deterministic output has the entries of a map: of texts that one begins with the other, the
+   longer one comes first; numbers go down, the negative ones before the others. */
+static int compare_texts(const void *one, const void *other) {
+    PyObject *a = ((const entry *)one)->key, *b = ((const entry *)other)->key;
+    Py_ssize_t sizes[2] = {PyUnicode_GET_LENGTH(a), PyUnicode_GET_LENGTH(b)}, common = sizes[0] < sizes[1] ? sizes[0] : sizes[1];
+    for (Py_ssize_t i = 0; i < common; i++) {
+        Py_UCS4 left = PyUnicode_READ_CHAR(a, i), right = PyUnicode_READ_CHAR(b, i);
+        if (left != right) return left < right ? -1 : 1;
+    }
+    return (sizes[0] < sizes[1]) - (sizes[0] > sizes[1]);
+}
+
+static int compare_numbers(const void *one, const void *other) {
+    uint64_t a = ((const entry *)one)->number, b = ((const entry *)other)->number;
+    return (a < b) - (a > b);
+}
+
+static int put_entry(fb_record_writer *w, const fb_codec_field *field, const fb_record_type *type, const entry *each) {
+    const fb_codec_field *key = type->core.fields, *value = key + 1;
+    if (fb_record_output_reserve(w->output, 2 * FB_CODEC_ROOM)) return -1;
+    size_t begin = fb_record_begin_length(w->output, field);
+    w->top->place.key = each->key;
+    if (key->type == FB_PROTO_STRING) {
+        if (fb_record_put_one(w, key, type->fields + key->slot, true, each->key)) return -1;
+    } else {
+        w->output->p = fb_codec_put_value(fb_codec_put_tag(w->output->p, key), key, each->number);
+    }
+    return fb_record_put_one(w, value, type->fields + value->slot, true, each->value) ? -1 : fb_record_end_length(w, begin);
+}
+
+/* REQUIRES: keys and values live on whatever a user's code does. */
+static int put_entries(fb_record_writer *w, const fb_codec_field *field, const fb_record_field *of, entry *entries, size_t count) {
+    const fb_codec_field *key = of->type->core.fields;
+    bool of_texts = key->type == FB_PROTO_STRING;
+    for (size_t i = 0; i < count; i++) {
+        w->top->place.key = entries[i].key;
+        if (of_texts && !PyUnicode_Check(entries[i].key)) return fb_record_fail_type(w, entries[i].key, "str as a key");
+        if (!of_texts && fb_record_number(w, key, of->type->fields, entries[i].key, &entries[i].number)) return -1;
+    }
+    qsort(entries, count, sizeof *entries, of_texts ? compare_texts : compare_numbers);
+    for (size_t i = 0; i < count; i++) {
+        if (put_entry(w, field, of->type, entries + i)) return -1;
+    }
+    w->top->place.key = NULL;
+    return 0;
+}
+
+/* A list of the (key, value) of a mapping: a new reference, or NULL with an exception set. */
+static PyObject *list_entries(fb_record_writer *w, PyObject *map) {
+    if (PyDict_CheckExact(map)) return PyDict_Items(map);
+    if (!fb_record_is_mapping(map)) {
+        fb_record_fail_type(w, map, "a dict");
+        return NULL;
+    }
+    PyObject *dict = PyObject_CallFunctionObjArgs((PyObject *)&PyDict_Type, map, NULL);
+    PyObject *items = dict ? PyDict_Items(dict) : NULL;
+    if (!items && fb_record_is_type_error()) fb_record_fail_type(w, map, "a dict");
+    Py_XDECREF(dict);
+    return items;
+}
+
+int fb_record_put_map(fb_record_writer *w, const fb_codec_field *field, const fb_record_field *of, PyObject *map) {
+    if (PyDict_CheckExact(map) && PyDict_GET_SIZE(map) == 0) return 0;
+    fb_record_own(w);
+    PyObject *items = list_entries(w, map);
+    if (!items) return -1;
+    size_t count = (size_t)PyList_GET_SIZE(items);
+    entry *entries = PyMem_Malloc(count * sizeof *entries);
+    int result = -1;
+    if (entries) {
+        for (size_t i = 0; i < count; i++) {
+            PyObject *item = PyList_GET_ITEM(items, (Py_ssize_t)i);
+            entries[i] = (entry){PyTuple_GET_ITEM(item, 0), PyTuple_GET_ITEM(item, 1), 0};
+        }
+        result = put_entries(w, field, of, entries, count);
+    } else {
+        PyErr_NoMemory();
+    }
+    PyMem_Free(entries);
+    Py_DECREF(items);
+    return result;
+}

@@ -1,0 +1,387 @@
+/* Messages -> records of Python. The values of a message are put by the slots of its fields, whatever order they come in; then the
+   record is made of them.
+
+   A message inside a message may come in parts, which are merged; so it is only read when all of the outer one has been. */
+#include "record.h"
+
+enum { SMALL = 32, FEW = 8 };
+
+/* Octets of one message, in order of their coming. */
+typedef struct part {
+    fb_bytes octets;
+    struct part *next;
+} part;
+
+typedef struct {
+    part first, *last; /* last is NULL where there is none */
+} parts;
+
+typedef struct {
+    fb_record_where place; /* first: a place is a frame's */
+    const fb_record_shape *shape;
+    PyObject **values;
+    parts *pending; /* single messages, by their place among those of the type */
+    PyObject *unknown; /* a bytearray of the fields that are kept; NULL: none */
+} frame;
+
+typedef struct {
+    const fb_record_options *options;
+    const uint8_t *begin;
+    size_t depth;
+    Py_ssize_t index;
+} reader;
+
+static PyObject *read_record(reader *r, const fb_record_where *parent, const fb_record_shape *shape, const part *octets);
+
+/* Errors ----------------------------------------------------------------------------------------------------------------- */
+
+static PyObject *fail(reader *r, const fb_record_where *place, const uint8_t *where, const char *problem) {
+    if (PyErr_Occurred()) return NULL;
+    PyObject *path = fb_record_path(place, r->index);
+    PyObject *text = path ? PyUnicode_FromString(problem) : NULL;
+    PyObject *offset = text ? PyLong_FromSsize_t(where - r->begin) : NULL;
+    PyObject *error = offset ? PyObject_CallFunctionObjArgs(r->options->decode_error, text, path, offset, NULL) : NULL;
+    if (error) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_XDECREF(path);
+    Py_XDECREF(text);
+    Py_XDECREF(offset);
+    Py_XDECREF(error);
+    return NULL;
+}
+
+/* Scalars ---------------------------------------------------------------------------------------------------------------- */
+
+static PyObject *new_text(reader *r, const fb_record_where *place, fb_bytes octets) {
+    const uint8_t *p = octets.data, *end = p + octets.size;
+    uint64_t all = 0;
+    for (; end - p >= 8; p += 8) all |= fb_load_little64(p);
+    for (; p < end; p++) all |= *p;
+    if (FB_LIKELY(!(all & 0x8080808080808080u))) {
+        PyObject *text = PyUnicode_New((Py_ssize_t)octets.size, 127);
+        if (text && octets.size) memcpy(PyUnicode_1BYTE_DATA(text), octets.data, octets.size);
+        return text;
+    }
+    PyObject *text = PyUnicode_DecodeUTF8((const char *)octets.data, (Py_ssize_t)octets.size, NULL);
+    if (!text && PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) {
+        PyErr_Clear();
+        return fail(r, place, octets.data, "a string that is not UTF-8");
+    }
+    return text;
+}
+
+static PyObject *new_member(const fb_record_field *of, uint64_t value) {
+    PyObject *number = PyLong_FromLongLong((int64_t)value);
+    if (!of->names || !number) return number;
+    PyObject *name = PyDict_GetItemWithError(of->names, number);
+    if (!name) return PyErr_Occurred() ? (Py_DECREF(number), NULL) : number; /* an open enum may have others */
+    Py_DECREF(number);
+    return Py_NewRef(name);
+}
+
+static PyObject *new_scalar(const fb_codec_field *field, const fb_record_field *of, uint64_t value) {
+    double real;
+    float narrow;
+    uint32_t bits = (uint32_t)value;
+    switch (field->type) {
+        case FB_PROTO_BOOL: return PyBool_FromLong(value != 0);
+        case FB_PROTO_ENUM: return new_member(of, value);
+        case FB_PROTO_DOUBLE: memcpy(&real, &value, 8); return PyFloat_FromDouble(real);
+        case FB_PROTO_FLOAT: memcpy(&narrow, &bits, 4); return PyFloat_FromDouble((double)narrow);
+        case FB_PROTO_UINT64:
+        case FB_PROTO_FIXED64:
+            if (FB_UNLIKELY(value > INT64_MAX)) return PyLong_FromUnsignedLongLong(value);
+            /* fall through */
+        default: return PyLong_FromLongLong((int64_t)value);
+    }
+}
+
+/* Times ------------------------------------------------------------------------------------------------------------------ */
+
+/* Both have two fields, 1, seconds, and 2, nanoseconds, and whatever else is skipped. */
+static fb_status read_time(const part *octets, int64_t *seconds, int32_t *nanoseconds, const uint8_t **where) {
+    static const fb_codec_message none; /* so that all its fields are unknown */
+    fb_codec_reader fields;
+    fb_codec_item item;
+    fb_status status = FB_END;
+    for (; octets && status == FB_END; octets = octets->next) {
+        fb_codec_reader_begin(&fields, &none, octets->octets);
+        while ((status = fb_codec_next(&fields, &item)) == FB_OK) {
+            uint64_t tag, value;
+            const uint8_t *end = item.bytes.data + item.bytes.size, *p = fb_wire_read_varint(item.bytes.data, end, &tag);
+            if (!p || (tag & 7) != FB_WIRE_VARINT || !fb_wire_read_varint(p, end, &value)) continue;
+            if (tag >> 3 == 1) *seconds = (int64_t)value;
+            if (tag >> 3 == 2) *nanoseconds = (int32_t)(uint32_t)value;
+        }
+        *where = fields.p;
+    }
+    return status;
+}
+
+static PyObject *new_time(reader *r, const fb_record_where *place, bool duration, const part *octets) {
+    int64_t seconds = 0;
+    int32_t nanoseconds = 0;
+    const uint8_t *where = octets->octets.data;
+    if (read_time(octets, &seconds, &nanoseconds, &where) != FB_END) return fail(r, place, where, "a malformed field");
+    if (r->options->from_time) {
+        return PyObject_CallFunction(r->options->from_time, "OLl", duration ? Py_True : Py_False, (long long)seconds, (long)nanoseconds);
+    }
+    PyObject *time = fb_record_time_new(duration, r->options->times_as_numbers, seconds, nanoseconds);
+    if (time || PyErr_Occurred()) return time;
+    return fail(r, place, octets->octets.data, duration ? "a duration that no timedelta can hold" : "a time that no datetime can hold");
+}
+
+/* Fields ----------------------------------------------------------------------------------------------------------------- */
+
+/* A message, complete in its parts. */
+static PyObject *new_message(reader *r, frame *f, const fb_record_field *of, size_t slot, const part *octets) {
+    if (of->role == FB_VALUE_RECORD) return read_record(r, &f->place, f->shape->fields[slot], octets);
+    return new_time(r, &f->place, of->role == FB_VALUE_DURATION, octets);
+}
+
+static PyObject *new_value(reader *r, frame *f, const fb_codec_field *field, const fb_codec_item *item) {
+    const fb_record_field *of = f->shape->type->fields + field->slot;
+    if (field->type == FB_PROTO_STRING) return new_text(r, &f->place, item->bytes);
+    if (field->type == FB_PROTO_BYTES) return PyBytes_FromStringAndSize((const char *)item->bytes.data, (Py_ssize_t)item->bytes.size);
+    if (of->role == FB_VALUE_SCALAR) return new_scalar(field, of, item->value);
+    part whole = {item->bytes, NULL};
+    return new_message(r, f, of, field->slot, &whole);
+}
+
+static bool is_message(const fb_codec_field *field) {
+    return field->type == FB_PROTO_MESSAGE || field->type == FB_PROTO_GROUP;
+}
+
+static int keep_unknown(reader *r, frame *f, fb_bytes octets) {
+    if (!r->options->keep_unknown || f->shape->kind != FB_SHAPE_DICT) return 0;
+    if (!f->unknown) {
+        f->unknown = PyByteArray_FromStringAndSize((const char *)octets.data, (Py_ssize_t)octets.size);
+        return f->unknown ? 0 : -1;
+    }
+    Py_ssize_t size = PyByteArray_GET_SIZE(f->unknown);
+    if (PyByteArray_Resize(f->unknown, size + (Py_ssize_t)octets.size)) return -1;
+    memcpy(PyByteArray_AS_STRING(f->unknown) + size, octets.data, octets.size);
+    return 0;
+}
+
+/* A number that a closed enum does not have, out of packed elements, is kept as a field of its own. */
+static int keep_element(reader *r, frame *f, const fb_codec_field *field, uint64_t value) {
+    uint8_t octets[FB_TAG_MAX + FB_VARINT_MAX], *p = fb_wire_put_varint(octets, fb_wire_tag(field->number, FB_WIRE_VARINT));
+    p = fb_wire_put_varint(p, value);
+    return keep_unknown(r, f, (fb_bytes){octets, (size_t)(p - octets)});
+}
+
+static int append_new(PyObject *list, PyObject *value) {
+    int result = value ? PyList_Append(list, value) : -1;
+    Py_XDECREF(value);
+    return result;
+}
+
+static int add_packed(reader *r, frame *f, const fb_codec_field *field, PyObject *list, fb_bytes elements) {
+    const fb_record_field *of = f->shape->type->fields + field->slot;
+    uint64_t value;
+    fb_status status;
+    while ((status = fb_codec_next_element(field, &elements, &value)) == FB_OK) {
+        int result = fb_codec_has_member(field, value) ? append_new(list, new_scalar(field, of, value)) : keep_element(r, f, field, value);
+        if (result) return -1;
+    }
+    return status == FB_END ? 0 : (fail(r, &f->place, elements.data, "a packed element that is cut short"), -1);
+}
+
+static int add_element(reader *r, frame *f, const fb_codec_item *item) {
+    const fb_codec_field *field = item->field;
+    PyObject **list = f->values + field->slot;
+    if (!*list && !(*list = PyList_New(0))) return -1;
+    f->place.index = PyList_GET_SIZE(*list);
+    int result = item->packed ? add_packed(r, f, field, *list, item->bytes) : append_new(*list, new_value(r, f, field, item));
+    f->place.index = -1;
+    return result;
+}
+
+/* The value of an entry that has none. */
+static PyObject *new_empty(reader *r, frame *f, const fb_record_shape *shape) {
+    static const part nothing = {{(const uint8_t *)"", 0}, NULL};
+    const fb_record_field *of = shape->type->fields + 1;
+    if (of->role == FB_VALUE_RECORD) return read_record(r, &f->place, shape->fields[1], &nothing);
+    return new_time(r, &f->place, of->role == FB_VALUE_DURATION, &nothing);
+}
+
+/* An entry is a message of two fields, key and value. Its shape makes a tuple of it. */
+static int add_entry(reader *r, frame *f, const fb_codec_item *item) {
+    PyObject **map = f->values + item->field->slot;
+    const fb_record_shape *shape = f->shape->fields[item->field->slot];
+    part whole = {item->bytes, NULL};
+    if (!*map && !(*map = PyDict_New())) return -1;
+    PyObject *entry = read_record(r, &f->place, shape, &whole);
+    if (!entry) return -1;
+    PyObject *value = PyTuple_GET_ITEM(entry, 1);
+    value = value == Py_None ? new_empty(r, f, shape) : Py_NewRef(value);
+    int result = value ? PyDict_SetItem(*map, PyTuple_GET_ITEM(entry, 0), value) : -1;
+    Py_XDECREF(value);
+    Py_DECREF(entry);
+    return result;
+}
+
+static void drop_parts(parts *all) {
+    for (part *each = all->last ? all->first.next : NULL, *next; each; each = next) {
+        next = each->next;
+        PyMem_Free(each);
+    }
+    all->last = NULL;
+}
+
+/* Of a oneof, the last one that comes is there. */
+static void clear_others(frame *f, const fb_codec_field *field) {
+    const fb_record_type *type = f->shape->type;
+    for (size_t i = 0; i < type->core.count; i++) {
+        const fb_codec_field *other = type->core.fields + i;
+        if (other == field || other->oneof != field->oneof) continue;
+        Py_CLEAR(f->values[other->slot]);
+        if (type->pending[other->slot]) drop_parts(f->pending + type->pending[other->slot] - 1);
+    }
+}
+
+static int add_part(frame *f, const fb_codec_field *field, fb_bytes octets) {
+    parts *all = f->pending + f->shape->type->pending[field->slot] - 1;
+    if (FB_LIKELY(!all->last)) {
+        all->first = (part){octets, NULL};
+        all->last = &all->first;
+        return 0;
+    }
+    part *next = PyMem_Malloc(sizeof *next);
+    if (!next) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    *next = (part){octets, NULL};
+    all->last = all->last->next = next;
+    return 0;
+}
+
+static int add_item(reader *r, frame *f, const fb_codec_item *item) {
+    const fb_codec_field *field = item->field;
+    if (FB_UNLIKELY(!field)) return keep_unknown(r, f, item->bytes);
+    const fb_record_field *of = f->shape->type->fields + field->slot;
+    f->place.field = of;
+    if (field->repeated) return of->role == FB_VALUE_MAP ? add_entry(r, f, item) : add_element(r, f, item);
+    if (FB_UNLIKELY(field->oneof)) clear_others(f, field);
+    if (is_message(field)) return add_part(f, field, item->bytes);
+    PyObject *value = new_value(r, f, field, item);
+    if (FB_UNLIKELY(!value)) return -1;
+    Py_XSETREF(f->values[field->slot], value);
+    return 0;
+}
+
+static int read_fields(reader *r, frame *f, const part *octets) {
+    fb_codec_reader fields;
+    fb_codec_item item;
+    for (; octets; octets = octets->next) {
+        fb_status status;
+        fb_codec_reader_begin(&fields, &f->shape->type->core, octets->octets);
+        while (FB_LIKELY((status = fb_codec_next(&fields, &item)) == FB_OK)) {
+            if (FB_UNLIKELY(add_item(r, f, &item))) return -1;
+        }
+        f->place.field = NULL;
+        if (FB_UNLIKELY(status != FB_END)) return fail(r, &f->place, fields.p, "a malformed field"), -1;
+    }
+    return 0;
+}
+
+/* Those that have been waiting for the end of the message that they are in. */
+static int read_pending(reader *r, frame *f) {
+    const fb_record_type *type = f->shape->type;
+    for (size_t slot = 0; slot < type->core.count; slot++) {
+        parts *all = type->pending[slot] ? f->pending + type->pending[slot] - 1 : NULL;
+        if (!all || !all->last) continue;
+        f->place.field = type->fields + slot;
+        f->values[slot] = new_message(r, f, type->fields + slot, slot, &all->first);
+        if (!f->values[slot]) return -1;
+    }
+    return 0;
+}
+
+/* Records ---------------------------------------------------------------------------------------------------------------- */
+
+static PyObject *new_absent(const fb_record_field *of) {
+    if (FB_LIKELY(of->absent != NULL)) return Py_NewRef(of->absent);
+    return of->role == FB_VALUE_MAP ? PyDict_New() : PyList_New(0);
+}
+
+static PyObject *make_dict(reader *r, frame *f) {
+    const fb_record_type *type = f->shape->type;
+    PyObject *dict = _PyDict_NewPresized((Py_ssize_t)type->core.count);
+    if (!dict) return NULL;
+    for (size_t i = 0; i < type->core.count; i++) {
+        if (PyDict_SetItem(dict, type->fields[i].name, f->values[i])) goto fail;
+    }
+    if (f->unknown) {
+        PyObject *octets = PyBytes_FromStringAndSize(PyByteArray_AS_STRING(f->unknown), PyByteArray_GET_SIZE(f->unknown));
+        int result = octets ? PyDict_SetItem(dict, r->options->unknown_key, octets) : -1;
+        Py_XDECREF(octets);
+        if (result) goto fail;
+    }
+    return dict;
+fail:
+    Py_DECREF(dict);
+    return NULL;
+}
+
+static PyObject *make_tuple(frame *f) {
+    size_t count = f->shape->type->core.count;
+    PyObject *tuple = PyTuple_New((Py_ssize_t)count);
+    if (!tuple) return NULL;
+    for (size_t i = 0; i < count; i++) {
+        PyTuple_SET_ITEM(tuple, (Py_ssize_t)i, f->values[i]);
+        f->values[i] = NULL;
+    }
+    return tuple;
+}
+
+static PyObject *make_record(reader *r, frame *f) {
+    const fb_record_shape *shape = f->shape;
+    size_t count = shape->type->core.count;
+    for (size_t i = 0; i < count; i++) {
+        if (!f->values[i] && !(f->values[i] = new_absent(shape->type->fields + i))) return NULL;
+    }
+    if (shape->kind == FB_SHAPE_DICT) return make_dict(r, f);
+    if (shape->kind == FB_SHAPE_TUPLE) return make_tuple(f);
+    return PyObject_Vectorcall(shape->make, f->values, shape->keywords ? 0 : count, shape->keywords);
+}
+
+static PyObject *read_into(reader *r, frame *f, const part *octets) {
+    if (read_fields(r, f, octets)) return NULL;
+    if (f->shape->type->pending_count && read_pending(r, f)) return NULL;
+    f->place.field = NULL;
+    return make_record(r, f);
+}
+
+static PyObject *read_record(reader *r, const fb_record_where *parent, const fb_record_shape *shape, const part *octets) {
+    PyObject *few_values[SMALL], *record = NULL;
+    parts few_parts[FEW];
+    size_t count = shape->type->core.count, pending = shape->type->pending_count;
+    frame f = {.place = {.parent = parent, .index = -1}, .shape = shape};
+    if (r->depth > FB_CODEC_DEPTH) return fail(r, parent, octets->octets.data, "more than 100 messages inside each other");
+    f.values = count <= SMALL ? few_values : PyMem_Malloc(count * sizeof *f.values);
+    f.pending = pending <= FEW ? few_parts : PyMem_Malloc(pending * sizeof *f.pending);
+    if (f.values && f.pending) {
+        memset(f.values, 0, count * sizeof *f.values);
+        if (pending) memset(f.pending, 0, pending * sizeof *f.pending);
+        r->depth++;
+        record = read_into(r, &f, octets);
+        r->depth--;
+        for (size_t i = 0; i < count; i++) Py_XDECREF(f.values[i]);
+        Py_XDECREF(f.unknown);
+        for (size_t i = 0; i < pending; i++) drop_parts(f.pending + i);
+    } else {
+        PyErr_NoMemory();
+    }
+    if (f.values != few_values) PyMem_Free(f.values);
+    if (f.pending != few_parts) PyMem_Free(f.pending);
+    return record;
+}
+
+PyObject *fb_record_read(const fb_record_shape *shape, const fb_record_options *options, fb_bytes message, const uint8_t *begin,
+                         Py_ssize_t index) {
+    reader r = {.options = options, .begin = begin, .index = index};
+    part whole = {message, NULL};
+    return read_record(&r, NULL, shape, &whole);
+}

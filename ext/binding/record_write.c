@@ -1,0 +1,435 @@
+/* Records of Python -> messages: the fields of a record in the order of their numbers. */
+#include "record_writer.h"
+
+enum { SMALL = 32 }; /* fields of a record whose values need no memory of their own */
+
+int fb_record_output_grow(fb_record_output *output, size_t more) {
+    size_t used = (size_t)(output->p - output->begin), size = (size_t)(output->end - output->begin);
+    if (more > (size_t)PY_SSIZE_T_MAX / 4 - used) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    size = size * 2 > used + more ? size * 2 : used + more;
+    uint8_t *begin = PyMem_Realloc(output->begin, size);
+    if (!begin) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    *output = (fb_record_output){begin, begin + used, begin + size};
+    return 0;
+}
+
+/* Scalars ---------------------------------------------------------------------------------------------------------------- */
+
+static const char *kind_names[] = {
+    [FB_PROTO_BOOL] = "a bool", [FB_PROTO_ENUM] = "an enum's number or name", [FB_PROTO_FLOAT] = "a float", [FB_PROTO_DOUBLE] = "a float",
+    [FB_PROTO_STRING] = "str", [FB_PROTO_BYTES] = "bytes", [FB_PROTO_MESSAGE] = "a record", [FB_PROTO_GROUP] = "a record",
+};
+
+static const char *name_of(const fb_codec_field *field) {
+    return kind_names[field->type] ? kind_names[field->type] : "an int";
+}
+
+static bool is_unsigned(const fb_codec_field *field) {
+    return field->type == FB_PROTO_UINT32 || field->type == FB_PROTO_UINT64 || field->type == FB_PROTO_FIXED32 || field->type == FB_PROTO_FIXED64;
+}
+
+static int fail_range(fb_record_writer *w, const fb_codec_field *field, PyObject *value) {
+    PyErr_Clear();
+    if (is_unsigned(field)) return fb_record_fail(w, "%R is out of range: 0 to %llu", value, (unsigned long long)field->most);
+    return fb_record_fail(w, "%R is out of range: %lld to %lld", value, (long long)field->least, (long long)field->most);
+}
+
+/* REQUIRES: value is an int or of a class derived from it. */
+static int number_of_int(fb_record_writer *w, const fb_codec_field *field, PyObject *value, uint64_t *number) {
+    int overflow;
+    long long signed_number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    if (FB_LIKELY(!overflow)) {
+        bool fits = is_unsigned(field) ? signed_number >= 0 && (uint64_t)signed_number <= field->most
+                                       : signed_number >= field->least && signed_number <= (int64_t)field->most;
+        if (FB_UNLIKELY(!fits)) return fail_range(w, field, value);
+        *number = (uint64_t)signed_number;
+        return 0;
+    }
+    if (overflow < 0 || !is_unsigned(field)) return fail_range(w, field, value);
+    *number = PyLong_AsUnsignedLongLong(value);
+    return PyErr_Occurred() || *number > field->most ? fail_range(w, field, value) : 0;
+}
+
+static int number_of_index(fb_record_writer *w, const fb_codec_field *field, PyObject *value, uint64_t *number) {
+    if (PyBool_Check(value) || !PyIndex_Check(value)) return fb_record_fail_type(w, value, name_of(field));
+    fb_record_own(w);
+    Py_INCREF(value);
+    PyObject *index = PyNumber_Index(value);
+    int result = index ? number_of_int(w, field, index, number) : fb_record_is_type_error() ? fb_record_fail_type(w, value, name_of(field)) : -1;
+    Py_XDECREF(index);
+    Py_DECREF(value);
+    return result;
+}
+
+static int number_of_bool(fb_record_writer *w, const fb_codec_field *field, PyObject *value, uint64_t *number) {
+    if (PyBool_Check(value)) {
+        *number = value == Py_True;
+        return 0;
+    }
+    if (!PyLong_Check(value) && strcmp(Py_TYPE(value)->tp_name, "numpy.bool") && strcmp(Py_TYPE(value)->tp_name, "numpy.bool_")) {
+        return fb_record_fail_type(w, value, name_of(field));
+    }
+    fb_record_own(w);
+    Py_INCREF(value);
+    int truth = PyObject_IsTrue(value);
+    Py_DECREF(value);
+    *number = truth > 0;
+    return truth < 0 ? -1 : 0;
+}
+
+static int number_of_member(fb_record_writer *w, const fb_codec_field *field, const fb_record_field *of, PyObject *value, uint64_t *number) {
+    if (PyUnicode_CheckExact(value)) {
+        PyObject *member = PyDict_GetItemWithError(of->numbers, value);
+        if (!member) return fb_record_fail(w, "%R is no member of the enum", value);
+        *number = (uint64_t)PyLong_AsLongLong(member);
+        return 0;
+    }
+    if (PyLong_CheckExact(value) ? number_of_int(w, field, value, number) : number_of_index(w, field, value, number)) return -1;
+    return fb_codec_has_member(field, *number) ? 0 : fb_record_fail(w, "%R is no member of the enum", value);
+}
+
+static int number_of_float(fb_record_writer *w, const fb_codec_field *field, PyObject *value, uint64_t *number) {
+    double real;
+    if (FB_LIKELY(PyFloat_CheckExact(value))) {
+        real = PyFloat_AS_DOUBLE(value);
+    } else if (PyUnicode_Check(value) || PyBytes_Check(value)) {
+        return fb_record_fail_type(w, value, name_of(field));
+    } else {
+        fb_record_own(w);
+        Py_INCREF(value);
+        real = PyFloat_AsDouble(value);
+        bool failed = real == -1.0 && PyErr_Occurred();
+        int result = !failed ? 0
+                     : PyErr_ExceptionMatches(PyExc_OverflowError) ? (PyErr_Clear(), fb_record_fail(w, "an int out of range of a float"))
+                     : fb_record_is_type_error() ? fb_record_fail_type(w, value, name_of(field)) : -1;
+        Py_DECREF(value);
+        if (result) return -1;
+    }
+    if (field->type == FB_PROTO_DOUBLE) {
+        memcpy(number, &real, 8);
+        return 0;
+    }
+    float narrow = (float)real;
+    uint32_t bits;
+    if (narrow - narrow != 0 && real - real == 0) return fb_record_fail(w, "a number out of range of a float of 32 bits");
+    memcpy(&bits, &narrow, 4);
+    *number = bits;
+    return 0;
+}
+
+int fb_record_number(fb_record_writer *w, const fb_codec_field *field, const fb_record_field *of, PyObject *value, uint64_t *number) {
+    switch (field->type) {
+        case FB_PROTO_FLOAT:
+        case FB_PROTO_DOUBLE: return number_of_float(w, field, value, number);
+        case FB_PROTO_BOOL: return number_of_bool(w, field, value, number);
+        case FB_PROTO_ENUM: return number_of_member(w, field, of, value, number);
+        default:
+            if (FB_LIKELY(PyLong_CheckExact(value))) return number_of_int(w, field, value, number);
+            return number_of_index(w, field, value, number);
+    }
+}
+
+/* Strings and bytes ------------------------------------------------------------------------------------------------------ */
+
+/* The tag, the length, and where there is no tag (an element that stands alone is not foreseen) nothing else. */
+static int put_octets(fb_record_writer *w, const fb_codec_field *field, bool always, const void *data, size_t size) {
+    fb_record_output *output = w->output;
+    if (!size && !always) return 0;
+    if (size > INT32_MAX) return fb_record_fail(w, "longer than 2 GiB");
+    if (fb_record_output_reserve(output, size + FB_CODEC_ROOM)) return -1;
+    output->p = fb_wire_put_octets(fb_codec_put_length(output->p, field, size), data, size);
+    return 0;
+}
+
+/* The octets of a character in UTF-8; 0 of a half of a surrogate pair, which has none. */
+static size_t utf8_size(Py_UCS4 character) {
+    if (character < 0x80) return 1;
+    if (character < 0x800) return 2;
+    if (character >= 0xd800 && character < 0xe000) return 0;
+    return character < 0x10000 ? 3 : 4;
+}
+
+static uint8_t *put_utf8(uint8_t *p, Py_UCS4 character) {
+    size_t size = utf8_size(character);
+    if (size == 1) {
+        *p = (uint8_t)character;
+        return p + 1;
+    }
+    for (size_t i = size; --i; character >>= 6) p[i] = (uint8_t)(0x80 | (character & 0x3f));
+    *p = (uint8_t)(0xf00 >> size | character);
+    return p + size;
+}
+
+/* Python would keep the UTF-8 of a text with the text, for as long as that lives. */
+static int put_wide_text(fb_record_writer *w, const fb_codec_field *field, PyObject *text) {
+    fb_record_output *output = w->output;
+    Py_ssize_t length = PyUnicode_GET_LENGTH(text);
+    int kind = PyUnicode_KIND(text);
+    const void *data = PyUnicode_DATA(text);
+    size_t size = 0;
+    for (Py_ssize_t i = 0; i < length; i++) {
+        size_t octets = utf8_size(PyUnicode_READ(kind, data, i));
+        if (!octets) return fb_record_fail(w, "half of a surrogate pair at character %zd: it cannot be UTF-8", i);
+        size += octets;
+    }
+    if (size > INT32_MAX) return fb_record_fail(w, "longer than 2 GiB");
+    if (fb_record_output_reserve(output, size + FB_CODEC_ROOM)) return -1;
+    uint8_t *p = fb_codec_put_length(output->p, field, size);
+    for (Py_ssize_t i = 0; i < length; i++) p = put_utf8(p, PyUnicode_READ(kind, data, i));
+    output->p = p;
+    return 0;
+}
+
+static int put_text(fb_record_writer *w, const fb_codec_field *field, bool always, PyObject *value) {
+    if (FB_UNLIKELY(!PyUnicode_Check(value))) return fb_record_fail_type(w, value, "str");
+#if PY_VERSION_HEX < 0x030c0000
+    if (PyUnicode_READY(value)) return -1;
+#endif
+    if (FB_LIKELY(PyUnicode_IS_ASCII(value))) return put_octets(w, field, always, PyUnicode_DATA(value), (size_t)PyUnicode_GET_LENGTH(value));
+    return put_wide_text(w, field, value);
+}
+
+static int put_bytes(fb_record_writer *w, const fb_codec_field *field, bool always, PyObject *value) {
+    Py_buffer view;
+    if (FB_LIKELY(PyBytes_CheckExact(value))) return put_octets(w, field, always, PyBytes_AS_STRING(value), (size_t)PyBytes_GET_SIZE(value));
+    if (!PyObject_CheckBuffer(value)) return fb_record_fail_type(w, value, "bytes");
+    fb_record_own(w);
+    Py_INCREF(value);
+    int result = PyObject_GetBuffer(value, &view, PyBUF_SIMPLE);
+    if (!result) {
+        result = put_octets(w, field, always, view.buf, (size_t)view.len);
+        PyBuffer_Release(&view);
+    }
+    Py_DECREF(value);
+    return result;
+}
+
+/* Records inside records ------------------------------------------------------------------------------------------------- */
+
+static int put_record(fb_record_writer *w, fb_record_type *type, PyObject *record);
+
+static int time_of(fb_record_writer *w, bool duration, PyObject *value, int64_t *seconds, int32_t *nanoseconds) {
+    const char *problem;
+    int result = fb_record_time_of(value, duration, seconds, nanoseconds, &problem);
+    if (result <= 0) return result ? fb_record_fail(w, "%s", problem) : 0;
+    fb_record_own(w);
+    Py_INCREF(value);
+    long long whole;
+    long rest;
+    PyObject *pair = PyObject_CallFunction(w->options->to_time, "OO", value, duration ? Py_True : Py_False);
+    if (!pair) {
+        result = PyErr_ExceptionMatches(PyExc_TypeError) ? (PyErr_Clear(), fb_record_fail_type(w, value, duration ? "a timedelta" : "a datetime")) : -1;
+    } else if (!PyArg_ParseTuple(pair, "Ll", &whole, &rest)) {
+        PyErr_Clear();
+        result = fb_record_fail(w, "%R is out of range of a time", value);
+    } else if (!fb_record_time_in_range(duration, whole, rest)) {
+        result = fb_record_fail(w, "%R is out of range of a time", value);
+    } else {
+        *seconds = whole;
+        *nanoseconds = (int32_t)rest;
+        result = 0;
+    }
+    Py_XDECREF(pair);
+    Py_DECREF(value);
+    return result;
+}
+
+/* Both have two fields: 1, seconds, and 2, nanoseconds. */
+static int put_time(fb_record_writer *w, const fb_codec_field *field, bool duration, PyObject *value) {
+    fb_record_output *output = w->output;
+    uint8_t octets[2 * (1 + FB_VARINT_MAX)], *p = octets;
+    int64_t seconds;
+    int32_t nanoseconds;
+    if (time_of(w, duration, value, &seconds, &nanoseconds)) return -1;
+    if (seconds) {
+        *p++ = (uint8_t)fb_wire_tag(1, FB_WIRE_VARINT);
+        p = fb_wire_put_varint(p, (uint64_t)seconds);
+    }
+    if (nanoseconds) {
+        *p++ = (uint8_t)fb_wire_tag(2, FB_WIRE_VARINT);
+        p = fb_wire_put_varint(p, (uint64_t)(int64_t)nanoseconds);
+    }
+    if (fb_record_output_reserve(output, FB_CODEC_ROOM + sizeof octets)) return -1;
+    output->p = fb_wire_put_octets(fb_codec_put_length(output->p, field, (size_t)(p - octets)), octets, (size_t)(p - octets));
+    return 0;
+}
+
+/* Output moves when it grows, so a beginning is kept as an offset. */
+size_t fb_record_begin_length(fb_record_output *output, const fb_codec_field *field) {
+    output->p = fb_codec_put_tag(output->p, field) + 1;
+    return (size_t)(output->p - output->begin);
+}
+
+int fb_record_end_length(fb_record_writer *w, size_t begin) {
+    fb_record_output *output = w->output;
+    if ((size_t)(output->p - output->begin) - begin > INT32_MAX) return fb_record_fail(w, "longer than 2 GiB");
+    if (fb_record_output_reserve(output, FB_VARINT_MAX)) return -1;
+    output->p = fb_codec_end_length(output->begin + begin, output->p);
+    return 0;
+}
+
+static int put_nested(fb_record_writer *w, const fb_codec_field *field, fb_record_type *type, PyObject *value) {
+    fb_record_output *output = w->output;
+    if (fb_record_output_reserve(output, FB_CODEC_ROOM)) return -1;
+    if (field->type == FB_PROTO_GROUP) {
+        output->p = fb_codec_put_tag(output->p, field);
+        if (put_record(w, type, value) || fb_record_output_reserve(output, FB_CODEC_ROOM)) return -1;
+        output->p = fb_codec_put_end_group(output->p, field);
+        return 0;
+    }
+    size_t begin = fb_record_begin_length(output, field);
+    return put_record(w, type, value) ? -1 : fb_record_end_length(w, begin);
+}
+
+/* One value with its tag. `always`: zero too. */
+int fb_record_put_one(fb_record_writer *w, const fb_codec_field *field, const fb_record_field *of, bool always, PyObject *value) {
+    uint64_t number;
+    switch (of->role) {
+        case FB_VALUE_TIMESTAMP: return put_time(w, field, false, value);
+        case FB_VALUE_DURATION: return put_time(w, field, true, value);
+        case FB_VALUE_RECORD: return put_nested(w, field, of->type, value);
+        default: break;
+    }
+    if (field->type == FB_PROTO_STRING) return put_text(w, field, always, value);
+    if (field->type == FB_PROTO_BYTES) return put_bytes(w, field, always, value);
+    if (fb_record_number(w, field, of, value, &number) || fb_record_output_reserve(w->output, FB_CODEC_ROOM)) return -1;
+    if (number || always) w->output->p = fb_codec_put_value(fb_codec_put_tag(w->output->p, field), field, number);
+    return 0;
+}
+
+/* Repeated fields and maps ----------------------------------------------------------------------------------------------- */
+
+static int put_elements(fb_record_writer *w, const fb_codec_field *field, const fb_record_field *of, PyObject *list) {
+    fb_record_output *output = w->output;
+    fb_record_where *place = &w->top->place;
+    size_t begin = 0;
+    bool of_list = PyList_CheckExact(list);
+    if ((of_list ? PyList_GET_SIZE(list) : PyTuple_GET_SIZE(list)) == 0) return 0;
+    if (field->packed) {
+        if (fb_record_output_reserve(output, FB_CODEC_ROOM)) return -1;
+        begin = fb_record_begin_length(output, field);
+    }
+    for (Py_ssize_t i = 0; i < (of_list ? PyList_GET_SIZE(list) : PyTuple_GET_SIZE(list)); i++) { /* a user's code may shorten it */
+        PyObject *value = of_list ? PyList_GET_ITEM(list, i) : PyTuple_GET_ITEM(list, i);
+        uint64_t number;
+        place->index = i;
+        if (!field->packed) {
+            Py_INCREF(value);
+            int result = fb_record_put_one(w, field, of, true, value);
+            Py_DECREF(value);
+            if (result) return -1;
+        } else {
+            if (fb_record_number(w, field, of, value, &number) || fb_record_output_reserve(output, FB_CODEC_ROOM)) return -1;
+            output->p = fb_codec_put_value(output->p, field, number);
+        }
+    }
+    place->index = -1;
+    return field->packed ? fb_record_end_length(w, begin) : 0;
+}
+
+static int put_repeated(fb_record_writer *w, const fb_codec_field *field, const fb_record_field *of, PyObject *value) {
+    if (FB_LIKELY(PyList_CheckExact(value) || PyTuple_CheckExact(value))) return put_elements(w, field, of, value);
+    if (PyUnicode_Check(value) || PyDict_Check(value) || (PyBytes_Check(value) && field->type == FB_PROTO_STRING)) {
+        return fb_record_fail_type(w, value, "a list");
+    }
+    fb_record_own(w);
+    PyObject *list = PySequence_List(value);
+    if (!list) return fb_record_is_type_error() ? fb_record_fail_type(w, value, "a list") : -1;
+    int result = put_elements(w, field, of, list);
+    Py_DECREF(list);
+    return result;
+}
+
+/* Whole records ---------------------------------------------------------------------------------------------------------- */
+
+static int put_value(fb_record_writer *w, const fb_codec_field *field, const fb_record_field *of, PyObject *value) {
+    if (field->repeated) return of->role == FB_VALUE_MAP ? fb_record_put_map(w, field, of, value) : put_repeated(w, field, of, value);
+    return fb_record_put_one(w, field, of, field->presence, value);
+}
+
+/* Unknown fields that were kept: the octets must be whole fields. */
+static int put_unknown(fb_record_writer *w, PyObject *octets) {
+    static const fb_codec_message none;
+    fb_codec_reader reader;
+    fb_codec_item item;
+    fb_status status;
+    if (!PyBytes_CheckExact(octets)) return fb_record_fail_type(w, octets, "the octets of unknown fields");
+    size_t size = (size_t)PyBytes_GET_SIZE(octets);
+    fb_codec_reader_begin(&reader, &none, (fb_bytes){(const uint8_t *)PyBytes_AS_STRING(octets), size});
+    while ((status = fb_codec_next(&reader, &item)) == FB_OK) continue;
+    if (status != FB_END) return fb_record_fail(w, "the octets of unknown fields are malformed");
+    if (fb_record_output_reserve(w->output, size)) return -1;
+    w->output->p = fb_wire_put_octets(w->output->p, PyBytes_AS_STRING(octets), size);
+    return 0;
+}
+
+static int check_oneof(fb_record_writer *w, const fb_record_frame *f, const fb_codec_field *field) {
+    const fb_codec_message *message = &f->type->core;
+    for (const fb_codec_field *other = message->fields; other < field; other++) {
+        PyObject *value = f->values[other->slot];
+        if (other->oneof != field->oneof || !value || value == Py_None) continue;
+        return fb_record_fail(w, "%R of the same oneof has a value too", f->type->fields[other->slot].name);
+    }
+    return 0;
+}
+
+static int put_fields(fb_record_writer *w, fb_record_frame *f) {
+    const fb_record_type *type = f->type;
+    const fb_codec_field *field = type->core.fields, *end = field + type->core.count;
+    for (; field < end; field++) {
+        PyObject *value = f->values[field->slot];
+        const fb_record_field *of = type->fields + field->slot;
+        f->place.field = of;
+        if (!value || value == Py_None) {
+            if (FB_UNLIKELY(field->required)) return fb_record_fail(w, "required, and not given");
+            continue;
+        }
+        if (FB_UNLIKELY(field->oneof && type->oneof_count) && check_oneof(w, f, field)) return -1;
+        if (put_value(w, field, of, value)) return -1;
+    }
+    f->place.field = NULL;
+    return 0;
+}
+
+static int put_gathered(fb_record_writer *w, fb_record_frame *f) {
+    if (fb_record_gather(w, f) || put_fields(w, f)) return -1;
+    if (!w->options->keep_unknown || !PyDict_CheckExact(f->record)) return 0;
+    PyObject *octets = PyDict_GetItemWithError(f->record, w->options->unknown_key);
+    return octets ? put_unknown(w, octets) : PyErr_Occurred() ? -1 : 0;
+}
+
+static int put_record(fb_record_writer *w, fb_record_type *type, PyObject *record) {
+    PyObject *few[SMALL];
+    size_t count = type->core.count;
+    PyObject **values = count <= SMALL ? few : PyMem_Malloc(count * sizeof *values);
+    fb_record_frame f = {.place = {.parent = w->top ? &w->top->place : NULL, .index = -1}, .parent = w->top, .type = type, .record = record, .values = values};
+    int result = -1;
+    if (!values) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    memset(values, 0, count * sizeof *values);
+    if (w->depth == FB_CODEC_DEPTH + 1) {
+        fb_record_fail(w, "more than %d records inside each other", FB_CODEC_DEPTH);
+    } else {
+        w->depth++;
+        w->top = &f;
+        result = put_gathered(w, &f);
+        fb_record_disown(&f);
+        w->top = f.parent;
+        w->depth--;
+    }
+    if (values != few) PyMem_Free(values);
+    return result;
+}
+
+int fb_record_write(fb_record_output *output, fb_record_type *type, const fb_record_options *options, PyObject *record, Py_ssize_t index) {
+    fb_record_writer w = {.output = output, .options = options, .index = index};
+    return put_record(&w, type, record);
+}

@@ -1,0 +1,181 @@
+"""The codec: records of one message type to bytes and back."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+
+from flowbuf._core import RECORD_KINDS, RECORD_ROLES, RecordCodec, RecordShape, RecordTypes
+from flowbuf.codec import descriptors
+from flowbuf.codec.model import DURATION, TIMESTAMP, Field, Message
+from flowbuf.codec.shapes import make_shape
+from flowbuf.codec.times import from_time, to_time
+from flowbuf.errors import DecodeError, EncodeError
+from flowbuf.schema import Schema
+
+__all__ = ["UNKNOWN_FIELDS", "Codec"]
+
+UNKNOWN_FIELDS = "_unknown_fields"
+"""The key of the octets of fields that are not in the schema, in a dict that was read with `unknown_fields="keep"`."""
+
+
+class Codec(RecordCodec):
+    """Writes records to Protocol Buffers messages, and reads them back, without generated code.
+
+    `source` says what a record is: a `Schema`, a message class or a descriptor of google.protobuf, or a
+    FileDescriptorSet (or its octets); `message` which message of several, by its name. A record is a dict, a tuple of
+    all fields in their order, or any object with the fields as attributes: a dataclass, a msgspec Struct. None is
+    absent.
+
+        codec = flowbuf.Codec.load("telemetry")
+        data = codec.encode({"device_id": "a1", "temperature": 21.5})
+        codec.decode(data)["temperature"]
+
+    `into`: what messages are read into, dict, tuple, or a class that takes the fields by name (`decode` can be told
+    otherwise); its annotations say the classes of the messages inside. Every field is there, with its default where
+    the message does not have it: None of `optional` ones and messages.
+
+    `unknown_keys`: of a dict to be written, "error" or "ignore". `unknown_fields`: of a message, "skip" or "keep",
+    which puts them into the dict under `flowbuf.UNKNOWN_FIELDS`, from where they are written again. `times`: what
+    google.protobuf.Timestamp and Duration are read as, "datetime" (in UTC, and timedelta; both end at microseconds),
+    "datetime64" or "ns" (int); all are taken when writing, and a datetime without a zone is UTC. `enums`: what they are
+    read as, "number" or "name"; both are taken.
+
+    Output is that of google.protobuf's deterministic serialization. Raises EncodeError with the path of the value and
+    DecodeError with path and offset; SchemaError where `source` cannot be used. One thread at a time.
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        message: str | None = None,
+        *,
+        into: Any = dict,
+        unknown_keys: str = "error",
+        unknown_fields: str = "skip",
+        times: str = "datetime",
+        enums: str = "number",
+    ) -> None:
+        _check("unknown_keys", unknown_keys, ("error", "ignore"))
+        _check("unknown_fields", unknown_fields, ("skip", "keep"))
+        _check("times", times, ("datetime", "datetime64", "ns"))
+        _check("enums", enums, ("number", "name"))
+        self.descriptor = _find_descriptor(source, message)
+        self.message = descriptors.to_message(self.descriptor)
+        self._messages = self.message.reachable()
+        self._shapes: dict[Any, RecordShape] = {}
+        options = (
+            unknown_keys == "ignore",
+            unknown_fields == "keep",
+            times == "ns",
+            to_time,
+            from_time if times == "datetime64" else None,
+            UNKNOWN_FIELDS,
+            _encode_error,
+            _decode_error,
+        )
+        self._types = RecordTypes([_describe(each, self._messages, enums == "name") for each in self._messages])
+        self.describe(self._types, options)
+        self.use(self.shape_of(into))
+
+    @classmethod
+    def load(cls, reference: str | os.PathLike[str], message: str | None = None, **options: Any) -> Codec:
+        """Of a built-in schema by its name, or of a file: a schema (.toml), a .proto, or else a descriptor set."""
+        suffix = os.path.splitext(os.fspath(reference))[1]
+        if suffix in ("", ".toml"):
+            return cls(Schema.load(reference), message, **options)
+        if suffix == ".proto":
+            return cls(descriptors.compile_proto(reference), message, **options)
+        with open(reference, "rb") as file:
+            return cls(file.read(), message, **options)
+
+    def shape_of(self, into: Any) -> RecordShape:
+        shape = self._shapes.get(into)
+        if shape is None:
+            shape = self._shapes[into] = make_shape(self._types, self._messages, into)
+        return shape
+
+    def message_class(self) -> Any:
+        """The google.protobuf class of the messages."""
+        from google.protobuf import message_factory
+
+        return message_factory.GetMessageClass(self.descriptor)
+
+    def __repr__(self) -> str:
+        return f"<Codec {self.message.name}: {len(self.message.fields)} fields>"
+
+
+def _check(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ValueError(f"{name} is {value!r}: it must be one of {', '.join(known)}")
+
+
+def _encode_error(problem: str, path: str) -> EncodeError:
+    return EncodeError(problem, path)
+
+
+def _decode_error(problem: str, path: str, offset: int) -> DecodeError:
+    where = f"{path}: octet {offset}" if path else f"octet {offset}"
+    return DecodeError(f"{where}: {problem}", status="bad_message", offset=offset, path=path)
+
+
+def _find_descriptor(source: Any, name: str | None) -> Descriptor:
+    if isinstance(source, Schema):
+        source = source.message_class()
+    if isinstance(source, FileDescriptorProto):
+        source = FileDescriptorSet(file=[source])
+    if isinstance(source, FileDescriptorSet | bytes):
+        return descriptors.find_message(
+            descriptors.load_files(source, "the descriptor set"), name, "the descriptor set"
+        )
+    descriptor = getattr(source, "DESCRIPTOR", source)
+    if not isinstance(descriptor, Descriptor):
+        fix = "a Schema, a message class, a descriptor or a FileDescriptorSet"
+        raise TypeError(f"{type(source).__name__} says nothing of messages: it must be {fix}")
+    return descriptors.find_message([descriptor], name, descriptor.full_name) if name else descriptor
+
+
+# The tables of the core -----------------------------------------------------------------------------------------------
+
+
+def _describe(message: Message, messages: list[Message], named: bool) -> tuple[list[dict[str, Any]], int]:
+    oneofs = list(dict.fromkeys(field.oneof for field in message if field.oneof))
+    return [_describe_field(field, messages, oneofs, named) for field in message], len(oneofs)
+
+
+def _describe_field(field: Field, messages: list[Message], oneofs: list[str], named: bool) -> dict[str, Any]:
+    least, most = field.limits
+    role = _role(field)
+    names = (
+        {number: name for name, number in reversed(list(field.members.items()))} if named and field.members else None
+    )
+    absent = field.absent
+    return {
+        "name": field.name,
+        "number": field.number,
+        "kind": RECORD_KINDS[field.type],
+        "role": RECORD_ROLES[role],
+        "repeated": field.repeated,
+        "packed": field.packed,
+        "presence": field.presence,
+        "required": field.required,
+        "oneof": oneofs.index(field.oneof) + 1 if field.oneof else 0,
+        "least": least,
+        "most": most,
+        "members": sorted(set(field.members.values())) if field.closed else None,
+        "type": messages.index(field.message) if field.message is not None and role in ("record", "map") else None,
+        "absent": names.get(absent, absent) if names and absent is not None else absent,
+        "numbers": dict(field.members) if field.type == "enum" else None,
+        "names": names,
+    }
+
+
+def _role(field: Field) -> str:
+    if field.map:
+        return "map"
+    if field.message is None:
+        return "scalar"
+    return {TIMESTAMP: "timestamp", DURATION: "duration"}.get(field.message.name, "record")

@@ -1,0 +1,191 @@
+"""Message types as google.protobuf describes them: descriptors, message classes, descriptor sets, and .proto files."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from typing import Any
+
+from google.protobuf import descriptor_pool
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.message import DecodeError as ProtobufError
+
+from flowbuf.codec.model import Field, Message
+from flowbuf.errors import SchemaError
+from flowbuf.schema.source import did_you_mean
+
+__all__ = ["compile_proto", "find_message", "load_files", "to_message"]
+
+_TYPES = {
+    getattr(FieldDescriptor, f"TYPE_{name.upper()}"): name
+    for name in (
+        *("double", "float", "int64", "uint64", "int32", "fixed64", "fixed32", "bool", "string", "group", "message"),
+        *("bytes", "uint32", "enum", "sfixed32", "sfixed64", "sint32", "sint64"),
+    )
+}
+
+
+def to_message(descriptor: Descriptor) -> Message:
+    """The message type of a descriptor, with all that its fields lead to."""
+    return _convert(descriptor, {})
+
+
+def _convert(descriptor: Descriptor, known: dict[str, Message]) -> Message:
+    message = known.get(descriptor.full_name)
+    if message is None:
+        message = known[descriptor.full_name] = Message(descriptor.full_name)
+        entry = descriptor.GetOptions().map_entry
+        message.fields += [_convert_field(field, known, entry) for field in descriptor.fields]
+    return message
+
+
+def _convert_field(field: FieldDescriptor, known: dict[str, Message], of_entry: bool) -> Field:
+    single = not _is_repeated(field)
+    oneof = field.containing_oneof if single else None
+    is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
+    enum = field.enum_type
+    return Field(
+        field.name,
+        field.number,
+        _TYPES[field.type],
+        repeated=not single,
+        packed=not single and bool(field.is_packed),
+        presence=single and (field.has_presence and not of_entry),
+        required=single and _is_required(field),
+        oneof=oneof.name if oneof is not None and not _is_synthetic(oneof) else None,
+        map=is_map,
+        message=_convert(field.message_type, known) if field.message_type is not None else None,
+        members={value.name: value.number for value in enum.values} if enum is not None else {},
+        closed=enum is not None and _is_closed(enum),
+        default=field.default_value if single and field.has_default_value else None,
+    )
+
+
+def _is_repeated(field: Any) -> bool:
+    repeated = getattr(field, "is_repeated", None)  # `label` is on its way out
+    return bool(field.label == FieldDescriptor.LABEL_REPEATED if repeated is None else repeated)
+
+
+def _is_required(field: Any) -> bool:
+    required = getattr(field, "is_required", None)
+    return bool(field.label == FieldDescriptor.LABEL_REQUIRED if required is None else required)
+
+
+def _is_closed(enum: EnumDescriptor) -> bool:
+    return bool(enum.is_closed)
+
+
+def _is_synthetic(oneof: Any) -> bool:
+    """Presence of a single field in proto3 is a oneof of its own."""
+    fields = oneof.fields
+    return len(fields) == 1 and oneof.name == f"_{fields[0].name}"
+
+
+# Files ----------------------------------------------------------------------------------------------------------------
+
+
+def load_files(files: FileDescriptorSet | bytes, origin: str) -> list[Descriptor]:
+    """The messages of the last file of a descriptor set, which is the one that was asked for. Raises SchemaError."""
+    if isinstance(files, bytes):
+        try:
+            files = FileDescriptorSet.FromString(files)
+        except ProtobufError:
+            raise SchemaError(
+                "is no FileDescriptorSet", "write one with protoc -o, or buf build", origin=origin
+            ) from None
+    if not files.file:
+        raise SchemaError("has no files", "write it with protoc --include_imports", origin=origin)
+    pool = descriptor_pool.DescriptorPool()
+    try:
+        for file in _in_order(files.file):
+            pool.Add(file)
+        found = [pool.FindFileByName(file.name) for file in files.file]
+    except (TypeError, KeyError) as error:
+        fix = "a descriptor set must have what its files import: protoc --include_imports"
+        raise SchemaError(f"cannot be used: {error}", fix, origin=origin) from None
+    return [message for file in reversed(found) for message in file.message_types_by_name.values()]
+
+
+def _in_order(files: Iterable[FileDescriptorProto]) -> list[FileDescriptorProto]:
+    """Files after those that they import. The well-known ones come with google.protobuf."""
+    waiting = {file.name: file for file in files}
+    ordered: list[FileDescriptorProto] = []
+
+    def take(name: str) -> None:
+        file = waiting.pop(name, None)
+        if file is None:
+            if name.startswith("google/protobuf/") and all(name != each.name for each in ordered):
+                ordered.append(_well_known(name))
+            return
+        for imported in file.dependency:
+            take(imported)
+        ordered.append(file)
+
+    for name in list(waiting):
+        take(name)
+    return ordered
+
+
+def _well_known(name: str) -> FileDescriptorProto:
+    try:
+        module = importlib.import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
+    except ImportError:
+        raise KeyError(f"{name} is not there") from None
+    file = FileDescriptorProto()
+    module.DESCRIPTOR.CopyToProto(file)
+    return file
+
+
+def find_message(messages: list[Descriptor], name: str | None, origin: str) -> Descriptor:
+    """The message of a name, full or not; the only one where none is asked for. Raises SchemaError."""
+    known: dict[str, Descriptor] = {}
+    waiting = list(messages)
+    for each in waiting:  # which grows
+        known.setdefault(each.full_name, each)
+        known.setdefault(each.name, each)
+        waiting += [nested for nested in each.nested_types if not nested.GetOptions().map_entry]
+    names = ", ".join(each.full_name for each in messages)
+    if name is None:
+        if len(messages) != 1:
+            raise SchemaError(f"has {len(messages)} messages", f"say which one: message={names}", origin=origin)
+        return messages[0]
+    if name not in known:
+        fix = did_you_mean(name, known) or f"there are {names}"
+        raise SchemaError(f"has no message {name!r}", fix, origin=origin)
+    return known[name]
+
+
+def compile_proto(path: str | os.PathLike[str]) -> FileDescriptorSet:
+    """What Protocol Buffers' own compiler makes of a .proto file; imports are looked for beside it. Raises
+    SchemaError."""
+    path = os.fspath(path)
+    if not os.path.isfile(path):
+        raise SchemaError("is no file", "give the path of a .proto file", origin=path)
+    with tempfile.TemporaryDirectory() as folder:
+        output = os.path.join(folder, "set")
+        options = [
+            f"--proto_path={os.path.dirname(path) or '.'}",
+            "--include_imports",
+            f"--descriptor_set_out={output}",
+        ]
+        done = subprocess.run([*_find_compiler(path), *options, os.path.basename(path)], capture_output=True, text=True)
+        if done.returncode:
+            raise SchemaError(f"does not compile: {done.stderr.strip()}", origin=path)
+        with open(output, "rb") as file:
+            return FileDescriptorSet.FromString(file.read())
+
+
+def _find_compiler(path: str) -> list[str]:
+    program = shutil.which("protoc")
+    if program:
+        return [program]
+    if importlib.util.find_spec("grpc_tools"):
+        return [sys.executable, "-m", "grpc_tools.protoc"]
+    fix = "pip install grpcio-tools, or install protoc; or give a descriptor set or a message class"
+    raise SchemaError("there is no protoc to compile it", fix, origin=path)

@@ -1,0 +1,81 @@
+"""What a codec knows of a message type, wherever that was described."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["DURATION", "TIMESTAMP", "Field", "Message"]
+
+TIMESTAMP = "google.protobuf.Timestamp"
+DURATION = "google.protobuf.Duration"
+
+_BITS = {
+    **dict.fromkeys(("int32", "sint32", "sfixed32", "enum"), 31),
+    **dict.fromkeys(("int64", "sint64", "sfixed64"), 63),
+    **dict.fromkeys(("uint32", "fixed32"), 32),
+    **dict.fromkeys(("uint64", "fixed64"), 64),
+}
+_ZEROS: dict[str, Any] = {"bool": False, "float": 0.0, "double": 0.0, "string": "", "bytes": b""}
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field. `type` is its Protocol Buffers type, as a .proto writes it, or "message", "group" and "enum". `message`
+    is that of a message or group, and of a map that of its entries: `key` and `value`. `members` are an enum's, of
+    which a `closed` one knows no other numbers. `default` is what a descriptor (proto2) says. `bits` narrows integers:
+    8 or 16 of a type with 32."""
+
+    name: str
+    number: int
+    type: str
+    repeated: bool = False
+    packed: bool = False
+    presence: bool = False
+    required: bool = False
+    oneof: str | None = None
+    map: bool = False
+    message: Message | None = None
+    members: Mapping[str, int] = field(default_factory=dict, hash=False)
+    closed: bool = False
+    default: Any = None
+    bits: int | None = None
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the greatest integer; (0, 0) of what is none."""
+        bits = _BITS.get(self.type, 0)
+        if self.type in ("uint32", "uint64", "fixed32", "fixed64"):
+            return 0, (1 << (self.bits or bits)) - 1
+        if not bits:
+            return 0, 0
+        bits = self.bits - 1 if self.bits else bits
+        return -(1 << bits), (1 << bits) - 1
+
+    @property
+    def absent(self) -> Any:
+        """What a single field is where a message does not have it: its default; None where it has presence."""
+        if self.default is not None:
+            return self.default
+        if self.presence or self.message is not None:
+            return None
+        return _ZEROS.get(self.type, 0)
+
+
+@dataclass(eq=False)
+class Message:
+    """A message type: its full name, and its fields as they were declared."""
+
+    name: str
+    fields: list[Field] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Field]:
+        return iter(self.fields)
+
+    def reachable(self) -> list[Message]:
+        """This type, and all that its fields lead to."""
+        found = [self]
+        for message in found:  # which grows
+            found += [each.message for each in message if each.message is not None and each.message not in found]
+        return found

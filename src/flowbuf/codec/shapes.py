@@ -1,0 +1,117 @@
+"""What messages are read into: dicts, tuples, dataclasses, msgspec's Structs, or whatever takes its fields by name. The
+classes of the messages inside are taken from its annotations."""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable
+from typing import Any
+
+from flowbuf._core import RECORD_SHAPES, RecordShape, RecordTypes
+from flowbuf.codec.model import DURATION, TIMESTAMP, Field, Message
+
+__all__ = ["make_shape"]
+
+_Node = tuple[int, int, Any, Any, list[int]]
+
+
+def make_shape(record_types: RecordTypes, messages: list[Message], into: Any) -> RecordShape:
+    """Raises TypeError where `into` cannot take the fields."""
+    return RecordShape(record_types, tuple(_Nodes(messages).of(messages[0], into)))
+
+
+class _Nodes:
+    """The nodes of a shape: one for each message type and what it is read into."""
+
+    def __init__(self, messages: list[Message]) -> None:
+        self.messages = messages
+        self.nodes: list[_Node] = []
+        self.known: dict[tuple[Message, Any], int] = {}
+
+    def of(self, message: Message, into: Any) -> list[_Node]:
+        self._add(message, into)
+        return self.nodes
+
+    def _add(self, message: Message, into: Any) -> int:
+        if (message, into) in self.known:
+            return self.known[message, into]
+        place = self.known[message, into] = len(self.nodes)
+        self.nodes.append((0, 0, None, None, []))  # for the message may be inside itself
+        kind, make, keywords = _target(message, into)
+        hints = _hints(into) if kind == RECORD_SHAPES["class"] else {}
+        children = [self._child(field, into, hints.get(field.name)) for field in message]
+        self.nodes[place] = (self.messages.index(message), kind, make, keywords, children)
+        return place
+
+    def _child(self, field: Field, into: Any, hint: Any) -> int:
+        message = field.message
+        if message is None or message.name in (TIMESTAMP, DURATION):
+            return -1
+        if field.map:
+            return self._add_entry(message, into, hint)
+        return self._add(message, _class_in(hint) if hint is not None else _plain(into))
+
+    def _add_entry(self, entry: Message, into: Any, hint: Any) -> int:
+        """Of a map: tuples of key and value, which become a dict."""
+        value = entry.fields[1]
+        child = self._child(value, into, hint) if value.message is not None else -1
+        self.nodes.append((self.messages.index(entry), RECORD_SHAPES["tuple"], tuple, None, [-1, child]))
+        return len(self.nodes) - 1
+
+
+def _plain(into: Any) -> Any:
+    return into if into in (dict, tuple) else dict
+
+
+def _target(message: Message, into: Any) -> tuple[int, Any, tuple[str, ...] | None]:
+    """The kind of shape, what makes it, and the keywords for that; no keywords where it takes all fields in order."""
+    if into is dict or into is tuple:
+        return RECORD_SHAPES[into.__name__], into, None
+    if not callable(into):
+        raise TypeError(f"into is {into!r}: it must be dict, tuple, or a class that takes the fields by name")
+    names = tuple(field.name for field in message)
+    try:
+        parameters = inspect.signature(into).parameters
+    except (TypeError, ValueError):
+        return RECORD_SHAPES["class"], into, names
+    any_name = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    unknown = [name for name in names if name not in parameters]
+    if unknown and not any_name:
+        raise TypeError(f"{_name(into)} does not take {', '.join(unknown)}, which {message.name} has")
+    needed = [name for name, each in parameters.items() if each.default is each.empty and name not in names]
+    missing = [name for name in needed if parameters[name].kind not in (2, 4)]
+    if missing:
+        raise TypeError(f"{_name(into)} needs {', '.join(missing)}, which {message.name} does not have")
+    in_order = tuple(name for name, each in parameters.items() if each.kind is each.POSITIONAL_OR_KEYWORD)
+    return RECORD_SHAPES["class"], into, None if in_order[: len(names)] == names else names
+
+
+def _name(into: Callable[..., Any]) -> str:
+    return getattr(into, "__name__", repr(into))
+
+
+def _hints(into: Any) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(into)
+    except (TypeError, NameError):
+        return {}
+
+
+def _class_in(hint: Any) -> Any:
+    """The class that a hint such as `list[Sub]`, `Sub | None` or `dict[str, Sub]` is about; dict where it is none."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        options = [each for each in typing.get_args(hint) if each is not type(None)]
+        return _class_in(options[0]) if options else dict
+    arguments = [each for each in typing.get_args(hint) if each is not ...]
+    if typing.get_origin(hint) is typing.Annotated:
+        return _class_in(arguments[0])
+    if arguments and typing.get_origin(hint) is not dict:
+        return _class_in(arguments[0])
+    if arguments:
+        value = arguments[-1]
+        return _class_in(value) if isinstance(value, type) and value not in (object, int, str) else dict
+    if not isinstance(hint, type) or hint in (object, list, int, str, float, bytes, bool):
+        return dict
+    return hint

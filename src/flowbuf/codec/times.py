@@ -1,0 +1,63 @@
+"""Times that the core does not know: datetimes of other zones, numpy's and pandas' own, protobuf's messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
+from operator import index
+from typing import Any
+
+__all__ = ["from_time", "to_time"]
+
+_BILLION = 1_000_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def to_time(value: Any, duration: bool) -> tuple[int, int]:
+    """Seconds and nanoseconds, of one sign for a duration. Raises TypeError of what is no time."""
+    seconds, rest = _split(value, duration)
+    if duration and seconds < 0 < rest:
+        return seconds + 1, rest - _BILLION
+    return seconds, rest
+
+
+def _split(value: Any, duration: bool) -> tuple[int, int]:
+    if hasattr(value, "seconds") and hasattr(value, "nanos"):  # a message of google.protobuf
+        return int(value.seconds), int(value.nanos)
+    if isinstance(value, Mapping) and value.keys() <= {"seconds", "nanos"}:
+        return value.get("seconds", 0), value.get("nanos", 0)
+    if isinstance(value, timedelta) and duration:
+        extra = int(getattr(value, "nanoseconds", 0))  # of pandas
+        return divmod(value // _MICROSECOND * 1000 + extra, _BILLION)
+    if isinstance(value, datetime) and not duration:
+        aware = value if value.tzinfo is not None else value.replace(tzinfo=timezone.utc)
+        extra = int(getattr(value, "nanosecond", 0))
+        return divmod((aware - _EPOCH) // _MICROSECOND * 1000 + extra, _BILLION)
+    if type(value).__name__ == ("timedelta64" if duration else "datetime64"):
+        return divmod(_of_numpy(value), _BILLION)
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError
+    return divmod(index(value), _BILLION)
+
+
+def _of_numpy(value: Any) -> int:
+    import numpy
+
+    if numpy.isnat(value):
+        raise TypeError
+    unit, count = numpy.datetime_data(value.dtype)
+    if unit in ("Y", "M") or unit == "generic":
+        value, unit, count = value.astype(f"{type(value).__name__}[D]"), "D", 1
+    scale = {"W": 604800 * _BILLION, "D": 86400 * _BILLION, "h": 3600 * _BILLION, "m": 60 * _BILLION, "s": _BILLION}
+    finer = {"ms": 10**6, "us": 10**3, "ns": 1}
+    ticks = int(value.astype("int64")) * count
+    return ticks * {**scale, **finer}[unit] if unit in scale or unit in finer else ticks // 1000
+
+
+def from_time(duration: bool, seconds: int, nanoseconds: int) -> Any:
+    """numpy's datetime64 or timedelta64, in nanoseconds."""
+    import numpy
+
+    number = seconds * _BILLION + nanoseconds
+    return numpy.timedelta64(number, "ns") if duration else numpy.datetime64(number, "ns")
