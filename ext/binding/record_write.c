@@ -353,6 +353,64 @@ static int put_value(fb_record_writer *w, const fb_codec_field *field, const fb_
     return fb_record_put_one(w, field, of, field->presence, value);
 }
 
+/* Up to 16 octets without a call. */
+static inline uint8_t *put_short(uint8_t *p, const uint8_t *data, size_t size) {
+    if (size >= 8 && size <= 16) {
+        fb_store64(p, fb_load_little64(data));
+        fb_store64(p + size - 8, fb_load_little64(data + size - 8));
+    } else if (size < 8) {
+        for (size_t i = 0; i < size; i++) p[i] = data[i];
+    } else {
+        memcpy(p, data, size);
+    }
+    return p + size;
+}
+
+#if PY_VERSION_HEX >= 0x030c0000
+#define IS_SHORT(number) PyUnstable_Long_IsCompact((PyLongObject *)(number))
+#define SHORT_VALUE(number) PyUnstable_Long_CompactValue((PyLongObject *)(number))
+#else
+#define IS_SHORT(number) (Py_SIZE(number) >= -1 && Py_SIZE(number) <= 1)
+#define SHORT_VALUE(number) (Py_SIZE(number) * (int64_t)((PyLongObject *)(number))->ob_digit[0])
+#endif
+
+/* What most values are: single, short and of Python's own types. Returns false where it is none of these; nothing is written then. */
+static inline bool put_quick(fb_record_output *output, const fb_codec_field *field, PyObject *value) {
+    uint8_t *p = output->p;
+    uint64_t bits;
+    if (field->repeated || output->end - p < FB_CODEC_ROOM + 0x80) return false;
+    switch (field->type) {
+        case FB_PROTO_STRING: {
+            if (!PyUnicode_CheckExact(value) || !PyUnicode_IS_COMPACT_ASCII(value)) return false;
+            size_t size = (size_t)PyUnicode_GET_LENGTH(value);
+            if (size >= 0x80) return false;
+            if (!size && !field->presence) return true;
+            p = fb_codec_put_tag(p, field);
+            *p++ = (uint8_t)size;
+            output->p = put_short(p, PyUnicode_1BYTE_DATA(value), size);
+            return true;
+        }
+        case FB_PROTO_DOUBLE: {
+            if (!PyFloat_CheckExact(value)) return false;
+            double real = PyFloat_AS_DOUBLE(value);
+            memcpy(&bits, &real, 8);
+            if (bits || field->presence) output->p = fb_wire_put_fixed64(fb_codec_put_tag(p, field), bits);
+            return true;
+        }
+        case FB_PROTO_INT32:
+        case FB_PROTO_INT64:
+        case FB_PROTO_UINT32:
+        case FB_PROTO_UINT64: {
+            if (!PyLong_CheckExact(value) || !IS_SHORT(value)) return false;
+            int64_t number = SHORT_VALUE(value);
+            if (number < field->least || (number > 0 && (uint64_t)number > field->most)) return false;
+            if (number || field->presence) output->p = fb_codec_put_varint(fb_codec_put_tag(p, field), (uint64_t)number);
+            return true;
+        }
+        default: return false;
+    }
+}
+
 /* Unknown fields that were kept: the octets must be whole fields. */
 static int put_unknown(fb_record_writer *w, PyObject *octets) {
     static const fb_codec_message none;
@@ -391,6 +449,7 @@ static int put_fields(fb_record_writer *w, fb_record_frame *f) {
             continue;
         }
         if (FB_UNLIKELY(field->oneof && type->oneof_count) && check_oneof(w, f, field)) return -1;
+        if (FB_LIKELY(put_quick(w->output, field, value))) continue;
         if (put_value(w, field, of, value)) return -1;
     }
     f->place.field = NULL;

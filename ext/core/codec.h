@@ -184,18 +184,30 @@ FB_INLINE uint8_t *fb_codec_put_tag(uint8_t *p, const fb_codec_field *field) {
     return p + field->tag_size;
 }
 
+/* As fb_wire_put_varint, faster where the number of octets cannot be foreseen. REQUIRES: FB_VARINT_MAX octets. */
+FB_INLINE uint8_t *fb_codec_put_varint(uint8_t *p, uint64_t value) {
+    unsigned last;
+    if (value < 0x80) {
+        *p = (uint8_t)value;
+        return p + 1;
+    }
+    if (FB_UNLIKELY(value >> 56)) return fb_wire_put_varint(p, value);
+    fb_store64(p, fb_wire_short_varint(value, &last));
+    return p + last / 8 + 1;
+}
+
 /* The value of a scalar without its tag: a number of its kind, sign-extended, or the bits of a float or double. */
 FB_INLINE uint8_t *fb_codec_put_value(uint8_t *p, const fb_codec_field *field, uint64_t value) {
     switch (field->type) {
         case FB_PROTO_SINT32:
-        case FB_PROTO_SINT64: return fb_wire_put_varint(p, fb_wire_zigzag((int64_t)value));
+        case FB_PROTO_SINT64: return fb_codec_put_varint(p, fb_wire_zigzag((int64_t)value));
         case FB_PROTO_FIXED32:
         case FB_PROTO_SFIXED32:
         case FB_PROTO_FLOAT: return fb_wire_put_fixed32(p, (uint32_t)value);
         case FB_PROTO_FIXED64:
         case FB_PROTO_SFIXED64:
         case FB_PROTO_DOUBLE: return fb_wire_put_fixed64(p, value);
-        default: return fb_wire_put_varint(p, value);
+        default: return fb_codec_put_varint(p, value);
     }
 }
 

@@ -75,12 +75,15 @@ FB_INLINE uint64_t fb_wire_tag(uint32_t number, fb_wire_type type) {
 
 /* REQUIRES: room for 4 and 8 octets. */
 FB_INLINE uint8_t *fb_wire_put_fixed32(uint8_t *p, uint32_t value) {
-    for (int i = 0; i < 4; i++) p[i] = (uint8_t)(value >> 8 * i);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    value = __builtin_bswap32(value);
+#endif
+    memcpy(p, &value, 4);
     return p + 4;
 }
 
 FB_INLINE uint8_t *fb_wire_put_fixed64(uint8_t *p, uint64_t value) {
-    for (int i = 0; i < 8; i++) p[i] = (uint8_t)(value >> 8 * i);
+    fb_store64(p, value);
     return p + 8;
 }
 
