@@ -35,7 +35,7 @@ from flowbuf import elements
 from flowbuf.elements import Element
 from flowbuf.errors import SchemaError
 from flowbuf.plan import compile_plan
-from flowbuf.schema.column import TYPES
+from flowbuf.schema.types import TYPES
 
 EXPORTED = 1_600_000_000  # s
 STARTED = 1_599_000_000_000  # ms, of the exporter

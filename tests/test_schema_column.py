@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from flowbuf.errors import SchemaError
-from flowbuf.schema import TYPES, Column, WireType
+from flowbuf.schema import RECORD_TYPES, TYPES, Column, WireType
 
 # (logical type, Protocol Buffers type, wire type), as design and documentation list them.
 TYPE_TABLE = """
@@ -14,7 +14,12 @@ uint8 uint32 0 · uint16 uint32 0 · uint32 uint32 0 · uint64 uint64 0 · mac u
 sint32 sint32 0 · sint64 sint64 0 · bool bool 0 · float float 5 · double double 1 · string string 2 · bytes bytes 2
 fixed32 fixed32 5 · fixed64 fixed64 1 · ip bytes 2 · timestamp uint64 0 · duration int64 0 · enum enum 0
 """
+OF_RECORDS = """
+int8 int32 0 · int16 int32 0 · sfixed32 sfixed32 5 · sfixed64 sfixed64 1 · message message 2 · map message 2
+"""
 NEEDED = {
+    "message": {"message": "sub_record"},
+    "map": {"key": "string", "value": "uint64"},
     "timestamp": {"unit": "ms"},
     "duration": {"unit": "us"},
     "enum": {"values": {"undefined": 0, "ingress": 1}},
@@ -25,7 +30,9 @@ def column(**keys):
     return Column.from_table({"name": "x", "number": 1000, "type": "uint32", **keys}, "mine.toml")
 
 
-@pytest.mark.parametrize("row", TYPE_TABLE.replace("\n", " · ").split(" · ")[1:-1])
+@pytest.mark.parametrize(
+    "row", (TYPE_TABLE + OF_RECORDS).strip().replace("\n\n", "\n").replace("\n", " · ").split(" · ")
+)
 def test_every_logical_type_has_its_type_on_the_wire(row):
     name, proto_type, wire_type = row.split()
     made = column(type=name, **NEEDED.get(name, {}))
@@ -34,6 +41,13 @@ def test_every_logical_type_has_its_type_on_the_wire(row):
 
 def test_there_are_no_other_types():
     assert len(TYPES) == TYPE_TABLE.count("·") + 3
+    assert len(RECORD_TYPES) == len(TYPES) + OF_RECORDS.count("·") + 1
+
+
+@pytest.mark.parametrize("type_name", ["timestamp", "duration"])
+def test_a_time_in_the_unit_proto_is_a_message(type_name):
+    made = column(type=type_name, unit="proto")
+    assert (made.proto_type, made.wire_type) == ("message", WireType.LENGTH)
 
 
 def test_what_a_column_is_unless_told():
@@ -125,10 +139,35 @@ BAD = [
     ({"sources": ["ipfix:1", "ipfix:octetDeltaCount"]}, "comes twice"),
     ({"sources": ["ipfix:octetDeltaCuont"]}, "did you mean octetDeltaCount"),
     ({"depends": [1]}, "list of column names"),
-    ({"type": "message"}, "not supported yet by flow schemas"),
-    ({"message": "sub_record"}, "not supported yet by flow schemas"),
-    ({"required": True}, "not supported yet by flow schemas"),
-    ({"oneof": "choice"}, "not supported yet by flow schemas"),
+    ({"type": "message"}, 'no message; write message = "NAME"'),
+    ({"type": "message", "message": 5}, "must be a string"),
+    ({"message": "sub_record"}, "message on type uint32"),
+    ({"type": "map", "key": "string", "value": "bool", "message": "x"}, "message on a map to bool"),
+    ({"type": "map", "key": "string", "value": "message"}, "no message; write"),
+    ({"type": "map", "value": "uint64"}, "key of the map is None; a map needs key = uint8 |"),
+    ({"type": "map", "key": "double", "value": "uint64"}, "key of the map is 'double'; a map needs key"),
+    ({"type": "map", "key": "bytes", "value": "uint64"}, "key of the map is 'bytes'; a map needs key"),
+    ({"type": "map", "key": "strnig", "value": "uint64"}, "did you mean string"),
+    ({"type": "map", "key": "string"}, "value of the map is None; a map needs value = uint8 |"),
+    ({"type": "map", "key": "string", "value": "enum"}, "value of the map is 'enum'"),
+    ({"type": "map", "key": "string", "value": "map"}, "value of the map is 'map'"),
+    ({"type": "map", "key": "string", "value": "bool", "repeated": True}, "repeated on a map"),
+    ({"type": "map", "key": "string", "value": "bool", "explicit": True}, "explicit on a map"),
+    ({"type": "map", "key": "string", "value": "bool", "required": True}, "required on a map"),
+    ({"type": "map", "key": "string", "value": "bool", "oneof": "c"}, "a map as a member of oneof 'c'"),
+    ({"key": "string"}, 'key on type uint32; remove it, or make the type "map"'),
+    ({"key": "string", "value": "bool"}, "key and value on type uint32"),
+    ({"required": True, "repeated": True}, "both repeated and required"),
+    ({"required": 1}, "must be true or false"),
+    ({"type": "message", "message": "x", "explicit": True}, "explicit on a message"),
+    ({"type": "timestamp", "unit": "proto", "explicit": True}, "explicit on a message"),
+    ({"oneof": "c", "repeated": True}, "repeated on a member of oneof 'c'"),
+    ({"oneof": "c", "explicit": True}, "explicit on a member of oneof 'c'"),
+    ({"oneof": "c", "required": True}, "required on a member of oneof 'c'"),
+    ({"packed": False}, "packed = false on what is never packed"),
+    ({"type": "string", "repeated": True, "packed": False}, "packed = false on what is never packed"),
+    ({"type": "duration", "unit": "proto", "repeated": True, "packed": False}, "packed = false on what is never"),
+    ({"type": "uint32", "unit": "proto"}, "only timestamp and duration"),
 ]
 
 

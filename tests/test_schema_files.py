@@ -164,7 +164,7 @@ def test_a_mirror_needs_name_and_number(tmp_path, mirror):
         ('[schema]\nname = "a b"', "name of the schema is 'a b'"),
         ('[schema]\nname = "x"\nmessage_name = "a-b"', "message_name is 'a-b'; give it a letter"),
         ('[schema]\nname = "x"\n[column]\nname = "y"', "write [[column]]"),
-        ('[schema]\nname = "x"\n[[message.sub_record.column]]\nname = "y"', "not supported yet by flow schemas"),
+        ('[schema]\nname = "x"\n[[message.sub_record.column]]\nname = "y"', "a flow is flat: give each"),
         ('[schema]\nname = "x"\n[[reserved]]\nnumber = 1', "write number = … and name = …"),
         ('[schema]\nname = "x"\n[[reserved]]\nnumber = 0\nname = "y"', "a number of 1 to"),
         ('[schema]\nextends = "flow"\nretire = ["tunel_id"]', "no column 'tunel_id'; did you mean tunnel_id"),

@@ -8,8 +8,8 @@ from flowbuf import _core, elements
 from flowbuf.elements import Element
 from flowbuf.errors import SchemaError
 from flowbuf.schema import Column, Schema
-from flowbuf.schema.column import TYPES
 from flowbuf.schema.source import Source, did_you_mean
+from flowbuf.schema.types import TYPES
 
 __all__ = ["compile_plan"]
 

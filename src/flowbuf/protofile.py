@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from flowbuf.errors import SchemaError
 from flowbuf.schema import Column, Schema
+from flowbuf.schema.loader import ROWS
 from flowbuf.sinks.file import OutputFile
 
 __all__ = ["check_proto", "find_proto", "proto_path", "read_proto", "schema_of_proto", "write_proto"]
@@ -87,8 +88,8 @@ def schema_of_proto(text: str, known: Sequence[Schema], origin: str) -> Schema:
     if not name:
         raise SchemaError("has no message", "is it one of flowbuf's?", origin=origin)
     columns.sort(key=lambda column: column.number)
-    rows = [schema.rows for schema in known[:1] if any(_has(schema, declared) for declared in fields)]
-    return Schema(name[1], tuple(columns), (), origin, name[1], *rows)
+    rows = next((schema.rows for schema in known[:1] if any(_has(schema, each) for each in fields)), ROWS[0])
+    return Schema(name[1], tuple(columns), (), origin, name[1], rows)
 
 
 def _has(schema: Schema, declared: tuple[str, str, str]) -> bool:

@@ -14,14 +14,13 @@ import base64
 import functools
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
 from flowbuf.errors import KafkaError, SchemaError
 from flowbuf.kafka import TIMEOUT, redact
-from flowbuf.schema import Column, Schema
-from flowbuf.schema.column import Reserved
+from flowbuf.schema import Column, Reserved, Schema, SubMessage
 
 __all__ = [
     *("FRAMING_HEADER", "MAGIC", "PREFIX_SIZE", "SCHEMAS_TOPIC", "SCHEMA_HEADER"),
@@ -63,8 +62,9 @@ def describe_schema(schema: Schema) -> bytes:
         "message_name": schema.message_name,
         "rows": schema.rows,
         "framing": schema.framing,
-        "reserved": [{"number": old.number, "name": old.name} for old in schema.reserved],
+        "reserved": _describe_reserved(schema.reserved),
         "columns": [_describe_column(column) for column in schema.enabled],
+        **({"messages": [_describe_message(message) for message in schema.used_messages]} if schema.nested else {}),
         "proto": schema.to_proto(),
         "descriptor_set": base64.b64encode(descriptors.SerializeToString(deterministic=True)).decode(),
     }
@@ -73,19 +73,32 @@ def describe_schema(schema: Schema) -> bytes:
 
 def _describe_column(column: Column) -> dict[str, Any]:
     """A column as a file has it, without its sources: what is not said is as a column has it anyway."""
-    plain = Column(column.name, column.number, column.type, unit=column.unit, values=column.values)
-    keys = ("group", "repeated", "explicit", "unit", "ip", "values", "scale", "clickhouse", "doc")
+    needed = {key: getattr(column, key) for key in ("unit", "values", "message", "key", "value")}
+    plain = Column(column.name, column.number, column.type, **needed)
+    keys = ("group", "repeated", "explicit", "ip", "scale", "clickhouse", "doc", "required", "oneof", "packed")
     said = {key: getattr(column, key) for key in keys if getattr(column, key) != getattr(plain, key)}
-    said |= {key: getattr(column, key) for key in ("unit", "values") if getattr(column, key)}
+    said |= {key: value for key, value in needed.items() if value}
     return {"name": column.name, "number": column.number, "type": column.type, **said}
+
+
+def _describe_reserved(reserved: Iterable[Reserved]) -> list[dict[str, Any]]:
+    return [{"number": old.number, "name": old.name} for old in reserved]
+
+
+def _describe_message(message: SubMessage) -> dict[str, Any]:
+    columns = [_describe_column(column) for column in message.columns]
+    return {"name": message.name, "reserved": _describe_reserved(message.reserved), "columns": columns}
 
 
 def read_description(data: bytes, origin: str = SCHEMAS_TOPIC) -> Schema:
     """The schema that `describe_schema` has described. Raises SchemaError, also where its hash is another one."""
     try:
         described: dict[str, Any] = json.loads(data)
-        columns = tuple(Column.from_table({**table, "enabled": True}, origin) for table in described["columns"])
-        reserved = tuple(Reserved(old["number"], old["name"]) for old in described["reserved"])
+        columns, reserved = _read_columns(described, origin)
+        nested = tuple(
+            SubMessage(message["name"], *_read_columns(message, origin), origin)
+            for message in described.get("messages", ())
+        )
         names = {key: str(described[key]) for key in ("name", "message_name", "rows", "framing")}
         wanted = described["hash"]
     except SchemaError:
@@ -94,11 +107,16 @@ def read_description(data: bytes, origin: str = SCHEMAS_TOPIC) -> Schema:
         raise SchemaError(
             f"is no description of a schema: {error!r}", "was it flowbuf that wrote it?", origin=origin
         ) from None
-    schema = Schema(columns=columns, reserved=reserved, origin=origin, **names)
+    schema = Schema(columns=columns, reserved=reserved, origin=origin, nested=nested, **names)
     if schema.hash != wanted:
         problem = f"the hash of its columns is {schema.hash}, not {wanted}"
         raise SchemaError(problem, "a newer flowbuf has written it: update this one", origin=origin)
     return schema
+
+
+def _read_columns(described: Mapping[str, Any], origin: str) -> tuple[tuple[Column, ...], tuple[Reserved, ...]]:
+    columns = tuple(Column.from_table({**table, "enabled": True}, origin) for table in described["columns"])
+    return columns, tuple(Reserved(old["number"], old["name"]) for old in described["reserved"])
 
 
 # The registry of Confluent, and those that speak as it does -----------------------------------------------------------

@@ -1,7 +1,19 @@
 """What a schema is: columns, their sources, the files they come from, how one schema becomes another."""
 
-from flowbuf.schema.column import TYPES, Column, LogicalType, Reserved, WireType
+from flowbuf.schema.column import Column, Reserved
+from flowbuf.schema.message import SubMessage
 from flowbuf.schema.schema import Schema
 from flowbuf.schema.source import Source
+from flowbuf.schema.types import RECORD_TYPES, TYPES, LogicalType, WireType
 
-__all__ = ["TYPES", "Column", "LogicalType", "Reserved", "Schema", "Source", "WireType"]
+__all__ = [
+    "RECORD_TYPES",
+    "TYPES",
+    "Column",
+    "LogicalType",
+    "Reserved",
+    "Schema",
+    "Source",
+    "SubMessage",
+    "WireType",
+]

@@ -1,6 +1,7 @@
 """From the files of a schema to its columns: each file changes what the files that it extends have made.
 
-Only columns by themselves are checked here. What they must be together holds at the end, not after every step.
+Only columns by themselves are checked here, and the messages that they name. What columns must be together holds at the
+end, not after every step.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from typing import Any
 
 from flowbuf.errors import SchemaError
 from flowbuf.schema.column import Column, Reserved
-from flowbuf.schema.loader import ROWS, Document
+from flowbuf.schema.loader import RECORDS, ROWS, Document
+from flowbuf.schema.message import SubMessage, check_messages, reach
+from flowbuf.schema.shape import FLAT
 from flowbuf.schema.source import did_you_mean
 
 __all__ = ["Parts", "assemble", "no_column", "switch"]
@@ -28,6 +31,7 @@ class Parts:
     origin: str = ""
     columns: dict[str, Column] = field(default_factory=dict)
     reserved: list[Reserved] = field(default_factory=list)
+    messages: dict[str, SubMessage] = field(default_factory=dict)
 
 
 def assemble(documents: Iterable[Document]) -> Parts:
@@ -91,27 +95,68 @@ def _apply(parts: Parts, document: Document) -> None:
     if not parts.name:
         raise SchemaError("the schema has no name", 'write name = "…" below [schema]')
     parts.reserved += [_read_reserved(table) for table in document.reserved]
-    _apply_columns(parts, document)
+    if document.messages and parts.rows != RECORDS:
+        raise SchemaError(f"[[message.{next(iter(document.messages))}.column]] is for records", FLAT)
+    added = {"enabled": True} if parts.rows == RECORDS else {}
+    parts.columns = _merge_columns(parts.columns, document.columns, document.origin, added)
+    for name, tables in document.messages.items():
+        parts.messages[name] = _merge_message(name, parts.messages.get(name), tables, document.origin)
+    _check_used(parts, document)
     _retire(parts, settings.get("retire", ()))
     parts.columns = switch(parts.columns, settings.get("only"), settings.get("enable", ()), settings.get("disable", ()))
 
 
-def _apply_columns(parts: Parts, document: Document) -> None:
-    inherited = set(parts.columns)
+def _merge_columns(
+    inherited: Mapping[str, Column], tables: Iterable[Mapping[str, Any]], origin: str, added: Mapping[str, Any]
+) -> dict[str, Column]:
+    """The inherited columns as the tables of a file change them, and those that it adds; `added` is what these have if
+    they do not say otherwise."""
+    columns = dict(inherited)
     seen: set[str] = set()
-    for table in document.columns:
+    for table in tables:
         name = str(table.get("name", ""))
         if name in seen:
             raise SchemaError("comes twice in this file", "remove one", column=name)
         if name in inherited:
-            column = parts.columns[name].altered(table, document.origin)
+            column = inherited[name].altered(table, origin)
         elif inherited and name and "number" not in table:
             fix = did_you_mean(name, inherited) or "add number = … and type = …, if it is a new one"
             raise SchemaError("no such column to change", fix, column=name)
         else:
-            column = Column.from_table(table, document.origin)
-        parts.columns[column.name] = column
+            column = Column.from_table({**added, **table}, origin)
+        columns[column.name] = column
         seen.add(column.name)
+    return columns
+
+
+def _merge_message(
+    name: str, inherited: SubMessage | None, tables: Mapping[str, list[Mapping[str, Any]]], origin: str
+) -> SubMessage:
+    old = inherited or SubMessage(name, (), (), origin)
+    try:
+        if any("mirror" in table for table in tables["column"]):
+            raise SchemaError("mirror inside a message", "write the other column too: messages have no directions")
+        known = {column.name: column for column in old.columns}
+        columns = _merge_columns(known, tables["column"], origin, {"enabled": True})
+        reserved = [_read_reserved(table) for table in tables["reserved"]]
+    except SchemaError as error:
+        path = f"{name}.{error.column}" if error.column else name
+        raise SchemaError(error.problem, error.fix, origin=error.origin, column=path) from None
+    return SubMessage(name, tuple(columns.values()), (*old.reserved, *reserved), origin)
+
+
+def _check_used(parts: Parts, document: Document) -> None:
+    """Nobody adds a message that no column holds, but by mistake. Later files may well retire the column that did."""
+
+    def fail(column: str | None, problem: str, fix: str) -> SchemaError:
+        return SchemaError(problem, fix, origin=parts.columns[column or ""].origin, column=column or "")
+
+    check_messages(parts.columns.values(), parts.messages, fail)
+    used = {message.name for message in reach(parts.columns.values(), parts.messages)}
+    for name in document.messages:
+        if name not in used:
+            fix = f'write type = "message" and message = "{name}" on a column, or remove it'
+            raise SchemaError("no column holds this message", fix, column=name)
 
 
 def _read_reserved(table: Mapping[str, Any]) -> Reserved:

@@ -5,58 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
 from typing import Any
 
 from flowbuf.errors import SchemaError
+from flowbuf.schema.shape import NAME_FIX, check_shape
 from flowbuf.schema.source import Source, did_you_mean
+from flowbuf.schema.types import RECORD_TYPES, WireType
 
-__all__ = ["TYPES", "Column", "LogicalType", "Reserved", "WireType"]
+__all__ = ["Column", "Reserved"]
 
 MAX_NUMBER = (1 << 29) - 1
 RESERVED_NUMBERS = range(19000, 20000)  # Protocol Buffers keeps these to itself
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-UNITS = ("s", "ms", "us", "ns")
+UNITS = ("s", "ms", "us", "ns", "proto")
 IP_FORMS = ("mapped", "native")
 SCALES = ("count", "rate")
 SCALABLE = ("uint8", "uint16", "uint32", "uint64", "fixed32", "fixed64")
-
-# What a codec's records have and a flow, being flat, has not.
-CODEC_KEYS = frozenset({"message", "required", "oneof"})
-FLAT = "a flow is flat: give each value a column of its own"
-
-
-class WireType(IntEnum):
-    """How Protocol Buffers delimits a value."""
-
-    VARINT = 0
-    FIXED64 = 1
-    LENGTH = 2
-    FIXED32 = 5
-
-
-@dataclass(frozen=True)
-class LogicalType:
-    """A type that a column may have, and the Protocol Buffers type that carries it."""
-
-    name: str
-    proto_type: str
-    wire_type: WireType
-
-
-_VARINT_TYPES = {
-    **dict.fromkeys(("uint8", "uint16", "uint32"), "uint32"),
-    **dict.fromkeys(("uint64", "mac", "timestamp"), "uint64"),
-    **dict.fromkeys(("int64", "duration"), "int64"),
-    **{name: name for name in ("int32", "sint32", "sint64", "bool", "enum")},
-}
-TYPES: dict[str, LogicalType] = {
-    **{name: LogicalType(name, proto, WireType.VARINT) for name, proto in _VARINT_TYPES.items()},
-    **{name: LogicalType(name, name, WireType.FIXED32) for name in ("float", "fixed32")},
-    **{name: LogicalType(name, name, WireType.FIXED64) for name in ("double", "fixed64")},
-    **{name: LogicalType(name, name, WireType.LENGTH) for name in ("string", "bytes")},
-    "ip": LogicalType("ip", "bytes", WireType.LENGTH),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +33,11 @@ class Column:
     the same column of the other direction. `one_way` columns say something of one direction alone: the reverse flow of
     a biflow (RFC 5103) has them only where the record has the reverse element. `scale` is the column's part in scaling
     totals, where that is asked for: "count" is multiplied by "rate". `origin` is the file that says so.
+
+    Of records alone (`rows = "records"`): `message` is the name of the message that a column of type message, or a map
+    of messages, holds; `key` and `value` are the types of a map. `required` columns must be given to be written.
+    `oneof` is a name that columns share of which one at most has a value. `packed`: a repeated column of numbers is
+    written as one run. The unit "proto" makes a time google.protobuf.Timestamp, a duration google.protobuf.Duration.
     """
 
     name: str
@@ -88,6 +57,12 @@ class Column:
     mirror: str | None = None
     scale: str | None = None
     one_way: bool = False
+    message: str | None = None
+    key: str | None = None
+    value: str | None = None
+    required: bool = False
+    oneof: str | None = None
+    packed: bool = True
     clickhouse: Mapping[str, Any] = field(default_factory=dict, hash=False)
     doc: str = ""
     origin: str = ""
@@ -96,6 +71,7 @@ class Column:
         try:
             _check_identity(self)
             _check_type(self)
+            check_shape(self)
             _check_enum(self)
             _check_scale(self)
             _check_sources(self)
@@ -114,7 +90,7 @@ class Column:
     def altered(self, table: Mapping[str, Any], origin: str = "") -> Column:
         """This column with the keys of a `[[column]]` table in place of its own. Raises SchemaError."""
         origin = origin or self.origin
-        for key in ("name", "number", "type", "mirror"):
+        for key in ("name", "number", "type", "mirror", "message", "key", "value"):
             pinned = getattr(self, key)
             if table.get(key, pinned) != pinned:
                 problem = f"its {key} is {pinned!r} in {self.origin} and cannot become {table[key]!r}"
@@ -125,7 +101,7 @@ class Column:
     @property
     def wire_type(self) -> WireType:
         """The wire type of one value."""
-        return TYPES[self.type].wire_type
+        return WireType.LENGTH if self.unit == "proto" else RECORD_TYPES[self.type].wire_type
 
     @property
     def source_texts(self) -> set[str]:
@@ -134,8 +110,9 @@ class Column:
 
     @property
     def proto_type(self) -> str:
-        """The Protocol Buffers type of one value, as a .proto writes it; "enum" stands for the column's own enum."""
-        return TYPES[self.type].proto_type
+        """The Protocol Buffers type of one value, as a .proto writes it; "enum" stands for the column's own enum,
+        "message" for that of the column, the entry of a map or a well-known type."""
+        return "message" if self.unit == "proto" else RECORD_TYPES[self.type].proto_type
 
 
 @dataclass(frozen=True, order=True)
@@ -170,6 +147,8 @@ _TABLE_TYPES: dict[str, type] = {
     "mirror": str,
     "scale": str,
     "one_way": bool,
+    **dict.fromkeys(("message", "key", "value", "oneof"), str),
+    **dict.fromkeys(("required", "packed"), bool),
     "clickhouse": dict,
     "doc": str,
 }
@@ -186,8 +165,6 @@ def _read_table(table: Mapping[str, Any], origin: str) -> dict[str, Any]:
 
 
 def _read_value(key: str, value: Any) -> Any:
-    if key in CODEC_KEYS:
-        raise SchemaError(f"{key!r} is not supported yet by flow schemas", FLAT)
     if key not in _TABLE_TYPES:
         fix = did_you_mean(key, _TABLE_TYPES) or f"keys are {', '.join(_TABLE_TYPES)}"
         raise SchemaError(f"unknown key {key!r}", fix)
@@ -237,7 +214,7 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
 
 def _check_identity(column: Column) -> None:
     if not NAME.fullmatch(column.name):
-        raise SchemaError(f"name {column.name!r}", "a name is a letter, then letters, digits and underscores")
+        raise SchemaError(f"name {column.name!r}", NAME_FIX)
     if not 1 <= column.number <= MAX_NUMBER:
         raise SchemaError(f"number {column.number}", f"numbers are 1 to {MAX_NUMBER}")
     if column.number in RESERVED_NUMBERS:
@@ -245,10 +222,8 @@ def _check_identity(column: Column) -> None:
 
 
 def _check_type(column: Column) -> None:
-    if column.type == "message":
-        raise SchemaError("type 'message' is not supported yet by flow schemas", FLAT)
-    if column.type not in TYPES:
-        fix = did_you_mean(column.type, TYPES) or f"types are {', '.join(TYPES)}"
+    if column.type not in RECORD_TYPES:
+        fix = did_you_mean(column.type, RECORD_TYPES) or f"types are {', '.join(RECORD_TYPES)}"
         raise SchemaError(f"unknown type {column.type!r}", fix)
     _check_unit(column)
     if column.ip not in IP_FORMS:
@@ -264,7 +239,8 @@ def _check_type(column: Column) -> None:
 def _check_unit(column: Column) -> None:
     if column.type in ("timestamp", "duration"):
         if column.unit not in UNITS:
-            raise SchemaError(f"unit is {column.unit!r}", f"a {column.type} needs unit = {' | '.join(UNITS)}")
+            fix = f"a {column.type} needs unit = {' | '.join(UNITS)} (proto in records only)"
+            raise SchemaError(f"unit is {column.unit!r}", fix)
     elif column.unit is not None:
         raise SchemaError(f"unit on type {column.type}", "remove it: only timestamp and duration have one")
 
@@ -283,7 +259,7 @@ def _check_enum(column: Column) -> None:
         raise SchemaError("values has two members of one number", "give each its own")
     for member in column.values:
         if not NAME.fullmatch(member):
-            raise SchemaError(f"member {member!r}", "a name is a letter, then letters, digits and underscores")
+            raise SchemaError(f"member {member!r}", NAME_FIX)
     if len({fold(member) for member in column.values}) < len(numbers):
         raise SchemaError("values has two members that differ in case or underscores only", "rename one")
     for wire, number in column.map.items():

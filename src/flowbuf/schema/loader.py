@@ -5,7 +5,7 @@ A file is
     [schema]
     name = "mine"                    # of the schema, and in CamelCase of its message
     message_name = "FlowMessage"     # where its message is to be called otherwise
-    rows = "flows"                   # what its rows are: "flows" (unless it is said), or "counters" (of sFlow)
+    rows = "flows"                   # what its rows are: "flows" (unless it is said), "counters" of sFlow, or "records"
     framing = "delimited"            # of its messages in records of Kafka, unless it follows from how many there are
     extends = "flow"                 # a built-in schema, or a path relative to this file
     only = ["bytes", "group:l2"]     # then exactly these are enabled
@@ -32,6 +32,45 @@ given in the table of `mirror`.
 `scale = "count"` makes a column a total, such as bytes or packets: on request it is multiplied by the column of
 `scale = "rate"`, the sampling rate.
 
+Records
+-------
+
+With `rows = "records"` a schema describes records of any kind, for `flowbuf.Codec`. No decoder fills them, so columns
+have no `sources`, and are enabled unless they say otherwise. A record need not be flat:
+
+    [[column]]
+    name = "readings"
+    number = 3
+    type = "message"                 # of the columns below [message.reading]
+    message = "reading"
+    repeated = true
+
+    [[column]]
+    name = "labels"
+    number = 4
+    type = "map"
+    key = "string"                   # or an integer, or bool
+    value = "message"                # or a plain type: no enum, no time, no address
+    message = "label"
+
+    [[message.reading.column]]       # the keys of [[column]]; all are enabled, none has depends or mirror
+    name = "value"
+    number = 1
+    type = "double"
+    required = true                  # must be given to be written; not on the wire
+
+    [[message.reading.reserved]]
+    number = 2
+    name = "colour"
+
+A message may hold others, and itself. Besides, records alone have the types int8, int16, sfixed32 and sfixed64;
+`unit = "proto"` for the messages google.protobuf.Timestamp and Duration; `oneof = "choice"` on columns of which one at
+most has a value; `packed = false` on a list of numbers. A file that extends another changes columns of a message, and
+adds to them, as it does with its own.
+
+Biflows
+-------
+
 A record that describes both directions of a biflow (RFC 5103) becomes two flows. What it says of the forward direction
 holds for the reverse one too, mirrored columns exchanged, but for columns with `one_way = true`: those have a value in
 the reverse flow only where the record has the reverse element.
@@ -48,7 +87,6 @@ from typing import Any
 
 from flowbuf.elements import data_folder
 from flowbuf.errors import SchemaError
-from flowbuf.schema.column import FLAT
 from flowbuf.schema.source import did_you_mean
 
 if sys.version_info >= (3, 11):
@@ -56,25 +94,29 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["FRAMINGS", "ROWS", "Document", "built_in_names", "expand_mirror", "parse", "read"]
+__all__ = ["FRAMINGS", "RECORDS", "ROWS", "Document", "built_in_names", "expand_mirror", "parse", "read"]
 
 SETTINGS = {
     **dict.fromkeys(("name", "message_name", "rows", "framing", "extends", "doc"), str),
     **dict.fromkeys(("only", "enable", "disable", "retire"), list),
 }
-ROWS = ("flows", "counters")
+RECORDS = "records"
+ROWS = ("flows", "counters", RECORDS)
 FRAMINGS = ("bare", "delimited")
-TABLES = ("schema", "column", "reserved")
+TABLES = ("schema", "column", "reserved", "message")
+MESSAGE_TABLES = ("column", "reserved")
 
 
 @dataclass(frozen=True)
 class Document:
-    """One file, its syntax checked and its mirrors expanded; its columns are not checked yet."""
+    """One file, its syntax checked and its mirrors expanded; its columns are not checked yet. `messages` are by name,
+    each with its lists of tables `column` and `reserved`."""
 
     origin: str
     settings: Mapping[str, Any]
     columns: tuple[Mapping[str, Any], ...]
     reserved: tuple[Mapping[str, Any], ...]
+    messages: Mapping[str, Mapping[str, list[Mapping[str, Any]]]]
 
 
 def built_in_names() -> list[str]:
@@ -136,15 +178,14 @@ def _parse_document(text: str, origin: str) -> Document:
         settings = tables.get("schema", {})
         _check_settings(settings)
         columns = [expanded for table in _tables_of(tables, "column") for expanded in expand_mirror(table)]
-        return Document(origin, settings, tuple(columns), tuple(_tables_of(tables, "reserved")))
+        reserved = tuple(_tables_of(tables, "reserved"))
+        return Document(origin, settings, tuple(columns), reserved, dict(_read_messages(tables)))
     except SchemaError as error:
         raise error.located(origin) from None
 
 
 def _check_keys(table: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
     for key in table:
-        if key == "message":
-            raise SchemaError("'message' is not supported yet by flow schemas", FLAT)
         if key not in known:
             where = "it belongs below [schema]" if key in SETTINGS else f"there are {', '.join(known)}"
             raise SchemaError(f"unknown {what} {key!r}", did_you_mean(key, known) or where)
@@ -166,11 +207,22 @@ def _check_settings(settings: Any) -> None:
             raise SchemaError(f"{key} is {settings[key]!r}", f"it must be one of {', '.join(known)}")
 
 
-def _tables_of(tables: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+def _tables_of(tables: Mapping[str, Any], key: str, inside: str = "") -> list[Mapping[str, Any]]:
     found = tables.get(key, [])
     if not isinstance(found, list) or not all(isinstance(table, dict) for table in found):
-        raise SchemaError(f"{key} is no list of tables", f"write [[{key}]]")
+        raise SchemaError(f"{inside}{key} is no list of tables", f"write [[{inside}{key}]]")
     return found
+
+
+def _read_messages(tables: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, list[Mapping[str, Any]]]]]:
+    messages = tables.get("message", {})
+    if not isinstance(messages, dict):
+        raise SchemaError("message is no table", "write [[message.NAME.column]]")
+    for name, parts in messages.items():
+        if not isinstance(parts, dict):
+            raise SchemaError(f"message.{name} is no table", f"write [[message.{name}.column]]")
+        _check_keys(parts, MESSAGE_TABLES, f"table of [message.{name}]:")
+        yield name, {key: _tables_of(parts, key, f"message.{name}.") for key in MESSAGE_TABLES}
 
 
 # Mirrored columns ---------------------------------------------------------------------------------------------------

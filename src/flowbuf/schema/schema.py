@@ -1,4 +1,4 @@
-"""A schema: the columns that a flow may have, and which of them it has."""
+"""A schema: the columns that a flow, or any other record, may have, and which of them it has."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from flowbuf.errors import SchemaError
 from flowbuf.schema import loader
 from flowbuf.schema.assemble import assemble, no_column, switch
+from flowbuf.schema.checks import check_oneofs, check_reserved, check_unique
 from flowbuf.schema.column import NAME, Column, Reserved, fold
+from flowbuf.schema.message import SubMessage, check_messages, check_plain, reach
+from flowbuf.schema.shape import FLAT, more_than_flat
 from flowbuf.schema.source import did_you_mean
 
 if TYPE_CHECKING:
@@ -29,11 +32,12 @@ class Schema:
     """Columns by number. A schema never changes: every method that would change it returns another, checked, one.
 
     `columns` are all of them, in number order, enabled or not, and so is iteration; `schema["src_mac"]` is one of them,
-    and `"src_mac" in schema` asks for it. `rows` says what a row is: one of "flows", or of "counters", a counter or
-    drop sample of sFlow. `message_name` is the name of its Protocol Buffers message, where that is not the name of the
-    schema in CamelCase; `framing` is how messages stand in records of Kafka, where that does not follow from how many
-    there are. Arguments name columns one by one, or all of a group: "group:l2". Every method raises SchemaError where
-    the result could not be used.
+    and `"src_mac" in schema` asks for it. `rows` says what a row is: one of "flows", of "counters", a counter or drop
+    sample of sFlow, or of "records", which no decoder fills and which need not be flat. `message_name` is the name of
+    its Protocol Buffers message, where that is not the name of the schema in CamelCase; `framing` is how messages stand
+    in records of Kafka, where that does not follow from how many there are. `nested` are the messages that columns of
+    records may hold, in the order in which the files have them. Arguments name columns one by one, or all of a group:
+    "group:l2". Every method raises SchemaError where the result could not be used.
     """
 
     name: str
@@ -43,6 +47,7 @@ class Schema:
     message_name: str = ""
     rows: str = loader.ROWS[0]
     framing: str = ""
+    nested: tuple[SubMessage, ...] = ()
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", self.name):
@@ -51,10 +56,11 @@ class Schema:
         if self.message_name and not NAME.fullmatch(self.message_name):
             fix = "give it a letter, then letters, digits and _"
             raise self.error(None, f"message_name is {self.message_name!r}", fix)
-        _check_unique(self)  # in the order given, so that the newcomer is blamed
+        check_unique(self.columns, self.reserved, self.error)  # in the order given, so that the newcomer is blamed
         object.__setattr__(self, "columns", tuple(sorted(self.columns, key=lambda column: column.number)))
         object.__setattr__(self, "reserved", tuple(sorted(set(self.reserved))))
-        _check_reserved(self)
+        check_reserved(self.columns, self.reserved, self.error)
+        _check_rows(self)
         _check_depends(self)
         _check_rate(self)
 
@@ -73,8 +79,16 @@ class Schema:
     @classmethod
     def _assembled(cls, documents: Iterable[loader.Document]) -> Schema:
         parts = assemble(documents)
-        columns, reserved = tuple(parts.columns.values()), tuple(parts.reserved)
-        return cls(parts.name, columns, reserved, parts.origin, parts.message_name, parts.rows, parts.framing)
+        return cls(
+            parts.name,
+            tuple(parts.columns.values()),
+            tuple(parts.reserved),
+            parts.origin,
+            parts.message_name,
+            parts.rows,
+            parts.framing,
+            tuple(parts.messages.values()),
+        )
 
     def __hash__(self) -> int:
         return self._hash
@@ -94,6 +108,16 @@ class Schema:
     def rate(self) -> Column | None:
         """The enabled column with the sampling rate; None where there is none."""
         return next((column for column in self.enabled if column.scale == "rate"), None)
+
+    @functools.cached_property
+    def messages(self) -> Mapping[str, tuple[Column, ...]]:
+        """The columns of each message of `nested`, by its name; empty where rows are no records."""
+        return {message.name: message.columns for message in self.nested}
+
+    @functools.cached_property
+    def used_messages(self) -> tuple[SubMessage, ...]:
+        """Those of `nested` that enabled columns lead to, in the order in which they are met."""
+        return tuple(reach(self.enabled, {message.name: message for message in self.nested}))
 
     @functools.cached_property
     def _by_name(self) -> dict[str, Column]:
@@ -121,13 +145,24 @@ class Schema:
     def hash(self) -> str:
         """16 hexadecimal digits over everything that decides what the messages mean, and nothing else."""
         kind = [] if self.rows == loader.ROWS[0] else [self.rows]
-        text = json.dumps([*kind, *(_meaning(column) for column in self.enabled)], separators=(",", ":"))
+        inside = {message.name: [_meaning(column) for column in message.columns] for message in self.used_messages}
+        parts = [*kind, *(_meaning(column) for column in self.enabled), *([inside] if inside else ())]
+        text = json.dumps(parts, separators=(",", ":"), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def error(self, column: str | None, problem: str, fix: str) -> SchemaError:
         """A SchemaError that names the file, the column and the fix; for whoever finds fault with this schema."""
         known = self._by_name.get(column or "")
         return SchemaError(problem, fix, origin=known.origin if known else self.origin, column=column or "")
+
+    def require_flat(self, what: str) -> None:
+        """Raises SchemaError where an enabled column is more than a flat one; `what` is what has a place for those
+        alone."""
+        for column in self.enabled:
+            fault = more_than_flat(replace(column, required=False, packed=True))
+            if fault:
+                fix = f"disable {column.name}: flowbuf.Codec reads and writes what is not flat"
+                raise self.error(column.name, f"{fault} has no place in {what}", fix)
 
     # Changing -------------------------------------------------------------------------------------------------------
 
@@ -211,42 +246,42 @@ def _meaning(column: Column) -> list[Any]:
     members = sorted(column.values.items(), key=lambda member: member[1])
     ip_form = column.ip if column.type == "ip" else None
     wire = [column.name, column.number, int(column.wire_type)]
-    return [*wire, column.type, column.unit, ip_form, members, column.repeated, column.explicit]
+    shape = {key: getattr(column, key) for key in _SHAPE if getattr(column, key)} | _UNPACKED[column.packed]
+    plain = [*wire, column.type, column.unit, ip_form, members, column.repeated, column.explicit]
+    return [*plain, shape] if shape else plain  # flat columns mean what they meant before there were others
+
+
+_SHAPE = ("message", "key", "value", "required", "oneof")
+_UNPACKED: dict[bool, dict[str, Any]] = {True: {}, False: {"packed": False}}
 
 
 # Checks of the columns together -------------------------------------------------------------------------------------
 
 
-def _check_unique(schema: Schema) -> None:
-    numbers: dict[int, Column] = {}
-    names: dict[str, Column] = {}
+def _check_rows(schema: Schema) -> None:
+    """Records may hold messages and have no sources, anything else is flat."""
+    check_oneofs(schema.columns, schema.error)
+    if schema.rows == loader.RECORDS:
+        for column in schema.columns:
+            check_plain(column, schema.error)
+        _check_nested(schema)
+        return
     for column in schema.columns:
-        other = names.setdefault(fold(column.name), column)
-        if other is not column:
-            problem = "the name is taken" if other.name == column.name else f"the name is too close to {other.name!r}"
-            raise schema.error(column.name, problem, "choose another")
-        other = numbers.setdefault(column.number, column)
-        if other is not column:
-            raise schema.error(column.name, f"number {column.number} is that of {other.name!r}", _free_number(schema))
+        fault = more_than_flat(column)
+        if fault:
+            raise schema.error(column.name, f"{fault} is for records", FLAT)
+    if schema.nested:
+        raise schema.error(None, f"message {schema.nested[0].name!r} is for records", FLAT)
 
 
-def _free_number(schema: Schema) -> str:
-    taken = {column.number for column in schema.columns} | {old.number for old in schema.reserved}
-    free = next(number for number in range(1000, 19000) if number not in taken)
-    return f"choose a free one, such as {free}"
-
-
-def _check_reserved(schema: Schema) -> None:
-    numbers = {old.number: old.name for old in schema.reserved}
-    if len(numbers) < len(schema.reserved):
-        raise schema.error(None, "a reserved number has two names", "one number was one column: remove the wrong one")
-    names = {fold(old.name): old.name for old in schema.reserved}
-    for column in schema.columns:
-        if column.number in numbers:
-            problem = f"number {column.number} is reserved: it was that of {numbers[column.number]!r}"
-            raise schema.error(column.name, problem, _free_number(schema))
-        if fold(column.name) in names:
-            raise schema.error(column.name, "the name is reserved: a retired column had it", "choose another name")
+def _check_nested(schema: Schema) -> None:
+    messages: dict[str, SubMessage] = {}
+    for message in schema.nested:
+        other = messages.setdefault(fold(message.name), message)
+        if other is not message:
+            problem = f"the name of the message is too close to {other.name!r}"
+            raise message.error(None, problem, "choose another")
+    check_messages(schema.columns, {message.name: message for message in schema.nested}, schema.error)
 
 
 def _check_depends(schema: Schema) -> None:

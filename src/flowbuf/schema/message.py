@@ -1,0 +1,99 @@
+"""The messages inside a record: columns of their own, which columns of the record and of one another may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from flowbuf.errors import SchemaError
+from flowbuf.schema.checks import Fail, check_oneofs, check_reserved, check_unique
+from flowbuf.schema.column import NAME, Column, Reserved
+from flowbuf.schema.shape import NAME_FIX
+from flowbuf.schema.source import did_you_mean
+
+__all__ = ["SubMessage", "check_messages", "check_plain", "reach"]
+
+
+@dataclass(frozen=True)
+class SubMessage:
+    """A message by its name. `columns` are in number order; all of them are in it. Making one checks it: SchemaError
+    names the file, the column as `message.column`, and the fix. `origin` is the file that speaks last of it."""
+
+    name: str
+    columns: tuple[Column, ...]
+    reserved: tuple[Reserved, ...] = ()
+    origin: str = ""
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name):
+            raise SchemaError(f"name {self.name!r} of a message", NAME_FIX, origin=self.origin)
+        check_unique(self.columns, self.reserved, self.error)
+        object.__setattr__(self, "columns", tuple(sorted(self.columns, key=lambda column: column.number)))
+        object.__setattr__(self, "reserved", tuple(sorted(set(self.reserved))))
+        check_reserved(self.columns, self.reserved, self.error)
+        check_oneofs(self.columns, self.error)
+        for column in self.columns:
+            check_plain(column, self.error)
+            _check_whole(column, self.error)
+
+    def error(self, column: str | None, problem: str, fix: str) -> SchemaError:
+        """A SchemaError that names the file, the column and the fix."""
+        origins = {known.name: known.origin for known in self.columns}
+        path = f"{self.name}.{column}" if column else self.name
+        return SchemaError(problem, fix, origin=origins.get(column or "", "") or self.origin, column=path)
+
+
+def check_plain(column: Column, fail: Fail) -> None:
+    """Whether a column of a record or of a message says nothing that only a decoder of flows asks."""
+    for key in ("sources", "late", "scale", "one_way"):
+        if getattr(column, key):
+            what = "records have no sources" if key == "sources" else f"{key} on a column of records"
+            raise fail(column.name, what, f"remove {key}: no decoder fills records")
+
+
+def _check_whole(column: Column, fail: Fail) -> None:
+    """Columns of a message cannot be switched."""
+    if not column.enabled:
+        raise fail(column.name, "enabled = false inside a message", "remove the column, and reserve its number")
+    for key in ("depends", "mirror"):
+        if getattr(column, key):
+            raise fail(column.name, f"{key} inside a message", "remove it: it is for columns that can be switched")
+
+
+def reach(columns: Iterable[Column], messages: Mapping[str, SubMessage]) -> list[SubMessage]:
+    """The messages that columns lead to, directly or through others, in the order in which they are met."""
+    found: dict[str, SubMessage] = {}
+    waiting = list(columns)[::-1]
+    while waiting:
+        name = waiting.pop().message
+        if name and name not in found:
+            found[name] = messages[name]
+            waiting += messages[name].columns[::-1]
+    return list(found.values())
+
+
+def check_messages(columns: Iterable[Column], messages: Mapping[str, SubMessage], fail: Fail) -> None:
+    """Whether every message that a column holds exists, and can come to an end. `fail` is for errors of `columns`."""
+    for held, error in ((columns, fail), *((message.columns, message.error) for message in messages.values())):
+        for column in held:
+            if column.message and column.message not in messages:
+                known = ", ".join(messages) or f"none: write [[message.{column.message}.column]]"
+                fix = did_you_mean(column.message, messages) or f"messages are {known}"
+                raise error(column.name, f"no message {column.message!r}", fix)
+    for message in messages.values():
+        _check_finite(message, messages)
+
+
+def _check_finite(message: SubMessage, messages: Mapping[str, SubMessage]) -> None:
+    """A message that must hold itself could never be written."""
+    met: set[str] = set()
+    waiting = [column for column in message.columns if column.required and column.message]
+    while waiting:
+        column = waiting.pop()
+        name = str(column.message)
+        if name == message.name:
+            problem = f"message {name!r} requires itself, for ever"
+            raise SchemaError(problem, "remove required from a column on the way", origin=message.origin, column=name)
+        if name not in met:
+            met.add(name)
+            waiting += [each for each in messages[name].columns if each.required and each.message]
