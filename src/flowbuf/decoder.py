@@ -12,6 +12,7 @@ from flowbuf import _core
 from flowbuf.batch import FlowBatch, check_ip, new_table_type
 from flowbuf.plan import compile_plan
 from flowbuf.schema import Column, Schema
+from flowbuf.schema.loader import RECORDS
 from flowbuf.schema.source import Source
 
 __all__ = ["TIMES", "TUNNELS", "Decoder", "choose_tunnels"]
@@ -154,6 +155,9 @@ class Decoder(_core.Decoder):
         if template_expiry is not None:
             check_range("template_expiry", template_expiry, 1e-9, MAX_EXPIRY, " seconds, or None for never")
         loaded = schema if isinstance(schema, Schema) else Schema.load(schema)
+        if loaded.rows == RECORDS:
+            fix = "flowbuf.Codec reads and writes them"
+            raise loaded.error(None, f"rows of {loaded.name} are records, which no decoder fills", fix)
         timed = choose_time(loaded, time)
         plan = compile_plan(timed, default_sampling_rate=default_sampling_rate, scale=scale)
         self = super().__new__(

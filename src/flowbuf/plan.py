@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 
 from flowbuf import _core, elements
 from flowbuf.elements import Element
 from flowbuf.errors import SchemaError
 from flowbuf.schema import Column, Schema
+from flowbuf.schema.loader import RECORDS, ROWS
+from flowbuf.schema.shape import more_than_flat
 from flowbuf.schema.source import Source, did_you_mean
 from flowbuf.schema.types import TYPES
 
@@ -56,7 +59,7 @@ _DEFAULT_SAMPLING_RATE = "meta:default_sampling_rate"
 @functools.lru_cache(maxsize=16)  # a plan is read-only, and decoders of one schema may share it
 def compile_plan(schema: Schema, *, default_sampling_rate: int | None = None, scale: bool = False) -> _core.Plan:
     """Compiles a schema. Raises SchemaError for a source that the core does not know, or that gives another type than
-    its column has.
+    its column has, and for records that are not flat.
 
     `scale`: the columns with scale = "count" are multiplied by the one with scale = "rate". Raises SchemaError where
     either is missing.
@@ -64,6 +67,8 @@ def compile_plan(schema: Schema, *, default_sampling_rate: int | None = None, sc
     The default sampling rate is a constant of last resort, for which a column has to wait until the rest of its row is
     known: without one its source is left out.
     """
+    if schema.rows == RECORDS:
+        schema = _flat_rows(schema)
     plan = _core.Plan()
     plan.set_rows(_core.ROWS[schema.rows])
     if scale:
@@ -87,6 +92,15 @@ def compile_plan(schema: Schema, *, default_sampling_rate: int | None = None, sc
         fix = "a list cannot wait for a better one: rank its sources in the order in which a flow is decoded"
         raise schema.error(name, "the ranks of a repeated column are out of order", fix)
     return plan
+
+
+def _flat_rows(schema: Schema) -> Schema:
+    """Records to a core that knows flows and counters: flat rows without sources."""
+    schema.require_flat("a table")
+    flat = (replace(column, required=False, packed=True) for column in schema.columns)
+    return replace(
+        schema, columns=tuple(column for column in flat if not more_than_flat(column)), rows=ROWS[0], nested=()
+    )
 
 
 def _ranks(column: Column, default_sampling_rate: int | None) -> list[list[Source]]:

@@ -11,13 +11,14 @@ from dataclasses import replace
 from flowbuf.errors import SchemaError
 from flowbuf.schema import Column, Schema
 from flowbuf.schema.loader import ROWS
+from flowbuf.schema.shape import more_than_flat
 from flowbuf.sinks.file import OutputFile
 
 __all__ = ["check_proto", "find_proto", "proto_path", "read_proto", "schema_of_proto", "write_proto"]
 
 _HASH = re.compile(r"^// Schema .* hash ([0-9a-f]{16})\.$", re.MULTILINE)
 _FIRST_LINE = re.compile(rb'// Schema ".*" of flowbuf, hash ')
-_FIELD = re.compile(r"^\s*((?:repeated |optional )?\w+) (\w+) = (\d+);", re.MULTILINE)
+_FIELD = re.compile(r"^\s*((?:repeated |optional )?\w+) (\w+) = (\d+)(?: \[packed = false\])?;", re.MULTILINE)
 
 
 def proto_path(path: str | os.PathLike[str]) -> str:
@@ -51,7 +52,8 @@ def write_proto(path: str | os.PathLike[str], schema: Schema, *, scaled: bool = 
 
 def read_proto(proto: str, schema: Schema) -> Schema:
     """`schema` with exactly the columns enabled that a .proto has. Raises SchemaError where they are not the same in
-    both."""
+    both, and for records that are not flat."""
+    schema.require_flat("a table")
     try:
         with open(proto, encoding="utf-8") as file:
             text = file.read()
@@ -94,7 +96,10 @@ def schema_of_proto(text: str, known: Sequence[Schema], origin: str) -> Schema:
 
 def _has(schema: Schema, declared: tuple[str, str, str]) -> bool:
     type, name, number = declared
-    return name in schema and _declare(schema[name]) == f"{type} {name} = {number}"
+    if name not in schema:
+        return False
+    plain = _plain(schema[name])
+    return not more_than_flat(plain) and _declare(plain) == f"{type} {name} = {number}"
 
 
 def _find_column(
@@ -103,7 +108,7 @@ def _find_column(
     type, name, number = declared
     for schema in known:
         if _has(schema, declared):
-            return replace(schema[name], enabled=True, depends=(), mirror=None)
+            return _plain(schema[name])
     label, _, plain = type.rpartition(" ")
     return Column(
         name,
@@ -117,9 +122,14 @@ def _find_column(
     )
 
 
+def _plain(column: Column) -> Column:
+    """A column as what a .proto says of it."""
+    return replace(column, enabled=True, depends=(), mirror=None, required=False, packed=True)
+
+
 def _declare(column: Column) -> str:
-    """A column as a .proto declares it."""
-    text = Schema("one", (replace(column, enabled=True, depends=(), mirror=None),)).to_proto()
+    """A plain column as a .proto declares it."""
+    text = Schema("one", (column,)).to_proto()
     type, name, number = _FIELD.findall(_ENUM.sub("", text))[0]
     return f"{type} {name} = {number}"
 

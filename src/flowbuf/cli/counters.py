@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from flowbuf.decoder import Decoder
 from flowbuf.schema import Schema
 
 __all__ = ["COUNTER_WORDS", "SECTIONS", "count_rows", "no_rows", "section_of", "section_schema"]
@@ -60,7 +59,11 @@ GROUPED = (
     *("if_in_octets", "if_out_octets", "if_in_ucast_pkts", "if_out_ucast_pkts", "vlan_counters_octets"),
     *("mem_free", "mem_total", "disk_free", "disk_total", "net_bytes_in", "net_bytes_out"),
 )
-NOUNS = {"flows": ("flow", "flows"), "counters": ("counter sample", "counter samples")}
+NOUNS = {
+    "flows": ("flow", "flows"),
+    "counters": ("counter sample", "counter samples"),
+    "records": ("record", "records"),
+}
 
 
 def count_rows(schema: Schema, count: int) -> str:
@@ -68,10 +71,9 @@ def count_rows(schema: Schema, count: int) -> str:
     return f"{count:,} {NOUNS[schema.rows][count != 1]}"
 
 
-def no_rows(schema: Schema, decoder: Decoder) -> str:
-    """That there are none, and if others would have been there."""
+def no_rows(schema: Schema, counters: Mapping[str, int]) -> str:
+    """That there are none, and if others would have been there, by the counters of the decoder."""
     text = f"no {NOUNS[schema.rows][1]}"
-    counters = decoder.counters
     if left_out := counters.get("flows_left_out", 0):
         return f"{text}, but flow samples or datagrams, which are left out: {left_out:,}"
     others = counters.get("counter_sample", 0) + counters.get("drop_sample", 0)

@@ -78,7 +78,7 @@ def encode(inputs: tuple[str, ...], output: str, verbose: bool, decoding: Decode
         elif file.is_regular:
             write_proto(output, schema, scaled=decoding.scale)
     if session.readable and not session.flows:
-        report.add_note(no_rows(schema, session.decoder))
+        report.add_note(no_rows(schema, session.counters))
     elif session.readable and is_terminal(sys.stderr):
         report.add_note(_summary(schema, session.flows, octets, time.perf_counter() - began))
     sys.exit(report.status)

@@ -88,6 +88,7 @@ def shown_schema(schema: Schema, inputs: Sequence[str], chosen: bool) -> Schema:
     streams, as far as a .proto tells, and of the captures."""
     protos = [find_proto(path) for path in inputs if path != "-"]
     with schema_errors():
+        schema.require_flat("a table")
         described = [read_proto(proto, schema) for proto in protos if proto]
         if chosen or not described:
             return schema

@@ -135,7 +135,7 @@ def produce(
     if sink.report.empty:
         report.add_note(f"flows without a value, in records without an octet: {sink.report.empty}; {_EMPTY}")
     if session.readable and not session.flows:
-        report.add_note(no_rows(schema, session.decoder))
+        report.add_note(no_rows(schema, session.counters))
     sys.exit(report.status)
 
 

@@ -132,7 +132,7 @@ def query(
         if not session.readable and not question.files and (question.reads or files):
             file.discard()
     if session.readable and not session.flows:
-        report.add_note(no_rows(columns.schema, session.decoder))
+        report.add_note(no_rows(columns.schema, session.counters))
     sys.exit(report.status)
 
 

@@ -67,7 +67,7 @@ class Reading:
             if not session.readable:
                 discard()
         if session.readable and not session.flows:
-            report.add_note(no_rows(schema, session.decoder))
+            report.add_note(no_rows(schema, session.counters))
         elif session.flows and not writer.count:
             reason = "fulfils --where" if self.where else "is left"
             report.add_note(f"none of {count_rows(schema, session.flows)} {reason}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import click
@@ -17,6 +18,8 @@ from flowbuf.cli.output import is_terminal, print_text, standard_output
 from flowbuf.schema import Column, Schema
 from flowbuf.schema.evolution import Verdict
 from flowbuf.schema.evolution import diff as compare
+from flowbuf.schema.loader import RECORDS
+from flowbuf.schema.message import reach
 from flowbuf.targets.arrow import describe_type, fields_of
 from flowbuf.targets.clickhouse import columns_of
 
@@ -55,20 +58,27 @@ def show(schema: Schema, every: bool, as_json: bool) -> None:
       flowbuf schema show
       flowbuf schema show --all | grep -i vlan
       flowbuf schema show goflow2
+      flowbuf schema show record
       flowbuf schema show --schema my-schema.toml --json | jq -r '.columns[].name'
     """
     columns = schema.columns if every else schema.enabled
     if as_json:
         described: dict[str, Any] = {"name": schema.name, "rows": schema.rows, "hash": schema.hash}
-        described["columns"] = [_describe(column) for column in columns]
+        described["columns"] = [_describe(column, schema) for column in columns]
+        if schema.nested:
+            shown = schema.nested if every else schema.used_messages
+            described["messages"] = {
+                message.name: [_describe(column, schema) for column in message.columns] for message in shown
+            }
         print_text(json.dumps(described, indent=2, ensure_ascii=False, default=str))
     elif is_terminal(sys.stdout):
         with standard_output():
             console = StdoutConsole()
             console.print(_table(schema, columns, console.width))
     else:
-        for column in columns:
-            print_text("\t".join(_row(column)))
+        for prefix, listed in _listed(schema, columns):
+            for column in listed:
+                print_text("\t".join(_row(column, prefix)))
 
 
 @group.command()
@@ -99,7 +109,8 @@ def arrow(schema: Schema) -> None:
       flowbuf schema arrow --schema my-schema.toml --enable group:l2
       flowbuf schema arrow sflow_counters | grep timestamp
     """
-    fields = {field.name: field for field in fields_of(schema)}
+    with schema_errors():
+        fields = {field.name: field for field in fields_of(schema)}
     width = max((len(name) for name in fields), default=0)
     for column in schema.enabled:
         null = "" if fields[column.name].nullable else " not null"
@@ -136,9 +147,12 @@ def check(file: str) -> None:
     with schema_errors():
         checked.to_proto()
         checked.message_class()
-        columns_of(checked)
-        compile_plan(checked)
-    print_text(f"ok: {len(checked.columns)} columns, {len(checked.enabled)} enabled, hash {checked.hash}")
+        if checked.is_flat:
+            columns_of(checked)
+            compile_plan(checked)
+    count = f"{len(checked.columns)} columns, {len(checked.enabled)} enabled"
+    inside = [f"{len(message.columns)} in {message.name}" for message in checked.used_messages]
+    print_text(f"ok: {', '.join([count, *inside])}, hash {checked.hash}")
 
 
 @group.command(short_help="Say whether a reader of OLD can read NEW, column by column.")
@@ -180,10 +194,10 @@ _SPARED: tuple[tuple[str, ...], ...] = (
 _HEADINGS = ("number", "name", "type", "on", "group", "sources", "doc")
 
 
-def _row(column: Column, rank_separator: str = " > ") -> tuple[str, ...]:
+def _row(column: Column, prefix: str = "", rank_separator: str = " > ") -> tuple[str, ...]:
     return (
         str(column.number),
-        column.name,
+        prefix + column.name,
         _type_text(column),
         "on" if column.enabled else "off",
         column.group or "",
@@ -194,26 +208,47 @@ def _row(column: Column, rank_separator: str = " > ") -> tuple[str, ...]:
 
 def _type_text(column: Column) -> str:
     detail = column.unit or (column.ip if column.ip != "mapped" else "")
-    text = f"{column.type}({detail})" if detail else column.type
-    return f"repeated {text}" if column.repeated else text
+    text = f"{column.type}({detail})" if detail else column.message or column.type
+    if column.type == "map":
+        text = f"map<{column.key}, {column.message or column.value}>"
+    text = f"oneof {column.oneof}: {text}" if column.oneof else text
+    return f"{'repeated ' * column.repeated}{'required ' * column.required}{text}"
+
+
+def _listed(schema: Schema, columns: Iterable[Column]) -> Iterator[tuple[str, list[Column]]]:
+    """The columns, then those of each message that they lead to, after what stands before their names."""
+    yield "", [*columns]
+    for message in reach(columns, {message.name: message for message in schema.nested}):
+        yield f"{message.name}.", [*message.columns]
 
 
 def _table(schema: Schema, columns: tuple[Column, ...], width: int) -> Table:
     enabled = f"{len(schema.enabled)} of {len(schema.columns)} columns enabled"
     title = f"{schema.name} ({schema.rows}): {enabled}, hash {schema.hash}"
-    rows = [dict(zip(_HEADINGS, _row(column, rank_separator="\n"), strict=True)) for column in columns]
-    for cells in rows:
-        cells["sources"] = cells["sources"].replace(" = ", " =\n")
+    parts = [[(column, _cells(column, prefix)) for column in part] for prefix, part in _listed(schema, columns)]
+    rows = [cells for part in parts for _, cells in part]
     shown = _choose_headings(rows, width)
-    spared = [heading for heading in _HEADINGS if heading not in shown]
+    spared = [heading for heading in _HEADINGS if heading not in shown and heading not in _empty(rows)]
     caption = f"no room for {', '.join(spared)}; --json has all" if spared else None
     table = Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=box.SIMPLE_HEAD)
     table.padding, table.pad_edge = (0, 1, 0, 0), False
     for heading in shown:
         table.add_column(heading, justify="right" if heading == "number" else "left", no_wrap=heading != "doc")
-    for column, cells in zip(columns, rows, strict=True):
-        table.add_row(*(cells[heading] for heading in shown), style="" if column.enabled else "dim")
+    for part in parts:
+        for column, cells in part:
+            table.add_row(*(cells[heading] for heading in shown), style="" if column.enabled else "dim")
+        table.add_section()
     return table
+
+
+def _cells(column: Column, prefix: str) -> dict[str, str]:
+    cells = dict(zip(_HEADINGS, _row(column, prefix, rank_separator="\n"), strict=True))
+    return {**cells, "sources": cells["sources"].replace(" = ", " =\n")}
+
+
+def _empty(rows: list[dict[str, str]]) -> set[str]:
+    """Headings that no row has anything below: records have no sources, and need no groups."""
+    return {heading for heading in ("group", "sources") if rows and not any(cells[heading] for cells in rows)}
 
 
 def _choose_headings(rows: list[dict[str, str]], width: int) -> list[str]:
@@ -222,14 +257,16 @@ def _choose_headings(rows: list[dict[str, str]], width: int) -> list[str]:
         heading: max(len(line) for cells in (*rows, {heading: heading}) for line in cells.get(heading, "").split("\n"))
         for heading in _HEADINGS
     }
+    empty = _empty(rows)
     for spared in _SPARED:
-        shown = [heading for heading in _HEADINGS if heading not in spared]
+        shown = [heading for heading in _HEADINGS if heading not in spared and heading not in empty]
         if sum(widths[heading] + GAP for heading in shown if heading != "doc") + DOC_WIDTH <= width:
             break
     return shown
 
 
-def _describe(column: Column) -> dict[str, Any]:
+def _describe(column: Column, schema: Schema) -> dict[str, Any]:
+    shape = ("message", "key", "value", "required", "oneof", "packed") if schema.rows == RECORDS else ()
     return {
         "name": column.name,
         "number": column.number,
@@ -249,6 +286,7 @@ def _describe(column: Column) -> dict[str, Any]:
         "mirror": column.mirror,
         "scale": column.scale,
         "one_way": column.one_way,
+        **{key: getattr(column, key) for key in shape},
         "clickhouse": dict(column.clickhouse),
         "doc": column.doc,
         "origin": column.origin,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, TypeVar
@@ -11,18 +11,20 @@ from flowbuf._core import ColumnBuilder, MessageReader, MessageTables, Plan
 from flowbuf.batch import BATCH_ROWS, FlowBatch, new_table_type
 from flowbuf.capture import CaptureReader
 from flowbuf.cli.inputs import holds_messages
-from flowbuf.cli.options import DecodeOptions, UsageProblem
+from flowbuf.cli.options import DecodeOptions, UsageProblem, schema_errors
 from flowbuf.cli.progress import Show
 from flowbuf.cli.report import Failure, Report, describe_fault
 from flowbuf.cli.state import read_state, write_state
 from flowbuf.columns import decode_tables, message_tables
 from flowbuf.content import Content
+from flowbuf.decoder import Decoder
 from flowbuf.encode import decode_batches
 from flowbuf.errors import CaptureError, DecodeError
 from flowbuf.messages import MessageStream, StreamWindows, read_in_steps
 from flowbuf.plan import compile_plan
 from flowbuf.protofile import find_proto, read_proto
 from flowbuf.schema import Schema
+from flowbuf.schema.loader import RECORDS
 
 __all__ = ["Session"]
 
@@ -37,7 +39,10 @@ class Session:
     however it ends."""
 
     def __init__(self, schema: Schema, decoding: DecodeOptions, report: Report, show: Show) -> None:
-        self.decoder = decoding.new_decoder(schema)
+        self.schema = schema
+        self._decoder = None if schema.rows == RECORDS else decoding.new_decoder(schema)
+        with schema_errors():
+            self._plan = self._decoder.plan if self._decoder else compile_plan(schema)
         self.readable = 0
         self.flows = 0
         self.stopped = False
@@ -45,19 +50,34 @@ class Session:
         self._override = decoding.override(schema)
         self._report = report
         self._show = show
-        self._messages = MessageReader(self.decoder.plan)
+        self._messages = MessageReader(self._plan)
         self._builder: ColumnBuilder | None = None
         self._captures: list[str] = []
         self._octets_before = 0  # of the inputs that are done with
 
+    @property
+    def decoder(self) -> Decoder:
+        """What fills the rows. Raises UsageProblem where they are records, which nothing fills."""
+        if self._decoder is None:
+            problem = f"rows of schema {self.schema.name} are records, which no capture holds"
+            raise UsageProblem(f"{problem}; give a stream of its messages, or another --schema")
+        return self._decoder
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """Those of the decoder; none where there is none."""
+        return self._decoder.counters if self._decoder else {}
+
     def __enter__(self) -> Session:
-        read_state(self._decoding.state, self.decoder, self._report)
+        if self._decoder:
+            read_state(self._decoding.state, self._decoder, self._report)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        write_state(self._decoding.state, self.decoder, self._report)
+        if self._decoder:
+            write_state(self._decoding.state, self._decoder, self._report)
 
     def stop(self) -> None:
         """No more is wanted: what is being read ends with what it has given, and is still reported."""
@@ -147,7 +167,7 @@ class Session:
         self._captures.append(reader.name)
 
     def _read_messages(self, content: Content, proto: str | None) -> Iterator[list[dict[str, Any]]]:
-        stream = MessageStream(content, self._plan_of(proto) if proto else self.decoder.plan)
+        stream = MessageStream(content, self._plan_of(proto) if proto else self._plan)
         for flows in stream:
             self._advance(content, len(flows))
             yield flows
@@ -156,9 +176,9 @@ class Session:
         self._end_messages(content, proto, stream.fault, stream.flows, stream.unknown_fields)
 
     def _message_columns(self, content: Content, proto: str | None, prompt: bool) -> Iterator[FlowBatch]:
-        schema, before = self.decoder.schema, self.flows
+        schema, before = self.schema, self.flows
         windows = StreamWindows(content)
-        reader = MessageTables(new_table_type(schema, self.decoder.plan), BATCH_ROWS)
+        reader = MessageTables(new_table_type(schema, self._plan), BATCH_ROWS)
         for table in message_tables(windows, reader, prompt=prompt):
             self._advance(content, len(table))
             yield FlowBatch(schema, table)
@@ -191,7 +211,7 @@ class Session:
 
     def _plan_of(self, proto: str) -> Plan:
         """A plan of what a .proto has and nothing else, so that any other field is unknown."""
-        described = read_proto(proto, self.decoder.schema)
+        described = read_proto(proto, self.schema)
         return compile_plan(replace(described, columns=described.enabled))
 
     def _advance(self, content: Content, flows: int) -> None:

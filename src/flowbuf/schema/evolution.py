@@ -1,16 +1,18 @@
 """Whether a reader of one schema can read what a writer of another writes.
 
 It can where every message means to the reader what the writer meant, or less: a column that the reader does not know is
-skipped, one that the writer does not write is absent.
+skipped, one that the writer does not write is absent. Columns of messages inside a record are called
+`message.column`, by the reader's name of the message, and each pair of messages is compared once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
-from flowbuf.schema.column import Column
+from flowbuf.schema.column import Column, Reserved
 from flowbuf.schema.schema import Schema
+from flowbuf.schema.types import RECORD_TYPES
 
 __all__ = ["Verdict", "diff"]
 
@@ -19,7 +21,7 @@ __all__ = ["Verdict", "diff"]
 _RANGES = {
     "bool": (0, 1),
     **{f"uint{bits}": (0, (1 << bits) - 1) for bits in (8, 16, 32, 64)},
-    **{f"int{bits}": (-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (32, 64)},
+    **{f"int{bits}": (-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (8, 16, 32, 64)},
 }
 _WRITTEN_RANGES = {
     **_RANGES,
@@ -44,33 +46,90 @@ class Verdict:
 def diff(reader: Schema, writer: Schema) -> list[Verdict]:
     """What the writer's messages hold that the reader's do not, or otherwise; empty where the two mean the same.
 
-    Only enabled columns are in messages. In the order of the reader's numbers, then new columns.
+    Only enabled columns are in messages. In the order of the reader's numbers, then new columns; then those of messages
+    inside, in the order in which the reader's columns lead to them.
     """
-    by_name = {column.name: column for column in writer.enabled}
-    by_number = {column.number: column for column in writer.enabled}
-    own_names = {column.name for column in reader.enabled}
     verdicts: list[Verdict] = []
     if reader.rows != writer.rows:
         text = f"{reader.rows} -> {writer.rows}: no message is what the reader takes it for"
         verdicts.append(Verdict("[schema]", "rows changed", False, text))
-    paired: set[str] = set()
-    for column in reader.enabled:
-        other = by_name.get(column.name) or by_number.get(column.number)
-        if other is None or (other.name != column.name and other.name in own_names):
-            verdicts.append(Verdict(column.name, "removed", True, f"number {column.number}: always absent"))
-            continue
-        paired.add(other.name)
-        verdicts += _compare(column, other)
-    verdicts += [_judge_new(column, reader) for column in writer.enabled if column.name not in paired]
+    one, other = _Side("", reader.enabled, reader.reserved), _Side("", writer.enabled, writer.reserved)
+    ours, theirs = ({message.name: message for message in schema.nested} for schema in (reader, writer))
+    waiting, seen = [(one, other)], set()
+    while waiting:
+        one, other = waiting.pop(0)
+        pairs = _pair(one, other)
+        verdicts += _compare_sides(one, other, pairs)
+        for old, new in pairs:
+            if old.message and new.message and (old.message, new.message) not in seen:
+                seen.add((old.message, new.message))
+                held, written = ours[old.message], theirs[new.message]
+                side = _Side(f"{held.name}.", held.columns, held.reserved)
+                waiting.append((side, _Side("", written.columns, written.reserved)))
     return verdicts
 
 
-def _judge_new(column: Column, reader: Schema) -> Verdict:
-    taken = {old.number: old.name for old in reader.reserved} | {old.number: old.name for old in reader.enabled}
-    name = taken.get(column.number)
+@dataclass(frozen=True)
+class _Side:
+    """The columns of a message as the reader or the writer has it, and what stands before their names."""
+
+    prefix: str
+    columns: tuple[Column, ...]
+    reserved: tuple[Reserved, ...]
+
+
+def _pair(reader: _Side, writer: _Side) -> list[tuple[Column, Column]]:
+    """The columns that both have: by name, or else by number."""
+    by_name = {column.name: column for column in writer.columns}
+    by_number = {column.number: column for column in writer.columns}
+    own_names = {column.name for column in reader.columns}
+    pairs = []
+    for column in reader.columns:
+        other = by_name.get(column.name) or by_number.get(column.number)
+        if other and (other.name == column.name or other.name not in own_names):
+            pairs.append((column, other))
+    return pairs
+
+
+def _compare_sides(reader: _Side, writer: _Side, pairs: list[tuple[Column, Column]]) -> Iterator[Verdict]:
+    others = {old.name: new for old, new in pairs}
+    for column in reader.columns:
+        path = reader.prefix + column.name
+        if column.name not in others:
+            yield Verdict(path, "removed", True, f"number {column.number}: always absent")
+            continue
+        for verdict in (*_compare(column, others[column.name]), *_compare_oneofs(column, pairs)):
+            yield replace(verdict, column=path)
+    paired = {new.name for _, new in pairs}
+    for column in writer.columns:
+        if column.name not in paired:
+            yield _judge_new(column, reader)
+
+
+def _judge_new(column: Column, reader: _Side) -> Verdict:
+    path = reader.prefix + column.name
+    taken: Iterable[Reserved | Column] = (*reader.reserved, *reader.columns)
+    name = {old.number: old.name for old in taken}.get(column.number)
     if name is None:
-        return Verdict(column.name, "added", True, f"number {column.number}: skipped")
-    return Verdict(column.name, "added", False, f"number {column.number} is that of {name!r} to the reader")
+        return Verdict(path, "added", True, f"number {column.number}: skipped")
+    return Verdict(path, "added", False, f"number {column.number} is that of {name!r} to the reader")
+
+
+def _compare_oneofs(column: Column, pairs: list[tuple[Column, Column]]) -> Iterator[Verdict]:
+    """Of what is a oneof to the reader, the last member in a message is all that it keeps."""
+    new = next(new for old, new in pairs if old is column)
+    if new.oneof == column.oneof:
+        return
+    change = "oneof changed" if new.oneof and column.oneof else f"{'now' if new.oneof else 'no longer'} in a oneof"
+    if column.oneof is None:
+        yield Verdict(column.name, change, True, "one at most has a value, which is no less than it may have had")
+        return
+    groups = {new.oneof for old, new in pairs if old.oneof == column.oneof}
+    together = len(groups) == 1 and None not in groups
+    text = (
+        f"{column.oneof} -> {new.oneof}: messages hold no names" if together else "of several, only one would be read"
+    )
+    yield Verdict(column.name, change, together, text)
 
 
 def _compare(old: Column, new: Column) -> Iterator[Verdict]:
@@ -84,7 +143,7 @@ def _compare(old: Column, new: Column) -> Iterator[Verdict]:
     if new.name != old.name:
         yield verdict("renamed", True, f"{old.name} -> {new.name}: messages hold numbers, no names")
     if new.type != old.type:
-        readable = _reads_type(old.type, new.type)
+        readable = old.wire_type is new.wire_type and _reads_type(old.type, new.type)
         why = "every value of the new type is one of the old" if readable else "values would be misread or lost"
         yield verdict("type changed", readable, f"{old.type} -> {new.type}: {why}")
     if old.type == new.type and new.unit != old.unit:
@@ -92,6 +151,10 @@ def _compare(old: Column, new: Column) -> Iterator[Verdict]:
     if old.type == new.type == "ip" and new.ip != old.ip:
         why = "16 octets are read as they are" if old.ip == "native" else "4 octets where 16 are expected"
         yield verdict("ip form changed", old.ip == "native", f"{old.ip} -> {new.ip}: {why}")
+    if old.type == new.type == "map":
+        yield from _compare_entries(old, new)
+    if old.message and new.message and new.message != old.message:
+        yield verdict("message renamed", True, f"{old.message} -> {new.message}: messages hold no names")
     if old.type == new.type == "enum" and dict(new.values) != dict(old.values):
         yield _compare_members(old, new)
     if new.repeated != old.repeated:
@@ -101,6 +164,21 @@ def _compare(old: Column, new: Column) -> Iterator[Verdict]:
     if new.explicit != old.explicit:
         why = "zero and absent are told apart" if new.explicit else "zero reads as absent"
         yield verdict("now explicit" if new.explicit else "no longer explicit", True, why)
+    if new.required != old.required:
+        why = "writers must give it" if new.required else "writers may leave it out: it reads as absent"
+        yield verdict("now required" if new.required else "no longer required", True, why)
+    if new.packed != old.packed:
+        yield verdict("now packed" if new.packed else "no longer packed", True, "readers take both")
+
+
+def _compare_entries(old: Column, new: Column) -> Iterator[Verdict]:
+    """Verdicts on the two types of a map."""
+    for part in ("key", "value"):
+        was, now = str(getattr(old, part)), str(getattr(new, part))
+        if was != now:
+            readable = RECORD_TYPES[was].wire_type is RECORD_TYPES[now].wire_type and _reads_type(was, now)
+            why = f"every {part} is one of the old" if readable else f"{part}s would be misread or lost"
+            yield Verdict(old.name, f"{part} of the map changed", readable, f"{was} -> {now}: {why}")
 
 
 def _reads_type(old: str, new: str) -> bool:

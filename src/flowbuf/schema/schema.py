@@ -155,13 +155,20 @@ class Schema:
         known = self._by_name.get(column or "")
         return SchemaError(problem, fix, origin=known.origin if known else self.origin, column=column or "")
 
+    @functools.cached_property
+    def is_flat(self) -> bool:
+        """Whether enabled columns have plain values, or lists of them, so that rows can stand in a table."""
+        return not any(map(_beyond, self.enabled))
+
     def require_flat(self, what: str) -> None:
         """Raises SchemaError where an enabled column is more than a flat one; `what` is what has a place for those
         alone."""
-        for column in self.enabled:
-            fault = more_than_flat(replace(column, required=False, packed=True))
+        if self.is_flat:
+            return
+        for column in sorted(self.enabled, key=lambda column: column.proto_type != "message"):  # the best reason first
+            fault = _beyond(column)
             if fault:
-                fix = f"disable {column.name}: flowbuf.Codec reads and writes what is not flat"
+                fix = f"disable {column.name}; flowbuf.Codec reads and writes such records"
                 raise self.error(column.name, f"{fault} has no place in {what}", fix)
 
     # Changing -------------------------------------------------------------------------------------------------------
@@ -240,6 +247,11 @@ class Schema:
 @functools.cache  # a schema never changes, and those that come with flowbuf do not, either
 def _load_built_in(name: str) -> Schema:
     return Schema._assembled(loader.read(name))
+
+
+def _beyond(column: Column) -> str:
+    """What has no place in a table; what only those who write records ask has."""
+    return more_than_flat(replace(column, required=False, packed=True))
 
 
 def _meaning(column: Column) -> list[Any]:

@@ -51,7 +51,9 @@ class ArrowField:
 
 
 def fields_of(schema: Schema, *, text: bool = False) -> tuple[ArrowField, ...]:
-    """The enabled columns in the order of their numbers; `text`: IP and MAC addresses as text."""
+    """The enabled columns in the order of their numbers; `text`: IP and MAC addresses as text.
+    Raises SchemaError for records that are not flat."""
+    schema.require_flat("columns of Arrow")
     return tuple(_field_of(column, text) for column in schema.enabled)
 
 

@@ -78,7 +78,9 @@ class ClickHouseColumn:
 
 
 def columns_of(schema: Schema) -> tuple[ClickHouseColumn, ...]:
-    """The enabled columns in the order of their numbers. Raises SchemaError for a key `clickhouse` that cannot be."""
+    """The enabled columns in the order of their numbers. Raises SchemaError for a key `clickhouse` that cannot be,
+    and for records that are not flat."""
+    schema.require_flat("a table of ClickHouse")
     return tuple(_column_of(schema, column) for column in schema.enabled)
 
 
