@@ -15,7 +15,7 @@ from flowbuf.schema import Column, Schema
 from flowbuf.schema.loader import RECORDS
 from flowbuf.schema.source import Source
 
-__all__ = ["TIMES", "TUNNELS", "Decoder", "choose_tunnels"]
+__all__ = ["TIMES", "TUNNELS", "Decoder", "check_rows", "choose_tunnels"]
 
 TIMES = ("received", "export", "flow-start")
 """What may fill `time_received`."""
@@ -58,6 +58,13 @@ def find_flow_start(schema: Schema) -> Column:
             return schema[name]
     problem = "time is 'flow-start', but the schema has no column time_flow_start to take it from"
     raise schema.error(None, problem, "add one, or choose another time")
+
+
+def check_rows(schema: Schema) -> None:
+    """Raises SchemaError where the rows of a schema are records, which nothing decodes datagrams into."""
+    if schema.rows == RECORDS:
+        fix = "flowbuf.Codec reads and writes them"
+        raise schema.error(None, f"rows of {schema.name} are records, which no decoder fills", fix)
 
 
 def choose_time(schema: Schema, time: str) -> Schema:
@@ -155,9 +162,7 @@ class Decoder(_core.Decoder):
         if template_expiry is not None:
             check_range("template_expiry", template_expiry, 1e-9, MAX_EXPIRY, " seconds, or None for never")
         loaded = schema if isinstance(schema, Schema) else Schema.load(schema)
-        if loaded.rows == RECORDS:
-            fix = "flowbuf.Codec reads and writes them"
-            raise loaded.error(None, f"rows of {loaded.name} are records, which no decoder fills", fix)
+        check_rows(loaded)
         timed = choose_time(loaded, time)
         plan = compile_plan(timed, default_sampling_rate=default_sampling_rate, scale=scale)
         self = super().__new__(

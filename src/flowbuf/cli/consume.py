@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from flowbuf.cli.columnar import check_column_output, ip_option, need
-from flowbuf.cli.options import UsageProblem, WholeNumber, load_schema, verbose_option
+from flowbuf.cli.options import UsageProblem, WholeNumber, load_schema, schema_errors, verbose_option
 from flowbuf.cli.outlets import ClickHouseOutlet, FolderOutlet, Outlet, SchemaChanged, StreamOutlet
 from flowbuf.cli.output import COLUMN_FORMATS, default_format, format_option, is_terminal
 from flowbuf.cli.progress import Show, show_lag
@@ -136,6 +136,9 @@ def consume(
     if dead_letter in topics:
         raise UsageProblem(f"--dead-letter {dead_letter}: what is copied there would come again: take another topic")
     schema = load_schema(reference) if reference else None
+    if schema:
+        with schema_errors():
+            schema.require_flat("a table")
     report = Report(notes=verbose)
     sink = _open_clickhouse(clickhouse, database, table, report, kafka.timeout) if clickhouse is not None else None
     limits = BatchLimits(batch_octets, batch_seconds) if folder or sink else BatchLimits(_PROMPT_OCTETS)

@@ -22,6 +22,7 @@ from flowbuf.cli.progress import show_progress
 from flowbuf.cli.report import Report
 from flowbuf.cli.session import Session
 from flowbuf.cli.state import check_state
+from flowbuf.decoder import check_rows
 from flowbuf.protofile import check_proto, write_proto
 from flowbuf.schema import Schema
 from flowbuf.sinks.behind import WriteBehind
@@ -58,6 +59,7 @@ def encode(inputs: tuple[str, ...], output: str, verbose: bool, decoding: Decode
     check_inputs(inputs, output)
     check_state(decoding.state, output)
     with schema_errors():
+        check_rows(schema)
         schema.to_proto()  # now, not after the work
     report = Report(notes=verbose)
     began = time.perf_counter()

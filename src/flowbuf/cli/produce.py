@@ -24,6 +24,7 @@ from flowbuf.cli.queue import KafkaOptions, kafka_options
 from flowbuf.cli.report import Report
 from flowbuf.cli.session import Session
 from flowbuf.cli.state import check_state
+from flowbuf.decoder import check_rows
 from flowbuf.errors import KafkaError
 from flowbuf.schema import Schema
 from flowbuf.schema.loader import FRAMINGS
@@ -110,6 +111,7 @@ def produce(
     check_state(decoding.state)
     report = Report(notes=verbose)
     with schema_errors():
+        check_rows(schema)
         schema.to_proto()  # now, not after the work
     sink = _open_sink(
         kafka,

@@ -132,16 +132,18 @@ def _merge_columns(
 def _merge_message(
     name: str, inherited: SubMessage | None, tables: Mapping[str, list[Mapping[str, Any]]], origin: str
 ) -> SubMessage:
-    old = inherited or SubMessage(name, (), (), origin)
+    empty = SubMessage(name, (), (), origin)
+    old = inherited or empty
     try:
-        if any("mirror" in table for table in tables["column"]):
-            raise SchemaError("mirror inside a message", "write the other column too: messages have no directions")
+        for table in tables["column"]:
+            if "mirror" in table:
+                fix = "write the other column too: messages have no directions"
+                raise SchemaError("mirror inside a message", fix, column=str(table.get("name", "")))
         known = {column.name: column for column in old.columns}
         columns = _merge_columns(known, tables["column"], origin, {"enabled": True})
         reserved = [_read_reserved(table) for table in tables["reserved"]]
     except SchemaError as error:
-        path = f"{name}.{error.column}" if error.column else name
-        raise SchemaError(error.problem, error.fix, origin=error.origin, column=path) from None
+        raise empty.error(error.column, error.problem, error.fix) from None
     return SubMessage(name, tuple(columns.values()), (*old.reserved, *reserved), origin)
 
 
@@ -156,7 +158,7 @@ def _check_used(parts: Parts, document: Document) -> None:
     for name in document.messages:
         if name not in used:
             fix = f'write type = "message" and message = "{name}" on a column, or remove it'
-            raise SchemaError("no column holds this message", fix, column=name)
+            raise parts.messages[name].error(None, "no column holds it", fix)
 
 
 def _read_reserved(table: Mapping[str, Any]) -> Reserved:

@@ -38,9 +38,10 @@ class SubMessage:
 
     def error(self, column: str | None, problem: str, fix: str) -> SchemaError:
         """A SchemaError that names the file, the column and the fix."""
+        if not column:
+            return SchemaError(f"message {self.name!r}: {problem}", fix, origin=self.origin)
         origins = {known.name: known.origin for known in self.columns}
-        path = f"{self.name}.{column}" if column else self.name
-        return SchemaError(problem, fix, origin=origins.get(column or "", "") or self.origin, column=path)
+        return SchemaError(problem, fix, origin=origins.get(column, self.origin), column=f"{self.name}.{column}")
 
 
 def check_plain(column: Column, fail: Fail) -> None:
@@ -92,8 +93,7 @@ def _check_finite(message: SubMessage, messages: Mapping[str, SubMessage]) -> No
         column = waiting.pop()
         name = str(column.message)
         if name == message.name:
-            problem = f"message {name!r} requires itself, for ever"
-            raise SchemaError(problem, "remove required from a column on the way", origin=message.origin, column=name)
+            raise message.error(None, "it requires itself, for ever", "remove required from a column on the way")
         if name not in met:
             met.add(name)
             waiting += [each for each in messages[name].columns if each.required and each.message]

@@ -165,7 +165,7 @@ class Schema:
         alone."""
         if self.is_flat:
             return
-        for column in sorted(self.enabled, key=lambda column: column.proto_type != "message"):  # the best reason first
+        for column in sorted(self.enabled, key=lambda column: column.type not in ("message", "map")):  # plainest first
             fault = _beyond(column)
             if fault:
                 fix = f"disable {column.name}; flowbuf.Codec reads and writes such records"
@@ -291,8 +291,7 @@ def _check_nested(schema: Schema) -> None:
     for message in schema.nested:
         other = messages.setdefault(fold(message.name), message)
         if other is not message:
-            problem = f"the name of the message is too close to {other.name!r}"
-            raise message.error(None, problem, "choose another")
+            raise message.error(None, f"the name is too close to {other.name!r}", "choose another")
     check_messages(schema.columns, {message.name: message for message in schema.nested}, schema.error)
 
 
