@@ -111,3 +111,133 @@ def test_a_wider_type_is_never_called_readable(old, new):
     (lowest, highest), (least, most) = RANGES[old], RANGES[new]
     if least < lowest or most > highest:
         assert not all(verdict.readable for verdict in diff(one(type=old), one(type=new)))
+
+
+# Records --------------------------------------------------------------------------------------------------------------
+
+HEAD = '[schema]\nname = "tree"\nrows = "records"\n'
+ROOTS = """
+[[column]]
+name = "root"
+number = 1
+type = "message"
+message = "node"
+
+[[column]]
+name = "others"
+number = 2
+type = "message"
+message = "node"
+repeated = true
+"""
+NODE = """
+[[message.node.column]]
+name = "size"
+number = 1
+type = "uint32"
+
+[[message.node.column]]
+name = "next"
+number = 2
+type = "message"
+message = "node"
+"""
+TREE = Schema.from_toml(HEAD + ROOTS + NODE)
+RECORDS = Schema.from_toml(HEAD)
+
+
+def tree(*changes):
+    text = HEAD + ROOTS + NODE
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return Schema.from_toml(text)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (('type = "uint32"', 'type = "uint64"'), [("node.size", "type changed", False)]),
+        (('type = "uint32"', 'type = "uint8"'), [("node.size", "type changed", True)]),
+        (('name = "size"', 'name = "length"'), [("node.size", "renamed", True)]),
+        (('type = "uint32"', 'type = "uint32"\nrequired = true'), [("node.size", "now required", True)]),
+        (('number = 1\ntype = "uint32"', 'number = 5\ntype = "uint32"'), [("node.size", "renumbered", False)]),
+        (("repeated = true", ""), [("others", "no longer repeated", True)]),
+    ],
+)
+def test_what_changes_inside_a_message_is_said_once_with_its_path(change, expected):
+    assert verdicts(TREE, tree(change)) == expected
+
+
+def test_columns_come_and_go_inside_messages():
+    added = tree((NODE, NODE + '[[message.node.column]]\nname = "x"\nnumber = 3\ntype = "bool"\n'))
+    assert verdicts(TREE, added) == [("node.x", "added", True)]
+    assert verdicts(added, TREE) == [("node.x", "removed", True)]
+    retired = tree((NODE, NODE + '[[message.node.reserved]]\nnumber = 3\nname = "y"\n'))
+    assert verdicts(retired, added) == [("node.x", "added", False)]
+    assert verdicts(TREE, TREE) == []
+
+
+def test_the_name_of_a_message_is_not_in_messages():
+    renamed = tree(('message = "node"', 'message = "leaf"'), ("message.node", "message.leaf"))
+    assert verdicts(TREE, renamed) == [
+        ("root", "message renamed", True), ("others", "message renamed", True), ("node.next", "message renamed", True)
+    ]  # fmt: skip
+    wider = tree(('message = "node"', 'message = "leaf"'), ("message.node", "message.leaf"), ("uint32", "uint64"))
+    assert ("node.size", "type changed", False) in verdicts(TREE, wider)
+
+
+MAP = {"type": "map", "key": "uint32", "value": "uint32"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (MAP, MAP | {"key": "uint8"}, [("x", "key of the map changed", True)]),
+        (MAP, MAP | {"key": "string"}, [("x", "key of the map changed", False)]),
+        (MAP, MAP | {"value": "uint64"}, [("x", "value of the map changed", False)]),
+        (MAP, MAP | {"value": "int16"}, [("x", "value of the map changed", False)]),
+        (MAP, {"type": "uint32"}, [("x", "type changed", False)]),
+        ({"type": "uint64"}, {"type": "timestamp", "unit": "proto"}, [("x", "type changed", False)]),
+        (TIME, TIME | {"unit": "proto"}, [("x", "unit changed", False)]),
+        ({"type": "int32"}, {"type": "int16"}, [("x", "type changed", True)]),
+        ({"type": "int8"}, {"type": "int16"}, [("x", "type changed", False)]),
+        ({"type": "int16"}, {"type": "uint8"}, [("x", "type changed", True)]),
+        ({"type": "sfixed32"}, {"type": "fixed32"}, [("x", "type changed", False)]),
+        ({}, {"required": True}, [("x", "now required", True)]),
+        ({"required": True}, {}, [("x", "no longer required", True)]),
+        ({"repeated": True}, {"repeated": True, "packed": False}, [("x", "no longer packed", True)]),
+        ({"repeated": True, "packed": False}, {"repeated": True}, [("x", "now packed", True)]),
+        ({}, {"oneof": "c"}, [("x", "now in a oneof", True)]),
+        ({"oneof": "c"}, {}, [("x", "no longer in a oneof", False)]),
+        ({"oneof": "c"}, {"oneof": "d"}, [("x", "oneof changed", True)]),
+    ],
+)
+def test_changes_that_only_records_know(old, new, expected):
+    def one(keys):
+        return RECORDS.add(**{**X, **keys})
+
+    assert verdicts(one(old), one(new)) == expected
+
+
+def test_members_of_a_oneof_that_part_cannot_all_be_read():
+    together = RECORDS.add("a", 1, "bool", oneof="c").add("b", 2, "bool", oneof="c")
+    apart = RECORDS.add("a", 1, "bool", oneof="c").add("b", 2, "bool", oneof="d")
+    assert verdicts(together, apart) == [("b", "oneof changed", False)]
+    written = apart.message_class()(a=True, b=True).SerializeToString()
+    assert not together.message_class().FromString(written).a
+
+
+@pytest.mark.parametrize("one", ["int8", "int16", "uint8", "int32", "sint32", "sfixed32", "bool"])
+@pytest.mark.parametrize("other", ["int8", "int16", "uint8", "int32", "sint32", "sfixed32", "bool"])
+def test_of_the_small_types_what_is_called_readable_is_read_by_protocol_buffers(one, other):
+    ranges = {"int8": (-128, 127), "int16": (-32768, 32767), "uint8": (0, 255), "bool": (0, 1)}
+    least, most = ranges.get(other, (-(2**31), 2**31 - 1))
+    reader, writer = RECORDS.add("x", 1, one), RECORDS.add("x", 1, other)
+    lowest, highest = ranges.get(one, (-(2**31), 2**31 - 1))
+    if all(verdict.readable for verdict in diff(reader, writer)):
+        assert lowest <= least
+        assert most <= highest
+        for value in (least, most):
+            written = writer.message_class()(x=value).SerializeToString()
+            assert reader.message_class().FromString(written).x == value

@@ -125,6 +125,8 @@ def _scopes(schema: Schema) -> list[_Scope]:
     inside = {part.name: f"message {part.name}" for part in parts}
     for scope in (whole, *parts):
         _check_scope(scope, inside)
+    if whole.name == "google" and _imports(whole, *parts):
+        raise schema.error(None, "message_name is 'google', which hides those of google.protobuf", "choose another")
     return [whole, *parts]
 
 
