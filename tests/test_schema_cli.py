@@ -145,3 +145,78 @@ def test_what_is_wrong_is_one_line_on_stderr_and_status_2(arguments):
     assert result.stdout == ""
     assert len(result.stderr.splitlines()) == 1
     assert result.stderr.startswith("Error: ")
+
+
+# Records --------------------------------------------------------------------------------------------------------------
+
+
+def test_show_lists_the_columns_of_messages_after_those_of_the_record():
+    rows = [line.split("\t") for line in run("show", "record").stdout.splitlines()]
+    record = Schema.load("record")
+    assert [row[1] for row in rows] == [
+        *(column.name for column in record),
+        *("sub_record.id", "sub_record.name", "sub_record.score"),
+    ]
+    types = {row[1]: row[2] for row in rows}
+    assert (types["parent"], types["children"]) == ("sub_record", "repeated sub_record")
+    assert (types["created"], types["sub_record.score"]) == ("timestamp(proto)", "double")
+    assert "sub_record" not in run("show", "record", "--columns", "name").stdout
+
+
+def test_show_says_what_only_records_have(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        '[schema]\nname = "mine"\nrows = "records"\n'
+        '[[column]]\nname = "a"\nnumber = 1\ntype = "map"\nkey = "string"\nvalue = "int8"\n'
+        '[[column]]\nname = "b"\nnumber = 2\ntype = "bool"\nrequired = true\n'
+        '[[column]]\nname = "c"\nnumber = 3\ntype = "duration"\nunit = "s"\noneof = "choice"\n'
+    )
+    rows = [line.split("\t") for line in run("show", str(path)).stdout.splitlines()]
+    assert [row[2] for row in rows] == ["map<string, int8>", "required bool", "oneof choice: duration(s)"]
+    shown = json.loads(run("show", str(path), "--json").stdout)
+    assert shown["rows"] == "records"
+    assert "messages" not in shown
+    assert [(each["key"], each["required"], each["oneof"]) for each in shown["columns"]] == [
+        ("string", False, None), (None, True, None), (None, False, "choice")
+    ]  # fmt: skip
+
+
+def test_show_json_has_the_messages():
+    shown = json.loads(run("show", "record", "--json").stdout)
+    assert [column["name"] for column in shown["messages"]["sub_record"]] == ["id", "name", "score"]
+    assert "messages" not in json.loads(run("show", "--json").stdout)
+    assert "packed" not in json.loads(run("show", "--json").stdout)["columns"][0]
+
+
+def test_the_table_of_a_record_has_no_empty_columns():
+    schema = Schema.load("record")
+    console = Console(width=110, file=io.StringIO())
+    console.print(_table(schema, schema.enabled, 110))
+    lines = [line.split() for line in console.file.getvalue().splitlines()]
+    assert ["number", "name", "type", "on", "doc"] in lines
+    assert not [line for line in lines if "room" in line]
+    (first,) = (line for line in lines if "sub_record.id" in line)
+    assert lines[lines.index(first) - 1] == []
+
+
+@pytest.mark.parametrize("name", ["telemetry", "record", "client_message"])
+def test_proto_hash_check_and_diff_know_records(name):
+    schema = Schema.load(name)
+    assert run("proto", name).stdout == schema.to_proto()
+    assert run("hash", name).stdout == schema.hash + "\n"
+    assert run("diff", name, name).stdout == "same: messages mean the same in both\n"
+    result = run("check", name)
+    assert (result.exit_code, result.stderr) == (0, "")
+    inside = ", 3 in sub_record" if name == "record" else ""
+    count = len(schema)
+    assert result.stdout == f"ok: {count} columns, {count} enabled{inside}, hash {schema.hash}\n"
+
+
+def test_what_has_tables_takes_flat_records_only():
+    assert "`temperature` Float64" in run("clickhouse", "telemetry").stdout
+    assert "temperature:     double not null" in run("arrow", "telemetry").stdout.splitlines()
+    for target, place in (("clickhouse", "a table of ClickHouse"), ("arrow", "columns of Arrow")):
+        result = run(target, "record")
+        assert (result.exit_code, result.stdout) == (2, "")
+        says = f"Error: record.toml: column 'parent': type 'message' has no place in {place}; disable parent"
+        assert result.stderr.startswith(says)
