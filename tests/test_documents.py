@@ -15,7 +15,14 @@ ROOT = Path(__file__).parent.parent
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "benchmarks/README.md", "benchmarks/peers/README.md", "ext/README.md"]
 DOCUMENTS += [
     *("docs/fields.md", "docs/answers.md", "docs/presets.md"),
-    *("docs/columns.md", "docs/enrichment.md", "docs/spark.md", "docs/clickhouse.md", "docs/kafka.md"),
+    *(
+        "docs/columns.md",
+        "docs/records.md",
+        "docs/enrichment.md",
+        "docs/spark.md",
+        "docs/clickhouse.md",
+        "docs/kafka.md",
+    ),
 ]
 
 
@@ -55,6 +62,21 @@ def test_the_collector_in_the_readme_has_written_what_it_has_got(tmp_path: Path)
         collector.kill()
         collector.wait()
     assert output.stat().st_size
+
+
+def test_the_schema_of_records_in_the_documents_is_all_that_they_say() -> None:
+    from flowbuf.schema import Column, Schema
+
+    document = (ROOT / "docs/records.md").read_text()
+    (text,) = re.findall(r"```toml\n(.*?)```", document, re.S)
+    schema = Schema.from_toml(text, "docs/records.md")
+    order = schema.message_class()(customer="a", labels={"b": "c"})
+    order.items.add(article=7, change=-1)
+    order.placed.FromSeconds(1700000000)
+    assert type(order).FromString(order.SerializeToString()) == order
+    assert schema["customer"].required
+    for name in re.findall(r"^\| `(\w+) = ", document, re.M):
+        assert name in Column.__dataclass_fields__
 
 
 def test_the_schema_in_the_readme_loads() -> None:
