@@ -69,7 +69,7 @@ PACKAGE_LAYERS: dict[str, set[str]] = {
     "spark": {"schema", "targets", "_core", "batch", "columns"},
     "state": {"errors", "_core", "content", "decoder", "sinks"},
     "enrich": {"errors", "schema", "targets"},
-    "codec": {"errors", "schema", "_core"},
+    "codec": {"errors", "schema", "targets", "_core", "batch", "columns"},
     "numbering": set(),
     "bench": {"errors", "schema", "_core", "capture", "decoder", "numbering"},
 }

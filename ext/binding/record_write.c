@@ -195,15 +195,22 @@ static int put_text(fb_record_writer *w, const fb_codec_field *field, bool alway
     return put_wide_text(w, field, value);
 }
 
+static int put_sized(fb_record_writer *w, const fb_codec_field *field, bool always, const void *data, size_t size) {
+    bool fits = !field->most || !size || size == field->most || size == (size_t)field->least;
+    if (FB_LIKELY(fits)) return put_octets(w, field, always, data, size);
+    if ((uint64_t)field->least == field->most) return fb_record_fail(w, "%zu octets, where there must be %llu", size, (unsigned long long)field->most);
+    return fb_record_fail(w, "%zu octets, where there must be %lld or %llu", size, (long long)field->least, (unsigned long long)field->most);
+}
+
 static int put_bytes(fb_record_writer *w, const fb_codec_field *field, bool always, PyObject *value) {
     Py_buffer view;
-    if (FB_LIKELY(PyBytes_CheckExact(value))) return put_octets(w, field, always, PyBytes_AS_STRING(value), (size_t)PyBytes_GET_SIZE(value));
+    if (FB_LIKELY(PyBytes_CheckExact(value))) return put_sized(w, field, always, PyBytes_AS_STRING(value), (size_t)PyBytes_GET_SIZE(value));
     if (!PyObject_CheckBuffer(value)) return fb_record_fail_type(w, value, "bytes");
     fb_record_own(w);
     Py_INCREF(value);
     int result = PyObject_GetBuffer(value, &view, PyBUF_SIMPLE);
     if (!result) {
-        result = put_octets(w, field, always, view.buf, (size_t)view.len);
+        result = put_sized(w, field, always, view.buf, (size_t)view.len);
         PyBuffer_Release(&view);
     }
     Py_DECREF(value);

@@ -59,7 +59,7 @@ typedef struct {
     bool required;
     uint16_t slot;     /* its place among the fields as they were declared */
     uint16_t oneof;    /* which of the message's oneofs it is of, from 1; 0: of none */
-    int64_t least;     /* of integers: what is written is between them */
+    int64_t least;     /* of integers: what is written is between them; of bytes: the sizes that they may have, if `most` is not 0 */
     uint64_t most;
     const int32_t *members; /* of a closed enum, in order: other numbers are unknown fields */
     size_t member_count;

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import functools
+import io
+import itertools
 import os
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
+from google.protobuf import message_factory
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
 from flowbuf._core import RECORD_KINDS, RECORD_ROLES, RecordCodec, RecordShape, RecordTypes
-from flowbuf.codec import descriptors
+from flowbuf.batch import BATCH_ROWS, FlowStream
+from flowbuf.codec import descriptors, examples, schemas
 from flowbuf.codec.model import DURATION, TIMESTAMP, Field, Message
 from flowbuf.codec.shapes import make_shape
 from flowbuf.codec.times import from_time, to_time
+from flowbuf.columns import encode_columns, read_messages
 from flowbuf.errors import DecodeError, EncodeError
 from flowbuf.schema import Schema
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
 
 __all__ = ["UNKNOWN_FIELDS", "Codec"]
 
@@ -63,8 +73,15 @@ class Codec(RecordCodec):
         _check("unknown_fields", unknown_fields, ("skip", "keep"))
         _check("times", times, ("datetime", "datetime64", "ns"))
         _check("enums", enums, ("number", "name"))
-        self.descriptor = _find_descriptor(source, message)
-        self.message = descriptors.to_message(self.descriptor)
+        self._schema: Schema | None = None
+        if isinstance(source, Schema) and message is None:
+            self._schema = source
+            self.message = schemas.to_message(source)
+            self._find_class: Callable[[], Any] = source.message_class
+        else:
+            descriptor = _find_descriptor(source, message)
+            self.message = descriptors.to_message(descriptor)
+            self._find_class = functools.partial(message_factory.GetMessageClass, descriptor)
         self._messages = self.message.reachable()
         self._shapes: dict[Any, RecordShape] = {}
         options = (
@@ -100,9 +117,44 @@ class Codec(RecordCodec):
 
     def message_class(self) -> Any:
         """The google.protobuf class of the messages."""
-        from google.protobuf import message_factory
+        return self._find_class()
 
-        return message_factory.GetMessageClass(self.descriptor)
+    # Records made up, and compared ----------------------------------------------------------------------------------
+
+    def examples(self, count: int, seed: int = 0, into: Any = None) -> list[Any]:
+        """So many plausible records, the same for a seed everywhere, as `decode` gives them."""
+        records = itertools.islice(examples.examples(self.message, seed), count)
+        return [self.decode(self.encode(record), into) for record in records]
+
+    def strategy(self, into: Any = None) -> SearchStrategy[Any]:
+        """A Hypothesis strategy of records of any values, as `decode` gives them. Raises ImportError without
+        hypothesis."""
+        return examples.strategy(self.message).map(lambda record: self.decode(self.encode(record), into))
+
+    def equal(self, one: Any, other: Any) -> bool:
+        """Whether two records are the same message, whatever kinds of objects they are. Raises EncodeError where one is
+        no record."""
+        return self.encode(one) == self.encode(other)
+
+    # Columns --------------------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def schema(self) -> Schema:
+        """The schema of the columns. Raises SchemaError where the message is not flat."""
+        schema = self._schema or schemas.to_schema(self.message)
+        schema.require_flat("a table")
+        return schema
+
+    def read_columns(self, data: Any, batch_rows: int = BATCH_ROWS) -> FlowStream:
+        """A stream of messages, each after its length as a varint - octets, a path or a file - as columns, as
+        `flowbuf.read_messages` gives them. Raises SchemaError where the message is not flat."""
+        source = io.BytesIO(data) if isinstance(data, bytes | bytearray | memoryview) else data
+        return read_messages(source, self.schema, batch_rows=batch_rows)
+
+    def encode_columns(self, table: Any) -> bytes:
+        """The rows of any Arrow object as a stream of messages, as `flowbuf.encode_columns` writes them. Raises
+        SchemaError where the message is not flat, and EncodeError."""
+        return encode_columns(table, self.schema)
 
     def __repr__(self) -> str:
         return f"<Codec {self.message.name}: {len(self.message.fields)} fields>"

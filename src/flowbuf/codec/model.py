@@ -25,7 +25,7 @@ class Field:
     """A field. `type` is its Protocol Buffers type, as a .proto writes it, or "message", "group" and "enum". `message`
     is that of a message or group, and of a map that of its entries: `key` and `value`. `members` are an enum's, of
     which a `closed` one knows no other numbers. `default` is what a descriptor (proto2) says. `bits` narrows integers:
-    8 or 16 of a type with 32."""
+    8 or 16 of a type with 32. `octets` are the sizes that bytes may have, the least first: those of addresses."""
 
     name: str
     number: int
@@ -41,10 +41,13 @@ class Field:
     closed: bool = False
     default: Any = None
     bits: int | None = None
+    octets: tuple[int, ...] = ()
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The least and the greatest integer; (0, 0) of what is none."""
+        """The least and the greatest integer, or size of bytes; (0, 0): none are said."""
+        if self.octets:
+            return self.octets[0], self.octets[-1]
         bits = _BITS.get(self.type, 0)
         if self.type in ("uint32", "uint64", "fixed32", "fixed64"):
             return 0, (1 << (self.bits or bits)) - 1

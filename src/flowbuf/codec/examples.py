@@ -1,0 +1,150 @@
+"""Records made up: the same ones every time, or whatever Hypothesis comes upon."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from flowbuf.codec.model import DURATION, TIMESTAMP, Field, Message
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+__all__ = ["examples", "strategy"]
+
+_WORDS = ("alpha", "bravo", "delta", "echo", "golf", "hotel", "india", "juliett", "kilo", "lima", "mike", "november")
+_TIME = 1_700_000_000_000_000_000  # nanoseconds: November 2023
+_BILLION = 1_000_000_000
+_DEPTH = 2  # messages inside each other, where they could go on for ever
+_TIMESTAMPS = (-62_135_596_800 * _BILLION, 253_402_300_800 * _BILLION - 1)
+_DURATIONS = (-315_576_000_000 * _BILLION, 315_576_000_000 * _BILLION)
+
+
+def examples(message: Message, seed: int = 0) -> Iterator[dict[str, Any]]:
+    """Plausible records without end: short words, small numbers, a few elements. All fields have a value; of those of a
+    oneof, one has. Times are nanoseconds. The seed decides what they are, on every machine."""
+    source = random.Random(seed)
+    while True:
+        yield _record(message, source, 0)
+
+
+def _record(message: Message, source: random.Random, depth: int) -> dict[str, Any]:
+    oneofs = dict.fromkeys(field.oneof for field in message if field.oneof is not None)
+    chosen = {oneof: source.choice([field.name for field in message if field.oneof == oneof]) for oneof in oneofs}
+    record = {}
+    for field in message:
+        absent = field.oneof is not None and chosen[field.oneof] != field.name
+        record[field.name] = None if absent else _value(field, source, depth)
+    return record
+
+
+def _value(field: Field, source: random.Random, depth: int) -> Any:
+    if field.map:
+        assert field.message is not None
+        key, value = field.message.fields
+        return {_one(key, source, depth): _one(value, source, depth) for _ in range(_count(value, depth))}
+    if field.repeated:
+        return [_one(field, source, depth) for _ in range(_count(field, depth))]
+    return _one(field, source, depth)
+
+
+def _count(field: Field, depth: int) -> int:
+    return 0 if field.type in ("message", "group") and depth >= _DEPTH else 3
+
+
+def _one(field: Field, source: random.Random, depth: int) -> Any:
+    if field.message is not None:
+        if field.message.name == TIMESTAMP:
+            return _TIME + source.randrange(10**9) * 1_000_000
+        if field.message.name == DURATION:
+            return source.randrange(10**6) * 1_000_000
+        return _record(field.message, source, depth + 1) if depth < _DEPTH or field.required else None
+    if field.members:
+        return source.choice(list(field.members.values()))
+    if field.type == "string":
+        return f"{source.choice(_WORDS)}-{source.randrange(1000):03}"
+    if field.type == "bytes":
+        return source.randbytes(field.octets[-1] if field.octets else 8)
+    if field.type == "bool":
+        return source.random() < 0.5
+    if field.type in ("float", "double"):
+        return source.randrange(100_000) / 64  # exact in 32 bits
+    least, most = field.limits
+    return source.randrange(max(least, -1000), min(most, 1_000_000) + 1)
+
+
+# Hypothesis -----------------------------------------------------------------------------------------------------------
+
+
+def strategy(message: Message) -> SearchStrategy[dict[str, Any]]:
+    """Records of any values that a message can hold; None where a field may be absent, times in nanoseconds. All of
+    them can be datetimes and timedeltas, but for what is finer than microseconds."""
+    from hypothesis import strategies
+
+    return _records(message, strategies, 0)
+
+
+def _records(message: Message, strategies: Any, depth: int) -> SearchStrategy[dict[str, Any]]:
+    fields = {field.name: _values(field, strategies, depth) for field in message}
+    records: SearchStrategy[dict[str, Any]] = strategies.fixed_dictionaries(fields)
+    return records.map(lambda record: _only_one(message, record))
+
+
+def _only_one(message: Message, record: dict[str, Any]) -> dict[str, Any]:
+    """Of a oneof, the first that has a value."""
+    taken = set()
+    for field in message:
+        if field.oneof is not None and record[field.name] is not None:
+            if field.oneof in taken:
+                record[field.name] = None
+            taken.add(field.oneof)
+    return record
+
+
+def _values(field: Field, strategies: Any, depth: int) -> Any:
+    nested = field.type in ("message", "group") and not _is_time(field)
+    if field.map:
+        assert field.message is not None
+        key, value = field.message.fields
+        if value.message is not None and not _is_time(value) and depth >= _DEPTH:
+            return strategies.just({})
+        return strategies.dictionaries(_ones(key, strategies, depth), _ones(value, strategies, depth), max_size=4)
+    if field.repeated:
+        if nested and depth >= _DEPTH:
+            return strategies.just([])
+        return strategies.lists(_ones(field, strategies, depth), max_size=4)
+    if field.required:
+        return _ones(field, strategies, depth)
+    if nested and depth >= _DEPTH:
+        return strategies.none()
+    return strategies.none() | _ones(field, strategies, depth)
+
+
+def _is_time(field: Field) -> bool:
+    return field.message is not None and field.message.name in (TIMESTAMP, DURATION)
+
+
+def _ones(field: Field, strategies: Any, depth: int) -> Any:
+    if field.message is not None:
+        if field.message.name == TIMESTAMP:
+            return strategies.integers(*_TIMESTAMPS)
+        if field.message.name == DURATION:
+            return strategies.integers(*_DURATIONS)
+        return _records(field.message, strategies, depth + 1)
+    if field.octets:
+        return strategies.sampled_from(field.octets).flatmap(
+            lambda size: strategies.binary(min_size=size, max_size=size)
+        )
+    simple: dict[str, Callable[[], Any]] = {
+        "string": strategies.text,
+        "bytes": strategies.binary,
+        "bool": strategies.booleans,
+        "double": strategies.floats,
+        "float": lambda: strategies.floats(width=32),
+    }
+    if field.type in simple:
+        return simple[field.type]()
+    if field.type == "enum" and field.closed:
+        return strategies.sampled_from(sorted(set(field.members.values())))
+    return strategies.integers(*field.limits)

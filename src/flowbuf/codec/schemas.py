@@ -1,0 +1,99 @@
+"""Message types as a schema describes them, which knows more than their descriptors: what must be given, how wide
+integers are, and what the members of enums are called; and, of a flat type, the schema of its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from flowbuf.codec.model import DURATION, TIMESTAMP, Field, Message
+from flowbuf.errors import SchemaError
+from flowbuf.schema import Column, Schema
+from flowbuf.targets.proto import message_name
+
+__all__ = ["to_message", "to_schema"]
+
+_BITS = {"int8": 8, "int16": 16, "uint8": 8, "uint16": 16, "mac": 48}
+_SIZES = {"mapped": (16,), "native": (4, 16)}
+_WELL_KNOWN = {"timestamp": TIMESTAMP, "duration": DURATION}
+
+
+def to_message(schema: Schema) -> Message:
+    """The message type of the enabled columns, in the order of their numbers."""
+    return _Reader(schema).fill(Message(message_name(schema)), schema.enabled)
+
+
+class _Reader:
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self.known: dict[str, Message] = {}
+
+    def fill(self, message: Message, columns: Iterable[Column]) -> Message:
+        message.fields += [self._field(column) for column in columns]
+        return message
+
+    def _field(self, column: Column) -> Field:
+        if column.type == "map":
+            return Field(column.name, column.number, "message", repeated=True, map=True, message=self._entry(column))
+        single = not column.repeated
+        numbers = column.proto_type not in ("string", "bytes", "message")
+        return Field(
+            column.name,
+            column.number,
+            column.proto_type,
+            repeated=column.repeated,
+            packed=column.repeated and column.packed and numbers,
+            presence=single and (column.explicit or column.oneof is not None or column.proto_type == "message"),
+            required=column.required,
+            oneof=column.oneof,
+            message=self._message(column),
+            members=column.values,
+            bits=_BITS.get(column.type),
+            octets=_SIZES[column.ip] if column.type == "ip" else (),
+        )
+
+    def _message(self, column: Column) -> Message | None:
+        if column.unit == "proto":
+            return Message(_WELL_KNOWN[column.type])
+        if column.message is None:
+            return None
+        if column.message not in self.known:  # a message may be inside itself
+            message = self.known[column.message] = Message(column.message)
+            self.fill(message, self.schema.messages[column.message])
+        return self.known[column.message]
+
+    def _entry(self, column: Column) -> Message:
+        """Of a map: the names of key and value are those of every entry, and both are always written."""
+        assert column.key is not None
+        assert column.value is not None
+        value = replace(column, name="value", number=2, type=column.value, key=None, value=None)
+        inside = (Column("key", 1, column.key), value)
+        return Message(f"{column.name} entry", [replace(self._field(each), presence=True) for each in inside])
+
+
+# And back: columns of a flat message ----------------------------------------------------------------------------------
+
+
+def to_schema(message: Message) -> Schema:
+    """The schema of a message of a descriptor, so that it can be read as columns. Raises SchemaError where it is not
+    flat."""
+    name = message.name.rpartition(".")[2]
+    columns = tuple(_to_column(field, name) for field in message)
+    return Schema(name, columns, origin=message.name, message_name=name, rows="records")
+
+
+def _to_column(field: Field, origin: str) -> Column:
+    if field.message is not None or field.oneof is not None:
+        what = "of a oneof" if field.message is None else "a map" if field.map else "a message"
+        raise SchemaError(f"it is {what}", "columns are for flat messages", origin=origin, column=field.name)
+    return Column(
+        field.name,
+        field.number,
+        field.type,
+        enabled=True,
+        repeated=field.repeated,
+        explicit=field.presence,
+        values=field.members,
+        packed=field.packed or not field.repeated,
+        origin=origin,
+    )
