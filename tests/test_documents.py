@@ -18,6 +18,7 @@ DOCUMENTS += [
     *(
         "docs/columns.md",
         "docs/records.md",
+        "docs/codec.md",
         "docs/enrichment.md",
         "docs/spark.md",
         "docs/clickhouse.md",
@@ -40,6 +41,14 @@ def test_python_in_documents_compiles(name: str) -> None:
     assert blocks
     for block in blocks:
         compile(block, name, "exec")
+
+
+def test_what_the_document_of_the_codec_says_is_so() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/codec.md").read_text(), re.S)
+    assert len(blocks) == 4
+    for block in blocks:
+        assert "assert" in block
+        exec(compile(block, "docs/codec.md", "exec", dont_inherit=True), {"__name__": "__main__"})
 
 
 def test_the_collector_in_the_readme_has_written_what_it_has_got(tmp_path: Path) -> None:
