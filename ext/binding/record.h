@@ -35,6 +35,7 @@ struct fb_record_type {
     fb_record_field *fields;  /* by slot */
     PyObject *slots;          /* dict from names to slots */
     fb_record_class seen;
+    PyObject *blank;          /* dict from names to None */
     size_t oneof_count;
     uint16_t *pending;        /* by slot: the place, from 1, of a single message among those of the type */
     size_t pending_count;

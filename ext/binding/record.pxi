@@ -25,6 +25,7 @@ cdef extern from "binding/record.h":
         fb_codec_message core
         fb_record_field *fields
         PyObject *slots
+        PyObject *blank
         fb_record_class seen
         size_t oneof_count
         uint16_t *pending
@@ -53,6 +54,10 @@ cdef extern from "binding/record.h":
     int fb_record_output_grow(fb_record_output *, size_t) except -1
     void fb_record_class_forget(fb_record_class *)
     int fb_record_time_import() except -1
+
+cdef extern from "Python.h":
+    bint PyGC_Disable()
+    bint PyGC_Enable()
 
 RECORD_KINDS = {fb_proto_name(i).decode(): i for i in range(FB_PROTO_COUNT)}
 """What a field of a record may be on the wire: its Protocol Buffers type -> number."""
@@ -126,8 +131,10 @@ cdef class RecordTypes:
             if not field["repeated"] and field["role"] != FB_VALUE_SCALAR:
                 type.pending_count += 1
                 type.pending[slot] = <uint16_t> type.pending_count
-        self.blocks.append(slots)
+        blank = dict.fromkeys(slots)
+        self.blocks += [slots, blank]
         type.slots = <PyObject *> slots
+        type.blank = <PyObject *> blank
         places = <uint16_t *> take_memory(_PLACES, sizeof(uint16_t), self.blocks)
         check(fb_codec_message_finish(&type.core, places, _PLACES))
 
@@ -329,15 +336,22 @@ cdef class RecordCodec:
 
     def decode_many(self, const uint8_t[::1] data not None, into=None):
         """A stream of messages, each after its length as a varint -> a list of records."""
-        cdef RecordShape shape = self._shape(into)
+        cdef bint collecting
+        if data.shape[0] == 0:
+            return []
+        collecting = PyGC_Disable()  # which would look at every record again and again, and there is no garbage
+        try:
+            return self._decode_many(self._shape(into), &data[0], data.shape[0])
+        finally:
+            if collecting:
+                PyGC_Enable()
+
+    cdef list _decode_many(self, RecordShape shape, const uint8_t *begin, size_t size):
         cdef fb_bytes rest, message
         cdef fb_status status
         cdef list records = []
-        cdef const uint8_t *begin
-        if data.shape[0] == 0:
-            return records
-        rest.data = begin = &data[0]
-        rest.size = data.shape[0]
+        rest.data = begin
+        rest.size = size
         while True:
             status = fb_stream_next(&rest, &message)
             if status == FB_END:
