@@ -119,6 +119,12 @@ class Codec(RecordCodec):
         """The google.protobuf class of the messages."""
         return self._find_class()
 
+    @property
+    def descriptor(self) -> Descriptor:
+        """The google.protobuf descriptor of the message."""
+        descriptor: Descriptor = self.message_class().DESCRIPTOR
+        return descriptor
+
     # Records made up, and compared ----------------------------------------------------------------------------------
 
     def examples(self, count: int, seed: int = 0, into: Any = None) -> list[Any]:
