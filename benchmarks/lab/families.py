@@ -1,0 +1,235 @@
+"""Three kinds of records, and data for them that are the same on every machine and in every version of Python.
+
+A record is a dict of all its fields, in their order. Its values are str, bool, int, float, an aware datetime of whole
+microseconds in UTC, a dict or None (a pointer to a record), and a list of dicts (records).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from functools import cached_property
+from random import Random
+from typing import Any
+
+__all__ = ["DISTINCT", "EPOCH", "FAMILIES", "MICROSECOND", "Family", "Field", "Record"]
+
+Record = dict[str, Any]
+
+DISTINCT = 256
+"""Records of a family that differ; longer runs rotate them."""
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+MICROSECOND = timedelta(microseconds=1)
+BEGIN = datetime(2026, 1, 1, tzinfo=timezone.utc)
+SEED = 20260101
+
+
+@dataclass(frozen=True)
+class Field:
+    """`kind` is "string", "bool", "double", "int" or "uint" with its width in bits, "time", "message" (a record of
+    `fields`, or None), or "messages" (a list of records of `fields`)."""
+
+    name: str
+    kind: str
+    fields: tuple[Field, ...] = ()
+
+
+@dataclass(frozen=True)
+class Family:
+    """A kind of records. `batches` are the numbers of records that are measured at once. `make` is one record, of its
+    position and of numbers in [0, 1): the only ones that Python promises never to change for a seed."""
+
+    name: str
+    fields: tuple[Field, ...]
+    make: Callable[[int, Callable[[], float]], Record]
+    extremes: tuple[Record, ...]
+    """Records at the limits of their types, which nothing is timed with."""
+    batches: tuple[int, ...] = (1, 1000)
+
+    @cached_property
+    def records(self) -> tuple[Record, ...]:
+        """DISTINCT records, made once."""
+        draw = Random(SEED).random
+        return tuple(self.make(position, draw) for position in range(DISTINCT))
+
+    def rotate(self, count: int, start: int = 0) -> list[Record]:
+        """So many records, from a position on, over and over."""
+        return [self.records[position % DISTINCT] for position in range(start, start + count)]
+
+    @property
+    def times(self) -> tuple[str, ...]:
+        """The fields that are points in time; sub-records have none."""
+        return tuple(field.name for field in self.fields if field.kind == "time")
+
+    def to_values(self, record: Record) -> tuple[Any, ...]:
+        """The record as a tuple, and those in it as well: what has no keys."""
+        return to_values(self.fields, record)
+
+    def from_values(self, values: Sequence[Any]) -> Record:
+        """The record of such a tuple, or of a list of lists."""
+        return from_values(self.fields, values)
+
+
+def to_values(fields: Sequence[Field], record: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(_value_of(field, record[field.name]) for field in fields)
+
+
+def _value_of(field: Field, value: Any) -> Any:
+    if field.kind == "messages":
+        return tuple(to_values(field.fields, each) for each in value)
+    return to_values(field.fields, value) if field.kind == "message" and value is not None else value
+
+
+def from_values(fields: Sequence[Field], values: Sequence[Any]) -> Record:
+    return {field.name: _field_from(field, value) for field, value in zip(fields, values, strict=True)}
+
+
+def _field_from(field: Field, value: Any) -> Any:
+    if field.kind == "messages":
+        return [from_values(field.fields, each) for each in value]
+    return from_values(field.fields, value) if field.kind == "message" and value is not None else value
+
+
+# Telemetry ------------------------------------------------------------------------------------------------------------
+
+TELEMETRY = (
+    Field("device_id", "string"),
+    Field("site", "string"),
+    Field("firmware", "string"),
+    Field("status", "string"),
+    Field("temperature", "double"),
+    Field("humidity", "double"),
+    Field("pressure", "double"),
+    Field("voltage", "double"),
+    Field("timestamp_ms", "int64"),
+    Field("sequence_number", "uint32"),
+    Field("uptime_seconds", "uint32"),
+    Field("error_count", "uint32"),
+)
+SITES = ("plant-north", "plant-south", "warehouse-3", "rooftop-west")
+STATES = ("running", "standby", "starting", "degraded")
+
+
+def make_telemetry(position: int, draw: Callable[[], float]) -> Record:
+    return {
+        "device_id": f"sensor-{int(draw() * 1e11):011}",
+        "site": SITES[int(draw() * 4)],
+        "firmware": f"2.{int(draw() * 10)}.{int(draw() * 90) + 10}",
+        "status": STATES[int(draw() * 4)],
+        "temperature": 15 + draw() * 20,
+        "humidity": 20 + draw() * 60,
+        "pressure": 980 + draw() * 50,
+        "voltage": 3 + draw() * 1.2,
+        "timestamp_ms": 1_767_225_600_000 + position * 1000 + int(draw() * 1000),
+        "sequence_number": 100_000 + position,
+        "uptime_seconds": 20_000 + int(draw() * 2_000_000),
+        "error_count": int(draw() * 100),
+    }
+
+
+# Record ---------------------------------------------------------------------------------------------------------------
+
+SUB_RECORD = (Field("name", "string"), Field("count", "int64"), Field("active", "bool"))
+RECORD = (
+    Field("string_value", "string"),
+    Field("bool_value", "bool"),
+    Field("int_value", "int64"),
+    Field("int16_value", "int16"),
+    Field("int64_value", "int64"),
+    Field("uint_value", "uint64"),
+    Field("uint8_value", "uint8"),
+    Field("uint32_value", "uint32"),
+    Field("time_value", "time"),
+    Field("pointer", "message", SUB_RECORD),
+    Field("items", "messages", SUB_RECORD),
+)
+
+
+def make_sub_record(draw: Callable[[], float]) -> Record:
+    return {"name": f"item-{int(draw() * 1e4):04}", "count": int(draw() * 1e6), "active": draw() < 0.5}
+
+
+def make_record(position: int, draw: Callable[[], float]) -> Record:
+    return {
+        "string_value": f"record number {position} of a batch",
+        "bool_value": draw() < 0.5,
+        "int_value": int(draw() * 1e9),
+        "int16_value": int(draw() * 32768),
+        "int64_value": int(draw() * 1e15),
+        "uint_value": int(draw() * 1e12),
+        "uint8_value": int(draw() * 256),
+        "uint32_value": int(draw() * 2**32),
+        "time_value": BEGIN + int(draw() * 1e12) * MICROSECOND,
+        "pointer": make_sub_record(draw),
+        "items": [make_sub_record(draw) for _ in range(10)],
+    }
+
+
+# Client message -------------------------------------------------------------------------------------------------------
+
+CLIENT_MESSAGE = (Field("client_id", "string"), Field("text", "string"), Field("sent_at", "int64"))
+WORDS = ("the", "pump", "has", "stopped", "again", "and", "nobody", "knows", "why")
+
+
+def make_client_message(position: int, draw: Callable[[], float]) -> Record:
+    words = [WORDS[int(draw() * len(WORDS))] for _ in range(4 + int(draw() * 8))]
+    return {
+        "client_id": f"client-{int(draw() * 1e5):05}",
+        "text": " ".join(words),
+        "sent_at": 1_767_225_600_000 + position * 250 + int(draw() * 250),
+    }
+
+
+# Limits ---------------------------------------------------------------------------------------------------------------
+
+LEAST: dict[str, Any] = {"string": "", "bool": False, "double": 0.0, "time": EPOCH, "message": None}
+LATEST = datetime(2099, 12, 31, 23, 59, 59, 999_999, tzinfo=timezone.utc)
+LONG = 'Größe 测量 🌡 "quoted" \\ \n\x00' * 40
+
+
+def find_limits(fields: Sequence[Field]) -> tuple[Record, Record, Record]:
+    """All fields at their lowest, all absent or zero, all at their highest. A uint64 ends at 2**63 - 1: Avro has none
+    without a sign."""
+    return _bound(fields, _lowest), _bound(fields, _zero), _bound(fields, _highest)
+
+
+def _bound(fields: Sequence[Field], choose: Callable[[Field], Any]) -> Record:
+    return {field.name: choose(field) for field in fields}
+
+
+def _lowest(field: Field) -> Any:
+    if field.kind == "messages":
+        return [_bound(field.fields, _lowest)]
+    if field.kind == "message":
+        return _bound(field.fields, _zero)
+    if field.kind.startswith("int"):
+        return -(2 ** (int(field.kind[3:]) - 1))
+    return -1.7976931348623157e308 if field.kind == "double" else _zero(field)
+
+
+def _zero(field: Field) -> Any:
+    if field.kind == "messages":
+        return []
+    return LEAST.get(field.kind, 0)
+
+
+def _highest(field: Field) -> Any:
+    if field.kind == "messages":
+        return [_bound(field.fields, _highest)] * 40
+    if field.kind == "message":
+        return _bound(field.fields, _highest)
+    if "int" in field.kind:
+        return 2 ** min(63, int(field.kind.lstrip("uint")) - field.kind.startswith("int")) - 1
+    return {"string": LONG, "bool": True, "double": 5e-324, "time": LATEST}[field.kind]
+
+
+FAMILIES: Mapping[str, Family] = {
+    family.name: family
+    for family in (
+        Family("telemetry", TELEMETRY, make_telemetry, find_limits(TELEMETRY)),
+        Family("record", RECORD, make_record, find_limits(RECORD), (1, 10, 100, 1000, 10_000)),
+        Family("client_message", CLIENT_MESSAGE, make_client_message, find_limits(CLIENT_MESSAGE)),
+    )
+}

@@ -1,0 +1,20 @@
+"""Every format of the lab.
+
+`FORMATS` is the one place where a format is plugged in: a `Format` whose `open` gives a `Coder` for a family. The gate
+(tests/test_lab.py), the benchmarks (benchmarks/test_lab.py) and the pipeline (benchmarks/pipeline) take them from here.
+One that is called "flowbuf" is what compare.py sets the others beside.
+"""
+
+from __future__ import annotations
+
+from .avro import AVRO
+from .base import Coder, Format
+from .binary import BINARY
+from .positional import POSITIONAL
+from .protobuf import PROTOBUF
+from .structs import STRUCTS
+from .text import JSON
+
+__all__ = ["FORMATS", "Coder", "Format"]
+
+FORMATS: tuple[Format, ...] = (*PROTOBUF, *JSON, *AVRO, *BINARY, *STRUCTS, *POSITIONAL)
