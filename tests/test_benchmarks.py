@@ -16,8 +16,8 @@ ROOT = Path(__file__).parent.parent
 
 
 def run(*arguments: str) -> str:
-    """pytest over benchmarks/, of one dataset that is always there; without peers and the C benchmark."""
-    chosen = "(ipfix-variable or two_threads) and not contestant and not test_core"
+    """pytest over benchmarks/, of datasets that are always there; without peers of the decoder and the C benchmark."""
+    chosen = "(ipfix-variable or two_threads or client_message-1-encode) and not contestant and not test_core"
     command = [sys.executable, "-m", "pytest", "benchmarks", "-k", chosen]
     environment = {name: value for name, value in os.environ.items() if name != "FLOWBUF_CORPUS"}
     done = subprocess.run([*command, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True)

@@ -1,4 +1,5 @@
-"""Three kinds of records, and data for them that are the same on every machine and in every version of Python.
+"""Three kinds of records, and data for them that are the same on every machine and in every version of Python. Fields
+are called as in the schemas of the same names.
 
 A record is a dict of all its fields, in their order. Its values are str, bool, int, float, an aware datetime of whole
 microseconds in UTC, a dict or None (a pointer to a record), and a list of dicts (records).
@@ -28,12 +29,21 @@ SEED = 20260101
 
 @dataclass(frozen=True)
 class Field:
-    """`kind` is "string", "bool", "double", "int" or "uint" with its width in bits, "time", "message" (a record of
-    `fields`, or None), or "messages" (a list of records of `fields`)."""
+    """`kind` is "string", "bool", "double", "int", "sint" or "uint" with its width in bits, "time", "message" (a record
+    of `fields`, or None), or "messages" (a list of records of `fields`)."""
 
     name: str
     kind: str
     fields: tuple[Field, ...] = ()
+
+    @property
+    def bounds(self) -> tuple[int, int] | None:
+        """The least and the greatest integer; None where it is none. A uint64 ends at 2**63 - 1: Avro has none
+        without a sign."""
+        if "int" not in self.kind:
+            return None
+        bits = int(self.kind.lstrip("suint"))
+        return (0, 2 ** min(63, bits) - 1) if self.kind.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
 @dataclass(frozen=True)
@@ -55,8 +65,9 @@ class Family:
         return tuple(self.make(position, draw) for position in range(DISTINCT))
 
     def rotate(self, count: int, start: int = 0) -> list[Record]:
-        """So many records, from a position on, over and over."""
-        return [self.records[position % DISTINCT] for position in range(start, start + count)]
+        """So many records, from a position on, over and over. Each is a copy: of what is the same object, pickle would
+        write the octets once."""
+        return [copy_record(self.records[position % DISTINCT]) for position in range(start, start + count)]
 
     @property
     def times(self) -> tuple[str, ...]:
@@ -92,6 +103,15 @@ def _field_from(field: Field, value: Any) -> Any:
     return from_values(field.fields, value) if field.kind == "message" and value is not None else value
 
 
+def copy_record(value: Any) -> Any:
+    """A record with dicts, lists and strings of its own; keys are constants of a program, and stay."""
+    if isinstance(value, dict):
+        return {key: copy_record(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [copy_record(each) for each in value]
+    return value.encode().decode() if isinstance(value, str) else value
+
+
 # Telemetry ------------------------------------------------------------------------------------------------------------
 
 TELEMETRY = (
@@ -102,9 +122,9 @@ TELEMETRY = (
     Field("temperature", "double"),
     Field("humidity", "double"),
     Field("pressure", "double"),
-    Field("voltage", "double"),
-    Field("timestamp_ms", "int64"),
-    Field("sequence_number", "uint32"),
+    Field("battery_voltage", "double"),
+    Field("timestamp", "uint64"),
+    Field("sequence", "uint64"),
     Field("uptime_seconds", "uint32"),
     Field("error_count", "uint32"),
 )
@@ -121,9 +141,9 @@ def make_telemetry(position: int, draw: Callable[[], float]) -> Record:
         "temperature": 15 + draw() * 20,
         "humidity": 20 + draw() * 60,
         "pressure": 980 + draw() * 50,
-        "voltage": 3 + draw() * 1.2,
-        "timestamp_ms": 1_767_225_600_000 + position * 1000 + int(draw() * 1000),
-        "sequence_number": 100_000 + position,
+        "battery_voltage": 3 + draw() * 1.2,
+        "timestamp": 1_767_225_600_000 + position * 1000 + int(draw() * 1000),
+        "sequence": 100_000 + position,
         "uptime_seconds": 20_000 + int(draw() * 2_000_000),
         "error_count": int(draw() * 100),
     }
@@ -131,54 +151,54 @@ def make_telemetry(position: int, draw: Callable[[], float]) -> Record:
 
 # Record ---------------------------------------------------------------------------------------------------------------
 
-SUB_RECORD = (Field("name", "string"), Field("count", "int64"), Field("active", "bool"))
+SUB_RECORD = (Field("id", "uint64"), Field("name", "string"), Field("score", "double"))
 RECORD = (
-    Field("string_value", "string"),
-    Field("bool_value", "bool"),
-    Field("int_value", "int64"),
-    Field("int16_value", "int16"),
-    Field("int64_value", "int64"),
-    Field("uint_value", "uint64"),
-    Field("uint8_value", "uint8"),
-    Field("uint32_value", "uint32"),
-    Field("time_value", "time"),
-    Field("pointer", "message", SUB_RECORD),
-    Field("items", "messages", SUB_RECORD),
+    Field("name", "string"),
+    Field("active", "bool"),
+    Field("balance", "sint64"),
+    Field("level", "int16"),
+    Field("position", "int64"),
+    Field("total", "uint64"),
+    Field("priority", "uint8"),
+    Field("port", "uint32"),
+    Field("created", "time"),
+    Field("parent", "message", SUB_RECORD),
+    Field("children", "messages", SUB_RECORD),
 )
 
 
 def make_sub_record(draw: Callable[[], float]) -> Record:
-    return {"name": f"item-{int(draw() * 1e4):04}", "count": int(draw() * 1e6), "active": draw() < 0.5}
+    return {"id": int(draw() * 1e6), "name": f"item-{int(draw() * 1e4):04}", "score": draw() * 100}
 
 
 def make_record(position: int, draw: Callable[[], float]) -> Record:
     return {
-        "string_value": f"record number {position} of a batch",
-        "bool_value": draw() < 0.5,
-        "int_value": int(draw() * 1e9),
-        "int16_value": int(draw() * 32768),
-        "int64_value": int(draw() * 1e15),
-        "uint_value": int(draw() * 1e12),
-        "uint8_value": int(draw() * 256),
-        "uint32_value": int(draw() * 2**32),
-        "time_value": BEGIN + int(draw() * 1e12) * MICROSECOND,
-        "pointer": make_sub_record(draw),
-        "items": [make_sub_record(draw) for _ in range(10)],
+        "name": f"record number {position}",
+        "active": draw() < 0.5,
+        "balance": int(draw() * 2e6) - 1_000_000,
+        "level": int(draw() * 32768),
+        "position": int(draw() * 1e15),
+        "total": int(draw() * 1e12),
+        "priority": int(draw() * 256),
+        "port": int(draw() * 2**32),
+        "created": BEGIN + int(draw() * 1e12) * MICROSECOND,
+        "parent": make_sub_record(draw),
+        "children": [make_sub_record(draw) for _ in range(10)],
     }
 
 
 # Client message -------------------------------------------------------------------------------------------------------
 
-CLIENT_MESSAGE = (Field("client_id", "string"), Field("text", "string"), Field("sent_at", "int64"))
+CLIENT_MESSAGE = (Field("client", "string"), Field("text", "string"), Field("sequence", "int64"))
 WORDS = ("the", "pump", "has", "stopped", "again", "and", "nobody", "knows", "why")
 
 
 def make_client_message(position: int, draw: Callable[[], float]) -> Record:
     words = [WORDS[int(draw() * len(WORDS))] for _ in range(4 + int(draw() * 8))]
     return {
-        "client_id": f"client-{int(draw() * 1e5):05}",
+        "client": f"client-{int(draw() * 1e5):05}",
         "text": " ".join(words),
-        "sent_at": 1_767_225_600_000 + position * 250 + int(draw() * 250),
+        "sequence": 1_000_000 + position * 250 + int(draw() * 250),
     }
 
 
@@ -190,8 +210,7 @@ LONG = 'Größe 测量 🌡 "quoted" \\ \n\x00' * 40
 
 
 def find_limits(fields: Sequence[Field]) -> tuple[Record, Record, Record]:
-    """All fields at their lowest, all absent or zero, all at their highest. A uint64 ends at 2**63 - 1: Avro has none
-    without a sign."""
+    """All fields at their lowest, all absent or zero, all at their highest."""
     return _bound(fields, _lowest), _bound(fields, _zero), _bound(fields, _highest)
 
 
@@ -204,8 +223,8 @@ def _lowest(field: Field) -> Any:
         return [_bound(field.fields, _lowest)]
     if field.kind == "message":
         return _bound(field.fields, _zero)
-    if field.kind.startswith("int"):
-        return -(2 ** (int(field.kind[3:]) - 1))
+    if field.bounds:
+        return field.bounds[0]
     return -1.7976931348623157e308 if field.kind == "double" else _zero(field)
 
 
@@ -220,8 +239,8 @@ def _highest(field: Field) -> Any:
         return [_bound(field.fields, _highest)] * 40
     if field.kind == "message":
         return _bound(field.fields, _highest)
-    if "int" in field.kind:
-        return 2 ** min(63, int(field.kind.lstrip("uint")) - field.kind.startswith("int")) - 1
+    if field.bounds:
+        return field.bounds[1]
     return {"string": LONG, "bool": True, "double": 5e-324, "time": LATEST}[field.kind]
 
 

@@ -14,7 +14,7 @@ AVRO_TYPES: dict[str, Any] = {
     "bool": "boolean",
     "double": "double",
     **dict.fromkeys(("int16", "int32", "uint8", "uint16"), "int"),
-    **dict.fromkeys(("int64", "uint32", "uint64"), "long"),  # there is none without a sign
+    **dict.fromkeys(("int64", "sint64", "uint32", "uint64"), "long"),  # there is none without a sign
     "time": {"type": "long", "logicalType": "timestamp-micros"},
 }
 

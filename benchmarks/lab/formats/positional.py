@@ -22,9 +22,9 @@ Encode = Callable[[Values], bytes]
 DecodeAt = Callable[[bytes, int], tuple[Values, int]]
 """The record that begins at an offset, and the offset at which it ends."""
 
-TELEMETRY = struct.Struct("<4H4dq3I")
+TELEMETRY = struct.Struct("<4H4d2Q2I")
 RECORD = struct.Struct("<H?qhqQBIq?H")
-SUB_RECORD = struct.Struct("<Hq?")
+SUB_RECORD = struct.Struct("<HQd")
 CLIENT_MESSAGE = struct.Struct("<2Hq")
 COUNT = struct.Struct("<I")
 
@@ -45,58 +45,58 @@ def decode_telemetry(data: bytes, at: int) -> tuple[Values, int]:
 
 
 def encode_sub_record(values: Values) -> bytes:
-    name, count, active = values
+    number, name, score = values
     name = name.encode()
-    packed: bytes = SUB_RECORD.pack(len(name), count, active) + name
+    packed: bytes = SUB_RECORD.pack(len(name), number, score) + name
     return packed
 
 
 def decode_sub_record(data: bytes, at: int) -> tuple[Values, int]:
-    length, count, active = SUB_RECORD.unpack_from(data, at)
+    length, number, score = SUB_RECORD.unpack_from(data, at)
     at += SUB_RECORD.size
     end = at + length
-    return (data[at:end].decode(), count, active), end
+    return (number, data[at:end].decode(), score), end
 
 
 def encode_record(values: Values) -> bytes:
-    text, *numbers, time, pointer, items = values
-    text = text.encode()
-    microseconds = (time - EPOCH) // MICROSECOND
-    parts = [RECORD.pack(len(text), *numbers, microseconds, pointer is not None, len(items)), text]
-    if pointer is not None:
-        parts.append(encode_sub_record(pointer))
-    parts.extend(map(encode_sub_record, items))
+    name, *numbers, created, parent, children = values
+    name = name.encode()
+    microseconds = (created - EPOCH) // MICROSECOND
+    parts = [RECORD.pack(len(name), *numbers, microseconds, parent is not None, len(children)), name]
+    if parent is not None:
+        parts.append(encode_sub_record(parent))
+    parts.extend(map(encode_sub_record, children))
     return b"".join(parts)
 
 
 def decode_record(data: bytes, at: int) -> tuple[Values, int]:
-    length, *numbers, microseconds, has_pointer, count = RECORD.unpack_from(data, at)
+    length, *numbers, microseconds, has_parent, count = RECORD.unpack_from(data, at)
     at += RECORD.size
-    text = data[at : at + length].decode()
+    name = data[at : at + length].decode()
     at += length
-    pointer = None
-    if has_pointer:
-        pointer, at = decode_sub_record(data, at)
-    items = []
+    parent = None
+    if has_parent:
+        parent, at = decode_sub_record(data, at)
+    children = []
     for _ in range(count):
-        item, at = decode_sub_record(data, at)
-        items.append(item)
-    return (text, *numbers, EPOCH + microseconds * MICROSECOND, pointer, items), at
+        child, at = decode_sub_record(data, at)
+        children.append(child)
+    return (name, *numbers, EPOCH + microseconds * MICROSECOND, parent, children), at
 
 
 def encode_client_message(values: Values) -> bytes:
-    client, text, sent_at = values
+    client, text, sequence = values
     client, text = client.encode(), text.encode()
-    packed: bytes = CLIENT_MESSAGE.pack(len(client), len(text), sent_at) + client + text
+    packed: bytes = CLIENT_MESSAGE.pack(len(client), len(text), sequence) + client + text
     return packed
 
 
 def decode_client_message(data: bytes, at: int) -> tuple[Values, int]:
-    client, text, sent_at = CLIENT_MESSAGE.unpack_from(data, at)
+    client, text, sequence = CLIENT_MESSAGE.unpack_from(data, at)
     at += CLIENT_MESSAGE.size
     client += at
     text += client
-    return (data[at:client].decode(), data[client:text].decode(), sent_at), text
+    return (data[at:client].decode(), data[client:text].decode(), sequence), text
 
 
 BY_FAMILY: dict[str, tuple[Encode, DecodeAt]] = {

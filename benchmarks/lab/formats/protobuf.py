@@ -13,21 +13,22 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from datetime import timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..families import EPOCH, MICROSECOND, Family, Field, Record
+from ..families import Family, Field, Record
 from .base import Coder, Format
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 
 PACKAGE = "flowbuf"
+TIMESTAMP = ".google.protobuf.Timestamp"
 PROTO_TYPES = {
     **dict.fromkeys(("int16", "int32"), "int32"),
     **dict.fromkeys(("uint8", "uint16", "uint32"), "uint32"),
-    **dict.fromkeys(("uint64", "time"), "uint64"),
-    **dict.fromkeys(("message", "messages"), "message"),
+    **dict.fromkeys(("time", "message", "messages"), "message"),
 }
 
 
@@ -39,6 +40,8 @@ def describe(family: Family) -> FileDescriptorProto:
     from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 
     file = FileDescriptorProto(name=f"lab_{family.name}.proto", package=PACKAGE, syntax="proto3")
+    if family.times:
+        file.dependency.append("google/protobuf/timestamp.proto")
     name = camel_case(family.name)
     add_message(file.message_type.add(name=name), family.fields, f".{PACKAGE}.{name}")
     batch = DescriptorProto(name="Batch")
@@ -48,14 +51,15 @@ def describe(family: Family) -> FileDescriptorProto:
 
 
 def add_message(message: DescriptorProto, fields: Sequence[Field], path: str) -> None:
-    known: dict[tuple[Field, ...], str] = {}
+    known = {(): TIMESTAMP}
     for number, field in enumerate(fields, 1):
-        if field.fields and field.fields not in known:
+        if field.fields not in known:
             name = f"Sub{message.name}"
             known[field.fields] = f"{path}.{name}"
             add_message(message.nested_type.add(name=name), field.fields, f"{path}.{name}")
         kind = PROTO_TYPES.get(field.kind, field.kind)
-        add_field(message, number, field.name, kind, known.get(field.fields), field.kind == "messages")
+        type_name = known[field.fields] if kind == "message" else None
+        add_field(message, number, field.name, kind, type_name, field.kind == "messages")
 
 
 def add_field(
@@ -76,16 +80,6 @@ def camel_case(name: str) -> str:
 # Dicts to messages and back -------------------------------------------------------------------------------------------
 
 
-def to_arguments(family: Family) -> Callable[[Record], Record]:
-    """The record as the constructor of a message takes it: times in microseconds."""
-    times = family.times
-
-    def convert(record: Record) -> Record:
-        return {**record, **{name: (record[name] - EPOCH) // MICROSECOND for name in times}}
-
-    return convert if times else lambda record: record
-
-
 def read_dynamically(fields: Sequence[Field]) -> Callable[[Any], Record]:
     """A function that reads any message of these fields: each by its name."""
     if all(field.kind not in ("time", "message", "messages") for field in fields):
@@ -97,7 +91,7 @@ def read_dynamically(fields: Sequence[Field]) -> Callable[[Any], Record]:
 
 def read_field(field: Field) -> Callable[[Any, str], Any]:
     if field.kind == "time":
-        return lambda message, name: EPOCH + getattr(message, name) * MICROSECOND
+        return lambda message, name: getattr(message, name).ToDatetime(timezone.utc)
     if field.kind == "message":
         one = read_dynamically(field.fields)
         return lambda message, name: one(getattr(message, name)) if message.HasField(name) else None
@@ -109,8 +103,7 @@ def read_field(field: Field) -> Callable[[Any, str], Any]:
 
 def read_by_code(fields: Sequence[Field]) -> Callable[[Any], Record]:
     """A function as one would write it for this message alone: a dict display that names every field."""
-    scope = {"EPOCH": EPOCH, "MICROSECOND": MICROSECOND}
-    read: Callable[[Any], Record] = eval(f"lambda m: {write_display(fields, 'm')}", scope)
+    read: Callable[[Any], Record] = eval(f"lambda m: {write_display(fields, 'm')}", {"UTC": timezone.utc})
     return read
 
 
@@ -121,7 +114,7 @@ def write_display(fields: Sequence[Field], owner: str) -> str:
 def write_value(field: Field, owner: str) -> str:
     value, inner = f"{owner}.{field.name}", f"{owner}m"
     if field.kind == "time":
-        return f"EPOCH + {value} * MICROSECOND"
+        return f"{value}.ToDatetime(UTC)"
     if field.kind == "message":
         display = write_display(field.fields, inner)
         return f"(lambda {inner}: {display})({value}) if {owner}.HasField({field.name!r}) else None"
@@ -130,16 +123,15 @@ def write_value(field: Field, owner: str) -> str:
     return value
 
 
-def make_coder(family: Family, message: Any, batch: Any, read: Callable[[Any], Record]) -> Coder:
-    to_message = to_arguments(family)
+def make_coder(message: Any, batch: Any, read: Callable[[Any], Record]) -> Coder:
+    """The constructor of a message takes dicts for messages in it, and times."""
 
     def encode(record: Record) -> bytes:
-        data: bytes = message(**to_message(record)).SerializeToString()
+        data: bytes = message(**record).SerializeToString()
         return data
 
     def encode_batch(records: list[Record]) -> bytes:
-        converted = [to_message(record) for record in records] if family.times else records
-        data: bytes = batch(records=converted).SerializeToString()
+        data: bytes = batch(records=records).SerializeToString()
         return data
 
     def decode_batch(data: bytes) -> list[Record]:
@@ -153,20 +145,22 @@ def make_coder(family: Family, message: Any, batch: Any, read: Callable[[Any], R
 
 def open_dynamic(family: Family) -> Coder:
     from google.protobuf import descriptor_pool, message_factory
+    from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP_FILE
 
     pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(TIMESTAMP_FILE.serialized_pb)
     file = describe(family)
     pool.Add(file)
     names = (file.message_type[0].name, "Batch")
     found = [pool.FindMessageTypeByName(f"{PACKAGE}.{name}") for name in names]
     message, batch = (message_factory.GetMessageClass(each) for each in found)
-    return make_coder(family, message, batch, read_dynamically(family.fields))
+    return make_coder(message, batch, read_dynamically(family.fields))
 
 
 def open_generated(family: Family) -> Coder:
     module = import_generated(family.name, describe(family).SerializeToString(deterministic=True))
     message = getattr(module, describe(family).message_type[0].name)
-    return make_coder(family, message, module.Batch, read_by_code(family.fields))
+    return make_coder(message, module.Batch, read_by_code(family.fields))
 
 
 @functools.cache
@@ -174,11 +168,12 @@ def import_generated(name: str, file: bytes) -> Any:
     """The module that protoc makes of a file descriptor. Each family has a package of its own: the messages of
     generated modules share one pool, in which names are unique."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+    from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP_FILE
 
-    text = FileDescriptorProto.FromString(file)
+    time, text = map(FileDescriptorProto.FromString, (TIMESTAMP_FILE.serialized_pb, file))
     rename_package(text, f"lab_{name}")
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "set").write_bytes(FileDescriptorSet(file=[text]).SerializeToString())
+        Path(folder, "set").write_bytes(FileDescriptorSet(file=[time, text]).SerializeToString())
         command = [sys.executable, "-m", "grpc_tools.protoc", f"--descriptor_set_in={folder}/set"]
         subprocess.run([*command, f"--python_out={folder}", text.name], check=True)
         (path,) = Path(folder).rglob("*_pb2.py")
@@ -202,7 +197,7 @@ def rename_package(file: FileDescriptorProto, package: str) -> None:
 
 
 UPB = ("google.protobuf", "protobuf")
-TIMES = "microseconds since 1970 in a uint64, converted in Python"
+TIMES = "google.protobuf.Timestamp, converted in Python by the library"
 BATCH = "a message that repeats the record"
 PROTOBUF = (
     Format("protobuf-upb", "protobuf", True, False, "dict", TIMES, BATCH, open_dynamic, (UPB,)),

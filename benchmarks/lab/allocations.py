@@ -1,0 +1,92 @@
+"""How often a format allocates, and how much it holds at once: Python, libraries in C and in Rust alike.
+
+A counter stands before glibc's allocator (`allocations.c`), in a process of its own whose Python takes every object
+from there (PYTHONMALLOC=malloc). What Python keeps for later, such as its free floats, is not allocated again and not
+counted.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from . import FAMILIES, select_formats
+from .families import Family
+from .formats import Format
+from .timing import make_pass
+
+__all__ = ["Allocations", "cannot_count", "count_allocations"]
+
+SOURCE = Path(__file__).with_name("allocations.c")
+Counts = dict[str, "Allocations"]
+
+
+class Allocations(NamedTuple):
+    """`calls` of an allocator, for a record; `peak` is the most octets that were held at once in a pass: for one
+    record, or for one batch, with what came of it."""
+
+    calls: float
+    peak: int
+
+
+def cannot_count() -> str | None:
+    """Why it cannot be counted on this machine; None where it can."""
+    if not sys.platform.startswith("linux"):
+        return "allocations are counted on Linux alone"
+    return None if shutil.which("cc") else "allocations are counted by a library that needs a C compiler (cc)"
+
+
+def count_allocations(family: Family, direction: str, count: int, formats: Sequence[Format]) -> Counts:
+    """Of each format that is not absent, `count` records at once. Raises CalledProcessError where the counter cannot be
+    built, or loaded."""
+    names = [form.name for form in formats if form.absent() is None]
+    arguments = ["-m", "lab.allocations", family.name, direction, str(count), ",".join(names)]
+    return {name: Allocations(*found) for name, found in json.loads(run_counted(arguments)).items()}
+
+
+def run_counted(arguments: Sequence[str]) -> bytes:
+    """What Python prints, with the counter in place. Raises CalledProcessError."""
+    with tempfile.TemporaryDirectory() as folder:
+        library = f"{folder}/allocations.so"
+        subprocess.run(["cc", "-O2", "-fno-builtin", "-shared", "-fPIC", "-o", library, SOURCE], check=True)
+        place = os.pathsep.join([str(Path(__file__).parent.parent), *sys.path])
+        environment = {**os.environ, "LD_PRELOAD": library, "PYTHONMALLOC": "malloc", "PYTHONPATH": place}
+        done = subprocess.run([sys.executable, *arguments], env=environment, check=True, stdout=subprocess.PIPE)
+    return done.stdout
+
+
+# In the process that is counted ---------------------------------------------------------------------------------------
+
+
+def count_here(run: Callable[[], None]) -> tuple[int, int]:
+    """Calls and peak of one run, after three that do not count."""
+    counter = ctypes.CDLL(None)
+    counter.lab_calls.restype = counter.lab_peak.restype = ctypes.c_longlong
+    reset, read_calls, read_peak = counter.lab_reset, counter.lab_calls, counter.lab_peak
+    for _ in range(3):
+        run()
+    reset()
+    run()
+    return read_calls(), read_peak()
+
+
+def main(family_name: str, direction: str, count: str, names: str) -> None:
+    family, own = FAMILIES[family_name], count_here(lambda: None)
+    results = {}
+    for form in select_formats(names):
+        run, records, _ = make_pass(form.open(family), family, direction, int(count))
+        calls, peak = count_here(run)
+        results[form.name] = (round((calls - own[0]) / records, 3), peak - own[1])
+    sys.stdout.write(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

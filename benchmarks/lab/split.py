@@ -1,0 +1,143 @@
+"""Where the speed comes from: octets instead of text, or places instead of keys?
+
+    python -m benchmarks.lab.split RESULT.json
+
+A result is what `pytest benchmarks --benchmark-json=RESULT.json` wrote. A ladder is three formats of which each differs
+from the one before in one respect: text with keys, binary with keys, binary without. The first factor is what "binary,
+not text" is worth, the second what "no keys, places instead" is; their product is all of it. A share is a factor's part
+of the whole, by logarithms, since factors multiply; there is none where the whole is not faster.
+
+Rounds were run by turns, so that a factor is the median of the ratios within rounds, and ± half their interquartile
+range. Where the library changes from one rung to the next, the first factor has that in it as well, which is said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+__all__ = ["LADDERS", "Factor", "Ladder", "Split", "split_speed"]
+
+Samples = Mapping[str, Sequence[float]]
+"""Nanoseconds a record of each format, a round each, of one run."""
+
+
+class Ladder(NamedTuple):
+    """Formats by their names. `pure`: all by the same library, or by one and its descendant."""
+
+    text: str
+    keyed: str
+    positional: str
+    pure: bool
+
+
+LADDERS = (
+    Ladder("msgspec-json", "msgspec-msgpack", "msgspec-msgpack-array", True),
+    Ladder("msgspec-json-struct", "msgspec-msgpack-struct", "msgspec-msgpack-struct-array", True),
+    Ladder("orjson", "ormsgpack", "ormsgpack-array", True),
+    Ladder("json", "msgpack", "msgpack-array", False),
+    Ladder("json", "cbor2", "cbor2-array", False),
+)
+
+
+class Factor(NamedTuple):
+    """How many times faster, and half the interquartile range of it."""
+
+    ratio: float
+    spread: float
+
+    def __str__(self) -> str:
+        return f"{self.ratio:.2f} ±{self.spread:.2f}"
+
+
+class Split(NamedTuple):
+    """`rest` is what a further format is beyond the ladder: how many times as fast as its last rung."""
+
+    ladder: Ladder
+    binary: Factor
+    keyless: Factor
+    whole: Factor
+    rest: Factor | None
+
+    @property
+    def binary_share(self) -> float | None:
+        """The part of `binary` in the whole; it may be negative, or more than 1, where one of both made it slower."""
+        return math.log(self.binary.ratio) / math.log(self.whole.ratio) if self.whole.ratio > 1 else None
+
+    @property
+    def keyless_share(self) -> float | None:
+        share = self.binary_share
+        return None if share is None else 1 - share
+
+
+def split_speed(samples: Samples, beyond: str = "flowbuf") -> list[Split]:
+    """A split for each ladder whose formats were all measured."""
+    return [split_ladder(samples, ladder, beyond) for ladder in LADDERS if {*ladder[:3]} <= samples.keys()]
+
+
+def split_ladder(samples: Samples, ladder: Ladder, beyond: str) -> Split:
+    def compare(slow: str, fast: str) -> Factor:
+        return compare_rounds(samples[slow], samples[fast])
+
+    rest = compare(ladder.positional, beyond) if beyond in samples else None
+    binary, keyless = compare(ladder.text, ladder.keyed), compare(ladder.keyed, ladder.positional)
+    return Split(ladder, binary, keyless, compare(ladder.text, ladder.positional), rest)
+
+
+def compare_rounds(slow: Sequence[float], fast: Sequence[float]) -> Factor:
+    ratios = [one / other for one, other in zip(slow, fast, strict=False)]
+    if len(ratios) == 1:
+        return Factor(ratios[0], 0.0)
+    lower, median, upper = statistics.quantiles(ratios, n=4, method="inclusive")
+    return Factor(median, (upper - lower) / 2)
+
+
+# Results --------------------------------------------------------------------------------------------------------------
+
+
+def read_samples(content: Any) -> dict[str, dict[str, list[float]]]:
+    """By dataset and format. Raises ValueError where it is no result of pytest-benchmark."""
+    if not isinstance(content, dict) or "benchmarks" not in content:
+        raise ValueError("not of pytest --benchmark-json")
+    found: dict[str, dict[str, list[float]]] = {}
+    for each in content["benchmarks"]:
+        info = each["extra_info"]
+        if "samples" in info:
+            found.setdefault(info["dataset"], {})[info["what"]] = info["samples"]
+    return found
+
+
+def describe(dataset: str, splits: Sequence[Split]) -> Iterator[str]:
+    yield dataset
+    for split in splits:
+        text, keyed, positional, pure = split.ladder
+        parts = [f"binary {split.binary}{'' if pure else ' (and another library)'}", f"no keys {split.keyless}"]
+        parts.append(f"both {split.whole}")
+        if split.binary_share is not None and split.keyless_share is not None:
+            parts.append(f"of which {split.binary_share:.0%} and {split.keyless_share:.0%}")
+        if split.rest:
+            parts.append(f"flowbuf beyond {split.rest}")
+        yield f"  {text} > {keyed} > {positional}: {', '.join(parts)}"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("result", type=Path, metavar="RESULT.json")
+    path = parser.parse_args(arguments).result
+    try:
+        datasets = read_samples(json.loads(path.read_text()))
+    except (OSError, ValueError) as error:
+        sys.exit(f"split: {path}: {error}")
+    for dataset, samples in datasets.items():
+        if splits := split_speed(samples):
+            print("\n".join(describe(dataset, splits)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""The lab's formats beside each other: size, time and allocations of the same records, in the same run, by turns."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+from lab import FAMILIES, FORMATS, Format
+from lab.allocations import Allocations, cannot_count, count_allocations
+from lab.timing import DIRECTIONS, Timing, measure
+from record import read_clock, record, replay
+
+SIZES = [(family.name, count) for family in FAMILIES.values() for count in family.batches]
+
+
+@cache
+def measure_all(family: str, direction: str, count: int) -> dict[str, Timing]:
+    """All formats, when the first of their tests asks."""
+    return measure(FAMILIES[family], direction, count, FORMATS)
+
+
+@cache
+def count_all(family: str, direction: str, count: int) -> dict[str, Allocations]:
+    return {} if cannot_count() else count_allocations(FAMILIES[family], direction, count, FORMATS)
+
+
+@pytest.mark.benchmark(timer=read_clock)
+@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.name)
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize(("family", "count"), SIZES)
+def test_format(benchmark: Any, family: str, count: int, direction: str, form: Format) -> None:
+    if reason := form.absent():
+        pytest.skip(f"{form.name} is {reason}")
+    timing = measure_all(family, direction, count)[form.name]
+    replay(benchmark, [nanoseconds * count / 1e9 for nanoseconds in timing.samples])
+    more: dict[str, Any] = {"version": form.version(), "octets": round(timing.octets, 2)}
+    if allocated := count_all(family, direction, count).get(form.name):
+        more |= {"allocations": allocated.calls, "peak_octets": allocated.peak}
+    record(benchmark, f"{family} {direction} {count}", form.name, count, **more)
