@@ -1,0 +1,188 @@
+"""Fills topics, lets consumers drain them by turns, and puts together what they say."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.lab import FAMILIES, Format
+from benchmarks.lab.timing import measure
+
+from .load import Load
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+__all__ = ["Failed", "Outcome", "Plan", "run"]
+
+ROOT = Path(__file__).parent.parent.parent
+PATIENCE = 60.0
+MICRO_BATCH = 1000
+"""Records of a batch in the microbenchmark that packed messages are set beside."""
+
+Show = Callable[[str], None]
+
+
+class Failed(Exception):
+    """A process that did not do what it should, or a broker."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is run: every format, packed or not as `packings` say, `rounds` times."""
+
+    servers: str
+    family: str
+    formats: Sequence[Format]
+    messages: int
+    packings: Sequence[bool]
+    rounds: int
+    memory: int
+    """Octets that a consumer may have resident."""
+
+    @property
+    def steps(self) -> int:
+        """How often `Show` is called."""
+        return len(self.packings) * len(self.formats) * (2 + 2 * self.rounds)
+
+
+@dataclass
+class Outcome:
+    """Of a format, in nanoseconds a record, a sample each round: `raw` without decoding, `total` with it, on the wall;
+    `cpu` of the latter; `micro` of decoding alone, in memory. `failed` is why there is no more."""
+
+    load: Load
+    version: str
+    octets: float = 0.0
+    """Of the values, a record."""
+    raw: list[float] = field(default_factory=list)
+    total: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+    micro: list[float] = field(default_factory=list)
+    peak: int = 0
+    failed: str | None = None
+
+    @property
+    def decoding(self) -> float:
+        """What is left without the way itself: the median of the differences within rounds."""
+        return statistics.median(total - raw for total, raw in zip(self.total, self.raw, strict=True))
+
+    @property
+    def per_second(self) -> float:
+        """Records."""
+        return 1e9 / statistics.median(self.total)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        plain = {key: value for key, value in vars(self).items() if key != "load"}
+        found = {**self.load.to_dict(), "records_in_a_message": self.load.a_pack, **plain}
+        if self.failed is None:
+            found |= {"records_per_second": round(self.per_second), "ns_decoding": round(self.decoding, 1)}
+        return found
+
+
+def run(plan: Plan, show: Show) -> list[Outcome]:
+    """All packings, one after the other. Raises Failed where the broker does not do its part."""
+    outcomes: list[Outcome] = []
+    for packed in plan.packings:
+        outcomes += run_packing(plan, packed, show)
+    return outcomes
+
+
+def run_packing(plan: Plan, packed: bool, show: Show) -> list[Outcome]:
+    """Each format has a topic, and every round drains all of them, without decoding and with it; every other round in
+    the opposite order."""
+    loads = [Load(plan.family, form.name, plan.messages, packed) for form in plan.formats]
+    outcomes = [Outcome(load, form.version()) for load, form in zip(loads, plan.formats, strict=True)]
+    with make_topics(plan.servers, len(loads)) as topics:
+        pairs = list(zip(outcomes, topics, strict=True))
+        for outcome, topic in pairs:
+            show(f"{describe(outcome.load)}: filling")
+            given = {"servers": plan.servers, "topic": topic, "load": outcome.load.to_dict()}
+            outcome.octets = start("producer", given)["octets"] / plan.messages
+        drains = [(outcome, topic, decode) for outcome, topic in pairs for decode in (False, True)]
+        for turn in range(plan.rounds):
+            for outcome, topic, decode in drains if turn % 2 == 0 else reversed(drains):
+                drain(plan, outcome, topic, decode, show)
+    measure_decoding(plan, packed, outcomes, show)
+    return outcomes
+
+
+def describe(load: Load) -> str:
+    return f"{load.format}, {'packed' if load.packed else 'one a message'}"
+
+
+def drain(plan: Plan, outcome: Outcome, topic: str, decode: bool, show: Show) -> None:
+    """Once, by a consumer of its own. A format that has failed is left alone."""
+    show(f"{describe(outcome.load)}: draining{'' if decode else ' without decoding'}")
+    if outcome.failed is not None:
+        return
+    given = {"servers": plan.servers, "topic": topic, "load": outcome.load.to_dict(), "memory": plan.memory}
+    try:
+        result = start("consumer", {**given, "decode": decode})
+    except Failed as error:
+        outcome.failed = str(error)
+        return
+    (outcome.total if decode else outcome.raw).append(result["wall"] * 1e9 / plan.messages)
+    if decode:
+        outcome.cpu.append(result["cpu"] * 1e9 / plan.messages)
+        outcome.peak = max(outcome.peak, result["peak"])
+
+
+def measure_decoding(plan: Plan, packed: bool, outcomes: Sequence[Outcome], show: Show) -> None:
+    """The microbenchmark: the same formats, in memory, by turns."""
+    timings = measure(FAMILIES[plan.family], "decode", MICRO_BATCH if packed else 1, plan.formats)
+    for outcome in outcomes:
+        outcome.micro = list(timings[outcome.load.format].samples)
+        show(f"{describe(outcome.load)}: decoding in memory")
+
+
+def start(name: str, given: dict[str, Any]) -> dict[str, Any]:
+    """What a process of its own says. Raises Failed with what it says of its failure."""
+    command = [sys.executable, "-m", f"benchmarks.pipeline.{name}", json.dumps(given)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        lines = done.stderr.strip().splitlines()
+        raise Failed(lines[-1] if lines else f"the {name} ended with status {done.returncode}")
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+# Topics ---------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def make_topics(servers: str, count: int) -> Iterator[list[str]]:
+    """New topics of one partition that keep everything, until the end of the block. Raises Failed."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+    names = [f"pipeline-{uuid.uuid4().hex}" for _ in range(count)]
+    try:
+        create(admin, names)
+    except KafkaException as error:
+        raise Failed(f"{servers}: {error.args[0].str()}") from error
+    try:
+        yield names
+    finally:
+        with suppress(KafkaException):
+            for future in admin.delete_topics(names).values():
+                future.result(PATIENCE)
+
+
+def create(admin: AdminClient, names: Sequence[str]) -> None:
+    from confluent_kafka.admin import NewTopic
+
+    config = {"retention.ms": "-1", "retention.bytes": "-1"}
+    new = [NewTopic(name, num_partitions=1, replication_factor=1, config=config) for name in names]
+    for future in admin.create_topics(new, operation_timeout=PATIENCE, request_timeout=10).values():
+        future.result(PATIENCE)
