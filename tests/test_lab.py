@@ -7,6 +7,7 @@ import hashlib
 import json
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lab import FAMILIES, FORMATS, Coder, Family, Format, select_formats
 from lab.families import EPOCH, LATEST, Field, Record
+
+import flowbuf
 
 ROOT = Path(__file__).parent.parent
 DIGESTS = {
@@ -59,6 +62,34 @@ def test_records_are_distinct_and_rotated(family: Family) -> None:
     assert longer[:344] == longer[256:]
     strings = [value for record in longer for value in record.values() if isinstance(value, str)]
     assert len({id(value) for value in strings}) == len(strings)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_families_have_the_fields_of_their_schemas(name: str) -> None:
+    """Names, order, and types, those of sub-records as well."""
+    pytest.importorskip("google.protobuf", reason="protobuf is not installed: pip install protobuf")
+    described = flowbuf.Schema.load(name).message_class().DESCRIPTOR
+    assert list(read_fields(FAMILIES[name].fields)) == list(read_descriptor(described))
+
+
+def read_fields(fields: Sequence[Field]) -> Iterator[tuple[str, str, object]]:
+    """Name, Protocol Buffers type, fields within."""
+    for field in fields:
+        kind = {"int16": "int32", "uint8": "uint32", "time": "Timestamp"}.get(field.kind, field.kind)
+        yield field.name, kind, list(read_fields(field.fields))
+
+
+def read_descriptor(message: Any) -> Iterator[tuple[str, str, object]]:
+    types = {
+        getattr(message.fields[0], name): name[5:].lower() for name in dir(message.fields[0]) if name[:5] == "TYPE_"
+    }
+    for field in sorted(message.fields, key=lambda field: field.number):
+        inner = field.message_type
+        if inner and inner.full_name == "google.protobuf.Timestamp":
+            yield field.name, "Timestamp", []
+        else:
+            kind = types[field.type] + "s" * (inner is not None and field.is_repeated)
+            yield field.name, kind, list(read_descriptor(inner)) if inner else []
 
 
 def test_families_are_what_their_name_says() -> None:

@@ -21,60 +21,23 @@ from ..families import Family, Field, Record
 from .base import Coder, Format
 
 if TYPE_CHECKING:
-    from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
-
-PACKAGE = "flowbuf"
-TIMESTAMP = ".google.protobuf.Timestamp"
-PROTO_TYPES = {
-    **dict.fromkeys(("int16", "int32"), "int32"),
-    **dict.fromkeys(("uint8", "uint16", "uint32"), "uint32"),
-    **dict.fromkeys(("time", "message", "messages"), "message"),
-}
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 
 # Descriptors ----------------------------------------------------------------------------------------------------------
 
 
 def describe(family: Family) -> FileDescriptorProto:
-    """The family's messages, and `Batch`, which repeats the first."""
-    from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
-
-    file = FileDescriptorProto(name=f"lab_{family.name}.proto", package=PACKAGE, syntax="proto3")
-    if family.times:
-        file.dependency.append("google/protobuf/timestamp.proto")
-    name = camel_case(family.name)
-    add_message(file.message_type.add(name=name), family.fields, f".{PACKAGE}.{name}")
-    batch = DescriptorProto(name="Batch")
-    add_field(batch, 1, "records", "message", f".{PACKAGE}.{name}", repeated=True)
-    file.message_type.append(batch)
-    return file
-
-
-def add_message(message: DescriptorProto, fields: Sequence[Field], path: str) -> None:
-    known = {(): TIMESTAMP}
-    for number, field in enumerate(fields, 1):
-        if field.fields not in known:
-            name = f"Sub{message.name}"
-            known[field.fields] = f"{path}.{name}"
-            add_message(message.nested_type.add(name=name), field.fields, f"{path}.{name}")
-        kind = PROTO_TYPES.get(field.kind, field.kind)
-        type_name = known[field.fields] if kind == "message" else None
-        add_field(message, number, field.name, kind, type_name, field.kind == "messages")
-
-
-def add_field(
-    message: DescriptorProto, number: int, name: str, kind: str, type_name: str | None = None, repeated: bool = False
-) -> None:
+    """The messages of the schema that is called as the family, and `Batch`, which repeats the first."""
     from google.protobuf.descriptor_pb2 import FieldDescriptorProto
 
-    field = message.field.add(name=name, number=number, type_name=type_name)
-    field.type = FieldDescriptorProto.Type.Value(f"TYPE_{kind.upper()}")
-    label = "LABEL_REPEATED" if repeated else "LABEL_OPTIONAL"
-    field.label = FieldDescriptorProto.Label.Value(label)
+    from flowbuf import Schema
 
-
-def camel_case(name: str) -> str:
-    return "".join(word.capitalize() for word in name.split("_"))
+    file = Schema.load(family.name).file_descriptor()
+    records = file.message_type.add(name="Batch").field.add(name="records", number=1)
+    records.type, records.label = FieldDescriptorProto.TYPE_MESSAGE, FieldDescriptorProto.LABEL_REPEATED
+    records.type_name = f".{file.package}.{file.message_type[0].name}"
+    return file
 
 
 # Dicts to messages and back -------------------------------------------------------------------------------------------
@@ -151,9 +114,8 @@ def open_dynamic(family: Family) -> Coder:
     pool.AddSerializedFile(TIMESTAMP_FILE.serialized_pb)
     file = describe(family)
     pool.Add(file)
-    names = (file.message_type[0].name, "Batch")
-    found = [pool.FindMessageTypeByName(f"{PACKAGE}.{name}") for name in names]
-    message, batch = (message_factory.GetMessageClass(each) for each in found)
+    found = [pool.FindMessageTypeByName(f"{file.package}.{message.name}") for message in file.message_type]
+    message, batch = map(message_factory.GetMessageClass, found)
     return make_coder(message, batch, read_dynamically(family.fields))
 
 

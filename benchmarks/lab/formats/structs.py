@@ -8,7 +8,6 @@ from typing import Any
 
 from ..families import Family, Field, Record
 from .base import Coder, Format
-from .protobuf import camel_case
 
 PYTHON_TYPES: dict[str, type] = {"string": str, "bool": bool, "double": float, "time": datetime}
 
@@ -23,7 +22,7 @@ def define(name: str, fields: Sequence[Field], array_like: bool) -> Any:
         kind: Any = PYTHON_TYPES.get(field.kind, int)
         if field.fields:
             if field.fields not in known:
-                known[field.fields] = define(f"Sub{name}", field.fields, array_like)
+                known[field.fields] = define(f"{name}_sub", field.fields, array_like)
             kind = known[field.fields]
             kind = kind | None if field.kind == "message" else list[kind]  # type: ignore[valid-type]
         typed.append((field.name, kind))
@@ -33,7 +32,7 @@ def define(name: str, fields: Sequence[Field], array_like: bool) -> Any:
 def open_structs(family: Family, protocol: str, array_like: bool) -> Coder:
     import msgspec
 
-    kind = define(camel_case(family.name), family.fields, array_like)
+    kind = define(family.name, family.fields, array_like)
     module = getattr(msgspec, protocol)
     encode = module.Encoder().encode
 
