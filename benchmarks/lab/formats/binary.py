@@ -25,8 +25,8 @@ def open_msgpack() -> tuple[Encode, Decode]:
 
 
 def open_ormsgpack() -> tuple[Encode, Decode]:
-    """Times as text: as the extension (OPT_DATETIME_AS_TIMESTAMP_EXT), version 1.13.1 drops fractions of a second that
-    take 30 bits in nanoseconds."""
+    """Times as text: with OPT_DATETIME_AS_TIMESTAMP_EXT, version 1.13.1 writes whole seconds where the nanoseconds
+    beyond them take 30 bits."""
     import ormsgpack
 
     return ormsgpack.packb, ormsgpack.unpackb
