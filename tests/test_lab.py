@@ -192,7 +192,7 @@ def test_formats_with_keys_are_those_that_write_names_or_numbers(form: Format, f
     coder = open_coder(form, family)
     _, empty, _ = family.extremes
     data = coder.encode(coder.prepare(empty))
-    if not form.name.startswith("protobuf"):
+    if form.name.partition("-")[0] not in ("flowbuf", "protobuf"):  # numbers are their keys
         assert all((field.name.encode() in data) == form.keyed for field in family.fields)
     if form.text:
         json.loads(data.decode())
