@@ -31,7 +31,7 @@ EXAMPLES = """examples:
 formats:
   {formats}
 """
-DEFAULT = "protobuf-upb,json,orjson,avro-fastavro,msgpack,msgspec-msgpack-struct-array"
+DEFAULT = "flowbuf,protobuf-upb,json,orjson,avro-fastavro,msgpack,msgspec-msgpack-struct-array"
 PACKINGS = {"one": (False,), "many": (True,), "both": (False, True)}
 SCRIPTS = Path(__file__).parent.parent.parent / "scripts"
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from .avro import AVRO
 from .base import Coder, Format
 from .binary import BINARY
+from .codec import FLOWBUF
 from .positional import POSITIONAL
 from .protobuf import PROTOBUF
 from .structs import STRUCTS
@@ -17,4 +18,4 @@ from .text import JSON
 
 __all__ = ["FORMATS", "Coder", "Format"]
 
-FORMATS: tuple[Format, ...] = (*PROTOBUF, *JSON, *AVRO, *BINARY, *STRUCTS, *POSITIONAL)
+FORMATS: tuple[Format, ...] = (*FLOWBUF, *PROTOBUF, *JSON, *AVRO, *BINARY, *STRUCTS, *POSITIONAL)
