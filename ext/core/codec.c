@@ -1,6 +1,8 @@
 /* Message types put in order; the fields that are not where they are expected. */
 #include "codec.h"
 
+#include <stdlib.h>
+
 static const uint8_t wire_types[] = {
 #define FB_X(constant, name, wire) FB_WIRE_##wire,
     FB_PROTO_LIST(FB_X)
@@ -34,17 +36,21 @@ fb_status fb_codec_field_finish(fb_codec_field *field) {
     return FB_OK;
 }
 
+static int compare_numbers(const void *a, const void *b) {
+    uint32_t one = ((const fb_codec_field *)a)->number, other = ((const fb_codec_field *)b)->number;
+    return (one > other) - (one < other);
+}
+
 fb_status fb_codec_message_finish(fb_codec_message *message, uint16_t *places, size_t place_count) {
     fb_codec_field *fields = message->fields;
-    for (size_t i = 1; i < message->count; i++) { /* they mostly are in order */
-        fb_codec_field field = fields[i];
-        size_t at = i;
-        for (; at && fields[at - 1].number > field.number; at--) fields[at] = fields[at - 1];
-        if (at && fields[at - 1].number == field.number) return FB_BAD_ARGUMENT;
-        fields[at] = field;
+    if (message->count > FB_CODEC_FIELDS) return FB_BAD_ARGUMENT;
+    if (message->count) qsort(fields, message->count, sizeof *fields, compare_numbers);
+    for (size_t i = 1; i < message->count; i++) {
+        if (fields[i - 1].number == fields[i].number) return FB_BAD_ARGUMENT;
     }
     message->places = places;
     message->place_count = place_count;
+    for (size_t i = 0; i < place_count; i++) places[i] = 0;
     for (size_t i = 0; i < message->count; i++) {
         if (fields[i].number < place_count) places[fields[i].number] = (uint16_t)(i + 1);
     }

@@ -3,13 +3,18 @@
    Nothing here knows where values come from or go to: who reads calls fb_codec_next until END and makes what it likes of each
    item; who writes calls fb_codec_put_… field by field, in the order of their numbers. What is accepted is what Protocol Buffers
    implementations accept: unknown fields are skipped, packed and unpacked elements both read, tags and lengths have five octets
-   at most. */
+   at most, and lengths are below 2 GiB.
+
+   A group is looked through to its end when it is met, and once more by whoever reads its fields: groups inside each other are
+   looked through as often as they are deep, which is FB_CODEC_DEPTH times at most. */
 #ifndef FB_CODEC_H
 #define FB_CODEC_H
 
 #include "wire.h"
 
-#define FB_CODEC_DEPTH 100 /* messages inside each other, at most */
+/* Messages inside each other, at most. Who reads or writes them counts; of groups, those inside the one that is met are counted
+   here, too, whether they are known or not, from that one on. */
+#define FB_CODEC_DEPTH 100
 
 /* Columns: constant, name, the wire type of one value. */
 #define FB_PROTO_LIST(X) \
@@ -44,6 +49,8 @@ const char *fb_proto_name(int type);
 
 enum { FB_WIRE_START_GROUP = 3, FB_WIRE_END_GROUP = 4 };
 
+#define FB_CODEC_FIELDS UINT16_MAX /* of one message type, at most */
+
 typedef struct fb_codec_message fb_codec_message;
 
 typedef struct {
@@ -61,7 +68,7 @@ typedef struct {
     uint16_t oneof;    /* which of the message's oneofs it is of, from 1; 0: of none */
     int64_t least;     /* of integers: what is written is between them; of bytes: the sizes that they may have, if `most` is not 0 */
     uint64_t most;
-    const int32_t *members; /* of a closed enum, in order: other numbers are unknown fields */
+    const int32_t *members; /* of a closed enum, in order: other numbers are unknown fields. NULL: of everything else */
     size_t member_count;
     const fb_codec_message *message; /* of a message, a group or the entries of a map */
 } fb_codec_field;
@@ -73,9 +80,11 @@ struct fb_codec_message {
     size_t place_count;
 };
 
-/* Fills in what follows from number, kind, repeated and packed. BAD_ARGUMENT: number or kind is out of range. */
+/* Fills in what follows from number, type, repeated, packed and members: tag, tag_size, quick and wire; packed becomes false
+   where there is nothing to pack. BAD_ARGUMENT: number or type is out of range. */
 fb_status fb_codec_field_finish(fb_codec_field *field);
-/* Orders the fields by number. `places` has room for place_count numbers. BAD_ARGUMENT: two have one number. */
+/* Orders the fields by number. `places` has room for place_count numbers, of any content, and lives as long as the message.
+   BAD_ARGUMENT: two have one number, or there are more than FB_CODEC_FIELDS. REQUIRES: each field is finished. */
 fb_status fb_codec_message_finish(fb_codec_message *message, uint16_t *places, size_t place_count);
 
 /* Reading -------------------------------------------------------------------------------------------------------------- */
@@ -89,8 +98,8 @@ typedef struct {
 typedef struct {
     const fb_codec_field *field; /* NULL: an unknown field, whose octets, with its tag, are in `bytes` */
     bool packed;                 /* `bytes` are the elements of a repeated scalar */
-    uint64_t value;              /* of a scalar: as a number of its kind, sign-extended; the bits of a float or double */
-    fb_bytes bytes;              /* of a string, bytes, a message; the fields of a group: a view of the input */
+    uint64_t value;              /* of a scalar: as a number of its type, sign-extended; the bits of a float or double */
+    fb_bytes bytes;              /* of a string, bytes, a message; the fields of a group, without its tags: a view of the input */
 } fb_codec_item;
 
 FB_INLINE void fb_codec_reader_begin(fb_codec_reader *reader, const fb_codec_message *message, fb_bytes octets) {
@@ -107,7 +116,7 @@ FB_INLINE const fb_codec_field *fb_codec_field_after(const fb_codec_message *mes
 /* The slow way of fb_codec_next, for whatever is not the expected field. */
 fb_status fb_codec_next_any(fb_codec_reader *reader, fb_codec_item *item);
 
-/* A number from the wire as a number of its kind. */
+/* A number from the wire as a number of its type: what is too large loses its upper bits. */
 FB_INLINE uint64_t fb_codec_number(const fb_codec_field *field, uint64_t value) {
     switch (field->type) {
         case FB_PROTO_BOOL: return value != 0;
@@ -121,9 +130,10 @@ FB_INLINE uint64_t fb_codec_number(const fb_codec_field *field, uint64_t value) 
     }
 }
 
-/* Whether an enum has this number: any has, but for closed ones. */
+/* Whether a field may have this number: any may, but of a closed enum. */
 bool fb_codec_has_member(const fb_codec_field *field, uint64_t value);
 
+/* The value of a scalar, without its tag; NULL: it is malformed. REQUIRES: the field is a scalar. */
 FB_INLINE const uint8_t *fb_codec_read_scalar(const fb_codec_field *field, const uint8_t *p, const uint8_t *end, uint64_t *value) {
     uint32_t word;
     switch (field->wire) {
@@ -140,7 +150,7 @@ FB_INLINE const uint8_t *fb_codec_read_scalar(const fb_codec_field *field, const
     }
 }
 
-/* Takes the next field. END; BAD_MESSAGE: reader->p is at the field that is malformed. */
+/* Takes the next field. END; BAD_MESSAGE: reader->p is at the field that is malformed. Without OK nothing is in *item. */
 FB_INLINE fb_status fb_codec_next(fb_codec_reader *reader, fb_codec_item *item) {
     const uint8_t *p = reader->p, *end = reader->end;
     const fb_codec_field *field = reader->expected;
@@ -164,7 +174,8 @@ FB_INLINE fb_status fb_codec_next(fb_codec_reader *reader, fb_codec_item *item) 
     return FB_OK;
 }
 
-/* Takes the next element off the `bytes` of a packed item. END; BAD_MESSAGE. Of a closed enum there may be others than members. */
+/* Takes the next element off the `bytes` of a packed item. END; BAD_MESSAGE: *elements begins with the element that is malformed.
+   Of a closed enum there may be others than members. */
 FB_INLINE fb_status fb_codec_next_element(const fb_codec_field *field, fb_bytes *elements, uint64_t *value) {
     const uint8_t *p = elements->data, *end = p + elements->size;
     if (p == end) return FB_END;
@@ -196,7 +207,7 @@ FB_INLINE uint8_t *fb_codec_put_varint(uint8_t *p, uint64_t value) {
     return p + last / 8 + 1;
 }
 
-/* The value of a scalar without its tag: a number of its kind, sign-extended, or the bits of a float or double. */
+/* The value of a scalar without its tag: a number of its type, sign-extended, or the bits of a float or double. */
 FB_INLINE uint8_t *fb_codec_put_value(uint8_t *p, const fb_codec_field *field, uint64_t value) {
     switch (field->type) {
         case FB_PROTO_SINT32:
@@ -211,7 +222,8 @@ FB_INLINE uint8_t *fb_codec_put_value(uint8_t *p, const fb_codec_field *field, u
     }
 }
 
-/* A scalar; none where it is zero and has no presence. REQUIRES: FB_CODEC_ROOM. */
+/* A scalar; none where it is zero and has no presence, which is for single fields alone: an element of a repeated field that is not
+   packed is a tag and a value. REQUIRES: FB_CODEC_ROOM. */
 FB_INLINE uint8_t *fb_codec_put_scalar(uint8_t *p, const fb_codec_field *field, uint64_t value) {
     if (!value && !field->presence) return p;
     return fb_codec_put_value(fb_codec_put_tag(p, field), field, value);
@@ -223,7 +235,7 @@ FB_INLINE uint8_t *fb_codec_put_length(uint8_t *p, const fb_codec_field *field, 
 }
 
 /* Writes the length of the octets from `begin` to p in front of them, where one octet has been left for it, and returns the new end.
-   REQUIRES: FB_VARINT_MAX octets at p. */
+   REQUIRES: FB_VARINT_MAX octets at p; no more than INT32_MAX octets between them, or no reader takes them. */
 FB_INLINE uint8_t *fb_codec_end_length(uint8_t *begin, uint8_t *p) {
     size_t size = (size_t)(p - begin), more = fb_wire_varint_size(size) - 1;
     if (FB_UNLIKELY(more)) memmove(begin + more, begin, size);
@@ -231,6 +243,7 @@ FB_INLINE uint8_t *fb_codec_end_length(uint8_t *begin, uint8_t *p) {
     return p + more;
 }
 
+/* The tag that ends a group. REQUIRES: FB_CODEC_ROOM; the field is a group. */
 FB_INLINE uint8_t *fb_codec_put_end_group(uint8_t *p, const fb_codec_field *field) {
     uint8_t *end = fb_codec_put_tag(p, field);
     *p = (uint8_t)(*p + FB_WIRE_END_GROUP - FB_WIRE_START_GROUP);
