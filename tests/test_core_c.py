@@ -62,7 +62,7 @@ def test_under_sanitizers() -> None:
 @pytest.mark.usefixtures("sanitizers")
 def test_fuzzing_for_a_moment() -> None:
     output = make("fuzz", "FUZZ_SECONDS=3")
-    for driver in ("fuzz_decode", "fuzz_capture", "fuzz_message", "fuzz_arrow"):
+    for driver in ("fuzz_decode", "fuzz_capture", "fuzz_message", "fuzz_arrow", "fuzz_codec"):
         assert f"{driver}: " in output
 
 

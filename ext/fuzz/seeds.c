@@ -1,13 +1,14 @@
 /* Writes what the fuzz drivers start from: the datagrams of the tests, generated captures, the captures it is given, and, where octets
    are choices, random ones.
 
-   usage: seeds FOLDER [CAPTURE...]; makes FOLDER/decode, FOLDER/capture, FOLDER/message and FOLDER/arrow. */
+   usage: seeds FOLDER [CAPTURE...]; makes FOLDER/decode, FOLDER/capture, FOLDER/message, FOLDER/arrow and FOLDER/codec. */
 #include "session.h"
 
 #include <sys/stat.h>
 
 #include "capture.h"
 #include "generate.h"
+#include "plain_codec.h"
 #include "random_plan.h"
 #include "samples.h"
 
@@ -127,6 +128,22 @@ static void write_choices(void) {
     }
 }
 
+/* Message types as fuzz_codec.c takes them, each with a message of it. */
+static void write_types(void) {
+    random_begin(1);
+    for (unsigned i = 0; i < 64; i++) {
+        static codec_choice c;
+        built_message m = {.size = 0};
+        uint8_t octets[CODEC_TYPES * (1 + 4 * CODEC_FIELDS)];
+        char name[100];
+        for (size_t k = 0; k < sizeof octets; k++) octets[k] = (uint8_t)below(256);
+        build_octets(&m, octets, codec_choice_make(&c, octets, sizeof octets));
+        build_random(&m, c.types, 2);
+        snprintf(name, sizeof name, "random-%02u", i);
+        write_seed("codec", name, m.data, m.size);
+    }
+}
+
 int main(int argc, char **argv) {
     if (argc < 2) {
         fprintf(stderr, "usage: %s FOLDER [CAPTURE...]\n", argv[0]);
@@ -136,6 +153,7 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < sample_count; i++) write_sample(&samples[i]);
     for (unsigned protocol = 0; protocol < FB_GENERATOR_PROTOCOL_COUNT; protocol++) generate((fb_generator_protocol)protocol);
     write_choices();
+    write_types();
     for (int i = 2; i < argc; i++) add_capture(argv[i]);
     return EXIT_SUCCESS;
 }
