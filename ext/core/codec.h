@@ -3,7 +3,8 @@
    Nothing here knows where values come from or go to: who reads calls fb_codec_next until END and makes what it likes of each
    item; who writes calls fb_codec_put_… field by field, in the order of their numbers. What is accepted is what Protocol Buffers
    implementations accept: unknown fields are skipped, packed and unpacked elements both read, tags and lengths have five octets
-   at most, and lengths are below 2 GiB.
+   at most, and lengths are below 2 GiB. A field of number 0 is malformed, in a group that is skipped too, where some implementations do
+   not look.
 
    A group is looked through to its end when it is met, and once more by whoever reads its fields: groups inside each other are
    looked through as often as they are deep, which is FB_CODEC_DEPTH times at most. */
