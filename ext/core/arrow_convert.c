@@ -336,6 +336,26 @@ static size_t read_each(const fb_arrow_conversion *c, const fb_arrow_view *view,
     return count;
 }
 
+/* Doubles that come as floats are what they are. */
+static void read_reals(const fb_arrow_view *view, int64_t first, size_t count, uint64_t present, uint64_t *numbers) {
+    fb_arrow_view_numbers(view, first, count, numbers);
+    for (size_t i = 0; i < count; i++) numbers[i] &= 0 - (present >> i & 1);
+}
+
+/* Texts that lie one behind the other, and are all of ASCII: one look at them together says so. False: some may be wrong. */
+static bool read_plain_texts(const fb_arrow_view *view, int64_t first, size_t count, uint64_t present, fb_bytes *cells) {
+    int32_t offsets[FB_ARROW_BLOCK + 1];
+    if (view->type.layout != FB_LAYOUT_SMALL || !view->octets) return false;
+    memcpy(offsets, view->values + 4 * (first + view->offset), 4 * (count + 1));
+    bool good = offsets[0] >= 0;
+    for (size_t i = 0; i < count; i++) good &= offsets[i] <= offsets[i + 1];
+    if (!good) return false;
+    for (size_t i = 0; i < count; i++) {
+        cells[i] = (fb_bytes){view->octets + offsets[i], present >> i & 1 ? (size_t)(offsets[i + 1] - offsets[i]) : 0};
+    }
+    return fb_is_ascii(view->octets + offsets[0], (size_t)(offsets[count] - offsets[0]));
+}
+
 static size_t read_block(const fb_arrow_conversion *c, const fb_arrow_view *view, int64_t first, size_t count, uint64_t *present,
                          fb_arrow_cells *cells, fb_arrow_reason *reason) {
     if (c->way == WAY_NOTHING) *present = 0; /* and all cells are cleared */
@@ -343,8 +363,12 @@ static size_t read_block(const fb_arrow_conversion *c, const fb_arrow_view *view
         *reason = FB_ARROW_OUT_OF_RANGE; /* if any */
         return read_integers(c, view, first, count, *present, cells->numbers);
     }
-    if (c->way != WAY_ADDRESS) return read_each(c, view, first, count, present, cells, reason);
-    read_addresses(view, first, count, *present, cells->addresses);
+    if (c->way == WAY_ADDRESS)
+        read_addresses(view, first, count, *present, cells->addresses);
+    else if (c->way == WAY_REAL && c->column->type == FB_TYPE_DOUBLE)
+        read_reals(view, first, count, *present, cells->numbers);
+    else if (c->way != WAY_TEXT || !read_plain_texts(view, first, count, *present, cells->octets))
+        return read_each(c, view, first, count, present, cells, reason);
     return count;
 }
 

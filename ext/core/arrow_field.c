@@ -11,6 +11,7 @@ fb_arrow_put fb_arrow_put_choose(const fb_column *column) {
     if (column->flags & FB_COLUMN_EXPLICIT) return FB_PUT_EXPLICIT;
     if (column->type == FB_TYPE_IP) return fb_column_is_direct(column) ? FB_PUT_ADDRESS : FB_PUT_NATIVE_ADDRESS;
     if (column->wire == FB_WIRE_BYTES) return FB_PUT_OCTETS;
+    if (column->type == FB_TYPE_DOUBLE) return FB_PUT_DOUBLE;
     if (!fb_column_is_direct(column)) return FB_PUT_OTHER_NUMBER;
     if (column->type == FB_TYPE_BOOL || column->limit <= UINT8_MAX) return FB_PUT_OCTET;
     return column->limit <= UINT16_MAX ? FB_PUT_PAIR : FB_PUT_NUMBER;

@@ -16,6 +16,7 @@ typedef enum {
     FB_PUT_OCTET, /* a plain number, as the fast path of a row takes it (row.h): of 8 bits, of 16 bits, or any */
     FB_PUT_PAIR,
     FB_PUT_NUMBER,
+    FB_PUT_DOUBLE,
     FB_PUT_OTHER_NUMBER,
     FB_PUT_ADDRESS, /* of 16 octets */
     FB_PUT_NATIVE_ADDRESS,

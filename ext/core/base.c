@@ -81,11 +81,16 @@ void fb_memory_release(fb_memory *memory, void *p, size_t size) {
 }
 
 #ifdef FB_NEWER_PROCESSORS
-/* Both came with BMI2, but who hides a processor's features may hide them; and lzcnt is another instruction where it is not. */
+/* Both came with BMI2, but who hides a processor's features may hide them; and lzcnt is another instruction where it is not. Newer
+   compilers know; to ask the processor each time takes a virtual one as long as a thousand messages. */
 static bool has_lzcnt_and_movbe(void) {
+#if __GNUC__ >= 11
+    return __builtin_cpu_supports("lzcnt") && __builtin_cpu_supports("movbe");
+#else
     unsigned a, b, c, d;
     bool movbe = __get_cpuid(1, &a, &b, &c, &d) && c & bit_MOVBE;
     return movbe && __get_cpuid(0x80000001, &a, &b, &c, &d) && c & bit_LZCNT;
+#endif
 }
 #endif
 

@@ -39,6 +39,9 @@ static uint8_t way_of(const fb_column *column) {
         case FB_TYPE_ENUM:
         case FB_TYPE_TIMESTAMP: return FB_MESSAGE_WAY_NUMBER;
         case FB_TYPE_IP: return FB_MESSAGE_WAY_ADDRESS;
+        case FB_TYPE_FIXED64:
+        case FB_TYPE_DOUBLE: return FB_MESSAGE_WAY_FIXED64;
+        case FB_TYPE_STRING: return FB_MESSAGE_WAY_TEXT;
         default: return FB_MESSAGE_WAY_OTHER;
     }
 }

@@ -38,7 +38,14 @@ typedef struct {
 const char *fb_message_fault_text(fb_message_fault_kind kind);
 
 /* Ways of values; where the wire type is another one, nothing is known yet. */
-enum { FB_MESSAGE_WAY_NUMBER, FB_MESSAGE_WAY_ADDRESS, FB_MESSAGE_WAY_OTHER, FB_MESSAGE_WAY_SKIP };
+enum {
+    FB_MESSAGE_WAY_NUMBER,
+    FB_MESSAGE_WAY_ADDRESS,
+    FB_MESSAGE_WAY_FIXED64,
+    FB_MESSAGE_WAY_TEXT,
+    FB_MESSAGE_WAY_OTHER,
+    FB_MESSAGE_WAY_SKIP
+};
 enum { FB_MESSAGE_NO_PLACE = 0, FB_MESSAGE_NO_WIRE = 0xff };
 
 /* How fields of one number are read. */

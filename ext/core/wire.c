@@ -29,6 +29,7 @@ bool fb_utf8_character(const uint8_t *p, const uint8_t *end, size_t *size) {
 bool fb_utf8_valid(fb_bytes text) {
     const uint8_t *p = text.data, *end = text.data + text.size;
     size_t size;
+    if (FB_LIKELY(fb_is_ascii(p, text.size))) return true;
     for (; p < end; p += size)
         if (!fb_utf8_character(p, end, &size)) return false;
     return true;

@@ -168,6 +168,18 @@ FB_INLINE const uint8_t *fb_wire_read_bytes(const uint8_t *p, const uint8_t *end
     return p + size;
 }
 
+/* Whether all octets are below 0x80, as those of most texts are: then they are UTF-8. */
+FB_INLINE bool fb_is_ascii(const uint8_t *p, size_t size) {
+    uint64_t all = 0;
+    if (size < 8) {
+        for (size_t i = 0; i < size; i++) all |= p[i];
+        return all < 0x80;
+    }
+    for (size_t i = 0; i < size - 8; i += 8) all |= fb_load_little64(p + i);
+    all |= fb_load_little64(p + size - 8);
+    return !(all & 0x8080808080808080u);
+}
+
 /* UTF-8 (RFC 3629). Whether a well-formed character stands at p; *size is its octets, or those of the malformed part that
    one U+FFFD replaces (the longest start of a character, as Unicode recommends; at least 1). REQUIRES: p < end. */
 bool fb_utf8_character(const uint8_t *p, const uint8_t *end, size_t *size);

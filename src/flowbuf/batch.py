@@ -6,6 +6,7 @@ Both speak the Arrow PyCapsule protocol, so that whatever knows Arrow takes them
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -35,6 +36,9 @@ def check_ip(ip: str) -> None:
         raise ValueError(f"ip is {ip!r}; it may be {' or '.join(IP_FORMS)}")
 
 
+@functools.lru_cache(
+    maxsize=64
+)  # what it takes and makes never changes, and for a few rows it takes longer than they do
 def new_table_type(schema: Schema, plan: _core.Plan, ip: str = "binary") -> _core.TableType:
     """How tables of a plan of this schema are handed on."""
     fields = fields_of(schema, text=ip == "text")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
 from flowbuf import _core
 from flowbuf.batch import BATCH_ROWS, FlowStream, check_ip, new_table_type
@@ -15,13 +16,15 @@ from flowbuf.capture import CaptureReader
 from flowbuf.content import Content, check_source
 from flowbuf.decoder import Decoder
 from flowbuf.errors import CaptureError, DecodeError, EncodeError
-from flowbuf.messages import StreamWindows
+from flowbuf.messages import StreamOctets, StreamWindows
 from flowbuf.plan import compile_plan
 from flowbuf.protofile import find_proto, read_proto
 from flowbuf.schema import Schema
 from flowbuf.schema.source import did_you_mean
 
 __all__ = ["decode_tables", "encode_columns", "message_tables", "read_capture", "read_messages"]
+
+Source: TypeAlias = str | os.PathLike[str] | BinaryIO | bytes | bytearray | memoryview
 
 
 def read_capture(
@@ -72,15 +75,17 @@ def read_capture(
 class _Tables:
     """The tables of a source, as often as they are asked for."""
 
-    def __init__(self, source: str | os.PathLike[str] | BinaryIO) -> None:
-        check_source(source)
+    def __init__(self, source: Source) -> None:
+        if not isinstance(source, bytes | bytearray | memoryview):
+            check_source(source)
         self._source = source
         self._begun = False
         self.counters: dict[str, int] = {}
 
     def _begin(self) -> None:
         """Raises ValueError where something that can be read once only is to be read again."""
-        if self._begun and (self._source == "-" or not isinstance(self._source, str | os.PathLike)):
+        again = isinstance(self._source, str | os.PathLike | bytes | bytearray | memoryview)
+        if self._begun and (self._source == "-" or not again):
             raise ValueError("these flows were read already, and what they came from can be read once only")
         self._begun = True
         self.counters = {}
@@ -98,6 +103,7 @@ class _CaptureTables(_Tables):
         batch_rows: int,
     ) -> None:
         super().__init__(source)
+        self._capture = source
         self._port = port
         self._new_decoder = new_decoder
         self._override = override
@@ -115,7 +121,7 @@ class _CaptureTables(_Tables):
 
     def _read(self, decoder: Decoder, builder: _core.ColumnBuilder) -> Iterator[_core.Table]:
         self._begin()
-        with CaptureReader(self._source, self._port) as reader:
+        with CaptureReader(self._capture, self._port) as reader:
             try:
                 yield from decode_tables(reader, builder, self._override)
                 if decoder.strict:
@@ -156,7 +162,7 @@ def _finish(builder: _core.TableBuilder) -> Iterator[_core.Table]:
 
 
 def read_messages(
-    source: str | os.PathLike[str] | BinaryIO,
+    source: Source,
     schema: Schema | str = "flow",
     *,
     columns: Iterable[str] | None = None,
@@ -166,10 +172,10 @@ def read_messages(
 ) -> FlowStream:
     """The flows of a stream of messages, as `flowbuf encode` writes it, as columns.
 
-    `source` is a path, plain or compressed, "-" for standard input, or a binary file object. A `schema` that is given
-    says by what is enabled in it which columns are read. Of one that is only named, a .proto beside the stream
-    (`flows.pb.proto`) says that, and where there is none, what is enabled. `columns`: these alone. `ip` and
-    `batch_rows` are as in `read_capture`.
+    `source` is a path, plain or compressed, "-" for standard input, a binary file object, or the octets themselves, not
+    compressed. A `schema` that is given says by what is enabled in it which columns are read. Of one that is only
+    named, a .proto beside the stream (`flows.pb.proto`) says that, and where there is none, what is enabled. `columns`:
+    these alone. `ip` and `batch_rows` are as in `read_capture`.
 
     Damage, a field of another type than its column and a value that its column cannot hold end the stream: the flows
     before it are given, and `FlowStream.counters` has `bad_message`; with `strict` DecodeError says what it was and at
@@ -192,9 +198,7 @@ def read_messages(
 class _MessageTables(_Tables):
     """Those of a stream of messages."""
 
-    def __init__(
-        self, source: str | os.PathLike[str] | BinaryIO, schema: Schema, batch_rows: int, strict: bool
-    ) -> None:
+    def __init__(self, source: Source, schema: Schema, batch_rows: int, strict: bool) -> None:
         super().__init__(source)
         self._schema = schema
         self._batch_rows = batch_rows
@@ -207,12 +211,11 @@ class _MessageTables(_Tables):
 
     def _read(self, reader: _core.MessageTables) -> Iterator[_core.Table]:
         self._begin()
-        with Content(self._source) as content:
-            windows = StreamWindows(content)
+        with self._open_windows() as windows:
             try:
                 yield from message_tables(windows, reader)
                 if windows.fault and self._strict:
-                    raise DecodeError(f"{content.name}: {windows.fault}", status="bad_message")
+                    raise DecodeError(f"{windows.name}: {windows.fault}", status="bad_message")
             finally:
                 counted = {
                     "bad_message": int(bool(windows.fault)),
@@ -220,6 +223,14 @@ class _MessageTables(_Tables):
                     "invalid_utf8": reader.invalid_texts,
                 }
                 self.counters = {name: count for name, count in counted.items() if count}
+
+    @contextlib.contextmanager
+    def _open_windows(self) -> Iterator[StreamWindows]:
+        if isinstance(self._source, bytes | bytearray | memoryview):
+            yield StreamOctets(self._source)
+            return
+        with Content(self._source) as content:
+            yield StreamWindows(content)
 
 
 def message_tables(

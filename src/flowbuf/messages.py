@@ -13,7 +13,7 @@ from flowbuf.errors import DecodeError
 from flowbuf.plan import compile_plan
 from flowbuf.schema import Schema
 
-__all__ = ["MessageStream", "StreamWindows", "read_in_steps"]
+__all__ = ["MessageStream", "StreamOctets", "StreamWindows", "read_in_steps"]
 
 WINDOW_SIZE = 1 << 20
 MAX_MESSAGE_SIZE = 1 << 26  # a flow has some hundred octets; what announces more than 64 MiB is no stream of flows
@@ -23,6 +23,7 @@ class StreamWindows:
     """Reads length-delimited messages window by window. `fault` says what ended it too early, or nothing."""
 
     def __init__(self, content: Content) -> None:
+        self.name = content.name
         self.content = content
         self.fault = ""
         self.position = 0  # of the window in the stream
@@ -66,6 +67,22 @@ class StreamWindows:
         larger = memoryview(bytearray(2 * len(window)))
         larger[: len(window)] = window
         return larger
+
+
+class StreamOctets(StreamWindows):
+    """A stream that is in memory as a whole: one window."""
+
+    def __init__(self, octets: bytes | bytearray | memoryview) -> None:
+        self.name = "octets"
+        self.fault = ""
+        self.position = 0
+        self._octets = memoryview(octets)
+
+    def __iter__(self) -> Iterator[tuple[memoryview, bool]]:
+        yield self._octets, True
+
+    def stop(self, error: DecodeError) -> None:
+        self.fault = str(error)
 
 
 class MessageStream:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import io
 import itertools
 import os
 from collections.abc import Callable
@@ -154,8 +153,7 @@ class Codec(RecordCodec):
     def read_columns(self, data: Any, batch_rows: int = BATCH_ROWS) -> FlowStream:
         """A stream of messages, each after its length as a varint - octets, a path or a file - as columns, as
         `flowbuf.read_messages` gives them. Raises SchemaError where the message is not flat."""
-        source = io.BytesIO(data) if isinstance(data, bytes | bytearray | memoryview) else data
-        return read_messages(source, self.schema, batch_rows=batch_rows)
+        return read_messages(data, self.schema, batch_rows=batch_rows)
 
     def encode_columns(self, table: Any) -> bytes:
         """The rows of any Arrow object as a stream of messages, as `flowbuf.encode_columns` writes them. Raises
