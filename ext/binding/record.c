@@ -8,11 +8,24 @@ static PyObject *joined(PyObject *path, PyObject *more) {
     return both;
 }
 
+PyObject *fb_record_show(PyObject *value) {
+    PyObject *shown = PyObject_Repr(value);
+    if (shown || !PyErr_ExceptionMatches(PyExc_Exception)) return shown;
+    PyErr_Clear();
+    return PyUnicode_FromFormat("<%.100s>", Py_TYPE(value)->tp_name);
+}
+
+static PyObject *key_of(PyObject *key) {
+    PyObject *shown = fb_record_show(key), *text = shown ? PyUnicode_FromFormat("[%U]", shown) : NULL;
+    Py_XDECREF(shown);
+    return text;
+}
+
 PyObject *fb_record_path(const fb_record_where *place, Py_ssize_t index) {
     if (!place) return index < 0 ? PyUnicode_FromString("") : PyUnicode_FromFormat("[%zd]", index);
     PyObject *path = fb_record_path(place->parent, index);
     if (!path || !place->field) return path;
     path = joined(path, PyUnicode_FromFormat(PyUnicode_GET_LENGTH(path) ? ".%U" : "%U", place->field->name));
-    if (place->key) return joined(path, PyUnicode_FromFormat("[%R]", place->key));
+    if (place->key) return joined(path, key_of(place->key));
     return place->index < 0 ? path : joined(path, PyUnicode_FromFormat("[%zd]", place->index));
 }

@@ -88,6 +88,9 @@ typedef struct fb_record_where {
     PyObject *key;                /* of an entry of a map; else NULL */
 } fb_record_where;
 
+/* A value as errors show it: its repr, or its type in angle brackets where it has none, as an int of some thousand digits. A new
+   reference, or NULL. */
+PyObject *fb_record_show(PyObject *value);
 /* The path of a place as text, such as events[3].time; "" of a whole record. A new reference, or NULL. */
 PyObject *fb_record_path(const fb_record_where *place, Py_ssize_t index);
 

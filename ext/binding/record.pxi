@@ -211,7 +211,9 @@ cdef class RecordCodec:
         PyMem_Free(self.output.begin)
 
     def describe(self, RecordTypes types not None, tuple options not None):
-        """What records are, and how they are to be treated. For `flowbuf.codec` alone."""
+        """What records are, and how they are to be treated: said once, for calls may be under way. For `flowbuf.codec` alone."""
+        if self.types is not None:
+            raise RuntimeError("a codec that has been described")
         ignore, keep, numbers, to_time, from_time, key, encode_error, decode_error = self.kept = options
         self.types = types
         self.options.ignore_unknown = ignore

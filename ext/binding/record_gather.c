@@ -7,6 +7,7 @@ void fb_record_own(fb_record_writer *w) {
     for (fb_record_frame *f = w->top; f && !f->owned; f = f->parent) {
         f->owned = true;
         Py_INCREF(f->record);
+        Py_XINCREF(f->unknown);
         for (size_t i = 0; i < f->type->core.count; i++) Py_XINCREF(f->values[i]);
     }
 }
@@ -14,7 +15,19 @@ void fb_record_own(fb_record_writer *w) {
 void fb_record_disown(fb_record_frame *f) {
     if (!f->owned) return;
     for (size_t i = 0; i < f->type->core.count; i++) Py_XDECREF(f->values[i]);
+    Py_XDECREF(f->unknown);
     Py_DECREF(f->record);
+}
+
+/* Takes the text over. */
+static int fail_with(fb_record_writer *w, PyObject *problem) {
+    PyObject *path = problem ? fb_record_path(w->top ? &w->top->place : NULL, w->index) : NULL;
+    PyObject *error = path ? PyObject_CallFunctionObjArgs(w->options->encode_error, problem, path, NULL) : NULL;
+    if (error) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_XDECREF(problem);
+    Py_XDECREF(path);
+    Py_XDECREF(error);
+    return -1;
 }
 
 int fb_record_fail(fb_record_writer *w, const char *format, ...) {
@@ -23,13 +36,24 @@ int fb_record_fail(fb_record_writer *w, const char *format, ...) {
     va_start(arguments, format);
     PyObject *problem = PyUnicode_FromFormatV(format, arguments);
     va_end(arguments);
-    PyObject *path = problem ? fb_record_path(w->top ? &w->top->place : NULL, w->index) : NULL;
-    PyObject *error = path ? PyObject_CallFunctionObjArgs(w->options->encode_error, problem, path, NULL) : NULL;
-    if (error) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
-    Py_XDECREF(problem);
-    Py_XDECREF(path);
-    Py_XDECREF(error);
-    return -1;
+    return fail_with(w, problem);
+}
+
+int fb_record_fail_value(fb_record_writer *w, PyObject *value, const char *format, ...) {
+    va_list arguments;
+    if (PyErr_Occurred()) return -1;
+    PyObject *shown = fb_record_show(value);
+    va_start(arguments, format);
+    PyObject *more = shown ? PyUnicode_FromFormatV(format, arguments) : NULL, *problem = NULL;
+    va_end(arguments);
+    if (more) problem = PyUnicode_FromFormat("%U is %U", shown, more);
+    Py_XDECREF(shown);
+    Py_XDECREF(more);
+    return fail_with(w, problem);
+}
+
+int fb_record_check_depth(fb_record_writer *w) {
+    return w->depth <= FB_CODEC_DEPTH ? 0 : fb_record_fail(w, "more than %d records inside each other", FB_CODEC_DEPTH);
 }
 
 int fb_record_fail_type(fb_record_writer *w, PyObject *value, const char *expected) {
@@ -54,21 +78,30 @@ bool fb_record_is_mapping(PyObject *record) {
 
 static int fail_key(fb_record_writer *w, PyObject *key) {
     if (PyUnicode_CheckExact(key)) return fb_record_fail(w, "unknown key %R", key);
+    if (PyUnicode_Check(key)) return fb_record_fail(w, "unknown key '%U'", key);
     return fb_record_fail(w, "%.100s as a key, where names are expected", Py_TYPE(key)->tp_name);
 }
 
+static int slot_of_text(fb_record_type *type, PyObject *key, Py_ssize_t *slot) {
+    PyObject *text = fb_record_exact_text(key), *found = text ? PyDict_GetItemWithError(type->slots, text) : NULL;
+    if (found) {
+        *slot = PyLong_AsSsize_t(found);
+        if (key == text && key != type->fields[*slot].name) Py_XSETREF(type->fields[*slot].alias, Py_NewRef(key));
+    }
+    Py_XDECREF(text);
+    return found || !PyErr_Occurred() ? 0 : -1;
+}
+
 /* Dicts mostly have their keys in the order of the fields, and as the same objects each time. */
-static int find_slot(fb_record_writer *w, fb_record_frame *f, PyObject *key, Py_ssize_t *slot) {
-    fb_record_type *type = f->type;
+static int find_slot(fb_record_writer *w, fb_record_frame *f, PyObject *key, PyObject *value, Py_ssize_t *slot) {
     *slot = -1;
-    if (PyUnicode_CheckExact(key)) {
-        PyObject *found = PyDict_GetItemWithError(type->slots, key);
-        if (found) {
-            *slot = PyLong_AsSsize_t(found);
-            if (key != type->fields[*slot].name) Py_XSETREF(type->fields[*slot].alias, Py_NewRef(key));
+    if (PyUnicode_Check(key)) {
+        if (slot_of_text(f->type, key, slot)) return -1;
+        if (*slot >= 0) return 0;
+        if (w->options->keep_unknown && PyUnicode_Compare(key, w->options->unknown_key) == 0) {
+            f->unknown = value;
             return 0;
         }
-        if (w->options->keep_unknown && PyUnicode_Compare(key, w->options->unknown_key) == 0) return 0;
     }
     return w->options->ignore_unknown ? 0 : fail_key(w, key);
 }
@@ -79,7 +112,7 @@ static int gather_dict(fb_record_writer *w, fb_record_frame *f, PyObject *dict) 
     Py_ssize_t position = 0, slot;
     while (PyDict_Next(dict, &position, &key, &value)) {
         if (FB_UNLIKELY(expected == end || (key != expected->name && key != expected->alias))) {
-            if (find_slot(w, f, key, &slot)) return -1;
+            if (find_slot(w, f, key, value, &slot)) return -1;
             if (slot < 0) continue;
             expected = fields + slot;
         }
@@ -100,20 +133,14 @@ void fb_record_class_forget(fb_record_class *seen) {
     *seen = (fb_record_class){0};
 }
 
-/* Where instances of a class keep an attribute as a mere reference, as __slots__ and msgspec's Struct do; 0: not so. */
+/* Where instances of a class keep an attribute as a mere reference, as __slots__ and msgspec's Struct do; 0: not so. Not asked of the
+   class as an attribute: that may call a user's code, which may have other records written meanwhile. */
 static Py_ssize_t find_offset(PyTypeObject *class, PyObject *name) {
-    Py_ssize_t offset = 0;
-    PyObject *attribute = PyObject_GetAttr((PyObject *)class, name);
-    if (!attribute) {
-        PyErr_Clear();
-        return 0;
-    }
-    if (Py_IS_TYPE(attribute, &PyMemberDescr_Type)) {
-        PyMemberDescrObject *member = (PyMemberDescrObject *)attribute;
-        if (member->d_member->type == T_OBJECT_EX && PyType_IsSubtype(class, PyDescr_TYPE(member))) offset = member->d_member->offset;
-    }
-    Py_DECREF(attribute);
-    return offset;
+    PyObject *attribute = _PyType_Lookup(class, name);
+    if (!attribute || !Py_IS_TYPE(attribute, &PyMemberDescr_Type)) return 0;
+    PyMemberDescrObject *member = (PyMemberDescrObject *)attribute;
+    bool plain = member->d_member->type == T_OBJECT_EX && PyType_IsSubtype(class, PyDescr_TYPE(member));
+    return plain ? member->d_member->offset : 0;
 }
 
 static int learn_class(fb_record_type *type, PyTypeObject *class) {
@@ -169,6 +196,7 @@ static int gather_mapping(fb_record_writer *w, fb_record_frame *f) {
     if (!dict) return fb_record_is_type_error() ? fb_record_fail_type(w, f->record, "a record") : -1;
     Py_SETREF(f->record, dict);
     int result = gather_dict(w, f, dict);
+    Py_XINCREF(f->unknown);
     for (size_t i = 0; i < f->type->core.count; i++) Py_XINCREF(f->values[i]);
     return result;
 }

@@ -25,7 +25,8 @@ static int compare_numbers(const void *one, const void *other) {
 
 static int put_entry(fb_record_writer *w, const fb_codec_field *field, const fb_record_type *type, const entry *each) {
     const fb_codec_field *key = type->core.fields, *value = key + 1;
-    if (fb_record_output_reserve(w->output, 2 * FB_CODEC_ROOM)) return -1;
+    if (fb_record_check_depth(w) || fb_record_output_reserve(w->output, 2 * FB_CODEC_ROOM)) return -1;
+    w->depth++; /* an entry is a message, too */
     size_t begin = fb_record_begin_length(w->output, field);
     w->top->place.key = each->key;
     if (key->type == FB_PROTO_STRING) {
@@ -33,7 +34,9 @@ static int put_entry(fb_record_writer *w, const fb_codec_field *field, const fb_
     } else {
         w->output->p = fb_codec_put_value(fb_codec_put_tag(w->output->p, key), key, each->number);
     }
-    return fb_record_put_one(w, value, type->fields + value->slot, true, each->value) ? -1 : fb_record_end_length(w, begin);
+    if (fb_record_put_one(w, value, type->fields + value->slot, true, each->value)) return -1;
+    w->depth--;
+    return fb_record_end_length(w, begin);
 }
 
 /* REQUIRES: keys and values live on whatever a user's code does. */

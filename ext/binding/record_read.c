@@ -49,6 +49,10 @@ static PyObject *fail(reader *r, const fb_record_where *place, const uint8_t *wh
     return NULL;
 }
 
+static PyObject *fail_depth(reader *r, const fb_record_where *place, const uint8_t *where) {
+    return fail(r, place, where, "more than 100 messages inside each other");
+}
+
 /* Scalars ---------------------------------------------------------------------------------------------------------------- */
 
 static PyObject *new_text(reader *r, const fb_record_where *place, fb_bytes octets) {
@@ -121,13 +125,19 @@ static PyObject *new_time(reader *r, const fb_record_where *place, bool duration
     int64_t seconds = 0;
     int32_t nanoseconds = 0;
     const uint8_t *where = octets->octets.data;
+    if (r->depth > FB_CODEC_DEPTH) return fail_depth(r, place, where);
     if (read_time(octets, &seconds, &nanoseconds, &where) != FB_END) return fail(r, place, where, "a malformed field");
+    PyObject *time;
     if (r->options->from_time) {
-        return PyObject_CallFunction(r->options->from_time, "OLl", duration ? Py_True : Py_False, (long long)seconds, (long)nanoseconds);
+        time = PyObject_CallFunction(r->options->from_time, "OLl", duration ? Py_True : Py_False, (long long)seconds, (long)nanoseconds);
+        if (!time && PyErr_ExceptionMatches(PyExc_OverflowError)) PyErr_Clear();
+    } else {
+        time = fb_record_time_new(duration, r->options->times_as_numbers, seconds, nanoseconds);
     }
-    PyObject *time = fb_record_time_new(duration, r->options->times_as_numbers, seconds, nanoseconds);
     if (time || PyErr_Occurred()) return time;
-    return fail(r, place, octets->octets.data, duration ? "a duration that no timedelta can hold" : "a time that no datetime can hold");
+    const char *problem = r->options->from_time ? "beyond the nanoseconds that 64 bits can count"
+                          : duration ? "a duration that no timedelta can hold" : "a time that no datetime can hold";
+    return fail(r, place, octets->octets.data, problem);
 }
 
 /* Fields ----------------------------------------------------------------------------------------------------------------- */
@@ -197,12 +207,35 @@ static int add_element(reader *r, frame *f, const fb_codec_item *item) {
     return result;
 }
 
-/* The value of an entry that has none. */
-static PyObject *new_empty(reader *r, frame *f, const fb_record_shape *shape) {
-    static const part nothing = {{(const uint8_t *)"", 0}, NULL};
+/* The value of an entry that has none, which ends at `end`. */
+static PyObject *new_empty(reader *r, frame *f, const fb_record_shape *shape, const uint8_t *end) {
+    const part nothing = {{end, 0}, NULL};
     const fb_record_field *of = shape->type->fields + 1;
-    if (of->role == FB_VALUE_RECORD) return read_record(r, &f->place, shape->fields[1], &nothing);
-    return new_time(r, &f->place, of->role == FB_VALUE_DURATION, &nothing);
+    PyObject *value;
+    r->depth--; /* nothing is inside anything there */
+    if (of->role == FB_VALUE_RECORD) value = read_record(r, &f->place, shape->fields[1], &nothing);
+    else value = new_time(r, &f->place, of->role == FB_VALUE_DURATION, &nothing);
+    r->depth++;
+    return value;
+}
+
+/* An entry whose value is a number that a closed enum does not have is an unknown field, all of it. */
+static bool is_strange(const fb_record_type *type, fb_bytes octets) {
+    fb_codec_reader fields;
+    fb_codec_item item;
+    if (!type->core.fields[1].members) return false;
+    fb_codec_reader_begin(&fields, &type->core, octets);
+    while (fb_codec_next(&fields, &item) == FB_OK) {
+        uint64_t tag;
+        if (!item.field && fb_wire_read_varint(item.bytes.data, fields.p, &tag) && tag == fb_wire_tag(2, FB_WIRE_VARINT)) return true;
+    }
+    return false;
+}
+
+static int keep_entry(reader *r, frame *f, const fb_codec_item *item) {
+    uint8_t octets[FB_TAG_MAX + FB_VARINT_MAX], *p = fb_wire_put_varint(octets, fb_wire_tag(item->field->number, FB_WIRE_BYTES));
+    p = fb_wire_put_varint(p, item->bytes.size);
+    return keep_unknown(r, f, (fb_bytes){octets, (size_t)(p - octets)}) ? -1 : keep_unknown(r, f, item->bytes);
 }
 
 /* An entry is a message of two fields, key and value. Its shape makes a tuple of it. */
@@ -213,8 +246,12 @@ static int add_entry(reader *r, frame *f, const fb_codec_item *item) {
     if (!*map && !(*map = PyDict_New())) return -1;
     PyObject *entry = read_record(r, &f->place, shape, &whole);
     if (!entry) return -1;
+    if (FB_UNLIKELY(is_strange(shape->type, item->bytes))) {
+        Py_DECREF(entry);
+        return keep_entry(r, f, item);
+    }
     PyObject *value = PyTuple_GET_ITEM(entry, 1);
-    value = value == Py_None ? new_empty(r, f, shape) : Py_NewRef(value);
+    value = value == Py_None ? new_empty(r, f, shape, item->bytes.data + item->bytes.size) : Py_NewRef(value);
     int result = value ? PyDict_SetItem(*map, PyTuple_GET_ITEM(entry, 0), value) : -1;
     Py_XDECREF(value);
     Py_DECREF(entry);
@@ -359,7 +396,7 @@ static PyObject *read_record(reader *r, const fb_record_where *parent, const fb_
     parts few_parts[FEW];
     size_t count = shape->type->core.count, pending = shape->type->pending_count;
     frame f = {.place = {.parent = parent, .index = -1}, .shape = shape};
-    if (r->depth > FB_CODEC_DEPTH) return fail(r, parent, octets->octets.data, "more than 100 messages inside each other");
+    if (r->depth > FB_CODEC_DEPTH) return fail_depth(r, parent, octets->octets.data);
     f.values = count <= SMALL ? few_values : PyMem_Malloc(count * sizeof *f.values);
     f.pending = pending <= FEW ? few_parts : PyMem_Malloc(pending * sizeof *f.pending);
     if (f.values && f.pending) {

@@ -36,8 +36,8 @@ static bool is_unsigned(const fb_codec_field *field) {
 
 static int fail_range(fb_record_writer *w, const fb_codec_field *field, PyObject *value) {
     PyErr_Clear();
-    if (is_unsigned(field)) return fb_record_fail(w, "%R is out of range: 0 to %llu", value, (unsigned long long)field->most);
-    return fb_record_fail(w, "%R is out of range: %lld to %lld", value, (long long)field->least, (long long)field->most);
+    if (is_unsigned(field)) return fb_record_fail_value(w, value, "out of range: 0 to %llu", (unsigned long long)field->most);
+    return fb_record_fail_value(w, value, "out of range: %lld to %lld", (long long)field->least, (long long)field->most);
 }
 
 /* REQUIRES: value is an int or of a class derived from it. */
@@ -83,15 +83,19 @@ static int number_of_bool(fb_record_writer *w, const fb_codec_field *field, PyOb
     return truth < 0 ? -1 : 0;
 }
 
+static int number_of_name(fb_record_writer *w, const fb_record_field *of, PyObject *value, uint64_t *number) {
+    PyObject *name = fb_record_exact_text(value), *member = name ? PyDict_GetItemWithError(of->numbers, name) : NULL;
+    if (member) *number = (uint64_t)PyLong_AsLongLong(member);
+    else if (name) fb_record_fail_value(w, name, "no member of the enum");
+    Py_XDECREF(name);
+    return member ? 0 : -1;
+}
+
 static int number_of_member(fb_record_writer *w, const fb_codec_field *field, const fb_record_field *of, PyObject *value, uint64_t *number) {
-    if (PyUnicode_CheckExact(value)) {
-        PyObject *member = PyDict_GetItemWithError(of->numbers, value);
-        if (!member) return fb_record_fail(w, "%R is no member of the enum", value);
-        *number = (uint64_t)PyLong_AsLongLong(member);
-        return 0;
-    }
+    if (PyUnicode_Check(value)) return number_of_name(w, of, value, number);
     if (PyLong_CheckExact(value) ? number_of_int(w, field, value, number) : number_of_index(w, field, value, number)) return -1;
-    return fb_codec_has_member(field, *number) ? 0 : fb_record_fail(w, "%R is no member of the enum", value);
+    if (FB_LIKELY(fb_codec_has_member(field, *number))) return 0;
+    return fb_record_fail(w, "%lld is no member of the enum", (long long)*number); /* the value may be gone: an element of a list */
 }
 
 static int number_of_float(fb_record_writer *w, const fb_codec_field *field, PyObject *value, uint64_t *number) {
@@ -234,9 +238,9 @@ static int time_of(fb_record_writer *w, bool duration, PyObject *value, int64_t 
         result = PyErr_ExceptionMatches(PyExc_TypeError) ? (PyErr_Clear(), fb_record_fail_type(w, value, duration ? "a timedelta" : "a datetime")) : -1;
     } else if (!PyArg_ParseTuple(pair, "Ll", &whole, &rest)) {
         PyErr_Clear();
-        result = fb_record_fail(w, "%R is out of range of a time", value);
+        result = fb_record_fail_value(w, value, "out of range of a time");
     } else if (!fb_record_time_in_range(duration, whole, rest)) {
-        result = fb_record_fail(w, "%R is out of range of a time", value);
+        result = fb_record_fail_value(w, value, "out of range of a time");
     } else {
         *seconds = whole;
         *nanoseconds = (int32_t)rest;
@@ -253,7 +257,7 @@ static int put_time(fb_record_writer *w, const fb_codec_field *field, bool durat
     uint8_t octets[2 * (1 + FB_VARINT_MAX)], *p = octets;
     int64_t seconds;
     int32_t nanoseconds;
-    if (time_of(w, duration, value, &seconds, &nanoseconds)) return -1;
+    if (fb_record_check_depth(w) || time_of(w, duration, value, &seconds, &nanoseconds)) return -1;
     if (seconds) {
         *p++ = (uint8_t)fb_wire_tag(1, FB_WIRE_VARINT);
         p = fb_wire_put_varint(p, (uint64_t)seconds);
@@ -420,6 +424,7 @@ static inline bool put_quick(fb_record_output *output, const fb_codec_field *fie
 
 /* Unknown fields that were kept: the octets must be whole fields. */
 static int put_unknown(fb_record_writer *w, PyObject *octets) {
+    if (!octets) return 0;
     static const fb_codec_message none;
     fb_codec_reader reader;
     fb_codec_item item;
@@ -464,10 +469,7 @@ static int put_fields(fb_record_writer *w, fb_record_frame *f) {
 }
 
 static int put_gathered(fb_record_writer *w, fb_record_frame *f) {
-    if (fb_record_gather(w, f) || put_fields(w, f)) return -1;
-    if (!w->options->keep_unknown || !PyDict_CheckExact(f->record)) return 0;
-    PyObject *octets = PyDict_GetItemWithError(f->record, w->options->unknown_key);
-    return octets ? put_unknown(w, octets) : PyErr_Occurred() ? -1 : 0;
+    return fb_record_gather(w, f) || put_fields(w, f) || put_unknown(w, f->unknown) ? -1 : 0;
 }
 
 static int put_record(fb_record_writer *w, fb_record_type *type, PyObject *record) {
@@ -481,9 +483,7 @@ static int put_record(fb_record_writer *w, fb_record_type *type, PyObject *recor
         return -1;
     }
     memset(values, 0, count * sizeof *values);
-    if (w->depth == FB_CODEC_DEPTH + 1) {
-        fb_record_fail(w, "more than %d records inside each other", FB_CODEC_DEPTH);
-    } else {
+    if (!fb_record_check_depth(w)) {
         w->depth++;
         w->top = &f;
         result = put_gathered(w, &f);

@@ -11,6 +11,7 @@ typedef struct fb_record_frame {
     fb_record_type *type;
     PyObject *record;
     PyObject **values; /* by slot; NULL: not given */
+    PyObject *unknown; /* what stands for the octets of unknown fields; NULL: none */
     bool owned;
 } fb_record_frame;
 
@@ -30,8 +31,17 @@ void fb_record_disown(fb_record_frame *f);
 /* Both return -1 with an EncodeError set that names the path, or with the exception that there is already. */
 int fb_record_fail(fb_record_writer *w, const char *format, ...);
 int fb_record_fail_type(fb_record_writer *w, PyObject *value, const char *expected);
+/* The same with "VALUE is …", or with its type where it cannot be shown. REQUIRES: value lives on whatever a user's code does. */
+int fb_record_fail_value(fb_record_writer *w, PyObject *value, const char *format, ...);
+/* Whether one more message may be inside the record that is being written. */
+int fb_record_check_depth(fb_record_writer *w);
 /* Whether there is a TypeError, which is taken away: it is told as ours. */
 bool fb_record_is_type_error(void);
+
+/* The text itself, or of a class derived from str one that is none: a new reference, or NULL. Nothing of a user's is called. */
+FB_INLINE PyObject *fb_record_exact_text(PyObject *text) {
+    return PyUnicode_CheckExact(text) ? Py_NewRef(text) : PyUnicode_FromObject(text);
+}
 
 /* Whether something has keys. REQUIRES: all is owned. */
 bool fb_record_is_mapping(PyObject *value);

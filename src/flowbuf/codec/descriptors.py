@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -91,7 +92,8 @@ def _is_synthetic(oneof: Any) -> bool:
 
 
 def load_files(files: FileDescriptorSet | bytes, origin: str) -> list[Descriptor]:
-    """The messages of the last file of a descriptor set, which is the one that was asked for. Raises SchemaError."""
+    """The messages of a descriptor set, those of its last file first: that is the one that was asked for. Raises
+    SchemaError."""
     if isinstance(files, bytes):
         try:
             files = FileDescriptorSet.FromString(files)
@@ -143,18 +145,21 @@ def _well_known(name: str) -> FileDescriptorProto:
 
 
 def find_message(messages: list[Descriptor], name: str | None, origin: str) -> Descriptor:
-    """The message of a name, full or not; the only one where none is asked for. Raises SchemaError."""
+    """The message of a name, full or not; where none is asked for, the only one of the first message's file. Raises
+    SchemaError."""
     known: dict[str, Descriptor] = {}
     waiting = list(messages)
     for each in waiting:  # which grows
         known.setdefault(each.full_name, each)
         known.setdefault(each.name, each)
         waiting += [nested for nested in each.nested_types if not nested.GetOptions().map_entry]
-    names = ", ".join(each.full_name for each in messages)
     if name is None:
-        if len(messages) != 1:
-            raise SchemaError(f"has {len(messages)} messages", f"say which one: message={names}", origin=origin)
-        return messages[0]
+        first = [each for each in messages if each.file.name == messages[0].file.name]
+        if len(first) != 1:
+            fix = f"say which one: message={', '.join(each.full_name for each in first)}"
+            raise SchemaError(f"has {len(first)} messages", fix, origin=origin)
+        return first[0]
+    names = ", ".join(each.full_name for each in messages)
     if name not in known:
         fix = did_you_mean(name, known) or f"there are {names}"
         raise SchemaError(f"has no message {name!r}", fix, origin=origin)

@@ -23,10 +23,12 @@ def to_time(value: Any, duration: bool) -> tuple[int, int]:
 
 
 def _split(value: Any, duration: bool) -> tuple[int, int]:
+    if isinstance(value, datetime | timedelta) and value != value:  # pandas' NaT, which is no time
+        raise TypeError
     if hasattr(value, "seconds") and hasattr(value, "nanos"):  # a message of google.protobuf
         return int(value.seconds), int(value.nanos)
     if isinstance(value, Mapping) and value.keys() <= {"seconds", "nanos"}:
-        return value.get("seconds", 0), value.get("nanos", 0)
+        return index(value.get("seconds", 0)), index(value.get("nanos", 0))
     if isinstance(value, timedelta) and duration:
         extra = int(getattr(value, "nanoseconds", 0))  # of pandas
         return divmod(value // _MICROSECOND * 1000 + extra, _BILLION)
@@ -56,8 +58,10 @@ def _of_numpy(value: Any) -> int:
 
 
 def from_time(duration: bool, seconds: int, nanoseconds: int) -> Any:
-    """numpy's datetime64 or timedelta64, in nanoseconds."""
+    """numpy's datetime64 or timedelta64, in nanoseconds. Raises OverflowError of what is not in their range."""
     import numpy
 
     number = seconds * _BILLION + nanoseconds
+    if number == -(1 << 63):  # which is NaT
+        raise OverflowError
     return numpy.timedelta64(number, "ns") if duration else numpy.datetime64(number, "ns")
