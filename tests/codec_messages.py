@@ -4,7 +4,7 @@ makes of the same records and octets."""
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -320,15 +320,19 @@ def _as_value(value: Any, field: Field) -> Any:
 
 def unknown_fields(source: Any, message: Message, path: str = "") -> list[str]:
     """All that there are, but for those of times, which are not kept: a time is no dict."""
-    found = [f"{path}: {_show_unknown(each)}" for each in UnknownFieldSet(source)]
+    closed = {field.number for field in message if field.closed}
+    found = [f"{path}: {_show_unknown(each, closed)}" for each in UnknownFieldSet(source)]
     for place, inside, kind in _inside(source, message):
         if kind.name not in _TIMES:
             found += unknown_fields(inside, kind, f"{path}.{place}")
     return sorted(found)
 
 
-def _show_unknown(field: Any) -> str:
+def _show_unknown(field: Any, closed: Container[int] = ()) -> str:
+    """Of a number that a closed enum does not have, google.protobuf keeps 32 bits, and we its octets as they came."""
     data = f"({', '.join(map(_show_unknown, field.data))})" if field.wire_type == 3 else field.data
+    if field.wire_type == 0 and field.field_number in closed:
+        data %= 1 << 32
     return f"{field.field_number} {field.wire_type} {data}"
 
 
@@ -346,8 +350,8 @@ def _inside(source: Any, message: Message) -> Iterator[tuple[str, Any, Message]]
 
 
 def has_odd_entries(source: Any, message: Message) -> bool:
-    """Whether an entry of a map has more than its key and its value. Then google.protobuf in Python (upb) takes the
-    entry for an unknown field; in C++ and in pure Python it is in the map, as it is with us."""
+    """Whether an entry of a map has more than its key and its value. Then google.protobuf's upb takes the entry for an
+    unknown field; in its pure Python it is in the map, as it is with us."""
     maps = {field.number: field for field in message if field.map}
     for field in UnknownFieldSet(source):
         if field.field_number in maps and field.wire_type == 2:

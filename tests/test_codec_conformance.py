@@ -358,8 +358,8 @@ def test_an_entry_is_refused_for_what_is_in_it() -> None:
 
 
 def test_an_entry_with_a_field_of_its_own_is_in_the_map() -> None:
-    """We differ from google.protobuf in Python (upb), which takes all of the entry for an unknown field: in C++, in
-    pure Python and in other languages it is in the map."""
+    """We differ from google.protobuf's upb, which takes all of the entry for an unknown field; in its pure Python the
+    entry is in the map, and what is more in it is passed over."""
     octets = bytes_field(60, bytes_field(1, b"a") + number_field(2, 5) + number_field(3, 1))
     assert EVERYTHING.decode(octets)["m_int32"] == {"a": 5}
 

@@ -79,7 +79,11 @@ LIBRARY = {
     *("memcmp", "memcpy", "memmove", "memset", "strcmp", "strlen", "qsort", "calloc", "realloc", "free"),
     *("__assert_fail", "__stack_chk_fail", "_GLOBAL_OFFSET_TABLE_"),
     *("__memcpy_chk", "__memmove_chk", "__memset_chk"),
-    *("__cpu_model", "__cpu_indicator_init"),  # of the compiler's own library: what the processor can do
+    *(
+        "__cpu_model",
+        "__cpu_features2",
+        "__cpu_indicator_init",
+    ),  # of the compiler's own library: what the processor can do
 }
 
 

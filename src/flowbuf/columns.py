@@ -76,8 +76,6 @@ class _Tables:
     """The tables of a source, as often as they are asked for."""
 
     def __init__(self, source: Source) -> None:
-        if not isinstance(source, bytes | bytearray | memoryview):
-            check_source(source)
         self._source = source
         self._begun = False
         self.counters: dict[str, int] = {}
@@ -102,6 +100,7 @@ class _CaptureTables(_Tables):
         override: dict[str, Any] | None,
         batch_rows: int,
     ) -> None:
+        check_source(source)
         super().__init__(source)
         self._capture = source
         self._port = port
@@ -199,6 +198,8 @@ class _MessageTables(_Tables):
     """Those of a stream of messages."""
 
     def __init__(self, source: Source, schema: Schema, batch_rows: int, strict: bool) -> None:
+        if not isinstance(source, bytes | bytearray | memoryview):
+            check_source(source)
         super().__init__(source)
         self._schema = schema
         self._batch_rows = batch_rows
