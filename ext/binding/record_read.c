@@ -102,13 +102,14 @@ static PyObject *new_scalar(const fb_codec_field *field, const fb_record_field *
 /* Times ------------------------------------------------------------------------------------------------------------------ */
 
 /* Both have two fields, 1, seconds, and 2, nanoseconds, and whatever else is skipped. */
-static fb_status read_time(const part *octets, int64_t *seconds, int32_t *nanoseconds, const uint8_t **where) {
+static fb_status read_time(const part *octets, size_t depth, int64_t *seconds, int32_t *nanoseconds, const uint8_t **where) {
     static const fb_codec_message none; /* so that all its fields are unknown */
     fb_codec_reader fields;
     fb_codec_item item;
     fb_status status = FB_END;
     for (; octets && status == FB_END; octets = octets->next) {
         fb_codec_reader_begin(&fields, &none, octets->octets);
+        fields.depth = depth;
         while ((status = fb_codec_next(&fields, &item)) == FB_OK) {
             uint64_t tag, value;
             const uint8_t *end = item.bytes.data + item.bytes.size, *p = fb_wire_read_varint(item.bytes.data, end, &tag);
@@ -126,7 +127,7 @@ static PyObject *new_time(reader *r, const fb_record_where *place, bool duration
     int32_t nanoseconds = 0;
     const uint8_t *where = octets->octets.data;
     if (r->depth > FB_CODEC_DEPTH) return fail_depth(r, place, where);
-    if (read_time(octets, &seconds, &nanoseconds, &where) != FB_END) return fail(r, place, where, "a malformed field");
+    if (read_time(octets, r->depth, &seconds, &nanoseconds, &where) != FB_END) return fail(r, place, where, "a malformed field");
     PyObject *time;
     if (r->options->from_time) {
         time = PyObject_CallFunction(r->options->from_time, "OLl", duration ? Py_True : Py_False, (long long)seconds, (long)nanoseconds);
@@ -266,15 +267,30 @@ static void drop_parts(parts *all) {
     all->last = NULL;
 }
 
+/* Reads a message that is not needed, for it must be sound all the same. */
+static int drop_pending(reader *r, frame *f, size_t slot) {
+    const fb_record_field *of = f->shape->type->fields + slot, *after = f->place.field;
+    size_t place = f->shape->type->pending[slot];
+    if (!place || !f->pending[place - 1].last) return 0;
+    f->place.field = of;
+    PyObject *message = new_message(r, f, of, slot, &f->pending[place - 1].first);
+    if (!message) return -1;
+    Py_DECREF(message);
+    f->place.field = after;
+    drop_parts(f->pending + place - 1);
+    return 0;
+}
+
 /* Of a oneof, the last one that comes is there. */
-static void clear_others(frame *f, const fb_codec_field *field) {
+static int clear_others(reader *r, frame *f, const fb_codec_field *field) {
     const fb_record_type *type = f->shape->type;
     for (size_t i = 0; i < type->core.count; i++) {
         const fb_codec_field *other = type->core.fields + i;
         if (other == field || other->oneof != field->oneof) continue;
         Py_CLEAR(f->values[other->slot]);
-        if (type->pending[other->slot]) drop_parts(f->pending + type->pending[other->slot] - 1);
+        if (drop_pending(r, f, other->slot)) return -1;
     }
+    return 0;
 }
 
 static int add_part(frame *f, const fb_codec_field *field, fb_bytes octets) {
@@ -300,7 +316,7 @@ static int add_item(reader *r, frame *f, const fb_codec_item *item) {
     const fb_record_field *of = f->shape->type->fields + field->slot;
     f->place.field = of;
     if (field->repeated) return of->role == FB_VALUE_MAP ? add_entry(r, f, item) : add_element(r, f, item);
-    if (FB_UNLIKELY(field->oneof)) clear_others(f, field);
+    if (FB_UNLIKELY(field->oneof) && clear_others(r, f, field)) return -1;
     if (is_message(field)) return add_part(f, field, item->bytes);
     PyObject *value = new_value(r, f, field, item);
     if (FB_UNLIKELY(!value)) return -1;
@@ -314,6 +330,7 @@ static int read_fields(reader *r, frame *f, const part *octets) {
     for (; octets; octets = octets->next) {
         fb_status status;
         fb_codec_reader_begin(&fields, &f->shape->type->core, octets->octets);
+        fields.depth = r->depth - 1;
         while (FB_LIKELY((status = fb_codec_next(&fields, &item)) == FB_OK)) {
             if (FB_UNLIKELY(add_item(r, f, &item))) return -1;
         }

@@ -432,6 +432,7 @@ static int put_unknown(fb_record_writer *w, PyObject *octets) {
     if (!PyBytes_CheckExact(octets)) return fb_record_fail_type(w, octets, "the octets of unknown fields");
     size_t size = (size_t)PyBytes_GET_SIZE(octets);
     fb_codec_reader_begin(&reader, &none, (fb_bytes){(const uint8_t *)PyBytes_AS_STRING(octets), size});
+    reader.depth = w->depth - 1;
     while ((status = fb_codec_next(&reader, &item)) == FB_OK) continue;
     if (status != FB_END) return fb_record_fail(w, "the octets of unknown fields are malformed");
     if (fb_record_output_reserve(w->output, size)) return -1;

@@ -116,18 +116,19 @@ static const uint8_t *skip_value(const uint8_t *p, const uint8_t *end, unsigned 
     }
 }
 
-/* Past the end of a group whose start has been read; *fields becomes what is between them. */
-static const uint8_t *skip_group(const uint8_t *p, const uint8_t *end, uint32_t number, fb_bytes *fields) {
+/* Past the end of a group whose start has been read, in a message that is in `outer` ones; *fields becomes what is between them. */
+static const uint8_t *skip_group(const uint8_t *p, const uint8_t *end, uint32_t number, size_t outer, fb_bytes *fields) {
     uint32_t open[FB_CODEC_DEPTH]; /* the numbers of the groups that it is in */
     const uint8_t *begin = p;
     size_t depth = 0;
+    if (outer >= FB_CODEC_DEPTH) return NULL;
     open[depth++] = number;
     while (depth) {
         const uint8_t *field = p;
         unsigned wire;
         if (!(p = read_tag(p, end, &number, &wire))) return NULL;
         if (wire == FB_WIRE_START_GROUP) {
-            if (depth == FB_CODEC_DEPTH) return NULL;
+            if (outer + depth == FB_CODEC_DEPTH) return NULL;
             open[depth++] = number;
         } else if (wire == FB_WIRE_END_GROUP) {
             if (open[--depth] != number) return NULL;
@@ -152,7 +153,7 @@ fb_status fb_codec_next_any(fb_codec_reader *reader, fb_codec_item *item) {
     const fb_codec_field *field = find(message, number);
     item->field = field && suits(field, wire) ? field : NULL;
     item->packed = item->field && wire != field->wire;
-    if (wire == FB_WIRE_START_GROUP) p = skip_group(p, end, number, &item->bytes);
+    if (wire == FB_WIRE_START_GROUP) p = skip_group(p, end, number, reader->depth, &item->bytes);
     else if (!item->field) p = skip_value(p, end, wire);
     else if (wire == FB_WIRE_BYTES) p = read_bytes(p, end, &item->bytes);
     else p = fb_codec_read_scalar(field, p, end, &item->value);

@@ -14,7 +14,7 @@
 #include "wire.h"
 
 /* Messages inside each other, at most. Who reads or writes them counts; of groups, those inside the one that is met are counted
-   here, too, whether they are known or not, from that one on. */
+   here, too, whether they are known or not, on top of the reader's depth. */
 #define FB_CODEC_DEPTH 100
 
 /* Columns: constant, name, the wire type of one value. */
@@ -94,6 +94,7 @@ typedef struct {
     const fb_codec_message *message;
     const uint8_t *p, *end;
     const fb_codec_field *expected; /* the field that most probably comes next */
+    size_t depth;                   /* of the messages that this one is in: 0, unless whoever reads says so after the beginning */
 } fb_codec_reader;
 
 typedef struct {
@@ -108,6 +109,7 @@ FB_INLINE void fb_codec_reader_begin(fb_codec_reader *reader, const fb_codec_mes
     reader->p = octets.data;
     reader->end = octets.data + octets.size;
     reader->expected = message->count ? message->fields : NULL;
+    reader->depth = 0;
 }
 
 FB_INLINE const fb_codec_field *fb_codec_field_after(const fb_codec_message *message, const fb_codec_field *field) {

@@ -326,6 +326,22 @@ static void reads_groups_a_hundred_deep(void) {
         }
 }
 
+static void counts_groups_on_top_of_the_messages_that_they_are_in(void) {
+    fb_codec_field fields[] = {{.number = 1, .type = FB_PROTO_GROUP}};
+    fb_codec_message message = finish(fields, 1, PLACES);
+    for (size_t outer = FB_CODEC_DEPTH - 2; outer <= FB_CODEC_DEPTH + 1; outer++)
+        for (size_t depth = 1; depth < 4; depth++) {
+            built_message m = {.size = 0};
+            fb_codec_reader reader;
+            fb_codec_item item;
+            for (size_t i = 0; i < depth; i++) build_tag(&m, 2, FB_WIRE_START_GROUP);
+            for (size_t i = 0; i < depth; i++) build_tag(&m, 2, FB_WIRE_END_GROUP);
+            fb_codec_reader_begin(&reader, &message, (fb_bytes){m.data, m.size});
+            reader.depth = outer;
+            CHECK_STATUS(fb_codec_next(&reader, &item), outer + depth <= FB_CODEC_DEPTH ? FB_OK : FB_BAD_MESSAGE);
+        }
+}
+
 /* Unknown and malformed ------------------------------------------------------------------------------------------------ */
 
 static void hands_over_unknown_fields_as_they_are(void) {
@@ -508,7 +524,7 @@ RUN_TESTS(TEST(names_types_as_a_proto_writes_them), TEST(makes_the_tag_of_every_
           TEST(refuses_fields_without_a_number_or_type), TEST(orders_fields_by_number), TEST(refuses_two_fields_of_one_number),
           TEST(takes_as_many_fields_as_have_places), TEST(finds_fields_by_place_and_by_search), TEST(reads_numbers_of_every_type),
           TEST(reads_elements_packed_and_not), TEST(reads_numbers_of_a_closed_enum_that_it_has), TEST(reads_what_is_in_a_group),
-          TEST(refuses_groups_that_do_not_end_as_they_began), TEST(reads_groups_a_hundred_deep),
+          TEST(refuses_groups_that_do_not_end_as_they_began), TEST(reads_groups_a_hundred_deep), TEST(counts_groups_on_top_of_the_messages_that_they_are_in),
           TEST(hands_over_unknown_fields_as_they_are), TEST(takes_no_other_wire_type_for_a_field),
           TEST(reads_varints_of_ten_octets_and_no_more), TEST(refuses_tags_and_lengths_that_are_too_long),
           TEST(takes_lengths_below_two_gibibytes), TEST(refuses_what_is_no_field), TEST(takes_every_prefix),

@@ -63,12 +63,13 @@ class _Reader:
         return self.known[column.message]
 
     def _entry(self, column: Column) -> Message:
-        """Of a map: the names of key and value are those of every entry, and both are always written."""
+        """Of a map: the names of key and value are those of every entry. Both are always written, and zero where others
+        left them out."""
         assert column.key is not None
         assert column.value is not None
         value = replace(column, name="value", number=2, type=column.value, key=None, value=None)
         inside = (Column("key", 1, column.key), value)
-        return Message(f"{column.name} entry", [replace(self._field(each), presence=True) for each in inside])
+        return Message(f"{column.name} entry", [replace(self._field(each), presence=False) for each in inside])
 
 
 # And back: columns of a flat message ----------------------------------------------------------------------------------
