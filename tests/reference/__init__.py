@@ -22,6 +22,9 @@ chosen. It keeps no limits on exporters or templates.
     columns     from values to the columns of a schema
     decoder     the whole
     wire        Protocol Buffers messages, for reading what the core wrote
+
+`codec` is another whole, the codec of any records (`flowbuf.Codec`): `codec_rules`, `codec_write` and `codec_read` are
+its parts.
 """
 
 from .decoder import Decoder
