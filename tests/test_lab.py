@@ -223,5 +223,5 @@ for form in FORMATS:
     said = dict(line.split("|") for line in done.stdout.splitlines())
     assert said["protobuf-upb-generated"] == "not installed: pip install protobuf grpcio-tools"
     assert said["avro-fastavro"] == "not installed: pip install fastavro"
-    own = ["flowbuf", "flowbuf-tuple", "json", "pickle", "pickle-array", "struct"]
+    own = ["flowbuf", "flowbuf-tuple", "flowbuf-reference", "json", "pickle", "pickle-array", "struct"]
     assert [name for name, reason in said.items() if reason == "None"] == own

@@ -1,14 +1,18 @@
 """flowbuf's own codec, of the schema that is called as the family: dicts, tuples, and Structs of msgspec, without its
-codecs. A batch is a length-delimited stream."""
+codecs. A batch is a length-delimited stream. And its reference of the tests, which does the same in plain Python."""
 
 from __future__ import annotations
 
+import sys
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from ..families import Family, Record
 from .base import Coder, Format
 from .structs import define
+
+TESTS = Path(__file__).resolve().parents[3] / "tests"
 
 
 def open_dicts(family: Family) -> Coder:
@@ -45,6 +49,17 @@ def open_structs(family: Family) -> Coder:
     return Coder(*(codec.encode, codec.decode, codec.encode_many, codec.decode_many), prepare, restore)
 
 
+def open_reference(family: Family) -> Coder:
+    from flowbuf import Codec
+
+    if str(TESTS) not in sys.path:
+        sys.path.append(str(TESTS))
+    from reference.codec import Reference
+
+    reference = Reference(Codec.load(family.name).message)
+    return Coder(reference.encode, reference.decode, reference.encode_many, reference.decode_many)
+
+
 def make_format(name: str, shape: str, open: Any, *needs: tuple[str, str]) -> Format:
     times, batch = "google.protobuf.Timestamp", "a length-delimited stream"
     return Format(name, "flowbuf", True, False, shape, times, batch, open, needs)
@@ -54,4 +69,5 @@ FLOWBUF = (
     make_format("flowbuf", "dict", open_dicts),
     make_format("flowbuf-tuple", "tuple", open_tuples),
     make_format("flowbuf-struct", "Struct", open_structs, ("msgspec", "msgspec")),
+    make_format("flowbuf-reference", "dict", open_reference),
 )
