@@ -2,8 +2,10 @@
 
     python notebooks/execute.py                          # all of this folder, in place; then look at them
     python notebooks/execute.py notebooks/flows.ipynb    # one
+    python notebooks/execute.py --small NOTEBOOK         # one that measures, briefly: only to see that it works
 
-What a notebook writes stands beside it. A cell that fails ends it all, with its error.
+What a notebook writes stands beside it. A cell that fails ends it all, with its error. `charts` of this folder can be
+imported wherever the notebook is.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).resolve().parent
 TIMEOUT = 300  # seconds a cell may take
 
 
@@ -34,9 +36,12 @@ def execute(path: Path) -> None:
 def main() -> None:
     # The kernel of this environment, and nobody's settings.
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(FOLDER), os.environ.get("PYTHONPATH"))))
+    os.environ["FLOWBUF_NOTEBOOKS"] = "small" if "--small" in sys.argv else ""
+    named = [Path(argument) for argument in sys.argv[1:] if argument != "--small"]
     with tempfile.TemporaryDirectory() as folder:
         os.environ["IPYTHONDIR"] = folder
-        for path in map(Path, sys.argv[1:] or sorted(FOLDER.glob("*.ipynb"))):
+        for path in named or sorted(FOLDER.glob("*.ipynb")):
             execute(path.resolve())
 
 
