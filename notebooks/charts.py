@@ -30,6 +30,7 @@ import pandas as pd
 from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
 
 ROOT = Path(__file__).resolve().parent.parent
 """The folder of the project, for notebooks that run what stands in benchmarks/. Not to be printed."""
@@ -264,3 +265,44 @@ def _label_ends(axes: Axes, ends: dict[str, tuple[float, float]], colors: dict[s
         offset = (8, (height - place[1]) * 72 / figure.dpi)
         style: dict[str, Any] = {"va": "center", "fontsize": 9, "color": colors[name], "annotation_clip": False}
         axes.annotate(name, (x, y), offset, textcoords="offset points", **style)
+
+
+# Octets ---------------------------------------------------------------------------------------------------------------
+
+Part = tuple[bytes, str]
+"""Octets of one kind, and their colour."""
+
+
+def draw_octets(axes: Axes, rows: Sequence[tuple[Sequence[Part], str]], colors: dict[str, str] | None = None) -> None:
+    """Octets as boxes with their hexadecimal digits, row by row, and what they are right of them.
+
+    `colors` names what the colours mean: kind -> colour, above the boxes.
+    """
+    width = max(sum(len(octets) for octets, _ in parts) for parts, _ in rows)
+    for y, (parts, text) in enumerate(rows):
+        x = 0
+        for octets, color in parts:
+            for octet in octets:
+                draw_box(axes, x, y, f"{octet:02x}", color)
+                x += 1
+        axes.text(width + 0.4, y + 0.5, text, va="center", fontsize=9)
+    axes.set_xlim(0, width)
+    axes.set_ylim(len(rows), 0)
+    axes.axis("off")
+    name_colors(axes, colors or {})
+
+
+def draw_box(axes: Axes, x: float, y: float, text: str, color: str) -> None:
+    """A box of one by one, with a few characters in it."""
+    axes.add_patch(Rectangle((x + 0.04, y + 0.08), 0.92, 0.84, color=color, linewidth=0))
+    style: dict[str, Any] = {"family": "monospace", "fontsize": 9, "fontweight": "bold", "color": "white"}
+    axes.text(x + 0.5, y + 0.53, text, ha="center", va="center", **style)
+
+
+def name_colors(axes: Axes, colors: dict[str, str]) -> None:
+    """What the colours mean, above a chart, at its right."""
+    if not colors:
+        return
+    patches = [Patch(color=color, label=name, linewidth=0) for name, color in colors.items()]
+    style: dict[str, Any] = {"handlelength": 0.8, "handleheight": 0.8, "handletextpad": 0.4, "columnspacing": 1.2}
+    axes.legend(handles=patches, ncols=len(patches), loc="lower right", bbox_to_anchor=(1, 1), fontsize=9, **style)
