@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flowbuf.schema import Schema
-from flowbuf.schema.evolution import diff
+from flowbuf.schema.evolution import Verdict, diff
 
 FLOW = Schema.load("flow")
 EMPTY = Schema.from_toml('[schema]\nname = "tiny"')
@@ -32,6 +32,11 @@ def test_disabled_columns_are_in_no_message():
 def test_a_column_may_come_or_go():
     assert verdicts(FLOW, FLOW.enable("src_mac")) == [("src_mac", "added", True)]
     assert verdicts(FLOW.enable("src_mac"), FLOW) == [("src_mac", "removed", True)]
+
+
+def test_a_column_that_the_reader_has_retired_is_skipped():
+    assert diff(FLOW.retire("bytes"), FLOW) == [Verdict("bytes", "added", True, "number 4: skipped")]
+    assert verdicts(FLOW, FLOW.retire("bytes")) == [("bytes", "removed", True)]
 
 
 def test_a_number_that_means_something_else_to_the_reader_cannot_be_used():

@@ -110,7 +110,7 @@ def _judge_new(column: Column, reader: _Side) -> Verdict:
     path = reader.prefix + column.name
     taken: Iterable[Reserved | Column] = (*reader.reserved, *reader.columns)
     name = {old.number: old.name for old in taken}.get(column.number)
-    if name is None:
+    if name in (None, column.name):  # its name: the reader has retired it, and nothing else stands in its place
         return Verdict(path, "added", True, f"number {column.number}: skipped")
     return Verdict(path, "added", False, f"number {column.number} is that of {name!r} to the reader")
 
