@@ -196,7 +196,7 @@ def draw_bars(
     axes.grid(axis="y", visible=False)
     axes.set_xlabel(unit)
     axes.margins(y=0.02)
-    axes.xaxis.set_major_formatter("{x:,.0f}" if max(values) >= 10 else "{x:,g}")
+    axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}" if x == round(x) else f"{x:g}")
     if log:
         axes.set_xscale("log")
         axes.set_xlim(right=max(values) * 6)
