@@ -162,7 +162,7 @@ def caption(figure: Figure, *, data: str, n: str, spread: str, machine: str | No
 
 def note(figure: Figure, text: str) -> None:
     """A few words below a chart, as wide as it is; all there is to say of charts without measurements."""
-    width = int(figure.get_figwidth() * 15.5)  # characters that fit
+    width = int(figure.get_figwidth() * 17)  # characters that fit
     figure.supxlabel(textwrap.fill(text, width), x=0.01, horizontalalignment="left", fontsize=8, color=TEXT)
 
 

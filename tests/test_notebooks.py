@@ -45,7 +45,8 @@ def text_of(output: NotebookNode) -> str:
 
 
 def test_there_are_notebooks() -> None:
-    assert [path.name for path in NOTEBOOKS] == ["flows.ipynb"]
+    assert [path.stem for path in KNOWN] == ["flows", "schema", "wire_format"]
+    assert [path.stem for path in MEASURING] == ["decode_story"]
 
 
 def execute(path: Path, *options: str) -> None:

@@ -77,6 +77,7 @@ def test_the_sdist_holds_what_a_build_and_the_tests_need(sdist: Path) -> None:
         "docs/make_fields.py",
         "docs/collectors.csv",
         "notebooks/flows.ipynb",
+        "notebooks/charts.py",
     ):
         assert needed in names
 
