@@ -517,3 +517,23 @@ def test_a_codec_is_described_once() -> None:
     with pytest.raises(RuntimeError, match="has been described"):
         codec.__init__(message_class("Tree"))  # type: ignore[misc]
     assert codec.encode(RECORD) == MESSAGE
+
+
+def test_any_buffer_is_read() -> None:
+    """Whatever its items are called, and how it is changed later."""
+    octets = bytearray(READING.encode_many([RECORD, RECORD]))
+    expected = READING.decode_many(bytes(octets))
+    assert len(expected) == 2
+    assert READING.decode_many(memoryview(octets).cast("b")) == READING.decode_many(octets) == expected
+    assert READING.decode(memoryview(MESSAGE).cast("b")) == READING.decode(MESSAGE)
+    with pytest.raises(TypeError, match="bytes-like"):
+        READING.decode_many("text")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="bytes-like"):
+        READING.decode(None)  # type: ignore[arg-type]
+
+
+def test_what_is_read_into_is_not_kept_for_ever() -> None:
+    codec = Codec(message_class("Reading"))
+    for _ in range(500):
+        assert codec.decode(MESSAGE, lambda **fields: fields)["device"] == RECORD["device"]
+    assert len(codec._shapes) <= 64

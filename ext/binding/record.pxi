@@ -336,17 +336,19 @@ cdef class RecordCodec:
         finally:
             PyBuffer_Release(&view)
 
-    def decode_many(self, const uint8_t[::1] data not None, into=None):
+    def decode_many(self, data, into=None):
         """A stream of messages, each after its length as a varint -> a list of records."""
+        cdef RecordShape shape = self._shape(into)
         cdef bint collecting
-        if data.shape[0] == 0:
-            return []
+        cdef Py_buffer view
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
         collecting = PyGC_Disable()  # which would look at every record again and again, and there is no garbage
         try:
-            return self._decode_many(self._shape(into), &data[0], data.shape[0])
+            return self._decode_many(shape, <const uint8_t *> view.buf, view.len)
         finally:
             if collecting:
                 PyGC_Enable()
+            PyBuffer_Release(&view)
 
     cdef list _decode_many(self, RecordShape shape, const uint8_t *begin, size_t size):
         cdef fb_bytes rest, message

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["UNKNOWN_FIELDS", "Codec"]
 
+_SHAPES = 64  # that are kept, of those that `decode` is told
+
 UNKNOWN_FIELDS = "_unknown_fields"
 """The key of the octets of fields that are not in the schema, in a dict that was read with `unknown_fields="keep"`."""
 
@@ -111,6 +113,8 @@ class Codec(RecordCodec):
     def shape_of(self, into: Any) -> RecordShape:
         shape = self._shapes.get(into)
         if shape is None:
+            if len(self._shapes) >= _SHAPES:
+                self._shapes.clear()
             shape = self._shapes[into] = make_shape(self._types, self._messages, into)
         return shape
 
