@@ -14,27 +14,36 @@ from record import read_clock, record, replay
 SIZES = [(family.name, count) for family in FAMILIES.values() for count in family.batches]
 
 
-@cache
-def measure_all(family: str, direction: str, count: int) -> dict[str, Timing]:
-    """All formats, when the first of their tests asks."""
-    return measure(FAMILIES[family], direction, count, FORMATS)
+@pytest.fixture(scope="session")
+def chosen(request: pytest.FixtureRequest) -> tuple[Format, ...]:
+    """The formats of this run: with -k, only those take turns."""
+    wanted = {each.callspec.params["form"] for each in request.session.items if "form" in each.fixturenames}  # type: ignore[attr-defined]
+    return tuple(form for form in FORMATS if form in wanted)
 
 
 @cache
-def count_all(family: str, direction: str, count: int) -> dict[str, Allocations]:
-    return {} if cannot_count() else count_allocations(FAMILIES[family], direction, count, FORMATS)
+def measure_all(family: str, direction: str, count: int, formats: tuple[Format, ...]) -> dict[str, Timing]:
+    """All of them, when the first of their tests asks."""
+    return measure(FAMILIES[family], direction, count, formats)
+
+
+@cache
+def count_all(family: str, direction: str, count: int, formats: tuple[Format, ...]) -> dict[str, Allocations]:
+    return {} if cannot_count() else count_allocations(FAMILIES[family], direction, count, formats)
 
 
 @pytest.mark.benchmark(timer=read_clock)
 @pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.name)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize(("family", "count"), SIZES)
-def test_format(benchmark: Any, family: str, count: int, direction: str, form: Format) -> None:
+def test_format(
+    benchmark: Any, family: str, count: int, direction: str, form: Format, chosen: tuple[Format, ...]
+) -> None:
     if reason := form.absent():
         pytest.skip(f"{form.name} is {reason}")
-    timing = measure_all(family, direction, count)[form.name]
+    timing = measure_all(family, direction, count, chosen)[form.name]
     replay(benchmark, [nanoseconds * count / 1e9 for nanoseconds in timing.samples])
     more: dict[str, Any] = {"version": form.version(), "octets": round(timing.octets, 2)}
-    if allocated := count_all(family, direction, count).get(form.name):
+    if allocated := count_all(family, direction, count, chosen).get(form.name):
         more |= {"allocations": allocated.calls, "peak_octets": allocated.peak}
     record(benchmark, f"{family} {direction} {count}", form.name, count, **more)
