@@ -11,9 +11,11 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from broker import Broker
 from nbformat import NotebookNode
 
-FOLDER = Path(__file__).parent.parent / "notebooks"
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "notebooks"
 SMALL = Path(__file__).parent / "data" / "softflowd-netflow5.pcap"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 MEASURING = [path for path in NOTEBOOKS if "charts.SMALL" in path.read_text()]
@@ -45,7 +47,8 @@ def text_of(output: NotebookNode) -> str:
 
 
 def test_there_are_notebooks() -> None:
-    assert [path.stem for path in KNOWN] == ["flows", "schema", "wire_format"]
+    known = ["encoding_performance", "flows", "kafka_pipeline", "schema", "wire_format"]
+    assert [path.stem for path in KNOWN] == known
     assert [path.stem for path in MEASURING] == ["decode_story"]
 
 
@@ -91,6 +94,61 @@ def test_a_capture_may_be_another(tmp_path: Path) -> None:
     outputs = dict(said(read(path)))
     assert "HTTPS" in outputs["time-table"][0]
     assert outputs["scale-option"] == ["True"]
+
+
+# Results --------------------------------------------------------------------------------------------------------------
+
+
+def execute_with(result: Path, name: str) -> dict[str, list[str]]:
+    """What the cells of a notebook say of another file of results than the one that stands beside it."""
+    notebook = read(FOLDER / name)
+    imports, own = notebook.cells[1], f'charts.ROOT / "notebooks/{Path(name).stem}.json"'
+    assert own in imports.source
+    imports.source = imports.source.replace(own, f"__import__('pathlib').Path({str(result)!r})")
+    path = result.parent / name
+    nbformat.write(notebook, path)
+    execute(path)
+    return dict(said(read(path)))
+
+
+def run(*arguments: str | Path) -> None:
+    done = subprocess.run([sys.executable, "-m", *arguments], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_formats_that_were_measured_just_now(tmp_path: Path) -> None:
+    """One family, and a few formats, by the commands that the notebook names."""
+    result, kept = tmp_path / "result.json", tmp_path / "kept.json"
+    chosen = "telemetry and (flowbuf or protobuf-upb or orjson or msgspec)"
+    run("pytest", "benchmarks/test_formats.py", "-q", "--benchmark-only", "-k", chosen, f"--benchmark-json={result}")
+    run("benchmarks.lab.keep", result, kept)
+    whole, part = (json.loads(path.read_text()) for path in (result, kept))
+    assert [each["extra_info"] for each in part["benchmarks"]] == [each["extra_info"] for each in whole["benchmarks"]]
+    assert whole["machine_info"]["node"] not in part["machine_info"].values()
+    assert kept.stat().st_size < result.stat().st_size / 4
+    outputs = execute_with(kept, "encoding_performance.ipynb")
+    formats = outputs["formats"][0]
+    assert "flowbuf-struct" in formats
+    assert "msgspec-msgpack-array" in formats
+    assert "fastavro" not in formats
+    assert re.match(r"12 cases: flowbuf is faster in \d+, slower in \d+; ", outputs["not-first"][0])
+    assert "Structs: keys cost more than text does in " in outputs["split-table"][0]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the pipeline runs on Linux alone")
+def test_a_pipeline_that_was_run_just_now(broker: Broker, tmp_path: Path) -> None:
+    """By a real broker, of three formats, and once."""
+    result = tmp_path / "pipeline.json"
+    asked = ("--messages", "20000", "--rounds", "1", "--formats", "flowbuf,orjson,struct", "--json", result)
+    run("benchmarks.pipeline", "--kafka", broker.servers, *asked)
+    outputs = execute_with(result, "kafka_pipeline.ipynb")
+    assert outputs["imports"][0].startswith("20,000 records of telemetry, rounds: 1, ")
+    assert outputs["imports"][0].endswith("failed: none\n")
+    for name in ("flowbuf", "orjson", "struct"):
+        assert outputs["table"][0].count(f"{name} ") == 2
+
+
+# All of them ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
