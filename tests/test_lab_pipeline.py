@@ -112,8 +112,8 @@ def test_every_format_is_drained_packed_and_not(broker: Broker, tmp_path: Path) 
     assert list(outcomes) == [(name, packed) for packed in (False, True) for name in FORMATS.split(",")]
     for (_, packed), each in outcomes.items():
         assert each["failed"] is None
-        assert len(each["raw"]) == len(each["total"]) == len(each["cpu"]) == 2
-        assert min(each["raw"] + each["total"] + each["micro"]) > 0
+        assert len(each["raw"]) == len(each["raw_cpu"]) == len(each["total"]) == len(each["cpu"]) == 2
+        assert min(each["raw"] + each["raw_cpu"] + each["total"] + each["micro"]) > 0
         assert (each["records_in_a_message"] > 1) is packed
         assert each["records_per_second"] == pytest.approx(2e9 / sum(each["total"]), rel=0.001)
     assert all(f"\n{name} " in done.stdout for name in FORMATS.split(","))

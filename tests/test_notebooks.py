@@ -145,7 +145,7 @@ def test_a_pipeline_that_was_run_just_now(broker: Broker, tmp_path: Path) -> Non
     assert outputs["imports"][0].startswith("20,000 records of telemetry, rounds: 1, ")
     assert outputs["imports"][0].endswith("failed: none\n")
     for name in ("flowbuf", "orjson", "struct"):
-        assert outputs["table"][0].count(f"{name} ") == 2
+        assert outputs["table"][0].count(f"{name} ") >= 2, "one a message, and many"
 
 
 # All of them ----------------------------------------------------------------------------------------------------------

@@ -57,13 +57,15 @@ class Plan:
 @dataclass
 class Outcome:
     """Of a format, in nanoseconds a record, a sample each round: `raw` without decoding, `total` with it, on the wall;
-    `cpu` of the latter; `micro` of decoding alone, in memory. `failed` is why there is no more."""
+    `raw_cpu` and `cpu` of all the consumer's threads in these; `micro` of decoding alone, in memory. `failed` is why there
+    is no more."""
 
     load: Load
     version: str
     octets: float = 0.0
     """Of the values, a record."""
     raw: list[float] = field(default_factory=list)
+    raw_cpu: list[float] = field(default_factory=list)
     total: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
     micro: list[float] = field(default_factory=list)
@@ -132,8 +134,8 @@ def drain(plan: Plan, outcome: Outcome, topic: str, decode: bool, show: Show) ->
         outcome.failed = str(error)
         return
     (outcome.total if decode else outcome.raw).append(result["wall"] * 1e9 / plan.messages)
+    (outcome.cpu if decode else outcome.raw_cpu).append(result["cpu"] * 1e9 / plan.messages)
     if decode:
-        outcome.cpu.append(result["cpu"] * 1e9 / plan.messages)
         outcome.peak = max(outcome.peak, result["peak"])
 
 
