@@ -136,7 +136,7 @@ def test_a_failed_format_is_said_and_the_others_go_on(broker: Broker) -> None:
 
 @linux
 def test_what_is_wrong_with_the_command_line_is_said(tmp_path: Path) -> None:
-    assert "no format is called morse; there are protobuf-upb, " in run("--kafka", "x", "--formats", "morse").stderr
+    assert "no format is called morse; there are flowbuf, " in run("--kafka", "x", "--formats", "morse").stderr
     assert "0 is no number of at least 1" in run("--messages", "0").stderr
     assert run("--rounds", "many").returncode == 2
     text = run("--help").stdout

@@ -3,8 +3,8 @@
     python -m benchmarks.lab.keep RESULT.json KEPT.json
 
 A result is what `pytest benchmarks --benchmark-json=RESULT.json` wrote. What is kept is of the same form, so that
-`compare.py`, `lab.split` and the notebooks read it, an eighth as large, a line each; the machine's name, the processor's
-flags and the repository are not in it.
+`compare.py`, `lab.split` and the notebooks read it, an eighth as large, a line each; the machine's name, what its
+processor can do and the repository are not in it.
 """
 
 from __future__ import annotations

@@ -57,8 +57,8 @@ class Plan:
 @dataclass
 class Outcome:
     """Of a format, in nanoseconds a record, a sample each round: `raw` without decoding, `total` with it, on the wall;
-    `raw_cpu` and `cpu` of all the consumer's threads in these; `micro` of decoding alone, in memory. `failed` is why there
-    is no more."""
+    `raw_cpu` and `cpu` of all the consumer's threads in these; `micro` of decoding alone, in memory. `failed` is why
+    there is no more."""
 
     load: Load
     version: str
