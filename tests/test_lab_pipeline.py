@@ -118,7 +118,8 @@ def test_every_format_is_drained_packed_and_not(broker: Broker, tmp_path: Path) 
         assert each["records_per_second"] == pytest.approx(2e9 / sum(each["total"]), rel=0.001)
     assert all(f"\n{name} " in done.stdout for name in FORMATS.split(","))
     assert "× as much time as struct" in done.stdout
-    assert set(broker.admin.list_topics().topics) == before, "topics are gone at the end"
+    left = set(broker.admin.list_topics().topics) - before
+    assert left <= {"__consumer_offsets"}, "topics are gone at the end, but for the broker's own of its first consumer"
 
 
 @linux
