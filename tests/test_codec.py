@@ -11,12 +11,13 @@ from decimal import Decimal
 from enum import Enum, IntEnum
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from codec_messages import PROTO2, PROTO3, bytes_field, descriptor_set, make_codec, message_class, number_field
 
 from flowbuf import UNKNOWN_FIELDS, Codec
+from flowbuf.codec import shapes
 from flowbuf.errors import DecodeError, EncodeError, SchemaError
 
 msgspec = pytest.importorskip("msgspec")
@@ -537,3 +538,16 @@ def test_what_is_read_into_is_not_kept_for_ever() -> None:
     for _ in range(500):
         assert codec.decode(MESSAGE, lambda **fields: fields)["device"] == RECORD["device"]
     assert len(codec._shapes) <= 64
+
+
+@pytest.mark.parametrize(
+    ("hint", "expected"),
+    [
+        *[(Leaf, Leaf), (Leaf | None, Leaf), (list[Leaf], Leaf), (list[Leaf | None], Leaf), (tuple[Leaf, ...], Leaf)],
+        *[(dict[str, Leaf], Leaf), (Mapping[int, Leaf], Leaf), (Annotated[Leaf, "note"], Leaf), (tuple, tuple)],
+        *[(None, dict), (dict, dict), (dict[str, float], dict), (dict[str, Any], dict), (list[int], dict), (Any, dict)],
+        *[(str, dict), (object, dict), (list, dict)],
+    ],
+)
+def test_the_class_of_a_record_inside_is_taken_from_its_annotation(hint: Any, expected: Any) -> None:
+    assert shapes._class_in(hint) is expected

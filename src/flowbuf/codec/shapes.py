@@ -6,7 +6,7 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from flowbuf._core import RECORD_SHAPES, RecordShape, RecordTypes
@@ -101,17 +101,16 @@ def _hints(into: Any) -> dict[str, Any]:
 
 def _class_in(hint: Any) -> Any:
     """The class that a hint such as `list[Sub]`, `Sub | None` or `dict[str, Sub]` is about; dict where it is none."""
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        options = [each for each in typing.get_args(hint) if each is not type(None)]
-        return _class_in(options[0]) if options else dict
-    arguments = [each for each in typing.get_args(hint) if each is not ...]
-    if typing.get_origin(hint) is typing.Annotated:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return _class_in(next((each for each in arguments if each is not type(None)), None))
+    if origin is typing.Annotated or (arguments and not _is_mapping(origin)):
         return _class_in(arguments[0])
-    if arguments and typing.get_origin(hint) is not dict:
-        return _class_in(arguments[0])
-    if arguments:
-        value = arguments[-1]
-        return _class_in(value) if isinstance(value, type) and value not in (object, int, str) else dict
-    if not isinstance(hint, type) or hint in (object, list, int, str, float, bytes, bool):
-        return dict
-    return hint
+    if arguments:  # the values of a map, or a record that is a dict
+        return _class_in(arguments[-1])
+    is_class = isinstance(hint, type) and (hint is tuple or hint.__module__ != "builtins")
+    return hint if is_class else dict
+
+
+def _is_mapping(origin: Any) -> bool:
+    return isinstance(origin, type) and issubclass(origin, Mapping)
