@@ -108,7 +108,7 @@ def _class_in(hint: Any) -> Any:
         return _class_in(arguments[0])
     if arguments:  # the values of a map, or a record that is a dict
         return _class_in(arguments[-1])
-    is_class = isinstance(hint, type) and (hint is tuple or hint.__module__ != "builtins")
+    is_class = isinstance(hint, type) and (hint is tuple or hint.__module__ not in ("builtins", "typing"))
     return hint if is_class else dict
 
 
