@@ -325,9 +325,19 @@ def test_spans_of_many_kinds(value: Any, expected: int) -> None:
 
 
 def test_what_is_no_time_is_refused() -> None:
-    for value in (pd.NaT, np.datetime64("NaT"), "noon", 1.5, True, timedelta(1), {"seconds": "x"}, 10**30, 10**5000):
+    for value in (
+        pd.NaT,
+        np.datetime64("NaT", "ns"),
+        "noon",
+        1.5,
+        True,
+        timedelta(1),
+        {"seconds": "x"},
+        10**30,
+        10**5000,
+    ):
         assert problem({"time": value}, READING).startswith("time: ")
-    for value in (np.timedelta64("NaT"), datetime(2000, 1, 1), {"seconds": 5, "nanos": -6}, timedelta.max):
+    for value in (np.timedelta64("NaT", "ns"), datetime(2000, 1, 1), {"seconds": 5, "nanos": -6}, timedelta.max):
         assert problem({"uptime": value}, READING).startswith("uptime: ")
 
 
