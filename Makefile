@@ -14,7 +14,7 @@ VENV := .venv/$(VERSION)
 PY := $(VENV)/bin/python
 BUILT := $(VENV)/.built
 PEERS := benchmarks/peers
-SOURCES := $(wildcard ext/*.pyx ext/*.pxd ext/binding/*.pxi ext/core/*) setup.py pyproject.toml
+SOURCES := $(wildcard ext/*.pyx ext/*.pxd ext/binding/* ext/core/*) setup.py pyproject.toml
 
 .PHONY: demo demo-pipeline test bench bench-peers check fields kafka kafka-stop clean setup
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pyarrow.parquet
@@ -30,10 +32,16 @@ def consume(broker: Broker, topic: str, *options: object) -> Result:
     return flowbuf("consume", "--kafka", broker.servers, "--topic", topic, "--until-end", *options)
 
 
-def start(broker: Broker, topic: str, *options: object, **more: Any) -> subprocess.Popen[bytes]:
-    """A process that goes on until a signal ends it."""
+@contextmanager
+def consuming(broker: Broker, topic: str, *options: object, **more: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that goes on until a signal ends it, and at the latest until the end of the `with`. What it says on
+    standard error is in a pipe."""
     command = [sys.executable, "-m", "flowbuf", "consume", "--kafka", broker.servers, "--topic", topic]
-    return subprocess.Popen([*command, *map(str, options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
+    with subprocess.Popen([*command, *map(str, options)], **{"stdout": PIPE, "stderr": PIPE, **more}) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def wait(done: Callable[[], object]) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow.dataset
@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 from broker import PATIENCE, Broker, MakeTopic
 from command import flowbuf, generated, json_lines, write
-from consuming import committed, consume, ports, ports_of, produce, start, wait
+from consuming import committed, consume, consuming, ports, ports_of, produce, wait
 
 FLOWS = 500
 
@@ -28,14 +28,14 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_reader_that_goes_away(broker: Broker, topic: str, capture: Path, group: str) -> None:
     for _ in range(4):
         produce(broker, capture, topic)
-    process = start(broker, topic, "-f", "jsonl", "--group", group)
-    assert process.stdout
-    assert process.stdout.readline().startswith(b"{")
-    process.stdout.close()
-    produce(broker, capture, topic)
-    assert process.wait(PATIENCE) == 141
-    assert process.stderr
-    assert process.stderr.read() == b""
+    with consuming(broker, topic, "-f", "jsonl", "--group", group) as process:
+        assert process.stdout
+        assert process.stdout.readline().startswith(b"{")
+        process.stdout.close()
+        produce(broker, capture, topic)
+        assert process.wait(PATIENCE) == 141
+        assert process.stderr
+        assert process.stderr.read() == b""
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -44,12 +44,12 @@ def test_a_signal_ends_a_file_well(
 ) -> None:
     produce(broker, capture, topic)
     out = tmp_path / "flows.parquet"
-    process = start(broker, topic, "--group", group, "-o", out)
-    wait(lambda: list(tmp_path.iterdir()))
-    time.sleep(0.5)
-    assert committed(broker, group, topic) == 0
-    process.send_signal(number)
-    assert process.wait(PATIENCE) == 0
+    with consuming(broker, topic, "--group", group, "-o", out) as process:
+        wait(lambda: list(tmp_path.iterdir()))
+        time.sleep(0.5)
+        assert committed(broker, group, topic) == 0
+        process.send_signal(number)
+        assert process.wait(PATIENCE) == 0
     assert pyarrow.parquet.read_table(out).num_rows == FLOWS
     assert committed(broker, group, topic) == len(broker.values(topic))
 
@@ -60,13 +60,13 @@ def test_a_signal_stores_what_a_folder_waits_with(
     from confluent_kafka import ConsumerGroupState
 
     produce(broker, capture, topic)
-    process = start(broker, topic, "--group", group, "-o", f"{tmp_path}/", "--batch-seconds", 3600)
     stable = ConsumerGroupState.STABLE
-    wait(lambda: broker.admin.describe_consumer_groups([group])[group].result().state == stable)
-    time.sleep(2)
-    assert list(tmp_path.iterdir()) == []
-    process.send_signal(signal.SIGINT)
-    assert process.wait(PATIENCE) == 0
+    with consuming(broker, topic, "--group", group, "-o", f"{tmp_path}/", "--batch-seconds", 3600) as process:
+        wait(lambda: broker.admin.describe_consumer_groups([group])[group].result().state == stable)
+        time.sleep(2)
+        assert list(tmp_path.iterdir()) == []
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 0
     assert len(ports(tmp_path)) == FLOWS
     assert committed(broker, group, topic) == len(broker.values(topic))
 
@@ -75,14 +75,14 @@ def test_a_second_signal_ends_it_at_once(broker: Broker, topic: str, capture: Pa
     """A pipe that nobody reads holds the command up, so that it cannot fulfil the first one."""
     for _ in range(10):
         produce(broker, capture, topic)
-    process = start(broker, topic, "--group", group, "-f", "jsonl", bufsize=0)
-    assert process.stdout
-    assert process.stdout.read(1) == b"{"
-    time.sleep(1)
-    for _ in range(2):
-        process.send_signal(signal.SIGINT)
-        time.sleep(0.3)
-    assert process.wait(PATIENCE) == 130
+    with consuming(broker, topic, "--group", group, "-f", "jsonl", bufsize=0) as process:
+        assert process.stdout
+        assert process.stdout.read(1) == b"{"
+        time.sleep(1)
+        for _ in range(2):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.3)
+        assert process.wait(PATIENCE) == 130
     assert committed(broker, group, topic) == 0
 
 
@@ -168,17 +168,18 @@ def test_two_members_of_which_one_leaves(
     folder = tmp_path / "folder"
     options = ("--group", group, "-o", f"{folder}/", "--batch-octets", 20_000, "--batch-seconds", 0.5)
     quick = ("-X", "session.timeout.ms=6000", "-X", "heartbeat.interval.ms=500")
-    members = []
-    for count in range(2):
-        members.append(start(broker, topic, *options, *quick))
+    with ExitStack() as stack:
+        members = []
+        for count in range(2):
+            members.append(stack.enter_context(consuming(broker, topic, *options, *quick)))
+            produce(broker, many, topic, "--pack", "2000")
+            wait(lambda count=count: len(ports(folder)) > 2000 * (count + 1))  # type: ignore[misc]
+        members[0].send_signal(number)
         produce(broker, many, topic, "--pack", "2000")
-        wait(lambda count=count: len(ports(folder)) > 2000 * (count + 1))  # type: ignore[misc]
-    members[0].send_signal(number)
-    produce(broker, many, topic, "--pack", "2000")
-    members[0].wait(PATIENCE)
-    wait(lambda: committed(broker, group, topic) == len(broker.values(topic)))
-    members[1].send_signal(signal.SIGINT)
-    assert members[1].wait(PATIENCE) == 0
+        members[0].wait(PATIENCE)
+        wait(lambda: committed(broker, group, topic) == len(broker.values(topic)))
+        members[1].send_signal(signal.SIGINT)
+        assert members[1].wait(PATIENCE) == 0
     expected = ports_of(many)
     assert ports(folder) == sorted(expected * 3)
 
@@ -191,22 +192,19 @@ def test_a_broker_that_is_killed_and_comes_again(
     produce(own_broker, capture, topic, "--pack", "1000")
     out = f"{tmp_path}/folder/" if kind == "folder" else "-"
     lines = tmp_path / "lines"
-    command = [sys.executable, "-m", "flowbuf", "consume", "--kafka", own_broker.servers, "--topic", topic]
-    options = ["--group", group, "-o", out, "--batch-seconds", "0.2"]
-    with lines.open("wb") as stdout:
-        process = subprocess.Popen([*command, *options], stdout=stdout, stderr=subprocess.PIPE)
+    options = ("--group", group, "-o", out, "--batch-seconds", 0.2)
 
     def count() -> int:
         return len(ports(tmp_path / "folder")) if kind == "folder" else len(lines.read_bytes().splitlines())
 
-    wait(lambda: count() == FLOWS)
-    own_broker.kill()
-    time.sleep(3)
-    own_broker.start()
-    produce(own_broker, capture, topic, "--pack", "1000")
-    wait(lambda: count() >= 2 * FLOWS)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(PATIENCE) == 0
+    with lines.open("wb") as stdout, consuming(own_broker, topic, *options, stdout=stdout) as process:
+        wait(lambda: count() == FLOWS)
+        own_broker.kill()
+        time.sleep(3)
+        own_broker.start()
+        produce(own_broker, capture, topic, "--pack", "1000")
+        wait(lambda: count() >= 2 * FLOWS)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 0
     assert count() == 2 * FLOWS
     assert committed(own_broker, group, topic) == len(own_broker.values(topic))
-    assert os.path.isdir(tmp_path)
