@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 from columnar import rows_of
 from test_columns import NETFLOW9, SCHEMAS, SFLOW, SHIPPED
 
-from flowbuf import Decoder, EncodeError, FlowStream, encode_capture, encode_columns, read_capture, read_messages
+from flowbuf import Decoder, EncodeError, FlowStream, encode_capture, encode_columns, read_capture, read_messages, wire
 from flowbuf._core import MessageReader
 from flowbuf.plan import compile_plan
 from flowbuf.schema import Schema
@@ -96,6 +97,33 @@ def test_rows_that_polars_has_changed() -> None:
 def test_an_empty_table_has_no_messages() -> None:
     assert encode_columns(pa.table({"bytes": pa.array([], pa.uint64())})) == b""
     assert encode_columns(next(iter(Decoder().columns(b"", "192.0.2.1") for _ in range(1)))) == b""
+
+
+def test_output_grows_beyond_what_is_kept() -> None:
+    """Beyond 32 MiB it grows elsewhere. Whatever was encoded before, or failed to be, leaves nothing behind."""
+    columns = ('"text"\nnumber = 1\ntype = "bytes"', '"count"\nnumber = 2\ntype = "uint64"')
+    schema = Schema.from_toml('[schema]\nname = "text"\n' + "".join(f"[[column]]\nname = {each}\n" for each in columns))
+    schema = schema.enable("text", "count")
+    small, large = ([letter * size for letter in (b"a", b"b", b"c")] for size in (100, 20 << 20))
+    broken = pa.table({"text": [b"a" * (1 << 20)] * 100, "count": [1] * 99 + [-1]})
+    for texts in (small, large, large, small, large):
+        with pytest.raises(EncodeError):
+            encode_columns(broken, schema)
+        fields = [wire.tag(1, 2) + wire.varint(len(text)) + text for text in texts]
+        expected = b"".join(wire.varint(len(field)) + field for field in fields)
+        assert encode_columns(pa.table({"text": texts}), schema) == expected
+
+
+def test_an_encoder_inside_another_has_its_own_output() -> None:
+    table = pa.table({"bytes": range(1, 1000)})
+    expected = encode_columns(table)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in table.to_batches(max_chunksize=100):
+            assert encode_columns(table) == expected
+            yield batch
+
+    assert encode_columns(pa.RecordBatchReader.from_batches(table.schema, batches())) == expected
 
 
 # Values ---------------------------------------------------------------------------------------------------------------

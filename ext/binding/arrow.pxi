@@ -1,5 +1,15 @@
 # Arrow columns in, messages out.
 
+cdef enum:
+    OUTPUT_MIN = 64 << 10
+    OUTPUT_KEPT = 32 << 20
+
+# Where messages of columns grow; it waits for the next encoder. Pages that the kernel makes, and takes back, cost as much as what is
+# written into them.
+cdef uint8_t *spare_output
+cdef size_t spare_size
+
+
 @cython.no_gc_clear  # the plan is needed until __dealloc__ has freed what was made by it
 cdef class ArrowEncoder:
     """Columns of one Arrow type into length-delimited messages. One thread at a time."""
@@ -9,29 +19,52 @@ cdef class ArrowEncoder:
     cdef fb_memory memory
     cdef fb_arrow_encoder encoder
     cdef bint made
-    cdef PyObject *output  # the bytes that `take` gives away, so that nothing is copied; nobody else has them before
-    cdef size_t capacity
+    cdef uint8_t *output
+    cdef size_t output_size
+    cdef size_t capacity  # of what is written to, `output` or `given`
+    cdef PyObject *given  # beyond OUTPUT_KEPT: the bytes that `take` gives away, so that nothing is copied
     cdef uint64_t rows  # of arrays that are done with
 
-    def __cinit__(self, Plan plan not None, size_t capacity=65536):
+    def __cinit__(self, Plan plan not None):
+        global spare_output
         self.plan = plan
-        self.capacity = capacity
         self.memory = fb_memory_system(0)
-        output = PyBytes_FromStringAndSize(NULL, capacity)
-        Py_INCREF(output)
-        self.output = <PyObject *> output
+        self.output = spare_output
+        self.output_size = spare_size if spare_output else OUTPUT_MIN
+        spare_output = NULL
 
     def __dealloc__(self):
-        Py_XDECREF(self.output)
+        global spare_output, spare_size
+        Py_XDECREF(self.given)
+        if spare_output:
+            PyMem_Free(self.output)
+        elif self.output:
+            spare_output = self.output
+            spare_size = self.output_size
         if self.made:
             fb_arrow_encoder_free(&self.encoder)
 
     cdef int set_capacity(self, size_t capacity) except -1:
         """Room for so many octets, with those that are there."""
         cdef size_t used = fb_row_size(&self.encoder.row)
-        _PyBytes_Resize(&self.output, capacity)
+        cdef uint8_t *output
+        if capacity <= OUTPUT_KEPT:
+            output = <uint8_t *> PyMem_Realloc(self.output, capacity)
+            if not output:
+                raise MemoryError
+            self.output = output
+            self.output_size = capacity
+        elif self.given:
+            _PyBytes_Resize(&self.given, capacity)
+        else:
+            given = PyBytes_FromStringAndSize(NULL, capacity)
+            memcpy(PyBytes_AS_STRING(given), self.output, used)
+            Py_INCREF(given)
+            self.given = <PyObject *> given
+        if self.given:
+            output = <uint8_t *> PyBytes_AS_STRING(<object> self.given)
         self.capacity = capacity
-        fb_row_set_output(&self.encoder.row, <uint8_t *> PyBytes_AS_STRING(<object> self.output), capacity, used)
+        fb_row_set_output(&self.encoder.row, output, capacity, used)
         return 0
 
     cdef int begin(self, const ArrowSchema *schema, bind) except -1:
@@ -59,7 +92,7 @@ cdef class ArrowEncoder:
             raise EncodeError(self.describe_fault(None))
         check(status)
         self.made = True
-        return self.set_capacity(self.capacity)
+        return self.set_capacity(self.output_size)
 
     cdef str describe_fault(self, row):
         reason = fb_arrow_reason_text(self.encoder.fault.reason).decode()
@@ -86,11 +119,14 @@ cdef class ArrowEncoder:
 
     cdef bytes take(self):
         """All messages. Nothing can be encoded any more."""
-        self.set_capacity(fb_row_size(&self.encoder.row))
-        output = <object> self.output
-        Py_DECREF(output)
-        self.output = NULL
-        return output
+        cdef size_t size = fb_row_size(&self.encoder.row)
+        if not self.given:
+            return PyBytes_FromStringAndSize(<char *> self.output, size)
+        _PyBytes_Resize(&self.given, size)
+        given = <object> self.given
+        Py_DECREF(given)
+        self.given = NULL
+        return given
 
 
 def encode_arrow_array(Plan plan not None, schema, array, bind):
