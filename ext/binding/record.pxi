@@ -74,7 +74,7 @@ RECORD_ROLES = {
 RECORD_SHAPES = {"dict": FB_SHAPE_DICT, "tuple": FB_SHAPE_TUPLE, "class": FB_SHAPE_CLASS}
 """What a record is read into."""
 
-cdef size_t _OUTPUT_KEPT = 1 << 20
+cdef size_t _OUTPUT_KEPT = 8 << 20
 cdef size_t _PLACES = 128  # numbers of fields below this are found by a table
 
 fb_record_time_import()
