@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import pickle
 import types
 from collections import OrderedDict, namedtuple
 from collections.abc import Mapping
@@ -10,15 +12,14 @@ from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum
 from fractions import Fraction
-from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from codec_messages import PROTO2, PROTO3, bytes_field, descriptor_set, make_codec, message_class, number_field
+from codec_messages import bytes_field, make_codec, message_class, number_field
 
 from flowbuf import UNKNOWN_FIELDS, Codec
 from flowbuf.codec import shapes
-from flowbuf.errors import DecodeError, EncodeError, SchemaError
+from flowbuf.errors import DecodeError, EncodeError
 
 msgspec = pytest.importorskip("msgspec")
 np = pytest.importorskip("numpy")
@@ -232,6 +233,25 @@ def test_annotations_say_the_classes_of_messages_inside() -> None:
     assert TREE.decode(octets, tuple)[2][0] == "b"
 
 
+def test_an_annotation_of_what_is_not_there_is_refused() -> None:
+    """That of a message inside: without its class, it would be a dict."""
+
+    fields = ["name", "weight", "left", "branches", "named", "planted"]
+    others = dataclasses.make_dataclass(
+        "Others", [(name, "list[Leaf]" if name == "branches" else "Twig") for name in fields]
+    )
+    lost = dataclasses.make_dataclass(
+        "Lost", [(name, "list[Twig]" if name == "branches" else "str") for name in fields]
+    )
+    for made in (others, lost):
+        made.__module__ = __name__
+    others.__annotations__.update(left="Leaf | None", named="dict[str, Leaf]")
+    octets = TREE.encode({"branches": [{"name": "b"}]})
+    assert TREE.decode(octets, others).branches == [Leaf("b")]
+    with pytest.raises(TypeError, match=r"Lost annotates branches with 'list\[Twig\]': no Twig in"):
+        TREE.decode(octets, lost)
+
+
 def test_a_class_that_cannot_take_the_fields_is_refused() -> None:
     for into, message in [
         (dataclasses.make_dataclass("Few", ["device"]), "does not take site"),
@@ -339,6 +359,8 @@ def test_what_is_no_time_is_refused() -> None:
         assert problem({"time": value}, READING).startswith("time: ")
     for value in (np.timedelta64("NaT", "ns"), datetime(2000, 1, 1), {"seconds": 5, "nanos": -6}, timedelta.max):
         assert problem({"uptime": value}, READING).startswith("uptime: ")
+    unitless = np.array([7]).view("m8")[0]  # seven of nobody knows what
+    assert problem({"uptime": unitless}, READING) == "uptime: numpy.timedelta64 where a timedelta is expected"
 
 
 def test_a_time_that_cannot_be_had_is_refused() -> None:
@@ -469,58 +491,7 @@ def test_what_is_written_can_be_read(last: dict[str, Any]) -> None:
     )
 
 
-# Sources --------------------------------------------------------------------------------------------------------------
-
-
-def test_a_codec_is_loaded_from_files(tmp_path: Path) -> None:
-    (tmp_path / "three.proto").write_text(PROTO3)
-    (tmp_path / "two.proto").write_text(PROTO2)
-    (tmp_path / "set.desc").write_bytes(descriptor_set().SerializeToString())
-    schema = '[schema]\nname = "tiny"\n[[column]]\nname = "a"\nnumber = 1\ntype = "uint32"\nenabled = true\n'
-    (tmp_path / "tiny.toml").write_text(schema)
-    assert Codec.load(tmp_path / "three.proto", "Reading").encode(RECORD) == MESSAGE
-    assert Codec.load(tmp_path / "three.proto", "test.Reading", into=tuple).decode(b"")[0] == ""
-    assert Codec.load(str(tmp_path / "set.desc"), "Reading").encode(RECORD) == MESSAGE
-    assert Codec.load(tmp_path / "two.proto").message.name == "test.Old"
-    assert Codec.load(tmp_path / "two.proto", "test.Old.Pair").message.name == "test.Old.Pair"
-    assert Codec.load(tmp_path / "tiny.toml").encode({"a": 5}) == number_field(1, 5)
-    assert Codec.load("flow").decode(b"")["bytes"] == 0
-    for name, message in [("Readin", "did you mean Reading"), (None, "messages")]:
-        with pytest.raises(SchemaError, match=message):
-            Codec.load(tmp_path / "three.proto", name)
-
-
-def test_the_only_message_of_a_file_that_imports_others(tmp_path: Path) -> None:
-    text = (
-        'syntax = "proto3"; import "google/protobuf/timestamp.proto"; message Only { google.protobuf.Timestamp t = 1; }'
-    )
-    (tmp_path / "only.proto").write_text(text)
-    codec = Codec.load(tmp_path / "only.proto")
-    assert codec.decode(codec.encode({"t": 5}))["t"] == datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def test_sources_that_cannot_be_used(tmp_path: Path) -> None:
-    (tmp_path / "bad.proto").write_text("message {")
-    with pytest.raises(SchemaError, match="does not compile"):
-        Codec.load(tmp_path / "bad.proto")
-    with pytest.raises(SchemaError, match="is no file"):
-        Codec.load(tmp_path / "none.proto")
-    with pytest.raises(SchemaError, match="is no FileDescriptorSet"):
-        Codec(b"\xff")
-    with pytest.raises(SchemaError, match="has no files"):
-        Codec(b"")
-    with pytest.raises(TypeError, match="int says nothing of messages"):
-        Codec(5)
-    for option in ("unknown_keys", "unknown_fields", "times", "enums"):
-        with pytest.raises(ValueError, match=f"{option} is 'x': it must be one of"):
-            make_codec("Tree", **{option: "x"})
-
-
-def test_a_codec_of_a_message_class() -> None:
-    codec = Codec(message_class("Reading"))
-    assert codec.encode(RECORD) == MESSAGE
-    assert repr(codec) == "<Codec test.Reading: 12 fields>"
-    assert codec.message_class() is message_class("Reading")
+# The codec itself -----------------------------------------------------------------------------------------------------
 
 
 def test_a_codec_is_described_once() -> None:
@@ -528,6 +499,22 @@ def test_a_codec_is_described_once() -> None:
     with pytest.raises(RuntimeError, match="has been described"):
         codec.__init__(message_class("Tree"))  # type: ignore[misc]
     assert codec.encode(RECORD) == MESSAGE
+
+
+def test_damage_ends_columns_and_is_counted_or_raised() -> None:
+    codec = Codec.load("client_message")
+    damaged = codec.encode_many([("ana", "hello", 1)]) + b"\x05\x01"
+    stream = codec.read_columns(damaged)
+    assert sum(len(batch) for batch in stream) == 1
+    assert stream.counters["bad_message"] == 1
+    with pytest.raises(DecodeError, match="cut short"):
+        list(codec.read_columns(damaged, strict=True))
+
+
+def test_a_codec_is_not_pickled() -> None:
+    for copying in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(TypeError, match="a codec cannot be pickled nor copied"):
+            copying(READING)
 
 
 def test_any_buffer_is_read() -> None:

@@ -19,8 +19,9 @@ from flowbuf.codec.model import DURATION, TIMESTAMP, Field, Message
 from flowbuf.codec.shapes import make_shape
 from flowbuf.codec.times import from_time, to_time
 from flowbuf.columns import encode_columns, read_messages
-from flowbuf.errors import DecodeError, EncodeError
+from flowbuf.errors import DecodeError, EncodeError, SchemaError
 from flowbuf.schema import Schema
+from flowbuf.targets.proto import PACKAGE, message_name
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -75,7 +76,7 @@ class Codec(RecordCodec):
         _check("times", times, ("datetime", "datetime64", "ns"))
         _check("enums", enums, ("number", "name"))
         self._schema: Schema | None = None
-        if isinstance(source, Schema) and message is None:
+        if isinstance(source, Schema) and _is_of(source, message):
             self._schema = source
             self.message = schemas.to_message(source)
             self._find_class: Callable[[], Any] = source.message_class
@@ -105,10 +106,13 @@ class Codec(RecordCodec):
         suffix = os.path.splitext(os.fspath(reference))[1]
         if suffix in ("", ".toml"):
             return cls(Schema.load(reference), message, **options)
+        origin = os.fspath(reference)
         if suffix == ".proto":
-            return cls(descriptors.compile_proto(reference), message, **options)
-        with open(reference, "rb") as file:
-            return cls(file.read(), message, **options)
+            files: FileDescriptorSet | bytes = descriptors.compile_proto(reference)
+        else:
+            files = descriptors.read_file(reference)
+        found = descriptors.find_message(descriptors.load_files(files, origin), _name(message), origin)
+        return cls(found, **options)
 
     def shape_of(self, into: Any) -> RecordShape:
         shape = self._shapes.get(into)
@@ -154,15 +158,19 @@ class Codec(RecordCodec):
         schema.require_flat("a table")
         return schema
 
-    def read_columns(self, data: Any, batch_rows: int = BATCH_ROWS) -> FlowStream:
+    def read_columns(self, data: Any, batch_rows: int = BATCH_ROWS, strict: bool = False) -> FlowStream:
         """A stream of messages, each after its length as a varint - octets, a path or a file - as columns, as
-        `flowbuf.read_messages` gives them. Raises SchemaError where the message is not flat."""
-        return read_messages(data, self.schema, batch_rows=batch_rows)
+        `flowbuf.read_messages` gives them: damage ends the stream and is counted, and raises DecodeError if `strict`.
+        Raises SchemaError where the message is not flat."""
+        return read_messages(data, self.schema, batch_rows=batch_rows, strict=strict)
 
     def encode_columns(self, table: Any) -> bytes:
         """The rows of any Arrow object as a stream of messages, as `flowbuf.encode_columns` writes them. Raises
         SchemaError where the message is not flat, and EncodeError."""
         return encode_columns(table, self.schema)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a codec cannot be pickled nor copied: make another of what this one was made of")
 
     def __repr__(self) -> str:
         return f"<Codec {self.message.name}: {len(self.message.fields)} fields>"
@@ -182,11 +190,32 @@ def _decode_error(problem: str, path: str, offset: int) -> DecodeError:
     return DecodeError(f"{where}: {problem}", status="bad_message", offset=offset, path=path)
 
 
+def _name(message: Any) -> str | None:
+    if message is None or isinstance(message, str):
+        return message
+    raise TypeError(f"message is {message!r}: it must be the name of one; what is read into goes by into=…")
+
+
+def _is_of(schema: Schema, message: Any) -> bool:
+    """Whether the message of the schema itself is asked for, and there is one. Raises SchemaError where all columns are
+    switched off, as they are in a schema of flows."""
+    own = message_name(schema)
+    if _name(message) is not None and message not in (own, f"{PACKAGE}.{own}"):
+        return False
+    if schema.columns and not schema.enabled:
+        fix = 'write rows = "records" below [schema], or enable some'
+        raise SchemaError("no column is enabled", fix, origin=schema.origin)
+    return True
+
+
 def _find_descriptor(source: Any, name: str | None) -> Descriptor:
+    name = _name(name)
     if isinstance(source, Schema):
         source = source.message_class()
     if isinstance(source, FileDescriptorProto):
         source = FileDescriptorSet(file=[source])
+    if isinstance(source, bytearray | memoryview):
+        source = bytes(source)
     if isinstance(source, FileDescriptorSet | bytes):
         return descriptors.find_message(
             descriptors.load_files(source, "the descriptor set"), name, "the descriptor set"
@@ -194,6 +223,7 @@ def _find_descriptor(source: Any, name: str | None) -> Descriptor:
     descriptor = getattr(source, "DESCRIPTOR", source)
     if not isinstance(descriptor, Descriptor):
         fix = "a Schema, a message class, a descriptor or a FileDescriptorSet"
+        fix += "; Codec.load takes names and paths" if isinstance(source, str | os.PathLike) else ""
         raise TypeError(f"{type(source).__name__} says nothing of messages: it must be {fix}")
     return descriptors.find_message([descriptor], name, descriptor.full_name) if name else descriptor
 

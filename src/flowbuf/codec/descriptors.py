@@ -21,7 +21,7 @@ from flowbuf.codec.model import Field, Message
 from flowbuf.errors import SchemaError
 from flowbuf.schema.source import did_you_mean
 
-__all__ = ["compile_proto", "find_message", "load_files", "to_message"]
+__all__ = ["compile_proto", "find_message", "load_files", "read_file", "to_message"]
 
 _TYPES = {
     getattr(FieldDescriptor, f"TYPE_{name.upper()}"): name
@@ -30,6 +30,11 @@ _TYPES = {
         *("bytes", "uint32", "enum", "sfixed32", "sfixed64", "sint32", "sint64"),
     )
 }
+
+_IMPORTS = (
+    "imports are looked for beside the file; of those elsewhere, load what "
+    "`protoc -I FOLDER --include_imports --descriptor_set_out=FILE.desc` writes"
+)
 
 
 def to_message(descriptor: Descriptor) -> Message:
@@ -91,6 +96,16 @@ def _is_synthetic(oneof: Any) -> bool:
 # Files ----------------------------------------------------------------------------------------------------------------
 
 
+def read_file(path: str | os.PathLike[str]) -> bytes:
+    """The octets of a descriptor set. Raises SchemaError."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        fix = "give the path of a .toml, a .proto or a descriptor set"
+        raise SchemaError(f"cannot be read: {error.strerror}", fix, origin=os.fspath(path)) from None
+
+
 def load_files(files: FileDescriptorSet | bytes, origin: str) -> list[Descriptor]:
     """The messages of a descriptor set, those of its last file first: that is the one that was asked for. Raises
     SchemaError."""
@@ -145,25 +160,40 @@ def _well_known(name: str) -> FileDescriptorProto:
 
 
 def find_message(messages: list[Descriptor], name: str | None, origin: str) -> Descriptor:
-    """The message of a name, full or not; where none is asked for, the only one of the first message's file. Raises
-    SchemaError."""
-    known: dict[str, Descriptor] = {}
-    waiting = list(messages)
-    for each in waiting:  # which grows
-        known.setdefault(each.full_name, each)
-        known.setdefault(each.name, each)
-        waiting += [nested for nested in each.nested_types if not nested.GetOptions().map_entry]
+    """The message of a name: full, without its package, or the last part alone, where a message of a file is meant
+    before those inside of others. None is asked for: the only one of the first message's file. Raises SchemaError."""
+    if not messages:
+        raise SchemaError("has no messages", "a codec needs one", origin=origin)
     if name is None:
         first = [each for each in messages if each.file.name == messages[0].file.name]
         if len(first) != 1:
-            fix = f"say which one: message={', '.join(each.full_name for each in first)}"
+            fix = f"say which one, by message=…: {_list(first)}"
             raise SchemaError(f"has {len(first)} messages", fix, origin=origin)
         return first[0]
-    names = ", ".join(each.full_name for each in messages)
+    known = _by_name(messages)
     if name not in known:
-        fix = did_you_mean(name, known) or f"there are {names}"
+        fix = did_you_mean(name, known) or f"there are {_list(messages)}"
         raise SchemaError(f"has no message {name!r}", fix, origin=origin)
-    return known[name]
+    inside = [each for each in known[name] if each.containing_type is not None]
+    if len(inside) == len(known[name]) > 1:
+        fix = f"say which one, by message=…: {_list(inside)}"
+        raise SchemaError(f"has {len(inside)} messages {name!r}", fix, origin=origin)
+    return known[name][0]
+
+
+def _by_name(messages: list[Descriptor]) -> dict[str, list[Descriptor]]:
+    """All messages, also those inside of others, by each of the names they go by; those of the first file first."""
+    known: dict[str, list[Descriptor]] = {}
+    waiting = list(messages)
+    for each in waiting:  # which grows
+        for name in {each.full_name, each.full_name.removeprefix(f"{each.file.package}."), each.name}:
+            known.setdefault(name, []).append(each)
+        waiting += [nested for nested in each.nested_types if not nested.GetOptions().map_entry]
+    return known
+
+
+def _list(messages: list[Descriptor]) -> str:
+    return ", ".join(each.full_name for each in messages)
 
 
 def compile_proto(path: str | os.PathLike[str]) -> FileDescriptorSet:
@@ -181,7 +211,8 @@ def compile_proto(path: str | os.PathLike[str]) -> FileDescriptorSet:
         ]
         done = subprocess.run([*_find_compiler(path), *options, os.path.basename(path)], capture_output=True, text=True)
         if done.returncode:
-            raise SchemaError(f"does not compile: {done.stderr.strip()}", origin=path)
+            fix = _IMPORTS if "was not found" in done.stderr else ""
+            raise SchemaError(f"does not compile: {done.stderr.strip()}", fix, origin=path)
         with open(output, "rb") as file:
             return FileDescriptorSet.FromString(file.read())
 

@@ -4,9 +4,10 @@ classes of the messages inside are taken from its annotations."""
 from __future__ import annotations
 
 import inspect
+import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from flowbuf._core import RECORD_SHAPES, RecordShape, RecordTypes
@@ -40,14 +41,14 @@ class _Nodes:
         place = self.known[message, into] = len(self.nodes)
         self.nodes.append((0, 0, None, None, []))  # for the message may be inside itself
         kind, make, keywords = _target(message, into)
-        hints = _hints(into) if kind == RECORD_SHAPES["class"] else {}
+        hints = _hints(into, message) if kind == RECORD_SHAPES["class"] else {}
         children = [self._child(field, into, hints.get(field.name)) for field in message]
         self.nodes[place] = (self.messages.index(message), kind, make, keywords, children)
         return place
 
     def _child(self, field: Field, into: Any, hint: Any) -> int:
         message = field.message
-        if message is None or message.name in (TIMESTAMP, DURATION):
+        if message is None or not _holds_records(field):
             return -1
         if field.map:
             return self._add_entry(message, into, hint)
@@ -59,6 +60,10 @@ class _Nodes:
         child = self._child(value, into, hint) if value.message is not None else -1
         self.nodes.append((self.messages.index(entry), RECORD_SHAPES["tuple"], tuple, None, [-1, child]))
         return len(self.nodes) - 1
+
+
+def _holds_records(field: Field) -> bool:
+    return field.message is not None and field.message.name not in (TIMESTAMP, DURATION)
 
 
 def _plain(into: Any) -> Any:
@@ -92,11 +97,28 @@ def _name(into: Callable[..., Any]) -> str:
     return getattr(into, "__name__", repr(into))
 
 
-def _hints(into: Any) -> dict[str, Any]:
+def _hints(into: Any, message: Message) -> dict[str, Any]:
     try:
         return typing.get_type_hints(into)
-    except (TypeError, NameError):
+    except TypeError:
         return {}
+    except NameError:
+        return dict(_hints_one_by_one(into, {field.name for field in message if _holds_records(field)}))
+
+
+def _hints_one_by_one(into: Any, names: set[str]) -> Iterator[tuple[str, Any]]:
+    """The annotations of these fields alone: what others name need not be there. Raises TypeError where one of these
+    names what is not, as it is with a class made in a function; else its messages would be dicts without a word."""
+    for owner in reversed(getattr(into, "__mro__", (into,))):
+        place = {"typing": typing, **vars(sys.modules[owner.__module__])}  # dataclasses write "typing.Any"
+        for name, hint in inspect.get_annotations(owner).items():
+            if name not in names:
+                continue
+            try:
+                yield name, typing.get_type_hints(types.SimpleNamespace(__annotations__={name: hint}), place)[name]
+            except NameError as error:
+                problem = f"{_name(into)} annotates {name} with {hint!r}: no {error.name} in {owner.__module__}"
+                raise TypeError(f"{problem}; define the classes of records inside in a module") from None
 
 
 def _class_in(hint: Any) -> Any:

@@ -46,10 +46,10 @@ def _split(value: Any, duration: bool) -> tuple[int, int]:
 def _of_numpy(value: Any) -> int:
     import numpy
 
-    if numpy.isnat(value):
-        raise TypeError
     unit, count = numpy.datetime_data(value.dtype)
-    if unit in ("Y", "M") or unit == "generic":
+    if numpy.isnat(value) or unit == "generic":  # a number of nobody knows what
+        raise TypeError
+    if unit in ("Y", "M"):
         value, unit, count = value.astype(f"{type(value).__name__}[D]"), "D", 1
     scale = {"W": 604800 * _BILLION, "D": 86400 * _BILLION, "h": 3600 * _BILLION, "m": 60 * _BILLION, "s": _BILLION}
     finer = {"ms": 10**6, "us": 10**3, "ns": 1}

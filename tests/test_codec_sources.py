@@ -1,0 +1,111 @@
+"""What a codec is made of: schemas, .proto files, descriptor sets, message classes; and what is said of the rest."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from codec_messages import PROTO2, PROTO3, descriptor_set, make_codec, message_class, number_field
+
+from flowbuf import Codec
+from flowbuf.errors import EncodeError, SchemaError
+
+UTC = timezone.utc
+RECORD: dict[str, Any] = {"device": "a1", "temperature": 21.5, "samples": [1, -2, 300], "time": 5}
+MESSAGE = make_codec("Reading").encode(RECORD)
+
+
+def test_a_codec_is_loaded_from_files(tmp_path: Path) -> None:
+    (tmp_path / "three.proto").write_text(PROTO3)
+    (tmp_path / "two.proto").write_text(PROTO2)
+    (tmp_path / "set.desc").write_bytes(descriptor_set().SerializeToString())
+    schema = '[schema]\nname = "tiny"\n[[column]]\nname = "a"\nnumber = 1\ntype = "uint32"\nenabled = true\n'
+    (tmp_path / "tiny.toml").write_text(schema)
+    assert Codec.load(tmp_path / "three.proto", "Reading").encode(RECORD) == MESSAGE
+    assert Codec.load(tmp_path / "three.proto", "test.Reading", into=tuple).decode(b"")[0] == ""
+    assert Codec.load(str(tmp_path / "set.desc"), "Reading").encode(RECORD) == MESSAGE
+    assert Codec.load(tmp_path / "two.proto").message.name == "test.Old"
+    assert Codec.load(tmp_path / "two.proto", "test.Old.Pair").message.name == "test.Old.Pair"
+    assert Codec.load(tmp_path / "tiny.toml").encode({"a": 5}) == number_field(1, 5)
+    assert Codec.load("flow").decode(b"")["bytes"] == 0
+    for name, message in [("Readin", "did you mean Reading"), (None, "messages")]:
+        with pytest.raises(SchemaError, match=message):
+            Codec.load(tmp_path / "three.proto", name)
+
+
+def test_the_only_message_of_a_file_that_imports_others(tmp_path: Path) -> None:
+    text = (
+        'syntax = "proto3"; import "google/protobuf/timestamp.proto"; message Only { google.protobuf.Timestamp t = 1; }'
+    )
+    (tmp_path / "only.proto").write_text(text)
+    codec = Codec.load(tmp_path / "only.proto")
+    assert codec.decode(codec.encode({"t": 5}))["t"] == datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def test_sources_that_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "bad.proto").write_text("message {")
+    with pytest.raises(SchemaError, match="does not compile"):
+        Codec.load(tmp_path / "bad.proto")
+    with pytest.raises(SchemaError, match="is no file"):
+        Codec.load(tmp_path / "none.proto")
+    with pytest.raises(SchemaError, match="is no FileDescriptorSet"):
+        Codec(b"\xff")
+    with pytest.raises(SchemaError, match="has no files"):
+        Codec(b"")
+    with pytest.raises(TypeError, match="int says nothing of messages"):
+        Codec(5)
+    for option in ("unknown_keys", "unknown_fields", "times", "enums"):
+        with pytest.raises(ValueError, match=f"{option} is 'x': it must be one of"):
+            make_codec("Tree", **{option: "x"})
+
+
+def test_a_message_goes_by_any_of_its_names(tmp_path: Path) -> None:
+    inside = "message In { int32 n = 1; }"
+    text = f"message A {{ {inside} }} message B {{ {inside} {inside.replace('In', 'A')} }}"
+    (tmp_path / "names.proto").write_text(f'syntax = "proto3"; package some; {text}')
+    for name, expected in [("some.B.In", "some.B.In"), ("B.In", "some.B.In"), ("A", "some.A"), ("B.A", "some.B.A")]:
+        assert Codec.load(tmp_path / "names.proto", name).message.name == expected
+    with pytest.raises(SchemaError, match=r"names.proto: has 2 messages 'In'; .* some\.A\.In, some\.B\.In"):
+        Codec.load(tmp_path / "names.proto", "In")
+    with pytest.raises(TypeError, match="what is read into goes by into="):
+        Codec.load(tmp_path / "names.proto", dict)  # type: ignore[arg-type]
+
+
+def test_what_is_wrong_with_a_file_is_told_with_its_name(tmp_path: Path) -> None:
+    (tmp_path / "empty.proto").write_text('syntax = "proto3";')
+    (tmp_path / "far.proto").write_text('syntax = "proto3"; import "far/away.proto"; message M {}')
+    (tmp_path / "set.desc").write_bytes(b"\xff")
+    (tmp_path / "flows.toml").write_text('[schema]\nname = "f"\n[[column]]\nname = "a"\nnumber = 1\ntype = "int32"\n')
+    for name, message in [
+        ("empty.proto", "has no messages"),
+        ("far.proto", r"does not compile: far/away.proto[^;]*; imports are looked for beside the file"),
+        ("set.desc", "is no FileDescriptorSet"),
+        ("none.desc", "cannot be read: No such file"),
+        ("flows.toml", 'no column is enabled; write rows = "records"'),
+    ]:
+        with pytest.raises(SchemaError, match=f"{name}: {message}"):
+            Codec.load(tmp_path / name)
+    with pytest.raises(TypeError, match=r"Codec\.load takes names and paths"):
+        Codec("telemetry")
+
+
+def test_the_message_of_a_schema_keeps_what_the_schema_knows() -> None:
+    """By its name as well: a descriptor has no integers of 16 bits."""
+    for codec in (Codec.load("record"), Codec.load("record", "Record"), Codec.load("record", "flowbuf.Record")):
+        with pytest.raises(EncodeError, match="level: 40000 is out of range: -32768 to 32767"):
+            codec.encode({"level": 40_000})
+
+
+def test_the_octets_of_a_descriptor_set_are_any_buffer() -> None:
+    octets = descriptor_set().SerializeToString()
+    for source in (octets, bytearray(octets), memoryview(octets)):
+        assert Codec(source, "Reading").encode(RECORD) == MESSAGE
+
+
+def test_a_codec_of_a_message_class() -> None:
+    codec = Codec(message_class("Reading"))
+    assert codec.encode(RECORD) == MESSAGE
+    assert repr(codec) == "<Codec test.Reading: 12 fields>"
+    assert codec.message_class() is message_class("Reading")
