@@ -256,12 +256,14 @@ def test_a_class_that_cannot_take_the_fields_is_refused() -> None:
     for into, message in [
         (dataclasses.make_dataclass("Few", ["device"]), "does not take site"),
         (dataclasses.make_dataclass("More", [*FIELDS, "extra"]), "needs extra"),
-        ("dict", "it must be dict, tuple, or a class"),
+        *((wrong, "it must be dict, tuple, or a class") for wrong in ("dict", list, set, str, list[Slotted], object)),
     ]:
         with pytest.raises(TypeError, match=message):
             READING.decode(b"", into)
     with pytest.raises(ZeroDivisionError):
         READING.decode(b"", lambda **fields: 1 // 0)
+    assert READING.decode(MESSAGE, dict[str, Any]) == READING.decode(MESSAGE)
+    assert READING.decode(MESSAGE, tuple[Any, ...]) == READING.decode(MESSAGE, tuple)
 
 
 def test_every_field_is_there_with_its_default() -> None:

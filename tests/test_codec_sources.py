@@ -89,6 +89,8 @@ def test_what_is_wrong_with_a_file_is_told_with_its_name(tmp_path: Path) -> None
             Codec.load(tmp_path / name)
     with pytest.raises(TypeError, match=r"Codec\.load takes names and paths"):
         Codec("telemetry")
+    with pytest.raises(TypeError, match=r"takes a name or a path, not .*: try Codec\(…\)"):
+        Codec.load(message_class("Reading"))
 
 
 def test_the_message_of_a_schema_keeps_what_the_schema_knows() -> None:

@@ -103,6 +103,8 @@ class Codec(RecordCodec):
     @classmethod
     def load(cls, reference: str | os.PathLike[str], message: str | None = None, **options: Any) -> Codec:
         """Of a built-in schema by its name, or of a file: a schema (.toml), a .proto, or else a descriptor set."""
+        if not isinstance(reference, str | os.PathLike):
+            raise TypeError(f"Codec.load takes a name or a path, not {reference!r}: try Codec(…)")
         suffix = os.path.splitext(os.fspath(reference))[1]
         if suffix in ("", ".toml"):
             return cls(Schema.load(reference), message, **options)

@@ -20,7 +20,10 @@ _Node = tuple[int, int, Any, Any, list[int]]
 
 def make_shape(record_types: RecordTypes, messages: list[Message], into: Any) -> RecordShape:
     """Raises TypeError where `into` cannot take the fields."""
-    return RecordShape(record_types, tuple(_Nodes(messages).of(messages[0], into)))
+    origin = typing.get_origin(into)
+    return RecordShape(
+        record_types, tuple(_Nodes(messages).of(messages[0], origin if origin in (dict, tuple) else into))
+    )
 
 
 class _Nodes:
@@ -74,7 +77,8 @@ def _target(message: Message, into: Any) -> tuple[int, Any, tuple[str, ...] | No
     """The kind of shape, what makes it, and the keywords for that; no keywords where it takes all fields in order."""
     if into is dict or into is tuple:
         return RECORD_SHAPES[into.__name__], into, None
-    if not callable(into):
+    origin = typing.get_origin(into) or into
+    if not callable(into) or (isinstance(origin, type) and origin.__module__ == "builtins"):  # such as list[Item]
         raise TypeError(f"into is {into!r}: it must be dict, tuple, or a class that takes the fields by name")
     names = tuple(field.name for field in message)
     try:
