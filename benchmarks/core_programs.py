@@ -21,6 +21,7 @@ def run(*command: object) -> subprocess.CompletedProcess[bytes]:
     # Options of a make that runs the benchmarks are not for one that they run.
     inherited = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
     environment = {name: value for name, value in os.environ.items() if name not in inherited}
+    environment["PYTHONHASHSEED"] = "0"  # so that each run of Python is as the one before
     try:
         done = subprocess.run(list(map(str, command)), capture_output=True, env=environment)
     except FileNotFoundError as error:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import instructions
 import pytest
-from instructions import DATASETS, RECORD, Record, Tools, compare, read_record, write_record
+from instructions import CODECS, DATASETS, RECORD, Record, Tools, compare, read_record, write_record
 
-TOOLS = Tools("gcc 12.2.0", "glibc 2.36", "x86_64", "bmi2")
+TOOLS = Tools("gcc 12.2.0", "glibc 2.36", "x86_64", "bmi2", "3.13.0")
 RECORDED = Record(TOOLS, {"one": 1000.0, "two": 500.0})
 
 
@@ -41,8 +41,17 @@ def test_fewer_instructions_are_to_be_written_down() -> None:
 def test_counts_of_other_tools_are_reported(tools: dict[str, str]) -> None:
     lines, right = compare(RECORDED, counted(2000, **tools))
     assert right
-    assert "not judged" in lines[0]
+    assert [line for line in lines if "not judged" in line and line.startswith("one")]
     assert any("+100.0%" in line for line in lines)
+
+
+def test_of_codecs_the_python_counts_too() -> None:
+    """Flows are decoded without it."""
+    recorded = Record(TOOLS, {"generated-sflow": 1000.0, CODECS[0]: 1000.0})
+    other = TOOLS._replace(python="3.10.13")
+    assert compare(recorded, Record(other, {"generated-sflow": 1000.0, CODECS[0]: 2000.0}))[1]
+    assert not compare(recorded, Record(other, {"generated-sflow": 2000.0, CODECS[0]: 1000.0}))[1]
+    assert not compare(recorded, Record(TOOLS, {"generated-sflow": 1000.0, CODECS[0]: 2000.0}))[1]
 
 
 def test_a_dataset_cannot_be_left_out() -> None:
@@ -67,7 +76,7 @@ def test_without_valgrind_nothing_is_counted_unless_it_must_be(
 
 
 def test_the_file_has_all_datasets() -> None:
-    assert list(read_record(RECORD).counts) == list(DATASETS)
+    assert list(read_record(RECORD).counts) == [*DATASETS, *CODECS]
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +97,7 @@ def test_the_guard_fails_until_the_file_is_updated(
 ) -> None:
     path = tmp_path / "record.toml"
     monkeypatch.setattr(instructions, "DATASETS", tuple(taken.counts))
+    monkeypatch.setattr(instructions, "CODECS", ())
     for factor, status in ((1.02, 0), (1.04, 1), (0.96, 1)):
         write_record(path, Record(taken.tools, {name: count / factor for name, count in taken.counts.items()}))
         assert instructions.main(["--record", str(path)]) == status
@@ -100,3 +110,11 @@ def test_counts_do_not_depend_on_the_passes(taken: Record, monkeypatch: pytest.M
     """What is not a pass cancels out."""
     monkeypatch.setattr(instructions, "PASSES", 3)
     assert instructions.count("generated-netflow5") == pytest.approx(taken.counts["generated-netflow5"], rel=0.001)
+
+
+def test_instructions_of_a_codec(taken: Record) -> None:
+    """They are for the most part Python's own, which makes them neither few nor different from run to run."""
+    del taken  # which skips without valgrind
+    first = instructions.count("telemetry-encode")
+    assert 1000 < first < 20_000
+    assert instructions.count("telemetry-encode") == pytest.approx(first, rel=0.003)
