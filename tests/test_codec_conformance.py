@@ -20,9 +20,10 @@ from codec_messages import (
     unknown_fields,
     varint,
 )
+from google.protobuf.descriptor_pb2 import EDITION_2023, FeatureSet, FileDescriptorProto, FileDescriptorSet
 from google.protobuf.message import DecodeError as ProtobufError
 
-from flowbuf import UNKNOWN_FIELDS
+from flowbuf import UNKNOWN_FIELDS, Codec
 from flowbuf.errors import DecodeError
 
 EVERYTHING = make_codec("Everything", times="ns", unknown_fields="keep")
@@ -548,3 +549,44 @@ def test_a_hundred_groups_inside_each_other_and_no_more() -> None:
         read(start * 100 + end * 100, TREE)
         refuse(start * 101 + end * 101, TREE)
         refuse(start * 100_000, TREE)
+
+
+def test_times_that_are_groups() -> None:
+    """As editions have them, with `features.message_encoding = DELIMITED`."""
+    file = FileDescriptorProto(name="delimited.proto", package="test", syntax="editions", edition=EDITION_2023)
+    file.dependency.append("google/protobuf/timestamp.proto")
+    file.options.features.message_encoding = FeatureSet.DELIMITED
+    kind = file.message_type.add(name="Delimited")
+    for number, (name, label) in enumerate([("time", 1), ("times", 3)], 1):
+        kind.field.add(name=name, number=number, label=label, type=11, type_name=".google.protobuf.Timestamp")
+    codec = Codec(FileDescriptorSet(file=[file]), times="ns")
+    expected = codec.message_class()()
+    expected.time.FromNanoseconds(5_000_000_007)
+    expected.times.add().FromNanoseconds(10**9)
+    octets = expected.SerializeToString(deterministic=True)
+    record = {"time": 5_000_000_007, "times": [10**9]}
+    assert codec.decode(octets) == record
+    assert codec.encode(record) == octets
+
+
+def test_columns_have_what_is_on_the_wire() -> None:
+    """Of proto2 records have defaults that a descriptor says, and leave out numbers that a closed enum does not have;
+    columns are null where nothing is there, and have all numbers."""
+    pa = pytest.importorskip("pyarrow")
+    file = FileDescriptorProto(name="flat.proto", package="test", syntax="proto2")
+    for name, number in (("NIL", 0), ("TWO", 2)):
+        (file.enum_type[0] if file.enum_type else file.enum_type.add(name="Closed")).value.add(name=name, number=number)
+    kind = file.message_type.add(name="Flat")
+    kind.field.add(name="number", number=1, label=1, type=5, default_value="7")
+    kind.field.add(name="kind", number=2, label=1, type=14, type_name=".test.Closed")
+    kind.field.add(name="kinds", number=3, label=3, type=14, type_name=".test.Closed")
+    codec = Codec(FileDescriptorSet(file=[file]), enums="name")
+    nothing = {"number": None, "kind": None, "kinds": []}
+    for message, kept, row in (
+        (b"", {"number": 7}, {}),
+        (b"\x10\x02\x10\x05", {"number": 7, "kind": "TWO"}, {"kind": "5"}),
+        (b"\x18\x05\x18\x02", {"number": 7, "kinds": ["TWO"]}, {"kinds": ["5", "TWO"]}),
+    ):
+        assert codec.decode(message) == {**nothing, **kept}
+        reader = pa.RecordBatchReader.from_stream(codec.read_columns(bytes([len(message)]) + message))
+        assert reader.read_all().to_pylist() == [{**nothing, **row}]

@@ -313,7 +313,7 @@ def test_memory_of_a_large_message_is_given_back() -> None:
     codec = make_codec("Reading")
     tracemalloc.start()
     try:
-        assert len(codec.encode({"raw": bytes(8_000_000)})) > 8_000_000
+        assert len(codec.encode({"raw": bytes(20_000_000)})) > 20_000_000
         gc.collect()
         assert tracemalloc.get_traced_memory()[0] < 4_000_000
     finally:

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -145,3 +148,109 @@ def test_exceptions_of_a_users_code_come_through() -> None:
     with pytest.raises(ZeroDivisionError):
         EVERYTHING.encode_many({} if i else 1 // i for i in (1, 0))
     assert TREE.decode(TREE.encode(LEAF)) == LEAF
+
+
+def run_alone(code: str) -> str:
+    """What a program prints that would take the tests down with it, were it to crash."""
+    head = "from codec_messages import make_codec\nfrom flowbuf import Codec\n"
+    folder = Path(__file__).parent
+    done = subprocess.run([sys.executable, "-c", head + code], cwd=folder, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, f"ended with {done.returncode}: {done.stderr[-300:]}"
+    return done.stdout.strip()
+
+
+def test_a_class_whose_own_keys_write_another_class_while_it_is_looked_at() -> None:
+    """Slots lie in the order of their names: each of Wide's is where Record has the next one."""
+    codec = Codec(TREE.descriptor)
+    busy = True
+
+    class Key:
+        def __hash__(self) -> int:
+            return hash("planted")
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal busy
+            if not busy:
+                busy = True
+                codec.encode(wide)
+            return False
+
+    Wide = type("Wide", (), {"__slots__": ("a", *LEAF)})
+    Record: Any = type("Record", (type("Base", (), {"__slots__": (*LEAF, "z")}),), {"__slots__": (), Key(): 1})
+    wide, record = Wide(), Record()
+    for name, value in {**LEAF, "a": 1, "z": 1}.items():
+        for each in (wide, record):
+            if name in (*LEAF, "a" if each is wide else "z"):
+                setattr(each, name, value)
+    Record.changed = 1  # so that nothing of it is in Python's cache
+    busy = False
+    assert [codec.decode(codec.encode(record))["name"] for _ in range(2)] == ["a", "a"]
+    assert busy
+
+
+def test_a_derived_codec_that_knows_no_shape() -> None:
+    code = """
+class Derived(Codec):
+    def shape_of(self, into):
+        return super().shape_of(into) if into is dict else None
+
+codec = Derived(make_codec("Tree").descriptor)
+try:
+    codec.decode(b"", tuple)
+except TypeError:
+    print("refused")
+"""
+    assert run_alone(code) == "refused"
+
+
+def test_an_attribute_error_inside_a_property_is_not_lost() -> None:
+    class Broken:
+        weight, left, branches, named, planted = 1, None, None, None, None
+
+        @property
+        def name(self) -> str:
+            raise AttributeError("of the property's own")
+
+    with pytest.raises((AttributeError, EncodeError)) as caught:
+        TREE.encode(Broken())
+    told = [caught.value, caught.value.__cause__, caught.value.__context__]
+    assert any("of the property's own" in str(each) for each in told)
+
+
+def test_an_interrupt_while_keys_are_looked_for_comes_through() -> None:
+    class Interrupted:
+        name, weight, left, branches, named, planted = "a", 1, None, None, None, None
+
+        def __getitem__(self, key: str) -> None:
+            raise KeyError(key)
+
+        @property
+        def keys(self) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        TREE.encode(Interrupted())
+
+
+def test_keys_that_become_equal_are_one_entry() -> None:
+    class Text(str):
+        __slots__ = ("number",)
+        __eq__ = object.__eq__
+        __hash__ = object.__hash__
+
+    named = {Text("a"): {"weight": 1}, "b": {}, Text("a"): {"weight": 2}}
+    assert len(named) == 3
+    assert TREE.decode(TREE.encode({"named": named}))["named"].keys() == {"a", "b"}
+    assert TREE.encode({"named": named}) == TREE.encode({"named": {"b": {}, "a": {"weight": 2}}})
+    codec = make_codec("Maps")
+    expected = codec.message_class()()
+    expected.by_bool[2] = 1
+    expected.by_bool[1] = 5
+    assert codec.encode({"by_bool": {2: 1, 1: 5}}) == expected.SerializeToString(deterministic=True)
+
+
+def test_a_codec_that_is_made_a_second_time_stays_what_it_was() -> None:
+    codec = Codec(TREE.descriptor)
+    with pytest.raises(RuntimeError):
+        codec.__init__(make_codec("Nothing").descriptor)  # type: ignore[misc]
+    assert codec.decode(b"\n\1a", tuple)[0] == "a"

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from codec_messages import PROTO2, PROTO3, descriptor_set, make_codec, message_class, number_field
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-from flowbuf import Codec
+from flowbuf import UNKNOWN_FIELDS, Codec
 from flowbuf.errors import EncodeError, SchemaError
 
 UTC = timezone.utc
@@ -111,3 +112,11 @@ def test_a_codec_of_a_message_class() -> None:
     assert codec.encode(RECORD) == MESSAGE
     assert repr(codec) == "<Codec test.Reading: 12 fields>"
     assert codec.message_class() is message_class("Reading")
+
+
+def test_a_field_cannot_be_where_unknown_fields_are_kept() -> None:
+    file = FileDescriptorProto(name="x.proto", package="test")
+    field = file.message_type.add(name="X").field.add(name=UNKNOWN_FIELDS, number=1, label=1, type=12)
+    assert Codec(file).decode(b"\n\1a") == {field.name: b"a"}
+    with pytest.raises(SchemaError, match="has a field '_unknown_fields'"):
+        Codec(file, unknown_fields="keep")

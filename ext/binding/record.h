@@ -36,7 +36,6 @@ struct fb_record_type {
     PyObject *slots;          /* dict from names to slots */
     fb_record_class seen;
     PyObject *blank;          /* dict from names to None */
-    size_t oneof_count;
     uint16_t *pending;        /* by slot: the place, from 1, of a single message among those of the type */
     size_t pending_count;
 };
@@ -64,6 +63,7 @@ typedef struct {
     PyObject *to_time;     /* called with what else is given for a time: (seconds, nanoseconds) */
     PyObject *from_time;   /* called with (is_duration, seconds, nanoseconds); NULL: as times_as_numbers says */
     PyObject *unknown_key; /* of the octets of unknown fields, in a dict */
+    PyObject *suggest;     /* called with a key that is unknown and those that are known: what else to say, as text */
     PyObject *encode_error, *decode_error; /* called with (problem, path[, offset]), give the exception */
 } fb_record_options;
 

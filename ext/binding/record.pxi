@@ -27,7 +27,6 @@ cdef extern from "binding/record.h":
         PyObject *slots
         PyObject *blank
         fb_record_class seen
-        size_t oneof_count
         uint16_t *pending
         size_t pending_count
     ctypedef struct fb_record_shape:
@@ -47,6 +46,7 @@ cdef extern from "binding/record.h":
         PyObject *to_time
         PyObject *from_time
         PyObject *unknown_key
+        PyObject *suggest
         PyObject *encode_error
         PyObject *decode_error
     int fb_record_write(fb_record_output *, fb_record_type *, const fb_record_options *, PyObject *, Py_ssize_t) except -1
@@ -89,8 +89,8 @@ cdef void *take_memory(size_t count, size_t size, list blocks) except NULL:
 
 @cython.no_gc  # what it holds leads nowhere; and it needs that to the end
 cdef class RecordTypes:
-    """The message types of a codec, the first one that of whole records. A type is a tuple (fields, number of oneofs);
-    a field is a dict (see `flowbuf.codec`)."""
+    """The message types of a codec, the first one that of whole records. A type is a list of its fields, each a
+    dict (see `flowbuf.codec`)."""
 
     cdef fb_record_type *types
     cdef size_t count
@@ -103,8 +103,7 @@ cdef class RecordTypes:
         self.kept = types
         self.types = <fb_record_type *> take_memory(len(types), sizeof(fb_record_type), self.blocks)
         self.count = len(types)
-        for i, (fields, oneofs) in enumerate(types):
-            self.types[i].oneof_count = oneofs
+        for i, fields in enumerate(types):
             self._fill_type(self.types + i, fields)
 
     def __dealloc__(self):
@@ -214,7 +213,7 @@ cdef class RecordCodec:
         """What records are, and how they are to be treated: said once, for calls may be under way. For `flowbuf.codec` alone."""
         if self.types is not None:
             raise RuntimeError("a codec that has been described")
-        ignore, keep, numbers, to_time, from_time, key, encode_error, decode_error = self.kept = options
+        ignore, keep, numbers, to_time, from_time, key, suggest, encode_error, decode_error = self.kept = options
         self.types = types
         self.options.ignore_unknown = ignore
         self.options.keep_unknown = keep
@@ -222,6 +221,7 @@ cdef class RecordCodec:
         self.options.to_time = <PyObject *> to_time
         self.options.from_time = <PyObject *> from_time if from_time is not None else NULL
         self.options.unknown_key = <PyObject *> key
+        self.options.suggest = <PyObject *> suggest
         self.options.encode_error = <PyObject *> encode_error
         self.options.decode_error = <PyObject *> decode_error
 
@@ -313,7 +313,10 @@ cdef class RecordCodec:
             if self.shape is None:
                 raise RuntimeError("a codec that has not been described")
             return self.shape
-        return self.shape_of(into)
+        shape = self.shape_of(into)
+        if shape is None:
+            raise TypeError(f"{type(self).__name__}.shape_of gives nothing for {into!r}")
+        return shape
 
     def shape_of(self, into):
         """The shape for what `into` says."""

@@ -56,6 +56,25 @@ int fb_record_check_depth(fb_record_writer *w) {
     return w->depth <= FB_CODEC_DEPTH ? 0 : fb_record_fail(w, "more than %d records inside each other", FB_CODEC_DEPTH);
 }
 
+int fb_record_fail_because(fb_record_writer *w, const char *format, ...) {
+    PyObject *type, *cause, *traceback, *error;
+    va_list arguments;
+    PyErr_Fetch(&type, &cause, &traceback);
+    PyErr_NormalizeException(&type, &cause, &traceback);
+    if (traceback) PyException_SetTraceback(cause, traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    va_start(arguments, format);
+    PyObject *problem = PyUnicode_FromFormatV(format, arguments);
+    va_end(arguments);
+    fail_with(w, problem);
+    PyErr_Fetch(&type, &error, &traceback);
+    PyErr_NormalizeException(&type, &error, &traceback);
+    PyException_SetCause(error, cause); /* which takes it over */
+    PyErr_Restore(type, error, traceback);
+    return -1;
+}
+
 int fb_record_fail_type(fb_record_writer *w, PyObject *value, const char *expected) {
     if (value == Py_None) return fb_record_fail(w, "None where %s is expected", expected);
     return fb_record_fail(w, "%.100s where %s is expected", Py_TYPE(value)->tp_name, expected);
@@ -68,18 +87,35 @@ bool fb_record_is_type_error(void) {
     return true;
 }
 
-bool fb_record_is_mapping(PyObject *record) {
-    if (PyDict_Check(record)) return true;
-    if (!Py_TYPE(record)->tp_as_mapping || !Py_TYPE(record)->tp_as_mapping->mp_subscript || PyTuple_Check(record)) return false;
-    return PyObject_HasAttrString(record, "keys") > 0;
+static int has_keys(PyObject *value) {
+    if (PyDict_Check(value)) return 1;
+    if (!Py_TYPE(value)->tp_as_mapping || !Py_TYPE(value)->tp_as_mapping->mp_subscript || PyTuple_Check(value)) return 0;
+    PyObject *keys = PyObject_GetAttrString(value, "keys");
+    if (!keys && !PyErr_ExceptionMatches(PyExc_AttributeError)) return -1;
+    PyErr_Clear();
+    Py_XDECREF(keys);
+    return keys != NULL;
+}
+
+int fb_record_to_dict(PyObject *value, PyObject **dict) {
+    *dict = NULL;
+    int found = has_keys(value);
+    if (found <= 0) return found;
+    *dict = PyObject_CallFunctionObjArgs((PyObject *)&PyDict_Type, value, NULL);
+    if (*dict) return 0;
+    return fb_record_is_type_error() ? 0 : -1;
 }
 
 /* Values by slot --------------------------------------------------------------------------------------------------------- */
 
-static int fail_key(fb_record_writer *w, PyObject *key) {
-    if (PyUnicode_CheckExact(key)) return fb_record_fail(w, "unknown key %R", key);
-    if (PyUnicode_Check(key)) return fb_record_fail(w, "unknown key '%U'", key);
-    return fb_record_fail(w, "%.100s as a key, where names are expected", Py_TYPE(key)->tp_name);
+static int fail_key(fb_record_writer *w, const fb_record_type *type, PyObject *key) {
+    if (!PyUnicode_Check(key)) return fb_record_fail(w, "%.100s as a key, where names are expected", Py_TYPE(key)->tp_name);
+    PyObject *name = fb_record_exact_text(key), *more = NULL;
+    if (name) more = PyObject_CallFunctionObjArgs(w->options->suggest, name, type->slots, NULL);
+    int result = more ? fb_record_fail(w, "unknown key %R%U", name, more) : -1;
+    Py_XDECREF(name);
+    Py_XDECREF(more);
+    return result;
 }
 
 static int slot_of_text(fb_record_type *type, PyObject *key, Py_ssize_t *slot) {
@@ -103,7 +139,7 @@ static int find_slot(fb_record_writer *w, fb_record_frame *f, PyObject *key, PyO
             return 0;
         }
     }
-    return w->options->ignore_unknown ? 0 : fail_key(w, key);
+    return w->options->ignore_unknown ? 0 : fail_key(w, f->type, key);
 }
 
 static int gather_dict(fb_record_writer *w, fb_record_frame *f, PyObject *dict) {
@@ -143,19 +179,22 @@ static Py_ssize_t find_offset(PyTypeObject *class, PyObject *name) {
     return plain ? member->d_member->offset : 0;
 }
 
+/* A look-up compares names with the class's own keys, which may be no text: a user's code that has other classes learnt meanwhile, or
+   changes this one. So nothing is stored before the last of them, and nothing at all if the class has become another version. */
 static int learn_class(fb_record_type *type, PyTypeObject *class) {
-    fb_record_class *seen = &type->seen;
-    fb_record_class_forget(seen);
-    seen->offsets = PyMem_Calloc(type->core.count + 1, sizeof *seen->offsets);
-    if (!seen->offsets) {
+    Py_ssize_t *offsets = PyMem_Calloc(type->core.count + 1, sizeof *offsets);
+    unsigned version = 0;
+    if (!offsets) {
         PyErr_NoMemory();
         return -1;
     }
-    if (class->tp_getattro == PyObject_GenericGetAttr) {
-        for (size_t i = 0; i < type->core.count; i++) seen->offsets[i] = find_offset(class, type->fields[i].name);
+    if (class->tp_getattro == PyObject_GenericGetAttr && type->core.count) {
+        find_offset(class, type->fields[0].name); /* which gives the class a version, where it can have one */
+        version = class->tp_version_tag;
+        for (size_t i = 0; i < type->core.count; i++) offsets[i] = find_offset(class, type->fields[i].name);
     }
-    seen->type = class;
-    seen->version = class->tp_version_tag; /* the look-ups have given it one, where it can have one */
+    fb_record_class_forget(&type->seen);
+    type->seen = (fb_record_class){class, version == class->tp_version_tag ? version : 0, offsets};
     return 0;
 }
 
@@ -183,17 +222,14 @@ static int gather_attributes(fb_record_writer *w, fb_record_frame *f) {
         f->values[i] = PyObject_GetAttr(f->record, type->fields[i].name);
         if (f->values[i]) continue;
         if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return -1;
-        PyErr_Clear();
         f->place.field = type->fields + i;
-        return fb_record_fail(w, "%.100s has no such attribute", Py_TYPE(f->record)->tp_name);
+        return fb_record_fail_because(w, "%.100s has no such attribute", Py_TYPE(f->record)->tp_name);
     }
     return 0;
 }
 
-/* A mapping that is not a dict becomes one, which the frame holds in place of the record. */
-static int gather_mapping(fb_record_writer *w, fb_record_frame *f) {
-    PyObject *dict = PyObject_CallFunctionObjArgs((PyObject *)&PyDict_Type, f->record, NULL);
-    if (!dict) return fb_record_is_type_error() ? fb_record_fail_type(w, f->record, "a record") : -1;
+/* A mapping that is not a dict has become one, which the frame holds in place of the record. */
+static int gather_mapping(fb_record_writer *w, fb_record_frame *f, PyObject *dict) {
     Py_SETREF(f->record, dict);
     int result = gather_dict(w, f, dict);
     Py_XINCREF(f->unknown);
@@ -206,11 +242,24 @@ static bool is_plain(PyObject *value) {
         || value == Py_None;
 }
 
+/* Of a message of google.protobuf each attribute has a value, also where nothing is there. */
+static int is_message(PyObject *record) {
+    PyObject *name = PyUnicode_InternFromString("ListFields");
+    bool found = name && _PyType_Lookup(Py_TYPE(record), name);
+    Py_XDECREF(name);
+    return name ? found : -1;
+}
+
 /* What is neither a dict nor a tuple, nor of the class met last. */
 static int gather_other(fb_record_writer *w, fb_record_frame *f) {
+    PyObject *dict;
     fb_record_own(w);
     if (is_plain(f->record)) return fb_record_fail_type(w, f->record, "a record");
-    if (fb_record_is_mapping(f->record)) return gather_mapping(w, f);
+    if (fb_record_to_dict(f->record, &dict)) return -1;
+    if (dict) return gather_mapping(w, f, dict);
+    int message = is_message(f->record);
+    if (message < 0) return -1;
+    if (message) return fb_record_fail(w, "a message of google.protobuf, whose SerializeToString writes it, where a record is expected");
     if (!is_known(&f->type->seen, Py_TYPE(f->record)) && learn_class(f->type, Py_TYPE(f->record))) return -1;
     return gather_attributes(w, f);
 }

@@ -4,6 +4,7 @@
 typedef struct {
     PyObject *key, *value;
     uint64_t number; /* of a key that is none of text */
+    size_t place;    /* in the mapping */
 } entry;
 
 /* The order in which google.protobuf's deterministic output has the entries of a map: of texts that one begins with the other, the
@@ -21,6 +22,21 @@ static int compare_texts(const void *one, const void *other) {
 static int compare_numbers(const void *one, const void *other) {
     uint64_t a = ((const entry *)one)->number, b = ((const entry *)other)->number;
     return (a < b) - (a > b);
+}
+
+static int compare_places(const void *one, const void *other) {
+    size_t a = ((const entry *)one)->place, b = ((const entry *)other)->place;
+    return (a > b) - (a < b);
+}
+
+static int order_texts(const void *one, const void *other) {
+    int order = compare_texts(one, other);
+    return order ? order : compare_places(one, other);
+}
+
+static int order_numbers(const void *one, const void *other) {
+    int order = compare_numbers(one, other);
+    return order ? order : compare_places(one, other);
 }
 
 static int put_entry(fb_record_writer *w, const fb_codec_field *field, const fb_record_type *type, const entry *each) {
@@ -48,8 +64,10 @@ static int put_entries(fb_record_writer *w, const fb_codec_field *field, const f
         if (of_texts && !PyUnicode_Check(entries[i].key)) return fb_record_fail_type(w, entries[i].key, "str as a key");
         if (!of_texts && fb_record_number(w, key, of->type->fields, entries[i].key, &entries[i].number)) return -1;
     }
-    qsort(entries, count, sizeof *entries, of_texts ? compare_texts : compare_numbers);
+    qsort(entries, count, sizeof *entries, of_texts ? order_texts : order_numbers);
     for (size_t i = 0; i < count; i++) {
+        bool again = i + 1 < count && !(of_texts ? compare_texts : compare_numbers)(entries + i, entries + i + 1);
+        if (again) continue; /* keys that Python tells apart, such as 1 and 2 of bools: the last one counts */
         if (put_entry(w, field, of->type, entries + i)) return -1;
     }
     w->top->place.key = NULL;
@@ -58,14 +76,10 @@ static int put_entries(fb_record_writer *w, const fb_codec_field *field, const f
 
 /* A list of the (key, value) of a mapping: a new reference, or NULL with an exception set. */
 static PyObject *list_entries(fb_record_writer *w, PyObject *map) {
+    PyObject *dict;
     if (PyDict_CheckExact(map)) return PyDict_Items(map);
-    if (!fb_record_is_mapping(map)) {
-        fb_record_fail_type(w, map, "a dict");
-        return NULL;
-    }
-    PyObject *dict = PyObject_CallFunctionObjArgs((PyObject *)&PyDict_Type, map, NULL);
-    PyObject *items = dict ? PyDict_Items(dict) : NULL;
-    if (!items && fb_record_is_type_error()) fb_record_fail_type(w, map, "a dict");
+    if (fb_record_to_dict(map, &dict)) return NULL;
+    PyObject *items = dict ? PyDict_Items(dict) : (fb_record_fail_type(w, map, "a dict"), NULL);
     Py_XDECREF(dict);
     return items;
 }
@@ -81,7 +95,7 @@ int fb_record_put_map(fb_record_writer *w, const fb_codec_field *field, const fb
     if (entries) {
         for (size_t i = 0; i < count; i++) {
             PyObject *item = PyList_GET_ITEM(items, (Py_ssize_t)i);
-            entries[i] = (entry){PyTuple_GET_ITEM(item, 0), PyTuple_GET_ITEM(item, 1), 0};
+            entries[i] = (entry){PyTuple_GET_ITEM(item, 0), PyTuple_GET_ITEM(item, 1), 0, i};
         }
         result = put_entries(w, field, of, entries, count);
     } else {

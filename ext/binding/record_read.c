@@ -195,7 +195,9 @@ static int add_packed(reader *r, frame *f, const fb_codec_field *field, PyObject
         int result = fb_codec_has_member(field, value) ? append_new(list, new_scalar(field, of, value)) : keep_element(r, f, field, value);
         if (result) return -1;
     }
-    return status == FB_END ? 0 : (fail(r, &f->place, elements.data, "a packed element that is cut short"), -1);
+    if (status == FB_END) return 0;
+    f->place.index = PyList_GET_SIZE(list);
+    return fail(r, &f->place, elements.data, "a packed element that is cut short"), -1;
 }
 
 static int add_element(reader *r, frame *f, const fb_codec_item *item) {

@@ -141,7 +141,7 @@ int fb_record_number(fb_record_writer *w, const fb_codec_field *field, const fb_
 
 /* Strings and bytes ------------------------------------------------------------------------------------------------------ */
 
-/* The tag, the length, and where there is no tag (an element that stands alone is not foreseen) nothing else. */
+/* `always`: none of them too. */
 static int put_octets(fb_record_writer *w, const fb_codec_field *field, bool always, const void *data, size_t size) {
     fb_record_output *output = w->output;
     if (!size && !always) return 0;
@@ -216,6 +216,8 @@ static int put_bytes(fb_record_writer *w, const fb_codec_field *field, bool alwa
     if (!result) {
         result = put_sized(w, field, always, view.buf, (size_t)view.len);
         PyBuffer_Release(&view);
+    } else if (PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_ValueError)) {
+        result = fb_record_fail_because(w, "%.100s whose octets cannot be had in one piece", Py_TYPE(value)->tp_name);
     }
     Py_DECREF(value);
     return result;
@@ -266,8 +268,12 @@ static int put_time(fb_record_writer *w, const fb_codec_field *field, bool durat
         *p++ = (uint8_t)fb_wire_tag(2, FB_WIRE_VARINT);
         p = fb_wire_put_varint(p, (uint64_t)(int64_t)nanoseconds);
     }
-    if (fb_record_output_reserve(output, FB_CODEC_ROOM + sizeof octets)) return -1;
-    output->p = fb_wire_put_octets(fb_codec_put_length(output->p, field, (size_t)(p - octets)), octets, (size_t)(p - octets));
+    size_t size = (size_t)(p - octets);
+    if (fb_record_output_reserve(output, 2 * FB_CODEC_ROOM + sizeof octets)) return -1;
+    if (field->type == FB_PROTO_GROUP)
+        output->p = fb_codec_put_end_group(fb_wire_put_octets(fb_codec_put_tag(output->p, field), octets, size), field);
+    else
+        output->p = fb_wire_put_octets(fb_codec_put_length(output->p, field, size), octets, size);
     return 0;
 }
 
@@ -424,7 +430,7 @@ static inline bool put_quick(fb_record_output *output, const fb_codec_field *fie
 
 /* Unknown fields that were kept: the octets must be whole fields. */
 static int put_unknown(fb_record_writer *w, PyObject *octets) {
-    if (!octets) return 0;
+    if (!octets || octets == Py_None) return 0;
     static const fb_codec_message none;
     fb_codec_reader reader;
     fb_codec_item item;
@@ -461,7 +467,7 @@ static int put_fields(fb_record_writer *w, fb_record_frame *f) {
             if (FB_UNLIKELY(field->required)) return fb_record_fail(w, "required, and not given");
             continue;
         }
-        if (FB_UNLIKELY(field->oneof && type->oneof_count) && check_oneof(w, f, field)) return -1;
+        if (FB_UNLIKELY(field->oneof) && check_oneof(w, f, field)) return -1;
         if (FB_LIKELY(put_quick(w->output, field, value))) continue;
         if (put_value(w, field, of, value)) return -1;
     }
@@ -498,5 +504,7 @@ static int put_record(fb_record_writer *w, fb_record_type *type, PyObject *recor
 
 int fb_record_write(fb_record_output *output, fb_record_type *type, const fb_record_options *options, PyObject *record, Py_ssize_t index) {
     fb_record_writer w = {.output = output, .options = options, .index = index};
-    return put_record(&w, type, record);
+    size_t begin = (size_t)(output->p - output->begin);
+    if (put_record(&w, type, record)) return -1;
+    return (size_t)(output->p - output->begin) - begin <= INT32_MAX ? 0 : fb_record_fail(&w, "longer than 2 GiB");
 }

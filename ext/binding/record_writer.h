@@ -33,6 +33,8 @@ int fb_record_fail(fb_record_writer *w, const char *format, ...);
 int fb_record_fail_type(fb_record_writer *w, PyObject *value, const char *expected);
 /* The same with "VALUE is …", or with its type where it cannot be shown. REQUIRES: value lives on whatever a user's code does. */
 int fb_record_fail_value(fb_record_writer *w, PyObject *value, const char *format, ...);
+/* The same because of the exception that there is. */
+int fb_record_fail_because(fb_record_writer *w, const char *format, ...);
 /* Whether one more message may be inside the record that is being written. */
 int fb_record_check_depth(fb_record_writer *w);
 /* Whether there is a TypeError, which is taken away: it is told as ours. */
@@ -43,8 +45,8 @@ FB_INLINE PyObject *fb_record_exact_text(PyObject *text) {
     return PyUnicode_CheckExact(text) ? Py_NewRef(text) : PyUnicode_FromObject(text);
 }
 
-/* Whether something has keys. REQUIRES: all is owned. */
-bool fb_record_is_mapping(PyObject *value);
+/* A new dict of what has keys; NULL of what has none. 0, or -1 with an exception set. REQUIRES: all is owned. */
+int fb_record_to_dict(PyObject *value, PyObject **dict);
 /* Puts the values of the frame's record by their slots. */
 int fb_record_gather(fb_record_writer *w, fb_record_frame *f);
 

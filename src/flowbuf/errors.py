@@ -104,9 +104,14 @@ class StateError(FlowbufError):
         self.replaceable = replaceable
 
 
+def shorten(path: str) -> str:
+    """A path as messages show it: of records deep inside each other, where it begins and where it ends."""
+    return path if len(path) <= 200 else f"{path[:90]} … {path[-90:]}"
+
+
 class EncodeError(FlowbufError, ValueError):
     """A value that its column cannot hold. `path` is where in a codec's record it is: `events[3].time`."""
 
     def __init__(self, problem: str, path: str = "") -> None:
-        super().__init__(f"{path}: {problem}" if path else problem)
+        super().__init__(f"{shorten(path)}: {problem}" if path else problem)
         self.path = path

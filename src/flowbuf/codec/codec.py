@@ -19,8 +19,9 @@ from flowbuf.codec.model import DURATION, TIMESTAMP, Field, Message
 from flowbuf.codec.shapes import make_shape
 from flowbuf.codec.times import from_time, to_time
 from flowbuf.columns import encode_columns, read_messages
-from flowbuf.errors import DecodeError, EncodeError, SchemaError
+from flowbuf.errors import DecodeError, EncodeError, SchemaError, shorten
 from flowbuf.schema import Schema
+from flowbuf.schema.source import did_you_mean
 from flowbuf.targets.proto import PACKAGE, message_name
 
 if TYPE_CHECKING:
@@ -75,17 +76,15 @@ class Codec(RecordCodec):
         _check("unknown_fields", unknown_fields, ("skip", "keep"))
         _check("times", times, ("datetime", "datetime64", "ns"))
         _check("enums", enums, ("number", "name"))
-        self._schema: Schema | None = None
-        if isinstance(source, Schema) and _is_of(source, message):
-            self._schema = source
-            self.message = schemas.to_message(source)
-            self._find_class: Callable[[], Any] = source.message_class
+        schema = source if isinstance(source, Schema) and _is_of(source, message) else None
+        if schema is not None:
+            described, find_class = schemas.to_message(schema), schema.message_class
         else:
             descriptor = _find_descriptor(source, message)
-            self.message = descriptors.to_message(descriptor)
-            self._find_class = functools.partial(message_factory.GetMessageClass, descriptor)
-        self._messages = self.message.reachable()
-        self._shapes: dict[Any, RecordShape] = {}
+            described = descriptors.to_message(descriptor)
+            find_class = functools.partial(message_factory.GetMessageClass, descriptor)
+        messages = described.reachable()
+        record_types = RecordTypes([_describe(each, messages, enums == "name") for each in messages])
         options = (
             unknown_keys == "ignore",
             unknown_fields == "keep",
@@ -93,11 +92,18 @@ class Codec(RecordCodec):
             to_time,
             from_time if times == "datetime64" else None,
             UNKNOWN_FIELDS,
+            _suggest,
             _encode_error,
             _decode_error,
         )
-        self._types = RecordTypes([_describe(each, self._messages, enums == "name") for each in self._messages])
-        self.describe(self._types, options)
+        if unknown_fields == "keep":
+            _check_names(messages)
+        self.describe(record_types, options)  # raises where it has been before: then all stays as it was
+        self.message = described
+        self._schema = schema
+        self._find_class: Callable[[], Any] = find_class
+        self._messages, self._types = messages, record_types
+        self._shapes: dict[Any, RecordShape] = {}
         self.use(self.shape_of(into))
 
     @classmethod
@@ -183,12 +189,17 @@ def _check(name: str, value: str, known: tuple[str, ...]) -> None:
         raise ValueError(f"{name} is {value!r}: it must be one of {', '.join(known)}")
 
 
+def _suggest(key: str, known: dict[str, int]) -> str:
+    fix = did_you_mean(key, known)
+    return f"; {fix}" if fix else ""
+
+
 def _encode_error(problem: str, path: str) -> EncodeError:
     return EncodeError(problem, path)
 
 
 def _decode_error(problem: str, path: str, offset: int) -> DecodeError:
-    where = f"{path}: octet {offset}" if path else f"octet {offset}"
+    where = f"{shorten(path)}: octet {offset}" if path else f"octet {offset}"
     return DecodeError(f"{where}: {problem}", status="bad_message", offset=offset, path=path)
 
 
@@ -208,6 +219,12 @@ def _is_of(schema: Schema, message: Any) -> bool:
         fix = 'write rows = "records" below [schema], or enable some'
         raise SchemaError("no column is enabled", fix, origin=schema.origin)
     return True
+
+
+def _check_names(messages: list[Message]) -> None:
+    for message in messages:
+        if any(field.name == UNKNOWN_FIELDS for field in message):
+            raise SchemaError(f"has a field {UNKNOWN_FIELDS!r}, where unknown fields are kept", origin=message.name)
 
 
 def _find_descriptor(source: Any, name: str | None) -> Descriptor:
@@ -233,9 +250,9 @@ def _find_descriptor(source: Any, name: str | None) -> Descriptor:
 # The tables of the core -----------------------------------------------------------------------------------------------
 
 
-def _describe(message: Message, messages: list[Message], named: bool) -> tuple[list[dict[str, Any]], int]:
+def _describe(message: Message, messages: list[Message], named: bool) -> list[dict[str, Any]]:
     oneofs = list(dict.fromkeys(field.oneof for field in message if field.oneof))
-    return [_describe_field(field, messages, oneofs, named) for field in message], len(oneofs)
+    return [_describe_field(field, messages, oneofs, named) for field in message]
 
 
 def _describe_field(field: Field, messages: list[Message], oneofs: list[str], named: bool) -> dict[str, Any]:

@@ -80,5 +80,7 @@ class Message:
         """This type, and all that its fields lead to."""
         found = [self]
         for message in found:  # which grows
-            found += [each.message for each in message if each.message is not None and each.message not in found]
+            for each in message:
+                if each.message is not None and each.message not in found:
+                    found.append(each.message)
         return found

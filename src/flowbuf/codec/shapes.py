@@ -134,8 +134,8 @@ def _class_in(hint: Any) -> Any:
         return _class_in(arguments[0])
     if arguments:  # the values of a map, or a record that is a dict
         return _class_in(arguments[-1])
-    is_class = isinstance(hint, type) and (hint is tuple or hint.__module__ not in ("builtins", "typing"))
-    return hint if is_class else dict
+    is_class = isinstance(hint, type) and hint.__module__ not in ("builtins", "typing", "collections.abc")
+    return hint if is_class or hint is tuple else dict
 
 
 def _is_mapping(origin: Any) -> bool:
