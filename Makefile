@@ -3,6 +3,7 @@
 #   make demo-pipeline         the same through a Kafka broker into ClickHouse's engine (Java, Maven)
 #   make test                  set up, run all tests
 #   make test PYTHON=python3.10
+#   make sanitize              what C does for Python under the address and undefined-behaviour sanitizers (gcc)
 #   make bench-peers           the harnesses of other collectors, which need Go and Cargo
 #   make fields                docs/fields.md, from the schema and docs/collectors.csv
 #   make kafka                 a real Kafka broker on this machine; make kafka-stop ends it
@@ -16,7 +17,7 @@ BUILT := $(VENV)/.built
 PEERS := benchmarks/peers
 SOURCES := $(wildcard ext/*.pyx ext/*.pxd ext/binding/* ext/core/*) setup.py pyproject.toml
 
-.PHONY: demo demo-pipeline test bench bench-peers check fields kafka kafka-stop clean setup
+.PHONY: demo demo-pipeline test sanitize bench bench-peers check fields kafka kafka-stop clean setup
 
 setup: $(BUILT)
 
@@ -34,6 +35,15 @@ test: $(BUILT)
 	@$(PY) -m pip install -q --group test $$(command -v java >/dev/null && echo --group spark)
 	@$(PY) -m pip install -q --only-binary chdb-core --group chdb || echo "no chdb for this system: its tests are skipped"
 	$(PY) -m pytest
+
+# Tests in which C of the binding, and not of the core alone, works on what is hostile. Python keeps too much for leaks to be told.
+SANITIZED := $(wildcard tests/test_codec*.py) tests/test_encode_columns.py tests/test_wire.py tests/test_decoder.py
+sanitize: $(BUILT)
+	@$(PY) -m pip install -q --group test
+	FLOWBUF_SANITIZE=1 $(PY) -m pip install -q --no-deps --upgrade --target build/sanitized .
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so) $$(gcc -print-file-name=libstdc++.so)" \
+		ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1 PYTHONMALLOC=malloc PYTHONPATH=build/sanitized \
+		$(PY) -m pytest $(SANITIZED)
 
 bench: $(BUILT)
 	$(PY) -m pip install -q --group test
