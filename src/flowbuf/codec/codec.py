@@ -15,7 +15,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 from flowbuf._core import RECORD_KINDS, RECORD_ROLES, RecordCodec, RecordShape, RecordTypes
 from flowbuf.batch import BATCH_ROWS, FlowStream
 from flowbuf.codec import descriptors, examples, schemas
-from flowbuf.codec.model import DURATION, TIMESTAMP, Field, Message
+from flowbuf.codec.model import Field, Message
 from flowbuf.codec.shapes import make_shape
 from flowbuf.codec.times import from_time, to_time
 from flowbuf.columns import encode_columns, read_messages
@@ -257,7 +257,7 @@ def _describe(message: Message, messages: list[Message], named: bool) -> list[di
 
 def _describe_field(field: Field, messages: list[Message], oneofs: list[str], named: bool) -> dict[str, Any]:
     least, most = field.limits
-    role = _role(field)
+    nested = field.message if field.role in ("record", "map") else None
     names = (
         {number: name for name, number in reversed(list(field.members.items()))} if named and field.members else None
     )
@@ -266,7 +266,7 @@ def _describe_field(field: Field, messages: list[Message], oneofs: list[str], na
         "name": field.name,
         "number": field.number,
         "kind": RECORD_KINDS[field.type],
-        "role": RECORD_ROLES[role],
+        "role": RECORD_ROLES[field.role],
         "repeated": field.repeated,
         "packed": field.packed,
         "presence": field.presence,
@@ -275,16 +275,8 @@ def _describe_field(field: Field, messages: list[Message], oneofs: list[str], na
         "least": least,
         "most": most,
         "members": sorted(set(field.members.values())) if field.closed else None,
-        "type": messages.index(field.message) if field.message is not None and role in ("record", "map") else None,
+        "type": messages.index(nested) if nested is not None else None,
         "absent": names.get(absent, absent) if names and absent is not None else absent,
         "numbers": dict(field.members) if field.type == "enum" else None,
         "names": names,
     }
-
-
-def _role(field: Field) -> str:
-    if field.map:
-        return "map"
-    if field.message is None:
-        return "scalar"
-    return {TIMESTAMP: "timestamp", DURATION: "duration"}.get(field.message.name, "record")

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from flowbuf.codec.model import DURATION, TIMESTAMP, Field, Message
+from flowbuf.codec.model import Field, Message
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -54,11 +54,11 @@ def _count(field: Field, depth: int) -> int:
 
 
 def _one(field: Field, source: random.Random, depth: int) -> Any:
+    if field.role == "timestamp":
+        return _TIME + source.randrange(10**9) * 1_000_000
+    if field.role == "duration":
+        return source.randrange(10**6) * 1_000_000
     if field.message is not None:
-        if field.message.name == TIMESTAMP:
-            return _TIME + source.randrange(10**9) * 1_000_000
-        if field.message.name == DURATION:
-            return source.randrange(10**6) * 1_000_000
         return _record(field.message, source, depth + 1) if depth < _DEPTH or field.required else None
     if field.members:
         return source.choice(list(field.members.values()))
@@ -103,34 +103,29 @@ def _only_one(message: Message, record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _values(field: Field, strategies: Any, depth: int) -> Any:
-    nested = field.type in ("message", "group") and not _is_time(field)
     if field.map:
         assert field.message is not None
         key, value = field.message.fields
-        if value.message is not None and not _is_time(value) and depth >= _DEPTH:
+        if value.role == "record" and depth >= _DEPTH:
             return strategies.just({})
         return strategies.dictionaries(_ones(key, strategies, depth), _ones(value, strategies, depth), max_size=4)
     if field.repeated:
-        if nested and depth >= _DEPTH:
+        if field.role == "record" and depth >= _DEPTH:
             return strategies.just([])
         return strategies.lists(_ones(field, strategies, depth), max_size=4)
     if field.required:
         return _ones(field, strategies, depth)
-    if nested and depth >= _DEPTH:
+    if field.role == "record" and depth >= _DEPTH:
         return strategies.none()
     return strategies.none() | _ones(field, strategies, depth)
 
 
-def _is_time(field: Field) -> bool:
-    return field.message is not None and field.message.name in (TIMESTAMP, DURATION)
-
-
 def _ones(field: Field, strategies: Any, depth: int) -> Any:
+    if field.role == "timestamp":
+        return strategies.integers(*_TIMESTAMPS)
+    if field.role == "duration":
+        return strategies.integers(*_DURATIONS)
     if field.message is not None:
-        if field.message.name == TIMESTAMP:
-            return strategies.integers(*_TIMESTAMPS)
-        if field.message.name == DURATION:
-            return strategies.integers(*_DURATIONS)
         return _records(field.message, strategies, depth + 1)
     if field.octets:
         return strategies.sampled_from(field.octets).flatmap(

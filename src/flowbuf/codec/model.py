@@ -44,6 +44,15 @@ class Field:
     octets: tuple[int, ...] = ()
 
     @property
+    def role(self) -> str:
+        """What its values are to Python: "scalar", "record", "map", "timestamp" or "duration"."""
+        if self.map:
+            return "map"
+        if self.message is None:
+            return "scalar"
+        return {TIMESTAMP: "timestamp", DURATION: "duration"}.get(self.message.name, "record")
+
+    @property
     def limits(self) -> tuple[int, int]:
         """The least and the greatest integer, or size of bytes; (0, 0): none are said."""
         if self.octets:

@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from flowbuf._core import RECORD_SHAPES, RecordShape, RecordTypes
-from flowbuf.codec.model import DURATION, TIMESTAMP, Field, Message
+from flowbuf.codec.model import Field, Message
 
 __all__ = ["make_shape"]
+
+_NESTED = ("record", "map")
+"""Roles of fields whose values have shapes of their own, or whose entries' values may have."""
 
 _Node = tuple[int, int, Any, Any, list[int]]
 
@@ -51,7 +54,7 @@ class _Nodes:
 
     def _child(self, field: Field, into: Any, hint: Any) -> int:
         message = field.message
-        if message is None or not _holds_records(field):
+        if message is None or field.role not in _NESTED:
             return -1
         if field.map:
             return self._add_entry(message, into, hint)
@@ -63,10 +66,6 @@ class _Nodes:
         child = self._child(value, into, hint) if value.message is not None else -1
         self.nodes.append((self.messages.index(entry), RECORD_SHAPES["tuple"], tuple, None, [-1, child]))
         return len(self.nodes) - 1
-
-
-def _holds_records(field: Field) -> bool:
-    return field.message is not None and field.message.name not in (TIMESTAMP, DURATION)
 
 
 def _plain(into: Any) -> Any:
@@ -107,7 +106,7 @@ def _hints(into: Any, message: Message) -> dict[str, Any]:
     except TypeError:
         return {}
     except NameError:
-        return dict(_hints_one_by_one(into, {field.name for field in message if _holds_records(field)}))
+        return dict(_hints_one_by_one(into, {field.name for field in message if field.role in _NESTED}))
 
 
 def _hints_one_by_one(into: Any, names: set[str]) -> Iterator[tuple[str, Any]]:
