@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 from datasets import load
+from lab import FAMILIES
 from record import read_clock, record, replay
 
-from flowbuf import Decoder, Schema, _core, encode_columns, wire
+from flowbuf import Codec, Decoder, Schema, _core, encode_columns, wire
 from flowbuf.batch import BATCH_ROWS, new_table_type
 from flowbuf.bench import Workload
 from flowbuf.plan import compile_plan
@@ -77,35 +78,51 @@ def test_datagrams_to_columns(benchmark: Any, workload: Workload, way: str) -> N
 # Messages to columns, and back ----------------------------------------------------------------------------------------
 
 
-@functools.cache
-def flow_messages() -> tuple[bytes, ...]:
-    """Messages of generated NetFlow v9."""
-    workload = load("generated-netflow9")
+SOURCES = ("generated-netflow9", "telemetry")
+"""Where messages come from: flows of a dataset, and a family of the lab, both by a schema of many columns."""
+
+
+def schema_of(source: str) -> Schema:
+    return Schema.load("telemetry") if source == "telemetry" else FLOW
+
+
+def flow_messages(dataset: str) -> list[bytes]:
+    workload = load(dataset)
     assert workload
     decoder = Decoder()
     for datagram in workload.first:
         decoder.encode(*datagram)
-    messages = [message for datagram in workload.data for message in decoder.messages(*datagram)]
+    return [message for datagram in workload.data for message in decoder.messages(*datagram)]
+
+
+@functools.cache
+def messages_of(source: str) -> tuple[bytes, ...]:
+    """MESSAGES of them, bare."""
+    if source == "telemetry":
+        messages = [Codec(schema_of(source)).encode(record) for record in FAMILIES[source].records]
+    else:
+        messages = flow_messages(source)
     return tuple((messages * (MESSAGES // len(messages) + 1))[:MESSAGES])
 
 
-def new_reader() -> tuple[_core.MessageTables, bytes]:
+def new_reader(source: str) -> tuple[_core.MessageTables, bytes]:
     """What reads messages into columns, and these messages as a stream."""
-    stream = b"".join(wire.varint(len(message)) + message for message in flow_messages())
-    return _core.MessageTables(new_table_type(FLOW, compile_plan(FLOW)), BATCH_ROWS), stream
+    schema = schema_of(source)
+    stream = b"".join(wire.varint(len(message)) + message for message in messages_of(source))
+    return _core.MessageTables(new_table_type(schema, compile_plan(schema)), BATCH_ROWS), stream
 
 
-def ptars_handler() -> Any:
+def ptars_handler(schema: Schema) -> Any:
     ptars = pytest.importorskip("ptars")
-    message = FLOW.message_class()
+    message = schema.message_class()
     return ptars.HandlerPool([message.DESCRIPTOR.file]).get_for_message(message.DESCRIPTOR)
 
 
 @functools.cache
-def time_messages() -> dict[str, list[float]]:
-    messages = list(flow_messages())
-    reader, stream = new_reader()
-    parse = FLOW.message_class().FromString
+def time_messages(source: str) -> dict[str, list[float]]:
+    schema, messages = schema_of(source), list(messages_of(source))
+    reader, stream = new_reader(source)
+    parse = schema.message_class().FromString
 
     def read() -> None:
         reader.read(stream, [])
@@ -113,37 +130,39 @@ def time_messages() -> dict[str, list[float]]:
 
     ways: Ways = {"flowbuf": read}
     try:
-        ways["ptars"] = functools.partial(ptars_handler().list_to_record_batch, messages)
+        ways["ptars"] = functools.partial(ptars_handler(schema).list_to_record_batch, messages)
         import protarrow
     except (ImportError, pytest.skip.Exception):
         return take_turns(ways)
     ways["protarrow"] = lambda: protarrow.messages_to_record_batch(
-        [parse(message) for message in messages], FLOW.message_class()
+        [parse(message) for message in messages], schema.message_class()
     )
     return take_turns(ways)
 
 
 @pytest.mark.parametrize("way", ["flowbuf", "ptars", "protarrow"])
-def test_messages_to_columns(benchmark: Any, way: str) -> None:
-    times = time_messages()
+@pytest.mark.parametrize("source", SOURCES)
+def test_messages_to_columns(benchmark: Any, source: str, way: str) -> None:
+    times = time_messages(source)
     if way not in times:
         pytest.skip(f"{way} is not installed")
     replay(benchmark, times[way])
-    record(benchmark, "generated-netflow9", f"messages to columns, {way}", MESSAGES)
+    record(benchmark, source, f"messages to columns, {way}", MESSAGES)
 
 
 @functools.cache
-def time_columns() -> dict[str, list[float]]:
+def time_columns(source: str) -> dict[str, list[float]]:
+    schema = schema_of(source)
     pyarrow = pytest.importorskip("pyarrow")
     tables: list[_core.Table] = []
-    reader, stream = new_reader()
+    reader, stream = new_reader(source)
     reader.read(stream, tables)
     batches = [pyarrow.record_batch(table) for table in (*tables, reader.finish())]
     table = pyarrow.Table.from_batches(batches)
-    ways: Ways = {"flowbuf": lambda: encode_columns(table)}
+    ways: Ways = {"flowbuf": lambda: encode_columns(table, schema)}
     try:
-        handler = ptars_handler()
-        batch = handler.list_to_record_batch(list(flow_messages()))
+        handler = ptars_handler(schema)
+        batch = handler.list_to_record_batch(list(messages_of(source)))
         ways["ptars"] = lambda: handler.record_batch_to_array(batch)
     except pytest.skip.Exception:
         pass
@@ -151,12 +170,13 @@ def time_columns() -> dict[str, list[float]]:
 
 
 @pytest.mark.parametrize("way", ["flowbuf", "ptars"])
-def test_columns_to_messages(benchmark: Any, way: str) -> None:
-    times = time_columns()
+@pytest.mark.parametrize("source", SOURCES)
+def test_columns_to_messages(benchmark: Any, source: str, way: str) -> None:
+    times = time_columns(source)
     if way not in times:
         pytest.skip(f"{way} is not installed")
     replay(benchmark, times[way])
-    record(benchmark, "generated-netflow9", f"columns to messages, {way}", MESSAGES)
+    record(benchmark, source, f"columns to messages, {way}", MESSAGES)
 
 
 # Datagrams to a DataFrame ---------------------------------------------------------------------------------------------

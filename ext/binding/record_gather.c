@@ -243,24 +243,23 @@ static bool is_plain(PyObject *value) {
 }
 
 /* Of a message of google.protobuf each attribute has a value, also where nothing is there. */
-static int is_message(PyObject *record) {
+static int refuse_message(fb_record_writer *w, PyTypeObject *class) {
     PyObject *name = PyUnicode_InternFromString("ListFields");
-    bool found = name && _PyType_Lookup(Py_TYPE(record), name);
+    bool found = name && _PyType_Lookup(class, name);
     Py_XDECREF(name);
-    return name ? found : -1;
+    if (!found) return name ? 0 : -1;
+    return fb_record_fail(w, "a message of google.protobuf, whose SerializeToString writes it, where a record is expected");
 }
 
 /* What is neither a dict nor a tuple, nor of the class met last. */
 static int gather_other(fb_record_writer *w, fb_record_frame *f) {
+    PyTypeObject *class = Py_TYPE(f->record);
     PyObject *dict;
     fb_record_own(w);
     if (is_plain(f->record)) return fb_record_fail_type(w, f->record, "a record");
     if (fb_record_to_dict(f->record, &dict)) return -1;
     if (dict) return gather_mapping(w, f, dict);
-    int message = is_message(f->record);
-    if (message < 0) return -1;
-    if (message) return fb_record_fail(w, "a message of google.protobuf, whose SerializeToString writes it, where a record is expected");
-    if (!is_known(&f->type->seen, Py_TYPE(f->record)) && learn_class(f->type, Py_TYPE(f->record))) return -1;
+    if (!is_known(&f->type->seen, class) && (refuse_message(w, class) || learn_class(f->type, class))) return -1;
     return gather_attributes(w, f);
 }
 
