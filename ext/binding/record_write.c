@@ -370,19 +370,6 @@ static int put_value(fb_record_writer *w, const fb_codec_field *field, const fb_
     return fb_record_put_one(w, field, of, field->presence, value);
 }
 
-/* Up to 16 octets without a call. */
-static inline uint8_t *put_short(uint8_t *p, const uint8_t *data, size_t size) {
-    if (size >= 8 && size <= 16) {
-        fb_store64(p, fb_load_little64(data));
-        fb_store64(p + size - 8, fb_load_little64(data + size - 8));
-    } else if (size < 8) {
-        for (size_t i = 0; i < size; i++) p[i] = data[i];
-    } else {
-        memcpy(p, data, size);
-    }
-    return p + size;
-}
-
 #if PY_VERSION_HEX >= 0x030c0000
 #define IS_SHORT(number) PyUnstable_Long_IsCompact((PyLongObject *)(number))
 #define SHORT_VALUE(number) PyUnstable_Long_CompactValue((PyLongObject *)(number))
@@ -404,7 +391,7 @@ static inline bool put_quick(fb_record_output *output, const fb_codec_field *fie
             if (!size && !field->presence) return true;
             p = fb_codec_put_tag(p, field);
             *p++ = (uint8_t)size;
-            output->p = put_short(p, PyUnicode_1BYTE_DATA(value), size);
+            output->p = fb_wire_put_few_octets(p, PyUnicode_1BYTE_DATA(value), size);
             return true;
         }
         case FB_PROTO_DOUBLE: {

@@ -93,6 +93,21 @@ FB_INLINE uint8_t *fb_wire_put_octets(uint8_t *p, const void *data, size_t size)
     return p + size;
 }
 
+/* So many octets, and as many to the end of size, which are the same ones in part. */
+#define FB_PUT_ENDS(width) (memcpy(p, data, width), memcpy(p + size - (width), data + size - (width), width))
+
+/* As fb_wire_put_octets, without a call where they are few, as those of most texts are. */
+FB_INLINE uint8_t *fb_wire_put_few_octets(uint8_t *p, const uint8_t *data, size_t size) {
+    if (FB_UNLIKELY(size > 32)) return fb_wire_put_octets(p, data, size);
+    if (size > 16) FB_PUT_ENDS(16);
+    else if (size >= 8) FB_PUT_ENDS(8);
+    else if (size >= 4) FB_PUT_ENDS(4);
+    else for (size_t i = 0; i < size; i++) p[i] = data[i];
+    return p + size;
+}
+
+#undef FB_PUT_ENDS
+
 /* Checked: NULL when [p, end) is too small. */
 FB_INLINE uint8_t *fb_wire_append_varint(uint8_t *p, const uint8_t *end, uint64_t value) {
     return (size_t)(end - p) < fb_wire_varint_size(value) ? NULL : fb_wire_put_varint(p, value);
