@@ -185,7 +185,7 @@ def test_a_mirror_needs_name_and_number(tmp_path, mirror):
         ),
         ('[schema]\nextends = "flow"' + '\n[[column]]\nname = "bytes"\nlate = true' * 2, "comes twice in this file"),
         ('[schema]\nname = "x"\n[[column]]\nname = ["y"]', "it must be a string"),
-        ('[schema]\nextends = "nowhere.toml"', "no schema 'nowhere.toml'"),
+        ('[schema]\nextends = "nowhere.toml"', "nowhere.toml'; give another path, or one of"),
         ('[schema]\nextends = "flw"', "no schema 'flw'; did you mean flow"),
         ('[schema]\nextends = "mine.toml"', "extends comes back to itself"),
     ],

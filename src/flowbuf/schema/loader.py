@@ -159,8 +159,10 @@ def _read_text(path: str, reference: str, asking: str) -> str:
             return file.read()
     except FileNotFoundError:
         known = built_in_names()
-        fix = did_you_mean(reference, known) or f"give a path, or one of {', '.join(known)}"
-        raise SchemaError(f"no schema {reference!r}", fix, origin=asking) from None
+        is_path = reference.endswith(".toml")
+        what, other = ("file", "another path") if is_path else ("schema", "a path")
+        fix = did_you_mean(reference, known) or f"give {other}, or one of {', '.join(known)}"
+        raise SchemaError(f"no {what} {path if is_path else reference!r}", fix, origin=asking) from None
     except OSError as error:
         raise SchemaError(f"cannot be read: {error.strerror}", origin=path) from None
     except UnicodeDecodeError:
