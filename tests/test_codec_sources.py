@@ -120,3 +120,14 @@ def test_a_field_cannot_be_where_unknown_fields_are_kept() -> None:
     assert Codec(file).decode(b"\n\1a") == {field.name: b"a"}
     with pytest.raises(SchemaError, match="has a field '_unknown_fields'"):
         Codec(file, unknown_fields="keep")
+
+
+def test_a_message_inside_a_schema_has_the_limits_of_the_schema(tmp_path: Path) -> None:
+    column = '[[{}]]\nname = "{}"\nnumber = 1\ntype = "{}"\n'
+    text = '[schema]\nname = "outer"\nrows = "records"\n'
+    text += column.format("column", "inner", "message") + 'message = "the_inner"\n'
+    (tmp_path / "outer.toml").write_text(text + column.format("message.the_inner.column", "small", "int16"))
+    codec = Codec.load(tmp_path / "outer.toml", "TheInner")
+    assert codec.decode(codec.encode({"small": -32768})) == {"small": -32768}
+    with pytest.raises(EncodeError, match="small: 32768 is out of range: -32768 to 32767"):
+        codec.encode({"small": 32768})

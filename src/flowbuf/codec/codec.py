@@ -81,7 +81,7 @@ class Codec(RecordCodec):
             described, find_class = schemas.to_message(schema), schema.message_class
         else:
             descriptor = _find_descriptor(source, message)
-            described = descriptors.to_message(descriptor)
+            described = _to_message(source, descriptor)
             find_class = functools.partial(message_factory.GetMessageClass, descriptor)
         messages = described.reachable()
         record_types = RecordTypes([_describe(each, messages, enums == "name") for each in messages])
@@ -245,6 +245,12 @@ def _find_descriptor(source: Any, name: str | None) -> Descriptor:
         fix += "; Codec.load takes names and paths" if isinstance(source, str | os.PathLike) else ""
         raise TypeError(f"{type(source).__name__} says nothing of messages: it must be {fix}")
     return descriptors.find_message([descriptor], name, descriptor.full_name) if name else descriptor
+
+
+def _to_message(source: Any, descriptor: Descriptor) -> Message:
+    """A schema knows more of its messages than their descriptors say: integers of 8 and 16 bits, sizes of addresses."""
+    known = schemas.to_message(source).reachable() if isinstance(source, Schema) else []
+    return next((each for each in known if each.name == descriptor.name), None) or descriptors.to_message(descriptor)
 
 
 # The tables of the core -----------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from dataclasses import replace
 from flowbuf.codec.model import DURATION, TIMESTAMP, Field, Message
 from flowbuf.errors import SchemaError
 from flowbuf.schema import Column, Schema
-from flowbuf.targets.proto import message_name
+from flowbuf.targets.proto import camel_case, message_name
 
 __all__ = ["to_message", "to_schema"]
 
@@ -58,7 +58,7 @@ class _Reader:
         if column.message is None:
             return None
         if column.message not in self.known:  # a message may be inside itself
-            message = self.known[column.message] = Message(column.message)
+            message = self.known[column.message] = Message(camel_case(column.message))
             self.fill(message, self.schema.messages[column.message])
         return self.known[column.message]
 

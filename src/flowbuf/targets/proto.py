@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from flowbuf.errors import SchemaError
 
-__all__ = ["PACKAGE", "message_name", "to_descriptor", "to_message_class", "to_text"]
+__all__ = ["PACKAGE", "camel_case", "message_name", "to_descriptor", "to_message_class", "to_text"]
 
 PACKAGE = "flowbuf"
 _UNIT_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
@@ -31,7 +31,7 @@ _UNIT_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns":
 
 def message_name(schema: Schema) -> str:
     """The name of the message, without its package: that of the schema in CamelCase, if the schema says no other."""
-    return schema.message_name or _camel_case(schema.name)
+    return schema.message_name or camel_case(schema.name)
 
 
 def to_descriptor(schema: Schema) -> FileDescriptorProto:
@@ -119,7 +119,7 @@ def _scopes(schema: Schema) -> list[_Scope]:
     """The message of the schema, and those inside it, their names checked."""
     whole = _Scope(message_name(schema), schema.enabled, schema.reserved, schema.error)
     parts = [
-        _Scope(_camel_case(message.name), message.columns, message.reserved, message.error)
+        _Scope(camel_case(message.name), message.columns, message.reserved, message.error)
         for message in schema.used_messages
     ]
     inside = {part.name: f"message {part.name}" for part in parts}
@@ -159,11 +159,11 @@ def _members(column: Column) -> Iterator[tuple[str, int]]:
 
 
 def _enum_name(column: Column) -> str:
-    name = _camel_case(column.name)
+    name = camel_case(column.name)
     return f"{name}Value" if name == column.name else name
 
 
-def _camel_case(name: str) -> str:
+def camel_case(name: str) -> str:
     return "".join(word[0].upper() + word[1:] for word in re.split("[_-]+", name) if word)
 
 
@@ -173,7 +173,7 @@ def _upper_snake(name: str) -> str:
 
 def _entry_name(column: Column) -> str:
     """What protoc calls the message that is an entry of a map."""
-    return f"{_camel_case(column.name)}Entry"
+    return f"{camel_case(column.name)}Entry"
 
 
 def _check_scope(scope: _Scope, messages: dict[str, str]) -> None:
@@ -234,7 +234,7 @@ def _add_field(message: DescriptorProto, column: Column, root: str, path: str) -
     elif column.type == "map":
         field.type_name = f"{path}.{_add_entry(message, column, root)}"
     elif column.message:
-        field.type_name = f"{root}.{_camel_case(column.message)}"
+        field.type_name = f"{root}.{camel_case(column.message)}"
     elif column.type == "enum":
         enum = message.enum_type.add(name=_enum_name(column))
         for member, number in _members(column):
@@ -255,7 +255,7 @@ def _add_entry(message: DescriptorProto, column: Column, root: str) -> str:
         field = entry.field.add(name=part, number=number, label=FieldDescriptorProto.LABEL_OPTIONAL)
         field.type = _type_code(RECORD_TYPES[str(type)].proto_type)
         if type == "message":
-            field.type_name = f"{root}.{_camel_case(str(column.message))}"
+            field.type_name = f"{root}.{camel_case(str(column.message))}"
     return entry.name
 
 
@@ -304,7 +304,7 @@ def _type_text(column: Column) -> str:
 def _type_name(column: Column) -> str:
     if column.unit == "proto":
         return f"google.protobuf.{_WELL_KNOWN[column.type]}"
-    held = _camel_case(column.message or "")
+    held = camel_case(column.message or "")
     if column.type == "map":
         key, value = (RECORD_TYPES[str(type)].proto_type for type in (column.key, column.value))
         return f"map<{key}, {held or value}>"
