@@ -16,6 +16,7 @@ from flowbuf_core cimport *
 
 import os
 from operator import index
+from sys import getsizeof
 
 from flowbuf.errors import DecodeError, EncodeError, FlowbufError
 
