@@ -339,21 +339,33 @@ static size_t read_each(const fb_arrow_conversion *c, const fb_arrow_view *view,
 /* Doubles that come as floats are what they are. */
 static void read_reals(const fb_arrow_view *view, int64_t first, size_t count, uint64_t present, uint64_t *numbers) {
     fb_arrow_view_numbers(view, first, count, numbers);
+    if (present == fb_mask_of(count)) return;
     for (size_t i = 0; i < count; i++) numbers[i] &= 0 - (present >> i & 1);
 }
 
-/* Texts that lie one behind the other, and are all of ASCII: one look at them together says so. False: some may be wrong. */
-static bool read_plain_texts(const fb_arrow_view *view, int64_t first, size_t count, uint64_t present, fb_bytes *cells) {
-    int32_t offsets[FB_ARROW_BLOCK + 1];
+/* One look at all of them together says that they are good. False: some may be wrong, or they have more than `most` octets. */
+static bool find_texts(const fb_arrow_view *view, int64_t first, size_t count, size_t most, fb_arrow_texts *texts) {
+    int32_t *offsets = texts->offsets;
     if (view->type.layout != FB_LAYOUT_SMALL || !view->octets) return false;
     memcpy(offsets, view->values + 4 * (first + view->offset), 4 * (count + 1));
-    bool good = offsets[0] >= 0;
-    for (size_t i = 0; i < count; i++) good &= offsets[i] <= offsets[i + 1];
-    if (!good) return false;
+    for (size_t i = count; i < FB_ARROW_BLOCK; i++) offsets[i + 1] = offsets[i]; /* as many as a compiler looks at side by side */
+    uint32_t signs = (uint32_t)offsets[0];
+    for (size_t i = 0; i < FB_ARROW_BLOCK; i++) signs |= (uint32_t)offsets[i + 1] | ((uint32_t)offsets[i + 1] - (uint32_t)offsets[i]);
+    if (signs >> 31) return false; /* an offset below 0, or below the one before */
+    size_t size = (size_t)(offsets[count] - offsets[0]);
+    if (size > most || !fb_is_ascii(view->octets + offsets[0], size)) return false;
+    texts->octets = view->octets;
+    return true;
+}
+
+static bool read_plain_texts(const fb_arrow_view *view, int64_t first, size_t count, uint64_t present, fb_bytes *cells) {
+    fb_arrow_texts texts;
+    if (!find_texts(view, first, count, SIZE_MAX, &texts)) return false;
     for (size_t i = 0; i < count; i++) {
-        cells[i] = (fb_bytes){view->octets + offsets[i], present >> i & 1 ? (size_t)(offsets[i + 1] - offsets[i]) : 0};
+        size_t size = (size_t)(texts.offsets[i + 1] - texts.offsets[i]);
+        cells[i] = (fb_bytes){texts.octets + texts.offsets[i], present >> i & 1 ? size : 0};
     }
-    return fb_is_ascii(view->octets + offsets[0], (size_t)(offsets[count] - offsets[0]));
+    return true;
 }
 
 static size_t read_block(const fb_arrow_conversion *c, const fb_arrow_view *view, int64_t first, size_t count, uint64_t *present,
@@ -436,4 +448,10 @@ size_t fb_arrow_values_read(const fb_arrow_values *values, int64_t first, size_t
                             fb_arrow_reason *reason) {
     if (fb_arrow_values_are_indexed(values)) return read_indexed(values, first, count, present, cells, reason);
     return read_block(&values->conversion, &values->view, first, count, present, cells, reason);
+}
+
+bool fb_arrow_values_find_texts(const fb_arrow_values *values, int64_t first, size_t count, uint64_t present, size_t most,
+                                fb_arrow_texts *texts) {
+    bool may = values->conversion.way == WAY_TEXT && !fb_arrow_values_are_indexed(values) && present == fb_mask_of(count);
+    return may && find_texts(&values->view, first, count, most, texts);
 }

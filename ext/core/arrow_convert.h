@@ -33,6 +33,12 @@ typedef union {
     fb_bytes octets[FB_ARROW_BLOCK];
 } fb_arrow_cells;
 
+/* Texts of ASCII that lie one behind the other, one for each row: that at k has the octets from offsets[k] to offsets[k + 1]. */
+typedef struct {
+    const uint8_t *octets;
+    int32_t offsets[FB_ARROW_BLOCK + 1]; /* of rows that the block does not have, all the same */
+} fb_arrow_texts;
+
 typedef struct {
     const fb_column *column;
     fb_arrow_type type;
@@ -78,6 +84,9 @@ fb_arrow_reason fb_arrow_values_locate(const fb_arrow_values *values, int64_t at
    refused, and why. REQUIRES: as above, and a conversion was chosen. */
 size_t fb_arrow_values_read(const fb_arrow_values *values, int64_t first, size_t count, uint64_t *present, fb_arrow_cells *cells,
                             fb_arrow_reason *reason);
+/* Texts as they lie, of `most` octets together. False: they cannot be had so, and are to be read. REQUIRES: as above. */
+bool fb_arrow_values_find_texts(const fb_arrow_values *values, int64_t first, size_t count, uint64_t present, size_t most,
+                                fb_arrow_texts *texts);
 
 /* The order of names: by their octets, the shorter one first. */
 int fb_bytes_compare(fb_bytes a, fb_bytes b);

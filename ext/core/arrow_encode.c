@@ -98,12 +98,13 @@ static size_t read_block(fb_arrow_encoder *e, size_t position, size_t count) {
     fb_arrow_block *block = &e->block;
     uint64_t wanted = fb_arrow_view_present(&e->rows, (int64_t)position, count);
     block->first = e->rows.offset + (int64_t)position;
-    memset(block->more, 0, count * sizeof *block->more);
+    block->room.any = 0;
+    memset(block->room.rows, 0, count * sizeof *block->room.rows);
     e->fault = (fb_arrow_fault){FB_ARROW_NONE, FB_NO_CHILD, 0};
     for (size_t i = 0; i < block->field_count && count; i++) {
         fb_arrow_field *field = &block->fields[i];
         fb_arrow_reason reason;
-        size_t good = fb_arrow_field_read(field, block->first, count, wanted, block->more, &reason);
+        size_t good = fb_arrow_field_read(field, block->first, count, wanted, &block->room, &reason);
         if (good < count) e->fault = (fb_arrow_fault){reason, field->child, position + good};
         count = good;
     }

@@ -169,22 +169,35 @@ static size_t read_lists(fb_arrow_field *field, int64_t first, size_t count, siz
     return count;
 }
 
-static size_t add_cells(const fb_arrow_field *field, size_t count, size_t *more, fb_arrow_reason *reason) {
+static size_t add_cells(const fb_arrow_field *field, size_t count, fb_arrow_room *room, fb_arrow_reason *reason) {
     for (size_t k = 0; k < count; k++) {
-        if (add_octets(&more[k], field->cells.octets[k].size)) continue;
+        if (add_octets(&room->rows[k], field->cells.octets[k].size)) continue;
         *reason = FB_ARROW_TOO_LONG;
         return k;
     }
     return count;
 }
 
-size_t fb_arrow_field_read(fb_arrow_field *field, int64_t first, size_t count, uint64_t wanted, size_t *more, fb_arrow_reason *reason) {
+enum { FEW_OCTETS = 65536 };
+
+/* Each row gets the room of all. */
+static bool find_texts(fb_arrow_field *field, int64_t first, size_t count, fb_arrow_room *room) {
+    fb_arrow_texts *texts = &field->texts;
+    texts->octets = NULL;
+    if (!fb_arrow_values_find_texts(&field->values, first, count, field->present, FEW_OCTETS, texts)) return false;
+    room->any += (size_t)(texts->offsets[count] - texts->offsets[0]);
+    return true;
+}
+
+size_t fb_arrow_field_read(fb_arrow_field *field, int64_t first, size_t count, uint64_t wanted, fb_arrow_room *room,
+                           fb_arrow_reason *reason) {
     field->present = wanted & fb_arrow_values_present(&field->values, first, count);
-    if (field->put == FB_PUT_LIST) return read_lists(field, first, count, more, reason);
+    if (field->put == FB_PUT_LIST) return read_lists(field, first, count, room->rows, reason);
+    if (field->put == FB_PUT_OCTETS && find_texts(field, first, count, room)) return count;
     size_t good = fb_arrow_values_read(&field->values, first, count, &field->present, &field->cells, reason);
     if (!fb_column_holds_octets(field->column)) return good;
     fb_arrow_reason too_long = FB_ARROW_NONE;
-    size_t fitting = add_cells(field, good, more, &too_long);
+    size_t fitting = add_cells(field, good, room, &too_long);
     if (fitting < good) *reason = too_long;
     return fitting;
 }

@@ -31,6 +31,7 @@ typedef struct {
     size_t child;
     uint64_t present; /* which rows of the block have it */
     fb_arrow_cells cells;      /* of the block; of a list, some of its members */
+    fb_arrow_texts texts;      /* of the block, instead of cells, where they can be had so; else its octets are NULL */
     fb_arrow_values values;    /* of a list, where its members are */
     fb_arrow_values *members;  /* of a list */
     fb_member *names;          /* of an enum */
@@ -50,9 +51,16 @@ void fb_arrow_field_free(fb_arrow_field *field, fb_memory *memory);
 
 /* False: the array has fewer rows, or is not laid out as its schema says. */
 bool fb_arrow_field_set(fb_arrow_field *field, const struct ArrowArray *array, int64_t rows);
-/* Reads what `wanted` rows of a block have, and adds to `more` the octets by which they may be longer than any fixed-size values make
-   them. Returns how many rows there are before the first that is refused, and why. REQUIRES: 0 < count <= FB_ARROW_BLOCK. */
-size_t fb_arrow_field_read(fb_arrow_field *field, int64_t first, size_t count, uint64_t wanted, size_t *more, fb_arrow_reason *reason);
+/* Octets by which rows of a block may be longer than any fixed-size values make them. */
+typedef struct {
+    size_t any; /* that each of them may have: all texts of a column, where they are few */
+    size_t rows[FB_ARROW_BLOCK];
+} fb_arrow_room;
+
+/* Reads what `wanted` rows of a block have, and adds to `room` what they need. Returns how many rows there are before the first that
+   is refused, and why. REQUIRES: 0 < count <= FB_ARROW_BLOCK. */
+size_t fb_arrow_field_read(fb_arrow_field *field, int64_t first, size_t count, uint64_t wanted, fb_arrow_room *room,
+                           fb_arrow_reason *reason);
 
 /* The members of a list that are left. */
 typedef struct {

@@ -12,7 +12,7 @@ typedef struct {
     fb_arrow_field *fields;
     size_t field_count, plain_count; /* and how many of them are plain numbers, which are the first */
     int64_t first;                   /* where the first row is, in children */
-    size_t more[FB_ARROW_BLOCK];     /* octets that a row may have beyond plan->fixed_worst */
+    fb_arrow_room room;              /* of the rows, beyond plan->fixed_worst */
     /* A lane for each plain number, in groups of FB_LANES, for each row of the block. NULL, but for processors with AVX-512. */
     uint64_t *numbers;
     fb_lanes *lanes;

@@ -126,6 +126,17 @@ FB_INLINE bool fb_row_begin(fb_row *row, size_t worst, fb_row_cursor *at) {
     return true;
 }
 
+/* The same where there are no constants. */
+FB_INLINE bool fb_row_begin_empty(fb_row *row, size_t worst, fb_row_cursor *at) {
+    assert(row->plain && !row->constants_size);
+    if (FB_UNLIKELY(!fb_row_reserve(row, 1, worst))) return false;
+    *at = (fb_row_cursor){row->message = row->next + row->prefix, row->open};
+#ifndef NDEBUG
+    row->limit = row->next + worst;
+#endif
+    return true;
+}
+
 FB_INLINE uint8_t *fb_row_put_tag(uint8_t *p, const fb_column *column) {
     fb_store64(p, column->tag);
     return p + column->tag_size;
