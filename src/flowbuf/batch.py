@@ -212,4 +212,5 @@ def _to_pandas(plain: pyarrow.Table, schema: Schema) -> pandas.DataFrame:
         return values.array if pyarrow.types.is_timestamp(column.type) else values.to_numpy(copy=True)
 
     columns = zip(plain.column_names, plain.columns, strict=True)
-    return pandas.DataFrame({name: convert(name, column) for name, column in columns}, copy=False)
+    values = {name: convert(name, column) for name, column in columns}
+    return pandas.DataFrame(values, pandas.RangeIndex(plain.num_rows), copy=False)

@@ -55,6 +55,10 @@ _WANTED = {
 
 _DEFAULT_SAMPLING_RATE = "meta:default_sampling_rate"
 
+# Of a record without fields: rows that have none are those of a column that is disabled. No field has its number, for
+# Protocol Buffers reserves it.
+_NO_COLUMN = ("", 19_000, _core.TYPES["bool"], 0, 1, 0, dict[int, int]())
+
 
 @functools.lru_cache(maxsize=16)  # a plan is read-only, and decoders of one schema may share it
 def compile_plan(schema: Schema, *, default_sampling_rate: int | None = None, scale: bool = False) -> _core.Plan:
@@ -75,6 +79,8 @@ def compile_plan(schema: Schema, *, default_sampling_rate: int | None = None, sc
         _check_scale(schema)
     if len(schema.columns) > _core.MAX_COLUMNS:
         raise schema.error(None, f"it has {len(schema.columns)} columns", f"{_core.MAX_COLUMNS} are the most")
+    if not schema.columns:
+        plan.add_column(*_NO_COLUMN)
     for column in schema.columns:
         _add_column(plan, schema, column, scale)
         if len(column.sources) > _core.MAX_RANKS:
