@@ -3,12 +3,13 @@ integers are, and what the members of enums are called; and, of a flat type, the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from flowbuf.codec.model import DURATION, TIMESTAMP, Field, Message
 from flowbuf.errors import SchemaError
 from flowbuf.schema import Column, Schema
+from flowbuf.schema.types import TYPES, WireType
 from flowbuf.targets.proto import camel_case, message_name
 
 __all__ = ["to_message", "to_schema"]
@@ -84,17 +85,46 @@ def to_schema(message: Message) -> Schema:
 
 
 def _to_column(field: Field, origin: str) -> Column:
-    if field.message is not None or field.oneof is not None:
-        what = "of a oneof" if field.message is None else "a map" if field.map else "a message"
-        raise SchemaError(f"it is {what}", "columns are for flat messages", origin=origin, column=field.name)
+    what = _more_than_flat(field)
+    if what:
+        raise SchemaError(f"it is {what}, which has no column", _FIX, origin=origin, column=field.name)
+    if field.type != "enum":
+        return _new_column(field, field.type, {}, origin)
+    try:
+        return _new_column(field, "enum", _first_names(field.members), origin)
+    except SchemaError:  # those are members that no schema has
+        return _new_column(field, "int32", {}, origin)
+
+
+_FIX = "read and write such records by decode_many and encode_many"
+
+
+def _more_than_flat(field: Field) -> str:
+    """What it is that a table has no place for; nothing where it has."""
+    if field.message is not None:
+        return "a map" if field.map else "a message"
+    if field.oneof is not None:
+        return f"of oneof {field.oneof!r}"
+    return "" if field.type in TYPES else f"an {field.type}"
+
+
+def _new_column(field: Field, type: str, members: Mapping[str, int], origin: str) -> Column:
     return Column(
         field.name,
         field.number,
-        field.type,
+        type,
         enabled=True,
         repeated=field.repeated,
         explicit=field.presence,
-        values=field.members,
-        packed=field.packed or not field.repeated,
+        values=members,
+        packed=field.packed or not field.repeated or TYPES[type].wire_type is WireType.LENGTH,
         origin=origin,
     )
+
+
+def _first_names(members: Mapping[str, int]) -> dict[str, int]:
+    """Without further names of the same numbers."""
+    names: dict[int, str] = {}
+    for name, number in members.items():
+        names.setdefault(number, name)
+    return {name: number for number, name in names.items()}

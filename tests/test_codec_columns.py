@@ -1,0 +1,162 @@
+"""Columns of messages that a descriptor describes: which fields have one, and that no value is lost on the way."""
+
+from __future__ import annotations
+
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from codec_messages import bytes_field, number_field, varint
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flowbuf import Codec, EncodeError, SchemaError
+
+
+@cache
+def flat(body: str, syntax: str = "proto3") -> Codec:
+    """Of a message with this body."""
+    pytest.importorskip("grpc_tools.protoc", reason="grpcio-tools is not installed")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "flat.proto")
+        path.write_text(f'syntax = "{syntax}"; package test; message Flat {{ {body} }}')
+        return Codec.load(path, "Flat", enums="name")
+
+
+def framed(*messages: bytes) -> bytes:
+    return b"".join(varint(len(message)) + message for message in messages)
+
+
+def rows(codec: Codec, stream: bytes) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = codec.read_columns(stream, strict=True).to_arrow().to_pylist()
+    return found
+
+
+def same_both_ways(codec: Codec, *messages: bytes) -> None:
+    """Messages of one field each, so that there is one order only: records and columns read and write the same."""
+    stream = framed(*messages)
+    assert codec.encode_many(codec.decode_many(stream)) == stream
+    assert codec.encode_columns(codec.read_columns(stream, strict=True)) == stream
+
+
+# Lists ----------------------------------------------------------------------------------------------------------------
+
+
+def test_lists_of_texts_and_of_octets_have_columns() -> None:
+    codec = flat("repeated string names = 1; repeated bytes parts = 2;")
+    texts, octets = bytes_field(1, b"a") + bytes_field(1, b""), bytes_field(2, b"\xff") + bytes_field(2, b"b")
+    assert rows(codec, framed(texts, octets, b"")) == [
+        {"names": ["a", ""], "parts": []},
+        {"names": [], "parts": [b"\xff", b"b"]},
+        {"names": [], "parts": []},
+    ]
+    same_both_ways(codec, texts, octets, b"")
+
+
+@pytest.mark.parametrize("packed", ["", "[packed = false]", "[packed = true]"])
+@pytest.mark.parametrize("syntax", ["proto2", "proto3"])
+def test_lists_of_numbers_are_read_packed_or_not(syntax: str, packed: str) -> None:
+    codec = flat(f"repeated sint32 numbers = 1 {packed};", syntax)
+    records = [{"numbers": [1, -2]}, {"numbers": []}]
+    assert rows(codec, codec.encode_many(records)) == records
+    assert codec.decode_many(codec.encode_columns(codec.read_columns(codec.encode_many(records)))) == records
+
+
+# Enums ----------------------------------------------------------------------------------------------------------------
+
+ALIASED = "enum Kind { option allow_alias = true; NIL = 0; NONE = 0; ONE = 1; FIRST = 1; } Kind kind = 1;"
+NEGATIVE = """
+    enum Kind { NIL = 0; MINUS = -1; LEAST = -2147483648; }
+    Kind kind = 1; repeated Kind kinds = 2 [packed = false];
+"""
+WITHOUT_ZERO = "enum Kind { ONE = 1; TWO = 2; } optional Kind kind = 1; repeated Kind kinds = 2;"
+
+
+def test_members_of_one_number_go_by_the_first_name() -> None:
+    """As they do for records with enums="name"."""
+    codec = flat(ALIASED)
+    one, strange = number_field(1, 1), number_field(1, 7)
+    assert [row["kind"] for row in rows(codec, framed(b"", one, strange))] == [None, "ONE", "7"]
+    assert codec.decode(one)["kind"] == "ONE"
+    same_both_ways(codec, one, strange)
+    assert codec.encode_columns(pa.table({"kind": [1, 7]})) == framed(one, strange)
+    with pytest.raises(EncodeError, match=r"column 'kind', row 0: .*member"):
+        codec.encode_columns(pa.table({"kind": ["FIRST"]}))
+
+
+def test_negative_members_make_a_column_of_numbers() -> None:
+    codec = flat(NEGATIVE)
+    messages = [number_field(1, number) for number in (-1, -(2**31), 2**31 - 1, 7)]
+    assert messages[0] == b"\x08" + b"\xff" * 9 + b"\1"
+    assert [row["kind"] for row in rows(codec, framed(*messages))] == [-1, -(2**31), 2**31 - 1, 7]
+    assert rows(codec, framed(b"")) == [{"kind": 0, "kinds": []}]
+    same_both_ways(codec, *messages, number_field(2, -1) + number_field(2, 0))
+    with pytest.raises(EncodeError, match="column 'kind'"):
+        codec.encode_columns(pa.table({"kind": ["MINUS"]}))
+
+
+def test_an_enum_without_zero_makes_a_column_of_numbers() -> None:
+    codec = flat(WITHOUT_ZERO, "proto2")
+    assert rows(codec, framed(b"", number_field(1, 2))) == [{"kind": None, "kinds": []}, {"kind": 2, "kinds": []}]
+    same_both_ways(codec, b"", number_field(1, 2), number_field(2, 1) + number_field(2, 2))
+
+
+def test_names_that_no_schema_has_make_a_column_of_numbers() -> None:
+    codec = flat("enum Kind { _NIL = 0; _ONE = 1; } Kind kind = 1;")
+    assert rows(codec, framed(number_field(1, 1))) == [{"kind": 1}]
+    same_both_ways(codec, number_field(1, 1))
+
+
+def test_a_negative_number_that_no_member_has_ends_a_column_of_names() -> None:
+    """An error, if `strict`, and counted: never another value."""
+    stream = flat(ALIASED).read_columns(framed(number_field(1, 1), number_field(1, -5)))
+    assert stream.to_arrow().to_pylist() == [{"kind": "ONE"}]
+    assert stream.counters == {"bad_message": 1}
+
+
+@given(st.lists(st.integers(-(2**31), 2**31 - 1)))
+def test_any_number_survives_a_column_of_an_open_enum(numbers: list[int]) -> None:
+    same_both_ways(flat(NEGATIVE), *(number_field(1, number) if number else b"" for number in numbers))
+
+
+@given(st.lists(st.integers(0, 2**31 - 1)))
+def test_any_number_survives_a_column_of_names(numbers: list[int]) -> None:
+    same_both_ways(flat(ALIASED), *(number_field(1, number) if number else b"" for number in numbers))
+
+
+# No fields, and fields without columns --------------------------------------------------------------------------------
+
+
+def test_messages_without_fields_are_rows_without_columns() -> None:
+    codec = flat("")
+    stream = codec.read_columns(framed(b"", number_field(1, 5), b""))
+    for table in (stream.to_arrow(), stream.to_polars(), stream.to_pandas()):
+        assert table.shape == (3, 0)
+    assert stream.counters == {"unknown_field": 1}
+    assert [batch.to_arrow().num_rows for batch in codec.read_columns(b"\0" * 5, batch_rows=2)] == [2, 2, 1]
+    assert codec.read_columns(b"").to_arrow().shape == (0, 0)
+    assert codec.encode_columns(stream) == bytes(3)
+    assert codec.encode_columns(stream.to_arrow()) == bytes(3)
+
+
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        ("sfixed32 bad = 1;", "an sfixed32"),
+        ("repeated sfixed64 bad = 1;", "an sfixed64"),
+        ("oneof which { int32 bad = 1; string other = 2; }", "of oneof 'which'"),
+        ("map<string, int32> bad = 1;", "a map"),
+        ("Flat bad = 1;", "a message"),
+        ("repeated Flat bad = 1;", "a message"),
+    ],
+)
+def test_a_field_without_a_column_is_named(body: str, what: str) -> None:
+    codec = flat(body)
+    fix = "read and write such records by decode_many and encode_many"
+    for use in (codec.read_columns, codec.encode_columns):
+        with pytest.raises(SchemaError) as caught:
+            use(b"")
+        assert str(caught.value) == f"Flat: column 'bad': it is {what}, which has no column; {fix}"
