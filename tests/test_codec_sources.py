@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -131,3 +134,85 @@ def test_a_message_inside_a_schema_has_the_limits_of_the_schema(tmp_path: Path) 
     assert codec.decode(codec.encode({"small": -32768})) == {"small": -32768}
     with pytest.raises(EncodeError, match="small: 32768 is out of range: -32768 to 32767"):
         codec.encode({"small": 32768})
+
+
+# gogoproto ------------------------------------------------------------------------------------------------------------
+
+GOGO = """
+syntax = "proto2"; package gogoproto;
+import "google/protobuf/descriptor.proto";
+extend google.protobuf.FieldOptions { optional bool nullable = 65001; optional string customname = 65004; }
+"""
+BATCH = """
+syntax = "proto3"; package test;
+import "gogoproto/gogo.proto";
+import "google/protobuf/timestamp.proto";
+message Batch {
+  repeated Event events = 1 [(gogoproto.nullable) = false];
+  map<string, Event> named = 2 [(gogoproto.nullable) = false];
+}
+message Event {
+  google.protobuf.Timestamp time = 1 [(gogoproto.nullable) = false, (gogoproto.customname) = "At", deprecated = true];
+  Event cause = 2 [(gogoproto.nullable) = true];
+  oneof which { Event one = 3 [(gogoproto.nullable) = false]; int32 other = 4; }
+  int32 plain = 5 [(gogoproto.customname) = "P"];
+}
+"""
+
+
+@pytest.fixture
+def gogo_folder(tmp_path: Path) -> Path:
+    (tmp_path / "gogoproto").mkdir()
+    (tmp_path / "gogoproto/gogo.proto").write_text(GOGO)
+    (tmp_path / "batch.proto").write_text(BATCH)
+    return tmp_path
+
+
+def test_what_gogoproto_calls_not_nullable_is_required(gogo_folder: Path) -> None:
+    """But lists and maps, which may be empty, and what is in a oneof."""
+    codec = Codec.load(gogo_folder / "batch.proto", "Batch")
+    event = codec.message.fields[0].message
+    assert event is not None
+    assert [field.name for field in event if field.required] == ["time"]
+    assert not any(field.required for field in codec.message)
+    full = {"time": 0, "other": 5}
+    assert codec.encode({}) == b""
+    expected = codec.message_class().FromString(codec.encode({"events": [full], "named": {"a": full}}))
+    assert (expected.events[0].other, expected.named["a"].HasField("time")) == (5, True)
+    for record, path in [
+        ({"events": [full, full, full, {"other": 1}]}, "events[3].time"),
+        ({"events": [{**full, "cause": {}}]}, "events[0].cause.time"),
+        ({"named": {"a": {"time": None}}}, "named['a'].time"),
+    ]:
+        with pytest.raises(EncodeError, match="required, and not given") as caught:
+            codec.encode(record)
+        assert caught.value.path == path
+    assert codec.decode(b"\n\0")["events"][0]["time"] is None
+
+
+def test_gogoproto_may_be_known_to_protobuf(gogo_folder: Path) -> None:
+    """Then the option is an extension, and no unknown field. In a process of its own, for it stays known."""
+    compiler = pytest.importorskip("grpc_tools.protoc", reason="grpcio-tools is not installed")
+    include = Path(compiler.__file__).parent / "_proto"
+    files = ["gogoproto/gogo.proto", "batch.proto"]
+    assert compiler.main(["protoc", f"-I{gogo_folder}", f"-I{include}", f"--python_out={gogo_folder}", *files]) == 0
+    program = """if True:
+        from batch_pb2 import Batch, Event
+        from gogoproto.gogo_pb2 import nullable
+        from flowbuf import Codec
+        assert Event.DESCRIPTOR.fields_by_name["time"].GetOptions().Extensions[nullable] is False
+        for codec in (Codec(Batch), Codec(Batch.DESCRIPTOR)):
+            try:
+                codec.encode({"events": [{"other": 1}]})
+            except ValueError as error:
+                print(error)
+    """
+    places = os.pathsep.join([str(gogo_folder), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": places},
+    )
+    assert done.stdout.splitlines() == ["events[0].time: required, and not given"] * 2

@@ -15,7 +15,9 @@ from typing import Any
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import DecodeError as ProtobufError
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from flowbuf.codec.model import Field, Message
 from flowbuf.errors import SchemaError
@@ -30,6 +32,8 @@ _TYPES = {
         *("bytes", "uint32", "enum", "sfixed32", "sfixed64", "sint32", "sint64"),
     )
 }
+
+_NULLABLE = 65001  # the field of FieldOptions that is gogoproto's extension of this name
 
 _IMPORTS = (
     "imports are looked for beside the file; of those elsewhere, load what "
@@ -54,6 +58,7 @@ def _convert(descriptor: Descriptor, known: dict[str, Message]) -> Message:
 def _convert_field(field: FieldDescriptor, known: dict[str, Message], of_entry: bool) -> Field:
     single = not _is_repeated(field)
     oneof = field.containing_oneof if single else None
+    choice = oneof.name if oneof is not None and not _is_synthetic(oneof) else None
     is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
     enum = field.enum_type
     return Field(
@@ -63,8 +68,8 @@ def _convert_field(field: FieldDescriptor, known: dict[str, Message], of_entry: 
         repeated=not single,
         packed=not single and bool(field.is_packed),
         presence=single and (field.has_presence and not of_entry),
-        required=single and _is_required(field),
-        oneof=oneof.name if oneof is not None and not _is_synthetic(oneof) else None,
+        required=single and (_is_required(field) or not (choice or _is_nullable(field))),
+        oneof=choice,
         map=is_map,
         message=_convert(field.message_type, known) if field.message_type is not None else None,
         members={value.name: value.number for value in enum.values} if enum is not None else {},
@@ -81,6 +86,16 @@ def _is_repeated(field: Any) -> bool:
 def _is_required(field: Any) -> bool:
     required = getattr(field, "is_required", None)
     return bool(field.label == FieldDescriptor.LABEL_REQUIRED if required is None else required)
+
+
+def _is_nullable(field: Any) -> bool:
+    """Whether a message may leave out the field; `(gogoproto.nullable) = false` says no. To a message without fields
+    all options are unknown ones, whether google.protobuf knows the extension or not."""
+    if not field.has_options:
+        return True
+    options: Any = UnknownFieldSet(Empty.FromString(field.GetOptions().SerializePartialToString()))
+    said = [option.data for option in options if (option.field_number, option.wire_type) == (_NULLABLE, 0)]
+    return not said or bool(said[-1])
 
 
 def _is_closed(enum: EnumDescriptor) -> bool:
