@@ -143,13 +143,14 @@ class Codec(RecordCodec):
     # Records made up, and compared ----------------------------------------------------------------------------------
 
     def examples(self, count: int, seed: int = 0, into: Any = None) -> list[Any]:
-        """So many plausible records, the same for a seed everywhere, as `decode` gives them."""
+        """So many plausible records, the same for a seed everywhere, as `decode` gives them. Raises SchemaError where a
+        message requires itself, so that no record comes to an end."""
         records = itertools.islice(examples.examples(self.message, seed), count)
         return [self.decode(self.encode(record), into) for record in records]
 
     def strategy(self, into: Any = None) -> SearchStrategy[Any]:
         """A Hypothesis strategy of records of any values, as `decode` gives them. Raises ImportError without
-        hypothesis."""
+        hypothesis, and SchemaError as `examples` does."""
         return examples.strategy(self.message).map(lambda record: self.decode(self.encode(record), into))
 
     def equal(self, one: Any, other: Any) -> bool:

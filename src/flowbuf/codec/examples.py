@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from flowbuf.codec.model import Field, Message
+from flowbuf.errors import SchemaError
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -23,10 +24,23 @@ _DURATIONS = (-315_576_000_000 * _BILLION, 315_576_000_000 * _BILLION)
 
 def examples(message: Message, seed: int = 0) -> Iterator[dict[str, Any]]:
     """Plausible records without end: short words, small numbers, a few elements. All fields have a value; of those of a
-    oneof, one has. Times are nanoseconds. The seed decides what they are, on every machine."""
+    oneof, one has. Times are nanoseconds. The seed decides what they are, on every machine. Raises SchemaError where
+    no record comes to an end."""
+    _check_ends(message)
     source = random.Random(seed)
     while True:
         yield _record(message, source, 0)
+
+
+def _check_ends(message: Message) -> None:
+    if message.is_endless:
+        fix = "make a field on the way optional"
+        raise SchemaError("it requires itself, for ever: there is no record of it", fix, origin=message.name)
+
+
+def _is_left_out(field: Field, depth: int) -> bool:
+    """Whether it is a message that could go on for ever, and is deep enough, or that must."""
+    return field.message is not None and (depth >= _DEPTH or field.message.is_endless)
 
 
 def _record(message: Message, source: random.Random, depth: int) -> dict[str, Any]:
@@ -50,7 +64,7 @@ def _value(field: Field, source: random.Random, depth: int) -> Any:
 
 
 def _count(field: Field, depth: int) -> int:
-    return 0 if field.type in ("message", "group") and depth >= _DEPTH else 3
+    return 0 if _is_left_out(field, depth) else 3
 
 
 def _one(field: Field, source: random.Random, depth: int) -> Any:
@@ -59,7 +73,7 @@ def _one(field: Field, source: random.Random, depth: int) -> Any:
     if field.role == "duration":
         return source.randrange(10**6) * 1_000_000
     if field.message is not None:
-        return _record(field.message, source, depth + 1) if depth < _DEPTH or field.required else None
+        return _record(field.message, source, depth + 1) if field.required or not _is_left_out(field, depth) else None
     if field.members:
         return source.choice(list(field.members.values()))
     if field.type == "string":
@@ -79,9 +93,11 @@ def _one(field: Field, source: random.Random, depth: int) -> Any:
 
 def strategy(message: Message) -> SearchStrategy[dict[str, Any]]:
     """Records of any values that a message can hold; None where a field may be absent, times in nanoseconds. All of
-    them can be datetimes and timedeltas, but for what is finer than microseconds."""
+    them can be datetimes and timedeltas, but for what is finer than microseconds. Raises SchemaError where no record
+    comes to an end."""
     from hypothesis import strategies
 
+    _check_ends(message)
     return _records(message, strategies, 0)
 
 
@@ -106,16 +122,16 @@ def _values(field: Field, strategies: Any, depth: int) -> Any:
     if field.map:
         assert field.message is not None
         key, value = field.message.fields
-        if value.role == "record" and depth >= _DEPTH:
+        if value.role == "record" and _is_left_out(value, depth):
             return strategies.just({})
         return strategies.dictionaries(_ones(key, strategies, depth), _ones(value, strategies, depth), max_size=4)
     if field.repeated:
-        if field.role == "record" and depth >= _DEPTH:
+        if field.role == "record" and _is_left_out(field, depth):
             return strategies.just([])
         return strategies.lists(_ones(field, strategies, depth), max_size=4)
     if field.required:
         return _ones(field, strategies, depth)
-    if field.role == "record" and depth >= _DEPTH:
+    if field.role == "record" and _is_left_out(field, depth):
         return strategies.none()
     return strategies.none() | _ones(field, strategies, depth)
 

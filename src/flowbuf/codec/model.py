@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -93,3 +94,13 @@ class Message:
                 if each.message is not None and each.message not in found:
                     found.append(each.message)
         return found
+
+    @functools.cached_property
+    def is_endless(self) -> bool:
+        """Whether it requires itself, directly or through others, so that no record of it comes to an end."""
+        endless = set(self.reachable())
+        while True:
+            ending = {each for each in endless if not any(of.required and of.message in endless for of in each)}
+            if not ending:
+                return self in endless
+            endless -= ending

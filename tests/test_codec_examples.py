@@ -1,0 +1,63 @@
+"""Records made up of messages that require themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from flowbuf import Codec, SchemaError
+
+PROTO = """
+syntax = "proto2";
+package test;
+message Direct { required Direct again = 1; }
+message First { required Second second = 1; optional int32 number = 2; }
+message Second { required group Inside = 1 { required First first = 1; } }
+message Around {
+  required int32 number = 1;
+  required Ending ending = 2;
+  optional Direct direct = 3;
+  repeated First firsts = 4;
+  map<string, Direct> named = 5;
+  oneof which { Second second = 6; }
+}
+message Ending { optional Around around = 1; required Last last = 2; }
+message Last { repeated Last lasts = 1; optional Last last = 2; }
+"""
+ENDLESS = ("direct", "firsts", "named", "second")
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("grpc_tools.protoc", reason="grpcio-tools is not installed")
+    path = tmp_path_factory.mktemp("endless") / "endless.proto"
+    path.write_text(PROTO)
+    return path
+
+
+@pytest.mark.parametrize("name", ["Direct", "First", "Second", "Second.Inside"])
+def test_a_message_that_requires_itself_has_no_records(path: Path, name: str) -> None:
+    codec = Codec.load(path, name)
+    problem = f"test.{name}: it requires itself, for ever: there is no record of it; make a field on the way optional"
+    for make in (lambda: codec.examples(1), codec.strategy):
+        with pytest.raises(SchemaError) as caught:
+            make()
+        assert str(caught.value) == problem
+
+
+def test_such_messages_are_left_out_where_they_may_be(path: Path) -> None:
+    codec = Codec.load(path, "Around")
+    for record in codec.examples(5):
+        assert [record[name] for name in ENDLESS] == [None, [], {}, None]
+        assert record["ending"]["around"]["ending"]["last"]["lasts"] == []
+        assert codec.decode(codec.encode(record)) == record
+
+    @settings(max_examples=30)
+    @given(record=codec.strategy())
+    def check(record: dict[str, object]) -> None:
+        assert [record[name] for name in ENDLESS] == [None, [], {}, None]
+        assert isinstance(record["number"], int)
+
+    check()
