@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from codec_messages import PROTO2, PROTO3, descriptor_set, make_codec, message_class, number_field
+from codec_messages import PROTO2, PROTO3, bytes_field, descriptor_set, make_codec, message_class, number_field
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from flowbuf import UNKNOWN_FIELDS, Codec
@@ -134,6 +134,73 @@ def test_a_message_inside_a_schema_has_the_limits_of_the_schema(tmp_path: Path) 
     assert codec.decode(codec.encode({"small": -32768})) == {"small": -32768}
     with pytest.raises(EncodeError, match="small: 32768 is out of range: -32768 to 32767"):
         codec.encode({"small": 32768})
+
+
+def test_what_a_schema_narrows_is_read_as_it_is(tmp_path: Path) -> None:
+    """Though it cannot be written: the message is well-formed."""
+    kinds = [("int8", ""), ("ip", ""), ("timestamp", 'unit = "proto"\n'), ("duration", 'unit = "proto"\n')]
+    text = '[schema]\nname = "narrow"\nrows = "records"\n'
+    for number, (kind, more) in enumerate(kinds, 1):
+        text += f'[[column]]\nname = "{kind}"\nnumber = {number}\ntype = "{kind}"\n{more}'
+    (tmp_path / "narrow.toml").write_text(text)
+    codec = Codec.load(tmp_path / "narrow.toml", times="ns")
+    year_10_000, ten_thousand_years = 253_402_300_800, 315_576_000_000
+    for octets, name, value, problem in [
+        (number_field(1, 300), "int8", 300, "300 is out of range"),
+        (bytes_field(2, b"12345"), "ip", b"12345", "5 octets, where there must be 16"),
+        (bytes_field(3, number_field(1, year_10_000)), "timestamp", year_10_000 * 10**9, "out of range of a time"),
+        (
+            bytes_field(4, number_field(1, ten_thousand_years + 1)),
+            "duration",
+            (ten_thousand_years + 1) * 10**9,
+            "out of range of a time",
+        ),
+    ]:
+        assert codec.decode(octets)[name] == value
+        with pytest.raises(EncodeError, match=problem):
+            codec.encode({name: value})
+    assert codec.encode(codec.decode(bytes_field(3, number_field(2, -1)))) != bytes_field(3, number_field(2, -1))
+
+
+EDITION = """
+edition = "2023";
+package test;
+enum Closed { option features.enum_type = CLOSED; NIL = 0; ONE = 1; }
+enum Open { ZERO = 0; BELOW = -4; }
+message Sub { int32 x = 1; Sub sub = 2; }
+message Edition {
+  int32 explicit = 1;
+  int32 implicit = 2 [features.field_presence = IMPLICIT];
+  int32 must = 3 [features.field_presence = LEGACY_REQUIRED];
+  int32 default = 4 [default = 42];
+  repeated int32 packed = 5;
+  repeated int32 expanded = 6 [features.repeated_field_encoding = EXPANDED];
+  Closed closed = 7; Open open = 8; repeated Closed closeds = 9;
+  Sub delimited = 10 [features.message_encoding = DELIMITED]; Sub prefixed = 11;
+  map<string, Closed> named = 12;
+  oneof which { string text = 13; int32 number = 14; }
+}
+"""
+
+
+def test_the_features_of_an_edition(tmp_path: Path) -> None:
+    compiler = pytest.importorskip("grpc_tools.protoc", reason="grpcio-tools is not installed")
+    (tmp_path / "edition.proto").write_text(EDITION)
+    output = tmp_path / "set.desc"
+    assert compiler.main(["protoc", f"-I{tmp_path}", f"--descriptor_set_out={output}", "edition.proto"]) == 0
+    codec = Codec.load(output, "Edition")
+    kind = codec.message_class()
+    for record in codec.examples(20):
+        octets = codec.encode(record)
+        assert kind.FromString(octets).SerializeToString(deterministic=True) == octets
+        assert codec.decode(octets) == record
+    zeros = {"explicit": 0, "implicit": 0, "must": 0}
+    assert codec.encode(zeros) == number_field(1, 0) + number_field(3, 0)
+    read = codec.decode(number_field(7, 5) + number_field(8, 5))
+    assert (read["explicit"], read["implicit"], read["default"]) == (None, 0, 42)
+    assert (read["closed"], read["open"]) == (None, 5)
+    with pytest.raises(EncodeError, match="must: required"):
+        codec.encode({})
 
 
 # gogoproto ------------------------------------------------------------------------------------------------------------
