@@ -1,9 +1,10 @@
 """A consumer that is behind by a constant number of messages catches up, by a real broker, format by format.
 
 A producer fills a new topic with exactly so many messages and ends; then a consumer on one processor, with so many MiB
-resident at most, drains it from its first offset. Every topic is drained twice a round: values alone, which is what the
-way itself costs ("raw"), and decoded. All topics of a packing are there at once, and rounds take turns: two million
-records of telemetry in six formats take 2.5 GB of the broker's disk, twice where it deletes late, and ten minutes.
+resident at most, drains it from its first offset; where a cgroup can be made, it is in one of so many MiB. Every topic
+is drained twice a round: values alone, which is what the way itself costs ("raw"), and decoded. All topics of a packing
+are there at once, and rounds take turns: two million records of telemetry in six formats take 2.5 GB of the broker's
+disk, twice where it deletes late, and ten minutes.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--family", choices=FAMILIES, default="telemetry", help="what records are [telemetry]")
     parser.add_argument("--packing", choices=PACKINGS, default="both", help="records of a Kafka message [both]")
     parser.add_argument("--rounds", type=count, default=3, metavar="N", help="[3]")
-    parser.add_argument("--memory", type=count, default=512, metavar="MIB", help="of a consumer, resident [512]")
+    parser.add_argument(
+        "--memory", type=count, default=512, metavar="MIB", help="of a consumer, resident and in its cgroup [512]"
+    )
     parser.add_argument("--json", metavar="FILE", help="all results; - is standard output, and then nothing else")
     return parser
 

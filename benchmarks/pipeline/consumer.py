@@ -4,7 +4,8 @@
 
 Without `decode` values are taken from librdkafka and nothing is done with them: what the way itself costs. librdkafka's
 threads are on the same processor. Memory is the most that was ever resident (VmHWM), looked at four times a second and
-at the end: more than `memory` octets end the process with status OVER_MEMORY.
+at the end: more than `memory` octets end the process with status OVER_MEMORY. In a cgroup (cgroup.py), as the parent
+starts it where it can, the kernel ends it where it takes more between two looks.
 """
 
 from __future__ import annotations

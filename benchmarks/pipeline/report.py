@@ -44,7 +44,8 @@ def make_tables(outcomes: Sequence[Outcome]) -> Iterator[str]:
 def describe_packing(outcome: Outcome) -> str:
     load = outcome.load
     how = "many records a Kafka message, 512 KiB" if load.packed else "one record a Kafka message"
-    return f"\n{load.messages:,} records of {load.family}, {how}"
+    memory = "consumers in a cgroup" if outcome.cgroup else "no cgroup for consumers"
+    return f"\n{load.messages:,} records of {load.family}, {how}, {memory}"
 
 
 def make_row(outcome: Outcome, base: Outcome | None) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import statistics
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.lab import FAMILIES, Format
 from benchmarks.lab.timing import measure
 
+from .cgroup import Group, make_group
 from .load import Load
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ class Plan:
     packings: Sequence[bool]
     rounds: int
     memory: int
-    """Octets that a consumer may have resident."""
+    """Octets that a consumer may have: resident, and in its cgroup where one can be made."""
 
     @property
     def steps(self) -> int:
@@ -57,8 +59,8 @@ class Plan:
 @dataclass
 class Outcome:
     """Of a format, in nanoseconds a record, a sample each round: `raw` without decoding, `total` with it, on the wall;
-    `raw_cpu` and `cpu` of all the consumer's threads in these; `micro` of decoding alone, in memory. `failed` is why
-    there is no more."""
+    `raw_cpu` and `cpu` of all the consumer's threads in these; `micro` of decoding alone, in memory. `peak` is the
+    most octets that were resident, and `cgroup` is whether all consumers had one; `failed` is why there is no more."""
 
     load: Load
     version: str
@@ -70,6 +72,7 @@ class Outcome:
     cpu: list[float] = field(default_factory=list)
     micro: list[float] = field(default_factory=list)
     peak: int = 0
+    cgroup: bool = True
     failed: str | None = None
 
     @property
@@ -123,16 +126,19 @@ def describe(load: Load) -> str:
 
 
 def drain(plan: Plan, outcome: Outcome, topic: str, decode: bool, show: Show) -> None:
-    """Once, by a consumer of its own. A format that has failed is left alone."""
+    """Once, by a consumer of its own, in a cgroup of its own where one can be made. A format that has failed is left
+    alone."""
     show(f"{describe(outcome.load)}: draining{'' if decode else ' without decoding'}")
     if outcome.failed is not None:
         return
     given = {"servers": plan.servers, "topic": topic, "load": outcome.load.to_dict(), "memory": plan.memory}
-    try:
-        result = start("consumer", {**given, "decode": decode})
-    except Failed as error:
-        outcome.failed = str(error)
-        return
+    with make_group(plan.memory) as group:
+        outcome.cgroup &= group is not None
+        try:
+            result = start("consumer", {**given, "decode": decode}, group)
+        except Failed as error:
+            outcome.failed = str(error)
+            return
     (outcome.total if decode else outcome.raw).append(result["wall"] * 1e9 / plan.messages)
     (outcome.cpu if decode else outcome.raw_cpu).append(result["cpu"] * 1e9 / plan.messages)
     if decode:
@@ -147,10 +153,13 @@ def measure_decoding(plan: Plan, packed: bool, outcomes: Sequence[Outcome], show
         show(f"{describe(outcome.load)}: decoding in memory")
 
 
-def start(name: str, given: dict[str, Any]) -> dict[str, Any]:
-    """What a process of its own says. Raises Failed with what it says of its failure."""
+def start(name: str, given: dict[str, Any], group: Group | None = None) -> dict[str, Any]:
+    """What a process of its own says, in that group. Raises Failed with what it says of its failure, or with the
+    kernel's reason."""
     command = [sys.executable, "-m", f"benchmarks.pipeline.{name}", json.dumps(given)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(group.enclose(command) if group else command, cwd=ROOT, capture_output=True, text=True)
+    if group and done.returncode == -signal.SIGKILL and group.has_killed():
+        raise Failed(f"the kernel ended it: more than {group.limit / 2**20:.0f} MiB in its cgroup")
     if done.returncode:
         lines = done.stderr.strip().splitlines()
         raise Failed(lines[-1] if lines else f"the {name} ended with status {done.returncode}")
