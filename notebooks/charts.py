@@ -10,16 +10,16 @@
 
 Charts have no background of their own, and all text is of one grey whose contrast is the same on white as on black
 (4.5:1): they read on paper and on a dark screen. Colours are those of Okabe and Ito's palette that differ for the
-colour-blind and from both; what is drawn is named where it is, not in a legend. Every chart of a measurement ends with
-`caption`: the machine, the data, how often, and what the spread is.
+colour-blind and from both; what is drawn is named where it is, not in a legend. Every chart ends with `caption`: the
+machine, the data, how often, and what the spread is; of octets, which are counted, that there is none.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import platform
 import re
+import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -32,9 +32,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-ROOT = Path(__file__).resolve().parent.parent
-"""The folder of the project, for notebooks that run what stands in benchmarks/. Not to be printed."""
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from benchmarks.machine import describe_machine
 
+ROOT = Path(__file__).resolve().parent.parent
+"""The folder of the project, for notebooks that run what stands in benchmarks/, or import it. Not to be printed."""
 SMALL = os.environ.get("FLOWBUF_NOTEBOOKS") == "small"
 """Whether as little as possible is to be measured, to see that a notebook works: `execute.py --small`."""
 
@@ -53,6 +55,8 @@ BLUE, VERMILION, GREEN, PURPLE, ORANGE, VIOLET = COLORS = (
 paper; violet is not in it, and comes last."""
 OTHERS = "#a6a6a6"
 """What a chart is not about, and is there to compare."""
+EXACT = "none, sizes are exact"
+"""The spread of octets, in a caption: they are counted, and the same in every run."""
 MARKERS = "osD^vP"
 """Of lines, in the order of colours: shape tells them apart where colour cannot."""
 
@@ -107,7 +111,7 @@ def read_benchmarks(path: str | os.PathLike[str]) -> pd.DataFrame:
     content = json.loads(Path(path).read_text())
     results = [each["extra_info"] for each in content["benchmarks"] if "ns_per_flow" in each["extra_info"]]
     frame = pd.DataFrame([_read_result(result) for result in results])
-    frame.attrs["machine"] = _machine_of(content["machine_info"])
+    frame.attrs["machine"] = describe_machine(content["machine_info"])
     return frame
 
 
@@ -127,43 +131,18 @@ def _read_result(result: dict[str, Any]) -> dict[str, Any]:
     return known | {key: value for key, value in result.items() if key not in (*known, "ns_per_flow", "flows")}
 
 
-def describe_machine() -> str:
-    """This one: the processor, how many, and Python."""
-    return _say_machine(_name_processor(), os.cpu_count(), platform.python_version())
-
-
-def _machine_of(info: dict[str, Any]) -> str:
-    cpu = info.get("cpu", {})
-    return _say_machine(cpu.get("brand_raw") or info["machine"], cpu.get("count"), info["python_version"])
-
-
-def _say_machine(processor: str, count: int | None, python: str) -> str:
-    processors = {None: "", 1: "1 processor, "}.get(count, f"{count} processors, ")
-    return f"{processor}, {processors}Python {python}"
-
-
-def _name_processor() -> str:
-    """As its maker calls it, where that can be told."""
-    try:
-        names = re.findall(r"^model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    except OSError:
-        names = []
-    return names[0] if names else platform.processor() or platform.machine()
-
-
 # Drawing --------------------------------------------------------------------------------------------------------------
 
 
-def caption(figure: Figure, *, data: str, n: str, spread: str, machine: str | None = None) -> None:
-    """Says below a chart where its figures come from. `machine` is this one, unless told: `frame.attrs["machine"]`."""
-    text = f"{machine or describe_machine()}. Data: {data}. n: {n}. Spread: {spread}."
-    note(figure, text)
-
-
-def note(figure: Figure, text: str) -> None:
-    """A few words below a chart, as wide as it is; all there is to say of charts without measurements."""
+def caption(
+    figure: Figure, *, data: str, n: str, spread: str, machine: str | None = None, about: str | None = None
+) -> None:
+    """Says below a chart where its figures come from, and in front of that what it is `about`, in a sentence or two.
+    `machine` is this one, unless told: `frame.attrs["machine"]`. Of what is counted, `spread` is EXACT."""
+    told = f"{machine or describe_machine()}. Data: {data}. n: {n}. Spread: {spread}."
     width = int(figure.get_figwidth() * 17)  # characters that fit
-    figure.supxlabel(textwrap.fill(text, width), x=0.01, horizontalalignment="left", fontsize=8, color=TEXT)
+    text = "\n".join(textwrap.fill(part, width) for part in (about, told) if part)
+    figure.supxlabel(text, x=0.01, horizontalalignment="left", fontsize=8, color=TEXT)
 
 
 def draw_bars(

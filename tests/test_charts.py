@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import platform
 from pathlib import Path
 from typing import Any
 
 import charts
 import matplotlib.pyplot as plt
 import pytest
+
+from benchmarks.machine import find_machine
 
 MACHINE = {"cpu": {"brand_raw": "A Processor", "count": 2}, "machine": "x86_64", "python_version": "3.11.7"}
 
@@ -34,6 +37,13 @@ def test_a_result_is_a_row(tmp_path: Path) -> None:
     assert frame.attrs["machine"] == "A Processor, 2 processors, Python 3.11.7"
 
 
+def test_a_machine_is_named_alike_by_captions_and_results() -> None:
+    assert charts.describe_machine(MACHINE) == "A Processor, 2 processors, Python 3.11.7"
+    assert charts.describe_machine({**MACHINE, "cpu": {}}) == "x86_64, Python 3.11.7"
+    assert charts.describe_machine(find_machine()) == charts.describe_machine()
+    assert charts.describe_machine().endswith(f"Python {platform.python_version()}")
+
+
 def contrast(one: str, other: str) -> float:
     """As WCAG 2 defines it: 1 to 21."""
 
@@ -56,10 +66,14 @@ def test_a_caption_says_machine_data_repetitions_and_spread() -> None:
     charts.use_style()
     figure, axes = plt.subplots()
     charts.draw_bars(axes, ["a", "b"], [1200, 30], [100, 2], unit="ns", highlight="b")
-    charts.caption(figure, data="some", n="7 rounds", spread="half the range", machine="A Processor")
+    told = {"data": "some", "n": "7 rounds", "spread": "half the range", "machine": "A Processor"}
+    charts.caption(figure, **told)
     said = [text.get_text() for text in axes.texts]
     assert said == ["1,200 ± 100", "30 ± 2"]
-    assert figure.get_supxlabel() == "A Processor. Data: some. n: 7 rounds. Spread: half the range."
+    text = "A Processor. Data: some. n: 7 rounds. Spread: half the range."
+    assert figure.get_supxlabel() == text
+    charts.caption(figure, **told, about="Two bars.")
+    assert figure.get_supxlabel() == f"Two bars.\n{text}"
     assert [bar.get_facecolor()[:3] == pytest.approx((0, 0.447, 0.698), abs=0.01) for bar in axes.patches] == [0, 1]
     plt.close(figure)
 

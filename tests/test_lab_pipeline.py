@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from broker import Broker
 
+from benchmarks.machine import find_machine
 from benchmarks.pipeline.cgroup import Group, find_parents, make_group
 from benchmarks.pipeline.load import PACK, Load
 from benchmarks.pipeline.run import Failed, start
@@ -217,7 +218,7 @@ def test_every_format_is_drained_packed_and_not(broker: Broker, tmp_path: Path) 
     assert (done.returncode, done.stderr) == (0, "")
     result = json.loads(path.read_text())
     assert (result["family"], result["messages"], result["rounds"]) == ("client_message", 6000, 2)
-    assert result["machine"]["python"] == sys.version.split()[0]
+    assert result["machine"] == find_machine()
     outcomes = {(each["format"], each["packed"]): each for each in result["outcomes"]}
     assert list(outcomes) == [(name, packed) for packed in (False, True) for name in FORMATS.split(",")]
     for (_, packed), each in outcomes.items():

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import platform
 import statistics
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from benchmarks.compare import format_rows
+from benchmarks.machine import find_machine
 
 from .run import Outcome, Plan
 
@@ -20,9 +19,8 @@ OWN = "flowbuf"
 
 def make_report(plan: Plan, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """Everything that was measured, and where."""
-    machine = {"machine": platform.machine(), "system": platform.platform(), "python": sys.version.split()[0]}
     asked = {"family": plan.family, "messages": plan.messages, "rounds": plan.rounds, "memory": plan.memory}
-    return {"machine": machine, **asked, "outcomes": [outcome.to_dict() for outcome in outcomes]}
+    return {"machine": find_machine(), **asked, "outcomes": [outcome.to_dict() for outcome in outcomes]}
 
 
 def make_tables(outcomes: Sequence[Outcome]) -> Iterator[str]:

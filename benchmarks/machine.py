@@ -1,0 +1,40 @@
+"""On what machine something was measured, as results keep it and captions say it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+__all__ = ["describe_machine", "find_machine"]
+
+
+def find_machine() -> dict[str, Any]:
+    """This one, under the names that pytest-benchmark has in its `machine_info`, as far as a caption needs them."""
+    return {
+        "machine": platform.machine(),
+        "system": platform.system(),
+        "python_version": platform.python_version(),
+        "cpu": {"brand_raw": name_processor(), "count": os.cpu_count()},
+    }
+
+
+def describe_machine(found: Mapping[str, Any] | None = None) -> str:
+    """The processor, how many, and Python: of this machine, or of one that a result names."""
+    found = found or find_machine()
+    cpu = found.get("cpu", {})
+    count = cpu.get("count")
+    processors = {None: "", 1: "1 processor, "}.get(count, f"{count} processors, ")
+    return f"{cpu.get('brand_raw') or found['machine']}, {processors}Python {found['python_version']}"
+
+
+def name_processor() -> str:
+    """As its maker calls it, where that can be told."""
+    try:
+        names = re.findall(r"^model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:
+        names = []
+    return names[0] if names else platform.processor() or platform.machine()
