@@ -192,13 +192,28 @@ def test_formats_with_keys_are_those_that_write_names_or_numbers(form: Format, f
     coder = open_coder(form, family)
     _, empty, _ = family.extremes
     data = coder.encode(coder.prepare(empty))
-    if form.name.partition("-")[0] not in ("flowbuf", "protobuf"):  # numbers are their keys
+    assert (form.keys != "positional") == form.keyed
+    if form.keys != "numbers":
         assert all((field.name.encode() in data) == form.keyed for field in family.fields)
     if form.text:
         json.loads(data.decode())
     else:
         with pytest.raises(ValueError, match=r"."):
             json.loads(data.decode())
+
+
+@each_pair
+def test_strings_are_copies_or_views_as_each_format_says(form: Format, family: Family) -> None:
+    """What has views of a message keeps it, and else it may go."""
+    coder = open_coder(form, family)
+    data = coder.encode(coder.prepare(family.records[0]))
+    batch = coder.encode_batch([coder.prepare(record) for record in family.records])
+    before = [sys.getrefcount(each) for each in (data, batch)]
+    decoded = coder.decode(data), coder.decode_batch(batch)
+    after = [sys.getrefcount(each) for each in (data, batch)]
+    assert [now > then for now, then in zip(after, before, strict=True)] == [form.strings == "views"] * 2
+    assert form.strings in ("copies", "views")
+    assert typed(coder.restore(decoded[0])) == typed(family.records[0])
 
 
 def test_generated_and_dynamic_messages_are_the_same() -> None:

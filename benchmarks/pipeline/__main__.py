@@ -3,8 +3,8 @@
 A producer fills a new topic with exactly so many messages and ends; then a consumer on one processor, with so many MiB
 resident at most, drains it from its first offset; where a cgroup can be made, it is in one of so many MiB. Every topic
 is drained twice a round: values alone, which is what the way itself costs ("raw"), and decoded. All topics of a packing
-are there at once, and rounds take turns: two million records of telemetry in six formats take 2.5 GB of the broker's
-disk, twice where it deletes late, and ten minutes.
+are there at once, and rounds take turns: two million records of telemetry in the default formats take 2.5 GB of the
+broker's disk, twice where it deletes late, and ten minutes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .run import Failed, Plan, Show, run
 
 EXAMPLES = """examples:
   make kafka                                                   a real broker on this machine, once
-  python -m benchmarks.pipeline                                two million records of telemetry, six formats
+  python -m benchmarks.pipeline                                two million records of telemetry, default formats
   python -m benchmarks.pipeline --messages 100000 --rounds 1   a quick look
   python -m benchmarks.pipeline --formats protobuf-upb,orjson,msgspec-msgpack --family record --packing many
   python -m benchmarks.pipeline --kafka broker:9092 --json pipeline.json

@@ -1,17 +1,25 @@
-"""The results as tables for people and as JSON."""
+"""The results as tables for people and as JSON; and of this, the table in benchmarks/README.md:
+
+python -m benchmarks.pipeline.report RESULT.json
+"""
 
 from __future__ import annotations
 
+import argparse
+import json
 import statistics
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from benchmarks.compare import format_rows
+from benchmarks.lab.tables import write_head, write_row
 from benchmarks.machine import find_machine
 
 from .run import Outcome, Plan
 
-__all__ = ["make_report", "make_tables"]
+__all__ = ["make_report", "make_tables", "tabulate"]
 
 HEAD = ["format", "", "octets", "records/s", "ns", "raw", "decoding", "in memory", "MiB", "pipeline ×", "in memory ×"]
 OWN = "flowbuf"
@@ -59,3 +67,48 @@ def make_row(outcome: Outcome, base: Outcome | None) -> list[str]:
 def describe_samples(samples: Sequence[float]) -> str:
     """The median, and half the range of all."""
     return f"{statistics.median(samples):,.0f} ±{(max(samples) - min(samples)) / 2:,.0f}"
+
+
+# Of a result in JSON --------------------------------------------------------------------------------------------------
+
+Packing = Mapping[str, Mapping[str, Any]]
+"""Outcomes by format."""
+
+
+def tabulate(content: Any) -> Iterator[str]:
+    """A row in Markdown for each format, both packings beside each other. Raises ValueError where it is no result, or
+    OWN is not in it."""
+    if not isinstance(content, dict) or "outcomes" not in content:
+        raise ValueError("not of python -m benchmarks.pipeline --json")
+    measured = [each for each in content["outcomes"] if each["failed"] is None]
+    single, many = ({each["format"]: each for each in measured if each["packed"] is packed} for packed in (False, True))
+    if OWN not in single or OWN not in many:
+        raise ValueError(f"{OWN} was not measured in both packings")
+    figures = ("ns", "raw", "×")
+    yield from write_head("format", "one a message, records/s", *figures, "512 KiB a message, records/s", *figures)
+    for name in (name for name in single if name in many):
+        yield write_row(f"`{name}`", *write_outcome(single, name), *write_outcome(many, name))
+
+
+def write_outcome(packing: Packing, name: str) -> Iterator[str]:
+    """Records a second; on the wall all, and the way; CPU time beside OWN, within rounds; and decoding in memory."""
+    each, own = packing[name], packing[OWN]
+    yield f"{each['records_per_second']:,}"
+    yield describe_samples(each["total"]).replace("±", "± ")
+    yield f"{statistics.median(each['raw']):,.0f}"
+    behind = statistics.median(one / other for one, other in zip(each["cpu"], own["cpu"], strict=True))
+    yield f"{behind:.1f}, {statistics.median(each['micro']) / statistics.median(own['micro']):.1f}"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("result", type=Path, metavar="RESULT.json")
+    path = parser.parse_args(arguments).result
+    try:
+        print("\n".join(tabulate(json.loads(path.read_text()))))
+    except (OSError, ValueError) as error:
+        sys.exit(f"report: {path}: {error}")
+
+
+if __name__ == "__main__":
+    main()

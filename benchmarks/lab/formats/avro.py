@@ -53,7 +53,7 @@ def open_fastavro(family: Family) -> Coder:
 
 AVRO = (
     Format(
-        *("avro-fastavro", "fastavro", False, False, "dict", "timestamp-micros, a type of Avro's", "an array"),
-        *(open_fastavro, (("fastavro", "fastavro"),)),
+        *("avro-fastavro", "fastavro", False, False, "dict", "timestamp-micros, a type of Avro's", "copies"),
+        *("an array", open_fastavro, (("fastavro", "fastavro"),)),
     ),
 )

@@ -39,8 +39,9 @@ class Coder(NamedTuple):
 @dataclass(frozen=True)
 class Format:
     """A way of writing records by a library. `keyed` formats write the names, or the numbers, of fields; others go by
-    position. `shape` is what a record is in Python; `times` says what carries a point in time. `needs` are modules that
-    have to be there, with what installs each."""
+    position. `shape` is what a record is in Python; `times` says what carries a point in time; `strings` whether those
+    that were decoded are "copies", or "views", which keep the message. `needs` are modules that have to be there, with
+    what installs each."""
 
     name: str
     library: str
@@ -49,12 +50,18 @@ class Format:
     text: bool
     shape: str
     times: str
+    strings: str
     batch: str
     """What many records become."""
     open: Callable[[Family], Coder]
     needs: tuple[tuple[str, str], ...] = ()
-    strings: str = "copies"
-    """Whether decoded strings are copies, or views of the message."""
+
+    @property
+    def keys(self) -> str:
+        """What a field is known by: "names" or "numbers" as keys, or "positional", its place."""
+        if not self.keyed:
+            return "positional"
+        return "numbers" if self.library in ("flowbuf", "protobuf") else "names"
 
     def absent(self) -> str | None:
         """What is missing on this machine, and how to get it; None where nothing is."""

@@ -70,8 +70,10 @@ def make_forms(
 
     needs = ((library, library),) if library else ()
     return (
-        Format(name, library, True, False, "dict", times, "an array", open_keyed, needs),
-        Format(f"{name}-array", library, False, False, "tuple", times, "an array of arrays", open_array, needs),
+        Format(name, library, True, False, "dict", times, "copies", "an array", open_keyed, needs),
+        Format(
+            f"{name}-array", library, False, False, "tuple", times, "copies", "an array of arrays", open_array, needs
+        ),
     )
 
 

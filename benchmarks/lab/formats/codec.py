@@ -62,7 +62,7 @@ def open_reference(family: Family) -> Coder:
 
 def make_format(name: str, shape: str, open: Any, *needs: tuple[str, str]) -> Format:
     times, batch = "google.protobuf.Timestamp", "a length-delimited stream"
-    return Format(name, "flowbuf", True, False, shape, times, batch, open, needs)
+    return Format(name, "flowbuf", True, False, shape, times, "copies", batch, open, needs)
 
 
 FLOWBUF = (

@@ -129,6 +129,6 @@ def open_struct(family: Family) -> Coder:
 POSITIONAL = (
     Format(
         *("struct", "", False, False, "tuple", "microseconds since 1970 in an int64, converted in Python"),
-        *("their number, then one after the other", open_struct),
+        *("copies", "their number, then one after the other", open_struct),
     ),
 )

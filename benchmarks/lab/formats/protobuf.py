@@ -162,9 +162,9 @@ UPB = ("google.protobuf", "protobuf")
 TIMES = "google.protobuf.Timestamp, converted in Python by the library"
 BATCH = "a message that repeats the record"
 PROTOBUF = (
-    Format("protobuf-upb", "protobuf", True, False, "dict", TIMES, BATCH, open_dynamic, (UPB,)),
+    Format("protobuf-upb", "protobuf", True, False, "dict", TIMES, "copies", BATCH, open_dynamic, (UPB,)),
     Format(
-        *("protobuf-upb-generated", "protobuf", True, False, "dict", TIMES, BATCH, open_generated),
+        *("protobuf-upb-generated", "protobuf", True, False, "dict", TIMES, "copies", BATCH, open_generated),
         needs=(UPB, ("grpc_tools", "grpcio-tools")),
     ),
 )

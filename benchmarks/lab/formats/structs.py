@@ -50,7 +50,7 @@ def make_format(protocol: str, array_like: bool, times: str) -> Format:
     name = f"msgspec-{protocol}-struct" + "-array" * array_like
     batch = "an array of arrays" if array_like else "an array"
     return Format(
-        *(name, "msgspec", not array_like, protocol == "json", "Struct", times, batch),
+        *(name, "msgspec", not array_like, protocol == "json", "Struct", times, "copies", batch),
         *(lambda family: open_structs(family, protocol, array_like), (("msgspec", "msgspec"),)),
     )
 

@@ -1,0 +1,234 @@
+"""The tables of the documents in Markdown, all of one run: those of README.md, and of the lab in benchmarks/README.md.
+
+    python -m benchmarks.lab.tables RESULT.json
+
+A result is what `pytest benchmarks --benchmark-json=RESULT.json` wrote, or what `lab.keep` kept of it. Medians and
+spreads are the very ones that stand in it, and those of ratios are made alike (`split.compare_rounds`): quartiles are
+inclusive here, in the notebooks and in compare.py. What was not measured is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.machine import describe_machine
+
+from .formats import FORMATS
+from .split import Factor, Samples, compare_rounds, split_speed
+
+__all__ = ["Standing", "compare_best", "make_tables", "write_head", "write_row"]
+
+Results = Mapping[str, Mapping[str, Mapping[str, Any]]]
+"""By dataset and format, what stands in `extra_info`."""
+
+OWN = {"dict": "flowbuf", "tuple": "flowbuf-tuple", "Struct": "flowbuf-struct"}
+"""The form of flowbuf's codec that others are set beside, by what records are in Python."""
+MAIN = "telemetry"
+DIRECTIONS = ("encode", "decode")
+RIVALS = ("protobuf-upb", "json", "orjson", "msgspec-msgpack", "pickle")
+CASES = (("telemetry", 1), ("record", 10_000), ("client_message", 1))
+SPEED = {
+    "flowbuf": "`flowbuf.Codec`, dicts",
+    "flowbuf-tuple": "`flowbuf.Codec`, tuples",
+    "flowbuf-struct": "`flowbuf.Codec`, Structs of msgspec",
+    "protobuf-upb": "`google.protobuf` (upb, in C), dicts",
+    "json": "stdlib `json`, dicts",
+}
+
+
+# Standing -------------------------------------------------------------------------------------------------------------
+
+
+class Standing(NamedTuple):
+    """Of formats whose records are alike in Python: the fastest other than flowbuf, and how many times as long as
+    flowbuf it takes."""
+
+    shape: str
+    best: str
+    factor: Factor
+
+    @property
+    def ahead(self) -> bool:
+        """Whether flowbuf is faster, by more than the spread."""
+        return self.factor.ratio - self.factor.spread > 1
+
+    @property
+    def behind(self) -> bool:
+        return self.factor.ratio + self.factor.spread < 1
+
+
+def compare_best(samples: Samples) -> Iterator[Standing]:
+    """One for each shape in which flowbuf and another were measured."""
+    shapes = {form.name: form.shape for form in FORMATS if not form.name.startswith("flowbuf")}
+    medians = {name: statistics.median(each) for name, each in samples.items()}
+    for shape, own in OWN.items():
+        others = [name for name in samples if shapes.get(name) == shape]
+        if own in samples and others:
+            best = min(others, key=medians.__getitem__)
+            yield Standing(shape, best, compare_rounds(samples[best], samples[own]))
+
+
+# Tables ---------------------------------------------------------------------------------------------------------------
+
+
+def make_tables(content: Any) -> dict[str, str]:
+    """By a title each, in Markdown. Raises ValueError where it is no result of pytest-benchmark."""
+    results = read_results(content)
+    made = {
+        "README.md: the codec": tabulate_speed(results),
+        "Formats": tabulate_formats(),
+        f"Times of {MAIN}: {describe_machine(content['machine_info'])}": tabulate_times(results),
+        "Times as long as flowbuf": tabulate_ratios(results),
+        "Where the speed comes from": tabulate_factors(results),
+        "Where flowbuf is first": tabulate_standing(results),
+    }
+    return {title: "\n".join(table) for title, rows in made.items() if len(table := list(rows)) > 2}
+
+
+def read_results(content: Any) -> Results:
+    if not isinstance(content, dict) or not {"benchmarks", "machine_info"} <= content.keys():
+        raise ValueError("not of pytest --benchmark-json")
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for each in content["benchmarks"]:
+        info = each["extra_info"]
+        if "ns_per_flow" in info:
+            found.setdefault(info["dataset"], {})[info["what"]] = info
+    return found
+
+
+def samples_of(results: Results, dataset: str) -> dict[str, Sequence[float]]:
+    return {name: info["samples"] for name, info in results.get(dataset, {}).items()}
+
+
+def write_head(*cells: str, text: int = 1) -> Iterator[str]:
+    """`text`: so many columns begin on the left; figures end on the right."""
+    yield write_row(*cells)
+    yield "|" + "|".join(["---"] * text + ["--:"] * (len(cells) - text)) + "|"
+
+
+def write_row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def tabulate_formats() -> Iterator[str]:
+    yield from write_head("format", "library", "text or binary", "keys", "in Python", "strings", "a time is", text=7)
+    for form in FORMATS:
+        kind = "text" if form.text else "binary"
+        cells = (form.library or "Python", kind, form.keys, form.shape, form.strings, form.times)
+        yield write_row(f"`{form.name}`", *cells)
+
+
+def tabulate_speed(results: Results) -> Iterator[str]:
+    """What README.md says of the codec: medians, and how many times as long as flowbuf others take."""
+    datasets = [f"{MAIN} {direction} 1" for direction in DIRECTIONS]
+    yield from write_head("one record of twelve fields, ns", *DIRECTIONS)
+    for name, text in SPEED.items():
+        if all(name in results.get(dataset, {}) for dataset in datasets):
+            yield write_row(text, *(write_speed(results, dataset, name) for dataset in datasets))
+
+
+def write_speed(results: Results, dataset: str, name: str) -> str:
+    samples, median = samples_of(results, dataset), f"{results[dataset][name]['ns_per_flow']:,.0f}"
+    if name in OWN.values() or OWN["dict"] not in samples:
+        return median
+    return f"{median} ({write_ratio(compare_rounds(samples[name], samples[OWN['dict']]).ratio)}×)"
+
+
+def tabulate_times(results: Results) -> Iterator[str]:
+    yield from write_head(
+        "format", "octets", "encode", "decode", *(f"{each}, 1000 at once" for each in DIRECTIONS), "allocations"
+    )
+    single = [results.get(f"{MAIN} {direction} 1", {}) for direction in DIRECTIONS]
+    columns = [*single, *(results.get(f"{MAIN} {direction} 1000", {}) for direction in DIRECTIONS)]
+    for name in single[0]:
+        times = [write_time(column.get(name)) for column in columns]
+        allocations = ", ".join(write_count(column.get(name), "allocations") for column in single)
+        yield write_row(f"`{name}`", write_count(single[0][name], "octets"), *times, allocations)
+
+
+def write_time(info: Mapping[str, Any] | None) -> str:
+    return "–" if info is None else f"{info['ns_per_flow']:,.0f} ± {info['spread'] / 2:,.0f}"
+
+
+def write_count(info: Mapping[str, Any] | None, key: str) -> str:
+    return "–" if info is None or key not in info else f"{info[key]:,.0f}"
+
+
+def tabulate_ratios(results: Results) -> Iterator[str]:
+    rivals = [name for name in RIVALS if any(name in dataset for dataset in results.values())]
+    yield from write_head("times as long as `flowbuf`, dicts", *(f"`{name}`" for name in rivals))
+    for family, count in CASES:
+        for direction in DIRECTIONS:
+            samples = samples_of(results, f"{family} {direction} {count}")
+            if "flowbuf" in samples:
+                many = "" if count == 1 else f", {count:,} at once"
+                yield write_row(f"`{family}`{many}, {direction}", *(write_range(samples, name) for name in rivals))
+
+
+def write_range(samples: Samples, name: str) -> str:
+    """The median of the ratios within rounds, the least and the greatest of them."""
+    if name not in samples:
+        return "–"
+    ratios = [one / own for one, own in zip(samples[name], samples["flowbuf"], strict=False)]
+    median, least, greatest = map(write_ratio, (statistics.median(ratios), min(ratios), max(ratios)))
+    return f"{median} ({least}–{greatest})"
+
+
+def write_ratio(ratio: float) -> str:
+    return f"{ratio:.1f}" if ratio < 9.95 else f"{ratio:.0f}"
+
+
+def tabulate_factors(results: Results) -> Iterator[str]:
+    """Of the ladders that are msgspec's."""
+    yield from write_head(f"`{MAIN}`, one at a time", "text → binary", "keys → places", "both")
+    for direction in DIRECTIONS:
+        for split in split_speed(samples_of(results, f"{MAIN} {direction} 1")):
+            if split.ladder.text.startswith("msgspec"):
+                shape = "Structs" if "struct" in split.ladder.text else "dicts, then tuples"
+                factors = (
+                    f"{each.ratio:.2f} ± {each.spread:.2f}" for each in (split.binary, split.keyless, split.whole)
+                )
+                yield write_row(f"msgspec, {shape}, {direction}", *factors)
+
+
+def tabulate_standing(results: Results) -> Iterator[str]:
+    """By direction and shape, all families and sizes counted together."""
+    head = ("cases", "flowbuf is faster", "slower", "within the spread", "`protobuf-upb` takes ×")
+    yield from write_head("beside the fastest other", *head)
+    for direction in DIRECTIONS:
+        chosen = [samples_of(results, dataset) for dataset in results if f" {direction} " in dataset]
+        every = [each for samples in chosen for each in compare_best(samples)]
+        for shape in dict.fromkeys(each.shape for each in every):
+            part = [each for each in every if each.shape == shape]
+            ahead, behind = sum(each.ahead for each in part), sum(each.behind for each in part)
+            counts = (len(part), ahead, behind, len(part) - ahead - behind)
+            upb = write_upb(chosen) if shape == "dict" else "–"
+            yield write_row(f"{direction}, {shape}", *map(str, counts), upb)
+
+
+def write_upb(every: Sequence[Samples]) -> str:
+    """Of the medians of all cases, the least and the greatest."""
+    own, upb = OWN["dict"], "protobuf-upb"
+    ratios = [compare_rounds(each[upb], each[own]).ratio for each in every if {own, upb} <= each.keys()]
+    return f"{write_ratio(min(ratios))}–{write_ratio(max(ratios))}" if ratios else "–"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("result", type=Path, metavar="RESULT.json")
+    path = parser.parse_args(arguments).result
+    try:
+        tables = make_tables(json.loads(path.read_text()))
+    except (OSError, ValueError) as error:
+        sys.exit(f"tables: {path}: {error}")
+    print("\n\n".join(f"{title}\n\n{table}" for title, table in tables.items()))
+
+
+if __name__ == "__main__":
+    main()
