@@ -82,6 +82,16 @@ def test_outputs_name_no_folders_of_a_machine(path: Path) -> None:
         assert not [output for output in outputs if folder in output]
 
 
+@pytest.mark.parametrize("path", [path for path in NOTEBOOKS if path.stem != "flows"], ids=lambda path: path.name)
+def test_every_chart_has_a_caption(path: Path) -> None:
+    """With machine, data, n and spread, without which `charts.caption` cannot be called. Charts of flows.ipynb are of
+    traffic, and measure nothing."""
+    sources = [cell.source for cell in read(path).cells if cell.cell_type == "code"]
+    shown = [source for source in sources if "plt.show()" in source]
+    assert shown
+    assert all(source.count("charts.caption(") == source.count("plt.show()") for source in shown)
+
+
 def test_a_capture_may_be_another(tmp_path: Path) -> None:
     """A few flows, whose exporter does not say that it samples; most services are missing."""
     path = tmp_path / "flows.ipynb"
