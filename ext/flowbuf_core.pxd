@@ -430,6 +430,7 @@ cdef extern from "core/arrow_encode.h" nogil:
         uint16_t column
         const fb_member *members
         size_t member_count
+        bint required
     ctypedef struct fb_arrow_fault:
         fb_arrow_reason reason
         size_t child

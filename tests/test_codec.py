@@ -150,9 +150,9 @@ def test_numbers_of_other_types() -> None:
     assert EVERYTHING.encode(record) == EVERYTHING.encode(
         {"f_int32": -1, "f_uint64": 2**64 - 1, "f_double": 1.5, "f_float": 0.25}
     )
-    assert EVERYTHING.encode({"f_double": 3, "f_bool": np.bool_(True)}) == EVERYTHING.encode(
-        {"f_double": 3.0, "f_bool": 1}
-    )
+    for truth in (True, 1, 300, np.bool_(True), np.int64(1)):
+        assert EVERYTHING.encode({"f_double": 3, "f_bool": truth}) == EVERYTHING.encode({"f_double": 3.0, "f_bool": 1})
+    assert EVERYTHING.encode({"f_bool": np.uint8(0)}) == b""
     for octets in (bytearray(b"ab"), memoryview(b"ab"), np.frombuffer(b"ab", "u1")):
         assert EVERYTHING.encode({"f_bytes": octets}) == EVERYTHING.encode({"f_bytes": b"ab"})
 

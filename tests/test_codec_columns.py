@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -160,3 +161,72 @@ def test_a_field_without_a_column_is_named(body: str, what: str) -> None:
         with pytest.raises(SchemaError) as caught:
             use(b"")
         assert str(caught.value) == f"Flat: column 'bad': it is {what}, which has no column; {fix}"
+
+
+# What is required -----------------------------------------------------------------------------------------------------
+
+
+SCHEMA = """
+[schema]
+name = "some"
+rows = "records"
+[[column]]
+name = "number"
+number = 1
+type = "int64"
+required = true
+[[column]]
+name = "text"
+number = 2
+type = "string"
+required = true
+[[column]]
+name = "other"
+number = 3
+type = "double"
+"""
+
+
+def required_of_a_schema(folder: Path) -> Codec:
+    path = folder / "some.toml"
+    path.write_text(SCHEMA)
+    return Codec.load(path)
+
+
+def required_of_a_descriptor(folder: Path) -> Codec:
+    return flat("required int64 number = 1; required string text = 2; optional double other = 3;", "proto2")
+
+
+@pytest.mark.parametrize("make", [required_of_a_schema, required_of_a_descriptor])
+def test_a_row_must_have_what_is_required(make: Callable[[Path], Codec], tmp_path: Path) -> None:
+    codec = make(tmp_path)
+    numbers, texts = list(range(100)), [f"text {i}" for i in range(100)]
+    good = pa.table({"number": numbers, "text": texts, "other": [None] * 100})
+    assert len(codec.decode_many(codec.encode_columns(good))) == 100
+    zeros = codec.encode_columns(pa.table({"number": [0], "text": [""]}))
+    assert codec.decode_many(zeros)[0] == codec.decode(b"\x08\x00\x12\x00")
+    gap = "null, where a value is required"
+    for row in (0, 63, 64, 99):
+        without = pa.array([None if i == row else text for i, text in enumerate(texts)])
+        for text in (without, without.dictionary_encode()):
+            refused(codec, pa.table({"number": numbers, "text": text}), f"column 'text', row {row}: {gap}")
+        number = pa.array([float("nan") if i == row else float(i) for i in range(100)])
+        refused(codec, pa.table({"number": number, "text": texts}), f"column 'number', row {row}: {gap}")
+    refused(codec, pa.table({"number": pa.nulls(1), "text": ["a"]}), f"column 'number', row 0: {gap}")
+    missing = f"column 'text' is missing: schema {codec.schema.name!r} requires it"
+    refused(codec, pa.table({"number": [1], "other": [0.5]}), missing)
+    late = pa.table({"number": [1, 2, None], "text": ["a", None, "b"]})
+    refused(codec, late, f"column 'text', row 1: {gap}")
+
+
+def refused(codec: Codec, table: pa.Table, problem: str) -> None:
+    with pytest.raises(EncodeError) as caught:
+        codec.encode_columns(table)
+    assert str(caught.value) == problem
+
+
+def test_a_row_that_is_null_itself_has_nothing_that_is_required(tmp_path: Path) -> None:
+    codec = required_of_a_schema(tmp_path)
+    columns = [pa.array([1, 2]), pa.array(["a", "b"])]
+    rows = pa.StructArray.from_arrays(columns, ["number", "text"], mask=pa.array([False, True]))
+    refused(codec, rows, "column 'number', row 1: null, where a value is required")

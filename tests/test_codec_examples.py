@@ -1,4 +1,4 @@
-"""Records made up of messages that require themselves."""
+"""Records made up of messages that are not easily made up: those that require themselves, and oneofs with defaults."""
 
 from __future__ import annotations
 
@@ -59,5 +59,26 @@ def test_such_messages_are_left_out_where_they_may_be(path: Path) -> None:
     def check(record: dict[str, object]) -> None:
         assert [record[name] for name in ENDLESS] == [None, [], {}, None]
         assert isinstance(record["number"], int)
+
+    check()
+
+
+def test_members_of_a_oneof_have_no_defaults(tmp_path: Path) -> None:
+    """Two would be there at once: what is read could not be written again."""
+    pytest.importorskip("grpc_tools.protoc", reason="grpcio-tools is not installed")
+    path = tmp_path / "oneof.proto"
+    body = 'oneof o { int32 a = 1 [default = 5]; string b = 2 [default = "x"]; } optional int32 c = 3 [default = 7];'
+    path.write_text(f'syntax = "proto2"; message Some {{ {body} }}')
+    codec = Codec.load(path)
+    assert codec.decode(b"\x08\x07") == {"a": 7, "b": None, "c": 7}
+    assert codec.decode(b"") == {"a": None, "b": None, "c": 7}
+    assert codec.encode(codec.decode(b"\x08\x07")) == b"\x08\x07\x18\x07"
+
+    @settings(max_examples=30)
+    @given(record=codec.strategy())
+    def check(record: dict[str, object]) -> None:
+        assert record["a"] is None or record["b"] is None
+        expected = {**record, "c": 7 if record["c"] is None else record["c"]}
+        assert codec.equal(codec.decode(codec.encode(record)), expected)
 
     check()

@@ -195,8 +195,8 @@ def test_a_class_whose_own_keys_write_another_class_while_it_is_looked_at() -> N
 def test_a_derived_codec_that_knows_no_shape() -> None:
     code = """
 class Derived(Codec):
-    def shape_of(self, into):
-        return super().shape_of(into) if into is dict else None
+    def _shape_of(self, into):
+        return super()._shape_of(into) if into is dict else None
 
 codec = Derived(make_codec("Tree").descriptor)
 try:

@@ -68,8 +68,8 @@ cdef class ArrowEncoder:
         return 0
 
     cdef int begin(self, const ArrowSchema *schema, bind) except -1:
-        """`bind` takes the names of columns, and says of each which column of the plan it fills, or None, and the members of an
-        enum, number -> name."""
+        """`bind` takes the names of columns, and says of each which column of the plan it fills, or None, the members of an enum,
+        number -> name, and whether each row must have a value."""
         cdef list keep = []
         cdef fb_status status
         cdef fb_arrow_binding *bindings
@@ -79,8 +79,9 @@ cdef class ArrowEncoder:
             raise MemoryError
         memset(bindings, 0, max(len(self.names), 1) * sizeof(fb_arrow_binding))
         try:
-            for i, (name, members) in enumerate(bind(self.names)):
+            for i, (name, members, required) in enumerate(bind(self.names)):
                 bindings[i].column = <uint16_t> (FB_NO_COLUMN if name is None else self.plan.index(name))
+                bindings[i].required = required
                 if members:
                     set_members(&bindings[i].members, &bindings[i].member_count, list(members.items()), keep)
             status = fb_arrow_encoder_new(&self.encoder, self.plan.plan, schema, bindings, <fb_processor> 0, &self.memory)

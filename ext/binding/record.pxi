@@ -215,8 +215,9 @@ cdef class RecordShape:
                     shape.fields[slot] = self.shapes + child
 
 
+@cython.auto_pickle(False)
 cdef class RecordCodec:
-    """Writes and reads records of one message type. `describe` and `use` must have been called first."""
+    """Writes and reads records of one message type. `_describe` and `_use` must have been called first."""
 
     cdef RecordTypes types
     cdef fb_record_options options
@@ -228,7 +229,7 @@ cdef class RecordCodec:
     def __dealloc__(self):
         PyMem_Free(self.output.begin)
 
-    def describe(self, RecordTypes types not None, tuple options not None):
+    def _describe(self, RecordTypes types not None, tuple options not None):
         """What records are, and how they are to be treated: said once, for calls may be under way. For `flowbuf.codec` alone."""
         if self.types is not None:
             raise RuntimeError("a codec that has been described")
@@ -244,7 +245,7 @@ cdef class RecordCodec:
         self.options.encode_error = <PyObject *> encode_error
         self.options.decode_error = <PyObject *> decode_error
 
-    def use(self, RecordShape shape not None):
+    def _use(self, RecordShape shape not None):
         """What `decode` reads into unless it is told otherwise."""
         self.shape = shape
 
@@ -332,12 +333,12 @@ cdef class RecordCodec:
             if self.shape is None:
                 raise RuntimeError("a codec that has not been described")
             return self.shape
-        shape = self.shape_of(into)
+        shape = self._shape_of(into)
         if shape is None:
-            raise TypeError(f"{type(self).__name__}.shape_of gives nothing for {into!r}")
+            raise TypeError(f"{type(self).__name__}._shape_of gives nothing for {into!r}")
         return shape
 
-    def shape_of(self, into):
+    def _shape_of(self, into):
         """The shape for what `into` says."""
         raise NotImplementedError
 

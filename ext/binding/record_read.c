@@ -101,9 +101,10 @@ static PyObject *new_scalar(const fb_codec_field *field, const fb_record_field *
 
 /* Times ------------------------------------------------------------------------------------------------------------------ */
 
-/* Both have two fields, 1, seconds, and 2, nanoseconds, and whatever else is skipped. */
-static fb_status read_time(const part *octets, size_t depth, int64_t *seconds, int32_t *nanoseconds, const uint8_t **where) {
+/* Both have two fields, 1, seconds, and 2, nanoseconds, and whatever else is skipped. Returns what is wrong, and where; NULL: nothing. */
+static const char *read_time(const part *octets, size_t depth, int64_t *seconds, int32_t *nanoseconds, const uint8_t **where) {
     static const fb_codec_message none; /* so that all its fields are unknown */
+    const fb_codec_field *field;
     fb_codec_reader fields;
     fb_codec_item item;
     fb_status status = FB_END;
@@ -119,7 +120,7 @@ static fb_status read_time(const part *octets, size_t depth, int64_t *seconds, i
         }
         *where = fields.p;
     }
-    return status;
+    return status == FB_END ? NULL : fb_codec_problem(&fields, &field);
 }
 
 static PyObject *new_time(reader *r, const fb_record_where *place, bool duration, const part *octets) {
@@ -127,7 +128,8 @@ static PyObject *new_time(reader *r, const fb_record_where *place, bool duration
     int32_t nanoseconds = 0;
     const uint8_t *where = octets->octets.data;
     if (r->depth > FB_CODEC_DEPTH) return fail_depth(r, place, where);
-    if (read_time(octets, r->depth, &seconds, &nanoseconds, &where) != FB_END) return fail(r, place, where, "a malformed field");
+    const char *problem = read_time(octets, r->depth, &seconds, &nanoseconds, &where);
+    if (problem) return fail(r, place, where, problem);
     PyObject *time;
     if (r->options->from_time) {
         time = PyObject_CallFunction(r->options->from_time, "OLl", duration ? Py_True : Py_False, (long long)seconds, (long)nanoseconds);
@@ -136,8 +138,8 @@ static PyObject *new_time(reader *r, const fb_record_where *place, bool duration
         time = fb_record_time_new(duration, r->options->times_as_numbers, seconds, nanoseconds);
     }
     if (time || PyErr_Occurred()) return time;
-    const char *problem = r->options->from_time ? "beyond the nanoseconds that 64 bits can count"
-                          : duration ? "a duration that no timedelta can hold" : "a time that no datetime can hold";
+    problem = r->options->from_time ? "beyond the nanoseconds that 64 bits can count"
+              : duration ? "a duration that no timedelta can hold" : "a time that no datetime can hold";
     return fail(r, place, octets->octets.data, problem);
 }
 
@@ -326,6 +328,14 @@ static int add_item(reader *r, frame *f, const fb_codec_item *item) {
     return 0;
 }
 
+static PyObject *fail_field(reader *r, frame *f, const fb_codec_reader *fields) {
+    const fb_codec_field *field;
+    const char *problem = fb_codec_problem(fields, &field);
+    f->place.field = field ? f->shape->type->fields + field->slot : NULL;
+    if (field && f->place.field->role != FB_VALUE_MAP && field->repeated) f->place.index = f->values[field->slot] ? PyList_GET_SIZE(f->values[field->slot]) : 0;
+    return fail(r, &f->place, fields->p, problem);
+}
+
 static int read_fields(reader *r, frame *f, const part *octets) {
     fb_codec_reader fields;
     fb_codec_item item;
@@ -336,8 +346,8 @@ static int read_fields(reader *r, frame *f, const part *octets) {
         while (FB_LIKELY((status = fb_codec_next(&fields, &item)) == FB_OK)) {
             if (FB_UNLIKELY(add_item(r, f, &item))) return -1;
         }
+        if (FB_UNLIKELY(status != FB_END)) return fail_field(r, f, &fields), -1;
         f->place.field = NULL;
-        if (FB_UNLIKELY(status != FB_END)) return fail(r, &f->place, fields.p, "a malformed field"), -1;
     }
     return 0;
 }

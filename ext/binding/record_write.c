@@ -72,12 +72,14 @@ static int number_of_bool(fb_record_writer *w, const fb_codec_field *field, PyOb
         *number = value == Py_True;
         return 0;
     }
-    if (!PyLong_Check(value) && strcmp(Py_TYPE(value)->tp_name, "numpy.bool") && strcmp(Py_TYPE(value)->tp_name, "numpy.bool_")) {
-        return fb_record_fail_type(w, value, name_of(field));
-    }
+    const char *type = Py_TYPE(value)->tp_name;
+    bool is_truth = strcmp(type, "numpy.bool") == 0 || strcmp(type, "numpy.bool_") == 0;
+    if (!is_truth && !PyIndex_Check(value)) return fb_record_fail_type(w, value, name_of(field));
     fb_record_own(w);
     Py_INCREF(value);
-    int truth = PyObject_IsTrue(value);
+    PyObject *whole = is_truth ? Py_NewRef(value) : PyNumber_Index(value);
+    int truth = whole ? PyObject_IsTrue(whole) : fb_record_is_type_error() ? fb_record_fail_type(w, value, name_of(field)) : -1;
+    Py_XDECREF(whole);
     Py_DECREF(value);
     *number = truth > 0;
     return truth < 0 ? -1 : 0;

@@ -94,6 +94,7 @@ fb_status fb_arrow_field_bind(fb_arrow_field *field, const fb_column *column, co
     fb_arrow_type type;
     field->column = column;
     field->put = (uint8_t)fb_arrow_put_choose(column);
+    field->required = binding->required;
     *reason = read_types(schema, &type, &field->values.index);
     if (*reason == FB_ARROW_NONE && type.meaning == FB_MEANS_LIST && field->put != FB_PUT_LIST) *reason = FB_ARROW_LIST;
     if (*reason != FB_ARROW_NONE) return FB_BAD_SOURCE;
@@ -189,9 +190,7 @@ static bool find_texts(fb_arrow_field *field, int64_t first, size_t count, fb_ar
     return true;
 }
 
-size_t fb_arrow_field_read(fb_arrow_field *field, int64_t first, size_t count, uint64_t wanted, fb_arrow_room *room,
-                           fb_arrow_reason *reason) {
-    field->present = wanted & fb_arrow_values_present(&field->values, first, count);
+static size_t read_rows(fb_arrow_field *field, int64_t first, size_t count, fb_arrow_room *room, fb_arrow_reason *reason) {
     if (field->put == FB_PUT_LIST) return read_lists(field, first, count, room->rows, reason);
     if (field->put == FB_PUT_OCTETS && find_texts(field, first, count, room)) return count;
     size_t good = fb_arrow_values_read(&field->values, first, count, &field->present, &field->cells, reason);
@@ -200,4 +199,14 @@ size_t fb_arrow_field_read(fb_arrow_field *field, int64_t first, size_t count, u
     size_t fitting = add_cells(field, good, room, &too_long);
     if (fitting < good) *reason = too_long;
     return fitting;
+}
+
+size_t fb_arrow_field_read(fb_arrow_field *field, int64_t first, size_t count, uint64_t wanted, fb_arrow_room *room,
+                           fb_arrow_reason *reason) {
+    field->present = wanted & fb_arrow_values_present(&field->values, first, count);
+    size_t good = read_rows(field, first, count, room, reason);
+    uint64_t missing = field->required && good ? ~field->present & fb_mask_of(good) : 0;
+    if (FB_LIKELY(!missing)) return good;
+    *reason = FB_ARROW_REQUIRED;
+    return (size_t)__builtin_ctzll(missing);
 }

@@ -9,6 +9,7 @@ typedef struct {
     uint16_t column; /* of the plan; FB_NO_COLUMN: nothing, the child is ignored, whatever it is */
     const fb_member *members; /* of an enum, where it may come as text: in any order, and copied */
     size_t member_count;
+    bool required; /* a row without a value is refused */
 } fb_arrow_binding;
 
 /* How a cell becomes a field of a message. */
@@ -28,6 +29,7 @@ typedef enum {
 typedef struct {
     const fb_column *column;
     uint8_t put; /* fb_arrow_put */
+    bool required;
     size_t child;
     uint64_t present; /* which rows of the block have it */
     fb_arrow_cells cells;      /* of the block; of a list, some of its members */

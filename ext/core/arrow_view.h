@@ -43,6 +43,7 @@
     X(NOT_A_MEMBER, "the text is not a member of the enum") \
     X(NOT_UTF8, "the text is not UTF-8") \
     X(NULL_MEMBER, "a list has a null among its members") \
+    X(REQUIRED, "null, where a value is required") \
     X(TOO_LONG, "a message cannot have 2 GiB")
 
 typedef enum {

@@ -165,3 +165,37 @@ fb_status fb_codec_next_any(fb_codec_reader *reader, fb_codec_item *item) {
     reader->p = p;
     return FB_OK;
 }
+
+/* Why reading failed -------------------------------------------------------------------------------------------------------- */
+
+static const char *problem_of_varint(const uint8_t *p, const uint8_t *end) {
+    return end - p < FB_VARINT_MAX ? "a varint that is cut short" : "a varint of more than 10 octets";
+}
+
+static const char *problem_of_word(const uint8_t *p, const uint8_t *end, bool tag) {
+    uint64_t word;
+    const uint8_t *after = fb_wire_read_varint(p, end, &word);
+    if (after && after - p <= FB_TAG_MAX && tag && word >> 3 == 0 && word <= UINT32_MAX) return "a field of number 0";
+    if (!after && end - p < FB_TAG_MAX) return tag ? "a tag that is cut short" : "a length that is cut short";
+    if (after && !tag && after - p <= FB_TAG_MAX && word <= INT32_MAX) return "a length beyond the end of the message";
+    return tag ? "a tag of more than 32 bits" : "a length of 2 GiB or more";
+}
+
+const char *fb_codec_problem(const fb_codec_reader *reader, const fb_codec_field **field) {
+    const uint8_t *p, *end = reader->end;
+    uint32_t number;
+    unsigned wire;
+    *field = NULL;
+    if (!(p = read_tag(reader->p, end, &number, &wire))) return problem_of_word(reader->p, end, true);
+    const fb_codec_field *found = find(reader->message, number);
+    if (found && suits(found, wire)) *field = found;
+    switch (wire) {
+        case FB_WIRE_VARINT: return problem_of_varint(p, end);
+        case FB_WIRE_BYTES: return problem_of_word(p, end, false);
+        case FB_WIRE_FIXED64: return "a number of 8 octets that is cut short";
+        case FB_WIRE_FIXED32: return "a number of 4 octets that is cut short";
+        case FB_WIRE_START_GROUP: return "a group without an end, with a malformed field, or too deep";
+        case FB_WIRE_END_GROUP: return "the end of a group that has not begun";
+        default: return wire == 6 ? "wire type 6, which does not exist" : "wire type 7, which does not exist";
+    }
+}

@@ -119,6 +119,10 @@ FB_INLINE const fb_codec_field *fb_codec_field_after(const fb_codec_message *mes
 /* The slow way of fb_codec_next, for whatever is not the expected field. */
 fb_status fb_codec_next_any(fb_codec_reader *reader, fb_codec_item *item);
 
+/* What is wrong with the octets at reader->p, and the field that they are of, NULL where that is not known. REQUIRES: fb_codec_next has
+   just said BAD_MESSAGE. */
+const char *fb_codec_problem(const fb_codec_reader *reader, const fb_codec_field **field);
+
 /* A number from the wire as a number of its type: what is too large loses its upper bits. */
 FB_INLINE uint64_t fb_codec_number(const fb_codec_field *field, uint64_t value) {
     switch (field->type) {

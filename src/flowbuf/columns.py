@@ -257,8 +257,9 @@ def encode_columns(columns: Any, schema: Schema | str = "flow", *, ignore_unknow
     `columns` is whatever speaks the Arrow PyCapsule protocol: a FlowBatch or FlowStream, a DataFrame of pandas or
     polars, a pyarrow Table or RecordBatch, a duckdb relation. Its columns go by their names to those of `schema`; types
     need not be the same where values are: any integer, text of addresses, MAC addresses and enums, times in any unit
-    (finer ones are rounded down). What is null is absent. Columns that the schema does not have, or that are disabled,
-    are an error, but left out with `ignore_unknown`; so is always the index that pandas adds.
+    (finer ones are rounded down). What is null is absent, or an error where the schema requires a value. Columns that
+    the schema does not have, or that are disabled, are an error, but left out with `ignore_unknown`; so is always the
+    index that pandas adds.
 
     Raises EncodeError with the column, and the row (from 0), of what cannot be encoded; SchemaError; TypeError where
     `columns` are none; OSError where a stream fails.
@@ -266,7 +267,10 @@ def encode_columns(columns: Any, schema: Schema | str = "flow", *, ignore_unknow
     loaded = schema if isinstance(schema, Schema) else Schema.load(schema)
     plan = compile_plan(loaded)
 
-    def bind(names: list[str]) -> list[tuple[str | None, dict[int, str] | None]]:
+    def bind(names: list[str]) -> list[_Binding]:
+        for column in loaded.enabled:
+            if column.required and column.name not in names:
+                raise EncodeError(f"column {column.name!r} is missing: schema {loaded.name!r} requires it")
         return [_bind(loaded, name, ignore_unknown) for name in names]
 
     if hasattr(columns, "__arrow_c_stream__"):
@@ -278,12 +282,16 @@ def encode_columns(columns: Any, schema: Schema | str = "flow", *, ignore_unknow
     raise TypeError(f"columns is {kind}, which does not speak the Arrow PyCapsule protocol: make a pyarrow.Table of it")
 
 
-def _bind(schema: Schema, name: str, ignore_unknown: bool) -> tuple[str | None, dict[int, str] | None]:
+_Binding = tuple[str | None, dict[int, str] | None, bool]
+"""Which column of the schema it is; the members of an enum; whether each row must have a value."""
+
+
+def _bind(schema: Schema, name: str, ignore_unknown: bool) -> _Binding:
     known = name in schema
     if known and schema[name].enabled:
-        return name, {number: member for member, number in schema[name].values.items()} or None
+        return name, {number: member for member, number in schema[name].values.items()} or None, schema[name].required
     if ignore_unknown or name.startswith("__index_level_"):
-        return None, None
+        return None, None, False
     if known:
         raise EncodeError(f"column {name!r} is disabled in schema {schema.name!r}: enable it, or leave it out")
     fix = did_you_mean(name, [column.name for column in schema.enabled]) or "leave it out, or add it to the schema"

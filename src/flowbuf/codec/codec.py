@@ -98,13 +98,13 @@ class Codec(RecordCodec):
         )
         if unknown_fields == "keep":
             _check_names(messages)
-        self.describe(record_types, options)  # raises where it has been before: then all stays as it was
+        self._describe(record_types, options)  # raises where it has been before: then all stays as it was
         self.message = described
         self._schema = schema
         self._find_class: Callable[[], Any] = find_class
         self._messages, self._types = messages, record_types
         self._shapes: dict[Any, RecordShape] = {}
-        self.use(self.shape_of(into))
+        self._use(self._shape_of(into))
 
     @classmethod
     def load(cls, reference: str | os.PathLike[str], message: str | None = None, **options: Any) -> Codec:
@@ -122,7 +122,7 @@ class Codec(RecordCodec):
         found = descriptors.find_message(descriptors.load_files(files, origin), _name(message), origin)
         return cls(found, **options)
 
-    def shape_of(self, into: Any) -> RecordShape:
+    def _shape_of(self, into: Any) -> RecordShape:
         shape = self._shapes.get(into)
         if shape is None:
             if len(self._shapes) >= _SHAPES:

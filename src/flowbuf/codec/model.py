@@ -68,7 +68,10 @@ class Field:
 
     @property
     def absent(self) -> Any:
-        """What a single field is where a message does not have it: its default; None where it has presence."""
+        """What a single field is where a message does not have it: its default; None where it has presence, or is of a
+        oneof."""
+        if self.oneof is not None:
+            return None
         if self.default is not None:
             return self.default
         if self.presence or self.message is not None:

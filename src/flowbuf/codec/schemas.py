@@ -117,6 +117,7 @@ def _new_column(field: Field, type: str, members: Mapping[str, int], origin: str
         repeated=field.repeated,
         explicit=field.presence,
         values=members,
+        required=field.required,
         packed=field.packed or not field.repeated or TYPES[type].wire_type is WireType.LENGTH,
         origin=origin,
     )
