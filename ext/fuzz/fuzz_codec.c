@@ -71,6 +71,8 @@ static fb_status check_next(fb_codec_reader *reader, fb_codec_item *item) {
     }
     MUST(fb_codec_next(reader, item) == status && reader->p == after);
     if (status == FB_OK) check_item(item, &plain);
+    const fb_codec_field *field;
+    if (status == FB_BAD_MESSAGE) MUST(*fb_codec_problem(reader, &field) && reader->p == after);
     return status;
 }
 
