@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
+
+from flowbuf.bench import name_processor
 
 __all__ = ["describe_machine", "find_machine"]
 
@@ -29,12 +29,3 @@ def describe_machine(found: Mapping[str, Any] | None = None) -> str:
     count = cpu.get("count")
     processors = {None: "", 1: "1 processor, "}.get(count, f"{count} processors, ")
     return f"{cpu.get('brand_raw') or found['machine']}, {processors}Python {found['python_version']}"
-
-
-def name_processor() -> str:
-    """As its maker calls it, where that can be told."""
-    try:
-        names = re.findall(r"^model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    except OSError:
-        names = []
-    return names[0] if names else platform.processor() or platform.machine()

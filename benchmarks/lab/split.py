@@ -13,14 +13,12 @@ range. Where the library changes from one rung to the next, the first factor has
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import statistics
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
+
+from benchmarks.results import print_result
 
 __all__ = ["LADDERS", "Factor", "Ladder", "Split", "split_speed"]
 
@@ -126,17 +124,15 @@ def describe(dataset: str, splits: Sequence[Split]) -> Iterator[str]:
         yield f"  {text} > {keyed} > {positional}: {', '.join(parts)}"
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("result", type=Path, metavar="RESULT.json")
-    path = parser.parse_args(arguments).result
-    try:
-        datasets = read_samples(json.loads(path.read_text()))
-    except (OSError, ValueError) as error:
-        sys.exit(f"split: {path}: {error}")
-    for dataset, samples in datasets.items():
+def describe_all(content: Any) -> Iterator[str]:
+    """Each dataset of which a ladder was measured. Raises ValueError as `read_samples` does."""
+    for dataset, samples in read_samples(content).items():
         if splits := split_speed(samples):
-            print("\n".join(describe(dataset, splits)))
+            yield from describe(dataset, splits)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    print_result("split", __doc__, describe_all, arguments)
 
 
 if __name__ == "__main__":

@@ -9,15 +9,12 @@ inclusive here, in the notebooks and in compare.py. What was not measured is lef
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.machine import describe_machine
+from benchmarks.results import print_result
 
 from .formats import FORMATS
 from .split import Factor, Samples, compare_rounds, split_speed
@@ -219,15 +216,13 @@ def write_upb(every: Sequence[Samples]) -> str:
     return f"{write_ratio(min(ratios))}–{write_ratio(max(ratios))}" if ratios else "–"
 
 
+def describe(content: Any) -> Iterator[str]:
+    tables = make_tables(content)
+    yield "\n\n".join(f"{title}\n\n{table}" for title, table in tables.items())
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("result", type=Path, metavar="RESULT.json")
-    path = parser.parse_args(arguments).result
-    try:
-        tables = make_tables(json.loads(path.read_text()))
-    except (OSError, ValueError) as error:
-        sys.exit(f"tables: {path}: {error}")
-    print("\n\n".join(f"{title}\n\n{table}" for title, table in tables.items()))
+    print_result("tables", __doc__, describe, arguments)
 
 
 if __name__ == "__main__":

@@ -5,17 +5,15 @@ python -m benchmarks.pipeline.report RESULT.json
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from benchmarks.compare import format_rows
+from benchmarks.lab.split import compare_rounds
 from benchmarks.lab.tables import write_head, write_row
 from benchmarks.machine import find_machine
+from benchmarks.results import print_result
 
 from .run import Outcome, Plan
 
@@ -96,18 +94,12 @@ def write_outcome(packing: Packing, name: str) -> Iterator[str]:
     yield f"{each['records_per_second']:,}"
     yield describe_samples(each["total"]).replace("±", "± ")
     yield f"{statistics.median(each['raw']):,.0f}"
-    behind = statistics.median(one / other for one, other in zip(each["cpu"], own["cpu"], strict=True))
+    behind = compare_rounds(each["cpu"], own["cpu"]).ratio
     yield f"{behind:.1f}, {statistics.median(each['micro']) / statistics.median(own['micro']):.1f}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("result", type=Path, metavar="RESULT.json")
-    path = parser.parse_args(arguments).result
-    try:
-        print("\n".join(tabulate(json.loads(path.read_text()))))
-    except (OSError, ValueError) as error:
-        sys.exit(f"report: {path}: {error}")
+    print_result("report", __doc__, tabulate, arguments)
 
 
 if __name__ == "__main__":

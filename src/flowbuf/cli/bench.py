@@ -31,6 +31,7 @@ from flowbuf.bench import (
     import_peers,
     load_workload,
     measure,
+    name_processor,
 )
 from flowbuf.cli.console import StdoutConsole, fit_table
 from flowbuf.cli.inputs import check_inputs
@@ -217,7 +218,7 @@ def _describe_quotation(quotation: Quotation) -> dict[str, Any]:
 
 def _describe_machine() -> dict[str, Any]:
     return {
-        "cpu": _cpu_name(),
+        "cpu": name_processor(),
         "cores": os.cpu_count(),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
@@ -226,20 +227,11 @@ def _describe_machine() -> dict[str, Any]:
     }
 
 
-def _cpu_name() -> str:
-    """What Linux says; elsewhere, what Python knows."""
-    try:
-        names = re.findall(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    except OSError:
-        names = []
-    return names[0] if names else platform.processor() or platform.machine()
-
-
 def _table(measured: Sequence[Measurement], quoted: Sequence[Quotation], width: int) -> Table:
     rows = [row for each in measured for row in _rows(each, quoted)]
     if len(rows) == len(measured):  # nobody but flowbuf
         rows = [{heading: text for heading, text in row.items() if heading not in OF_PEERS} for row in rows]
-    title = f"flowbuf {version('flowbuf')} on one core, {_cpu_name()}"
+    title = f"flowbuf {version('flowbuf')} on one core, {name_processor()}"
     return fit_table(title, rows, NUMBERS, DISPENSABLE, width)
 
 
