@@ -332,7 +332,10 @@ static PyObject *fail_field(reader *r, frame *f, const fb_codec_reader *fields) 
     const fb_codec_field *field;
     const char *problem = fb_codec_problem(fields, &field);
     f->place.field = field ? f->shape->type->fields + field->slot : NULL;
-    if (field && f->place.field->role != FB_VALUE_MAP && field->repeated) f->place.index = f->values[field->slot] ? PyList_GET_SIZE(f->values[field->slot]) : 0;
+    if (field && field->repeated && f->place.field->role != FB_VALUE_MAP) {
+        PyObject *list = f->values[field->slot];
+        f->place.index = list ? PyList_GET_SIZE(list) : 0;
+    }
     return fail(r, &f->place, fields->p, problem);
 }
 
