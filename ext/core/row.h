@@ -112,28 +112,21 @@ FB_INLINE bool fb_row_reserve(fb_row *row, size_t rows, size_t worst) {
     return false;
 }
 
-/* REQUIRES: worst >= plan->fixed_worst. */
-FB_INLINE bool fb_row_begin(fb_row *row, size_t worst, fb_row_cursor *at) {
+/* The row without its constants. REQUIRES: worst >= plan->fixed_worst. */
+FB_INLINE bool fb_row_begin_empty(fb_row *row, size_t worst, fb_row_cursor *at) {
     if (FB_UNLIKELY(!fb_row_reserve(row, 1, worst))) return false;
-    uint8_t *message = row->message = row->next + row->prefix;
-    memcpy(message, row->constants, FB_ROW_CONSTANTS_STRIDE);
-    if (FB_UNLIKELY(!row->plain)) fb_row_begin_rest(row);
-    at->next = message + row->constants_size;
-    at->open = row->open;
+    *at = (fb_row_cursor){row->message = row->next + row->prefix, row->open};
 #ifndef NDEBUG
     row->limit = row->next + worst;
 #endif
     return true;
 }
 
-/* The same where there are no constants. */
-FB_INLINE bool fb_row_begin_empty(fb_row *row, size_t worst, fb_row_cursor *at) {
-    assert(row->plain && !row->constants_size);
-    if (FB_UNLIKELY(!fb_row_reserve(row, 1, worst))) return false;
-    *at = (fb_row_cursor){row->message = row->next + row->prefix, row->open};
-#ifndef NDEBUG
-    row->limit = row->next + worst;
-#endif
+FB_INLINE bool fb_row_begin(fb_row *row, size_t worst, fb_row_cursor *at) {
+    if (FB_UNLIKELY(!fb_row_begin_empty(row, worst, at))) return false;
+    memcpy(at->next, row->constants, FB_ROW_CONSTANTS_STRIDE);
+    if (FB_UNLIKELY(!row->plain)) fb_row_begin_rest(row);
+    at->next += row->constants_size;
     return true;
 }
 
