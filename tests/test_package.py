@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from flowbuf import Codec
+
 ROOT = Path(__file__).parent.parent
+CODEC = Codec.load("telemetry")
 NEEDED = [
     "flowbuf/py.typed",
     "flowbuf/_core.pyi",
@@ -106,3 +112,40 @@ def test_kafka_is_imported_by_those_who_speak_to_it() -> None:
     assert done.stdout.split() == ["False", "KafkaSink", "True"]
     with pytest.raises(ImportError):
         from flowbuf import KafkaSing  # noqa: F401
+
+
+class Without:
+    """Finds a library nowhere."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        if name == self._name:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+@pytest.mark.parametrize(
+    ("missing", "call", "text"),
+    [
+        ("pyarrow", lambda flows: flows.to_arrow(), "to_arrow needs pyarrow: pip install 'flowbuf[arrow]' ("),
+        (
+            "pandas",
+            lambda flows: flows.to_pandas(),
+            "to_pandas needs pandas and pyarrow: pip install 'flowbuf[pandas]' (",
+        ),
+        ("polars", lambda flows: flows.to_polars(), "to_polars needs polars: pip install 'flowbuf[polars]' ("),
+        ("hypothesis", lambda flows: CODEC.strategy(), "a strategy needs hypothesis: pip install 'hypothesis' ("),
+    ],
+)
+def test_a_library_that_is_missing_is_named(
+    monkeypatch: pytest.MonkeyPatch, missing: str, call: Callable[[Any], object], text: str
+) -> None:
+    pytest.importorskip(missing, reason=f"{missing} is not installed: pip install --group test")
+    stream = CODEC.read_columns(CODEC.encode_many(CODEC.examples(1)))
+    monkeypatch.delitem(sys.modules, missing)
+    monkeypatch.setattr(sys, "meta_path", [Without(missing), *sys.meta_path])
+    for flows in (stream, next(iter(stream))):
+        with pytest.raises(ImportError, match=re.escape(text)) as raised:
+            call(flows)
+        assert raised.value.name == missing

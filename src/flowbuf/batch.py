@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from flowbuf import _core
+from flowbuf.errors import optional_import
 from flowbuf.schema import Schema
 from flowbuf.targets.arrow import fields_of, register_types
 
@@ -94,7 +95,8 @@ class FlowBatch:
 
     def to_arrow(self) -> pyarrow.RecordBatch:
         """A pyarrow RecordBatch of the same memory. Raises ImportError without pyarrow (`flowbuf[arrow]`)."""
-        import pyarrow
+        with optional_import("to_arrow needs pyarrow", "flowbuf[arrow]"):
+            import pyarrow
 
         register_types(needed=True)
         return pyarrow.record_batch(self)
@@ -102,13 +104,15 @@ class FlowBatch:
     def to_pandas(self) -> pandas.DataFrame:
         """A pandas DataFrame: NumPy columns for numbers and times; Arrow-backed ones for lists, for text (addresses and
         enums are text) and for what can be null. Raises ImportError without pandas and pyarrow (`flowbuf[pandas]`)."""
-        import pyarrow
+        with optional_import("to_pandas needs pandas and pyarrow", "flowbuf[pandas]"):
+            import pyarrow
 
         return _to_pandas(pyarrow.table(self.text()), self.schema)
 
     def to_polars(self) -> polars.DataFrame:
         """A polars DataFrame, addresses as text. Raises ImportError without polars (`flowbuf[polars]`)."""
-        import polars
+        with optional_import("to_polars needs polars", "flowbuf[polars]"):
+            import polars
 
         return polars.DataFrame(self.text())
 
@@ -149,7 +153,8 @@ class FlowStream:
 
     def to_arrow(self) -> pyarrow.Table:
         """All flows as a pyarrow Table. Raises ImportError without pyarrow (`flowbuf[arrow]`)."""
-        import pyarrow
+        with optional_import("to_arrow needs pyarrow", "flowbuf[arrow]"):
+            import pyarrow
 
         register_types(needed=True)
         return self._read_by(pyarrow.table)
@@ -160,7 +165,8 @@ class FlowStream:
 
     def to_polars(self) -> polars.DataFrame:
         """All flows as a polars DataFrame, addresses as text. Raises ImportError without polars (`flowbuf[polars]`)."""
-        import polars
+        with optional_import("to_polars needs polars", "flowbuf[polars]"):
+            import polars
 
         return self.text()._read_by(polars.DataFrame)
 
@@ -196,9 +202,10 @@ class _WatchedStream:
 
 
 def _to_pandas(plain: pyarrow.Table, schema: Schema) -> pandas.DataFrame:
-    import pandas
-    import pyarrow
-    import pyarrow.types
+    with optional_import("to_pandas needs pandas and pyarrow", "flowbuf[pandas]"):
+        import pandas
+        import pyarrow
+        import pyarrow.types
 
     def convert(name: str, column: pyarrow.ChunkedArray) -> Any:
         if pyarrow.types.is_dictionary(column.type):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 __all__ = [
     "CaptureError",
     "ClickHouseError",
@@ -14,7 +17,18 @@ __all__ = [
     "QueryError",
     "SchemaError",
     "StateError",
+    "optional_import",
 ]
+
+
+@contextmanager
+def optional_import(what: str, requirement: str) -> Iterator[None]:
+    """Where an import within fails: ImportError with `what` needs it, and the `requirement` that pip gets it by."""
+    try:
+        yield
+    except ImportError as error:
+        problem = f"{what}: pip install '{requirement}' ({error})"
+        raise ImportError(problem, name=error.name, path=error.path) from error
 
 
 class FlowbufError(Exception):

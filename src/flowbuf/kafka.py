@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from flowbuf.errors import KafkaError
+from flowbuf.errors import KafkaError, optional_import
 
 __all__ = [
     *("TIMEOUT", "Note", "Notes"),
@@ -36,11 +36,9 @@ _TOPIC_TIMEOUT = 2.0  # for a topic to appear that a broker makes by itself
 
 def import_kafka() -> Any:
     """The module `confluent_kafka`. Raises ImportError that says how to get it."""
-    try:
+    with optional_import("Kafka needs confluent-kafka", "flowbuf[kafka]"):
         import confluent_kafka
         import confluent_kafka.admin
-    except ImportError as error:
-        raise ImportError(f"Kafka needs confluent-kafka: pip install 'flowbuf[kafka]' ({error})") from error
     return confluent_kafka
 
 

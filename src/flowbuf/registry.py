@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from flowbuf.errors import KafkaError, SchemaError
+from flowbuf.errors import KafkaError, SchemaError, optional_import
 from flowbuf.kafka import TIMEOUT, redact
 from flowbuf.schema import Column, Reserved, Schema, SubMessage
 
@@ -128,11 +128,8 @@ class SchemaRegistry:
     (`flowbuf[registry]`), and KafkaError."""
 
     def __init__(self, url: str, settings: Mapping[str, Any] | None = None, timeout: float = TIMEOUT) -> None:
-        try:
+        with optional_import("a schema registry needs the client of confluent-kafka", "flowbuf[registry]"):
             from confluent_kafka.schema_registry import SchemaRegistryClient
-        except ImportError as error:
-            fix = "pip install 'flowbuf[registry]'"
-            raise ImportError(f"a schema registry needs the client of confluent-kafka: {fix} ({error})") from error
         self._settings = {"url": url, **(settings or {})}
         self.name = re.sub(r"//[^/]*@", "//", url)
         try:

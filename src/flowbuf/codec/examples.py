@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from flowbuf.codec.model import Field, Message
-from flowbuf.errors import SchemaError
+from flowbuf.errors import SchemaError, optional_import
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -95,7 +95,8 @@ def strategy(message: Message) -> SearchStrategy[dict[str, Any]]:
     """Records of any values that a message can hold; None where a field may be absent, times in nanoseconds. All of
     them can be datetimes and timedeltas, but for what is finer than microseconds. Raises SchemaError where no record
     comes to an end."""
-    from hypothesis import strategies
+    with optional_import("a strategy needs hypothesis", "hypothesis"):
+        from hypothesis import strategies
 
     _check_ends(message)
     return _records(message, strategies, 0)
