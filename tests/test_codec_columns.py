@@ -230,3 +230,60 @@ def test_a_row_that_is_null_itself_has_nothing_that_is_required(tmp_path: Path) 
     columns = [pa.array([1, 2]), pa.array(["a", "b"])]
     rows = pa.StructArray.from_arrays(columns, ["number", "text"], mask=pa.array([False, True]))
     refused(codec, rows, "column 'number', row 1: null, where a value is required")
+
+
+KINDS = ("string", "bytes", "timestamp", "enum", "mac", "ip", "uint32", "double", "bool")
+
+
+def of_every_kind(folder: Path, more: str, name: str = "all") -> Codec:
+    """A column of each kind, all of a message of this name."""
+    keys = {"timestamp": 'unit = "ms"', "enum": "values = { none = 0, one = 1 }"}
+    inner = "message.all." if name != "all" else ""
+    columns = "".join(
+        f'[[{inner}column]]\nname = "{kind}_"\nnumber = {number}\ntype = "{kind}"\n{keys.get(kind, "")}\n{more}\n'
+        for number, kind in enumerate(KINDS, 1)
+    )
+    outer = '[[column]]\nname = "inner"\nnumber = 1\ntype = "message"\nmessage = "all"\n' if inner else ""
+    path = folder / "some.toml"
+    path.write_text(f'[schema]\nname = "{name}"\nrows = "records"\n{outer}{columns}')
+    return Codec.load(path, "All")
+
+
+ZEROS = {"string_": "", "bytes_": b"", "timestamp_": 0, "enum_": 0, "mac_": 0, "ip_": bytes(16)}
+ZEROS |= {"uint32_": 0, "double_": 0.0, "bool_": False}
+ONES = {"string_": "a", "bytes_": b"b", "timestamp_": 1, "enum_": 1, "mac_": 1, "ip_": b"\x20" + bytes(15)}
+ONES |= {"uint32_": 1, "double_": 1.0, "bool_": True}
+
+
+@pytest.mark.parametrize("more", ["required = true", "required = true\nexplicit = true", "explicit = true"])
+def test_zeros_of_what_is_required_or_explicit_are_values(more: str, tmp_path: Path) -> None:
+    codec = of_every_kind(tmp_path, more)
+    stream = codec.encode_many([ZEROS, ONES, ZEROS])
+    flows = codec.read_columns(stream, strict=True)
+    table = flows.to_arrow()
+    assert sum(column.null_count for column in table.columns) == 0
+    for columns in (flows, table, flows.to_pandas(), flows.text()):
+        assert codec.decode_many(codec.encode_columns(columns)) == [ZEROS, ONES, ZEROS]
+    nullable = {field.name for field in table.schema if field.nullable}
+    assert nullable == ({f"{kind}_" for kind in KINDS} if "explicit" in more else set())
+
+
+def test_what_is_required_and_has_no_presence_is_zero_where_it_is_absent(tmp_path: Path) -> None:
+    codec = of_every_kind(tmp_path, "required = true")
+    assert rows(codec, framed(b"")) == rows(codec, codec.encode_many([ZEROS]))
+    assert codec.decode_many(codec.encode_columns(codec.read_columns(framed(b"")))) == [ZEROS]
+
+
+# Limits of a schema ---------------------------------------------------------------------------------------------------
+
+
+def test_columns_of_a_message_inside_a_schema_have_its_limits(tmp_path: Path) -> None:
+    codec, whole = of_every_kind(tmp_path, "", "outer"), of_every_kind(tmp_path, "")
+    assert codec.schema.columns == whole.schema.columns
+    assert codec.encode_columns(pa.table({"ip_": ["192.0.2.1"]})) == codec.encode_many(
+        [{"ip_": bytes(10) + b"\xff\xff\xc0\x00\x02\x01"}]
+    )
+    for name, value in (("ip_", b"abc"), ("mac_", 2**48), ("uint32_", 2**32), ("enum_", "two")):
+        for write in (codec.encode_columns, whole.encode_columns):
+            with pytest.raises(EncodeError, match=f"column '{name}', row 0: "):
+                write(pa.table({name: [value]}))

@@ -8,6 +8,7 @@ import gc
 import subprocess
 import sys
 import warnings
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,23 @@ def run_alone(code: str) -> str:
     done = subprocess.run([sys.executable, "-c", head + code], cwd=folder, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, f"ended with {done.returncode}: {done.stderr[-300:]}"
     return done.stdout.strip()
+
+
+def test_a_class_that_is_freed_while_its_record_is_asked_for_keys() -> None:
+    class Leaf:
+        name, weight, left, branches, named, planted = LEAF.values()
+
+    def become_a_leaf(record: Any) -> None:
+        record.__class__ = Leaf
+        gc.collect()
+        assert first() is None
+        raise AttributeError
+
+    for _ in range(3):
+        kind = type("Mapping", (), {"__getitem__": None, "keys": property(become_a_leaf)})
+        first, record = weakref.ref(kind), kind()
+        del kind
+        assert TREE.decode(TREE.encode(record)) == LEAF
 
 
 def test_a_class_whose_own_keys_write_another_class_while_it_is_looked_at() -> None:

@@ -253,12 +253,12 @@ static int refuse_message(fb_record_writer *w, PyTypeObject *class) {
 
 /* What is neither a dict nor a tuple, nor of the class met last. */
 static int gather_other(fb_record_writer *w, fb_record_frame *f) {
-    PyTypeObject *class = Py_TYPE(f->record);
     PyObject *dict;
     fb_record_own(w);
     if (is_plain(f->record)) return fb_record_fail_type(w, f->record, "a record");
     if (fb_record_to_dict(f->record, &dict)) return -1;
     if (dict) return gather_mapping(w, f, dict);
+    PyTypeObject *class = Py_TYPE(f->record); /* asking for `keys` may have given it another, and freed the one before */
     if (!is_known(&f->type->seen, class) && (refuse_message(w, class) || learn_class(f->type, class))) return -1;
     return gather_attributes(w, f);
 }

@@ -94,6 +94,7 @@ fb_status fb_arrow_field_bind(fb_arrow_field *field, const fb_column *column, co
     fb_arrow_type type;
     field->column = column;
     field->put = (uint8_t)fb_arrow_put_choose(column);
+    if (binding->required && (field->put == FB_PUT_ADDRESS || field->put == FB_PUT_NATIVE_ADDRESS)) field->put = FB_PUT_EXPLICIT;
     field->required = binding->required;
     *reason = read_types(schema, &type, &field->values.index);
     if (*reason == FB_ARROW_NONE && type.meaning == FB_MEANS_LIST && field->put != FB_PUT_LIST) *reason = FB_ARROW_LIST;
@@ -179,12 +180,13 @@ static size_t add_cells(const fb_arrow_field *field, size_t count, fb_arrow_room
     return count;
 }
 
-enum { FEW_OCTETS = 65536 };
+enum { FEW_OCTETS = 65536, MANY_OCTETS = INT32_MAX / 4 };
 
 /* Each row gets the room of all. */
 static bool find_texts(fb_arrow_field *field, int64_t first, size_t count, fb_arrow_room *room) {
     fb_arrow_texts *texts = &field->texts;
     texts->octets = NULL;
+    if (room->any > MANY_OCTETS) return false;
     if (!fb_arrow_values_find_texts(&field->values, first, count, field->present, FEW_OCTETS, texts)) return false;
     room->any += (size_t)(texts->offsets[count] - texts->offsets[0]);
     return true;

@@ -307,7 +307,7 @@ static void writes_zeros_of_explicit_columns(void) {
     check_column("enum explicit", arrow_values("u", "unknown null in"), 3, "0 | - | 3", "enum");
     check_column("string explicit", arrow_values("u", "'' null a"), 3, "\"\" | - | \"a\"", "string");
     check_column("bytes explicit", arrow_values("z", "'' null x01"), 3, "x | - | x01", "bytes");
-    check_column("ip explicit", arrow_values("u", ":: null ::1"), 3, "- | - | 0:0:0:0:0:0:0:1", "ip");
+    check_column("ip explicit", arrow_values("u", ":: null ::1"), 3, "0:0:0:0:0:0:0:0 | - | 0:0:0:0:0:0:0:1", "ip");
     check_column("timestamp explicit unit=1", arrow_values("tsn:", "0 null 1"), 3, "0 | - | 1", "timestamp");
 }
 

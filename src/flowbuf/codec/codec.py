@@ -82,6 +82,7 @@ class Codec(RecordCodec):
         else:
             descriptor = _find_descriptor(source, message)
             described = _to_message(source, descriptor)
+            schema = schemas.inner_schema(source, described) if isinstance(source, Schema) else None
             find_class = functools.partial(message_factory.GetMessageClass, descriptor)
         messages = described.reachable()
         record_types = RecordTypes([_describe(each, messages, enums == "name") for each in messages])

@@ -12,7 +12,7 @@ from flowbuf.schema import Column, Schema
 from flowbuf.schema.types import TYPES, WireType
 from flowbuf.targets.proto import camel_case, message_name
 
-__all__ = ["to_message", "to_schema"]
+__all__ = ["inner_schema", "to_message", "to_schema"]
 
 _BITS = {"int8": 8, "int16": 16, "uint8": 8, "uint16": 16, "mac": 48}
 _SIZES = {"mapped": (16,), "native": (4, 16)}
@@ -74,6 +74,14 @@ class _Reader:
 
 
 # And back: columns of a flat message ----------------------------------------------------------------------------------
+
+
+def inner_schema(schema: Schema, message: Message) -> Schema | None:
+    """The schema of a message inside another schema, whose columns know more than descriptors say; None of others."""
+    for each in schema.nested:
+        if camel_case(each.name) == message.name:
+            return Schema(each.name, each.columns, each.reserved, each.origin, rows=schema.rows, nested=schema.nested)
+    return None
 
 
 def to_schema(message: Message) -> Schema:

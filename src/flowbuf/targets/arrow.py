@@ -71,7 +71,7 @@ def _field_of(column: Column, text: bool) -> ArrowField:
 
 def is_nullable(column: Column) -> bool:
     """Whether a column is null where it is absent; else it is 0, or empty."""
-    return not column.repeated and (column.explicit or column.type in _NULLABLE)
+    return not column.repeated and (column.explicit or (column.type in _NULLABLE and not column.required))
 
 
 def _format_of(column: Column) -> str:
