@@ -34,10 +34,10 @@ cdef class TableType:
         self.types = <fb_field_type *> PyMem_Malloc(max(len(items), 1) * sizeof(fb_field_type))
         if not self.fields or not self.types:
             raise MemoryError
-        for name, format, extension, nullable, text, members in items:
-            self.add(name, format, extension, nullable, text, members)
+        for name, format, extension, nullable, required, text, members in items:
+            self.add(name, format, extension, nullable, required, text, members)
 
-    cdef int add(self, str name, str format, str extension, bint nullable, bint text, dict members) except -1:
+    cdef int add(self, str name, str format, str extension, bint nullable, bint required, bint text, dict members) except -1:
         cdef fb_table_field *field = &self.fields[self.count]
         cdef fb_field_type *type = &self.types[self.count]
         memset(field, 0, sizeof(fb_table_field))
@@ -46,7 +46,8 @@ cdef class TableType:
         if not self.plan.plan.columns[field.column].flags & FB_COLUMN_ENABLED:
             raise ValueError(f"column {name!r} is disabled")
         self.count += 1  # from here on it is freed
-        field.nullable = type.nullable = nullable
+        type.nullable = nullable
+        field.nullable = nullable and not required
         field.text = text
         type.listed = (self.plan.plan.columns[field.column].flags & FB_COLUMN_REPEATED) != 0
         type.name = self.keep(name)

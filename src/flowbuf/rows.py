@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from flowbuf.schema import Column, Schema
-from flowbuf.targets.arrow import is_nullable, storage
+from flowbuf.targets.arrow import storage
 from flowbuf.text import format_address, format_mac
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class RowReader:
             lengths = array.value_lengths().to_pylist()
             return [list(itertools.islice(items, length)) or None for length in lengths]
         values = _values(array, column)
-        if is_nullable(column):
+        if column.explicit:
             return values
         if column.type in ("float", "double"):
             return [value if value or math.copysign(1, value) < 0 else None for value in values]  # -0.0 is a value

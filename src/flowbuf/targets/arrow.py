@@ -40,12 +40,14 @@ _NULLABLE = frozenset(("ip", "mac", "enum", "timestamp", "string", "bytes"))
 @dataclass(frozen=True)
 class ArrowField:
     """A column as Arrow has it. `format` is that of one value, in the letters of the Arrow C Data Interface, of an enum
-    that of its index. `members` are an enum's, number -> name. `text`: an address that is handed on as text."""
+    that of its index. `required`: 0, or what is empty, is a value, and not null. `text`: an address that is handed on
+    as text. `members` are an enum's, number -> name."""
 
     name: str
     format: str
     extension: str | None
     nullable: bool
+    required: bool
     text: bool
     members: dict[int, str] | None
 
@@ -64,6 +66,7 @@ def _field_of(column: Column, text: bool) -> ArrowField:
         format="u" if as_text else _format_of(column),
         extension=None if as_text else _EXTENSIONS.get(column.type),
         nullable=is_nullable(column),
+        required=column.required,
         text=as_text,
         members={number: name for name, number in column.values.items()} if column.type == "enum" else None,
     )
@@ -71,7 +74,7 @@ def _field_of(column: Column, text: bool) -> ArrowField:
 
 def is_nullable(column: Column) -> bool:
     """Whether a column is null where it is absent; else it is 0, or empty."""
-    return not column.repeated and (column.explicit or (column.type in _NULLABLE and not column.required))
+    return not column.repeated and (column.explicit or column.type in _NULLABLE)
 
 
 def _format_of(column: Column) -> str:
