@@ -37,9 +37,11 @@ static fb_status bind_those(fb_arrow_encoder *e, const struct ArrowSchema *schem
     fb_status status = FB_OK;
     for (size_t c = 0; c < e->plan->column_count; c++) {
         const fb_column *column = &e->plan->columns[c];
-        if (fb_arrow_put_is_plain(fb_arrow_put_choose(column)) != plain) continue;
-        for (size_t i = 0; i < e->child_count && status == FB_OK; i++)
-            if (bindings[i].column == c) status = bind(e, column, schema->children[i], i, &bindings[i]);
+        for (size_t i = 0; i < e->child_count && status == FB_OK; i++) {
+            if (bindings[i].column != c) continue;
+            if (fb_arrow_put_is_plain(fb_arrow_put_choose(column, bindings[i].required)) != plain) continue;
+            status = bind(e, column, schema->children[i], i, &bindings[i]);
+        }
     }
     return status;
 }

@@ -6,9 +6,9 @@
 
 /* Binding ------------------------------------------------------------------------------------------------------------ */
 
-fb_arrow_put fb_arrow_put_choose(const fb_column *column) {
+fb_arrow_put fb_arrow_put_choose(const fb_column *column, bool required) {
     if (column->flags & FB_COLUMN_REPEATED) return FB_PUT_LIST;
-    if (column->flags & FB_COLUMN_EXPLICIT) return FB_PUT_EXPLICIT;
+    if (column->flags & FB_COLUMN_EXPLICIT || (column->type == FB_TYPE_IP && required)) return FB_PUT_EXPLICIT;
     if (column->type == FB_TYPE_IP) return fb_column_is_direct(column) ? FB_PUT_ADDRESS : FB_PUT_NATIVE_ADDRESS;
     if (column->wire == FB_WIRE_BYTES) return FB_PUT_OCTETS;
     if (column->type == FB_TYPE_DOUBLE) return FB_PUT_DOUBLE;
@@ -93,8 +93,7 @@ fb_status fb_arrow_field_bind(fb_arrow_field *field, const fb_column *column, co
                               const fb_arrow_binding *binding, fb_memory *memory, fb_arrow_reason *reason) {
     fb_arrow_type type;
     field->column = column;
-    field->put = (uint8_t)fb_arrow_put_choose(column);
-    if (binding->required && (field->put == FB_PUT_ADDRESS || field->put == FB_PUT_NATIVE_ADDRESS)) field->put = FB_PUT_EXPLICIT;
+    field->put = (uint8_t)fb_arrow_put_choose(column, binding->required);
     field->required = binding->required;
     *reason = read_types(schema, &type, &field->values.index);
     if (*reason == FB_ARROW_NONE && type.meaning == FB_MEANS_LIST && field->put != FB_PUT_LIST) *reason = FB_ARROW_LIST;

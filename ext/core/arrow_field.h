@@ -43,7 +43,8 @@ typedef struct {
 FB_INLINE bool fb_arrow_put_is_plain(fb_arrow_put put) {
     return put <= FB_PUT_NUMBER;
 }
-fb_arrow_put fb_arrow_put_choose(const fb_column *column);
+/* A `required` address is written when it is all zeros, too. */
+fb_arrow_put fb_arrow_put_choose(const fb_column *column, bool required);
 
 /* BAD_SOURCE: the type of the schema cannot fill the column, for a reason. BAD_ARGUMENT: the number of a member is above 2^31 - 1.
    NO_MEMORY. Whatever it is, the field is to be freed. REQUIRES: the field has zeros. */

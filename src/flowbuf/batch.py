@@ -6,7 +6,6 @@ Both speak the Arrow PyCapsule protocol, so that whatever knows Arrow takes them
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -44,7 +43,11 @@ def check_ip(ip: str) -> None:
 def new_table_type(schema: Schema, plan: _core.Plan, ip: str = "binary") -> _core.TableType:
     """How tables of a plan of this schema are handed on."""
     fields = fields_of(schema, text=ip == "text")
-    return _core.TableType(plan, map(dataclasses.astuple, fields))
+    rows = (
+        (field.name, field.format, field.extension, field.nullable, field.required, field.text, field.members)
+        for field in fields
+    )
+    return _core.TableType(plan, rows)
 
 
 class TableReader(Protocol):

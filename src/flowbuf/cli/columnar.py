@@ -16,7 +16,7 @@ from flowbuf.cli.options import UsageProblem, schema_errors
 from flowbuf.cli.output import is_terminal
 from flowbuf.cli.report import Report
 from flowbuf.cli.signals import held_signals
-from flowbuf.errors import EnrichmentError, QueryError
+from flowbuf.errors import EnrichmentError, QueryError, optional_import
 from flowbuf.plan import compile_plan
 from flowbuf.rows import with_text
 from flowbuf.schema import Schema
@@ -37,10 +37,10 @@ __all__ = [
 def need(module: str, extra: str, what: str) -> None:
     """Raises UsageProblem where a library is missing that `what` takes."""
     try:
-        with held_signals():
+        with held_signals(), optional_import(f"{what} needs {module}", f"flowbuf[{extra}]"):
             importlib.import_module(module)
     except ImportError as error:
-        raise UsageProblem(f"{what} needs {module}: pip install 'flowbuf[{extra}]' ({error})") from error
+        raise UsageProblem(str(error)) from error
 
 
 def arrow_schema(schema: Schema, ip: str = "binary") -> Any:
