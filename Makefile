@@ -3,6 +3,7 @@
 #   make demo-pipeline         the same through a Kafka broker into ClickHouse's engine (Java, Maven)
 #   make test                  set up, run all tests
 #   make test PYTHON=python3.10
+#   make test MARKERS="not expensive"   leave out the tests that take long and do not depend on the Python version
 #   make sanitize              what C does for Python under the address and undefined-behaviour sanitizers (gcc)
 #   make bench-peers           the harnesses of other collectors, which need Go and Cargo
 #   make fields                docs/fields.md, from the schema and docs/collectors.csv
@@ -34,7 +35,7 @@ demo-pipeline: $(BUILT)
 test: $(BUILT)
 	@$(PY) -m pip install -q --group test $$(command -v java >/dev/null && echo --group spark)
 	@$(PY) -m pip install -q --only-binary chdb-core --group chdb || echo "no chdb for this system: its tests are skipped"
-	$(PY) -m pytest
+	$(PY) -m pytest $(if $(MARKERS),-m "$(MARKERS)")
 
 # Tests in which C of the binding, and not of the core alone, works on what is hostile. Python keeps too much for leaks to be told.
 SANITIZED := $(wildcard tests/test_codec*.py) tests/test_encode_columns.py tests/test_wire.py tests/test_decoder.py

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from compare import read_series
 
+pytestmark = pytest.mark.expensive
+
 ROOT = Path(__file__).parent.parent
 
 

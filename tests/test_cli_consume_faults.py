@@ -17,6 +17,8 @@ from broker import PATIENCE, Broker, MakeTopic
 from command import flowbuf, generated, json_lines, write
 from consuming import committed, consume, consuming, ports, ports_of, produce, wait
 
+pytestmark = pytest.mark.expensive
+
 FLOWS = 500
 
 

@@ -54,11 +54,13 @@ def test_with_assertions() -> None:
     assert output.count(", 0 failed checks") == len(programs)
 
 
+@pytest.mark.expensive
 @pytest.mark.usefixtures("sanitizers")
 def test_under_sanitizers() -> None:
     assert "== test_hostile" in make("sanitize")
 
 
+@pytest.mark.expensive
 @pytest.mark.usefixtures("sanitizers")
 def test_fuzzing_for_a_moment() -> None:
     output = make("fuzz", "FUZZ_SECONDS=3")
@@ -78,6 +80,7 @@ def test_benchmark_runs_and_allocates_nothing() -> None:
         assert result["allocations"] == 0
 
 
+@pytest.mark.expensive
 def test_under_valgrind() -> None:
     """What the sanitizers do not see: octets that nobody wrote."""
     if shutil.which("valgrind") is None:

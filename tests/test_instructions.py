@@ -87,11 +87,13 @@ def taken() -> Record:
     return Record(instructions.find_tools(), {"generated-netflow5": instructions.count("generated-netflow5")})
 
 
+@pytest.mark.expensive
 def test_counts_are_the_same_in_every_run(taken: Record) -> None:
     assert taken.counts["generated-netflow5"] > 100
     assert instructions.count("generated-netflow5") == taken.counts["generated-netflow5"]
 
 
+@pytest.mark.expensive
 def test_the_guard_fails_until_the_file_is_updated(
     taken: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,12 +108,14 @@ def test_the_guard_fails_until_the_file_is_updated(
     assert instructions.main(["--record", str(path)]) == 0
 
 
+@pytest.mark.expensive
 def test_counts_do_not_depend_on_the_passes(taken: Record, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is not a pass cancels out."""
     monkeypatch.setattr(instructions, "PASSES", 3)
     assert instructions.count("generated-netflow5") == pytest.approx(taken.counts["generated-netflow5"], rel=0.001)
 
 
+@pytest.mark.expensive
 def test_instructions_of_a_codec(taken: Record) -> None:
     """They are for the most part Python's own, which makes them neither few nor different from run to run."""
     del taken  # which skips without valgrind

@@ -20,6 +20,8 @@ from flowbuf import _core
 from flowbuf.errors import KafkaError
 from flowbuf.sinks.kafka import KafkaSink
 
+pytestmark = pytest.mark.expensive
+
 FLOWS = 60_000
 
 

@@ -18,6 +18,8 @@ from benchmarks.pipeline.cgroup import Group, find_parents, make_group
 from benchmarks.pipeline.load import PACK, Load
 from benchmarks.pipeline.run import Failed, start
 
+pytestmark = pytest.mark.expensive
+
 ROOT = Path(__file__).parent.parent
 ONLY_LINUX = "a process is kept to one processor and its memory is watched on Linux alone"
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason=ONLY_LINUX)

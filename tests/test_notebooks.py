@@ -59,6 +59,7 @@ def execute(path: Path, *options: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.expensive
 @pytest.mark.parametrize("path", KNOWN, ids=lambda path: path.name)
 def test_outputs_are_those_of_the_code(path: Path, tmp_path: Path) -> None:
     """`python notebooks/execute.py` brings them up to date."""
@@ -67,6 +68,7 @@ def test_outputs_are_those_of_the_code(path: Path, tmp_path: Path) -> None:
     assert said(read(path)) == said(read(copy))
 
 
+@pytest.mark.expensive
 @pytest.mark.parametrize("path", MEASURING, ids=lambda path: path.name)
 def test_what_measures_works(path: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copy(path, tmp_path))
@@ -102,6 +104,7 @@ def test_every_chart_has_a_caption(path: Path) -> None:
     assert all(source.count("charts.caption(") == source.count("plt.show()") for source in shown)
 
 
+@pytest.mark.expensive
 def test_a_capture_may_be_another(tmp_path: Path) -> None:
     """A few flows, whose exporter does not say that it samples; most services are missing."""
     path = tmp_path / "flows.ipynb"
@@ -136,6 +139,7 @@ def run(*arguments: str | Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.expensive
 def test_formats_that_were_measured_just_now(tmp_path: Path) -> None:
     """One family, and a few formats, by the commands that the notebook names."""
     result, kept = tmp_path / "result.json", tmp_path / "kept.json"
@@ -155,6 +159,7 @@ def test_formats_that_were_measured_just_now(tmp_path: Path) -> None:
     assert "Structs: keys cost more than text does in " in outputs["split-table"][0]
 
 
+@pytest.mark.expensive
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the pipeline runs on Linux alone")
 def test_a_pipeline_that_was_run_just_now(broker: Broker, tmp_path: Path) -> None:
     """By a real broker, of three formats, and once."""

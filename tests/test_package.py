@@ -69,6 +69,7 @@ def unpack(sdist: Path) -> Path:
     return next((sdist.parent / "unpacked").iterdir())
 
 
+@pytest.mark.expensive
 def test_the_sdist_holds_what_a_build_and_the_tests_need(sdist: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
@@ -88,6 +89,7 @@ def test_the_sdist_holds_what_a_build_and_the_tests_need(sdist: Path) -> None:
         assert needed in names
 
 
+@pytest.mark.expensive
 def test_the_wheel_holds_schemas_stubs_and_py_typed(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert set(NEEDED) <= set(names)
@@ -95,6 +97,7 @@ def test_the_wheel_holds_schemas_stubs_and_py_typed(wheel: Path) -> None:
     assert not [name for name in names if name.endswith((".c", ".pyx", ".h"))]
 
 
+@pytest.mark.expensive
 def test_the_wheel_runs(wheel: Path, tmp_path: Path) -> None:
     zipfile.ZipFile(wheel).extractall(tmp_path)
     capture = ROOT / "tests/data/softflowd-ipfix.pcap"
