@@ -131,22 +131,22 @@ def specifiers(draw: st.DrawFn, ids: list[int], ipfix: bool) -> d.Specifier:
         enterprise, number = draw(st.sampled_from([(9999, 1), (9999, 2), (2636, 137), *BIFLOWS]))
         return number, draw(st.sampled_from([1, 2, 4, 8, 16, d.VARIABLE])), enterprise
     number = draw(st.sampled_from(ids))
-    return number, draw(field_sizes(number, ipfix))
+    return number, draw(field_sizes(number))
 
 
 @st.composite
-def field_sizes(draw: st.DrawFn, number: int, ipfix: bool) -> int:
+def field_sizes(draw: st.DrawFn, number: int) -> int:
     """Of an element: the natural size as a rule, a reduced one often, an odd one at times."""
     element = elements.by_id(number)
     natural = NATURAL_SIZES.get(element.data_type if element else "", 4)
     if number in PACKETS:
-        return draw(st.sampled_from([d.VARIABLE, d.VARIABLE, 40, 64])) if ipfix else 64
+        return draw(st.sampled_from([d.VARIABLE, d.VARIABLE, 40, 64]))
     if number in LISTS:
-        return draw(st.sampled_from([d.VARIABLE, d.VARIABLE, 21])) if ipfix else 21
+        return draw(st.sampled_from([d.VARIABLE, d.VARIABLE, 21]))
     choice = draw(st.integers(0, 19))
     if choice == 0:
         return draw(st.sampled_from([0, 1, 3, 4, 9, 12, 16, 17]))
-    if choice == 1 and ipfix:
+    if choice == 1:
         return d.VARIABLE
     if choice < 8 and natural <= 8:
         return draw(st.integers(1, 8))

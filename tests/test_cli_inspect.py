@@ -130,6 +130,14 @@ def test_enterprise_and_variable_fields(path: Path) -> None:
     assert "octetDeltaCount:8, 2636/137:2, interfaceName:variable" in text
 
 
+def test_a_field_of_variable_length_in_netflow9(path: Path) -> None:
+    content = pcap(netflow9(template_set9(template(256, (1, 8), (82, 65535)))))
+    (exporter,) = inspect(path, content)["exporters"]
+    (described,) = exporter["domains"][0]["templates"]
+    assert described["record_size"] is None
+    assert [field["size"] for field in described["fields"]] == [8, None]
+
+
 def test_every_protocol_is_named(path: Path) -> None:
     exporters = inspect(path, generated("mixed", 2000, exporters=4))["exporters"]
     assert sorted(exporter["protocols"][0] for exporter in exporters) == [

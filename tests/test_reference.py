@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 from datagrams import (
+    VARIABLE,
     any_set,
     data_set,
     ip,
@@ -26,6 +27,7 @@ from datagrams import (
     u16,
     u32,
     uint,
+    variable,
     withdrawal,
 )
 from decoding import Decode, both_decoders, both_protocols, columns, message, short_id, templates
@@ -523,6 +525,18 @@ def test_ipfix_message_longer_than_its_datagram(decode: Decode) -> None:
 def test_ipfix_message_shorter_than_its_header(decode: Decode) -> None:
     outcome = decode(ipfix(template_set(BYTES), length=15))
     assert outcome.counters == {"truncated_header": 1}
+
+
+@both_protocols
+def test_a_field_of_length_65535_brings_its_length(decode: Decode, protocol: str) -> None:
+    """RFC 7011 section 7; H3C NetStream does the same in NetFlow v9."""
+    fields = template(256, (1, 4), (96, VARIABLE), (7, 2))
+    records = [u32(1) + variable(b"alice") + u16(53), u32(2) + variable(b"", long_form=True) + u16(80)]
+    cut = u32(3) + u8(200) + b"alice"
+    sent = message(protocol, templates(protocol, fields), data_set(256, *records, cut))
+    outcome = decode(sent, schema=columns("bytes", "src_port", "application_name"))
+    assert outcome.flows == [{"bytes": 1, "application_name": "alice", "src_port": 53}, {"bytes": 2, "src_port": 80}]
+    assert outcome.counters == {"truncated_record": 1}
 
 
 # Exporters -----------------------------------------------------------------------------------------------------------

@@ -153,7 +153,7 @@ static bool is_rated(const fb_shape *shape) {
 /* --- shapes --------------------------------------------------------------------------------------------------------- */
 
 static bool is_variable(const fb_shape *shape, size_t field) {
-    return shape->version == 10 && shape->fields[field].size == FB_VARIABLE_SIZE;
+    return shape->fields[field].size == FB_VARIABLE_SIZE;
 }
 
 static uint16_t count_variable(const fb_shape *shape) {

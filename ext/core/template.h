@@ -24,7 +24,9 @@
 
 #include "lanes.h"
 
-#define FB_VARIABLE_SIZE 65535 /* the length that announces a variable-length field */
+/* The length that announces a variable-length field: in IPFIX by RFC 7011 section 7. RFC 3954 has no such fields, but H3C's
+   NetStream sends them in NetFlow v9, and a field of 65,535 bytes fits no datagram. */
+#define FB_VARIABLE_SIZE 65535
 #define FB_NO_FIELD 0xffff
 #define FB_PEN_REVERSE 29305 /* reverse information elements (RFC 5103 section 6.1) */
 #define FB_PEN_JUNIPER 2636

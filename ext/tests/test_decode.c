@@ -254,6 +254,27 @@ static void ends_a_set_at_a_record_that_is_cut_short(void) {
     CHECK_DECODED("1 b uint : ipfix:1\n2 name string : ipfix:82", &d, "b=5 name=\"abc\"\n", "truncated_record=2 options_ignored=1");
 }
 
+static void reads_fields_of_variable_length_in_netflow_v9(void) {
+    octets d;
+    netflow9_begin(&d, (netflow9_header){0});
+    size_t set = set_begin(&d, 0);
+    put_template(&d, 256, FIELDS({1, 1}, {82, VARIABLE}, {7, 2}));
+    set_end(&d, set);
+    set = set_begin(&d, 1);
+    put_options_template9(&d, 257, 1, FIELDS({2, VARIABLE}, {34, 1}));
+    set_end(&d, set);
+    set = set_begin(&d, 257);
+    put_variable(&d, "\0\1", 2, 1), put8(&d, 100);
+    set_end(&d, set);
+    set = set_begin(&d, 256);
+    put8(&d, 5), put_variable(&d, "abc", 3, 0), put16(&d, 53);
+    put8(&d, 6), put_variable(&d, "abcd", 4, 1), put16(&d, 54);
+    put8(&d, 7), put8(&d, 9), put_octets(&d, "abc", 3);
+    set_end(&d, set);
+    const char *lines = "1 b uint : ipfix:1\n2 name string : ipfix:82\n3 port uint : ipfix:7\n4 rate uint : derived:sampling_rate";
+    CHECK_DECODED(lines, &d, "b=5 name=\"abc\" port=53 rate=100\nb=6 name=\"abcd\" port=54 rate=100\n", "truncated_record=1");
+}
+
 /* Values --------------------------------------------------------------------------------------------------------------- */
 
 /* A record of one field. */
@@ -508,7 +529,8 @@ RUN_TESTS(TEST(decodes_a_datagram_of_each_kind), TEST(knows_protocols_by_their_f
           TEST(decodes_what_is_there_of_a_message_that_is_cut_short), TEST(counts_sets_that_cannot_be), TEST(steps_over_padding),
           TEST(counts_once_what_is_left_of_a_set_and_is_no_padding),
           TEST(waits_for_templates), TEST(counts_templates_that_cannot_be), TEST(goes_on_with_its_template_after_a_withdrawal),
-          TEST(ends_a_set_at_a_record_that_is_cut_short), TEST(converts_values_to_what_columns_hold),
+          TEST(ends_a_set_at_a_record_that_is_cut_short), TEST(reads_fields_of_variable_length_in_netflow_v9),
+          TEST(converts_values_to_what_columns_hold),
           TEST(counts_sflow_headers_that_cannot_be), TEST(says_what_it_does_not_read_of_sflow),
           TEST(keeps_what_comes_before_a_damaged_sample), TEST(believes_the_agent_not_the_source),
           TEST(leaves_unknown_vlans_and_interfaces_out),

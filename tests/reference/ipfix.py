@@ -8,7 +8,7 @@ from functools import partial
 from .datagram import Datagram
 from .octets import Octets, Short
 from .sequence import RECORDS
-from .templates import FIRST_TEMPLATE_ID, VARIABLE, FieldSpecifier, Template, read_sets
+from .templates import FIRST_TEMPLATE_ID, FieldSpecifier, Template, read_sets
 from .values import Clock, Flow
 
 HEADER_SIZE = 16
@@ -70,4 +70,4 @@ def read_specifier(content: Octets) -> FieldSpecifier:
     """Enterprise bit 1, element id 15, length 2, and the enterprise number 4 where the bit is set (section 3.2)."""
     number, length = content.u16(), content.u16()
     enterprise = content.u32() if number & ENTERPRISE_BIT else 0
-    return FieldSpecifier(enterprise, number & ~ENTERPRISE_BIT, length, variable=length == VARIABLE)
+    return FieldSpecifier(enterprise, number & ~ENTERPRISE_BIT, length)

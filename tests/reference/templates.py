@@ -7,6 +7,7 @@ Readings that the specifications leave open:
 - An IPFIX options template without scope fields, which RFC 7011 section 3.4.2.2 forbids, is used as it is.
 - A set that is cut short is read as far as it goes: what is cut in it (a template, a record of variable length) is
   counted besides the set.
+- NetFlow v9 has no fields of variable length. A length of 65535, which fits no datagram, announces one as in IPFIX.
 - A record names a sampler by the first of elements 48 and 302 that is not zero; by 0 where one is there and none is
   not zero.
 - Element 160 in an options record is taken note of in NetFlow v9 too, though nothing there is relative to it.
@@ -45,8 +46,11 @@ class FieldSpecifier:
     enterprise: int
     id: int
     length: int
-    variable: bool = False
     scope: bool = False
+
+    @property
+    def variable(self) -> bool:
+        return self.length == VARIABLE
 
     @property
     def shortest(self) -> int:

@@ -24,7 +24,7 @@ __all__ = ["survey_capture"]
 PROTOCOLS = {0: "sFlow v5", 5: "NetFlow v5", 9: "NetFlow v9", 10: "IPFIX"}
 FLOW_TYPES = {"SFLOW_5": "sFlow v5", "NETFLOW_V5": "NetFlow v5", "NETFLOW_V9": "NetFlow v9", "IPFIX": "IPFIX"}
 NETFLOW9_SCOPES = {1: "System", 2: "Interface", 3: "LineCard", 4: "Cache", 5: "Template"}  # RFC 3954 section 6.1
-VARIABLE = 0xFFFF  # RFC 7011 section 7
+VARIABLE = 0xFFFF  # RFC 7011 section 7; in NetFlow v9 too
 LINK_TYPES = {
     **{0: "BSD loopback", 1: "Ethernet", 12: "raw IP", 14: "raw IP", 101: "raw IP", 108: "OpenBSD loopback"},
     **{113: "Linux cooked", 228: "raw IPv4", 229: "raw IPv6", 276: "Linux cooked v2"},
@@ -153,5 +153,4 @@ def _describe_field(pen: int, id: int, size: int, scope: bool, version: int) -> 
     name = known.name if known else None
     if scope and version == 9:  # a number space of its own
         name = NETFLOW9_SCOPES.get(id)
-    variable = version == 10 and size == VARIABLE
-    return {"name": name, "pen": pen, "id": id, "size": None if variable else size, "scope": scope}
+    return {"name": name, "pen": pen, "id": id, "size": None if size == VARIABLE else size, "scope": scope}
