@@ -79,7 +79,10 @@ cdef class ArrowEncoder:
             raise MemoryError
         memset(bindings, 0, max(len(self.names), 1) * sizeof(fb_arrow_binding))
         try:
-            for i, (name, members, required) in enumerate(bind(self.names)):
+            bound = list(bind(list(self.names)))
+            if len(bound) != len(self.names):
+                raise ValueError(f"{len(bound)} bindings for {len(self.names)} columns; give one for each")
+            for i, (name, members, required) in enumerate(bound):
                 bindings[i].column = <uint16_t> (FB_NO_COLUMN if name is None else self.plan.index(name))
                 bindings[i].required = required
                 if members:
@@ -133,15 +136,41 @@ cdef class ArrowEncoder:
 def encode_arrow_array(Plan plan not None, schema, array, bind):
     """A record batch, by its capsules -> length-delimited messages, one a row. Raises EncodeError with the column and the row that
     cannot be encoded."""
+    cdef ArrowSchema *given_schema = <ArrowSchema *> PyCapsule_GetPointer(schema, "arrow_schema")
+    cdef ArrowArray *given = <ArrowArray *> PyCapsule_GetPointer(array, "arrow_array")
     cdef ArrowEncoder encoder = ArrowEncoder(plan)
-    encoder.begin(<const ArrowSchema *> PyCapsule_GetPointer(schema, "arrow_schema"), bind)
-    encoder.encode(<const ArrowArray *> PyCapsule_GetPointer(array, "arrow_array"))
+    cdef ArrowSchema own_schema
+    cdef ArrowArray own
+    if not given_schema.release or not given.release:
+        raise ValueError("the Arrow data was used already; export it again")
+    # Moved, so that another thread with the same capsules cannot release them meanwhile.
+    own_schema, own = given_schema[0], given[0]
+    given_schema.release = NULL
+    given.release = NULL
+    try:
+        encoder.begin(&own_schema, bind)
+        encoder.encode(&own)
+    finally:
+        own_schema.release(&own_schema)
+        own.release(&own)
     return encoder.take()
 
 
 def encode_arrow_stream(Plan plan not None, stream, bind):
     """The same of a stream of record batches. Raises OSError, with what it says, where the stream itself fails."""
-    cdef ArrowArrayStream *source = <ArrowArrayStream *> PyCapsule_GetPointer(stream, "arrow_array_stream")
+    cdef ArrowArrayStream *given = <ArrowArrayStream *> PyCapsule_GetPointer(stream, "arrow_array_stream")
+    cdef ArrowArrayStream own
+    if not given.release:
+        raise ValueError("the Arrow stream was used already; export it again")
+    own = given[0]  # moved, as above
+    given.release = NULL
+    try:
+        return encode_stream(plan, &own, bind)
+    finally:
+        own.release(&own)
+
+
+cdef bytes encode_stream(Plan plan, ArrowArrayStream *source, bind):
     cdef ArrowEncoder encoder = ArrowEncoder(plan)
     cdef ArrowSchema schema
     cdef ArrowArray array

@@ -303,45 +303,91 @@ cdef class MessageTables(TableBuilder):
 
 # Streams ----------------------------------------------------------------------------------------------------------------
 
-cdef struct stream_state:
-    void *type
-    void *tables  # an iterator
-    char error[256]
+cdef enum:
+    ERROR_MAX = 256
+
+
+cdef class ExportedStream:
+    """The state behind a C stream. Each call holds a reference to it, because a consumer may release the stream meanwhile."""
+
+    cdef TableType type
+    cdef object tables  # an iterator
+    cdef int failed  # the code of the first error, which all later calls return
+    cdef char error[ERROR_MAX]  # its text; the last byte is always 0
+
+    cdef int fail(self, int code, bytes text) noexcept:
+        """Keep an error and its text for get_last_error. Returns the code."""
+        cdef size_t size = PyBytes_GET_SIZE(text)
+        if size >= ERROR_MAX:
+            size = ERROR_MAX - 1
+            while size and (PyBytes_AS_STRING(text)[size] & 0xc0) == 0x80:  # do not cut a character of UTF-8
+                size -= 1
+        memcpy(self.error, PyBytes_AS_STRING(text), size)
+        self.error[size] = 0
+        self.failed = code
+        return code
+
+
+cdef bytes describe_error(object error):
+    """The class and text of an exception as UTF-8 without NUL. Text that is not Unicode is escaped."""
+    name = type(error).__name__
+    try:
+        text = f"{name}: {error}"
+    except BaseException:  # raised by its own __str__
+        text = name
+    return text.encode("utf-8", "backslashreplace").replace(b"\0", b"\\x00")
 
 
 cdef int get_stream_schema(ArrowArrayStream *stream, ArrowSchema *out) noexcept with gil:
-    cdef stream_state *state = <stream_state *> stream.private_data
-    cdef TableType type = <TableType> state.type
-    return 0 if fb_schema_export(type.types, type.count, fb_memory_system(0), out) == FB_OK else ENOMEM
+    cdef ExportedStream state
+    out.release = NULL
+    if not stream.private_data:
+        return EINVAL
+    state = <ExportedStream> stream.private_data
+    if fb_schema_export(state.type.types, state.type.count, fb_memory_system(0), out) == FB_OK:
+        return 0
+    out.release = NULL
+    return state.fail(ENOMEM, b"MemoryError: the schema cannot be exported")
 
 
 cdef int get_next_table(ArrowArrayStream *stream, ArrowArray *out) noexcept with gil:
-    cdef stream_state *state = <stream_state *> stream.private_data
+    """Every exception becomes a code and a text. One that leaves this function would be lost, and the stream would seem to end."""
+    cdef ExportedStream state
     cdef Table table
-    cdef bytes text
+    cdef int code
+    out.release = NULL
+    if not stream.private_data:
+        return EINVAL
+    state = <ExportedStream> stream.private_data
+    if state.failed:
+        return state.failed
     try:
-        table = next(<object> state.tables, None)
-        if table is None:
-            out.release = NULL
-            return 0
-        check(fb_table_export(table.table, out))
+        table = next(state.tables, None)
+        if table is not None:
+            check(fb_table_export(table.table, out))
         return 0
     except BaseException as error:
-        text = f"{type(error).__name__}: {error}".encode()[:255]
-        memcpy(state.error, PyBytes_AS_STRING(text), len(text) + 1)
-        return ENOMEM if isinstance(error, MemoryError) else EIO
+        out.release = NULL
+        code = ENOMEM if isinstance(error, MemoryError) else EIO
+        try:
+            return state.fail(code, describe_error(error))
+        except BaseException:
+            return state.fail(code, b"an error whose text cannot be made")
 
 
-cdef const char *get_stream_error(ArrowArrayStream *stream) noexcept nogil:
-    return (<stream_state *> stream.private_data).error
+cdef const char *get_stream_error(ArrowArrayStream *stream) noexcept with gil:
+    cdef ExportedStream state
+    if not stream.private_data:
+        return "the stream is released"
+    state = <ExportedStream> stream.private_data
+    return state.error
 
 
 cdef void release_stream(ArrowArrayStream *stream) noexcept with gil:
-    cdef stream_state *state = <stream_state *> stream.private_data
-    Py_DECREF(<object> state.type)
-    Py_DECREF(<object> state.tables)
-    free(state)
+    cdef PyObject *state = <PyObject *> stream.private_data
     stream.release = NULL
+    stream.private_data = NULL
+    Py_XDECREF(state)
 
 
 cdef void free_stream(object capsule) noexcept:
@@ -354,22 +400,17 @@ cdef void free_stream(object capsule) noexcept:
 def export_stream(TableType type not None, tables):
     """Tables of one type, as an Arrow C stream in a capsule. They are asked for one by one; an exception of theirs ends the stream,
     and is told as its text."""
-    cdef object iterator = iter(tables)
-    cdef ArrowArrayStream *stream = <ArrowArrayStream *> malloc(sizeof(ArrowArrayStream))
-    cdef stream_state *state = <stream_state *> malloc(sizeof(stream_state))
-    if not stream or not state:
-        free(stream)
-        free(state)
+    cdef ExportedStream state = ExportedStream.__new__(ExportedStream)
+    cdef ArrowArrayStream *stream
+    state.type = type
+    state.tables = iter(tables)
+    stream = <ArrowArrayStream *> malloc(sizeof(ArrowArrayStream))
+    if not stream:
         raise MemoryError
-    Py_INCREF(type)
-    Py_INCREF(iterator)
-    state.type = <void *> type
-    state.tables = <void *> iterator
-    state.error[0] = 0
+    Py_INCREF(state)
+    stream.private_data = <void *> state
     stream.get_schema = get_stream_schema
     stream.get_next = get_next_table
     stream.get_last_error = get_stream_error
     stream.release = release_stream
-    stream.private_data = state
     return PyCapsule_New(stream, "arrow_array_stream", free_stream)
-

@@ -178,11 +178,14 @@ class FlowStream:
         of its own; so the first is raised again."""
         watched = _WatchedStream(*self._reader.open(self._ip))
         try:
-            return read(watched)
+            result = read(watched)
         except Exception:
             if watched.error is None:
                 raise
             raise watched.error from None
+        if watched.error is not None:  # the library took the error for the end of the stream
+            raise watched.error
+        return result
 
 
 class _WatchedStream:
@@ -199,7 +202,9 @@ class _WatchedStream:
     def _watch(self) -> Iterator[_core.Table]:
         try:
             yield from self._tables
-        except (Exception, KeyboardInterrupt) as error:
+        except GeneratorExit:
+            raise
+        except BaseException as error:
             self.error = error
             raise
 
