@@ -299,12 +299,11 @@ def template_sequences(draw: st.DrawFn, ipfix: bool) -> list[Sent]:
         source, domain = draw(sources), draw(st.sampled_from([0, 1, 0xFFFFFFFF]))
         speaker = speakers.setdefault((source[0], domain), Speaker(ipfix))
         number, time = draw(uints(4)), draw(seconds)
-        sets = speaker.sets(draw)
+        sets = [*speaker.sets(draw), bytes(draw(st.sampled_from([0, 0, 0, 1, 3, 4, 21])))]
         if ipfix:
             payload = d.ipfix(*sets, export_time=time, sequence=number, domain=domain)
         else:
             payload = d.netflow9(*sets, uptime=draw(uints(4)), seconds=time, sequence=number, source_id=domain)
-            payload += bytes(draw(st.sampled_from([0, 0, 0, 1, 3])))
         sequence.append((payload, source))
     return sequence
 

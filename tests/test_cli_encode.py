@@ -181,6 +181,16 @@ def test_strict_stops_at_the_first_fault(tmp_path: Path, output: Path) -> None:
     assert leftovers(output) == ["flows.pb"]
 
 
+def test_padding_is_a_note(tmp_path: Path, output: Path) -> None:
+    padded = ipfix(template_set(template(256, (1, 4))), data_set(256, u32(7)), bytes(20))
+    path = write(tmp_path / "a.pcap", pcap(padded, padded))
+    for options in ([], ["--strict"]):
+        result = flowbuf("encode", path, "-o", output, *options)
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert output.read_bytes()
+        output.unlink()
+
+
 def test_strict_holds_for_what_waits_in_the_end(tmp_path: Path, output: Path) -> None:
     path = write(tmp_path / "a.pcap", pcap(GOOD, WITHOUT_TEMPLATE))
     result = flowbuf("encode", path, "-o", output, "--strict")

@@ -102,6 +102,7 @@ DATAGRAMS: dict[str, Case] = {
     "unknown_sample": case(sflow(sample(6, bytes(4)))),
     # worth knowing
     "other_packet": case(b"hello"),
+    "padding": case(ipfix(BYTES, bytes(4))),
     "withdrawal": case(ipfix(template_set(template(256)))),
     "early_data": case(ipfix(SEVEN)),
     "template_redefined": case(ipfix(BYTES), ipfix(PACKETS)),

@@ -510,6 +510,29 @@ def test_netflow9_octets_after_the_last_set_are_padding(decode: Decode) -> None:
     assert outcome.counters == {}
 
 
+@both_protocols
+@pytest.mark.parametrize("size", [4, 5, 46, 1000])
+def test_zeros_after_the_last_set_are_padding(decode: Decode, protocol: str, size: int) -> None:
+    """Palo Alto firewalls and Cisco ACI send them."""
+    sets = [templates(protocol, BYTES), data_set(256, u32(1))]
+    outcome = decode(message(protocol, *sets, bytes(size)), schema=columns("bytes"))
+    assert outcome.flows == [{"bytes": 1}]
+    assert outcome.counters == {"padding": 1}
+    for damaged in (u8(1) + bytes(size - 1), bytes(size - 1) + u8(1)):
+        outcome = decode(message(protocol, *sets, damaged), schema=columns("bytes"))
+        assert outcome.flows == [{"bytes": 1}]
+        assert outcome.counters == {"bad_set_length": 1}
+
+
+def test_padding_of_a_message_does_not_hide_a_gap(decode: Decode) -> None:
+    """The records of a message with padding are counted, so that what is missing behind it is lost."""
+    fields, one = template_set(BYTES), data_set(256, u32(1))
+    sent = [ipfix(fields, one, bytes(8), sequence=10), ipfix(one, sequence=15)]
+    outcome = decode(*sent, schema=columns("bytes"))
+    assert outcome.counters == {"padding": 1, "sequence_gap": 1}
+    assert outcome.sequence["lost"] == 4
+
+
 def test_ipfix_octets_beyond_the_message_are_ignored(decode: Decode) -> None:
     outcome = decode(ipfix(template_set(BYTES), data_set(256, u32(1))) + data_set(256, u32(2)), schema=columns("bytes"))
     assert outcome.flows == [{"bytes": 1}]

@@ -49,6 +49,7 @@
     \
     X(OTHER_PACKET, "other_packet", NOTE, "not a UDP datagram, or not of a flow protocol") \
     X(OTHER_PORT, "other_port", NOTE, "a UDP datagram to another port than asked for") \
+    X(PADDING, "padding", NOTE, "zero bytes after the last set of a datagram; they are ignored") \
     X(WITHDRAWAL, "withdrawal", NOTE, "a template withdrawal; over UDP it is obeyed only on request (RFC 7011 section 8.4)") \
     X(EARLY_DATA, "early_data", NOTE, "a data set came before its template, and waited for it") \
     X(TEMPLATE_REDEFINED, "template_redefined", NOTE, "a template id came again with other fields") \
@@ -201,6 +202,12 @@ FB_INLINE bool fb_load_real(const uint8_t *p, size_t size, double *value) {
         *value = (double)narrow;
     }
     return size == 8 || size == 4;
+}
+
+/* Whether the bytes of [p, end) are all zero. */
+FB_INLINE bool fb_is_zero(const uint8_t *p, const uint8_t *end) {
+    while (p < end && !*p) p++;
+    return p == end;
 }
 
 /* An address of 4 or 16 octets as 16. */

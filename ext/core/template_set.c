@@ -40,11 +40,6 @@ static const uint8_t *read_fields(uint16_t version, const header *h, const uint8
     return p;
 }
 
-static bool is_padding(const uint8_t *p, const uint8_t *end) {
-    while (p < end && !*p) p++;
-    return p == end;
-}
-
 static bool is_withdrawal(uint16_t version, bool options, const uint8_t *p) {
     uint16_t id = fb_load16(p), count = fb_load16(p + 2);
     return version == 10 && count == 0 && (id >= 256 || id == (options ? 3 : 2));
@@ -116,7 +111,7 @@ void fb_template_set_read(fb_context *context, uint16_t version, uint32_t domain
     fb_field *fields = room ? fb_memory_allocate(memory, octets) : NULL;
     uint16_t *ids = fields ? (uint16_t *)(fields + room) : NULL; /* of the templates that were read */
     if (room && !fields) fb_context_count(context, FB_TEMPLATE_LIMIT, p);
-    while (fields && p && end - p >= 4 && !is_padding(p, end)) {
+    while (fields && p && end - p >= 4 && !fb_is_zero(p, end)) {
         if (is_withdrawal(version, options, p)) {
             fb_context_count(context, FB_WITHDRAWAL, p);
             withdraw(context, options, fb_load16(p));

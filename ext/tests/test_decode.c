@@ -138,6 +138,22 @@ static void steps_over_padding(void) {
     CHECK_DECODED(few, &d, "bytes=10 port=53\n", "");
 }
 
+static void notes_zero_bytes_behind_the_last_set(void) {
+    octets d;
+    for (unsigned size = 4; size < 40; size++) {
+        begin_template(&d);
+        put_record(&d, 10);
+        put_repeated(&d, 0, size);
+        ipfix_end(&d);
+        CHECK_DECODED(few, &d, "bytes=10 port=53\n", "padding=1");
+        d.data[d.size - 1] = 1;
+        CHECK_DECODED(few, &d, "bytes=10 port=53\n", "bad_set_length=1");
+        netflow9_begin(&d, (netflow9_header){0});
+        put_repeated(&d, 0, size);
+        CHECK_DECODED(few, &d, "", "padding=1");
+    }
+}
+
 static void counts_once_what_is_left_of_a_set_and_is_no_padding(void) {
     for (size_t capacity = 0; capacity < 200; capacity++) { /* however often there is no room for its records */
         session s;
@@ -527,6 +543,7 @@ static void falls_back_to_the_default_sampling_rate(void) {
 RUN_TESTS(TEST(decodes_a_datagram_of_each_kind), TEST(knows_protocols_by_their_first_octets),
           TEST(keeps_the_netflow5_records_that_are_there), TEST(counts_headers_that_are_cut_short),
           TEST(decodes_what_is_there_of_a_message_that_is_cut_short), TEST(counts_sets_that_cannot_be), TEST(steps_over_padding),
+          TEST(notes_zero_bytes_behind_the_last_set),
           TEST(counts_once_what_is_left_of_a_set_and_is_no_padding),
           TEST(waits_for_templates), TEST(counts_templates_that_cannot_be), TEST(goes_on_with_its_template_after_a_withdrawal),
           TEST(ends_a_set_at_a_record_that_is_cut_short), TEST(reads_fields_of_variable_length_in_netflow_v9),
