@@ -2,10 +2,9 @@
    a plain reading says, in whatever pieces the stream comes and however many rows a batch has. */
 #include "fuzz.h"
 
-#include "flow_text.h"
-#include "message_columns.h"
+#include "message_table.h"
 
-static void check_text(fb_bytes text) {
+static void check_utf8(fb_bytes text) {
     uint8_t *replaced = malloc(3 * text.size + 1);
     bool any, again;
     size_t size;
@@ -41,7 +40,7 @@ static void check_message(fb_bytes message) {
         begin = message.data;
         if (field.wire == FB_WIRE_BYTES) {
             MUST(field.bytes.data + field.bytes.size == message.data);
-            check_text(field.bytes);
+            check_utf8(field.bytes);
         } else {
             check_varint(field.value);
         }
@@ -66,7 +65,7 @@ static void check_pieces(fb_bytes stream, size_t limit) {
 
 /* Rows -------------------------------------------------------------------------------------------------------------- */
 
-enum { PLANS = 2 };
+enum { PLANS = 3 };
 
 /* Plans are read once, and live as long as the process. */
 static const named_plan *get_plan(unsigned which) {
@@ -78,25 +77,37 @@ static const named_plan *get_plan(unsigned which) {
         memory = fb_memory_system(0);
         MUST(plan_read(&plans[0], usual_columns, &memory) == FB_OK);
         MUST(plan_read(&plans[1], text_of(&rich), &memory) == FB_OK);
+        MUST(plan_read(&plans[2], two_byte_tags, &memory) == FB_OK);
         text_free(&rich);
     }
     return &plans[which];
 }
 
-/* Reads a piece, which has an end of its own; *taken is how much of it became rows. */
+/* A copy of a piece. It ends at a guard page. The room for copies lives as long as the process. */
+static const uint8_t *copy_piece(const uint8_t *data, size_t size) {
+    static uint8_t *room;
+    static size_t capacity;
+    if (size > capacity || !room) {
+        if (room) fb_guarded_free(room, capacity);
+        capacity = 2 * size + 65536;
+        room = fb_guarded_room_of(capacity);
+    }
+    uint8_t *copy = room + capacity - size;
+    if (size) memcpy(copy, data, size);
+    return copy;
+}
+
+/* Reads a piece; *taken is how much of it became rows. */
 static fb_status read_piece(fb_message_columns *reader, fb_batch *batch, const uint8_t *data, size_t size, size_t *taken) {
-    uint8_t *copy = malloc(size + 1);
-    fb_bytes rest = {copy + 1, size};
+    const uint8_t *copy = copy_piece(data, size);
+    fb_bytes rest = {copy, size};
     fb_message_fault fault;
-    MUST(copy);
-    if (size) memcpy(copy + 1, data, size);
     fb_status status = fb_message_columns_read(reader, &rest, batch, &fault);
-    *taken = (size_t)(rest.data - copy - 1);
+    *taken = (size_t)(rest.data - copy);
     MUST(rest.size == size - *taken);
     MUST((status == FB_END) == (rest.size == 0));
     MUST((status == FB_BAD_MESSAGE) == (fault.kind != FB_MESSAGE_FAULT_NONE));
     MUST(fault.offset == 0 || fault.offset < rest.size);
-    free(copy);
     return status;
 }
 
@@ -132,6 +143,40 @@ static void check_rows(const named_plan *plan, fb_processor processor, fb_bytes 
     text_free(&said);
 }
 
+/* Where a message may end too early: anywhere, or behind the first byte of a tag. */
+static size_t choose_cut(fb_bytes message, uint64_t choice) {
+    size_t cut = (size_t)(choice >> 1) % message.size;
+    fb_message_field field;
+    fb_bytes rest = message;
+    if (choice & 1) return cut;
+    while (message.size - rest.size < cut && fb_message_next(&rest, &field) == FB_OK) continue;
+    return message.size - rest.size + (rest.size > 0);
+}
+
+/* A message that ends too early, with few bytes behind it. The fast path reads some of them. */
+static void check_cut(const named_plan *plan, fb_bytes stream, uint64_t choice) {
+    fb_bytes rest = stream, message = {NULL, 0};
+    uint8_t prefix[FB_VARINT_MAX];
+    for (size_t i = 0; i <= choice % 4 && fb_stream_next(&rest, &message) == FB_OK; i++) continue;
+    if (!message.size) return;
+    size_t cut = choose_cut(message, choice >> 8), behind = 30 + (choice >> 2) % 6;
+    size_t left = message.size + rest.size - cut, size = cut + (behind < left ? behind : left);
+    size_t head = (size_t)(fb_wire_put_varint(prefix, cut) - prefix);
+    uint8_t *shorter = malloc(head + size);
+    MUST(shorter);
+    memcpy(shorter, prefix, head);
+    memcpy(shorter + head, message.data, size);
+    check_rows(plan, FB_PROCESSOR_ANY, (fb_bytes){shorter, head + size}, 64, head + size);
+    check_rows(plan, FB_PROCESSOR_BMI2, (fb_bytes){shorter, head + size}, 64, head + size);
+    free(shorter);
+}
+
+static uint64_t hash_of(const uint8_t *data, size_t size) {
+    uint64_t hash = size;
+    for (size_t i = 0; i < size; i++) hash = fb_hash(hash, data[i]);
+    return hash;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fb_bytes rest = {data, size}, message;
     fb_status status;
@@ -148,5 +193,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         check_rows(get_plan(i), FB_PROCESSOR_ANY, (fb_bytes){data, size}, 64, size);
         check_rows(get_plan(i), FB_PROCESSOR_BMI2, (fb_bytes){data, size}, 1 + size % 20, 1 + size / 3);
     }
+    for (unsigned k = 0; size && k < 2 * PLANS; k++)
+        check_cut(get_plan(k % PLANS), (fb_bytes){data, size}, fb_hash(hash_of(data, size), k));
     return 0;
 }

@@ -2,7 +2,7 @@
    are choices, random ones.
 
    usage: seeds FOLDER [CAPTURE...]; makes FOLDER/decode, FOLDER/capture, FOLDER/message, FOLDER/arrow and FOLDER/codec. */
-#include "session.h"
+#include "message_table.h"
 
 #include <sys/stat.h>
 
@@ -128,6 +128,13 @@ static void write_choices(void) {
     }
 }
 
+/* Streams whose tags have two bytes. */
+static void write_two_byte_tags(void) {
+    octets d = {0}, m = two_byte_fields();
+    for (unsigned i = 0; i < 3; i++) put_message(&d, &m);
+    write_seed("message", "two-byte-tags", d.data, d.size);
+}
+
 /* Message types as fuzz_codec.c takes them, each with a message of it. */
 static void write_types(void) {
     random_begin(1);
@@ -154,6 +161,7 @@ int main(int argc, char **argv) {
     for (unsigned protocol = 0; protocol < FB_GENERATOR_PROTOCOL_COUNT; protocol++) generate((fb_generator_protocol)protocol);
     write_choices();
     write_types();
+    write_two_byte_tags();
     for (int i = 2; i < argc; i++) add_capture(argv[i]);
     return EXIT_SUCCESS;
 }

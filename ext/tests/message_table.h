@@ -39,7 +39,7 @@ UNUSED static void table_close(table *t) {
 }
 
 /* What the rows of the batch say. */
-static const char *table_text(table *t) {
+UNUSED static const char *table_text(table *t) {
     text_clear(&t->text);
     describe_batch(&t->text, &t->plan, t->batch);
     return text_of(&t->text);
@@ -150,6 +150,33 @@ UNUSED static octets build_stream(void) {
     put_message(&d, &m);
     put_message(&d, &m);
     return d;
+}
+
+/* Columns whose tags have two bytes, read in every way that a row has. */
+UNUSED static const char *const two_byte_tags =
+    "16 text string\n17 number uint\n18 small uint limit=100\n19 addr ip\n20 real double\n"
+    "21 eight fixed64\n22 raw bytes\n23 flag bool\n24 numbers uint repeated\n25 names string repeated\n"
+    "100 name string\n127 at timestamp unit=1000000\n128 sure string explicit\n129 gone string disabled\n"
+    "1023 far string\n1024 farther string\n2047 farthest string\n2048 long string";
+
+/* A message with all of them, with texts of up to 34 bytes. */
+UNUSED static octets two_byte_fields(void) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzabcdefgh";
+    static const uint8_t ipv6[16] = {0x20, 1, 0xd, 0xb8, [15] = 1};
+    static const struct {
+        uint16_t number, size;
+    } texts[] = {{16, 32}, {25, 17}, {100, 31}, {128, 20}, {129, 32}, {1023, 17},
+                 {1024, 32}, {2047, 16}, {2048, 32}, {16, 33}, {1023, 34}};
+    octets m = {0};
+    put_field(&m, 17, UINT64_MAX), put_field(&m, 18, 100);
+    put_bytes(&m, 19, ipv6, 16);
+    put_fixed(&m, 20, 0x3ff8000000000000, 8), put_fixed(&m, 21, 7, 8);
+    put_bytes(&m, 22, "raw", 3);
+    put_field(&m, 23, 1), put_field(&m, 24, 300), put_field(&m, 127, 1);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        put_bytes(&m, texts[i].number, letters, texts[i].size);
+    put_bytes(&m, 3000, letters, 32); /* no column */
+    return m;
 }
 
 UNUSED static void put_every_column(text *lines) {

@@ -95,6 +95,23 @@ static void says_the_same_in_batches_of_every_size(void) {
     text_free(&lines);
 }
 
+/* A message that ends after each of its bytes, with few bytes behind it. Then comes a guard page. */
+static void reads_nothing_behind_the_stream(void) {
+    octets m = two_byte_fields();
+    for (size_t i = 0; i < sizeof table_processors / sizeof *table_processors; i++) {
+        table t;
+        table_open_for(table_processors[i], &t, two_byte_tags, 1);
+        for (size_t cut = 0; cut <= m.size; cut++)
+            for (size_t behind = 0; behind <= 40; behind += behind ? 1 : 28) {
+                octets d = {0};
+                put_varint(&d, cut);
+                put_octets(&d, m.data, cut + behind < m.size ? cut + behind : m.size);
+                check_any_stream(&t, d.data, d.size);
+            }
+        table_close(&t);
+    }
+}
+
 /* Little memory ---------------------------------------------------------------------------------------------------------- */
 
 /* Whether all was there. */
@@ -261,5 +278,5 @@ static void reads_messages_of_random_plans(void) {
 }
 
 RUN_TESTS(TEST(ends_wherever_the_stream_does), TEST(reads_on_after_any_cut), TEST(survives_any_wrong_octet),
-          TEST(says_the_same_in_batches_of_every_size), TEST(survives_every_failed_allocation),
+          TEST(says_the_same_in_batches_of_every_size), TEST(reads_nothing_behind_the_stream), TEST(survives_every_failed_allocation),
           TEST(is_full_before_its_offsets_are), TEST(reads_what_the_decoders_write), TEST(reads_messages_of_random_plans))

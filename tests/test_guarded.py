@@ -1,0 +1,25 @@
+"""Nothing is read behind the end of messages: they end where readable memory ends, and a read behind it is a crash."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import guarded
+import pytest
+
+
+@pytest.mark.parametrize("way", guarded.WAYS)
+def test_a_message_that_ends_inside_a_tag(way: str, tmp_path: Path) -> None:
+    command = [sys.executable, guarded.__file__, way, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, f"{done.returncode}: {done.stderr[-2000:]}"
+
+
+def test_a_read_behind_the_end_is_a_crash() -> None:
+    """The check above can fail."""
+    read = "ctypes.string_at(ctypes.addressof(ctypes.c_char.from_buffer(guarded.guarded(5))), 6)"
+    code = f"import ctypes, guarded; {read}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parent, capture_output=True)
+    assert done.returncode < 0
