@@ -21,7 +21,15 @@ RECEIVED = 1_700_000_000_123_456_789
 
 # Counted only where a value was looked at, and which values are is the implementation's business (which candidates of a
 # column it meets before it has its answer): the core may count more of them than the reference, never fewer.
-VALUE_NOTES = {"out_of_range", "unmapped", "invalid_utf8", "bad_field_size", "bad_list", "opaque_value"}
+VALUE_NOTES = {
+    "out_of_range",
+    "unmapped",
+    "invalid_utf8",
+    "bad_field_size",
+    "bad_list",
+    "opaque_value",
+    "no_system_start",
+}
 
 
 @dataclass

@@ -14,7 +14,9 @@ from datagrams import (
     ipfix,
     netflow5,
     netflow9,
+    options_template,
     options_template9,
+    options_template_set,
     options_template_set9,
     record5,
     sflow,
@@ -29,6 +31,8 @@ from datagrams import (
 )
 
 from flowbuf.cli.inspect import _share as share
+
+STARTS = options_template(257, [(149, 4)], [(160, 8)])
 
 
 def inspect(path: Path, content: bytes) -> dict[str, Any]:
@@ -136,6 +140,18 @@ def test_a_field_of_variable_length_in_netflow9(path: Path) -> None:
     (described,) = exporter["domains"][0]["templates"]
     assert described["record_size"] is None
     assert [field["size"] for field in described["fields"]] == [8, None]
+
+
+def test_uptimes_without_the_start_of_the_exporter(path: Path) -> None:
+    fields, start = template_set(template(256, (22, 4), (1, 4))), options_template_set(STARTS)
+    datagrams = [ipfix(fields, data_set(256, u32(1000), u32(7)), domain=domain) for domain in (1, 2)]
+    content = pcap(ipfix(start, data_set(257, u32(1) + uint(1_600_000_000_000, 8)), domain=2), *datagrams)
+    result = flowbuf("inspect", write(path, content))
+    assert result.exit_code == 0
+    assert "domain 1; start unknown, no flow times" in result.stdout
+    assert "domain 2; running since 2020-09-13 12:26:40.000 UTC" in result.stdout
+    (counted,) = [line for line in result.stdout.splitlines() if "no_system_start" in line]
+    assert EXPORTER in counted
 
 
 def test_every_protocol_is_named(path: Path) -> None:

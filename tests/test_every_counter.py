@@ -103,6 +103,7 @@ DATAGRAMS: dict[str, Case] = {
     # worth knowing
     "other_packet": case(b"hello"),
     "padding": case(ipfix(BYTES, bytes(4))),
+    "no_system_start": case(ipfix_record([(22, 4)], u32(1000)), schema=columns("time_flow_start")),
     "withdrawal": case(ipfix(template_set(template(256)))),
     "early_data": case(ipfix(SEVEN)),
     "template_redefined": case(ipfix(BYTES), ipfix(PACKETS)),

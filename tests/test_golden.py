@@ -42,9 +42,12 @@ COUNTERS = {
     "ipfix-biflow-ipfixprobe": {"biflow": 2},
     # Options about interfaces and VRFs, of which flowbuf makes nothing.
     "ipfix-cisco-mpls-among-bgp": {"options_ignored": 33},
-    "ipfix-cisco-srv6": {"options_ignored": 64},
+    "ipfix-cisco-srv6": {"options_ignored": 64, "no_system_start": 2},
     "ipfix-cisco-srv6-among-bgp": {"options_ignored": 8},
     "ipfix-huawei-vrf-name": {"options_ignored": 1},
+    # Flow times in uptime, and no option tells when the exporter started.
+    "ipfix-cisco-sampling-option": {"no_system_start": 6},
+    "mixed-two-exporters": {"no_system_start": 26},
 }
 
 # Columns that the captures fill and no collector knows. The reference decoder is the witness for them.

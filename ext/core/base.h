@@ -50,6 +50,8 @@
     X(OTHER_PACKET, "other_packet", NOTE, "not a UDP datagram, or not of a flow protocol") \
     X(OTHER_PORT, "other_port", NOTE, "a UDP datagram to another port than asked for") \
     X(PADDING, "padding", NOTE, "zero bytes after the last set of a datagram; they are ignored") \
+    X(NO_SYSTEM_START, "no_system_start", NOTE, \
+      "an IPFIX time in uptime (elements 21, 22) without systemInitTimeMilliseconds (160); the column is absent") \
     X(WITHDRAWAL, "withdrawal", NOTE, "a template withdrawal; over UDP it is obeyed only on request (RFC 7011 section 8.4)") \
     X(EARLY_DATA, "early_data", NOTE, "a data set came before its template, and waited for it") \
     X(TEMPLATE_REDEFINED, "template_redefined", NOTE, "a template id came again with other fields") \

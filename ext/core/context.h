@@ -29,7 +29,8 @@ typedef struct {
     size_t index;                   /* of the datagram in the batch */
     const uint8_t *place;           /* in the datagram, where faults are said to be, whatever they are in; NULL: there */
     uint64_t export_time;           /* of the header, ns since 1970 */
-    uint32_t uptime;                /* of the exporter at export_time, ms modulo 2^32 */
+    uint64_t uptime_time;           /* the moment of `uptime`, ns since 1970: export_time as a rule */
+    uint32_t uptime;                /* of the exporter at uptime_time, ms modulo 2^32 */
     bool has_uptime;
     uint64_t sampler;               /* the last one that a record of the set named */
     uint64_t default_sampling_rate; /* 0: none */
@@ -51,6 +52,7 @@ FB_INLINE void fb_context_begin(fb_context *context, const fb_datagram *datagram
     context->domain = NULL;
     context->content = NULL;
     context->export_time = 0;
+    context->uptime_time = 0;
     context->uptime = 0;
     context->has_uptime = false;
 }
@@ -98,18 +100,34 @@ FB_INLINE void fb_context_lose_count(fb_context *context) {
     if (context->content) context->content->incomplete = true;
 }
 
-/* The moment that lies `uptime` milliseconds (modulo 2^32) after the exporter's start: of all that fit, the one nearest to
-   the export time. False: before 1970. REQUIRES: has_uptime. */
-FB_INLINE bool fb_context_time(const fb_context *context, uint32_t uptime, uint64_t *time) {
-    int64_t since = (int64_t)(int32_t)(uptime - context->uptime) * (int64_t)FB_MILLISECOND;
-    *time = context->export_time + (uint64_t)since;
-    return since >= 0 || context->export_time >= (uint64_t)-since;
+/* Uptimes are counted modulo 2^32 ms (49.7 days). A flow that is ahead of the header's uptime by more than this was observed
+   before a wrap; by less, the clocks of the exporter disagree, and the flow is ahead of the header. */
+#define FB_UPTIME_TOLERANCE 3600000u /* ms */
+#define FB_UPTIME_WRAP (1ll << 32)
+
+/* The header's uptime, and when it was (ns since 1970): export_time. */
+FB_INLINE void fb_context_set_uptime(fb_context *context, uint32_t uptime, uint64_t time) {
+    context->uptime = uptime;
+    context->uptime_time = time;
+    context->has_uptime = true;
 }
 
-/* Takes the exporter's start (ns since 1970) for IPFIX, whose header has no uptime. */
+/* The moment that lies `uptime` milliseconds (modulo 2^32) after the exporter's start: of all that fit, the last one that is
+   not after that of the header's uptime, or is by less than the tolerance. False: before 1970. REQUIRES: has_uptime. */
+FB_INLINE bool fb_context_time(const fb_context *context, uint32_t uptime, uint64_t *time) {
+    uint32_t ahead = uptime - context->uptime - FB_UPTIME_TOLERANCE - 1;
+    int64_t since = (ahead + (int64_t)FB_UPTIME_TOLERANCE + 1 - FB_UPTIME_WRAP) * (int64_t)FB_MILLISECOND;
+    *time = context->uptime_time + (uint64_t)since;
+    return since >= 0 || context->uptime_time >= (uint64_t)-since;
+}
+
+/* Takes the exporter's start (ns since 1970) for IPFIX, whose header has no uptime. Nothing was observed before the start: an
+   uptime has not wrapped while the export time is within 49.7 days of it, or, obviously wrong, before it. */
 FB_INLINE void fb_context_set_system_init(fb_context *context, uint64_t system_init) {
-    context->uptime = (uint32_t)(context->export_time / FB_MILLISECOND - system_init / FB_MILLISECOND);
-    context->has_uptime = system_init != 0;
+    uint64_t start = system_init / FB_MILLISECOND, time = context->export_time / FB_MILLISECOND;
+    uint64_t first_wrap = start + (UINT32_MAX - FB_UPTIME_TOLERANCE);
+    if (time < first_wrap) time = first_wrap;
+    fb_context_set_uptime(context, (uint32_t)(time - start), time * FB_MILLISECOND);
 }
 
 #endif

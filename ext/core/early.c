@@ -133,7 +133,6 @@ static fb_early_set *copy_set(fb_context *context, uint32_t sequence, const uint
     set->time = context->datagram->time;
     set->export_time = context->export_time;
     set->uptime = context->uptime;
-    set->has_uptime = context->has_uptime;
     set->sequence = sequence;
     set->source_port = context->datagram->source_port;
     set->size = (uint32_t)size;

@@ -36,7 +36,6 @@ struct fb_early_set {
     uint64_t time, export_time;
     uint32_t uptime, sequence;
     uint16_t source_port;
-    bool has_uptime;
     uint32_t record; /* offset of the next record, once decoding has begun; else 0 */
     uint32_t size;
     uint8_t octets[]; /* the set, its header included */

@@ -153,22 +153,56 @@ static void knows_when_an_exporter_started(void) {
     session_close(&s);
 }
 
-/* The distance to it is taken modulo 2^32 ms, as uptimes are, also where it is no number of 63 bits in ns. */
-static void reads_uptimes_by_a_start_that_is_far_off(void) {
+/* The export time is 0, and before the start: no uptime has wrapped. A start that leaves no room for 49.7 days is none. */
+static void reads_uptimes_by_a_start_after_the_export_time(void) {
     session s;
     session_open(&s, "1 start timestamp unit=1000000 : ipfix:22@time_uptime", 4096);
     for (uint64_t start = 10000000000000u; start < 18000000000000u; start += 1000000000000u) {
-        session_forget(&s);
-        feed(&s, 1, 0, GIVEN({160, 8, start}, {22, 4, (uint32_t)(0 - start)}));
-        CHECK_FLOWS(&s, "\n");
-        session_forget(&s);
-        feed(&s, 1, 0, GIVEN({160, 8, start}, {22, 4, (uint32_t)(700 - start)}));
-        CHECK_FLOWS(&s, "start=700\n");
+        static const uint32_t uptimes[] = {0, 700, 0x80000000, 0xffffffff};
+        for (size_t i = 0; i < sizeof uptimes / sizeof *uptimes; i++) {
+            char expected[40];
+            session_forget(&s);
+            feed(&s, 1, 0, GIVEN({160, 8, start}, {22, 4, uptimes[i]}));
+            snprintf(expected, sizeof expected, "start=%llu\n", (unsigned long long)(start + uptimes[i]));
+            CHECK_FLOWS(&s, expected);
+        }
     }
+    const uint64_t last = UINT64_MAX / 1000000 - UINT32_MAX;
+    session_forget(&s);
+    feed(&s, 1, 0, GIVEN({160, 8, last}, {22, 4, UINT32_MAX}));
+    feed(&s, 1, 0, GIVEN({160, 8, last + 1}, {22, 4, UINT32_MAX}));
+    CHECK_FLOWS(&s, "start=18446744073709\n\n");
     session_close(&s);
+}
+
+/* Ahead of the header by up to an hour: clocks disagree. By more: the uptime wrapped since. */
+static void tells_a_wrap_from_a_clock_that_is_ahead(void) {
+    static const struct {
+        uint32_t header, flow, seconds;
+        const char *expected;
+    } cases[] = {{5000, 4000, 1000, "start=999000\n"},       {5000, 3605000, 1000, "start=4600000\n"},
+                 {0, 3600000, 1000, "start=4600000\n"},      {0, 3600001, 5000000, "start=708632705\n"},
+                 {0, UINT32_MAX, 1000, "start=999999\n"},    {UINT32_MAX, 0, 1000, "start=1000001\n"},
+                 {5, 6000000, 0, "\n"},                      {UINT32_MAX, 0x70000000, 5000000, "start=2584080897\n"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        octets d;
+        session s;
+        session_open(&s, "1 start timestamp unit=1000000 : ipfix:22@time_uptime", 4096);
+        netflow9_begin(&d, (netflow9_header){.uptime = cases[i].header, .seconds = cases[i].seconds});
+        size_t set = set_begin(&d, 0);
+        put_template(&d, 256, FIELDS({22, 4}));
+        set_end(&d, set);
+        set = set_begin(&d, 256);
+        put32(&d, cases[i].flow);
+        set_end(&d, set);
+        session_feed(&s, &d);
+        CHECK_FLOWS(&s, cases[i].expected);
+        session_close(&s);
+    }
 }
 
 RUN_TESTS(TEST(reads_the_rate_of_a_record), TEST(finds_the_rate_of_the_sampler_that_a_record_names),
           TEST(finds_the_rates_of_samplers_that_take_turns),
           TEST(counts_options_that_say_nothing_it_keeps), TEST(knows_when_an_exporter_started),
-          TEST(reads_uptimes_by_a_start_that_is_far_off))
+          TEST(reads_uptimes_by_a_start_after_the_export_time),
+          TEST(tells_a_wrap_from_a_clock_that_is_ahead))

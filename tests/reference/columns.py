@@ -334,7 +334,9 @@ def read_time(column: Any, element_id: int, data_type: str | None, octets: bytes
         return fit_time(column, value * 1_000_000)
     if element_id in (FLOW_START_SYS_UP_TIME, FLOW_END_SYS_UP_TIME):
         time = clock.at_uptime(value)
-        return None if time is None else fit_time(column, time)
+        if time is None:
+            raise Refused("no_system_start")
+        return fit_time(column, time)
     if element_id in (FLOW_START_DELTA, FLOW_END_DELTA):
         return None if clock.exported is None else fit_time(column, clock.exported - value * 1_000)
     raise TypeError(f"element {element_id} is no time")

@@ -30,7 +30,7 @@ from .datagram import Datagram
 from .octets import Octets, Short
 from .packet import Packet, parse, parse_ip
 from .sequence import Content
-from .values import Clock, Field, Flow
+from .values import U64, WRAP, Clock, Field, Flow
 
 VARIABLE = 65535
 SYSTEM_INIT_TIME = 160
@@ -192,9 +192,9 @@ class Domain:
 
 
 def system_start(record: Flow) -> int | None:
-    """systemInitTimeMilliseconds; one that nanoseconds in 64 bits cannot hold is none."""
+    """systemInitTimeMilliseconds; none where nanoseconds in 64 bits do not hold the 49.7 days that follow."""
     started = record.uint(SYSTEM_INIT_TIME)
-    return None if started is None or started * 1_000_000 >= 1 << 64 else started
+    return None if started is None or (started + WRAP - 1) * 1_000_000 >= U64 else started
 
 
 def named_sampler(record: Flow) -> int | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 U64 = 1 << 64
+WRAP = 1 << 32  # milliseconds of uptime
+TOLERANCE = 3_600_000  # milliseconds by which a flow may be ahead of its header
 
 
 @dataclass(frozen=True)
@@ -91,20 +93,20 @@ class Clock:
     def at_uptime(self, milliseconds: int) -> int | None:
         """Nanoseconds since 1970 of an uptime.
 
-        Uptimes are 32-bit counters, which wrap every 49.7 days: the difference to the uptime at the export is taken
-        modulo 2^32, signed.
+        Uptimes are 32-bit counters, which wrap every 49.7 days. Where the header has an uptime, a flow that is ahead of
+        it by more than TOLERANCE was observed before a wrap. Where the exporter's start is known instead, there were as
+        many wraps since then as the export time allows, with the same tolerance; none if it is before the start.
         """
         if self.exported is None:
             return None
-        uptime = self.uptime
-        if uptime is None and self.started is not None:
-            uptime = self.exported // 1_000_000 - self.started
-        if uptime is None:
+        if self.uptime is not None:
+            ahead = (milliseconds - self.uptime) % WRAP
+            return self.exported + (ahead if ahead <= TOLERANCE else ahead - WRAP) * 1_000_000
+        if self.started is None:
             return None
-        difference = (milliseconds - uptime) % (1 << 32)
-        if difference >= 1 << 31:
-            difference -= 1 << 32
-        return self.exported + difference * 1_000_000
+        first = self.started + milliseconds % WRAP
+        wraps = (self.exported // 1_000_000 + TOLERANCE - first) // WRAP
+        return (first + max(wraps, 0) * WRAP) * 1_000_000
 
 
 @dataclass

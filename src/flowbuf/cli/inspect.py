@@ -224,6 +224,8 @@ def _domain_table(exporter: dict[str, Any], domain: dict[str, Any]) -> Table:
         title.append(", ".join(f"sampler {sampler['id']} 1:{sampler['rate']}" for sampler in domain["samplers"]))
     if domain["system_init"]:
         title.append(f"running since {_readable_time(domain['system_init']).rstrip('Z')} UTC")
+    elif domain["protocol"] == "IPFIX" and any(map(_needs_start, domain["templates"])):
+        title.append("start unknown, no flow times")
     table = new_table(
         "; ".join(title), "template", "kind", "octets", "fields", numbers=("template", "octets"), wraps="fields"
     )
@@ -231,6 +233,12 @@ def _domain_table(exporter: dict[str, Any], domain: dict[str, Any]) -> Table:
         size = "variable" if template["record_size"] is None else str(template["record_size"])
         table.add_row(str(template["id"]), template["kind"], size, _fields_text(template["fields"]))
     return table
+
+
+def _needs_start(template: dict[str, Any]) -> bool:
+    """Return whether the flows of a template have times in uptime (21, 22) and not the exporter's start (160)."""
+    ids = {field["id"] for field in template["fields"] if not field["pen"]}
+    return template["kind"] == "data" and not ids.isdisjoint({21, 22}) and 160 not in ids
 
 
 def _fields_text(fields: list[dict[str, Any]]) -> Text:

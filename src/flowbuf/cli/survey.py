@@ -33,6 +33,8 @@ LINK_TYPES = {
 # Of a flow, what is said of its exporter.
 ABOUT_EXPORTER = ("exporter_address", "sampling_rate", "flow_type", "sub_agent_id")
 
+TIMES = ("time_flow_start", "time_flow_end")  # off by default; enabled, so that times that cannot be told are counted
+
 
 @dataclass
 class _Seen:
@@ -76,7 +78,7 @@ def survey_capture(
     reader: CaptureReader, show: Show, new_decoder: Callable[[Schema], Decoder] = Decoder
 ) -> dict[str, Any]:
     """Reads a capture to its end. Raises CaptureError where it is none."""
-    schema = Schema.load("flow").enable("sub_agent_id")
+    schema = Schema.load("flow").enable("sub_agent_id", *TIMES)
     decoder = new_decoder(schema)
     watch = _Watch(schema)
     for batch, messages in decode_batches(reader, decoder):
