@@ -27,6 +27,7 @@ cdef class ArrowEncoder:
 
     def __cinit__(self, Plan plan not None):
         global spare_output
+        plan.need_sealed()
         self.plan = plan
         self.memory = fb_memory_system(0)
         self.output = spare_output

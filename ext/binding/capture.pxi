@@ -11,6 +11,7 @@ cdef class Capture:
     cdef fb_capture *capture
     cdef bint busy
     cdef uint64_t scans
+    cdef size_t users  # calls that read the datagrams of the last scan now
 
     def __cinit__(self, port=None):
         cdef fb_capture_options options
@@ -23,16 +24,27 @@ cdef class Capture:
     def __dealloc__(self):
         fb_capture_free(self.capture)
 
+    cdef int check_unused(self) except -1:
+        if self.busy:
+            raise RuntimeError("this capture is being read in another thread")
+        if self.users:
+            raise RuntimeError("the batch of this capture is being decoded: finish that before you ask for the next batch")
+        return 0
+
+    def advance(self):
+        """End the batch of the last scan, so that its window may change. Raises RuntimeError while the batch is decoded."""
+        self.check_unused()
+        self.scans += 1
+
     def scan(self, window, bint final, size_t capacity=4096):
-        """(octets consumed, status name, Datagrams). The datagrams are views: use them up before the window changes, and
-        before the next scan."""
+        """(octets consumed, status name, Datagrams). The datagrams are views: call `advance` before the window changes. The
+        next scan ends them. Raises RuntimeError while they are decoded."""
         cdef Datagrams batch = Datagrams(capacity)
         cdef const uint8_t[::1] octets = window
         cdef fb_bytes input
         cdef size_t consumed = 0
         cdef fb_status status
-        if self.busy:
-            raise RuntimeError("this capture is being read in another thread")
+        self.check_unused()
         input.data = &octets[0] if octets.shape[0] else NULL
         input.size = octets.shape[0]
         batch.owners.append((self, octets))

@@ -27,6 +27,7 @@ cdef class TableType:
     cdef list texts  # that the structures point into
 
     def __cinit__(self, Plan plan not None, fields):
+        plan.need_sealed()
         self.plan = plan
         self.texts = []
         items = list(fields)
@@ -99,6 +100,9 @@ cdef class Table:
     cdef readonly TableType type
     cdef fb_table *table
 
+    def __init__(self):
+        raise TypeError("a Table is made by TableBuilder.finish and Table.view")
+
     def __dealloc__(self):
         fb_table_release(self.table)
 
@@ -144,15 +148,27 @@ cdef class TableBuilder:
     cdef readonly TableType type
     cdef size_t rows
     cdef fb_batch *batch
+    cdef bint busy
 
     def __cinit__(self, *arguments):
-        self.type, rows = arguments[-2:]
+        cdef Py_ssize_t count = len(arguments)
+        if count < 2 or not isinstance(arguments[count - 2], TableType):
+            raise TypeError("a builder needs a TableType and a number of rows")
+        self.type = arguments[count - 2]
+        rows = arguments[count - 1]
         if not 2 <= rows <= 1 << 26:
             raise ValueError(f"rows is {rows}; it may be 2 to {1 << 26:,}")
         self.rows = rows
 
     def __dealloc__(self):
         fb_batch_free(self.batch)
+
+    cdef int claim(self) except -1:
+        """The builder for one call; given back by setting `busy` to False."""
+        if self.busy:
+            raise RuntimeError("this builder is at work in another thread: give each thread a builder of its own")
+        self.busy = True
+        return 0
 
     cdef int need_batch(self, size_t capacity) except -1:
         if not self.batch:
@@ -170,12 +186,20 @@ cdef class TableBuilder:
         elif not self.batch.rows:
             raise MemoryError(fb_status_text(FB_NO_MEMORY).decode())
         else:
-            tables.append(self.finish())
+            tables.append(self.make_table())
             self.need_batch(capacity)
         return 0
 
     def finish(self):
         """A table of the rows that wait, even if there are none."""
+        self.claim()
+        try:
+            return self.make_table()
+        finally:
+            self.busy = False
+
+    cdef Table make_table(self):
+        """REQUIRES: the builder is claimed."""
         cdef Table table = Table.__new__(Table)
         cdef fb_batch *batch
         cdef fb_status status
@@ -211,7 +235,19 @@ cdef class ColumnBuilder(TableBuilder):
         """All datagrams of a batch -> the tables that they have filled. Raises DecodeError if the decoder is strict and something
         is wrong; the rows before it stay for `finish`."""
         cdef list tables = []
-        datagrams.check_current()
+        datagrams.hold()
+        try:
+            self.claim()
+            try:
+                self.decode_held(datagrams, override, tables)
+            finally:
+                self.busy = False
+        finally:
+            datagrams.let_go()
+        return tables
+
+    cdef int decode_held(self, Datagrams datagrams, dict override, list tables) except -1:
+        """REQUIRES: the datagrams are held, the builder is claimed."""
         self.decoder.claim()
         try:
             self.decoder.decoder.fault.status = FB_OK
@@ -222,7 +258,7 @@ cdef class ColumnBuilder(TableBuilder):
         finally:
             fb_slots_clear_overrides(&self.columns.slots)
             self.decoder.busy = False
-        return tables
+        return 0
 
     cdef int run(self, const fb_datagram *datagrams, size_t count, list tables) except -1:
         cdef fb_position position
@@ -268,21 +304,39 @@ cdef class MessageTables(TableBuilder):
         """Strings met so far that were not UTF-8 as a whole."""
         return self.reader.invalid_texts
 
-    def read(self, const uint8_t[::1] data not None, list tables not None, bint final=True):
+    def read(self, data, list tables not None, bint final=True):
         """The whole messages at the start of length-delimited data: octets consumed. Tables that they have filled are appended to
         `tables`. Raises DecodeError with the offset of a malformed message; of a truncated one when `final`. The rows before it
-        stay for `finish`."""
+        stay for `finish`.
+
+        The GIL is kept for data that can be written to: no other thread may change it while it is read."""
+        cdef Py_buffer view
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            if not view.len:
+                return 0
+            self.claim()
+            try:
+                return self.read_view(&view, tables, final)
+            finally:
+                self.busy = False
+        finally:
+            PyBuffer_Release(&view)
+
+    cdef object read_view(self, const Py_buffer *view, list tables, bint final):
+        """REQUIRES: the builder is claimed."""
         cdef fb_bytes rest
         cdef fb_message_fault fault
         cdef fb_status status
-        cdef size_t size = data.shape[0]
-        if not size:
-            return 0
-        rest.data = &data[0]
+        cdef size_t size = view.len
+        rest.data = <const uint8_t *> view.buf
         rest.size = size
         self.need_batch(min(self.rows, FIRST_ROWS))
         while True:
-            with nogil:
+            if view.readonly:
+                with nogil:
+                    status = fb_message_columns_read(&self.reader, &rest, self.batch, &fault)
+            else:
                 status = fb_message_columns_read(&self.reader, &rest, self.batch, &fault)
             if status == FB_NO_SPACE or status == FB_NO_MEMORY:
                 self.make_room(tables, (size - rest.size) / <double> size)
@@ -297,7 +351,7 @@ cdef class MessageTables(TableBuilder):
     cdef object as_error(self, const fb_message_fault *fault, size_t begin):
         cdef size_t offset = begin + fault.offset
         what = fb_message_fault_text(fault.kind).decode()
-        column = "" if fault.column == FB_NO_COLUMN else f"column {self.type.plan.names[fault.column]!r}: "
+        column = "" if fault.column == FB_NO_COLUMN else f"column {self.type.plan.column_names[fault.column]!r}: "
         return DecodeError(f"octet {offset}: {column}{what}", status="bad_message", offset=offset)
 
 

@@ -30,6 +30,17 @@ cdef class Datagrams:
             raise RuntimeError("these datagrams are gone: a batch is valid until the capture's next one")
         return 0
 
+    cdef int hold(self) except -1:
+        """Keep the datagrams valid until `let_go`: the capture refuses to advance."""
+        self.check_current()
+        if self.capture is not None:
+            self.capture.users += 1
+        return 0
+
+    cdef void let_go(self) noexcept:
+        if self.capture is not None:
+            self.capture.users -= 1
+
     def __getitem__(self, size_t i):
         """(payload, (source address, source port), destination port, time in ns)."""
         self.check_current()
@@ -63,8 +74,7 @@ cdef class Decoder:
                   size_t early_data_total=0, uint64_t template_expiry=0, bint obey_withdrawals=False,
                   decapsulate=()):
         cdef fb_decoder_options options
-        if not plan.sealed:
-            raise ValueError("the plan is not sealed yet")
+        plan.need_sealed()
         memset(&options, 0, sizeof(options))
         options.exporter_limit = exporter_limit
         options.default_sampling_rate = default_sampling_rate
@@ -212,21 +222,28 @@ cdef class Decoder:
 
     def encode_datagrams(self, Datagrams datagrams not None, *, dict override=None):
         """All datagrams of a batch -> length-delimited messages."""
-        datagrams.check_current()
-        self.begin(override)
+        datagrams.hold()
         try:
-            self.run(datagrams.items, datagrams.count)
-            return self.take()
+            return self.encode_held(datagrams, override, False)
         finally:
-            self.end(override)
+            datagrams.let_go()
 
     def view_datagrams(self, Datagrams datagrams not None, *, dict override=None):
         """The same as a memoryview of the decoder's own buffer: nothing is copied. It stays as it is for as long as it is
         held; released before the next call (`view.release()`), it lets the buffer be used again."""
-        datagrams.check_current()
+        datagrams.hold()
+        try:
+            return self.encode_held(datagrams, override, True)
+        finally:
+            datagrams.let_go()
+
+    cdef object encode_held(self, Datagrams datagrams, dict override, bint view):
+        """The messages of datagrams that are held, as bytes or as a view of the output."""
         self.begin(override)
         try:
             self.run(datagrams.items, datagrams.count)
+            if not view:
+                return self.take()
             self.output.size = fb_row_size(&self.row)
             return memoryview(self.output)
         finally:
@@ -238,11 +255,14 @@ cdef class Decoder:
         before is lost."""
         cdef list pieces = []
         cdef size_t i
-        datagrams.check_current()
-        for i in range(datagrams.count):
-            messages = self.decode_datagram(&datagrams.items[i], override, False)
-            if messages:
-                pieces.append((exporter_of(&datagrams.items[i]), messages))
+        datagrams.hold()
+        try:
+            for i in range(datagrams.count):
+                messages = self.decode_datagram(&datagrams.items[i], override, False)
+                if messages:
+                    pieces.append((exporter_of(&datagrams.items[i]), messages))
+        finally:
+            datagrams.let_go()
         return pieces
 
     def finish(self):

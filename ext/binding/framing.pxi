@@ -85,6 +85,8 @@ def join_messages(list messages not None, size_t skip=0):
     cdef uint8_t *p
     cdef bytes message
     for message in messages:
+        if message is None:
+            raise TypeError("a message is None, not bytes")
         length = PyBytes_GET_SIZE(message)
         if length < skip:
             raise ValueError(f"a message of {length} octets has none after the first {skip}")

@@ -67,4 +67,6 @@ cdef class _Generator:
     @property
     def flows_written(self):
         """Flows written so far."""
+        if not self.generator:
+            return 0
         return fb_generator_flows_written(self.generator)

@@ -8,6 +8,7 @@ cdef class MessageReader:
     cdef readonly uint64_t unknown_fields
 
     def __cinit__(self, Plan plan not None):
+        plan.need_sealed()
         self.plan = plan
         self.columns = {plan.plan.columns[i].number: i for i in range(plan.plan.column_count)}
 
@@ -65,7 +66,7 @@ cdef class MessageReader:
             return True
         column = &self.plan.plan.columns[<size_t> i]
         wire = <fb_wire_type> column.wire
-        name = self.plan.names[i]
+        name = self.plan.column_names[i]
         if not column.flags & FB_COLUMN_REPEATED:
             if field.wire != wire:
                 return False

@@ -39,13 +39,13 @@ cdef class Plan:
 
     cdef fb_memory memory
     cdef fb_plan *plan
-    cdef readonly list names
+    cdef list column_names
     cdef readonly bint sealed
     cdef dict indices
 
     def __cinit__(self):
         self.memory = fb_memory_system(0)
-        self.names = []
+        self.column_names = []
         self.indices = {}
         check(fb_plan_new(&self.plan, &self.memory))
 
@@ -83,16 +83,16 @@ cdef class Plan:
         finally:
             PyMem_Free(pairs)
         check(status)
-        self.indices[name] = len(self.names)
-        self.names.append(name)
+        self.indices[name] = len(self.column_names)
+        self.column_names.append(name)
 
     def add_source(self, unsigned rank, int source):
         """A fixed source of the column added last. False: it cannot fill a column of this type."""
-        return self._added(fb_plan_add_source(self.plan, <uint16_t> (len(self.names) - 1), rank, <fb_source> source))
+        return self._added(fb_plan_add_source(self.plan, <uint16_t> (len(self.column_names) - 1), rank, <fb_source> source))
 
     def add_element(self, unsigned rank, uint64_t pen, uint32_t id, int kind):
         """An information element of the column added last. False: it cannot fill a column of this type."""
-        cdef uint16_t column = <uint16_t> (len(self.names) - 1)
+        cdef uint16_t column = <uint16_t> (len(self.column_names) - 1)
         return self._added(fb_plan_add_element(self.plan, column, rank, pen, id, <fb_kind> kind))
 
     cdef _added(self, fb_status status):
@@ -123,7 +123,18 @@ cdef class Plan:
         return self._flagged(FB_COLUMN_UNORDERED)
 
     cdef list _flagged(self, unsigned flag):
-        return [name for i, name in enumerate(self.names) if self.plan.columns[i].flags & flag]
+        return [name for i, name in enumerate(self.column_names) if self.plan.columns[i].flags & flag]
+
+    @property
+    def names(self):
+        """Names of the columns, in their order."""
+        return list(self.column_names)
+
+    cdef int need_sealed(self) except -1:
+        """A plan that can still change may move what others point to."""
+        if not self.sealed:
+            raise ValueError("the plan is not sealed yet")
+        return 0
 
     cdef int index(self, str name) except -1:
         cdef object i = self.indices.get(name)

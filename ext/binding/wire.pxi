@@ -60,6 +60,7 @@ cdef class Row:
     cdef list values  # (column, rank, value): a value is an int, a float or bytes, as its column takes
 
     def __cinit__(self, Plan plan not None, size_t capacity=256):
+        plan.need_sealed()
         self.plan = plan
         self.memory = fb_memory_system(0)
         self.output = Buffer(capacity)

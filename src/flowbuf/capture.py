@@ -6,6 +6,7 @@ The formats themselves (pcap, pcapng, link layers, fragments) are read by the co
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from types import TracebackType
 from typing import BinaryIO
@@ -31,7 +32,8 @@ class CaptureReader:
 
     `source` is a path, `"-"` for standard input, a binary file object, which is read from where it stands and left
     open, or a `Content`. `port`: only datagrams to this port. Iterating gives batches for `Decoder`; **a batch is valid
-    until the next one is asked for.** A reader can be iterated once.
+    until the next one is asked for.** A reader can be iterated once. Another thread may decode a batch. RuntimeError is
+    raised if the next batch is asked for before that is done.
 
     Raises what `open` raises, ValueError for a port that cannot be, and `CaptureError` where the file is no capture. A
     damaged capture is no error: what precedes the damage is read, and `counters` says that there was some. Who wants
@@ -47,45 +49,12 @@ class CaptureReader:
         self.size = self._content.size
 
     def __iter__(self) -> Iterator[Datagrams]:
-        window = memoryview(bytearray(WINDOW_SIZE))
-        begin = end = 0
-        final = False
-        while True:
-            consumed, status, batch = self._core.scan(window[begin:end], final)
-            begin += consumed
-            if len(batch):
-                yield batch
-            if status == "not_a_capture":
-                raise CaptureError(f"{self.name}: not a capture: {self._explain(bytes(window[:end]))}")
-            if status == "end":
-                return
-            if status == "more_input":
-                window[: end - begin] = window[begin:end]
-                begin, end = 0, end - begin
-                count = self._content.readinto(window[end:])
-                end += count
-                final = count == 0
+        return _Batches(self._core, self._content)
 
     def batches(self) -> Iterator[Datagrams]:
         """The same as iterating, but CaptureError where the file cannot be read on: an OSError is then of whatever is
         done with the batches."""
-        batches = iter(self)
-        while True:
-            try:
-                batch = next(batches, None)
-            except OSError as error:
-                raise CaptureError(f"{self.name}: {error.strerror or error}") from error
-            if batch is None:
-                return
-            yield batch
-
-    def _explain(self, seen: bytes) -> str:
-        if self._content.damaged:
-            return "its compression is damaged from the start"
-        if not seen:
-            return "it is empty"
-        readers = [f", but {readers}" for magic, readers in _OTHER_FILES.items() if seen.startswith(magic)]
-        return "neither pcap nor pcapng" + "".join(readers)
+        return _CarefulBatches(self._core, self._content)
 
     @property
     def position(self) -> int:
@@ -131,3 +100,67 @@ class CaptureReader:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+class _Batches:
+    """The batches of a capture. An error does not end the iteration: it can go on once its reason is gone."""
+
+    def __init__(self, core: Capture, content: Content) -> None:
+        self._core = core
+        self._content = content
+        self._window = memoryview(bytearray(WINDOW_SIZE))
+        self._begin = self._end = 0  # of the part of the window that has not been scanned
+        self._final = False
+        self._status = ""
+        self._lock = threading.Lock()
+
+    def __iter__(self) -> Iterator[Datagrams]:
+        return self
+
+    def __next__(self) -> Datagrams:
+        if not self._lock.acquire(blocking=False):
+            raise RuntimeError("this capture is being read in another thread")
+        try:
+            return self._scan()
+        finally:
+            self._lock.release()
+
+    def _scan(self) -> Datagrams:
+        while self._status != "end":
+            if self._status == "not_a_capture":
+                raise CaptureError(f"{self._content.name}: not a capture: {self._explain()}")
+            self._core.advance()  # before the window changes
+            if self._status == "more_input":
+                self._fill()
+            consumed, self._status, batch = self._core.scan(self._window[self._begin : self._end], self._final)
+            self._begin += consumed
+            if len(batch):
+                return batch
+        raise StopIteration
+
+    def _fill(self) -> None:
+        left = self._end - self._begin
+        self._window[:left] = self._window[self._begin : self._end]
+        self._begin, self._end = 0, left
+        count = self._content.readinto(self._window[left:])
+        self._end += count
+        self._final = count == 0
+
+    def _explain(self) -> str:
+        if self._content.damaged:
+            return "its compression is damaged from the start"
+        if not self._end:
+            return "it is empty"
+        seen = bytes(self._window[:16])
+        readers = [f", but {readers}" for magic, readers in _OTHER_FILES.items() if seen.startswith(magic)]
+        return "neither pcap nor pcapng" + "".join(readers)
+
+
+class _CarefulBatches(_Batches):
+    """The same, with CaptureError instead of OSError."""
+
+    def _fill(self) -> None:
+        try:
+            super()._fill()
+        except OSError as error:
+            raise CaptureError(f"{self._content.name}: {error.strerror or error}") from error

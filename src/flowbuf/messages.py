@@ -39,7 +39,7 @@ class StreamWindows:
             end += count
             final = count == 0
             self._used = 0
-            yield window[:end], final
+            yield window[:end].toreadonly(), final
             window[: end - self._used] = window[self._used : end]
             self.position += self._used
             end -= self._used
