@@ -290,6 +290,23 @@ def test_what_cannot_be_read_is_copied_and_the_rest_goes_on(
         assert dict(records[offset].headers() or ()).items() <= told.items()
 
 
+def test_unreadable_records_before_another_framing_are_copied_and_reported(
+    broker: Broker, make_topic: MakeTopic, topic: str, capture: Path, group: str
+) -> None:
+    """They are alone in their batch, which has no flows."""
+    produce(broker, capture, topic, "--pack", "5000")
+    good = broker.read(topic)[0]
+    headers = dict(good.headers() or ())
+    letters, begin = make_topic(), len(broker.values(topic))
+    broker.produce(topic, [b"\xff" * 20], headers={**headers, "flowbuf-framing": "bare"})
+    broker.produce(topic, [good.value() or b""], headers=headers)
+    result = consume(broker, topic, "--group", group, "--dead-letter", letters, "-f", "jsonl")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"flowbuf: {topic}, partition 0, offset {begin}: ")
+    assert broker.values(letters) == [b"\xff" * 20]
+    assert committed(broker, group, topic) == begin + 2
+
+
 def test_many_records_that_cannot_be_read_are_no_flood(broker: Broker, make_topic: MakeTopic) -> None:
     hash = Schema.load("flow").hash
     topic, letters = make_topic(f"flood-{uuid.uuid4().hex[:5]}-{hash}"), make_topic()

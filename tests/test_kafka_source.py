@@ -98,6 +98,21 @@ def test_the_rest_is_for_who_ends(broker: Broker, topic: str) -> None:
         assert batches.lag == 0
 
 
+def test_a_batch_with_faults_only_is_given(broker: Broker, topic: str, group: str) -> None:
+    """Its schema differs from that of the next record, which ends it before the partition ends."""
+    own = {"flowbuf-schema": SCHEMA.hash, "flowbuf-framing": "bare"}
+    broker.produce(topic, [b"\xff", b"\xff\xff"], headers={**own, "flowbuf-framing": "delimited"})
+    broker.produce(topic, values(3), headers=own)
+    with source(broker, topic, group=group) as batches:
+        given = [batch for batch in batches if batch is not None]
+        for batch in given:
+            batches.commit(batch)
+    assert [(batch.first, batch.end, len(batch)) for batch in given] == [(0, 2, 0), (2, 3, 1)]
+    assert [[fault.offset for fault in batch.faults] for batch in given] == [[0, 1], []]
+    assert all(given)  # a caller who tests `if batch:` must not skip the faults
+    assert numbers(*given) == [3]
+
+
 # Offsets --------------------------------------------------------------------------------------------------------------
 
 

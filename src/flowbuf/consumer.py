@@ -72,7 +72,12 @@ class SourceBatch:
         return f"{self.topic}:{self.partition}:{self.first}-{self.end}"
 
     def __len__(self) -> int:
+        """Return the number of flows."""
         return sum(map(len, self.flows))
+
+    def __bool__(self) -> bool:
+        """Return True. A batch without flows still has offsets to commit, and may have faults."""
+        return True
 
 
 @dataclass(frozen=True)
@@ -105,6 +110,8 @@ class KafkaSource:
             for batch in source:
                 if batch is None:
                     continue
+                for fault in batch.faults:
+                    report(fault)
                 for flows in batch.flows:
                     store(flows.to_arrow())
                 source.commit(batch)
@@ -185,7 +192,7 @@ class KafkaSource:
         self._assigned = True
 
     def _new_partition(self, topic: str, number: int) -> Partition:
-        return Partition(topic, number, plain=bool(self._finder.known or find_hash(topic)))
+        return Partition(topic, number, plain=self._finder.known is not None or bool(find_hash(topic)))
 
     def _on_assign(self, consumer: Any, partitions: list[Any]) -> None:
         """Goes on after the last batch of what this member has had until now. What is new begins where the group has
@@ -297,7 +304,7 @@ class KafkaSource:
                     partition.end = partition.promised  # what is between them has been deleted
                 ended = self._give(partition)
             self._octets += partition.add(unread.popleft(), kind, reason)
-            if ended:
+            if ended is not None:
                 yield ended
             if partition.octets >= full and partition.promised is None:
                 yield self._give(partition)
@@ -387,7 +394,7 @@ class KafkaSource:
             partition.number,
             partition.first,
             partition.end,
-            schema or Schema.load(),
+            Schema.load() if schema is None else schema,
             flows,
             sorted(faults, key=lambda fault: fault.offset),
         )

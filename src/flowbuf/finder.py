@@ -61,7 +61,7 @@ class SchemaFinder:
         hash = find_hash(topic)
         if hash:
             return self.of_hash(hash)
-        if self.known:
+        if self.known is not None:
             return self.known
         raise KafkaError(
             f"topic {topic!r}: nothing says what its records are of: no header, and no hash in its name; "
@@ -71,7 +71,7 @@ class SchemaFinder:
     @functools.cached_property
     def _locals(self) -> Sequence[Schema]:
         """Schemas that need not be looked up."""
-        return [*([self.known] if self.known else ()), *map(Schema.load, built_in_names())]
+        return [*([] if self.known is None else [self.known]), *map(Schema.load, built_in_names())]
 
     def _look_up(self, hash: str) -> Schema:
         for schema in self._locals:

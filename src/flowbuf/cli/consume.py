@@ -136,7 +136,7 @@ def consume(
     if dead_letter in topics:
         raise UsageProblem(f"--dead-letter {dead_letter}: what is copied there would come again: take another topic")
     schema = load_schema(reference) if reference else None
-    if schema:
+    if schema is not None:
         with schema_errors():
             schema.require_flat("a table")
     report = Report(notes=verbose)
