@@ -181,6 +181,23 @@ def test_strict_stops_at_the_first_fault(tmp_path: Path, output: Path) -> None:
     assert leftovers(output) == ["flows.pb"]
 
 
+@pytest.mark.parametrize(
+    ("field", "octets", "column", "name"),
+    [
+        ((1, 9), bytes(8) + b"\x07", "bytes", "bad_field_size"),
+        ((8, 5), b"\xc0\0\2\1\0", "src_addr", "bad_field_size"),
+        ((7, 4), u32(1 << 20), "src_port", "out_of_range"),
+    ],
+)
+def test_a_value_that_its_column_cannot_hold_is_reported(
+    tmp_path: Path, output: Path, field: tuple[int, int], octets: bytes, column: str, name: str
+) -> None:
+    datagram = ipfix(template_set(template(256, field)), data_set(256, octets, octets))
+    result = flowbuf("encode", write(tmp_path / "a.pcap", pcap(datagram)), "-o", output, "--columns", column)
+    assert result.exit_code == 0
+    assert result.stderr == f"flowbuf: {tmp_path}/a.pcap: {EXPORTER}: 2 {name}: {api.STATUSES[name][1]}\n"
+
+
 def test_padding_is_a_note(tmp_path: Path, output: Path) -> None:
     padded = ipfix(template_set(template(256, (1, 4))), data_set(256, u32(7)), bytes(20))
     path = write(tmp_path / "a.pcap", pcap(padded, padded))

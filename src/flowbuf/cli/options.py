@@ -104,7 +104,12 @@ def schema_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 inputs_argument = click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 counters_option = click.option("--counters", is_flag=True, help="Counter and drop samples of sFlow instead of flows.")
-verbose_option = click.option("-v", "--verbose", is_flag=True, help="Notes on stderr too, not only what is wrong.")
+verbose_option = click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Print all notes on stderr, not only faults, losses and values that no column can hold.",
+)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,9 @@ TERMINATED = 143
 
 MAX_LINES = 20  # of one input
 
+# Notes that are printed without --verbose: values that were sent, and that their column cannot hold.
+VALUES_LEFT_OUT = ("bad_field_size", "bad_list", "out_of_range")
+
 
 def count_by_exporter(decoder: Decoder) -> dict[str, dict[str, int]]:
     """The counters of each exporter by its address; of datagrams that belong to none below an empty one."""
@@ -50,7 +53,7 @@ class Failure(click.ClickException):
 
 class Report:
     """Collects what is wrong with the inputs of one command and prints it, a line each. Faults and losses make the exit
-    status 1; notes are printed only when asked for."""
+    status 1. Notes are printed only when asked for, except those of VALUES_LEFT_OUT."""
 
     def __init__(self, notes: bool = False) -> None:
         self.status = 0
@@ -87,7 +90,7 @@ class Report:
             kind, text = STATUSES[name]
             if kind in ("fault", "loss"):
                 self.status = 1
-            elif not self.notes:
+            elif not self.notes and name not in VALUES_LEFT_OUT:
                 continue
             lines.append(f"{who}: {count} {name}: {text}")
         return lines
