@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,36 @@ def test_a_truncated_capture_is_counted_and_what_precedes_is_kept(tmp_path: Path
     assert result.exit_code == 1
     assert result.stderr == f"flowbuf: {path}: 1 truncated_capture: {api.STATUSES['truncated_capture'][1]}\n"
     assert flows_of(output) == [300]
+
+
+EMPTY_BLOCKS = b"\0\0\0\xff\xff" * 200  # of deflate, more than flowbuf decompresses at a time
+
+
+@pytest.mark.parametrize(("rest", "fault"), [(b"", "is cut short"), (b"\xff" * 9, "is damaged")])
+@pytest.mark.parametrize("command", ["encode", "read", "read messages"])
+def test_damaged_gzip_data_is_named_with_the_flows_before_it(
+    tmp_path: Path, output: Path, command: str, rest: bytes, fault: str
+) -> None:
+    whole, path = write(tmp_path / "a.pcap", pcap(GOOD, GOOD)), tmp_path / "b.pcap.gz"
+    if command == "read messages":
+        assert flowbuf("encode", whole, "-o", tmp_path / "a.pb").exit_code == 0
+        whole, path = tmp_path / "a.pb", tmp_path / "b.pb.gz"
+    compressor = zlib.compressobj(wbits=31)
+    compressed = compressor.compress(whole.read_bytes()) + compressor.flush(zlib.Z_FULL_FLUSH)
+    write(path, compressed + EMPTY_BLOCKS + rest)
+    name = output if command == "encode" else output.with_suffix(".csv")
+    result = flowbuf(command.split()[0], path, "-o", name)
+    expected = f"flowbuf: {path}: gzip data {fault} after 2 flows; the flows before it were written\n"
+    assert (result.exit_code, result.stderr) == (1, expected)
+    assert name.exists()
+
+
+def test_strict_refuses_damaged_gzip_data(tmp_path: Path, output: Path) -> None:
+    path = write(tmp_path / "a.pcap.gz", gzip.compress(pcap(GOOD))[:-4])
+    result = flowbuf("encode", path, "-o", output, "--strict")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"flowbuf: {path}: damaged_compression: the gzip or zstd data")
+    assert leftovers(output) == []
 
 
 def test_malformed_datagrams_are_counted_by_exporter_and_the_rest_goes_on(tmp_path: Path, output: Path) -> None:

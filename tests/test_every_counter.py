@@ -5,6 +5,7 @@ What else the decoders make of such input, and how they count it, is the busines
 
 from __future__ import annotations
 
+import gzip
 import io
 import struct
 from collections.abc import Callable
@@ -149,6 +150,7 @@ FRAGMENTED = split(udp_packet(bytes(64)))
 CAPTURES: dict[str, tuple[bytes, dict[str, Any]]] = {
     "bad_capture_record": (pcap() + struct.pack("<IIII", 0, 0, 1 << 30, 1 << 30) + bytes(100), {}),
     "truncated_capture": (pcap(udp_packet(b"x"))[:-1], {}),
+    "damaged_compression": (gzip.compress(pcap())[:-4], {}),
     "truncated_packet": (pcap(udp_packet(b"x")[:-1]), {}),
     "unsupported_link_type": (of_other_link_type(), {}),
     "fragment_dropped": (pcap(FRAGMENTED[0]), {}),

@@ -186,8 +186,11 @@ def read_all(*patterns: str) -> str:
 
 
 def test_every_status_is_given_by_the_core() -> None:
+    """Python decompresses captures and gives the status of damage to the compression."""
     code = "\n".join(path.read_text() for path in core_files(".c", ".inc"))
-    assert [name for name in read_statuses() if not re.search(rf"\bFB_{name}\b", code)] == []
+    ungiven = [name for name in read_statuses() if not re.search(rf"\bFB_{name}\b", code)]
+    assert ungiven == ["DAMAGED_COMPRESSION"]
+    assert '"damaged_compression"' in (PACKAGE / "capture.py").read_text()
 
 
 def test_every_status_is_moved_by_a_test() -> None:

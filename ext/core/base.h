@@ -37,6 +37,7 @@
     X(BAD_MESSAGE, "bad_message", FAULT, "a Protocol Buffers message is malformed") \
     X(BAD_CAPTURE_RECORD, "bad_capture_record", FAULT, "a packet record of the capture has an impossible length") \
     X(TRUNCATED_CAPTURE, "truncated_capture", FAULT, "the capture ends inside a packet record") \
+    X(DAMAGED_COMPRESSION, "damaged_compression", FAULT, "the gzip or zstd data of the capture is damaged or cut short") \
     X(TRUNCATED_PACKET, "truncated_packet", FAULT, "the capture kept less of the packet than its UDP datagram needs") \
     \
     X(TEMPLATE_MISSING, "template_missing", LOSS, "a data set that is given up: its template did not come, or not in time") \

@@ -77,8 +77,9 @@ class CaptureReader:
     def counters(self) -> dict[str, int]:
         """What was not delivered, or is damaged: name of the status -> how often; zeros are left out."""
         counters = dict(self._core.counters)
-        if self._content.damaged:
-            counters["truncated_capture"] = 1
+        if self._content.fault:
+            counters.pop("truncated_capture", None)  # it follows from the damage
+            counters["damaged_compression"] = 1
         return counters
 
     def check(self) -> None:
@@ -147,8 +148,8 @@ class _Batches:
         self._final = count == 0
 
     def _explain(self) -> str:
-        if self._content.damaged:
-            return "its compression is damaged from the start"
+        if self._content.fault:
+            return f"its {self._content.fault} from the start"
         if not self._end:
             return "it is empty"
         seen = bytes(self._window[:16])

@@ -31,7 +31,8 @@ class Content:
     """What a file holds, decompressed if it is compressed with gzip or zstd, in bounded memory.
 
     `source` is a path, `"-"` for standard input, or a binary file object, which is read from where it stands and left
-    open. Damage to the compression ends the content: what could be decompressed before is given, and `damaged` is true.
+    open. Damage to the compression ends the content: what could be decompressed before is given, and `fault` names the
+    damage.
 
     Raises what `open` raises, TypeError for what is no source, and `CaptureError` where a library to decompress with
     is missing.
@@ -69,9 +70,9 @@ class Content:
         return self._file.position
 
     @property
-    def damaged(self) -> bool:
-        """Whether the compression has been found damaged, or cut short."""
-        return self._content.damaged
+    def fault(self) -> str:
+        """The damage to the compression that was found, as in "gzip data is cut short"; "" where there is none."""
+        return self._content.fault
 
     def peek(self, size: int) -> bytes:
         """The first octets of the content, fewer only where it is shorter. What is read next begins with them."""
@@ -168,14 +169,17 @@ class _DecompressedFile:
     Damage ends it, and so does a file that ends too early: what could be decompressed before is given.
     """
 
-    def __init__(self, file: _File, new_decompressor: Callable[[], _Decompressor], error: type[Exception]) -> None:
+    def __init__(
+        self, name: str, file: _File, new_decompressor: Callable[[], _Decompressor], error: type[Exception]
+    ) -> None:
+        self._name = name
         self._file = file
         self._new_decompressor = new_decompressor
         self._error = error
         self._decompressor = new_decompressor()
         self._compressed = memoryview(b"")
         self._content = memoryview(b"")
-        self.damaged = False
+        self.fault = ""
 
     def read_into(self, view: memoryview) -> int:
         """Fills `view` with what one read of the file gives; returns its size, 0 at the end."""
@@ -193,10 +197,11 @@ class _DecompressedFile:
         return filled
 
     def _read_more(self) -> bool:
-        if self.damaged:
+        if self.fault:
             return False
         self._compressed = memoryview(self._file.read(READ_SIZE))
-        self.damaged = not self._compressed and not self._decompressor.eof
+        if not self._compressed and not self._decompressor.eof:
+            self.fault = f"{self._name} data is cut short"
         return bool(self._compressed)
 
     def _decompress_piece(self) -> None:
@@ -209,7 +214,7 @@ class _DecompressedFile:
         try:
             self._content = memoryview(self._decompressor.decompress(piece))
         except self._error:
-            self.damaged = True
+            self.fault = f"{self._name} data is damaged"
             self._compressed = memoryview(b"")
         else:
             unused = len(self._decompressor.unused_data) if self._decompressor.eof else 0
@@ -219,27 +224,27 @@ class _DecompressedFile:
 class _PlainFile:
     """The content of a file that is not compressed."""
 
-    damaged = False
+    fault = ""
 
     def __init__(self, file: _File) -> None:
         self.read_into = file.read_into
 
 
 def _open_gzip(file: _File) -> _DecompressedFile:
-    return _DecompressedFile(file, lambda: zlib.decompressobj(wbits=31), zlib.error)
+    return _DecompressedFile("gzip", file, lambda: zlib.decompressobj(wbits=31), zlib.error)
 
 
 def _open_zstd(file: _File, name: str) -> _DecompressedFile:
     if sys.version_info >= (3, 14):
         from compression import zstd
 
-        return _DecompressedFile(file, zstd.ZstdDecompressor, zstd.ZstdError)
+        return _DecompressedFile("zstd", file, zstd.ZstdDecompressor, zstd.ZstdError)
     try:
         import zstandard
     except ImportError:
         raise CaptureError(f"{name}: compressed with zstd; install the package zstandard to read it") from None
     decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 27)
-    return _DecompressedFile(file, lambda: decompressor.decompressobj(write_size=1 << 14), zstandard.ZstdError)
+    return _DecompressedFile("zstd", file, lambda: decompressor.decompressobj(write_size=1 << 14), zstandard.ZstdError)
 
 
 def _open_content(file: _File, name: str) -> _PlainFile | _DecompressedFile:

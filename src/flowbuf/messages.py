@@ -43,8 +43,8 @@ class StreamWindows:
             window[: end - self._used] = window[self._used : end]
             self.position += self._used
             end -= self._used
-            if final and not self.fault and self.content.damaged:
-                self.fault = f"octet {self.position}: the compression is damaged"
+            if final and not self.fault and self.content.fault:
+                self.fault = f"octet {self.position}: {self.content.fault}"
             if end == len(window):
                 window = self._grow(window)
 
@@ -55,8 +55,8 @@ class StreamWindows:
     def stop(self, error: DecodeError) -> None:
         """The window cannot be read on."""
         offset = error.offset or 0
-        damaged = self.content.damaged and "cut short" in str(error)
-        what = "the compression is damaged" if damaged else str(error).partition(": ")[2]
+        damaged = self.content.fault and "cut short" in str(error)
+        what = self.content.fault if damaged else str(error).partition(": ")[2]
         self.fault = f"octet {self.position + offset}: {what}"
 
     def _grow(self, window: memoryview) -> memoryview:

@@ -111,8 +111,8 @@ def _read(path: str, content: Content) -> bytes:
     view = memoryview(bytearray(1 << 20))
     while count := content.readinto(view):
         octets += view[:count]
-    if content.damaged:
-        raise _damaged(path, "its compression is damaged")
+    if content.fault:
+        raise _damaged(path, f"its {content.fault}")
     return bytes(octets)
 
 

@@ -126,7 +126,11 @@ def produce(
     )
     send = _send_by_exporter if key == "exporter" or pack == "datagram" else _send
     try:
-        with sink, show_progress(total_size(inputs)) as show, Session(schema, decoding, report, show) as session:
+        with (
+            sink,
+            show_progress(total_size(inputs)) as show,
+            Session(schema, decoding, report, show, "sent") as session,
+        ):
             for path in inputs:
                 send(session, path, sink)
             session.finish()

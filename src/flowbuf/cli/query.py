@@ -125,7 +125,7 @@ def query(
     with open_output(output) as file:
         with (
             show_progress(total_size(captures), quiet=to_terminal) as show,
-            Session(columns.decoded, decoding, report, show) as session,
+            Session(columns.decoded, decoding, report, show, "queried") as session,
         ):
             _Answer(question, columns, form, file, to_terminal).run(session, captures)
             session.finish()

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from flowbuf._core import ColumnBuilder, MessageReader, MessageTables, Plan
 from flowbuf.batch import BATCH_ROWS, FlowBatch, new_table_type
 from flowbuf.capture import CaptureReader
+from flowbuf.cli.counters import count_rows
 from flowbuf.cli.inputs import holds_messages
 from flowbuf.cli.options import DecodeOptions, UsageProblem, schema_errors
 from flowbuf.cli.progress import Show
@@ -38,7 +39,10 @@ class Session:
     As a context manager it begins with what the state file of --state knows, and leaves there what it has learnt,
     however it ends."""
 
-    def __init__(self, schema: Schema, decoding: DecodeOptions, report: Report, show: Show) -> None:
+    def __init__(
+        self, schema: Schema, decoding: DecodeOptions, report: Report, show: Show, done: str = "written"
+    ) -> None:
+        """`done` is the fate of flows in reports: written, sent or queried."""
         self.schema = schema
         self._decoder = None if schema.rows == RECORDS else decoding.new_decoder(schema)
         with schema_errors():
@@ -50,6 +54,7 @@ class Session:
         self._override = decoding.override(schema)
         self._report = report
         self._show = show
+        self._done = done
         self._messages = MessageReader(self._plan)
         self._builder: ColumnBuilder | None = None
         self._captures: list[str] = []
@@ -147,7 +152,7 @@ class Session:
 
     def _decode(self, content: Content, pieces: Callable[[CaptureReader], Iterator[Piece]]) -> Iterator[Piece]:
         """A capture in whatever pieces, and what is to be reported of it."""
-        flows = self.decoder.flows
+        flows = before = self.decoder.flows
         try:
             reader = CaptureReader(content, self._decoding.port)
             for piece in pieces(reader):
@@ -163,7 +168,10 @@ class Session:
             return
         self._finish(content)
         self._check_capture(reader)
-        self._report.add_input(reader.name, self.decoder, reader.counters)
+        counters = reader.counters
+        if counters.pop("damaged_compression", 0):
+            self._add_damage(content, self.decoder.flows - before)
+        self._report.add_input(reader.name, self.decoder, counters)
         self._captures.append(reader.name)
 
     def _read_messages(self, content: Content, proto: str | None) -> Iterator[list[dict[str, Any]]]:
@@ -191,7 +199,9 @@ class Session:
             self._add_problem(f"{content.name}: neither a capture nor a stream of messages")
             return
         self._finish(content)
-        if fault:
+        if content.fault and not self._decoding.strict:
+            self._add_damage(content, flows)
+        elif fault:
             self._add_problem(f"{content.name}: {fault} (flows before it: {flows})")
         if unknown_fields:
             fix = "it is not of these messages" if proto else "give the schema that wrote them with --schema"
@@ -226,6 +236,11 @@ class Session:
         if self._decoding.strict:
             raise Failure(text)
         self._report.add_problem(text)
+
+    def _add_damage(self, content: Content, flows: int) -> None:
+        """Report damaged compression, with the number of flows before it."""
+        kept = f"; the flows before it were {self._done}" if flows else ""
+        self._report.add_problem(f"{content.name}: {content.fault} after {count_rows(self.schema, flows)}{kept}")
 
     def _check_capture(self, reader: CaptureReader) -> None:
         try:
