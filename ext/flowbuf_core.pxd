@@ -72,6 +72,7 @@ cdef extern from "core/plan.h" nogil:
         FB_NO_COLUMN
     uint64_t FB_PEN_NETFLOW9
     uint64_t FB_PEN_NETFLOW5
+    uint16_t FB_LAST_OCCURRENCE
     ctypedef enum fb_type:
         FB_TYPE_UINT
         FB_TYPE_ENUM
@@ -132,7 +133,8 @@ cdef extern from "core/plan.h" nogil:
     void fb_plan_free(fb_plan *plan)
     fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec)
     fb_status fb_plan_add_source(fb_plan *plan, uint16_t column, unsigned rank, fb_source source)
-    fb_status fb_plan_add_element(fb_plan *plan, uint16_t column, unsigned rank, uint64_t pen, uint32_t id, fb_kind kind)
+    fb_status fb_plan_add_element(fb_plan *plan, uint16_t column, unsigned rank, uint64_t pen, uint32_t id, uint16_t occurrence,
+                                  fb_kind kind)
     fb_status fb_plan_set_mirror(fb_plan *plan, uint16_t column, uint16_t mirror)
     fb_status fb_plan_set_registry(fb_plan *plan, const uint8_t *kinds, size_t count)
     fb_status fb_plan_seal(fb_plan *plan)

@@ -70,10 +70,35 @@ def type_keys(draw: st.DrawFn, type: str) -> dict[str, Any]:
     return keys
 
 
+# One occurrence of an element in a record.
+PLACES = st.sampled_from(["", "", "", "#1", "#2", "#3", "#last"])
+
+
+POOLS: list[tuple[list[Any], list[str]]] = [
+    (["9999/1", "9999/2", 32767], OF_ENTERPRISES),
+    (NUMERIC, INTEGERS),
+    ([8, 12, 27, 28, 15], ["ip", "bytes"]),
+    ([82, 83, 371], ["string", "bytes"]),
+    ([150, 152, 154, 156, 22], ["timestamp", "uint64"]),
+    ([485, 512, 291], OF_ENTERPRISES),
+    ([292, 515], ["bytes"]),
+]
+
+
+@st.composite
+def occurrences(draw: st.DrawFn) -> dict[str, Any]:
+    """A repeated column of elements that may come several times in a record, or the first and the last of them."""
+    pool, types = draw(st.sampled_from(POOLS))
+    chosen = draw(st.lists(st.sampled_from(pool), min_size=1, max_size=3, unique=True))
+    sources = [f"ipfix:{element}{draw(PLACES)}" for element in chosen]
+    ranks = draw(st.sampled_from([sources, [sources]]))
+    return draw(type_keys(draw(st.sampled_from(types)))) | {"repeated": True, "explicit": False, "sources": ranks}
+
+
 @st.composite
 def added_columns(draw: st.DrawFn) -> dict[str, Any]:
     """The keys of a column that flow.toml does not have."""
-    kind = draw(st.sampled_from(["element", "enterprise", "numbers", "list", "basic list", "enum"]))
+    kind = draw(st.sampled_from(["element", "enterprise", "numbers", "list", "basic list", "enum", "occurrences"]))
     if kind == "element":
         known = [number for number in READ + OTHERS if getattr(elements.by_id(number), "data_type", "") in TYPES_OF]
         number = draw(st.sampled_from(known))
@@ -84,12 +109,14 @@ def added_columns(draw: st.DrawFn) -> dict[str, Any]:
             choices = ["timestamp"]
         elif element.units.endswith("seconds") and choices is INTEGERS:
             choices = ["duration", "uint32"]
-        return draw(type_keys(draw(st.sampled_from(choices)))) | {"sources": [f"ipfix:{number}"]}
+        return draw(type_keys(draw(st.sampled_from(choices)))) | {"sources": [f"ipfix:{number}{draw(PLACES)}"]}
     if kind == "enterprise":
         source = draw(
             st.sampled_from(["ipfix:9999/1", "ipfix:9999/2", "ipfix:29305/1", "ipfix:32767", "netflow9:40000"])
         )
-        return draw(type_keys(draw(st.sampled_from(OF_ENTERPRISES)))) | {"sources": [source]}
+        return draw(type_keys(draw(st.sampled_from(OF_ENTERPRISES)))) | {"sources": [source + draw(PLACES)]}
+    if kind == "occurrences":
+        return draw(occurrences())
     if kind == "numbers":
         pool = [*FIXED_NUMBERS, *[f"ipfix:{number}" for number in NUMERIC]]
         chosen = draw(st.lists(st.sampled_from(pool), min_size=1, max_size=5, unique=True))

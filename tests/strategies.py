@@ -154,12 +154,20 @@ def field_sizes(draw: st.DrawFn, number: int) -> int:
     return natural
 
 
+def resized(specifier: d.Specifier) -> d.Specifier:
+    """The same element, in a field of another size."""
+    number, _, *enterprise = specifier
+    return (number, 2, *enterprise)
+
+
 @st.composite
 def layouts(draw: st.DrawFn, ipfix: bool, options: bool) -> Layout:
     ids = draw(st.sampled_from([READ, READ + OTHERS, DERIVING, SAMPLING + READ, PACKETS + READ]))
     if not options:
         group = draw(st.just([]) | st.sampled_from(GROUPS + REVERSE_GROUPS if ipfix else GROUPS))
-        return Layout((*group, *draw(st.lists(specifiers(ids, ipfix), min_size=1, max_size=8))))
+        fields = [*group, *draw(st.lists(specifiers(ids, ipfix), min_size=1, max_size=8))]
+        again = draw(st.just([]) | st.lists(st.sampled_from(fields), max_size=4))
+        return Layout((*fields, *(draw(st.sampled_from([specifier, resized(specifier)])) for specifier in again)))
     scope_ids = [10, 48, 149, 302] if ipfix else [1, 2, 34]
     scopes = draw(st.lists(specifiers(scope_ids, ipfix=False), min_size=1, max_size=2))
     group = draw(st.just([]) | st.sampled_from(SAMPLING_GROUPS))

@@ -137,6 +137,8 @@ BAD = [
     ({"sources": [[]]}, "a rank is a source"),
     ({"sources": [1]}, "a rank is a source"),
     ({"sources": ["ipfix:1", "ipfix:octetDeltaCount"]}, "comes twice"),
+    ({"sources": ["ipfix:1", "ipfix:octetDeltaCount#1"]}, "comes twice"),
+    ({"sources": ["ipfix:1#last", "ipfix:octetDeltaCount#last"]}, "comes twice"),
     ({"sources": ["ipfix:octetDeltaCuont"]}, "did you mean octetDeltaCount"),
     ({"depends": [1]}, "list of column names"),
     ({"type": "message"}, 'no message; write message = "NAME"'),

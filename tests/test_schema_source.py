@@ -5,6 +5,7 @@ import pytest
 from flowbuf import elements
 from flowbuf.errors import SchemaError
 from flowbuf.schema import Source
+from flowbuf.schema.source import LAST
 
 
 def test_an_element_by_name():
@@ -30,6 +31,21 @@ def test_ids_that_the_registry_does_not_know_may_be_used():
 def test_netflow9_ids_use_all_16_bits():
     assert Source.parse("netflow9:40001").id == 40001
     assert Source.parse("netflow9:samplerId").id == 48
+
+
+@pytest.mark.parametrize(
+    ("text", "pen", "id", "occurrence"),
+    [
+        ("ipfix:8", 0, 8, 0),
+        ("ipfix:8#2", 0, 8, 2),
+        ("ipfix:sourceIPv4Address#2", 0, 8, 2),
+        ("ipfix:9/12235#65534", 9, 12235, 65534),
+        ("netflow9:8#last", 0, 8, LAST),
+    ],
+)
+def test_an_element_with_one_of_its_occurrences(text, pen, id, occurrence):
+    source = Source.parse(text)
+    assert (source.pen, source.id, source.occurrence, str(source)) == (pen, id, occurrence, text)
 
 
 @pytest.mark.parametrize(
@@ -59,6 +75,15 @@ def test_names_of_fixed_sources_are_left_to_the_core(text):
         ("ipfix:2636/x", "no such element"),
         ("netflow9:65536", "1 to 65535"),
         ("netflow9:2636/137", "only IPFIX"),
+        ("ipfix:8#", "#1 to #65534"),
+        ("ipfix:8#0", "#1 to #65534"),
+        ("ipfix:8#-1", "#last, or a number"),
+        ("ipfix:8#65535", "#1 to #65534"),
+        ("ipfix:8#first", "#last, or a number"),
+        ("ipfix:8#2#3", "#last, or a number"),
+        ("ipfix:#2", "KIND:NAME"),
+        ("netflow5:srcaddr#2", "only elements occur several times; write netflow5:srcaddr"),
+        ("sflow:sampled_ip.src_ip#last", "write sflow:sampled_ip.src_ip"),
     ],
 )
 def test_what_is_no_source_is_refused_with_a_hint(text, says):

@@ -27,6 +27,7 @@ MAX_COLUMNS = FB_MAX_COLUMNS
 MAX_RANKS = FB_MAX_RANK + 1
 PEN_NETFLOW9 = FB_PEN_NETFLOW9
 PEN_NETFLOW5 = FB_PEN_NETFLOW5
+LAST_OCCURRENCE = FB_LAST_OCCURRENCE
 
 
 def kind_fits(int kind, str type):
@@ -90,10 +91,14 @@ cdef class Plan:
         """A fixed source of the column added last. False: it cannot fill a column of this type."""
         return self._added(fb_plan_add_source(self.plan, <uint16_t> (len(self.column_names) - 1), rank, <fb_source> source))
 
-    def add_element(self, unsigned rank, uint64_t pen, uint32_t id, int kind):
-        """An information element of the column added last. False: it cannot fill a column of this type."""
+    def add_element(self, unsigned rank, uint64_t pen, uint32_t id, int kind, uint16_t occurrence=0):
+        """An information element of the column added last. False: it cannot fill a column of this type.
+
+        `occurrence` is the number of an occurrence in a record, or LAST_OCCURRENCE; 0 means every occurrence in a
+        repeated column, and the first in any other.
+        """
         cdef uint16_t column = <uint16_t> (len(self.column_names) - 1)
-        return self._added(fb_plan_add_element(self.plan, column, rank, pen, id, <fb_kind> kind))
+        return self._added(fb_plan_add_element(self.plan, column, rank, pen, id, occurrence, <fb_kind> kind))
 
     cdef _added(self, fb_status status):
         if status == FB_BAD_SOURCE:

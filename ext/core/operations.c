@@ -25,21 +25,47 @@ static void add_candidate(compiler *c, fb_target target, uint16_t field, fb_op_c
     c->shapes->candidates[c->count++] = (struct fb_candidate){target, field, (uint8_t)code, after, own};
 }
 
+static void add_element(compiler *c, fb_target target, size_t field, bool several) {
+    const fb_column *columns = c->shapes->plan->columns;
+    uint16_t mirror = columns[target.column].mirror;
+    if (fb_shape_is_shared(c->shape, field) && mirror != FB_NO_MIRROR) target.column = mirror;
+    bool collects = several && columns[target.column].flags & FB_COLUMN_REPEATED;
+    add_candidate(c, target, (uint16_t)field, collects ? FB_OP_COLLECT : FB_OP_VALUE, fb_shape_is_own(c->shape, field));
+}
+
+/* The chain leaves out fields of zero bytes. Otherwise a short record could have thousands of links. */
+static void count_occurrence(const fb_shape *shape, struct fb_occurrences *seen, uint16_t field) {
+    seen->last = field;
+    if (!seen->count++) {
+        seen->first = seen->link = field;
+    } else if (shape->chain_count && shape->fields[field].size) {
+        shape->chain[seen->link] = field;
+        seen->link = field;
+    }
+}
+
+/* Occurrences are counted in each direction of a biflow. Sources that name one by its number are added here. */
 static void add_elements(compiler *c, uint64_t pen, uint32_t id, size_t field) {
     size_t found;
     const fb_plan *plan = c->shapes->plan;
     const fb_plan_element *elements = fb_plan_find_elements(plan, pen, id, &found);
     if (!found) return;
-    /* RFC 7011 section 8: of an element that occurs twice the first occurrence is the outer header's. */
-    bool own = fb_shape_is_own(c->shape, field), mirrored = fb_shape_is_shared(c->shape, field);
-    bool *seen = &c->shapes->seen[(size_t)(elements - plan->elements) + (own ? plan->element_count : 0)];
-    if (*seen) return;
-    *seen = true;
-    for (size_t i = 0; i < found; i++) {
-        fb_target target = elements[i].target;
-        uint16_t mirror = plan->columns[target.column].mirror;
-        if (mirrored && mirror != FB_NO_MIRROR) target.column = mirror;
-        add_candidate(c, target, (uint16_t)field, FB_OP_VALUE, own);
+    size_t direction = fb_shape_is_own(c->shape, field) ? plan->element_count : 0;
+    struct fb_occurrences *seen = &c->shapes->seen[(size_t)(elements - plan->elements) + direction];
+    count_occurrence(c->shape, seen, (uint16_t)field);
+    for (size_t i = 0; i < found; i++)
+        if (elements[i].occurrence == seen->count) add_element(c, elements[i].target, field, false);
+}
+
+/* The other sources, once all occurrences in a direction are counted. Of an element that occurs twice the first occurrence is
+   the outer header's (RFC 7011 section 8). */
+static void add_occurrences(compiler *c, const struct fb_occurrences *seen) {
+    const fb_plan_element *elements = c->shapes->plan->elements;
+    for (size_t i = 0, run = 0; i < c->shapes->plan->element_count; i++) {
+        if (elements[i].pen != elements[run].pen || elements[i].id != elements[run].id) run = i;
+        if (!seen[run].count) continue;
+        if (elements[i].occurrence == FB_ANY_OCCURRENCE) add_element(c, elements[i].target, seen[run].first, seen[run].count > 1);
+        if (elements[i].occurrence == FB_LAST_OCCURRENCE) add_element(c, elements[i].target, seen[run].last, false);
     }
 }
 
@@ -86,7 +112,8 @@ static int compare_candidates(const void *a, const void *b) {
     if (x->after_packet != y->after_packet) return x->after_packet - y->after_packet;
     if (x->target.column != y->target.column) return x->target.column - y->target.column;
     if (x->target.rank != y->target.rank) return x->target.rank - y->target.rank;
-    return x->field - y->field;
+    if (x->field != y->field) return x->field - y->field;
+    return x->code - y->code;
 }
 
 static size_t collect_candidates(fb_shapes *shapes, const fb_shape *shape) {
@@ -102,6 +129,8 @@ static size_t collect_candidates(fb_shapes *shapes, const fb_shape *shape) {
         add_elements(&c, fb_shape_is_own(shape, i) ? 0 : field->pen, field->id, i);
         if (shape->version == 9) add_elements(&c, FB_PEN_NETFLOW9, field->id, i);
     }
+    add_occurrences(&c, shapes->seen);
+    if (shape->reversed) add_occurrences(&c, shapes->seen + shapes->plan->element_count);
     add_all_derived(&c);
     if (shape->reversed) c.count = drop_shared(&c);
     qsort(shapes->candidates, c.count, sizeof *shapes->candidates, compare_candidates);
@@ -176,7 +205,7 @@ static fb_op make_op(const fb_shapes *shapes, const fb_shape *shape, const struc
     place(&op, shape, candidate->field);
     op.field = candidate->field;
     op.target.kind = (uint8_t)fb_column_kind(column, candidate->target.kind);
-    op.code = (uint8_t)choose_code(column, op.target.kind, op.size);
+    op.code = (uint8_t)(candidate->code == FB_OP_COLLECT ? FB_OP_COLLECT : choose_code(column, op.target.kind, op.size));
     return op;
 }
 

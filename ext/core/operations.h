@@ -13,6 +13,11 @@ struct fb_candidate {
     bool own; /* of a reversed shape: by a reverse element, or of what both directions share */
 };
 
+/* An element of the plan in a template: how often it occurs, and where. `link` is the end of its chain (fb_shape). */
+struct fb_occurrences {
+    uint16_t count, first, last, link;
+};
+
 /* Writes the operations behind one another to shape->ops, and counts them. REQUIRES: fields, places and roles are known; room for
    as many as the plan can want. */
 void fb_operations_write(fb_shapes *shapes, fb_shape *shape);

@@ -11,6 +11,7 @@
 struct fb_plan_entry {
     uint64_t pen;
     uint32_t id; /* of an element, or an fb_source */
+    uint16_t occurrence;
     fb_target target;
     bool is_element;
 };
@@ -210,7 +211,8 @@ bool fb_kind_fits(fb_kind kind, fb_type type) {
 
 /* Whether a column has the source already. */
 static bool is_same_source(const struct fb_plan_entry *a, const struct fb_plan_entry *b) {
-    return a->target.column == b->target.column && a->is_element == b->is_element && a->pen == b->pen && a->id == b->id;
+    return a->target.column == b->target.column && a->is_element == b->is_element && a->pen == b->pen && a->id == b->id &&
+           a->occurrence == b->occurrence;
 }
 
 static fb_status add_entry(fb_plan *plan, struct fb_plan_entry entry, unsigned rank) {
@@ -235,9 +237,10 @@ fb_status fb_plan_add_source(fb_plan *plan, uint16_t column, unsigned rank, fb_s
     return add_entry(plan, entry, rank);
 }
 
-fb_status fb_plan_add_element(fb_plan *plan, uint16_t column, unsigned rank, uint64_t pen, uint32_t id, fb_kind kind) {
+fb_status fb_plan_add_element(fb_plan *plan, uint16_t column, unsigned rank, uint64_t pen, uint32_t id, uint16_t occurrence,
+                              fb_kind kind) {
     if ((unsigned)kind >= FB_KIND_COUNT) return FB_BAD_ARGUMENT;
-    struct fb_plan_entry entry = {pen, id, {.column = column, .kind = (uint8_t)kind}, true};
+    struct fb_plan_entry entry = {pen, id, occurrence, {.column = column, .kind = (uint8_t)kind}, true};
     return add_entry(plan, entry, rank);
 }
 
@@ -281,8 +284,9 @@ fb_kind fb_column_kind(const fb_column *column, fb_kind kind) {
     bool octets = column->type == FB_TYPE_BYTES || column->type == FB_TYPE_STRING;
     bool timed = column->type == FB_TYPE_TIMESTAMP || column->type == FB_TYPE_DURATION;
     if (kind == FB_KIND_LIST || kind == FB_KIND_OPAQUE) return kind;
-    if (column->type == FB_TYPE_TIMESTAMP && kind == FB_KIND_TIME_MS && column->unit == 1000000) return FB_KIND_UINT;
-    if (column->type == FB_TYPE_TIMESTAMP && kind == FB_KIND_TIME_S && column->unit == 1000000000) return FB_KIND_UINT;
+    bool plain = column->type == FB_TYPE_TIMESTAMP && !(column->flags & FB_COLUMN_REPEATED); /* a list holds no absent time */
+    if (plain && kind == FB_KIND_TIME_MS && column->unit == 1000000) return FB_KIND_UINT;
+    if (plain && kind == FB_KIND_TIME_S && column->unit == 1000000000) return FB_KIND_UINT;
     if ((is_time(kind) && !timed) || (kind == FB_KIND_BYTES && !octets)) return FB_KIND_UINT;
     return octets ? wanted_kind(column->type) : kind;
 }
@@ -399,6 +403,7 @@ static void open_columns(fb_plan *plan) {
         bool waits = !ordered || column->flags & (FB_COLUMN_EXPLICIT | FB_COLUMN_SCALED | FB_COLUMN_RATE);
         if (single && waits) column->flags |= FB_COLUMN_SLOTTED;
         if (!single && !ordered) column->flags |= FB_COLUMN_UNORDERED;
+        plan->collects |= !single;
         if (single && column->flags & (FB_COLUMN_SLOTTED | FB_COLUMN_LATE)) column->slot = (uint16_t)plan->slot_count++;
         if (direct == MOST_DIRECT || !is_plain(column)) continue;
         column->bit = 1;
@@ -479,7 +484,7 @@ static fb_status index_sources(fb_plan *plan) {
     for (size_t i = 0; i < plan->entry_count; i++) {
         const struct fb_plan_entry *entry = &plan->entries[i];
         if (entry->is_element) {
-            plan->elements[element++] = (fb_plan_element){entry->pen, entry->id, entry->target};
+            plan->elements[element++] = (fb_plan_element){entry->pen, entry->id, entry->occurrence, entry->target};
         } else if (plan->columns[entry->target.column].flags & FB_COLUMN_ENABLED) {
             fb_target_range *range = &plan->sources[entry->id];
             if (!range->count++) range->first = (uint16_t)target;

@@ -129,10 +129,15 @@ typedef struct {
     uint64_t bound;   /* numbers below it go the direct way, others the long one, if there is any; 0: all */
 } fb_target_range;
 
+/* Which occurrence of an element in a record is a source: FB_ANY_OCCURRENCE, one by its number, from 1 on, or the last. */
+#define FB_ANY_OCCURRENCE 0 /* a repeated column takes every occurrence, any other column the first */
+#define FB_LAST_OCCURRENCE 0xffff
+
 /* An information element that feeds a column. */
 typedef struct {
     uint64_t pen;
     uint32_t id;
+    uint16_t occurrence;
     fb_target target;
 } fb_plan_element;
 
@@ -160,6 +165,7 @@ struct fb_plan {
     size_t octet_worst;  /* octets that one octet of the wire may add in strings, bytes and repeated columns */
     uint64_t packet_sources; /* a bit for each source of a sampled packet, from the first on, that feeds an enabled column */
     bool has_packet;     /* some enabled column is fed by a sampled packet */
+    bool collects;       /* some enabled column is repeated: it takes every occurrence of an element */
     bool sealed;
     /* while it is built */
     struct fb_plan_entry *entries;
@@ -188,7 +194,8 @@ fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec);
 /* Ranks of a column have no gaps. BAD_SOURCE: a source of this kind cannot fill the column. BAD_ARGUMENT: among others, the
    column has the source already. NO_MEMORY. */
 fb_status fb_plan_add_source(fb_plan *plan, uint16_t column, unsigned rank, fb_source source);
-fb_status fb_plan_add_element(fb_plan *plan, uint16_t column, unsigned rank, uint64_t pen, uint32_t id, fb_kind kind);
+fb_status fb_plan_add_element(fb_plan *plan, uint16_t column, unsigned rank, uint64_t pen, uint32_t id, uint16_t occurrence,
+                              fb_kind kind);
 /* Two columns that say the same of the two directions. BAD_ARGUMENT: there is no such column, or the types differ. */
 fb_status fb_plan_set_mirror(fb_plan *plan, uint16_t column, uint16_t mirror);
 /* What members of lists are: the kind of each registered element, by id; FB_KIND_COUNT where there is none. Members of an

@@ -231,7 +231,7 @@ static size_t octets_of_lanes(const fb_shape *shape) {
 static size_t octets_of(const fb_shape *shape, size_t ops) {
     return sizeof(fb_shape) + ops * sizeof(fb_op) + octets_of_lanes(shape) +
            shape->field_count * (sizeof(fb_field) + 2 * sizeof(uint16_t)) +
-           (size_t)(shape->variable_count + shape->counter_count) * sizeof(uint16_t);
+           (size_t)(shape->variable_count + shape->counter_count + shape->chain_count) * sizeof(uint16_t);
 }
 
 /* With room for so many operations. What holds pointers and wide numbers comes first. */
@@ -244,6 +244,7 @@ static void lay_out(fb_shape *shape, size_t ops) {
     shape->bases = shape->offsets + shape->field_count;
     shape->variables = shape->bases + shape->field_count;
     shape->counters = shape->variables + shape->variable_count;
+    shape->chain = shape->counters + shape->counter_count;
 }
 
 /* A copy with room for what it has, and not more. */
@@ -268,6 +269,7 @@ static fb_status compile_one(fb_shapes *shapes, const fb_shape *key, fb_shape **
     *shape = *key;
     lay_out(shape, most_ops);
     memcpy(shape->fields, key->fields, key->field_count * sizeof *key->fields);
+    memset(shape->chain, 0xff, shape->chain_count * sizeof *shape->chain);
     bool empty = !measure(shape);
     if (shape->reversed) turn_fields(shape);
     find_roles(shape);
@@ -308,6 +310,7 @@ fb_status fb_shapes_acquire(fb_shapes *shapes, uint16_t version, const fb_field 
 
     fb_shape *shape;
     key.variable_count = count_variable(&key);
+    key.chain_count = shapes->plan->collects && !options ? field_count : 0;
     if (!reserve_locations(shapes, key.variable_count + 1u)) return FB_NO_MEMORY;
     fb_status status = compile(shapes, &key, &shape);
     if (status != FB_OK) return status;

@@ -52,6 +52,7 @@ typedef enum {
     FB_OP_ETYPE_IPV4,      /* derived:etype, by the first address, the operation's field, if that is not zero */
     FB_OP_ETYPE_IPV6,
     FB_OP_VALUE,  /* every other field, by its kind */
+    FB_OP_COLLECT, /* every occurrence of an element, by their chain, into a repeated column */
     FB_OP_PACKET, /* of the sections 313 and 315 */
     FB_OP_RATE_OF_SAMPLER, /* derived:sampling_rate of a record that names its sampler, by the operation's field, and no more */
     FB_OP_DERIVED_SAMPLING_RATE,
@@ -142,6 +143,9 @@ struct fb_shape {
     fb_shape *reverse;  /* of a biflow; NULL as a rule. Owned; counted in `octets` */
     uint16_t *counters; /* of a reversed shape: the fields of which one is not zero where there was a reverse flow */
     uint16_t counter_count;
+    uint16_t chain_count;
+    uint16_t *chain; /* of each field the next one of its element and direction, FB_NO_FIELD at the end; none where the plan
+                        has no repeated columns */
 };
 
 /* A variable-length field of one record, at [i]; and where the fields between it and the one before it count from. There is
@@ -162,7 +166,7 @@ typedef struct {
     size_t count;
     struct fb_candidate *candidates; /* scratch of the compiler, as large as the plan can want */
     size_t candidate_capacity;
-    bool *seen;   /* the elements of the plan that a template has; then the same of reverse elements */
+    struct fb_occurrences *seen; /* of the plan's elements in a template; then the same of reverse elements */
     bool *spoken; /* the columns that reverse elements speak of */
     fb_location *locations; /* scratch for records with variable-length fields: room for the shape with most of them */
     size_t location_capacity;

@@ -83,10 +83,12 @@ static fb_kind find_kind(const char *name) {
 }
 
 static fb_status add_element(fb_plan *plan, uint16_t column, unsigned rank, const char *word, fb_kind kind) {
-    const char *id = strchr(word, ':') + 1, *slash = strchr(id, '/'), *at = strchr(id, '@');
+    const char *id = strchr(word, ':') + 1, *slash = strchr(id, '/'), *at = strchr(id, '@'), *hash = strchr(id, '#');
+    uint16_t occurrence = 0;
     uint64_t pen = begins_with(word, "netflow9:") ? FB_PEN_NETFLOW9 : slash ? strtoull(id, NULL, 10) : 0;
     if (at) kind = find_kind(at + 1);
-    return fb_plan_add_element(plan, column, rank, pen, (uint32_t)strtoul(slash ? slash + 1 : id, NULL, 10), kind);
+    if (hash) occurrence = hash[1] == 'l' ? FB_LAST_OCCURRENCE : (uint16_t)strtoul(hash + 1, NULL, 10);
+    return fb_plan_add_element(plan, column, rank, pen, (uint32_t)strtoul(slash ? slash + 1 : id, NULL, 10), occurrence, kind);
 }
 
 static fb_status add_source(fb_plan *plan, uint16_t column, unsigned rank, const char *word, fb_kind kind) {
@@ -95,7 +97,7 @@ static fb_status add_source(fb_plan *plan, uint16_t column, unsigned rank, const
         if (strcmp(fb_source_name((fb_source)i), word) == 0) return fb_plan_add_source(plan, column, rank, (fb_source)i);
     for (unsigned i = 0; begins_with(word, "netflow5:") && i < fb_netflow5_field_count(); i++)
         if (strcmp(fb_netflow5_field_name(i), word + 9) == 0)
-            return fb_plan_add_element(plan, column, rank, FB_PEN_NETFLOW5, i, fb_netflow5_field_kind(i));
+            return fb_plan_add_element(plan, column, rank, FB_PEN_NETFLOW5, i, 0, fb_netflow5_field_kind(i));
     complain("no such source", word);
 }
 

@@ -35,6 +35,7 @@ static const char *const addresses[] = {
     "meta:exporter_address", "meta:source_address", "netflow5:srcaddr", "netflow5:nexthop", "packet:ip.src_addr",
     "sflow:sampled_ip.src_ip", "sflow:extended_router.next_hop",
 };
+static const char *const occurrences[] = {"", "", "", "", "", "#1", "#2", "#last"};
 static const char *const times[] = {"meta:time_received", "meta:time_exported", "netflow5:First", "netflow5:Last"};
 
 const uint16_t random_ids[] = {1,  2,  4,  5,  6,  7,   8,   9,   10,  11,  12,  14,  15,  16,  17,  21,  22,  27,  28,  32,
@@ -77,7 +78,7 @@ static void put_source(text *lines, plan_origin origin, const char *type, const 
     else if (takes_numbers && !below(3))
         text_put(lines, "%s%s", space, PICK(numbers));
     else
-        text_put(lines, "%sipfix:%u%s", space, random_ids[below((uint32_t)random_id_count)], kinds);
+        text_put(lines, "%sipfix:%u%s%s", space, random_ids[below((uint32_t)random_id_count)], PICK(occurrences), kinds);
 }
 
 /* The same source twice is refused: each column is tried anew until its line has none. */

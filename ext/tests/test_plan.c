@@ -51,7 +51,7 @@ static void refuses_sources_that_cannot_fill_a_column(void) {
             char name[16];
             snprintf(name, sizeof name, " %s ", type_names[type]);
             fb_status expected = strstr(matrix[i].types, name) ? FB_OK : FB_BAD_SOURCE;
-            fb_status status = fb_plan_add_element(plan, (uint16_t)type, 0, 0, (uint32_t)i + 1, matrix[i].kind);
+            fb_status status = fb_plan_add_element(plan, (uint16_t)type, 0, 0, (uint32_t)i + 1, 0, matrix[i].kind);
             if (status != expected) fprintf(stderr, "%s into %s\n", fb_kind_name(matrix[i].kind), type_names[type]);
             CHECK_STATUS(status, expected);
         }
@@ -85,17 +85,19 @@ static void refuses_arguments_that_make_no_sense(void) {
     CHECK_STATUS(fb_plan_add_column(plan, &good), FB_OK);
     CHECK_STATUS(fb_plan_add_source(plan, 0, 0, FB_SOURCE_COUNT), FB_BAD_ARGUMENT);
     CHECK_STATUS(fb_plan_add_source(plan, 0, FB_MAX_RANK + 1, FB_SOURCE_META_SOURCE_PORT), FB_BAD_ARGUMENT);
-    CHECK_STATUS(fb_plan_add_element(plan, 0, 0, 0, 1, FB_KIND_COUNT), FB_BAD_ARGUMENT);
+    CHECK_STATUS(fb_plan_add_element(plan, 0, 0, 0, 1, 0, FB_KIND_COUNT), FB_BAD_ARGUMENT);
     CHECK_STATUS(fb_plan_add_source(plan, 0, 0, FB_SOURCE_META_SOURCE_PORT), FB_OK);
     CHECK_STATUS(fb_plan_add_source(plan, 0, 1, FB_SOURCE_META_SOURCE_PORT), FB_BAD_ARGUMENT); /* it has it */
-    CHECK_STATUS(fb_plan_add_element(plan, 0, 1, 0, 1, FB_KIND_UINT), FB_OK);
-    CHECK_STATUS(fb_plan_add_element(plan, 0, 1, 0, 1, FB_KIND_UINT), FB_BAD_ARGUMENT);
-    CHECK_STATUS(fb_plan_add_element(plan, 0, 1, 9, 1, FB_KIND_UINT), FB_OK); /* of another enterprise */
+    CHECK_STATUS(fb_plan_add_element(plan, 0, 1, 0, 1, 0, FB_KIND_UINT), FB_OK);
+    CHECK_STATUS(fb_plan_add_element(plan, 0, 1, 0, 1, 0, FB_KIND_UINT), FB_BAD_ARGUMENT);
+    CHECK_STATUS(fb_plan_add_element(plan, 0, 1, 9, 1, 0, FB_KIND_UINT), FB_OK); /* of another enterprise */
+    CHECK_STATUS(fb_plan_add_element(plan, 0, 1, 0, 1, 2, FB_KIND_UINT), FB_OK); /* another occurrence */
+    CHECK_STATUS(fb_plan_add_element(plan, 0, 1, 0, 1, 2, FB_KIND_UINT), FB_BAD_ARGUMENT);
 
     CHECK_STATUS(fb_plan_seal(plan), FB_OK);
     CHECK_STATUS(fb_plan_seal(plan), FB_BAD_ARGUMENT);
     CHECK_STATUS(fb_plan_add_column(plan, &good), FB_BAD_ARGUMENT);
-    CHECK_STATUS(fb_plan_add_element(plan, 0, 2, 0, 2, FB_KIND_UINT), FB_BAD_ARGUMENT);
+    CHECK_STATUS(fb_plan_add_element(plan, 0, 2, 0, 2, 0, FB_KIND_UINT), FB_BAD_ARGUMENT);
     fb_plan_free(plan);
 }
 

@@ -47,7 +47,7 @@ static int compare_ops(const void *a, const void *b) {
 
 /* The operations as "column.rank<field@offset:code ". */
 static const char *ops_of(forge *f, const fb_shape *shape) {
-    static const char *const codes[] = {"8", "16", "32", "64", "tcp", "ipv4", "ipv6", "enum", "etype4", "etype6", "value", "packet", "sampler", "rate",
+    static const char *const codes[] = {"8", "16", "32", "64", "tcp", "ipv4", "ipv6", "enum", "etype4", "etype6", "value", "collect", "packet", "sampler", "rate",
                                         "etype", "type", "code", "status", "labels", "flags"};
     fb_op ops[64];
     size_t before_packet = 0;
@@ -131,6 +131,24 @@ static void parses_packets_between_the_ranks_that_surround_them(void) {
               "bytes.0<2@66:32 :packet bytes.2<0@0:16 ");
     CHECK_OPS(&f, acquire(&f, 10, TEMPLATE({.id = 312, .size = 2}, {.id = 1, .size = 4})), "bytes.0<1@2:32 bytes.2<0@0:16 ");
     CHECK_OPS(&f, acquire(&f, 10, TEMPLATE({.id = 313, .size = 20})), ":packet ");
+    forge_close(&f);
+}
+
+/* A selected occurrence is a move like any other field. Only the chain of a repeated column has all of them, without fields of
+   zero bytes. */
+static void selects_and_collects_occurrences(void) {
+    static const uint16_t chain[] = {2, FB_NO_FIELD, 4, FB_NO_FIELD, FB_NO_FIELD};
+    forge f;
+    forge_open(&f, "1 a uint : ipfix:5#2 ipfix:5\n2 b uint : ipfix:5#last\n3 c uint : ipfix:5#9\n4 d uint repeated : ipfix:5\n"
+                   "5 e uint repeated : ipfix:5#2\n6 f uint repeated : ipfix:6\n");
+    fb_shape *shape = acquire(&f, 10, TEMPLATE({.id = 5, .size = 1}, {.id = 6, .size = 2}, {.id = 5, .size = 4},
+                                               {.id = 5, .size = 0}, {.id = 5, .size = 2}));
+    CHECK_OPS(&f, shape, "a.0<2@3:32 a.1<0@0:8 b.0<4@7:16 d.0<0@0:collect e.0<2@3:value f.0<1@1:value ");
+    CHECK_EQUAL(shape->chain_count, 5);
+    CHECK(memcmp(shape->chain, chain, sizeof chain) == 0);
+    forge_close(&f);
+    forge_open(&f, "1 a uint : ipfix:5#last\n");
+    CHECK_EQUAL(acquire(&f, 10, TEMPLATE({.id = 5, .size = 1}, {.id = 5, .size = 4}))->chain_count, 0);
     forge_close(&f);
 }
 
@@ -348,6 +366,7 @@ static void survives_every_failed_allocation(void) {
 
 RUN_TESTS(TEST(makes_an_operation_of_each_wanted_field), TEST(sorts_operations_by_rank),
           TEST(reads_the_first_of_elements_that_come_twice), TEST(checks_sizes_that_may_not_fit),
+          TEST(parses_packets_between_the_ranks_that_surround_them), TEST(selects_and_collects_occurrences),
           TEST(parses_packets_between_the_ranks_that_surround_them), TEST(keeps_the_element_spaces_apart),
           TEST(derives_only_what_the_fields_allow), TEST(compiles_the_reverse_flow_of_a_biflow),
           TEST(exchanges_what_the_reverse_direction_does_not_say_itself),

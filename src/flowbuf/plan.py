@@ -191,7 +191,7 @@ def _add_source(plan: _core.Plan, schema: Schema, column: Column, rank: int, sou
     if source.kind in ("ipfix", "netflow9"):
         pen = _core.PEN_NETFLOW9 if source.kind == "netflow9" else source.pen
         meaning = _kind(column.type, source.element)
-        return meaning is not None and plan.add_element(rank, pen, source.id, _core.KINDS[meaning])
+        return meaning is not None and plan.add_element(rank, pen, source.id, _core.KINDS[meaning], source.occurrence)
     if source.text in _core.NETFLOW5_FIELDS:
         index, kind = _core.NETFLOW5_FIELDS[source.text]
         return plan.add_element(rank, _core.PEN_NETFLOW5, index, kind)

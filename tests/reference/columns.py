@@ -12,6 +12,9 @@ Readings that the brief of the schema leaves open:
 - A finite float64 beyond what a `float` column holds is out of range.
 - A repeated column takes the first source that gives any value; zeros among the values are kept, but for addresses.
 - A number of an element that is not registered is a time or a span in the unit of its column.
+- Of an element that comes several times in a record, a repeated column takes every occurrence as one list, by the rules
+  for the members of lists; one of zero octets is no member. Any other column takes the first, unless its source says
+  which. The occurrences of a reverse element are counted on their own.
 - A list with the semantic noneOf says what does not hold: it gives no values. Lists in lists are not opened.
 - An `explicit` column of which no source gives anything but zero holds that zero; an address of zeros is absent even
   there.
@@ -27,6 +30,8 @@ from collections import Counter
 from itertools import zip_longest
 from typing import Any
 
+from flowbuf.schema.source import LAST
+
 from .lists import NONE_OF, BasicList, CutShort, Member, can_hold
 from .values import (
     SILENT,
@@ -36,6 +41,7 @@ from .values import (
     Clock,
     Element,
     Field,
+    Fields,
     Flow,
     Number,
     Numbers,
@@ -73,6 +79,9 @@ TCP_CONTROL_BITS, TCP_BITS = 6, 0xFFF  # what stands above them in two octets is
 NTP_EPOCH = -2_208_988_800  # 1900, in seconds since 1970
 
 
+Given = list[tuple[str | Element, Value]]
+
+
 class Refused(Exception):
     """A value that its column does not take; the argument is the status to count."""
 
@@ -85,13 +94,13 @@ def build_message(
     """
     message = {}
     for column in columns:
-        ranks, values = column.sources, flow.values
+        ranks, given = column.sources, flow.given
         if flow.shared is not None:
-            ranks, values = sources_of_reverse(column, flow, (mirrors or {}).get(column.name, column))
+            ranks, given = sources_of_reverse(column, flow, (mirrors or {}).get(column.name, column))
         if flow.opened and flow.version != "sflow" and any(each.kind == "packet" for rank in ranks for each in rank):
             # What the record itself says of headers is of the packet around the tunnel.
             ranks = [[each for each in rank if each.kind not in (*ELEMENT_KINDS, "derived")] for rank in ranks]
-        value = fill(column, ranks, values, flow, notes)
+        value = fill(column, ranks, given, flow, notes)
         if value is not None:
             message[column.name] = value
     return message
@@ -110,19 +119,19 @@ def scale_totals(columns: list[Any], message: dict[str, Any], notes: Counter[str
             del message[column.name]
 
 
-def sources_of_reverse(column: Any, flow: Flow, mirror: Any) -> tuple[Any, dict[Any, Value]]:
+def sources_of_reverse(column: Any, flow: Flow, mirror: Any) -> tuple[Any, Given]:
     """The ranks of a column and the values they choose from, in the reverse flow of a biflow.
 
     Where a reverse element speaks of the column, those of the forward direction do not. Otherwise it shares what they
     say, under the sources of the mirrored column, unless it is of one direction alone.
     """
-    keys = {key for rank in column.sources for source in rank for key in keys_of(source, flow.version)}
-    if any(key in flow.values for key in keys if not str(key).startswith(("meta:", "packet:"))):
-        return column.sources, flow.values
-    values = {key: value for key, value in flow.values.items() if str(key).startswith("meta:")}
+    sources = [source for rank in column.sources for source in rank if source.kind not in ("meta", "packet")]
+    if any(occurrences(column, source, flow.given, flow.version) for source in sources):
+        return column.sources, flow.given
+    given = [(key, value) for key, value in flow.given if str(key).startswith("meta:")]
     if not column.one_way and flow.shared is not None:
-        values |= flow.shared.values
-    values |= {key: value for key, value in flow.values.items() if str(key).startswith("packet:")}
+        given += flow.shared.given
+    given += [(key, value) for key, value in flow.given if str(key).startswith("packet:")]
     ranks = [
         [
             *(source for source in own if source.kind not in ELEMENT_KINDS),
@@ -130,19 +139,18 @@ def sources_of_reverse(column: Any, flow: Flow, mirror: Any) -> tuple[Any, dict[
         ]
         for own, theirs in zip_longest(column.sources, mirror.sources, fillvalue=())
     ]
-    return ranks, values
+    return ranks, given
 
 
-def fill(column: Any, ranks: Any, values: dict[Any, Value], flow: Flow, notes: Counter[str]) -> Any:
+def fill(column: Any, ranks: Any, given: Given, flow: Flow, notes: Counter[str]) -> Any:
     """The value of one column, or None. Ranks are tried in turn; the sources of a rank in the order of the flow."""
     zero = None
     for rank in ranks:
-        sources = {key: source for source in rank for key in keys_of(source, flow.version)}
-        for key, raw in values.items():
-            if key not in sources:
-                continue
+        found = [(occurrences(column, source, given, flow.version), source) for source in rank]
+        present = sorted(((each, source) for each, source in found if each), key=lambda pair: pair[0][0])
+        for (_, raw), source in present:
             try:
-                value = read_value(column, sources[key], raw, flow.clock, notes)
+                value = read_value(column, source, raw, flow.clock, notes)
             except Refused as refused:
                 notes[refused.args[0]] += 1
                 continue
@@ -151,6 +159,20 @@ def fill(column: Any, ranks: Any, values: dict[Any, Value], flow: Flow, notes: C
             if zero is None:
                 zero = value
     return zero if column.explicit else None
+
+
+def occurrences(column: Any, source: Any, given: Given, version: str) -> tuple[int, Value] | None:
+    """What a source gives to a column, and its place in the flow; None where the flow does not have it."""
+    keys = keys_of(source, version)
+    found = [(place, value) for place, (key, value) in enumerate(given) if key in keys]
+    if source.kind not in ELEMENT_KINDS or not found:
+        return found[0] if found else None
+    if source.occurrence == LAST:
+        return found[-1]
+    if column.repeated and not source.occurrence and len(found) > 1:
+        return found[0][0], Fields([value.octets for _, value in found if isinstance(value, Field)])
+    number = source.occurrence or 1
+    return found[number - 1] if number <= len(found) else None
 
 
 def is_negative_zero(value: Any) -> bool:
@@ -178,6 +200,8 @@ def read_value(column: Any, source: Any, raw: Value, clock: Clock, notes: Counte
     if raw is SILENT:
         return None
     data_type = source.element.data_type if source.element else None
+    if isinstance(raw, Fields):
+        return read_occurrences(column, source, raw, clock, notes)
     if isinstance(raw, Field) and data_type == "basicList":
         return read_basic_list(column, raw.octets, clock, notes)
     if isinstance(raw, Field) and data_type in OPAQUE and raw.octets:
@@ -215,7 +239,7 @@ def read_basic_list(column: Any, octets: bytes, clock: Clock, notes: Counter[str
         if not can_hold(column.type, content.element):
             raise Refused("bad_list")
         for member in content.members():
-            value = read_member(column, content.element, member, clock, notes)
+            value = read_member(column, Member(content.element), content.element, member, clock, notes)
             if value is not None:
                 values.append(value)
             if not column.repeated and value:
@@ -227,12 +251,28 @@ def read_basic_list(column: Any, octets: bytes, clock: Clock, notes: Counter[str
     return next((value for value in values if value or is_negative_zero(value)), values[0] if values else None)
 
 
-def read_member(column: Any, element: Any, octets: bytes, clock: Clock, notes: Counter[str]) -> Any:
+def read_occurrences(column: Any, source: Any, raw: Fields, clock: Clock, notes: Counter[str]) -> list[Any]:
+    """Every occurrence of an element in a record; of lists, the members of all of them."""
+    data_type = source.element.data_type if source.element else None
+    values: list[Any] = []
+    for octets in filter(None, raw.octets):
+        if data_type == "basicList":
+            values += read_basic_list(column, octets, clock, notes) or []
+            continue
+        if data_type in OPAQUE:
+            notes["opaque_value"] += 1
+        value = read_member(column, source, source.element, octets, clock, notes)
+        if value is not None:
+            values.append(value)
+    return values
+
+
+def read_member(column: Any, source: Any, element: Any, octets: bytes, clock: Clock, notes: Counter[str]) -> Any:
     """A member of a list; None for what is no value, counted where it is more than nothing."""
     if not octets and column.type in ("string", "bytes"):
         return "" if column.type == "string" else b""
     try:
-        value = read_field(column, Member(element), octets, clock)
+        value = read_field(column, source, octets, clock)
     except Refused as refused:
         notes[refused.args[0]] += 1
         return None

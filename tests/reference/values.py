@@ -52,6 +52,13 @@ class Field:
 
 
 @dataclass(frozen=True)
+class Fields:
+    """The octets of every occurrence of an information element, for a repeated column."""
+
+    octets: list[bytes]
+
+
+@dataclass(frozen=True)
 class Real:
     """A number that is no integer."""
 
@@ -72,7 +79,7 @@ class Opaque:
     octets: bytes
 
 
-Value = Number | Numbers | Address | Addresses | Time | Field | Real | Text | Opaque
+Value = Number | Numbers | Address | Addresses | Time | Field | Fields | Real | Text | Opaque
 SILENT = Numbers([])  # of a source that says nothing, but keeps others from speaking
 Element = tuple[int, int]  # private enterprise number (0: IANA's), id
 
@@ -113,24 +120,21 @@ class Clock:
 class Flow:
     """One flow: fixed sources by name, information elements by (enterprise, id), in the order in which they are met.
 
-    Of a name or an element that comes twice, the first alone is a value (RFC 7011 section 8: the outer header);
-    `repeats` are the others. A flow with `shared` has of elements only those of its own direction.
+    Of a name or an element that comes twice, the first is the value (RFC 7011 section 8: the outer header); `given` has
+    all of them. A flow with `shared` has of elements only those of its own direction.
     """
 
     version: str
     clock: Clock = field(default_factory=Clock)
     values: dict[str | Element, Value] = field(default_factory=dict)
-    repeats: list[tuple[str | Element, Value]] = field(default_factory=list)
+    given: list[tuple[str | Element, Value]] = field(default_factory=list)
     opened: bool = False  # a tunnel was opened in its packet
     shared: Flow | None = None  # of the reverse flow of a biflow: what its record says of both directions
 
     def give(self, key: str | Element, value: Value | None) -> None:
-        if value is None:
-            return
-        if key in self.values:
-            self.repeats.append((key, value))
-        else:
-            self.values[key] = value
+        if value is not None:
+            self.values.setdefault(key, value)
+            self.given.append((key, value))
 
     def field(self, element_id: int, enterprise: int = 0) -> bytes | None:
         """The octets of an element, None where the record has none."""
@@ -139,8 +143,9 @@ class Flow:
 
     def fields(self, element_id: int, enterprise: int = 0) -> list[bytes]:
         """The octets of every occurrence of an element."""
-        found = [*self.values.items(), *self.repeats]
-        return [value.octets for key, value in found if key == (enterprise, element_id) and isinstance(value, Field)]
+        return [
+            value.octets for key, value in self.given if key == (enterprise, element_id) and isinstance(value, Field)
+        ]
 
     def uint(self, element_id: int) -> int | None:
         """An element as an unsigned integer of 1 to 8 octets (RFC 7011 section 6.2), None where it is not one."""

@@ -278,9 +278,10 @@ def _check_scale(column: Column) -> None:
 
 
 def _check_sources(column: Column) -> None:
-    seen: set[tuple[str, int, int] | str] = set()
+    seen: set[tuple[str, int, int, int] | str] = set()
     for source in (source for rank in column.sources for source in rank):
-        key = (source.kind, source.pen, source.id) if source.kind in ("ipfix", "netflow9") else source.text
+        place = source.occurrence or 1
+        key = (source.kind, source.pen, source.id, place) if source.kind in ("ipfix", "netflow9") else source.text
         if key in seen:
             raise SchemaError(f"source {source.text!r} comes twice", "remove one: the first would always decide")
         seen.add(key)

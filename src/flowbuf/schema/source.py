@@ -10,12 +10,13 @@ from flowbuf import elements
 from flowbuf.elements import Element
 from flowbuf.errors import SchemaError
 
-__all__ = ["KINDS", "Source", "did_you_mean"]
+__all__ = ["KINDS", "LAST", "Source", "did_you_mean"]
 
 KINDS = ("ipfix", "netflow9", "netflow5", "sflow", "packet", "meta", "derived")
 
 # RFC 7011 section 3.2: 15 bits of id, the top one announces an enterprise number. RFC 3954 has 16 plain ones.
 _MAX_ID = {"ipfix": 0x7FFF, "netflow9": 0xFFFF}
+LAST = 0xFFFF  # an occurrence, as the core numbers it: the last one of a record
 _ID = re.compile(r"(?:(?P<pen>[0-9]+)/)?(?P<id>[0-9]+)")
 
 
@@ -32,7 +33,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 class Source:
     """One source. `pen` and `id` are those of an information element, 0 for every other kind; `element` is its row in
     the IANA registry, None where it has none. The names of the fixed kinds (netflow5, sflow, packet, meta, derived) are
-    the core's: the plan checks them.
+    the core's: the plan checks them. `occurrence` selects one occurrence of the element in a record: its number, from 1
+    on, or LAST. 0 is every occurrence in a repeated column, and the first in any other.
     """
 
     kind: str
@@ -40,33 +42,49 @@ class Source:
     pen: int = 0
     id: int = 0
     element: Element | None = None
+    occurrence: int = 0
 
     @classmethod
     def parse(cls, text: str) -> Source:
-        """From `KIND:NAME`, `ipfix:ID`, `ipfix:PEN/ID` or `netflow9:ID`. Raises SchemaError."""
+        """From `KIND:NAME`, `ipfix:ID`, `ipfix:PEN/ID` or `netflow9:ID`. Raises SchemaError.
+
+        `#N` or `#last` after an element selects one of its occurrences in a record.
+        """
         kind, colon, name = text.partition(":")
+        name, hash, place = name.partition("#")
         if not colon or not name or name.split() != [name]:
             raise SchemaError(f"source {text!r} is not written as KIND:NAME", "write for example ipfix:octetDeltaCount")
         if kind not in KINDS:
             fix = did_you_mean(kind, KINDS) or f"kinds are {', '.join(KINDS)}"
             raise SchemaError(f"source {text!r} is of no known kind", fix)
+        occurrence = _parse_occurrence(text, place) if hash else 0
         if kind not in _MAX_ID:
+            if hash:
+                raise SchemaError(f"source {text!r}: only elements occur several times", f"write {kind}:{name}")
             return cls(kind, text)
         if numbers := _ID.fullmatch(name):
-            return _from_id(kind, text, int(numbers["pen"] or 0), int(numbers["id"]))
+            return _from_id(kind, text, int(numbers["pen"] or 0), int(numbers["id"]), occurrence)
         element = elements.by_name(name)
         if element is None:
             fix = did_you_mean(name, (known.name for known in elements.all()))
             raise SchemaError(
                 f"source {text!r}: no such element", fix or "give its id, as in ipfix:95 or ipfix:2636/137"
             )
-        return cls(kind, text, 0, element.id, element)
+        return cls(kind, text, 0, element.id, element, occurrence)
 
     def __str__(self) -> str:
         return self.text
 
 
-def _from_id(kind: str, text: str, pen: int, id: int) -> Source:
+def _parse_occurrence(text: str, place: str) -> int:
+    if place == "last":
+        return LAST
+    if not re.fullmatch("[0-9]{1,5}", place) or not 0 < int(place) < LAST:
+        raise SchemaError(f"source {text!r}: no such occurrence", f"write #last, or a number from #1 to #{LAST - 1}")
+    return int(place)
+
+
+def _from_id(kind: str, text: str, pen: int, id: int, occurrence: int) -> Source:
     if pen and kind != "ipfix":
         raise SchemaError(f"source {text!r}: only IPFIX has enterprise numbers", "write ipfix:PEN/ID or netflow9:ID")
     lowest = 0 if pen else 1
@@ -74,4 +92,4 @@ def _from_id(kind: str, text: str, pen: int, id: int) -> Source:
         raise SchemaError(f"source {text!r}: ids of {kind} are {lowest} to {_MAX_ID[kind]}", "correct the id")
     if pen > 0xFFFFFFFF:
         raise SchemaError(f"source {text!r}: enterprise numbers have 32 bits", "correct the number")
-    return Source(kind, text, pen, id, None if pen else elements.by_id(id))
+    return Source(kind, text, pen, id, None if pen else elements.by_id(id), occurrence)
