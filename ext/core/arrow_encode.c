@@ -127,6 +127,10 @@ fb_status fb_arrow_encode(fb_arrow_encoder *e, const struct ArrowArray *array, s
         size_t count = read_block(e, *position, choose_count(e, *position));
         size_t done = fb_arrow_block_put(&e->block, &e->row, count);
         *position += done;
+        if (e->block.changed) {
+            e->fault = (fb_arrow_fault){FB_ARROW_CHANGED, e->block.changed->child, *position};
+            return FB_OUT_OF_RANGE;
+        }
         if (done < count) return FB_NO_SPACE;
         if (e->fault.reason != FB_ARROW_NONE) return FB_OUT_OF_RANGE;
     }

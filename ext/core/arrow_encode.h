@@ -49,8 +49,8 @@ fb_status fb_arrow_encoder_new(fb_arrow_encoder *encoder, const fb_plan *plan, c
 void fb_arrow_encoder_free(fb_arrow_encoder *encoder);
 
 /* Appends messages of an array's rows from *position on. OK: of all of them. NO_SPACE: the output is full; *position says where to
-   go on, with the same array. OUT_OF_RANGE: a value cannot be had in its column; the fault says which and why, rows before it are
-   in the output, and *position is at its row. BAD_ARGUMENT, with a fault: the array is not laid out as the schema says.
+   go on, with the same array. OUT_OF_RANGE: a value cannot be had in its column, or a list changed while
+   it was read; the fault says which and why, rows before it are in the output, and *position is at its row. BAD_ARGUMENT, with a fault: the array is not laid out as the schema says.
    Buffers of whose size an array says nothing are believed to be as long as they have to be. */
 fb_status fb_arrow_encode(fb_arrow_encoder *encoder, const struct ArrowArray *array, size_t *position);
 

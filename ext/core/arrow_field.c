@@ -1,5 +1,6 @@
 /* Types are looked at when a field is bound, never again. The members of a list have no cells of their own: they are read twice, to
-   know them good and to write them. */
+   know them good and to write them. Another thread may change them in between: the second read gets no
+   more room than the first. */
 #include "arrow_field.h"
 
 #include <stdlib.h>
@@ -134,39 +135,55 @@ fb_arrow_reason fb_arrow_field_find_members(const fb_arrow_field *field, int64_t
     return members->end <= fb_arrow_values_length(field->members) ? FB_ARROW_NONE : FB_ARROW_BAD_OFFSET;
 }
 
-size_t fb_arrow_field_read_members(fb_arrow_field *field, fb_arrow_members *members, fb_arrow_reason *reason) {
+/* Takes the bytes that members need off *room. False: it is less than that. */
+static bool take_room(const fb_arrow_field *field, size_t count, size_t *room) {
+    size_t worst = FB_TAG_MAX + (field->column->wire == FB_WIRE_BYTES ? FB_TAG_MAX + 16u : FB_VARINT_MAX);
+    if (*room < count * worst) return false;
+    *room -= count * worst;
+    for (size_t i = 0; fb_column_holds_octets(field->column) && i < count; i++) {
+        if (*room < field->cells.octets[i].size) return false;
+        *room -= field->cells.octets[i].size;
+    }
+    return true;
+}
+
+size_t fb_arrow_field_read_members(fb_arrow_field *field, fb_arrow_members *members, size_t *room, fb_arrow_reason *reason) {
     int64_t left = members->end - members->at;
     size_t count = left < FB_ARROW_BLOCK ? (size_t)left : FB_ARROW_BLOCK;
     uint64_t present = fb_arrow_values_present(field->members, members->at, count), all = fb_mask_of(count);
     fb_arrow_reason found;
     size_t good = fb_arrow_values_read(field->members, members->at, count, &present, &field->cells, &found);
     *reason = good < count ? found : present != all ? FB_ARROW_NULL_MEMBER : FB_ARROW_NONE;
+    if (*reason == FB_ARROW_NONE && !take_room(field, count, room)) *reason = FB_ARROW_TOO_LONG;
     members->at += (int64_t)count;
     return count;
 }
 
 /* Protocol Buffers messages are shorter than 2 GiB; half of it is more than enough for everything else. */
+enum { MOST_OCTETS = INT32_MAX / 2 };
+
 static bool add_octets(size_t *more, size_t octets) {
     *more += octets;
-    return *more <= INT32_MAX / 2;
+    return *more <= MOST_OCTETS;
 }
 
-static fb_arrow_reason read_list(fb_arrow_field *field, int64_t at, size_t *more) {
-    size_t worst = FB_TAG_MAX + (field->column->wire == FB_WIRE_BYTES ? FB_TAG_MAX + 16u : FB_VARINT_MAX);
+static fb_arrow_reason read_list(fb_arrow_field *field, int64_t at, size_t k, size_t *more) {
+    const size_t room = MOST_OCTETS - *more;
+    size_t left = room;
     fb_arrow_members members;
     fb_arrow_reason reason = fb_arrow_field_find_members(field, at, &members);
-    while (reason == FB_ARROW_NONE && members.at < members.end) {
-        size_t count = fb_arrow_field_read_members(field, &members, &reason), octets = count * worst;
-        if (reason != FB_ARROW_NONE) break;
-        for (size_t i = 0; fb_column_holds_octets(field->column) && i < count; i++) octets += field->cells.octets[i].size;
-        if (!add_octets(more, octets)) return FB_ARROW_TOO_LONG;
-    }
+    while (reason == FB_ARROW_NONE && members.at < members.end)
+        fb_arrow_field_read_members(field, &members, &left, &reason);
+    field->list_room[k] = (uint32_t)(room - left);
+    *more += room - left;
     return reason;
 }
 
 static size_t read_lists(fb_arrow_field *field, int64_t first, size_t count, size_t *more, fb_arrow_reason *reason) {
-    for (size_t k = 0; k < count; k++)
-        if (field->present >> k & 1 && (*reason = read_list(field, first + (int64_t)k, &more[k])) != FB_ARROW_NONE) return k;
+    for (size_t k = 0; k < count; k++) {
+        if (!(field->present >> k & 1)) continue;
+        if ((*reason = read_list(field, first + (int64_t)k, k, &more[k])) != FB_ARROW_NONE) return k;
+    }
     return count;
 }
 

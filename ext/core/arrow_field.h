@@ -36,6 +36,7 @@ typedef struct {
     fb_arrow_texts texts;      /* of the block, instead of cells, where they can be had so; else its octets are NULL */
     fb_arrow_values values;    /* of a list, where its members are */
     fb_arrow_values *members;  /* of a list */
+    uint32_t list_room[FB_ARROW_BLOCK]; /* bytes that the list of each row needs, as it was read first */
     fb_member *names;          /* of an enum */
     size_t names_size;
 } fb_arrow_field;
@@ -72,8 +73,9 @@ typedef struct {
 
 /* Those of a row; none, where there is no list. */
 fb_arrow_reason fb_arrow_field_find_members(const fb_arrow_field *field, int64_t at, fb_arrow_members *members);
-/* Takes the next ones, a block of them at most, into the field's cells. Returns how many. REQUIRES: some are left. */
-size_t fb_arrow_field_read_members(fb_arrow_field *field, fb_arrow_members *members, fb_arrow_reason *reason);
+/* Takes the next ones, a block of them at most, into the field's cells. Returns how many, and takes the
+   bytes that they need off *room. TOO_LONG: *room is less than that. REQUIRES: some are left. */
+size_t fb_arrow_field_read_members(fb_arrow_field *field, fb_arrow_members *members, size_t *room, fb_arrow_reason *reason);
 
 FB_INLINE bool fb_column_holds_octets(const fb_column *column) {
     return column->type == FB_TYPE_STRING || column->type == FB_TYPE_BYTES;

@@ -12,6 +12,7 @@ size_t fb_arrow_block_put_avx512(fb_arrow_block *block, fb_row *row, size_t coun
 #endif
 
 size_t fb_arrow_block_put(fb_arrow_block *block, fb_row *row, size_t count) {
+    block->changed = NULL;
 #ifdef FB_NEWER_PROCESSORS
     if (block->lanes) return fb_arrow_block_put_avx512(block, row, count);
     if (block->processor >= FB_PROCESSOR_BMI2) return fb_arrow_block_put_bmi2(block, row, count);

@@ -13,6 +13,7 @@ typedef struct {
     size_t field_count, plain_count; /* and how many of them are plain numbers, which are the first */
     int64_t first;                   /* where the first row is, in children */
     fb_arrow_room room;              /* of the rows, beyond plan->fixed_worst */
+    const fb_arrow_field *changed;   /* its list is not what it was when it was sized; NULL: none */
     /* A lane for each plain number, in groups of FB_LANES, for each row of the block. NULL, but for processors with AVX-512. */
     uint64_t *numbers;
     fb_lanes *lanes;
@@ -25,7 +26,8 @@ typedef struct {
 fb_status fb_arrow_block_make_lanes(fb_arrow_block *block, fb_memory *memory);
 void fb_arrow_block_free_lanes(fb_arrow_block *block, fb_memory *memory);
 
-/* Appends a message for each of the first rows. Returns how many found room; row->needed says how much the next one wants. */
+/* Appends a message for each of the first rows. Returns how many found room; row->needed says how much
+   the next one wants. With block->changed, its list is why there is no next one. */
 size_t fb_arrow_block_put(fb_arrow_block *block, fb_row *row, size_t count);
 
 #endif

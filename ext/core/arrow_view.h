@@ -44,7 +44,8 @@
     X(NOT_UTF8, "the text is not UTF-8") \
     X(NULL_MEMBER, "a list has a null among its members") \
     X(REQUIRED, "null, where a value is required") \
-    X(TOO_LONG, "a message cannot have 2 GiB")
+    X(TOO_LONG, "a message cannot have 2 GiB") \
+    X(CHANGED, "another thread changed the array; do not write to it during the call")
 
 typedef enum {
 #define FB_X(constant, text) FB_ARROW_##constant,
