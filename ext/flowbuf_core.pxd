@@ -424,6 +424,8 @@ cdef extern from "core/message_columns.h" nogil:
 cdef extern from "core/arrow_view.h" nogil:
     ctypedef enum fb_arrow_reason:
         FB_ARROW_NONE
+        FB_ARROW_BAD_SCHEMA
+    bint fb_arrow_schema_is_sound(const ArrowSchema *schema)
     const char *fb_arrow_reason_text(fb_arrow_reason reason)
 
 cdef extern from "core/arrow_encode.h" nogil:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
@@ -249,3 +250,48 @@ def test_what_are_no_columns_is_said() -> None:
         encode_columns([1, 2])
     with pytest.raises(OSError, match="not a capture"):
         encode_columns(read_capture(SHIPPED / "traffic.pcap.gz", port=1)) or encode_columns(read_capture(__file__))
+
+
+class ArrowSchema(ctypes.Structure):
+    """The structure of the Arrow C data interface."""
+
+
+Release = ctypes.CFUNCTYPE(None, ctypes.POINTER(ArrowSchema))
+ArrowSchema._fields_ = [
+    ("format", ctypes.c_char_p),
+    ("name", ctypes.c_char_p),
+    ("metadata", ctypes.c_char_p),
+    ("flags", ctypes.c_int64),
+    ("n_children", ctypes.c_int64),
+    ("children", ctypes.c_void_p),
+    ("dictionary", ctypes.c_void_p),
+    ("release", Release),
+    ("private_data", ctypes.c_void_p),
+]
+
+
+@Release
+def release(schema: Any) -> None:
+    schema[0].release = Release()
+
+
+class Malformed:
+    """Columns whose schema counts `count` children. It has `pointers` to children, all of them NULL."""
+
+    def __init__(self, count: int, pointers: int = 0) -> None:
+        self._pointers = (ctypes.c_void_p * max(pointers, 1))()
+        children = ctypes.addressof(self._pointers) if pointers else None
+        self._schema = ArrowSchema(b"+s", b"", None, 0, count, children, None, release, None)
+
+    def __arrow_c_array__(self, requested: object = None) -> tuple[object, object]:
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype = ctypes.py_object
+        new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        array = pa.record_batch({"bytes": [1]}).__arrow_c_array__()[1]
+        return new(ctypes.addressof(self._schema), b"arrow_schema", None), array
+
+
+@pytest.mark.parametrize(("count", "pointers"), [(-1, 0), (-(2**63), 0), (1, 0), (2, 2)])
+def test_a_malformed_schema_is_refused(count: int, pointers: int) -> None:
+    with pytest.raises(EncodeError, match="the Arrow schema is malformed"):
+        encode_columns(Malformed(count, pointers))

@@ -74,6 +74,8 @@ cdef class ArrowEncoder:
         cdef list keep = []
         cdef fb_status status
         cdef fb_arrow_binding *bindings
+        if not fb_arrow_schema_is_sound(schema):
+            raise EncodeError(fb_arrow_reason_text(FB_ARROW_BAD_SCHEMA).decode())
         self.names = [schema.children[i].name.decode("utf-8", "replace") if schema.children[i].name else "" for i in range(schema.n_children)]
         bindings = <fb_arrow_binding *> PyMem_Malloc(max(len(self.names), 1) * sizeof(fb_arrow_binding))
         if not bindings:

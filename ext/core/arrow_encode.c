@@ -63,6 +63,8 @@ fb_status fb_arrow_encoder_new(fb_arrow_encoder *e, const fb_plan *plan, const s
                                const fb_arrow_binding *bindings, fb_processor processor, fb_memory *memory) {
     *e = (fb_arrow_encoder){.plan = plan, .memory = memory};
     e->block.processor = fb_processor_choose(processor);
+    if (!fb_arrow_schema_is_sound(schema))
+        return refuse(e, FB_ARROW_BAD_SCHEMA, FB_NO_CHILD, FB_BAD_ARGUMENT);
     if (strcmp(schema->format, "+s") != 0 || schema->dictionary) return refuse(e, FB_ARROW_NOT_A_BATCH, FB_NO_CHILD, FB_BAD_ARGUMENT);
     e->child_count = (size_t)schema->n_children;
     fb_status status = check_bindings(e, bindings);

@@ -40,8 +40,9 @@ typedef struct {
 } fb_arrow_encoder;
 
 /* `plan` and `memory` must outlive the encoder; the schema need not. Of newer kinds of processors than `processor` no instructions
-   are used; 0: whatever this one has. BAD_SOURCE: a child's type cannot fill its column. BAD_ARGUMENT: the schema is not one of
-   record batches, two children fill a column, or a column is disabled or none of the plan's. Both with a fault. BAD_ARGUMENT without
+   are used; 0: whatever this one has. BAD_SOURCE: a child's type cannot fill its column. BAD_ARGUMENT: the
+   schema is malformed or not one of record batches, two children fill a column, or a column is disabled or
+   none of the plan's. Both with a fault. BAD_ARGUMENT without
    one: the number of an enum's member is above 2^31 - 1. NO_MEMORY. Of an encoder that was not made nothing is left to free.
    REQUIRES: a binding for each child. */
 fb_status fb_arrow_encoder_new(fb_arrow_encoder *encoder, const fb_plan *plan, const struct ArrowSchema *schema,

@@ -112,6 +112,22 @@ fb_arrow_reason fb_arrow_type_read(const char *format, fb_arrow_type *type) {
     return FB_ARROW_UNKNOWN_TYPE;
 }
 
+/* A column, its dictionary of lists, their members, the dictionary of these. Nothing deeper is read. */
+enum { SCHEMA_DEPTH = 4 };
+
+static bool is_sound(const struct ArrowSchema *schema, unsigned depth) {
+    if (!schema || !schema->format || schema->n_children < 0) return false;
+    if (schema->n_children && !schema->children) return false;
+    if (!depth) return true;
+    for (int64_t i = 0; i < schema->n_children; i++)
+        if (!is_sound(schema->children[i], depth - 1)) return false;
+    return !schema->dictionary || is_sound(schema->dictionary, depth - 1);
+}
+
+bool fb_arrow_schema_is_sound(const struct ArrowSchema *schema) {
+    return is_sound(schema, SCHEMA_DEPTH);
+}
+
 /* Views -------------------------------------------------------------------------------------------------------------- */
 
 /* Buffers of a layout: the validity, and what else; of views, the least. */
@@ -127,9 +143,23 @@ static int64_t count_buffers(fb_arrow_layout layout) {
     }
 }
 
+/* The place of no value is beyond 64 bits. -1 nulls are an unknown number. */
+static bool has_counts(const fb_arrow_type *type, const struct ArrowArray *array) {
+    const int64_t most = INT64_MAX / 64 / (type->size ? type->size : 1);
+    if (array->length < 0 || array->length > most) return false;
+    if (array->offset < 0 || array->offset > most) return false;
+    return array->null_count >= -1 && array->null_count <= array->length;
+}
+
+static bool has_children(const struct ArrowArray *array) {
+    if (array->n_children < 0 || (array->n_children && !array->children)) return false;
+    for (int64_t i = 0; i < array->n_children; i++)
+        if (!array->children[i]) return false;
+    return true;
+}
+
 static bool has_buffers(const fb_arrow_type *type, const struct ArrowArray *array) {
     int64_t wanted = count_buffers((fb_arrow_layout)type->layout);
-    if (array->length < 0 || array->offset < 0 || array->offset > INT64_MAX / 64 || array->length > INT64_MAX / 64) return false;
     bool enough = type->layout == FB_LAYOUT_VIEW ? array->n_buffers >= wanted : array->n_buffers == wanted;
     return enough && (array->buffers || !wanted);
 }
@@ -140,7 +170,7 @@ static bool needs_values(const fb_arrow_view *view) {
 }
 
 bool fb_arrow_view_set(fb_arrow_view *view, const fb_arrow_type *type, const struct ArrowArray *array) {
-    if (!has_buffers(type, array)) return false;
+    if (!has_counts(type, array) || !has_children(array) || !has_buffers(type, array)) return false;
     *view = (fb_arrow_view){.type = *type, .offset = array->offset, .length = array->length};
     int64_t count = count_buffers((fb_arrow_layout)type->layout);
     if (!count) return true;

@@ -13,6 +13,7 @@
 #define FB_ARROW_REASON_LIST(X) \
     X(NONE, "nothing is wrong") \
     X(NOT_A_BATCH, "one array has no columns: give a table, a record batch or a data frame") \
+    X(BAD_SCHEMA, "the Arrow schema is malformed; export it with another library") \
     X(UNKNOWN_TYPE, "a type that is not known") \
     X(HALF_FLOAT, "floats of 16 bits are not supported") \
     X(DECIMAL, "of decimals, only those of 128 bits and scale 0 are supported: cast to an integer") \
@@ -101,6 +102,10 @@ typedef struct {
 /* The type of a format. Otherwise why it is not accepted. */
 fb_arrow_reason fb_arrow_type_read(const char *format, fb_arrow_type *type);
 
+/* Whether a schema of record batches has what its counts say: children that are there, each with a
+   format, down to the dictionaries of the members of lists. */
+bool fb_arrow_schema_is_sound(const struct ArrowSchema *schema);
+
 typedef struct {
     fb_arrow_type type;
     int64_t offset;
@@ -113,7 +118,8 @@ typedef struct {
     int64_t buffer_count;
 } fb_arrow_view;
 
-/* False: the array is not laid out as an array of this type. Its children and its dictionary are not looked at. */
+/* False: the array is not laid out as an array of this type. Its dictionary is not looked at; of its
+   children, nothing but that they are there. */
 bool fb_arrow_view_set(fb_arrow_view *view, const fb_arrow_type *type, const struct ArrowArray *array);
 
 /* Which of `count` values from `first` on are not null, a bit each. REQUIRES, here and below: 0 < count <= 64, and the view has

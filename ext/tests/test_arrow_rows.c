@@ -338,6 +338,17 @@ static void have_nulls_nobody_knows(arrow_node *batch) { batch->nodes[1]->array.
 static void have_no_sizes(arrow_node *batch) { batch->nodes[2]->array.n_buffers = 2; }
 static void have_two_kinds_of_members(arrow_node *batch) { batch->nodes[3]->array.n_children = 2; }
 static void have_no_dictionary(arrow_node *batch) { batch->nodes[4]->array.dictionary = NULL; }
+static void have_less_than_no_children(arrow_node *batch) { batch->array.n_children = -1; }
+static void have_no_list_of_children(arrow_node *batch) { batch->array.children = NULL; }
+static void have_a_child_that_is_none(arrow_node *batch) { batch->array.children[2] = NULL; }
+static void have_no_members(arrow_node *batch) { batch->nodes[3]->array.children[0] = NULL; }
+static void have_no_list_of_members(arrow_node *batch) { batch->nodes[3]->array.children = NULL; }
+static void have_less_than_no_buffers(arrow_node *batch) { batch->nodes[2]->array.n_buffers = -1; }
+static void have_less_than_no_nulls(arrow_node *batch) { batch->nodes[0]->array.null_count = -2; }
+static void have_too_many_nulls(arrow_node *batch) { batch->nodes[0]->array.null_count = 3; }
+static void have_a_dictionary_of_less_than_nothing(arrow_node *batch) {
+    batch->nodes[4]->dictionary->array.length = -1;
+}
 
 static void refuses_arrays_that_are_laid_out_otherwise(void) {
     check_odd(change_nothing, FB_OK, FB_ARROW_NONE, FB_NO_CHILD);
@@ -355,6 +366,64 @@ static void refuses_arrays_that_are_laid_out_otherwise(void) {
     check_odd(have_no_sizes, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 2);
     check_odd(have_two_kinds_of_members, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 3);
     check_odd(have_no_dictionary, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 4);
+    check_odd(have_less_than_no_children, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, FB_NO_CHILD);
+    check_odd(have_no_list_of_children, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, FB_NO_CHILD);
+    check_odd(have_a_child_that_is_none, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, FB_NO_CHILD);
+    check_odd(have_no_members, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 3);
+    check_odd(have_no_list_of_members, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 3);
+    check_odd(have_less_than_no_buffers, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 2);
+    check_odd(have_less_than_no_nulls, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 0);
+    check_odd(have_too_many_nulls, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 0);
+    check_odd(have_a_dictionary_of_less_than_nothing, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 4);
+}
+
+/* Schemas that are malformed: each part of a schema of a list of texts, with a dictionary. */
+static arrow_node *make_nested(void) {
+    arrow_node *texts = arrow_dictionary("c", "0 0", arrow_values("u", "ab"));
+    arrow_node *lists = arrow_dictionary("c", "0", arrow_list("+l", "2", texts));
+    return arrow_batch(1, 1, &lists);
+}
+
+static struct ArrowSchema *schema_at(arrow_node *batch, size_t level) {
+    struct ArrowSchema *schema = &batch->schema;
+    for (size_t i = 0; i < level; i++)
+        schema = schema->dictionary ? schema->dictionary : schema->children[0];
+    return schema;
+}
+
+static void count_less_than_no_children(struct ArrowSchema *schema) { schema->n_children = -1; }
+static void count_the_fewest_children(struct ArrowSchema *schema) { schema->n_children = INT64_MIN; }
+static void count_children_that_are_not_there(struct ArrowSchema *schema) {
+    schema->n_children = 1;
+    schema->children = NULL;
+}
+static void count_a_child_that_is_none(struct ArrowSchema *schema) {
+    static struct ArrowSchema *none[1];
+    schema->n_children = 1;
+    schema->children = none;
+}
+static void have_no_format(struct ArrowSchema *schema) { schema->format = NULL; }
+
+static void check_schema(void (*change)(struct ArrowSchema *schema), size_t level) {
+    arrow_node *batch = make_nested();
+    bench b;
+    if (change) change(schema_at(batch, level));
+    bench_open(&b, "1 names string repeated", batch);
+    CHECK_STATUS(b.status, change ? FB_BAD_ARGUMENT : FB_OK);
+    CHECK_EQUAL(b.encoder.fault.reason, change ? FB_ARROW_BAD_SCHEMA : FB_ARROW_NONE);
+    bench_close(&b);
+    arrow_free(batch);
+}
+
+static void refuses_malformed_schemas(void) {
+    check_schema(NULL, 0);
+    for (size_t level = 0; level < 5; level++) { /* batch, column, lists, indices of members, texts */
+        check_schema(count_less_than_no_children, level);
+        check_schema(count_the_fewest_children, level);
+        check_schema(count_children_that_are_not_there, level);
+        check_schema(have_no_format, level);
+        if (level < 4) check_schema(count_a_child_that_is_none, level);
+    }
 }
 
 static void set_int32(const void *buffer, size_t index, int32_t value) {
@@ -411,5 +480,5 @@ RUN_TESTS(TEST(writes_octets_as_messages_have_them), TEST(writes_the_same_with_e
           TEST(writes_slices), TEST(survives_every_failed_allocation), TEST(writes_nothing_of_null_rows),
           TEST(leaves_children_out_that_fill_nothing), TEST(writes_nothing_of_no_rows), TEST(writes_lists_behind_offsets),
           TEST(knows_each_array_by_its_own_dictionary), TEST(tells_the_first_fault_of_a_batch),
-               TEST(refuses_arrays_that_are_laid_out_otherwise),
+          TEST(refuses_malformed_schemas), TEST(refuses_arrays_that_are_laid_out_otherwise),
           TEST(refuses_values_outside_of_their_buffers), TEST(refuses_rows_that_no_message_can_hold))
