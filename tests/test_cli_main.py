@@ -185,9 +185,12 @@ def test_a_full_disk_is_no_usage_error(tmp_path: Path, arguments: str, name: str
     assert result.stderr == f"flowbuf: {name}: {os.strerror(errno.ENOSPC)}\n"
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+ENCODE, QUERY = ("encode", "-", "-o", "x.pb"), ("query", "SELECT count(*) FROM flows", "-", "-o", "x.csv")
+
+
 @pytest.mark.parametrize(
-    "arguments", [("encode", "-", "-o", "x.pb"), ("query", "SELECT count(*) FROM flows", "-", "-o", "x.csv")]
+    ("arguments", "number", "status"),
+    [(ENCODE, signal.SIGTERM, 143), (QUERY, signal.SIGTERM, 143), (QUERY, signal.SIGINT, 130)],
 )
 def test_a_signal_leaves_no_partial_file(
     tmp_path: Path, arguments: tuple[str, ...], number: signal.Signals, status: int

@@ -21,6 +21,7 @@ from flowbuf.cli.output import is_terminal, open_errors, open_output
 from flowbuf.cli.progress import show_progress
 from flowbuf.cli.report import Report
 from flowbuf.cli.session import Session
+from flowbuf.cli.signals import input_interrupts
 from flowbuf.cli.state import check_state
 from flowbuf.decoder import check_rows
 from flowbuf.protofile import check_proto, write_proto
@@ -44,6 +45,8 @@ def encode(inputs: tuple[str, ...], output: str, verbose: bool, decoding: Decode
     all. An INPUT is a capture (pcap or pcapng, plain, gzip or zstd), a pattern of several, in which ** stands for any
     folders, or - for stdin; what exporters said in one is known in the next, and with --state in the next run too.
 
+    Ctrl-C ends stdin: the flows before it are written, and the exit status is 130. A second Ctrl-C writes nothing.
+
     \b
     Examples:
       flowbuf encode capture.pcap -o flows.pb
@@ -64,22 +67,29 @@ def encode(inputs: tuple[str, ...], output: str, verbose: bool, decoding: Decode
     report = Report(notes=verbose)
     began = time.perf_counter()
     octets = 0
-    with open_output(output) as file:
+    with input_interrupts(inputs) as interrupt, open_output(output) as file:
         if file.is_regular:
             with open_errors():
                 check_proto(output)
-        with show_progress(total_size(inputs)) as show, Session(schema, decoding, report, show) as session:
+        with (
+            show_progress(total_size(inputs)) as show,
+            Session(schema, decoding, report, show, interrupt=interrupt) as session,
+        ):
             with WriteBehind(file) as behind:
                 for path in inputs:
                     for messages in session.encode(path):
                         behind.write(messages)
                         octets += len(messages)
+                    if session.interrupted:
+                        break
             session.finish()
         if not session.readable:
             file.discard()
         elif file.is_regular:
             write_proto(output, schema, scaled=decoding.scale)
-    if session.readable and not session.flows:
+    if session.interrupted:
+        report.add_interrupt(count_rows(schema, session.flows))
+    elif session.readable and not session.flows:
         report.add_note(no_rows(schema, session.counters))
     elif session.readable and is_terminal(sys.stderr):
         report.add_note(_summary(schema, session.flows, octets, time.perf_counter() - began))

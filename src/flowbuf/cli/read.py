@@ -23,6 +23,7 @@ from flowbuf.cli.output import COLUMN_FORMATS, default_format, format_option, is
 from flowbuf.cli.progress import show_progress
 from flowbuf.cli.reading import Reading, check_parts
 from flowbuf.cli.report import Report
+from flowbuf.cli.signals import input_interrupts
 from flowbuf.cli.state import check_state
 from flowbuf.schema import Schema
 
@@ -75,6 +76,8 @@ def read(
     An INPUT is a capture (pcap or pcapng, plain, gzip or zstd), a stream of messages that flowbuf wrote (.pb, .pb.gz,
     .pb.zst), or - for stdin. A .proto beside a stream says which columns it has.
 
+    Ctrl-C ends stdin: the flows before it are written, and the exit status is 130. A second Ctrl-C writes nothing.
+
     With --counters it is what sFlow agents count: interfaces, hosts, discarded packets (--schema sflow_counters).
     Tables have the columns that matter most, all other formats have all. Parquet and Arrow hold columns.
 
@@ -117,8 +120,9 @@ def read(
     else:
         check_parts(reading, output, folder)
         check_state(decoding.state, output)
-        with show_progress(total_size(inputs), quiet=output == "-" and is_terminal(sys.stdout)) as show:
-            reading.run(inputs, output, report, show)
+        quiet = output == "-" and is_terminal(sys.stdout)
+        with input_interrupts(inputs) as interrupt, show_progress(total_size(inputs), quiet) as show:
+            reading.run(inputs, output, report, show, interrupt)
     sys.exit(report.status)
 
 

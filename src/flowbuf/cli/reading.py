@@ -17,6 +17,7 @@ from flowbuf.cli.output import COLUMN_FORMATS, is_terminal, open_errors
 from flowbuf.cli.progress import Show
 from flowbuf.cli.report import Report
 from flowbuf.cli.session import Session
+from flowbuf.cli.signals import Interrupt
 from flowbuf.cli.writers import Discard, FlowWriter, open_parts, open_writer
 from flowbuf.schema import Schema
 
@@ -56,17 +57,22 @@ class Reading:
         need("pyarrow", "sql", "--where")
         return ColumnSource(schema, self.where, self.ip, pipeline)
 
-    def run(self, inputs: Sequence[str], output: str, report: Report, show: Show) -> None:
-        """Reads the inputs and writes what they hold."""
+    def run(
+        self, inputs: Sequence[str], output: str, report: Report, show: Show, interrupt: Interrupt | None = None
+    ) -> None:
+        """Reads the inputs and writes what they hold. `interrupt` ends standard input."""
         schema, columns = self.prepare(inputs, report)
         with self._open(output, schema, columns, report) as (writer, discard):
-            with Session(columns.decoded if columns else schema, self.decoding, report, show) as session:
+            decoded = columns.decoded if columns else schema
+            with Session(decoded, self.decoding, report, show, interrupt=interrupt) as session:
                 self._read(inputs, self._source(session, columns), writer, session)
                 session.finish()
             writer.finish()
             if not session.readable:
                 discard()
-        if session.readable and not session.flows:
+        if session.interrupted:
+            report.add_interrupt(count_rows(schema, writer.count))
+        elif session.readable and not session.flows:
             report.add_note(no_rows(schema, session.counters))
         elif session.flows and not writer.count:
             reason = "fulfils --where" if self.where else "is left"
@@ -96,7 +102,7 @@ class Reading:
                 writer.write(flows if self.limit is None else flows[: self.limit - writer.count])
                 if writer.count == self.limit:
                     session.stop()
-            if session.stopped:
+            if session.stopped or session.interrupted:
                 break
 
 

@@ -65,6 +65,11 @@ class Report:
         self.status = 1
         self.add_note(text)
 
+    def add_interrupt(self, rows: str) -> None:
+        """Report Ctrl-C, and how many rows were written nevertheless."""
+        self.status = INTERRUPTED
+        self.add_note(f"interrupted: {rows} written")
+
     def add_note(self, text: str) -> None:
         """Something that leaves the exit status as it is. Not click.echo: it writes past a progress bar that is shown,
         into its line."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from types import TracebackType
@@ -15,6 +16,7 @@ from flowbuf.cli.inputs import holds_messages
 from flowbuf.cli.options import DecodeOptions, UsageProblem, schema_errors
 from flowbuf.cli.progress import Show
 from flowbuf.cli.report import Failure, Report, describe_fault
+from flowbuf.cli.signals import Interrupt
 from flowbuf.cli.state import read_state, write_state
 from flowbuf.columns import decode_tables, message_tables
 from flowbuf.content import Content
@@ -40,9 +42,15 @@ class Session:
     however it ends."""
 
     def __init__(
-        self, schema: Schema, decoding: DecodeOptions, report: Report, show: Show, done: str = "written"
+        self,
+        schema: Schema,
+        decoding: DecodeOptions,
+        report: Report,
+        show: Show,
+        done: str = "written",
+        interrupt: Interrupt | None = None,
     ) -> None:
-        """`done` is the fate of flows in reports: written, sent or queried."""
+        """`done` is the fate of flows in reports: written, sent or queried. `interrupt` ends standard input."""
         self.schema = schema
         self._decoder = None if schema.rows == RECORDS else decoding.new_decoder(schema)
         with schema_errors():
@@ -55,6 +63,7 @@ class Session:
         self._report = report
         self._show = show
         self._done = done
+        self._interrupt = interrupt or Interrupt()
         self._messages = MessageReader(self._plan)
         self._builder: ColumnBuilder | None = None
         self._captures: list[str] = []
@@ -67,6 +76,11 @@ class Session:
             problem = f"rows of schema {self.schema.name} are records, which no capture holds"
             raise UsageProblem(f"{problem}; give a stream of its messages, or another --schema")
         return self._decoder
+
+    @property
+    def interrupted(self) -> bool:
+        """True after Ctrl-C has ended standard input."""
+        return self._interrupt.wanted
 
     @property
     def counters(self) -> Mapping[str, int]:
@@ -97,12 +111,16 @@ class Session:
         try:
             self.decoder.finish()
         except DecodeError as error:
-            raise Failure(describe_fault(name, error)) from error
+            if not self.interrupted:
+                raise Failure(describe_fault(name, error)) from error
         self._report.add_input(name, self.decoder, {})
+
+    def _open(self, path: str) -> Content:
+        return Content(self._interrupt.open() if path == "-" and sys.stdin else path)
 
     def encode(self, path: str) -> Iterator[memoryview]:
         """The messages of a capture, batch by batch; each is valid until the next one is asked for."""
-        with Content(path) as content:
+        with self._open(path) as content:
             yield from self._encode(content)
 
     def encode_each(self, path: str) -> Iterator[list[tuple[str, bytes]]]:
@@ -111,12 +129,12 @@ class Session:
         def pieces(reader: CaptureReader) -> Iterator[list[tuple[str, bytes]]]:
             return (self.decoder.encode_each(batch, override=self._override) for batch in reader.batches())
 
-        with Content(path) as content:
+        with self._open(path) as content:
             yield from self._decode(content, pieces)
 
     def read(self, path: str) -> Iterator[list[dict[str, Any]]]:
         """The flows of a capture or of a message stream, list by list."""
-        with Content(path) as content:
+        with self._open(path) as content:
             if holds_messages(path, content):
                 self._check_messages(content.name)
                 yield from self._read_messages(content, find_proto(path) if path != "-" else None)
@@ -130,7 +148,7 @@ class Session:
     def columns(self, path: str, prompt: bool = False) -> Iterator[FlowBatch]:
         """The flows of a capture or of a message stream as columns, batch by batch; `prompt`: as soon as they are
         there, in batches as small as may be."""
-        with Content(path) as content:
+        with self._open(path) as content:
             if holds_messages(path, content):
                 self._check_messages(content.name)
                 yield from self._message_columns(content, find_proto(path) if path != "-" else None, prompt)
@@ -164,11 +182,11 @@ class Session:
         except DecodeError as error:
             raise Failure(describe_fault(content.name, error)) from error
         except CaptureError as error:
-            self._add_problem(str(error))
+            if not self.interrupted:
+                self._add_problem(str(error))
             return
         self._finish(content)
-        self._check_capture(reader)
-        counters = reader.counters
+        counters = self._check_capture(reader)
         if counters.pop("damaged_compression", 0):
             self._add_damage(content, self.decoder.flows - before)
         self._report.add_input(reader.name, self.decoder, counters)
@@ -195,11 +213,13 @@ class Session:
         self._end_messages(content, proto, windows.fault, self.flows - before, reader.unknown_fields)
 
     def _end_messages(self, content: Content, proto: str | None, fault: str, flows: int, unknown_fields: int) -> None:
+        if self.interrupted:
+            fault = ""
         if fault and not flows and content.name == "<stdin>":
             self._add_problem(f"{content.name}: neither a capture nor a stream of messages")
             return
         self._finish(content)
-        if content.fault and not self._decoding.strict:
+        if fault and content.fault and not self._decoding.strict:
             self._add_damage(content, flows)
         elif fault:
             self._add_problem(f"{content.name}: {fault} (flows before it: {flows})")
@@ -242,9 +262,14 @@ class Session:
         kept = f"; the flows before it were {self._done}" if flows else ""
         self._report.add_problem(f"{content.name}: {content.fault} after {count_rows(self.schema, flows)}{kept}")
 
-    def _check_capture(self, reader: CaptureReader) -> None:
+    def _check_capture(self, reader: CaptureReader) -> dict[str, int]:
+        """Return the counters of a capture. An interrupt ends it anywhere, which is no fault."""
+        if self.interrupted:
+            cut = ("truncated_capture", "damaged_compression")
+            return {name: count for name, count in reader.counters.items() if name not in cut}
         try:
             if self._decoding.strict:
                 reader.check()
         except DecodeError as error:
             raise Failure(str(error)) from error
+        return reader.counters

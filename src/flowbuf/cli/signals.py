@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import select
 import signal
-from collections.abc import Iterator
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-__all__ = ["Stop", "held_signals", "stop_signals"]
+__all__ = ["Interrupt", "Stop", "held_signals", "input_interrupts", "stop_signals"]
+
+LAST_WORDS = 1.0
+"""Seconds for the writer of a pipe, which gets Ctrl-C too, to write the packets that it still holds."""
 
 
 @contextlib.contextmanager
@@ -49,3 +57,95 @@ def stop_signals() -> Iterator[Stop]:
         yield stop
     finally:
         restore()
+
+
+class Interrupt:
+    """The end of standard input at Ctrl-C. `wanted` is true from the first SIGINT after `open`."""
+
+    def __init__(self) -> None:
+        self.wanted = False
+        self.begun = False
+        self.deadline = 0.0
+        self.wakeup: int | None = None
+
+    def open(self) -> Any:
+        """Return standard input as a file that ends at an interrupt."""
+        self.begun = True
+        return _InterruptibleInput(self)
+
+    def request(self) -> None:
+        self.wanted = True
+        self.deadline = time.monotonic() + LAST_WORDS
+
+
+class _InterruptibleInput:
+    """Standard input until an interrupt. The interrupt raises nothing, so that no data is lost."""
+
+    name = "<stdin>"
+
+    def __init__(self, interrupt: Interrupt) -> None:
+        file: Any = sys.stdin.buffer
+        self._file = getattr(file, "raw", file)  # select does not see what a buffer holds
+        self._interrupt = interrupt
+        self.tell: Callable[[], int] = self._file.tell
+        self.fileno: Callable[[], int] = self._file.fileno
+
+    def readinto(self, view: memoryview) -> int:
+        return (self._file.readinto(view) or 0) if self._wait() else 0
+
+    def read(self, size: int) -> bytes:
+        return (self._file.read(size) or b"") if self._wait() else b""
+
+    def _wait(self) -> bool:
+        """Wait for input. Return false at its end by an interrupt."""
+        interrupt = self._interrupt
+        if interrupt.wakeup is None:
+            return not interrupt.wanted
+        descriptor = self.fileno()
+        while not interrupt.wanted:
+            ready, _, _ = select.select([descriptor, interrupt.wakeup], [], [])
+            if interrupt.wakeup in ready:
+                os.read(interrupt.wakeup, 512)
+            elif ready:
+                return True
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return False
+        left = interrupt.deadline - time.monotonic()
+        return left > 0 and bool(select.select([descriptor], [], [], left)[0])
+
+
+@contextlib.contextmanager
+def input_interrupts(inputs: Sequence[str]) -> Iterator[Interrupt]:
+    """Let the first SIGINT end standard input, if it is one of the inputs and reading it has begun. The second SIGINT,
+    and a SIGINT before that, raise KeyboardInterrupt."""
+    interrupt = Interrupt()
+    before = signal.getsignal(signal.SIGINT)
+    if "-" not in inputs or not callable(before) or not _has_descriptor(sys.stdin):
+        yield interrupt
+        return
+
+    def handle(number: int, frame: Any) -> None:
+        signal.signal(signal.SIGINT, before)
+        if not interrupt.begun:
+            before(number, frame)
+        else:
+            interrupt.request()
+
+    interrupt.wakeup, writer = os.pipe()
+    os.set_blocking(writer, False)
+    wakeup_before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield interrupt
+    finally:
+        signal.signal(signal.SIGINT, before)
+        signal.set_wakeup_fd(wakeup_before)
+        os.close(writer)
+        os.close(interrupt.wakeup)
+
+
+def _has_descriptor(file: Any) -> bool:
+    try:
+        return file.fileno() >= 0  # type: ignore[no-any-return]
+    except (AttributeError, OSError, ValueError):
+        return False
