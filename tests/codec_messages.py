@@ -349,20 +349,6 @@ def _inside(source: Any, message: Message) -> Iterator[tuple[str, Any, Message]]
                 yield f"{field.name}[{key!r}]", value[key], kind.message.fields[1].message
 
 
-def has_odd_entries(source: Any, message: Message) -> bool:
-    """Whether an entry of a map has more than its key and its value. Then google.protobuf's upb takes the entry for an
-    unknown field; in its pure Python it is in the map, as it is with us."""
-    maps = {field.number: field for field in message if field.map}
-    for field in UnknownFieldSet(source):
-        if field.field_number in maps and field.wire_type == 2:
-            entry = UnknownFieldSet(message_class("Nothing").FromString(field.data))
-            if maps[field.field_number].name != "m_enum" or any(
-                (each.field_number, each.wire_type) not in ((1, 2), (2, 0)) for each in entry
-            ):
-                return True
-    return any(has_odd_entries(inside, kind) for _, inside, kind in _inside(source, message))
-
-
 def comparable(value: Any) -> Any:
     """The same for values that are the same, NaN among them, but not for 0.0 and -0.0, 1 and 1.0, or 1 and True."""
     if isinstance(value, dict):

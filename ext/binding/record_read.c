@@ -164,8 +164,12 @@ static bool is_message(const fb_codec_field *field) {
     return field->type == FB_PROTO_MESSAGE || field->type == FB_PROTO_GROUP;
 }
 
+static bool keeps_unknown(const reader *r, const frame *f) {
+    return r->options->keep_unknown && f->shape->kind == FB_SHAPE_DICT;
+}
+
 static int keep_unknown(reader *r, frame *f, fb_bytes octets) {
-    if (!r->options->keep_unknown || f->shape->kind != FB_SHAPE_DICT) return 0;
+    if (!keeps_unknown(r, f)) return 0;
     if (!f->unknown) {
         f->unknown = PyByteArray_FromStringAndSize((const char *)octets.data, (Py_ssize_t)octets.size);
         return f->unknown ? 0 : -1;
@@ -224,15 +228,17 @@ static PyObject *new_empty(reader *r, frame *f, const fb_record_shape *shape, co
     return value;
 }
 
-/* An entry whose value is a number that a closed enum does not have is an unknown field, all of it. */
-static bool is_strange(const fb_record_type *type, fb_bytes octets) {
+/* Return whether an entry as a whole is an unknown field: its value is a number that its closed enum does not have. With `all`, so
+   is an entry with any unknown field, as in google.protobuf: the map has no room for that field, and it would be lost. */
+static bool is_unknown_entry(const fb_record_type *type, fb_bytes entry, bool all) {
     fb_codec_reader fields;
     fb_codec_item item;
-    if (!type->core.fields[1].members) return false;
-    fb_codec_reader_begin(&fields, &type->core, octets);
+    if (!all && !type->core.fields[1].members) return false;
+    fb_codec_reader_begin(&fields, &type->core, entry);
     while (fb_codec_next(&fields, &item) == FB_OK) {
         uint64_t tag;
-        if (!item.field && fb_wire_read_varint(item.bytes.data, fields.p, &tag) && tag == fb_wire_tag(2, FB_WIRE_VARINT)) return true;
+        if (item.field) continue;
+        if (all || (fb_wire_read_varint(item.bytes.data, fields.p, &tag) && tag == fb_wire_tag(2, FB_WIRE_VARINT))) return true;
     }
     return false;
 }
@@ -251,7 +257,7 @@ static int add_entry(reader *r, frame *f, const fb_codec_item *item) {
     if (!*map && !(*map = PyDict_New())) return -1;
     PyObject *entry = read_record(r, &f->place, shape, &whole);
     if (!entry) return -1;
-    if (FB_UNLIKELY(is_strange(shape->type, item->bytes))) {
+    if (FB_UNLIKELY(is_unknown_entry(shape->type, item->bytes, keeps_unknown(r, f)))) {
         Py_DECREF(entry);
         return keep_entry(r, f, item);
     }

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
+from flowbuf.documents import DocumentError, parse_json
 from flowbuf.errors import KafkaError, SchemaError, optional_import
 from flowbuf.kafka import TIMEOUT, redact
 from flowbuf.schema import Column, Reserved, Schema, SubMessage
@@ -93,7 +94,7 @@ def _describe_message(message: SubMessage) -> dict[str, Any]:
 def read_description(data: bytes, origin: str = SCHEMAS_TOPIC) -> Schema:
     """The schema that `describe_schema` has described. Raises SchemaError, also where its hash is another one."""
     try:
-        described: dict[str, Any] = json.loads(data)
+        described: dict[str, Any] = parse_json(data)
         columns, reserved = _read_columns(described, origin)
         nested = tuple(
             SubMessage(message["name"], *_read_columns(message, origin), origin)
@@ -103,6 +104,8 @@ def read_description(data: bytes, origin: str = SCHEMAS_TOPIC) -> Schema:
         wanted = described["hash"]
     except SchemaError:
         raise
+    except DocumentError as error:
+        raise SchemaError(str(error), "check which program writes to this topic", origin=origin) from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise SchemaError(
             f"is no description of a schema: {error!r}", "was it flowbuf that wrote it?", origin=origin

@@ -22,6 +22,7 @@ from typing import Any
 from flowbuf._core import OTHERS
 from flowbuf.content import Content
 from flowbuf.decoder import Decoder
+from flowbuf.documents import DocumentError, parse_json
 from flowbuf.errors import StateError
 from flowbuf.sinks.file import OutputFile
 
@@ -119,8 +120,8 @@ def _read(path: str, content: Content) -> bytes:
 def _read_json(path: str, octets: bytes) -> Any:
     """What a file says of exporters; whether that can be, the decoder sees."""
     try:
-        document = json.loads(octets)
-    except (ValueError, RecursionError, MemoryError) as error:
+        document = parse_json(octets)
+    except (DocumentError, MemoryError) as error:
         raise _damaged(path, f"it cannot be read to its end: {error}") from error
     version = document.get("version")
     if type(version) is not int or not 1 <= version <= VERSION:

@@ -42,17 +42,18 @@ _IMPORTS = (
 
 
 def to_message(descriptor: Descriptor) -> Message:
-    """The message type of a descriptor, with all that its fields lead to."""
-    return _convert(descriptor, {})
-
-
-def _convert(descriptor: Descriptor, known: dict[str, Message]) -> Message:
-    message = known.get(descriptor.full_name)
-    if message is None:
-        message = known[descriptor.full_name] = Message(descriptor.full_name)
-        entry = descriptor.GetOptions().map_entry
-        message.fields += [_convert_field(field, known, entry) for field in descriptor.fields]
-    return message
+    """Convert a descriptor and all types that its fields refer to. A chain of types may be long: no recursion."""
+    known = {descriptor.full_name: Message(descriptor.full_name)}
+    waiting = [descriptor]
+    for each in waiting:  # it grows
+        entry = each.GetOptions().map_entry
+        for field in each.fields:
+            inner = field.message_type
+            if inner is not None and inner.full_name not in known:
+                known[inner.full_name] = Message(inner.full_name)
+                waiting.append(inner)
+            known[each.full_name].fields.append(_convert_field(field, known, entry))
+    return known[descriptor.full_name]
 
 
 def _convert_field(field: FieldDescriptor, known: dict[str, Message], of_entry: bool) -> Field:
@@ -71,7 +72,7 @@ def _convert_field(field: FieldDescriptor, known: dict[str, Message], of_entry: 
         required=single and (_is_required(field) or not (choice or _is_nullable(field))),
         oneof=choice,
         map=is_map,
-        message=_convert(field.message_type, known) if field.message_type is not None else None,
+        message=known[field.message_type.full_name] if field.message_type is not None else None,
         members={value.name: value.number for value in enum.values} if enum is not None else {},
         closed=enum is not None and _is_closed(enum),
         default=field.default_value if single and field.has_default_value else None,
@@ -138,6 +139,13 @@ def load_files(files: FileDescriptorSet | bytes, origin: str) -> list[Descriptor
         for file in _in_order(files.file):
             pool.Add(file)
         found = [pool.FindFileByName(file.name) for file in files.file]
+        if not all(file.name for file in found):  # reading a name that is not UTF-8 raises
+            raise KeyError("a file without a name")
+    except UnicodeDecodeError:
+        raise SchemaError("has names that are not UTF-8", "write it with protoc -o", origin=origin) from None
+    except RecursionError:
+        fix = "flatten the chain of imports or messages"
+        raise SchemaError("is nested too deeply", fix, origin=origin) from None
     except (TypeError, KeyError) as error:
         fix = "a descriptor set must have what its files import: protoc --include_imports"
         raise SchemaError(f"cannot be used: {error}", fix, origin=origin) from None
@@ -167,7 +175,7 @@ def _in_order(files: Iterable[FileDescriptorProto]) -> list[FileDescriptorProto]
 def _well_known(name: str) -> FileDescriptorProto:
     try:
         module = importlib.import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
-    except ImportError:
+    except (ImportError, ValueError):  # ValueError: a name that cannot be one of a module
         raise KeyError(f"{name} is not there") from None
     file = FileDescriptorProto()
     module.DESCRIPTOR.CopyToProto(file)
@@ -224,10 +232,11 @@ def compile_proto(path: str | os.PathLike[str]) -> FileDescriptorSet:
             "--include_imports",
             f"--descriptor_set_out={output}",
         ]
-        done = subprocess.run([*_find_compiler(path), *options, os.path.basename(path)], capture_output=True, text=True)
+        done = subprocess.run([*_find_compiler(path), *options, os.path.basename(path)], capture_output=True)
         if done.returncode:
-            fix = _IMPORTS if "was not found" in done.stderr else ""
-            raise SchemaError(f"does not compile: {done.stderr.strip()}", fix, origin=path)
+            problems = done.stderr.decode("utf-8", "backslashreplace").strip()
+            fix = _IMPORTS if "was not found" in problems else ""
+            raise SchemaError(f"does not compile: {problems}", fix, origin=path)
         with open(output, "rb") as file:
             return FileDescriptorSet.FromString(file.read())
 

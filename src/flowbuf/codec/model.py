@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["DURATION", "TIMESTAMP", "Field", "Message"]
+from flowbuf.errors import SchemaError
+
+__all__ = ["DURATION", "TIMESTAMP", "Field", "Message", "too_deep"]
 
 TIMESTAMP = "google.protobuf.Timestamp"
 DURATION = "google.protobuf.Duration"
@@ -107,3 +109,8 @@ class Message:
             if not ending:
                 return self in endless
             endless -= ending
+
+
+def too_deep(message: Message) -> SchemaError:
+    """Return the error for a message type whose fields lead to too many types inside each other."""
+    return SchemaError(f"message {message.name} has too many message types inside each other", "flatten them")

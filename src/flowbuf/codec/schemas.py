@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from flowbuf.codec.model import DURATION, TIMESTAMP, Field, Message
+from flowbuf.codec.model import DURATION, TIMESTAMP, Field, Message, too_deep
 from flowbuf.errors import SchemaError
 from flowbuf.schema import Column, Schema
 from flowbuf.schema.types import TYPES, WireType
@@ -21,7 +21,11 @@ _WELL_KNOWN = {"timestamp": TIMESTAMP, "duration": DURATION}
 
 def to_message(schema: Schema) -> Message:
     """The message type of the enabled columns, in the order of their numbers."""
-    return _Reader(schema).fill(Message(message_name(schema)), schema.enabled)
+    message = Message(message_name(schema))
+    try:
+        return _Reader(schema).fill(message, schema.enabled)
+    except RecursionError:
+        raise too_deep(message) from None
 
 
 class _Reader:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from flowbuf._core import RECORD_SHAPES, RecordShape, RecordTypes
-from flowbuf.codec.model import Field, Message
+from flowbuf.codec.model import Field, Message, too_deep
 
 __all__ = ["make_shape"]
 
@@ -22,11 +22,13 @@ _Node = tuple[int, int, Any, Any, list[int]]
 
 
 def make_shape(record_types: RecordTypes, messages: list[Message], into: Any) -> RecordShape:
-    """Raises TypeError where `into` cannot take the fields."""
+    """Raises TypeError where `into` cannot take the fields, SchemaError where types are nested too deeply."""
     origin = typing.get_origin(into)
-    return RecordShape(
-        record_types, tuple(_Nodes(messages).of(messages[0], origin if origin in (dict, tuple) else into))
-    )
+    try:
+        nodes = _Nodes(messages).of(messages[0], origin if origin in (dict, tuple) else into)
+    except RecursionError:
+        raise too_deep(messages[0]) from None
+    return RecordShape(record_types, tuple(nodes))
 
 
 class _Nodes:

@@ -26,12 +26,11 @@ Paths are relative to the file. A CSV file may also be a list of some.
 from __future__ import annotations
 
 import os
-import re
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from flowbuf.documents import DocumentError, parse_toml
 from flowbuf.enrich.derived import DERIVED
 from flowbuf.enrich.prefixes import PrefixTable
 from flowbuf.enrich.records import (
@@ -52,11 +51,6 @@ from flowbuf.enrich.rules import EXPORTER_RULE, INTERFACE_RULE, Rule, RuleKind
 from flowbuf.enrich.watch import FileState, look
 from flowbuf.errors import EnrichmentError
 from flowbuf.schema.source import did_you_mean
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 __all__ = ["GEO", "Config", "read_config"]
 
@@ -131,14 +125,13 @@ def read_config(config: Config) -> None:
 def _parse(path: str) -> dict[str, Any]:
     try:
         with open(path, encoding="utf-8") as file:
-            return tomllib.loads(file.read())
+            return parse_toml(file.read())
     except OSError as error:
         raise EnrichmentError(f"cannot be read: {os.strerror(error.errno or 0)}", origin=path) from None
     except UnicodeDecodeError:
         raise EnrichmentError("is not UTF-8 text", "static data is a TOML file", origin=path) from None
-    except tomllib.TOMLDecodeError as error:
-        line = re.search(r"line (\d+)", str(error))
-        raise EnrichmentError(f"is not TOML: {error}", origin=f"{path}:{line[1]}" if line else path) from None
+    except DocumentError as error:
+        raise EnrichmentError(str(error), origin=error.place(path)) from None
 
 
 def _check_top(tables: Mapping[str, Any]) -> None:

@@ -22,10 +22,11 @@ PANDAS_INDEX = "__index_level_"  # what pandas hands over besides columns
 
 
 def import_function(spec: str) -> Callable[[Any], Any]:
-    """The function that `MODULE:FUNCTION` names; modules are looked for in the current directory, too."""
+    """Return the function that `MODULE:FUNCTION` names. The current folder is the last place to look for the module,
+    so that a file in it cannot replace a module of Python or of a library."""
     module_name, _, path = spec.partition(":")
     if os.getcwd() not in sys.path and "" not in sys.path:
-        sys.path.insert(0, os.getcwd())
+        sys.path.append(os.getcwd())
     found: Any = _import_module(spec, module_name)
     for name in path.split("."):
         if not hasattr(found, name):

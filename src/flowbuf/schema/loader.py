@@ -80,19 +80,14 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from flowbuf.documents import DocumentError, parse_toml
 from flowbuf.elements import data_folder
 from flowbuf.errors import SchemaError
 from flowbuf.schema.source import did_you_mean
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 __all__ = ["FRAMINGS", "RECORDS", "ROWS", "Document", "built_in_names", "expand_mirror", "parse", "read"]
 
@@ -171,10 +166,9 @@ def _read_text(path: str, reference: str, asking: str) -> str:
 
 def _parse_document(text: str, origin: str) -> Document:
     try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        line = re.search(r"line (\d+)", str(error))
-        raise SchemaError(f"is not TOML: {error}", origin=f"{origin}:{line[1]}" if line else origin) from None
+        tables = parse_toml(text)
+    except DocumentError as error:
+        raise SchemaError(str(error), origin=error.place(origin)) from None
     try:
         _check_keys(tables, TABLES, "table")
         settings = tables.get("schema", {})

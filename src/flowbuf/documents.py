@@ -1,0 +1,76 @@
+"""TOML and JSON documents that others wrote: parsed, with a limit on the depth of their values."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+__all__ = ["MAX_DEPTH", "DocumentError", "parse_json", "parse_toml"]
+
+MAX_DEPTH = 50
+"""Tables and lists that may be inside each other. No document of flowbuf needs more than six."""
+
+
+class DocumentError(ValueError):
+    """A document that cannot be parsed. `line` is the number of the line where that is known."""
+
+    def __init__(self, problem: str, line: int | None = None) -> None:
+        super().__init__(problem)
+        self.line = line
+
+    def place(self, origin: str) -> str:
+        """Return the origin, followed by the line where it is known."""
+        return origin if self.line is None else f"{origin}:{self.line}"
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Parse a TOML document.
+
+    Raises:
+        DocumentError: the text is not TOML, or its values are nested too deeply.
+    """
+    try:
+        return _check_depth(tomllib.loads(text))  # type: ignore[no-any-return]
+    except tomllib.TOMLDecodeError as error:
+        line = re.search(r"line (\d+)", str(error))
+        raise DocumentError(f"is not TOML: {error}", int(line[1]) if line else None) from None
+    except RecursionError:
+        raise _too_deep() from None
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Parse a JSON document.
+
+    Raises:
+        DocumentError: the text is not JSON, or its values are nested too deeply.
+    """
+    try:
+        return _check_depth(json.loads(text))
+    except DocumentError:
+        raise
+    except ValueError as error:  # also text that is not Unicode
+        raise DocumentError(f"is not JSON: {error}") from None
+    except RecursionError:
+        raise _too_deep() from None
+
+
+def _too_deep() -> DocumentError:
+    return DocumentError(f"has more than {MAX_DEPTH} tables or lists inside each other")
+
+
+def _check_depth(document: Any) -> Any:
+    """Return the document. Code that uses it may then recurse, and print its values."""
+    level = [document] if isinstance(document, (dict, list)) else []
+    for _ in range(MAX_DEPTH):
+        inner = [child for value in level for child in (value.values() if isinstance(value, dict) else value)]
+        level = [child for child in inner if isinstance(child, (dict, list))]
+        if not level:
+            return document
+    raise _too_deep()
