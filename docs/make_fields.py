@@ -141,7 +141,11 @@ not read them.
 """
 
 GROUPS = {
-    "netflow5": ("NetFlow v5", "All fields of the record and the header but padding."),
+    "netflow5": (
+        "NetFlow v1, v5 and v7",
+        "All fields of the record and the header but padding. v1 has no AS numbers, masks and sequence number; v1 and "
+        "v7 have no sampling and no engine; `router_sc` is v7's. Akvorado and GoFlow2 read v5 alone.",
+    ),
     "sflow": ("sFlow v5", "`sampled_ip` are the records sampled_ipv4 and sampled_ipv6."),
     "packet": (
         "Packets",

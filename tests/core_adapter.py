@@ -6,7 +6,7 @@ from typing import Any
 
 from reference.wire import decode_message
 
-PROTOCOLS = {0: "sflow", 5: "netflow5", 9: "netflow9", 10: "ipfix"}
+PROTOCOLS = {0: "sflow", 5: "netflow5", 7: "netflow7", 9: "netflow9", 10: "ipfix"}
 
 
 class CoreDecoder:

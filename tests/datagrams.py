@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from ipaddress import ip_address
+from typing import Any
 
 VARIABLE = 65535
 
@@ -91,6 +92,54 @@ def record5(
     counts = u16(in_if) + u16(out_if) + u32(packets) + u32(octets) + u32(first) + u32(last)
     transport = u16(src_port) + u16(dst_port) + u8(0) + u8(tcp_flags) + u8(proto) + u8(tos)
     return addresses + counts + transport + u16(src_as) + u16(dst_as) + u8(src_mask) + u8(dst_mask) + u16(0)
+
+
+def netflow1(
+    *records: bytes, count: int | None = None, uptime: int = 0, seconds: int = 0, nanoseconds: int = 0
+) -> bytes:
+    header = u16(1) + u16(len(records) if count is None else count)
+    return header + u32(uptime) + u32(seconds) + u32(nanoseconds) + joined(records)
+
+
+def record1(
+    src: str = "0.0.0.0",
+    dst: str = "0.0.0.0",
+    next_hop: str = "0.0.0.0",
+    in_if: int = 0,
+    out_if: int = 0,
+    packets: int = 0,
+    octets: int = 0,
+    first: int = 0,
+    last: int = 0,
+    src_port: int = 0,
+    dst_port: int = 0,
+    tcp_flags: int = 0,
+    proto: int = 0,
+    tos: int = 0,
+    size: int = 52,
+) -> bytes:
+    """`size` is 52 in what Cisco sends, 48 in what softflowd sends."""
+    counts = u16(in_if) + u16(out_if) + u32(packets) + u32(octets) + u32(first) + u32(last)
+    transport = u16(src_port) + u16(dst_port) + u16(0) + u8(proto) + u8(tos) + u8(tcp_flags)
+    return (ip(src) + ip(dst) + ip(next_hop) + counts + transport).ljust(size, b"\0")
+
+
+def netflow7(
+    *records: bytes,
+    count: int | None = None,
+    uptime: int = 0,
+    seconds: int = 0,
+    nanoseconds: int = 0,
+    sequence: int = 0,
+) -> bytes:
+    header = u16(7) + u16(len(records) if count is None else count) + u32(uptime) + u32(seconds) + u32(nanoseconds)
+    return header + u32(sequence) + u32(0) + joined(records)
+
+
+def record7(router_sc: str = "0.0.0.0", flags: int = 0, **fields: Any) -> bytes:
+    """`fields` as of record5."""
+    record = record5(**fields)
+    return record[:36] + u8(flags) + record[37:] + ip(router_sc)
 
 
 # NetFlow v9 and IPFIX ------------------------------------------------------------------------------------------------

@@ -407,7 +407,24 @@ def netflow5_datagrams(draw: st.DrawFn) -> Sent:
     return d.netflow5(*content, seconds=draw(seconds), **numbers), draw(sources)
 
 
+@st.composite
+def netflow1_datagrams(draw: st.DrawFn) -> Sent:
+    numbers = {name: draw(uints(4)) for name in ("uptime", "nanoseconds")}
+    size = draw(st.sampled_from([48, 52]))
+    content = draw(st.lists(octets(size), min_size=1, max_size=4))
+    return d.netflow1(*content, seconds=draw(seconds), **numbers), draw(sources)
+
+
+@st.composite
+def netflow7_datagrams(draw: st.DrawFn) -> Sent:
+    numbers = {name: draw(uints(4)) for name in ("uptime", "nanoseconds", "sequence")}
+    content = draw(st.lists(octets(52), min_size=1, max_size=4))
+    return d.netflow7(*content, seconds=draw(seconds), **numbers), draw(sources)
+
+
+netflow1_sequences = st.lists(netflow1_datagrams(), min_size=1, max_size=3)
 netflow5_sequences = st.lists(netflow5_datagrams(), min_size=1, max_size=3)
+netflow7_sequences = st.lists(netflow7_datagrams(), min_size=1, max_size=3)
 
 # sFlow ----------------------------------------------------------------------------------------------------------------
 
@@ -497,7 +514,9 @@ def sflow_datagrams(draw: st.DrawFn) -> Sent:
 sflow_sequences = st.lists(sflow_datagrams(), min_size=1, max_size=2)
 
 VALID = {
+    "netflow1": netflow1_sequences,
     "netflow5": netflow5_sequences,
+    "netflow7": netflow7_sequences,
     "netflow9": netflow9_sequences,
     "ipfix": ipfix_sequences,
     "sflow": sflow_sequences,

@@ -12,13 +12,17 @@ from datagrams import (
     data_set,
     flow_sample,
     ipfix,
+    netflow1,
     netflow5,
+    netflow7,
     netflow9,
     options_template,
     options_template9,
     options_template_set,
     options_template_set9,
+    record1,
     record5,
+    record7,
     sflow,
     template,
     template_set,
@@ -152,6 +156,17 @@ def test_uptimes_without_the_start_of_the_exporter(path: Path) -> None:
     assert "domain 2; running since 2020-09-13 12:26:40.000 UTC" in result.stdout
     (counted,) = [line for line in result.stdout.splitlines() if "no_system_start" in line]
     assert EXPORTER in counted
+
+
+def test_netflow1_and_netflow7(path: Path) -> None:
+    content = pcap(
+        netflow1(record1(octets=7), record1(octets=8)), netflow7(record7(), sequence=1), netflow7(record7(), sequence=5)
+    )
+    (exporter,) = inspect(path, content)["exporters"]
+    assert exporter["protocols"] == ["NetFlow v1", "NetFlow v7"]
+    assert exporter["flows"] == 4
+    (domain,) = exporter["domains"]
+    assert (domain["protocol"], domain["sequence"]["unit"], domain["sequence"]["lost"]) == ("NetFlow v7", "flows", 3)
 
 
 def test_every_protocol_is_named(path: Path) -> None:

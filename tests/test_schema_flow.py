@@ -45,7 +45,8 @@ PINNED = """
 218 src_vlan_priority uint8, 219 dst_vlan_priority uint8, 220 router_as uint32, 221 src_peer_as uint32,
 222 local_pref uint32, 223 nat_event uint8, 224 biflow_direction enum, 225 interface_name string,
 226 interface_description string, 227 application_name string, 228 flow_id uint64, 229 flow_duration duration,
-230 ip_version uint8, 231 post_ip_tos uint8, 232 section_length uint32
+230 ip_version uint8, 231 post_ip_tos uint8, 232 section_length uint32,
+240 bypassed_router ip
 """
 
 
@@ -62,7 +63,8 @@ def test_numbers_names_and_types_are_pinned():
 def test_members_of_enums_are_pinned():
     assert FLOW["flow_direction"].values == {"undefined": 0, "ingress": 1, "egress": 2}
     assert FLOW["flow_direction"].map == {0: 1, 1: 2}
-    assert FLOW["flow_type"].values == {"UNKNOWN": 0, "SFLOW_5": 1, "NETFLOW_V5": 2, "NETFLOW_V9": 3, "IPFIX": 4}
+    flow_types = {"UNKNOWN": 0, "SFLOW_5": 1, "NETFLOW_V5": 2, "NETFLOW_V9": 3, "IPFIX": 4}
+    assert FLOW["flow_type"].values == flow_types | {"NETFLOW_V1": 5, "NETFLOW_V7": 6}
     assert FLOW["in_if_boundary"].values == {"undefined": 0, "external": 1, "internal": 2}
 
 

@@ -1,5 +1,6 @@
-"""A real exporter: softflowd reads packets and reports them as NetFlow v5, v9, IPFIX and PSAMP; flowbuf's totals are
-those of the packets.
+"""A real exporter: softflowd reads packets and reports them as NetFlow v1, v5, v9, IPFIX and PSAMP.
+
+flowbuf's totals are those of the packets.
 """
 
 from __future__ import annotations
@@ -49,10 +50,10 @@ each_with_templates = pytest.mark.parametrize("protocol", ["netflow9", "ipfix"])
 
 
 def check_totals(protocol: str, decoded: Decoded, traffic: list[Packet]) -> None:
-    """softflowd leaves IPv6 out of NetFlow v5, and counts what fills a frame as part of the packet."""
-    seen = [packet for packet in traffic if IP in packet or protocol != "netflow5"]
+    """softflowd leaves IPv6 out of NetFlow v1 and v5, and counts what fills a frame as part of the packet."""
+    seen = [packet for packet in traffic if IP in packet or protocol not in ("netflow1", "netflow5")]
     assert decoded.counters == {}
-    assert {flow["flow_type"] for flow in decoded.flows} == {FLOW_TYPES[protocol]}
+    assert {flow["flow_type"] for flow in decoded.flows} == {FLOW_TYPES.get(protocol, "NETFLOW_V1")}
     assert totals_of_flows(decoded.flows) == totals_of_packets(seen, length=lambda packet: len(network(packet)))
     assert tcp_flags_of_flows(decoded.flows) == tcp_flags_of_packets(seen)
 
@@ -104,6 +105,13 @@ def export(folder: Path, traffic: list[Packet], version: str, *options: str) -> 
 def test_totals_are_those_of_the_packets(protocol: str, traffic: list[Packet], tmp_path: Path) -> None:
     datagrams = export(tmp_path, traffic, make.SOFTFLOWD_VERSIONS[protocol])
     check_totals(protocol, decode(datagrams), traffic)
+
+
+def test_netflow1_totals_are_those_of_the_packets(traffic: list[Packet], tmp_path: Path) -> None:
+    """Its records have 48 octets. It has no IPv6, as NetFlow v5."""
+    datagrams = export(tmp_path, traffic, "1")
+    assert {(len(datagram) - 16) / int.from_bytes(datagram[2:4], "big") for datagram in datagrams} == {48}
+    check_totals("netflow1", decode(datagrams), traffic)
 
 
 @each_with_templates

@@ -307,7 +307,7 @@ cdef class Decoder:
         `waiting` ({"sets", "octets"}: data sets that wait for their templates, each with 192 octets besides its own), and
         `domains`, a list of dicts:
 
-        `version` (5, 9, 10; 0 for sFlow), `id` (source id or observation domain; in NetFlow v5 the engine, type << 8 | id;
+        `version` (5, 7, 9, 10; 0 for sFlow), `id` (source id or observation domain; in NetFlow v5 the engine, type << 8 | id;
         in sFlow the sub-agent), `sequence` (`unit`, `expected`, `lost`, `late`, `restarts`: what sequence numbers tell),
         `port` (None, or the UDP source port of a domain that is told apart by port), `system_init` (when the exporter started, ns since 1970; 0: unknown), `samplers` ({id: rate}) and `templates`
         ({id: {"options", "scope_count", "fields": [(enterprise, id, size), …], "port": where it came from, "time": when it

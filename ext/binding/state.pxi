@@ -117,7 +117,7 @@ cdef object check_domain(object domain, str where):
     and sFlow, whose domains hold numbers alone."""
     domain = as_dict(domain, where)
     version = as_number(domain.get("version"), 10, f"{where}: version")
-    if version in (0, 5):
+    if version in (0, 5, 7):
         return None
     as_number(version, 10, f"{where}: version", 9)
     number = as_number(domain.get("id"), 0xFFFFFFFF, f"{where}: id")

@@ -41,7 +41,8 @@
     X(TRUNCATED_PACKET, "truncated_packet", FAULT, "the capture kept less of the packet than its UDP datagram needs") \
     \
     X(TEMPLATE_MISSING, "template_missing", LOSS, "a data set that is given up: its template did not come, or not in time") \
-    X(UNSUPPORTED_VERSION, "unsupported_version", LOSS, "NetFlow v1, v7 or sFlow v2, v4: not decoded") \
+    X(UNSUPPORTED_VERSION, "unsupported_version", LOSS, \
+      "sFlow v2 or v4, or NetFlow v1 or v7 with records of another size: not decoded") \
     X(UNKNOWN_SAMPLE, "unknown_sample", LOSS, "an sFlow sample of a format that is not known") \
     X(EXPORTER_LIMIT, "exporter_limit", LOSS, "the limit on exporters is reached; no state is kept for this one") \
     X(TEMPLATE_LIMIT, "template_limit", LOSS, "a limit on templates, samplers or memory is reached; this one is not kept") \

@@ -40,6 +40,8 @@ typedef struct {
     fb_exporters exporters;
     fb_early early;
     fb_shape *netflow5;   /* the operations of a NetFlow v5 record */
+    fb_shape *netflow1[2]; /* of one of v1, of 48 and of 52 octets */
+    fb_shape *netflow7;
     fb_patterns patterns; /* of sFlow's flow samples */
     fb_processor processor; /* the kind whose instructions are used */
     fb_counters other;    /* datagrams that are nobody's: of no flow protocol */
@@ -71,7 +73,8 @@ fb_status fb_columns_decode(fb_decoder *decoder, const fb_datagram *datagrams, s
 void fb_decoder_finish(fb_decoder *decoder);
 
 /* Which protocol a payload speaks, by its first octets: 5, 9, 10 for NetFlow and IPFIX, FB_SFLOW5; 0 for none, and
-   FB_UNSUPPORTED for one of their relatives that flowbuf does not decode. */
+   FB_UNSUPPORTED for one of their relatives that flowbuf does not decode. 1 and 7, for NetFlow, by its length too: it has
+   records, and all of them are there. */
 enum { FB_SFLOW5 = 0x10005, FB_UNSUPPORTED = 0x20000 };
 uint32_t fb_payload_look_closer(fb_bytes payload); /* the way less taken */
 FB_INLINE uint32_t fb_payload_sniff(fb_bytes payload) {

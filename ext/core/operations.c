@@ -123,7 +123,7 @@ static size_t collect_candidates(fb_shapes *shapes, const fb_shape *shape) {
     for (size_t i = 0; i < shape->field_count; i++) {
         const fb_field *field = &shape->fields[i];
         if (shape->version == 5) {
-            add_elements(&c, FB_PEN_NETFLOW5, (uint32_t)i, i);
+            add_elements(&c, FB_PEN_NETFLOW5, field->id, i);
             continue;
         }
         add_elements(&c, fb_shape_is_own(shape, i) ? 0 : field->pen, field->id, i);

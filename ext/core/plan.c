@@ -36,7 +36,7 @@ static const struct {
     fb_kind kind;
 } netflow5_fields[] = {
 #define FB_X(constant, name, kind, offset, size) {name, FB_KIND_##kind},
-    FB_NETFLOW5_FIELD_LIST(FB_X)
+    FB_NETFLOW7_FIELD_LIST(FB_X)
 #undef FB_X
 };
 

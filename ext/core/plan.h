@@ -29,7 +29,7 @@
 #define FB_NO_COLUMN_BIT (1ull << 63) /* is no column's `bit` */
 /* Element spaces beside the private enterprise numbers. */
 #define FB_PEN_NETFLOW9 0x100000000u  /* netflow9:ID, elements of NetFlow v9 alone */
-#define FB_PEN_NETFLOW5 0x100000001u  /* netflow5:FIELD, by its place in FB_NETFLOW5_FIELD_LIST */
+#define FB_PEN_NETFLOW5 0x100000001u  /* netflow5:FIELD, by its place in FB_NETFLOW7_FIELD_LIST */
 
 /* What a row is made of. */
 typedef enum {

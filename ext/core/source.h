@@ -186,7 +186,8 @@ typedef enum {
 #define FB_SOURCE_LAST_OF_COUNTERS FB_SOURCE_SFLOW_DROP_LINUX_REASON
 
 /* The fields of a NetFlow v5 record (constant, name, kind, offset, size), 48 octets. They are compiled into operations
-   exactly as the fields of a template are. */
+   exactly as the fields of a template are. v1 and v7 have the same fields by the same names: v1 lacks some and has others
+   elsewhere (decode.c); v7 has one more, and flags where v5 has padding. */
 #define FB_NETFLOW5_FIELD_LIST(X) \
     X(SRCADDR, "srcaddr", IP, 0, 4) \
     X(DSTADDR, "dstaddr", IP, 4, 4) \
@@ -208,5 +209,15 @@ typedef enum {
     X(SRC_MASK, "src_mask", UINT, 44, 1) \
     X(DST_MASK, "dst_mask", UINT, 45, 1) \
     X(PAD2, "pad2", UINT, 46, 2)
+#define FB_NETFLOW7_FIELD_LIST(X) \
+    FB_NETFLOW5_FIELD_LIST(X) \
+    X(ROUTER_SC, "router_sc", IP, 48, 4)
+
+typedef enum {
+#define FB_X(constant, name, kind, offset, size) FB_NETFLOW5_##constant,
+    FB_NETFLOW7_FIELD_LIST(FB_X)
+#undef FB_X
+    FB_NETFLOW5_FIELD_COUNT /* of all versions; a field of this number is padding */
+} fb_netflow5_field;
 
 #endif

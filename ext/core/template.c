@@ -15,12 +15,6 @@ static const struct {
 #undef FB_X
 };
 
-enum {
-#define FB_X(constant, name, kind, offset, size) NETFLOW5_##constant,
-    FB_NETFLOW5_FIELD_LIST(FB_X)
-#undef FB_X
-};
-
 fb_status fb_shapes_new(fb_shapes *shapes, const fb_plan *plan, fb_memory *memory, uint64_t seed, bool wide) {
     size_t capacity = 2 * plan->element_count + plan->target_count + 1;
     *shapes = (fb_shapes){.plan = plan, .memory = memory, .seed = seed, .wide = wide};
@@ -110,9 +104,12 @@ static void add_address_field(fb_shape *shape, uint16_t id, size_t field) {
 }
 
 static void find_netflow5_roles(fb_shape *shape) {
-    shape->role[FB_ROLE_PROTO] = NETFLOW5_PROT;
-    shape->role[FB_ROLE_SRC_PORT] = NETFLOW5_SRCPORT;
-    shape->role[FB_ROLE_DST_PORT] = NETFLOW5_DSTPORT;
+    for (size_t i = 0; i < shape->field_count; i++) switch (shape->fields[i].id) {
+            case FB_NETFLOW5_PROT: set_role(shape, FB_ROLE_PROTO, i); break;
+            case FB_NETFLOW5_SRCPORT: set_role(shape, FB_ROLE_SRC_PORT, i); break;
+            case FB_NETFLOW5_DSTPORT: set_role(shape, FB_ROLE_DST_PORT, i); break;
+            default: break;
+        }
 }
 
 static void find_roles_of_field(fb_shape *shape, size_t i) {

@@ -117,7 +117,7 @@ struct fb_shape {
     uint32_t references;
     uint32_t tail;        /* octets behind the last variable-length field */
     uint32_t record_size; /* of a record; the smallest one where there are variable-length fields */
-    uint16_t version;     /* 5, 9 or 10 */
+    uint16_t version;     /* 5 (also of records of NetFlow v1 and v7), 9 or 10 */
     uint16_t field_count;
     uint16_t scope_count; /* leading scope fields of an options template */
     uint16_t op_count;

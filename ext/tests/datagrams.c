@@ -66,6 +66,35 @@ void put_netflow5(octets *d, netflow5_record record) {
     put8(d, record.src_mask), put8(d, record.dst_mask), put16(d, 0);
 }
 
+void netflow1_begin(octets *d, unsigned count, netflow5_header header) {
+    d->size = 0;
+    put16(d, 1), put16(d, count);
+    put32(d, header.uptime), put32(d, header.seconds), put32(d, header.nanoseconds);
+}
+
+void put_netflow1(octets *d, netflow5_record record, size_t size) {
+    size_t begin = d->size;
+    put32(d, record.src), put32(d, record.dst), put32(d, record.next_hop);
+    put16(d, record.input), put16(d, record.output);
+    put32(d, record.packets), put32(d, record.octets), put32(d, record.first), put32(d, record.last);
+    put16(d, record.src_port), put16(d, record.dst_port), put16(d, 0xffff);
+    put8(d, record.proto), put8(d, record.tos), put8(d, record.tcp_flags);
+    put_repeated(d, 0xff, begin + size - d->size); /* padding that nobody may read */
+}
+
+void netflow7_begin(octets *d, unsigned count, netflow5_header header) {
+    d->size = 0;
+    put16(d, 7), put16(d, count);
+    put32(d, header.uptime), put32(d, header.seconds), put32(d, header.nanoseconds), put32(d, header.sequence);
+    put32(d, 0xffffffff); /* reserved */
+}
+
+void put_netflow7(octets *d, netflow5_record record, unsigned flags, uint32_t router) {
+    put_netflow5(d, record);
+    d->data[d->size - 12] = (uint8_t)flags;
+    put32(d, router);
+}
+
 /* NetFlow v9 and IPFIX --------------------------------------------------------------------------------------------- */
 
 void netflow9_begin(octets *d, netflow9_header header) {

@@ -49,6 +49,12 @@ typedef struct {
 void netflow5_begin(octets *d, unsigned count, netflow5_header header);
 void put_netflow5(octets *d, netflow5_record record);
 
+/* NetFlow v1 has no sequence number and no engine; its records have `size` octets. NetFlow v7 has no engine. */
+void netflow1_begin(octets *d, unsigned count, netflow5_header header);
+void put_netflow1(octets *d, netflow5_record record, size_t size);
+void netflow7_begin(octets *d, unsigned count, netflow5_header header);
+void put_netflow7(octets *d, netflow5_record record, unsigned flags, uint32_t router);
+
 /* NetFlow v9 and IPFIX. `begin` functions return what the `end` function of the same thing takes. */
 
 typedef struct {

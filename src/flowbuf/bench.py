@@ -54,7 +54,7 @@ GENERATED = ("netflow5", "netflow9", "ipfix", "sflow")
 
 _READ_LIMIT = 4 * WORKING_SET
 _GENERATED_FLOWS = 20_000
-_PROTOCOLS = {0: "sflow", 5: "netflow5", 9: "netflow9", 10: "ipfix"}  # by the version of a domain
+_PROTOCOLS = {0: "sflow", 5: "netflow5", 7: "netflow7", 9: "netflow9", 10: "ipfix"}  # by the version of a domain
 
 
 class Datagram(NamedTuple):

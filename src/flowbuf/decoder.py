@@ -97,7 +97,7 @@ def _sum_lost(domains: Iterable[dict[str, Any]]) -> dict[str, int]:
 
 
 class Decoder(_core.Decoder):
-    """Decodes sFlow v5, NetFlow v5, NetFlow v9 and IPFIX, and keeps what it learns of exporters: templates, sampling
+    """Decodes sFlow v5, NetFlow v1, v5, v7, v9 and IPFIX, and keeps what it learns of exporters: templates, sampling
     rates, counters. It is not safe to use one in two threads at once (a call that tries raises RuntimeError): give each
     thread its own. Reading `stats` counts as use.
 
@@ -232,7 +232,7 @@ class Decoder(_core.Decoder):
         `datagrams`, `octets`, `flows`, `options_records`, `templates` (received, refreshes included), `counters`, the
         name of a status -> how often it was met (`flowbuf.STATUSES` explains them), and `waiting`, the `sets` and
         `octets` of data that wait for their templates now. `lost` is what never came, by the exporter's sequence
-        numbers: unit -> number. NetFlow v5 counts "flows", v9 "packets", IPFIX "records", sFlow "datagrams" and
+        numbers: unit -> number. NetFlow v5 and v7 count "flows", v9 "packets", IPFIX "records", sFlow "datagrams" and
         "samples"; what comes late is taken off again."""
         return {
             exporter["address"] + (f"#{exporter['sub_agent']}" if exporter["sub_agent"] else ""): {

@@ -1,4 +1,4 @@
-"""A decoder of NetFlow v5, NetFlow v9, IPFIX and sFlow v5 in plain Python: what flowbuf's core is compared with.
+"""A decoder of NetFlow v1, v5, v7, v9, IPFIX and sFlow v5 in plain Python: what flowbuf's core is compared with.
 
 It is written from the specifications for whoever wants to know what a datagram means, in the order of the wire, and
 shares no code with the core. Where a specification says nothing, the docstring of the module says which reading was
@@ -14,7 +14,7 @@ chosen. It keeps no limits on exporters or templates.
     biflow      records of both directions
     lists       lists inside records
     templates   sets, templates, records, sampling: what NetFlow v9 and IPFIX share
-    netflow     NetFlow v5 and v9
+    netflow     NetFlow v1, v5, v7 and v9
     ipfix       IPFIX
     sflow       sFlow v5
     sflow_counters  its counter and drop samples

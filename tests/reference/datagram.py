@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .early import Waiting
     from .templates import Domain
 
-FLOW_TYPES = {"sflow": 1, "netflow5": 2, "netflow9": 3, "ipfix": 4}
+FLOW_TYPES = {"sflow": 1, "netflow5": 2, "netflow9": 3, "ipfix": 4, "netflow1": 5, "netflow7": 6}
 
 
 def wide(address: bytes) -> bytes:

@@ -20,7 +20,11 @@ DECODERS: dict[int, tuple[str, int, Reader]] = {
     9: ("netflow9", 20, netflow.decode9),
     10: ("ipfix", 16, ipfix.decode),
 }
-UNSUPPORTED_NETFLOW = {1: (16, 52), 7: (24, 52)}  # octets of the header and of a record
+# Name, octets of the header and of records, and who reads them: those whose length must be exact.
+EXACT_DECODERS: dict[int, tuple[str, int, tuple[int, ...], Reader]] = {
+    1: ("netflow1", 16, (48, 52), netflow.decode1),
+    7: ("netflow7", 24, (52,), netflow.decode7),
+}
 SFLOW_VERSION = 5
 UNSUPPORTED_SFLOW = {2, 4}
 
@@ -29,7 +33,9 @@ class Decoder:
     """Reads datagrams by a schema, and remembers each exporter's templates and sampling rates. `decapsulate` names the
     kinds of tunnel (packet.TUNNELS) whose inner packet is the flow.
 
-    The versions of NetFlow v1 and v7 alone are too common at the start of other payloads: their length must be exact.
+    The versions of NetFlow v1 and v7 alone are too common at the start of other payloads: their length must be exact,
+    and there is a record. They are not decoded where records have another size, above 40 octets, and the nanoseconds
+    of the header are below a second.
     sFlow v2 and v4 must have an agent address of a known type.
 
     `override` replaces columns of every message; `scale` then multiplies totals by the sampling rate. `policy` is the
@@ -144,9 +150,14 @@ class Decoder:
             name, header_size, decode = DECODERS[version]
             return name, decode if len(payload) >= header_size else read_nothing
         count = int.from_bytes(payload[2:4], "big")
-        if len(payload) >= 4 and version in UNSUPPORTED_NETFLOW:
-            header_size, record_size = UNSUPPORTED_NETFLOW[version]
-            return "", read_unsupported if len(payload) == header_size + count * record_size else "other_packet"
+        if len(payload) >= 4 and version in EXACT_DECODERS:
+            name, header_size, record_sizes, decode = EXACT_DECODERS[version]
+            size, rest = divmod(len(payload) - header_size, count) if count else (0, 0)
+            if rest == 0 and size in record_sizes:
+                return name, decode
+            nanoseconds = int.from_bytes(payload[12:16], "big")
+            is_other = rest == 0 and size > 40 and nanoseconds < 1_000_000_000
+            return "", read_unsupported if is_other else "other_packet"
         version = int.from_bytes(payload[:4], "big")
         if len(payload) >= 4 and version == SFLOW_VERSION:
             return "sflow", decode_sflow
@@ -186,6 +197,6 @@ def decode_sflow_counters(datagram: Datagram) -> Iterator[Flow]:
 
 # Who reads a protocol where the rows of a schema are counters.
 COUNTER_READERS: dict[str, Reader | str] = {
-    **{name: leave_flows_out for name, _, _ in DECODERS.values()},
+    **{name: leave_flows_out for name, *_ in (*DECODERS.values(), *EXACT_DECODERS.values())},
     "sflow": decode_sflow_counters,
 }

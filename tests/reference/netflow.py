@@ -1,4 +1,8 @@
-"""NetFlow v5 and v9, by Cisco's export format pages and RFC 3954."""
+"""NetFlow v1, v5, v7 and v9, by Cisco's export format pages and RFC 3954.
+
+Fields of v1 and v7 have the names that v5 has for them. Records of v1 have 52 octets (Cisco, Extreme Networks) or 48
+(softflowd, nfdump); what is behind the TCP flags is padding, whatever it holds.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +16,11 @@ from .sequence import FLOWS, PACKETS, Content
 from .templates import FIRST_TEMPLATE_ID, FieldSpecifier, Template, read_sets
 from .values import Address, Clock, Flow, Number, Time
 
+Fields = list[tuple[str | None, int]]
+
 RECORD5_SIZE = 48
 # name, octets; None is padding. `srcaddr` and the like are addresses, First and Last uptimes.
-RECORD5_FIELDS = [
+RECORD5_FIELDS: Fields = [
     ("srcaddr", 4),
     ("dstaddr", 4),
     ("nexthop", 4),
@@ -26,7 +32,7 @@ RECORD5_FIELDS = [
     ("Last", 4),
     ("srcport", 2),
     ("dstport", 2),
-    (None, 1),
+    ("pad1", 1),
     ("tcp_flags", 1),
     ("prot", 1),
     ("tos", 1),
@@ -34,9 +40,13 @@ RECORD5_FIELDS = [
     ("dst_as", 2),
     ("src_mask", 1),
     ("dst_mask", 1),
-    (None, 2),
+    ("pad2", 2),
 ]
-RECORD5_ADDRESSES = {"srcaddr", "dstaddr", "nexthop"}
+# v7 has flags where v5 has padding; they say which fields are not filled, and those are zero.
+RECORD7_FIELDS = [*RECORD5_FIELDS[:11], ("pad1", 1), *RECORD5_FIELDS[12:19], ("pad2", 2), ("router_sc", 4)]
+RECORD1_FIELDS = [*RECORD5_FIELDS[:11], (None, 2), ("prot", 1), ("tos", 1), ("tcp_flags", 1), (None, 7)]
+RECORD1_SIZES = (48, 52)
+RECORD5_ADDRESSES = {"srcaddr", "dstaddr", "nexthop", "router_sc"}
 RECORD5_TIMES = {"First", "Last"}
 
 TEMPLATE_SET, OPTIONS_TEMPLATE_SET = 0, 1
@@ -61,13 +71,43 @@ def decode5(datagram: Datagram) -> Iterator[Flow]:
         flow.give("netflow5:sampling_mode", Number(sampling >> 14))
         flow.give("netflow5:engine_type", Number(engine_type))
         flow.give("netflow5:engine_id", Number(engine_id))
-        give_record5(flow, octets)
+        give_record(flow, octets, RECORD5_FIELDS)
         yield flow
 
 
-def give_record5(flow: Flow, octets: Octets) -> None:
+def decode1(datagram: Datagram) -> Iterator[Flow]:
+    """Header of 16 octets, without a sequence number. The length of the datagram is that of its records."""
+    octets = Octets(datagram.payload)
+    octets.take(2)  # version
+    count, uptime = octets.u16(), octets.u32()
+    seconds, nanoseconds = octets.u32(), octets.u32()
+    datagram.exported = seconds * 1_000_000_000 + nanoseconds
+    size = octets.left // count
+    for _ in range(count):
+        flow = datagram.new_flow(Clock(datagram.exported, uptime))
+        give_record(flow, Octets(octets.take(size)), RECORD1_FIELDS)
+        yield flow
+
+
+def decode7(datagram: Datagram) -> Iterator[Flow]:
+    """Header of 24 octets, the last four of which are reserved, and records of 52."""
+    octets = Octets(datagram.payload)
+    octets.take(2)  # version
+    count, uptime = octets.u16(), octets.u32()
+    seconds, nanoseconds = octets.u32(), octets.u32()
+    datagram.sequence_number = octets.u32()
+    octets.take(4)
+    datagram.exported = seconds * 1_000_000_000 + nanoseconds
+    datagram.check_sequence(FLOWS, 0, uptime, Content(count))
+    for _ in range(count):
+        flow = datagram.new_flow(Clock(datagram.exported, uptime))
+        give_record(flow, octets, RECORD7_FIELDS)
+        yield flow
+
+
+def give_record(flow: Flow, octets: Octets, fields: Fields) -> None:
     numbers = {}
-    for name, size in RECORD5_FIELDS:
+    for name, size in fields:
         field = octets.take(size)
         if name is None:
             continue

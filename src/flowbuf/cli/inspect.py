@@ -42,7 +42,7 @@ SPARED_OF_SEQUENCES = ("protocol", "restarts", "late")
 def inspect(capture: str, as_json: bool, decoding: DecodeOptions) -> None:
     """Say what is in a capture: exporters, templates, sampling, losses.
 
-    Losses are told by sequence numbers, in the unit that each protocol counts: flows (NetFlow v5), packets (NetFlow
+    Losses are told by sequence numbers, in the unit that each protocol counts: flows (NetFlow v5, v7), packets (NetFlow
     v9), records (IPFIX), datagrams and samples (sFlow). They say nothing of what was sent before the first datagram or
     after the last, and leave the exit status as it is.
 
@@ -192,7 +192,7 @@ def _dim_zero(text: str) -> Text:
 def _domain_name(domain: dict[str, Any]) -> str:
     if domain["protocol"] == "NetFlow v5":
         return f"engine {domain['id'] >> 8}/{domain['id'] & 0xFF}"
-    return "" if domain["protocol"] == "sFlow v5" else str(domain["id"])
+    return "" if domain["protocol"] in ("sFlow v5", "NetFlow v7") else str(domain["id"])
 
 
 def _share(lost: int, expected: int) -> str:

@@ -108,7 +108,7 @@ verbose_option = click.option(
     "-v",
     "--verbose",
     is_flag=True,
-    help="Print all notes on stderr, not only faults, losses and values that no column can hold.",
+    help="Print all notes on stderr, not only losses and faults.",
 )
 
 

@@ -21,8 +21,8 @@ from flowbuf.text import format_address, format_time
 
 __all__ = ["survey_capture"]
 
-PROTOCOLS = {0: "sFlow v5", 5: "NetFlow v5", 9: "NetFlow v9", 10: "IPFIX"}
-FLOW_TYPES = {"SFLOW_5": "sFlow v5", "NETFLOW_V5": "NetFlow v5", "NETFLOW_V9": "NetFlow v9", "IPFIX": "IPFIX"}
+PROTOCOLS = {0: "sFlow v5", 5: "NetFlow v5", 7: "NetFlow v7", 9: "NetFlow v9", 10: "IPFIX"}
+FLOW_TYPES = {"SFLOW_5": "sFlow v5", "IPFIX": "IPFIX", **{f"NETFLOW_V{n}": f"NetFlow v{n}" for n in (1, 5, 7, 9)}}
 NETFLOW9_SCOPES = {1: "System", 2: "Interface", 3: "LineCard", 4: "Cache", 5: "Template"}  # RFC 3954 section 6.1
 VARIABLE = 0xFFFF  # RFC 7011 section 7; in NetFlow v9 too
 LINK_TYPES = {
