@@ -17,6 +17,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -24,14 +25,34 @@ from typing import Any
 from flowbuf._core import format_ip
 from flowbuf.schema import Column, Schema
 
-__all__ = ["FlowText", "format_address", "format_mac", "format_time", "text_renderer"]
+__all__ = [
+    *("CONTROLS", "FlowText", "escape_json", "format_address", "format_mac", "format_time", "text_renderer"),
+    "to_json_string",
+]
 
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _END_OF_TIME = 253_402_300_800  # the year 10000: RFC 3339 has no text for it
 
 Render = Callable[[Any], str]
 
-_to_json_string = json.JSONEncoder(ensure_ascii=False).encode
+# Controls (C0, DEL, C1), line separators and bidirectional controls: a terminal obeys them.
+_BIDIRECTIONAL = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+CONTROLS = re.compile(f"[\x00-\x1f\x7f-\x9f{_BIDIRECTIONAL}]")
+_UNESCAPED = re.compile(f"[\x7f-\x9f{_BIDIRECTIONAL}]")  # those that JSON allows as they are
+
+_encode_json = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def escape_json(text: str) -> str:
+    """Return JSON with the same values and no control characters but those between its values."""
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return _UNESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def to_json_string(text: str) -> str:
+    """Return a string as JSON, in which control characters are escaped."""
+    return escape_json(_encode_json(text))
 
 
 class FlowText:
@@ -78,9 +99,9 @@ def _scalar_renderer(column: Column) -> Render:
 
 def _scalar_json_renderer(column: Column) -> Render:
     if column.type == "enum":
-        return _member_renderer({number: _to_json_string(name) for name, number in column.values.items()})
+        return _member_renderer({number: to_json_string(name) for name, number in column.values.items()})
     if column.type == "string":
-        return _to_json_string
+        return to_json_string
     render = _scalar_renderer(column)
     if column.type in ("ip", "mac", "timestamp", "bytes"):
         return lambda value: f'"{render(value)}"'

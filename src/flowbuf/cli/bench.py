@@ -39,6 +39,7 @@ from flowbuf.cli.options import UsageProblem, WholeNumber, schema_options
 from flowbuf.cli.output import is_terminal, print_text, standard_output
 from flowbuf.cli.progress import show_steps
 from flowbuf.schema import Schema
+from flowbuf.text import escape_json
 
 __all__ = ["bench"]
 
@@ -107,7 +108,7 @@ def bench(
     contestants = [Flowbuf(schema), *(peer for peer in peers if peer.name not in absent)]
     measured = _measure_all(_choose(captures, schema), contestants, rounds, seconds)
     if as_json:
-        print_text(json.dumps(_describe(measured, absent, quoted), indent=2, ensure_ascii=False))
+        print_text(escape_json(json.dumps(_describe(measured, absent, quoted), indent=2, ensure_ascii=False)))
         return
     console = StdoutConsole(width=None if is_terminal(sys.stdout) else WIDTH_IN_A_PIPE)
     with standard_output():

@@ -13,7 +13,7 @@ import click
 
 from flowbuf.batch import IP_FORMS, FlowBatch, new_table_type
 from flowbuf.cli.options import UsageProblem, schema_errors
-from flowbuf.cli.output import is_terminal
+from flowbuf.cli.output import is_terminal, refuse_terminal
 from flowbuf.cli.report import Report
 from flowbuf.cli.signals import held_signals
 from flowbuf.errors import EnrichmentError, QueryError, optional_import
@@ -182,6 +182,7 @@ class ColumnWriter:
 @contextmanager
 def open_columns(form: str, file: OutputFile, type: Any) -> Iterator[ColumnWriter]:
     """A writer of record batches to an open file, in one of COLUMN_FORMATS. `type` is their `pyarrow.Schema`."""
+    refuse_terminal(file, form)
     with open_sink(form, file, type) as sink:
         yield ColumnWriter(sink)
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.measure import Measurement
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
+
+from flowbuf.cli.terminal import clean_text, terminal_of
 
 __all__ = ["StdoutConsole", "fit_table", "new_table"]
 
@@ -17,10 +21,17 @@ _UNBOUNDED = 10**6  # cells: as wide as a table wants to be
 
 
 class StdoutConsole(Console):
-    """Prints text as it is. A closed pipe ends the command as it does where rich is not used."""
+    """Prints text as it is, except for control characters. A closed pipe ends the command as it does where rich is not
+    used."""
 
     def __init__(self, width: int | None = None) -> None:
-        super().__init__(width=width, highlight=False, markup=False)
+        super().__init__(file=terminal_of(sys.stdout), width=width, highlight=False, markup=False)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """Clean the text between the styles."""
+        for segment in super().render(renderable, options):
+            text, style, control = segment
+            yield segment if control else Segment(clean_text(text), style)
 
     def on_broken_pipe(self) -> None:
         """Called while a BrokenPipeError is handled; rich would end with status 1."""

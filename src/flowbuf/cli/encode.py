@@ -17,7 +17,7 @@ from flowbuf.cli.options import (
     schema_options,
     verbose_option,
 )
-from flowbuf.cli.output import is_terminal, open_errors, open_output
+from flowbuf.cli.output import is_terminal, open_errors, open_output, refuse_terminal
 from flowbuf.cli.progress import show_progress
 from flowbuf.cli.report import Report
 from flowbuf.cli.session import Session
@@ -68,6 +68,7 @@ def encode(inputs: tuple[str, ...], output: str, verbose: bool, decoding: Decode
     began = time.perf_counter()
     octets = 0
     with input_interrupts(inputs) as interrupt, open_output(output) as file:
+        refuse_terminal(file, "messages")
         if file.is_regular:
             with open_errors():
                 check_proto(output)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
@@ -14,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from flowbuf import _core
 from flowbuf.cli.options import UsageProblem, WholeNumber
 from flowbuf.cli.output import open_output
+from flowbuf.cli.terminal import terminal_of
 
 __all__ = ["generate"]
 
@@ -102,7 +104,7 @@ def generate(
 @contextmanager
 def _progress(flows: int) -> Iterator[Callable[[int], None]]:
     """A bar on stderr while a terminal looks on. Gives a function that takes how many flows are done."""
-    console = Console(stderr=True)
+    console = Console(file=terminal_of(sys.stderr))
     columns = (TextColumn("flows"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("flows", total=flows)

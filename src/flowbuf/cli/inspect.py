@@ -25,6 +25,7 @@ from flowbuf.decoder import Decoder
 from flowbuf.errors import CaptureError
 from flowbuf.schema import Schema
 from flowbuf.statuses import sort_counters
+from flowbuf.text import escape_json
 
 __all__ = ["inspect"]
 
@@ -71,7 +72,7 @@ def inspect(capture: str, as_json: bool, decoding: DecodeOptions) -> None:
     except CaptureError as error:
         raise Failure(str(error)) from error
     if as_json:
-        print_text(json.dumps(survey, indent=2, ensure_ascii=False))
+        print_text(escape_json(json.dumps(survey, indent=2, ensure_ascii=False)))
     else:
         console = StdoutConsole(width=None if is_terminal(sys.stdout) else WIDTH_IN_A_PIPE)
         with standard_output():

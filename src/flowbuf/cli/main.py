@@ -17,6 +17,7 @@ import click
 from flowbuf.cli.output import describe_os_error
 from flowbuf.cli.report import INTERRUPTED, PIPE_CLOSED, TERMINATED, Failure
 from flowbuf.cli.signals import held_signals
+from flowbuf.cli.terminal import guard_terminals
 from flowbuf.errors import FlowbufError
 
 __all__ = ["COMMANDS", "main"]
@@ -55,6 +56,7 @@ class _Commands(click.Group):
     def main(self, *arguments: Any, **options: Any) -> Any:
         if sys.stderr is None:  # it is closed, which is no reason not to do the work
             sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+        guard_terminals()
         gc.freeze()  # what is imported stays: to look through it again and again is a twentieth of a short run
         return super().main(*arguments, **options)
 

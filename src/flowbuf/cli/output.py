@@ -15,7 +15,7 @@ from flowbuf.sinks.file import OutputFile
 
 __all__ = [
     *("COLUMN_FORMATS", "default_format", "describe_os_error", "format_option", "is_terminal"),
-    *("open_errors", "open_output", "print_text", "standard_output"),
+    *("open_errors", "open_output", "print_text", "refuse_terminal", "standard_output"),
 ]
 
 COLUMN_FORMATS = ("parquet", "arrow")
@@ -83,6 +83,12 @@ def open_output(path: str, durable: bool = False) -> Iterator[OutputFile]:
         with open_errors():
             file = stack.enter_context(OutputFile(path, durable))
         yield file
+
+
+def refuse_terminal(file: OutputFile, content: str) -> None:
+    """Raise UsageProblem where binary content would be written to a terminal, which would obey it."""
+    if file.is_terminal:
+        raise UsageProblem(f"{content} cannot be shown on a terminal; give -o FILE, or a pipe")
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from flowbuf.cli.output import is_terminal
+from flowbuf.cli.terminal import terminal_of
 
 __all__ = ["Show", "show_lag", "show_progress", "show_steps"]
 
@@ -27,7 +28,9 @@ def show_progress(total: int | None, quiet: bool = False) -> Iterator[Show]:
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (BarColumn(), DownloadColumn(), TextColumn("{task.fields[flows]:,} flows"), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as progress:
+    with Progress(
+        *columns, console=Console(file=terminal_of(sys.stderr)), transient=True, redirect_stdout=False
+    ) as progress:
         task = progress.add_task("", total=total, flows=0)
         yield lambda octets, flows: progress.update(task, completed=octets, flows=flows)
 
@@ -48,7 +51,9 @@ def show_lag(quiet: bool = False) -> Iterator[Show]:
         TextColumn("lag {task.fields[behind]:,} records"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as progress:
+    with Progress(
+        *columns, console=Console(file=terminal_of(sys.stderr)), transient=True, redirect_stdout=False
+    ) as progress:
         task = progress.add_task("", total=None, flows=0, rate=0.0, behind=0)
         latest: deque[tuple[float, int]] = deque([(time.monotonic(), 0)], maxlen=50)
 
@@ -70,6 +75,8 @@ def show_steps(total: int) -> Iterator[Callable[[str, int], None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as progress:
+    with Progress(
+        *columns, console=Console(file=terminal_of(sys.stderr)), transient=True, redirect_stdout=False
+    ) as progress:
         task = progress.add_task("", total=total)
         yield lambda name, done: progress.update(task, description=name, completed=done)

@@ -8,6 +8,8 @@ from typing import Any
 import click
 
 from flowbuf._core import STATUSES
+from flowbuf.cli.output import is_terminal
+from flowbuf.cli.terminal import clean_text
 from flowbuf.decoder import Decoder
 from flowbuf.errors import DecodeError
 from flowbuf.statuses import Counters, sort_counters
@@ -72,8 +74,9 @@ class Report:
 
     def add_note(self, text: str) -> None:
         """Something that leaves the exit status as it is. Not click.echo: it writes past a progress bar that is shown,
-        into its line."""
-        print(f"flowbuf: {text}", file=sys.stderr)
+        into its line. Cleaned here: a progress bar takes what stderr gets, and obeys the styles in it."""
+        line = f"flowbuf: {text}"
+        print(clean_text(line) if is_terminal(sys.stderr) else line, file=sys.stderr)
 
     def add_input(self, name: str, decoder: Decoder, capture: Counters) -> None:
         """What a decoder has counted since the last input, and what the capture itself has."""

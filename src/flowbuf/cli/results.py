@@ -14,7 +14,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import math
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -24,10 +23,11 @@ from typing import Any
 
 from flowbuf.cli.columnar import open_columns
 from flowbuf.cli.output import COLUMN_FORMATS
-from flowbuf.cli.table import CONTROLS, Heading, RowTable
+from flowbuf.cli.table import Heading, RowTable
+from flowbuf.cli.terminal import clean_line
 from flowbuf.cli.writers import FlowWriter, write_csv
 from flowbuf.sinks.file import OutputFile
-from flowbuf.text import format_bool, format_real, format_time
+from flowbuf.text import format_bool, format_real, format_time, to_json_string
 
 __all__ = ["open_results", "to_text"]
 
@@ -51,7 +51,7 @@ class _JsonLines:
 
     def write(self, batch: Any) -> None:
         self.count += batch.num_rows
-        keys = [f"{json.dumps(name, ensure_ascii=False)}:" for name in batch.schema.names]
+        keys = [f"{to_json_string(name)}:" for name in batch.schema.names]
         lines = [
             "{" + ",".join([key + _to_json(value) for key, value in zip(keys, row, strict=True)]) + "}\n"
             for row in _rows(batch)
@@ -79,7 +79,7 @@ class _Csv:
 class _Table(RowTable):
     def __init__(self, file: OutputFile, type: Any, to_terminal: bool) -> None:
         headings = [
-            Heading(field.name, functools.partial(_cell, place), right=_is_number(field.type))
+            Heading(clean_line(field.name), functools.partial(_cell, place), right=_is_number(field.type))
             for place, field in enumerate(type)
         ]
         super().__init__(file, headings, to_terminal, _count_rows, as_asked=True)
@@ -90,7 +90,7 @@ class _Table(RowTable):
 
 
 def _cell(place: int, row: Any) -> str:
-    return CONTROLS.sub("\ufffd", to_text(row[place]))
+    return clean_line(to_text(row[place]))
 
 
 def _is_number(type: Any) -> bool:
@@ -147,15 +147,12 @@ def _to_json(value: Any) -> str:
             return _to_json({to_text(key): item for key, item in value})
         return "[" + ",".join(map(_to_json, value)) + "]"
     if isinstance(value, dict):
-        return "{" + ",".join(f"{_quote(key)}:{_to_json(item)}" for key, item in value.items()) + "}"
+        return "{" + ",".join(f"{to_json_string(key)}:{_to_json(item)}" for key, item in value.items()) + "}"
     if value is None:
         return "null"
     if isinstance(value, bool | int | Decimal) or (isinstance(value, float) and math.isfinite(value)):
         return to_text(value)
-    return _quote(to_text(value))
-
-
-_quote = json.JSONEncoder(ensure_ascii=False).encode
+    return to_json_string(to_text(value))
 
 
 def _format_datetime(value: datetime) -> str:

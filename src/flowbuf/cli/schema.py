@@ -22,6 +22,7 @@ from flowbuf.schema.loader import RECORDS
 from flowbuf.schema.message import reach
 from flowbuf.targets.arrow import describe_type, fields_of
 from flowbuf.targets.clickhouse import columns_of
+from flowbuf.text import escape_json
 
 __all__ = ["schema"]
 
@@ -70,7 +71,7 @@ def show(schema: Schema, every: bool, as_json: bool) -> None:
             described["messages"] = {
                 message.name: [_describe(column, schema) for column in message.columns] for message in shown
             }
-        print_text(json.dumps(described, indent=2, ensure_ascii=False, default=str))
+        print_text(escape_json(json.dumps(described, indent=2, ensure_ascii=False, default=str)))
     elif is_terminal(sys.stdout):
         with standard_output():
             console = StdoutConsole()

@@ -18,11 +18,12 @@ from rich.console import Console
 from rich.style import Style
 
 from flowbuf.cli.counters import COUNTER_WORDS, SECTIONS, count_rows, section_of, section_schema
+from flowbuf.cli.terminal import clean_line
 from flowbuf.schema import Column, Schema
 from flowbuf.sinks.file import OutputFile
 from flowbuf.text import format_address, text_renderer
 
-__all__ = ["CONTROLS", "CounterTable", "FlowTable", "Heading", "RowTable"]
+__all__ = ["CounterTable", "FlowTable", "Heading", "RowTable"]
 
 Flow = Mapping[str, Any]
 Cells = Mapping["Heading", list[str]]
@@ -59,7 +60,6 @@ TCP_FLAGS = "FSRPAUECN"
 TUNNEL = ("tunnel_src_addr", "tunnel_dst_addr", "tunnel_id")  # one column of the table
 # Numbers that are shown as words.
 LEFT = {"proto", "tcp_flags", "forwarding_status", "if_status", "drop_reason", "source_id_type"}
-CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # would command the terminal
 
 BOLD, DIM = Style(bold=True), Style(dim=True)
 
@@ -348,7 +348,7 @@ def _heading(column: Column) -> Heading:
         render = lambda value: plain(value).replace("T", " ").rstrip("Z")  # noqa: E731
     elif column.type in ("string", "enum"):
         plain = render
-        render = lambda value: CONTROLS.sub("\ufffd", plain(value))  # noqa: E731
+        render = lambda value: clean_line(plain(value))  # noqa: E731
     return Heading(name, lambda flow: render(flow[name]) if name in flow else "", right=number and name not in LEFT)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from flowbuf.cli.columnar import ColumnSource, open_columns, open_sink
 from flowbuf.cli.output import COLUMN_FORMATS, open_output
+from flowbuf.cli.terminal import clean_text
 from flowbuf.rows import RowReader
 from flowbuf.schema import Schema
 from flowbuf.sinks.file import OutputFile
@@ -161,7 +162,9 @@ class Csv:
 
 
 def write_csv(file: OutputFile, rows: Iterable[Iterable[str]]) -> None:
-    """Appends rows of cells."""
+    """Appends rows of cells; on a terminal without control characters."""
+    if file.is_terminal:
+        rows = (map(clean_text, row) for row in rows)
     buffer = io.StringIO(newline="")
     csv.writer(buffer, lineterminator="\n").writerows(rows)
     file.write(buffer.getvalue().encode())

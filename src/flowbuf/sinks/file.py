@@ -59,6 +59,12 @@ class OutputFile:
         """Whether this is an ordinary file, not standard output nor a device."""
         return self._temporary is not None
 
+    @property
+    def is_terminal(self) -> bool:
+        """Return whether this is a terminal: standard output, or a device."""
+        file = self._raw or sys.stdout
+        return not self.is_regular and file is not None and file.isatty()
+
     def write(self, data: bytes | memoryview) -> None:
         """Appends octets. Those for standard output get there now: somebody may wait for them."""
         with self._named_errors():
