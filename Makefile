@@ -4,7 +4,9 @@
 #   make test                  set up, run all tests
 #   make test PYTHON=python3.10
 #   make test MARKERS="not expensive"   leave out the tests that take long and do not depend on the Python version
-#   make sanitize              what C does for Python under the address and undefined-behaviour sanitizers (gcc)
+#   make sanitize              tests that give hostile bytes to C, under the address and undefined-behaviour sanitizers (gcc)
+#   make sanitize-threads      tests with several threads, under ThreadSanitizer (gcc)
+#   make fuzz-binding          mutated input through the binding, under the sanitizers; FUZZ_SECONDS=600 for each family
 #   make bench-peers           the harnesses of other collectors, which need Go and Cargo
 #   make fields                docs/fields.md, from the schema and docs/collectors.csv
 #   make kafka                 a real Kafka broker on this machine; make kafka-stop ends it
@@ -18,7 +20,7 @@ BUILT := $(VENV)/.built
 PEERS := benchmarks/peers
 SOURCES := $(wildcard ext/*.pyx ext/*.pxd ext/binding/* ext/core/*) setup.py pyproject.toml
 
-.PHONY: demo demo-pipeline test sanitize bench bench-peers check fields kafka kafka-stop clean setup
+.PHONY: demo demo-pipeline test sanitize sanitize-threads fuzz-binding bench bench-peers check fields kafka kafka-stop clean setup
 
 setup: $(BUILT)
 
@@ -37,14 +39,33 @@ test: $(BUILT)
 	@$(PY) -m pip install -q --only-binary chdb-core --group chdb || echo "no chdb for this system: its tests are skipped"
 	$(PY) -m pytest $(if $(MARKERS),-m "$(MARKERS)")
 
-# Tests in which C of the binding, and not of the core alone, works on what is hostile. Python keeps too much for leaks to be told.
-SANITIZED := $(wildcard tests/test_codec*.py) tests/test_encode_columns.py tests/test_wire.py tests/test_decoder.py
-sanitize: $(BUILT)
+# Tests that give hostile bytes to C. Leaks are not looked for: Python keeps too much memory until it ends.
+SANITIZED := $(wildcard tests/test_codec*.py) $(patsubst %,tests/test_%.py,arrow_streams biflow capture cli_messages_columns \
+	columns columns_messages decoder encode_columns every_counter evolution framing fuzz_binding generate messages records \
+	restore rows state text threads wire)
+ASAN = LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so) $$(gcc -print-file-name=libstdc++.so)" \
+	ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1 PYTHONMALLOC=malloc PYTHONPATH=build/sanitized
+sanitize: build/sanitized
+	$(ASAN) $(PY) -m pytest $(SANITIZED)
+
+# Mutated input through the binding: each family for FUZZ_SECONDS of processor time. FUZZ_FLAGS="--seed 1 --family state"
+fuzz-binding: build/sanitized
+	$(ASAN) $(PY) tests/fuzz_binding.py --seconds $(or $(FUZZ_SECONDS),10) $(FUZZ_FLAGS)
+
+# CPython has no ThreadSanitizer in it. The sanitizer sees its locks, and what the extension reads and writes.
+TSAN = LD_PRELOAD="$$(gcc -print-file-name=libtsan.so)" TSAN_OPTIONS=exitcode=66:halt_on_error=1 PYTHONMALLOC=malloc \
+	PYTHONPATH=build/sanitized-threads
+sanitize-threads: build/sanitized-threads
+	@if $(TSAN) $(PY) tests/race_on_purpose.py 2>/dev/null; then echo "ThreadSanitizer does not report a race"; exit 1; fi
+	$(TSAN) $(PY) -m pytest tests/test_races.py tests/test_threads.py
+
+# What setuptools keeps in build/lib.* may be of another kind, and it does not notice.
+build/sanitized build/sanitized-threads: $(BUILT)
 	@$(PY) -m pip install -q --group test
-	FLOWBUF_SANITIZE=1 $(PY) -m pip install -q --no-deps --upgrade --target build/sanitized .
-	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so) $$(gcc -print-file-name=libstdc++.so)" \
-		ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1 PYTHONMALLOC=malloc PYTHONPATH=build/sanitized \
-		$(PY) -m pytest $(SANITIZED)
+	rm -rf build/lib.*
+	FLOWBUF_SANITIZE=$(if $(findstring threads,$@),thread,1) $(PY) -m pip install -q --no-deps --upgrade --target $@ .
+	rm -rf build/lib.*
+	@touch $@
 
 bench: $(BUILT)
 	$(PY) -m pip install -q --group test

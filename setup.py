@@ -2,10 +2,12 @@
 
 FLOWBUF_DEBUG=1      no optimisation, assertions on
 FLOWBUF_SANITIZE=1   address and undefined-behaviour sanitizers (run Python with their library preloaded)
+FLOWBUF_SANITIZE=thread   thread sanitizer (the same)
 FLOWBUF_COVERAGE=1   gcov counters
 """
 
 import os
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,19 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 
+def choose_sanitizers(kind: str) -> list[str]:
+    """Flags of the sanitizers. ext/Makefile states those that gcc needs for them."""
+    if kind == "thread":
+        return ["-fsanitize=thread"]
+    narrow = subprocess.run(["make", "-s", "-C", "ext", "narrow"], check=True, capture_output=True, text=True).stdout
+    return ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", *narrow.split()]
+
+
 def choose_flags() -> tuple[list[str], list[str]]:
     """Flags of the compiler and of the linker."""
     common = ["-std=c11", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-unused-parameter"]
-    if os.environ.get("FLOWBUF_SANITIZE"):
-        sanitizers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+    if kind := os.environ.get("FLOWBUF_SANITIZE"):
+        sanitizers = choose_sanitizers(kind)
         return [*common, "-O1", "-g", "-UNDEBUG", *sanitizers], sanitizers
     if os.environ.get("FLOWBUF_COVERAGE"):
         return [*common, "-O0", "-g", "-UNDEBUG", "--coverage"], ["--coverage"]
