@@ -71,7 +71,9 @@ PACKAGE_LAYERS: dict[str, set[str]] = {
     "finder": {"errors", "schema", "kafka", "registry", "protofile"},
     "records": {"errors", "schema", "_core", "plan", "batch"},
     "partitions": {"sinks"},
-    "consumer": {"errors", "schema", "batch", "kafka", "registry", "sinks", "finder", "records", "partitions"},
+    "joining": {"kafka"},
+    "consumer": {"errors", "schema", "batch", "kafka", "registry", "sinks", "finder", "records"}
+    | {"partitions", "joining"},
     "spark": {"schema", "targets", "_core", "batch", "columns"},
     "state": {"errors", "documents", "_core", "content", "decoder", "sinks"},
     "enrich": {"errors", "documents", "schema", "targets"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from typing import Any
 from flowbuf.batch import FlowBatch
 from flowbuf.errors import KafkaError, PartitionLost, SchemaError
 from flowbuf.finder import SchemaFinder
+from flowbuf.joining import Joining
 from flowbuf.kafka import TIMEOUT, Note, Notes, Topics, import_kafka, new_client
 from flowbuf.partitions import UNTOLD, Kind, Partition, fault_of, promise_of, read_promise
 from flowbuf.records import RecordReader
@@ -46,6 +48,7 @@ _DEFAULTS: dict[str, Any] = {
     "enable.auto.commit": False,
     "auto.offset.reset": "earliest",
     "enable.partition.eof": True,
+    "statistics.interval.ms": 1000,
     "queued.max.messages.kbytes": 65536,
     "queued.min.messages": 1_000_000,
     "fetch.message.max.bytes": 1 << 22,
@@ -168,7 +171,9 @@ class KafkaSource:
         known = Topics(servers, settings, self._notes)
         counts = {topic: known.find(topic, timeout) for topic in self._topics}
         # A broker keeps a question for new records until there are some; who waits for the end wants to know that soon.
-        own = {"group.id": group or "flowbuf", "fetch.wait.max.ms": 20 if until_end else 500}
+        own: dict[str, Any] = {"group.id": group or "flowbuf", "fetch.wait.max.ms": 20 if until_end else 500}
+        own["stats_cb"] = self._see_brokers
+        self._joining = Joining(servers, group, settings, self._notes, on_problem) if group else None
         self._consumer = new_client("Consumer", servers, settings, {**_DEFAULTS, **own}, self._notes)
         if group:
             strategy = str(settings.get("partition.assignment.strategy", ""))
@@ -213,6 +218,9 @@ class KafkaSource:
         self._kept = {}
         self._assign(places)
         self._assigned = True
+        if self._joining:
+            self._joining.end()
+            self._joining = None
 
     def _on_revoke(self, consumer: Any, partitions: list[Any]) -> None:
         """What was read of them and is not given yet is read again, by whoever has them next."""
@@ -274,10 +282,16 @@ class KafkaSource:
             raise KafkaError(error.args[0].str()) from error
         if self._notes.fatal:
             raise KafkaError(self._notes.fatal)
+        if self._joining:
+            self._joining.look(self._consumer.memberid)
         if messages:
             mean = sum(map(len, messages)) / len(messages)
             self._chunk = max(min(int(_CHUNK_OCTETS / (mean + 1)), _CHUNK), 10)
         return messages
+
+    def _see_brokers(self, statistics: str) -> None:
+        if self._notes.waiting:
+            self._notes.see(json.loads(statistics).get("brokers", {}))
 
     def _take(self) -> Iterator[SourceBatch]:
         """Puts records to those of their partitions; gives what must end before one of them, or is full."""
@@ -492,6 +506,7 @@ class KafkaSource:
         """Leaves the group; iterating ends."""
         if not self._closed:
             self._closed = True
+            self._joining = None
             self._unread.clear()
             self._forget(self._consumer.assignment(), {})
             with suppress(self._kafka.KafkaException):  # of a group that it was just about to join

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import operator
 import re
@@ -31,6 +32,11 @@ _REPORTS = "delivery.report.only.error"
 _RETRY = 0.2  # seconds between two questions to a broker
 _MESSAGE_LIMIT = 1_000_000  # octets
 _SILENCE = 30.0  # seconds before the same is told again
+_ALL_DOWN = "no broker is available"
+_STEADY = 2  # statistics that show a connection before it counts: the first may be older than the last error
+# Errors that name a broker, at their start: [thread: ][protocol://]HOST:PORT[/number]: reason
+_OF_BROKER = re.compile(r"(?:\S+: )?(?:\w+://)?(?P<address>[^/\s]+:\d+)(?:/\w+)?: (?P<reason>.*)", re.DOTALL)
+_UNAVAILABLE = {"_TRANSPORT", "_RESOLVE", "_TIMED_OUT"}
 _TOPIC_TIMEOUT = 2.0  # for a topic to appear that a broker makes by itself
 
 
@@ -82,10 +88,10 @@ def new_client(kind: str, servers: str, settings: Mapping[str, Any], defaults: M
     if _REPORTS in settings:  # the only one that is no text to confluent_kafka
         settings = {**settings, _REPORTS: str(settings[_REPORTS]).lower() in ("true", "1")}
     base = {"bootstrap.servers": servers, "client.id": "flowbuf", "log.connection.close": False}
+    config = {**base, **defaults, **settings}
+    config["error_cb"] = functools.partial(notes.add, servers=str(config["bootstrap.servers"]))
     try:
-        return operator.attrgetter(kind)(kafka)(
-            {**base, **defaults, **settings, "error_cb": notes.add}, logger=_logger()
-        )
+        return operator.attrgetter(kind)(kafka)(config, logger=_logger())
     except (kafka.KafkaException, ValueError, TypeError) as error:
         reason = error.args[0].str() if isinstance(error, kafka.KafkaException) else str(error)
         raise KafkaError(f"settings of the client: {redact(reason, settings)}") from None
@@ -101,19 +107,56 @@ class Notes:
         self._note = note
         self._settings = settings
         self._told: dict[str, float] = {}
+        self._down: dict[str, int] = {}  # unavailable brokers: statistics in a row that show a connection
 
-    def add(self, error: Any) -> None:
-        """An error of librdkafka, as its callback gives it."""
+    @property
+    def waiting(self) -> bool:
+        """Return True while a broker is reported as unavailable."""
+        return bool(self._down)
+
+    def add(self, error: Any, servers: str = "") -> None:
+        """Report an error that librdkafka gives to the callback of a client of `servers`."""
         # How often and how fast it was tried says nothing new.
         text = re.sub(r" \(after \d+ms in state \w+(, \d+ identical error\(s\) suppressed)?\)", "", error.str())
         text = redact(re.sub(r"^\S+: (?=\S+/)", "", text), self._settings)
-        if not text.endswith("brokers are down") or not self.latest:  # what it was before says more
+        everywhere = error.name() == "_ALL_BROKERS_DOWN"
+        if everywhere:
+            text = _ALL_DOWN
+        if not everywhere or not self.latest:  # what it was before says more
             self.latest = text
         if error.fatal():
             self.fatal = text
+        found = _OF_BROKER.fullmatch(text)
+        if everywhere:
+            for address in [] if self._down else servers.split(","):
+                self._lose(address.strip().rpartition("://")[2], "")
+        elif found and error.name() in _UNAVAILABLE:
+            self._lose(found["address"], f": {found['reason']}")
+        else:
+            self._tell(text, text)
+
+    def _lose(self, address: str, reason: str) -> None:
+        self._down[address] = 0
+        self._tell(address, f"broker {address} unavailable; waiting{reason}")
+
+    def see(self, brokers: Mapping[str, Mapping[str, Any]]) -> None:
+        """Report brokers that are available again. `brokers` is that of librdkafka's statistics, which leave out a
+        bootstrap server as soon as the client knows the brokers behind it."""
+        known = {broker.get("nodename") for broker in brokers.values()}
+        up = {str(broker.get("nodename")) for broker in brokers.values() if broker.get("state") == "UP"}
+        for address in list(self._down):
+            connected = address in up or (bool(up) and address not in known)
+            self._down[address] = self._down[address] + 1 if connected else 0
+            if self._down[address] >= _STEADY:
+                del self._down[address]
+                self._told.pop(address, None)
+                self._note(f"kafka: broker {address if address in up else min(up)} available")
+
+    def _tell(self, subject: str, text: str) -> None:
+        """Tell a text, unless another one of the same subject was told a short while ago."""
         now = time.monotonic()
-        if now - self._told.get(text, -_SILENCE) >= _SILENCE:
-            self._told[text] = now
+        if now - self._told.get(subject, -_SILENCE) >= _SILENCE:
+            self._told[subject] = now
             self._note(f"kafka: {text}")
 
 
@@ -159,8 +202,8 @@ class Topics:
                 self._client.poll(0)  # which brings the reason
                 if time.monotonic() - begun >= timeout:
                     problem = self._notes.latest or error.args[0].str()
-                    if problem.endswith("are down"):  # all that is known of one that ends connections
-                        problem += ", or want TLS or a login (security.protocol)"
+                    if problem == _ALL_DOWN:  # all that is known of one that ends connections
+                        problem += ", or they want TLS or a login (security.protocol)"
                     raise KafkaError(f"{self._servers}: no broker has answered in {timeout:g} s: {problem}") from None
             else:
                 if found.error is None:

@@ -369,6 +369,7 @@ class KafkaSink:
         partitions = found.get("topics", {}).get(self.topic, {}).get("partitions", {})
         sent = sum(partition.get("txmsgs", 0) for partition in partitions.values())
         self.report.retries = max(self.report.retries, sent - self.report.records)
+        self._notes.see(found.get("brokers", {}))
         self._reachable = any(broker.get("state") == "UP" for broker in found.get("brokers", {}).values())
         self._looks += 1
 

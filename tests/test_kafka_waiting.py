@@ -1,0 +1,185 @@
+"""Clients of Kafka report that they wait: for a broker that is away, for the session of a member that was killed."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import services
+from broker import PATIENCE, Broker
+from command import generated, write
+from consuming import consuming, produce
+
+from flowbuf.consumer import KafkaSource
+from flowbuf.kafka import Notes
+from flowbuf.schema import Schema
+
+pytestmark = pytest.mark.expensive
+
+FLOWS = 200
+
+
+@pytest.fixture(scope="module")
+def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("capture") / "capture.pcap", generated("netflow9", FLOWS))
+
+
+class Error:
+    """An error as librdkafka gives it to a callback."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self._name, self._text = name, text
+
+    def name(self) -> str:
+        return self._name
+
+    def str(self) -> str:
+        return self._text
+
+    def fatal(self) -> bool:
+        return False
+
+
+def up(*addresses: str) -> dict[str, dict[str, Any]]:
+    """Brokers of the statistics of librdkafka."""
+    return {f"{each}/1": {"nodename": each, "state": "UP"} for each in addresses}
+
+
+@pytest.fixture
+def lines() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def notes(lines: list[str]) -> Notes:
+    return Notes(lines.append, {})
+
+
+def test_all_brokers_are_named(notes: Notes, lines: list[str]) -> None:
+    for _ in range(3):
+        notes.add(Error("_ALL_BROKERS_DOWN", "0/2 brokers are down"), "a:1, SSL://b:2")
+    assert lines == [f"kafka: broker {each} unavailable; waiting" for each in ("a:1", "b:2")]
+    for _ in range(3):
+        notes.see(up("a:1") | {"b:2/2": {"nodename": "b:2", "state": "TRY_CONNECT"}})
+    assert lines[2:] == ["kafka: broker a:1 available"]
+    assert notes.waiting
+    for _ in range(3):
+        notes.see(up("a:1", "b:2"))
+    assert lines[3:] == ["kafka: broker b:2 available"]
+    assert not notes.waiting
+
+
+@pytest.mark.parametrize("name", ["a:1/bootstrap", "GroupCoordinator: a:1", "sasl_ssl://a:1/7", "ssl://a:1/bootstrap"])
+def test_a_broker_is_named_once_with_the_reason(notes: Notes, lines: list[str], name: str) -> None:
+    text = "Connect to ipv4#192.0.2.1:1 failed: Connection refused"
+    for _ in range(3):
+        notes.add(Error("_TRANSPORT", f"{name}: {text} (after 0ms in state CONNECT)"), "a:1")
+    assert lines == [f"kafka: broker a:1 unavailable; waiting: {text}"]
+    assert notes.latest.endswith(text)
+
+
+def test_statistics_older_than_the_error_do_not_count(notes: Notes, lines: list[str]) -> None:
+    for _ in range(3):
+        notes.add(Error("_TRANSPORT", "a:1/1: Disconnected"), "a:1")
+        notes.see(up("a:1"))
+    assert lines == ["kafka: broker a:1 unavailable; waiting: Disconnected"]
+
+
+def test_another_name_of_a_bootstrap_server(notes: Notes, lines: list[str]) -> None:
+    """Statistics leave out bootstrap servers after the first connection."""
+    notes.add(Error("_ALL_BROKERS_DOWN", "1/1 brokers are down"), "localhost:1")
+    for _ in range(3):
+        notes.see(up("127.0.0.1:1"))
+    assert lines[1:] == ["kafka: broker 127.0.0.1:1 available"]
+
+
+def test_other_errors_stay_as_they_are(notes: Notes, lines: list[str]) -> None:
+    notes.add(Error("_AUTHENTICATION", "sasl_ssl://a:1/bootstrap: SASL authentication error"), "a:1")
+    assert lines == ["kafka: sasl_ssl://a:1/bootstrap: SASL authentication error"]
+    assert not notes.waiting
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_consumer_reports_a_broker_that_leaves_and_returns(own_broker: Broker, host: str) -> None:
+    topic, lines = own_broker.make_topic(), list[str]()
+    servers = own_broker.servers.replace("127.0.0.1", host)
+    with KafkaSource(servers, [topic], schema=Schema.load("flow"), on_problem=lines.append) as source:
+        batches = iter(source)
+
+        def reads_until(text: str) -> None:
+            def found() -> bool:
+                next(batches)
+                return any(re.fullmatch(text, line) for line in lines)
+
+            assert services.wait(found, PATIENCE), lines
+
+        next(batches)
+        own_broker.kill()
+        reads_until(rf"kafka: broker {host}:\d+ unavailable; waiting.*")
+        own_broker.start()
+        reads_until(r"kafka: broker 127.0.0.1:\d+ available")
+    assert not [line for line in lines if "brokers are down" in line]
+    assert "available" in lines[-1]
+    assert "unavailable" not in lines[-1]
+
+
+def test_a_producer_reports_a_broker_that_leaves_and_returns(own_broker: Broker) -> None:
+    from flowbuf.sinks.kafka import KafkaSink
+
+    topic, lines = own_broker.make_topic(), list[str]()
+    with KafkaSink(own_broker.servers, topic, schema_topic=None, on_problem=lines.append) as sink:
+
+        def says(text: str) -> bool:
+            sink._producer.poll(0.1)
+            return any(text in line for line in lines)
+
+        own_broker.kill()
+        assert services.wait(lambda: says(f"broker {own_broker.servers} unavailable; waiting"), PATIENCE), lines
+        own_broker.start()
+        assert services.wait(lambda: says(f"broker {own_broker.servers} available"), PATIENCE), lines
+    assert not [line for line in lines if "brokers are down" in line]
+
+
+def test_a_restarted_consumer_reports_the_session_that_it_waits_for(
+    broker: Broker, topic: str, capture: Path, group: str
+) -> None:
+    produce(broker, capture, topic)
+    session = {"session.timeout.ms": 10_000}
+    options = ("--group", group, "-f", "jsonl", "-X", "session.timeout.ms=10000")
+    with consuming(broker, topic, *options) as process:
+        assert process.stdout
+        assert process.stdout.readline().startswith(b"{")
+        process.send_signal(signal.SIGKILL)
+        process.wait(PATIENCE)
+    told: list[tuple[float, str]] = []
+    begun = time.monotonic()
+    with KafkaSource(
+        broker.servers,
+        [topic],
+        group=group,
+        settings=session,
+        on_problem=lambda text: told.append((time.monotonic() - begun, text)),
+    ) as source:
+        for _ in source:
+            if len(told) == 2 or time.monotonic() - begun > PATIENCE:
+                break
+    assert [text for _, text in told] == [
+        f"group {group!r}: waiting for 1 other member to rejoin, or for the previous session to expire "
+        "(session.timeout.ms: 10 s)",
+        f"group {group!r}: joined",
+    ]
+    assert told[0][0] < 2
+    assert told[1][0] > 2
+
+
+def test_the_first_member_of_a_group_reports_no_wait(broker: Broker, topic: str, capture: Path, group: str) -> None:
+    produce(broker, capture, topic)
+    lines: list[str] = []
+    for _ in range(2):  # the second one comes after the first has left
+        with KafkaSource(broker.servers, [topic], group=group, on_problem=lines.append) as source:
+            next(batch for batch in source if batch is not None)
+    assert lines == []
