@@ -10,6 +10,7 @@ import sys
 import flowbuf.plan
 from flowbuf import _core
 from flowbuf.schema import Schema
+from flowbuf.schema.source import LAST
 
 TYPES = {code: name for name, code in _core.TYPES.items()}
 KINDS = {code: name for name, code in _core.KINDS.items()}
@@ -50,12 +51,13 @@ class PlanWriter:
     def add_source(self, rank: int, source: int) -> bool:
         return self._add(rank, SOURCES[source])
 
-    def add_element(self, rank: int, pen: int, id: int, kind: int) -> bool:
+    def add_element(self, rank: int, pen: int, id: int, kind: int, occurrence: int = 0) -> bool:
         if pen == _core.PEN_NETFLOW5:
             return self._add(rank, NETFLOW5_FIELDS[id])
+        which = "#last" if occurrence == LAST else f"#{occurrence}" if occurrence else ""
         if pen == _core.PEN_NETFLOW9:
-            return self._add(rank, f"netflow9:{id}@{KINDS[kind]}")
-        return self._add(rank, f"ipfix:{pen}/{id}@{KINDS[kind]}" if pen else f"ipfix:{id}@{KINDS[kind]}")
+            return self._add(rank, f"netflow9:{id}{which}@{KINDS[kind]}")
+        return self._add(rank, f"ipfix:{f'{pen}/' if pen else ''}{id}{which}@{KINDS[kind]}")
 
     def set_mirror(self, name: str, mirror: str) -> None:
         self.mirrors[name] = mirror
