@@ -26,9 +26,13 @@ from flowbuf._core import format_ip
 from flowbuf.schema import Column, Schema
 
 __all__ = [
-    *("CONTROLS", "FlowText", "escape_json", "format_address", "format_mac", "format_time", "text_renderer"),
+    *("CONTROLS", "NUMBERS", "FlowText", "escape_json", "format_address", "format_mac", "format_time", "text_renderer"),
     "to_json_string",
 ]
+
+NUMBERS = {"uint8", "uint16", "uint32", "uint64", "int32", "int64", "sint32", "sint64", "fixed32", "fixed64"}
+NUMBERS |= {"float", "double", "duration"}
+"""Types of columns whose text is a number."""
 
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _END_OF_TIME = 253_402_300_800  # the year 10000: RFC 3339 has no text for it

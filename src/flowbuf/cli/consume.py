@@ -13,7 +13,14 @@ import click
 from flowbuf.cli.columnar import check_column_output, ip_option, need
 from flowbuf.cli.options import UsageProblem, WholeNumber, load_schema, schema_errors, verbose_option
 from flowbuf.cli.outlets import ClickHouseOutlet, FolderOutlet, Outlet, SchemaChanged, StreamOutlet
-from flowbuf.cli.output import COLUMN_FORMATS, default_format, format_option, is_terminal
+from flowbuf.cli.output import (
+    COLUMN_FORMATS,
+    check_spreadsheet,
+    default_format,
+    format_option,
+    is_terminal,
+    spreadsheet_option,
+)
 from flowbuf.cli.progress import Show, show_lag
 from flowbuf.cli.queue import KafkaOptions, kafka_options
 from flowbuf.cli.report import MAX_LINES, Report
@@ -46,6 +53,7 @@ _PROMPT_OCTETS = 1 << 22  # of records that are given at once, where they are sh
     help="Stop after N flows. A batch that is cut is not committed.",
 )
 @format_option("them")
+@spreadsheet_option
 @click.option(
     "-o",
     "--output",
@@ -79,6 +87,7 @@ def consume(
     until_end: bool,
     limit: int | None,
     form: str | None,
+    spreadsheet: bool,
     output: str,
     ip: str | None,
     batch_octets: int,
@@ -127,6 +136,7 @@ def consume(
     folder = output.endswith("/") or os.path.isdir(output)
     form = form or ("parquet" if folder else default_format(output))
     _check_form(form, output, ip, folder)
+    check_spreadsheet(spreadsheet, form)
     if group and os.path.isfile(output):
         fix = "name another, or a folder (-o OUT/)"
         raise UsageProblem(f"{output}: is there already, and what a group has stored does not come again: {fix}")
@@ -153,7 +163,7 @@ def consume(
         elif folder:
             outlet = FolderOutlet(form, output, ip or "binary", source, commit)
         else:
-            outlet = StreamOutlet(form, output, ip or "binary", commit)
+            outlet = StreamOutlet(form, output, ip or "binary", commit, spreadsheet)
         quiet = output == "-" and is_terminal(sys.stdout) and not sink
         with outlet, show_lag(quiet) as show, stop_signals() as stop:
             _store_all(source, outlet, limit, faults, show, stop)

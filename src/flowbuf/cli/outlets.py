@@ -51,12 +51,13 @@ class StreamOutlet:
     """One output for all flows: a stream, in which they are stored as soon as they are written, or a file, which is
     there when it is whole."""
 
-    def __init__(self, form: str, output: str, ip: str, commit: Commit) -> None:
+    def __init__(self, form: str, output: str, ip: str, commit: Commit, spreadsheet: bool = False) -> None:
         self.count = 0
         self._form = form
         self._output = output
         self._ip = ip
         self._commit = commit
+        self._spreadsheet = spreadsheet
         self._at_once = output == "-" and form not in COLUMN_FORMATS
         self._open = ExitStack()
         self._file: OutputFile | None = None
@@ -79,7 +80,9 @@ class StreamOutlet:
         self._schema, self._columns = schema, ColumnSource(schema, ip=self._ip)
         to_terminal = self._output == "-" and is_terminal(sys.stdout)
         counters = schema.rows == "counters"
-        opened = open_file_writer(self._form, self._file, schema, to_terminal, counters, self._columns)
+        opened = open_file_writer(
+            self._form, self._file, schema, to_terminal, counters, self._columns, self._spreadsheet
+        )
         self._writer = self._open.enter_context(opened)
 
     def store(self, batch: SourceBatch, limit: int | None) -> None:

@@ -14,8 +14,8 @@ from flowbuf.cli.options import UsageProblem
 from flowbuf.sinks.file import OutputFile
 
 __all__ = [
-    *("COLUMN_FORMATS", "default_format", "describe_os_error", "format_option", "is_terminal"),
-    *("open_errors", "open_output", "print_text", "refuse_terminal", "standard_output"),
+    *("COLUMN_FORMATS", "check_spreadsheet", "default_format", "describe_os_error", "format_option", "is_terminal"),
+    *("open_errors", "open_output", "print_text", "refuse_terminal", "spreadsheet_option", "standard_output"),
 ]
 
 COLUMN_FORMATS = ("parquet", "arrow")
@@ -58,6 +58,17 @@ def format_option(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any
         type=click.Choice(FORMATS),
         help=f"How to show {what}.  [default: as OUT is called; else table on a terminal, jsonl in a pipe]",
     )
+
+
+spreadsheet_option = click.option(
+    "--spreadsheet", is_flag=True, help="In CSV, put ' before texts that a spreadsheet would take for formulas."
+)
+
+
+def check_spreadsheet(spreadsheet: bool, form: str) -> None:
+    """Raise UsageProblem for --spreadsheet in another format."""
+    if spreadsheet and form != "csv":
+        raise UsageProblem(f"--spreadsheet is for csv, and the format is {form}; leave it out, or give -f csv")
 
 
 def default_format(output: str) -> str:

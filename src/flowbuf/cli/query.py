@@ -35,7 +35,15 @@ from flowbuf.cli.options import (
     schema_options,
     verbose_option,
 )
-from flowbuf.cli.output import COLUMN_FORMATS, default_format, format_option, is_terminal, open_output
+from flowbuf.cli.output import (
+    COLUMN_FORMATS,
+    check_spreadsheet,
+    default_format,
+    format_option,
+    is_terminal,
+    open_output,
+    spreadsheet_option,
+)
 from flowbuf.cli.progress import show_progress
 from flowbuf.cli.report import Failure, Report
 from flowbuf.cli.results import open_results
@@ -67,6 +75,7 @@ MOMENT = 0.05
 @click.option(
     "-o", "--output", default="-", metavar="OUT", help="File to write; .gz, .zst compress; - is stdout.  [default: -]"
 )
+@spreadsheet_option
 @enrich_option
 @counters_option
 @verbose_option
@@ -77,6 +86,7 @@ def query(
     inputs: tuple[str, ...],
     form: str | None,
     output: str,
+    spreadsheet: bool,
     enrich: tuple[str, ...],
     verbose: bool,
     decoding: DecodeOptions,
@@ -102,6 +112,7 @@ def query(
     check_inputs(inputs, output)
     check_state(decoding.state, output)
     form = form or default_format(output)
+    check_spreadsheet(spreadsheet, form)
     if form in COLUMN_FORMATS:
         check_column_output(form, output)
     need("pyarrow", "sql", "flowbuf query")
@@ -127,7 +138,7 @@ def query(
             show_progress(total_size(captures), quiet=to_terminal) as show,
             Session(columns.decoded, decoding, report, show, "queried") as session,
         ):
-            _Answer(question, columns, form, file, to_terminal).run(session, captures)
+            _Answer(question, columns, form, file, to_terminal, spreadsheet).run(session, captures)
             session.finish()
         if not session.readable and not question.files and (question.reads or files):
             file.discard()
@@ -176,12 +187,19 @@ class _Answer:
     inside of a `Queue` can leave the other thread waiting for ever, and one in `Thread.join` ends the wait for good."""
 
     def __init__(
-        self, question: FlowQuery, columns: ColumnSource, form: str, file: OutputFile, to_terminal: bool
+        self,
+        question: FlowQuery,
+        columns: ColumnSource,
+        form: str,
+        file: OutputFile,
+        to_terminal: bool,
+        spreadsheet: bool,
     ) -> None:
         self._question = question
         self._columns = columns
         self._output = (form, file)
         self._to_terminal = to_terminal
+        self._spreadsheet = spreadsheet
         self._batches: SimpleQueue[Any] = SimpleQueue()
         self._places: SimpleQueue[None] = SimpleQueue()
         """One for each batch that may still be handed over."""
@@ -265,7 +283,7 @@ class _Answer:
         stream = pyarrow.RecordBatchReader.from_batches(_plain_type(self._columns), self._taken())
         with query_problems("SQL"):
             type, batches = self._question.run(stream)
-            with open_results(*self._output, type, self._to_terminal) as writer:
+            with open_results(*self._output, type, self._to_terminal, self._spreadsheet) as writer:
                 for batch in batches:
                     writer.write(batch)
                 writer.finish()

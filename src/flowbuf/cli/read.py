@@ -19,7 +19,14 @@ from flowbuf.cli.options import (
     schema_options,
     verbose_option,
 )
-from flowbuf.cli.output import COLUMN_FORMATS, default_format, format_option, is_terminal
+from flowbuf.cli.output import (
+    COLUMN_FORMATS,
+    check_spreadsheet,
+    default_format,
+    format_option,
+    is_terminal,
+    spreadsheet_option,
+)
 from flowbuf.cli.progress import show_progress
 from flowbuf.cli.reading import Reading, check_parts
 from flowbuf.cli.report import Report
@@ -46,6 +53,7 @@ __all__ = ["read"]
     help="Only flows that fulfil this, such as \"dst_port = 53 and in_net(src_addr, '10.0.0.0/8')\".",
 )
 @ip_option
+@spreadsheet_option
 @enrich_option
 @counters_option
 @click.option("-n", "--limit", type=WholeNumber(min=1), metavar="N", help="Stop after N flows.")
@@ -64,6 +72,7 @@ def read(
     output: str,
     where: str | None,
     ip: str | None,
+    spreadsheet: bool,
     enrich: tuple[str, ...],
     limit: int | None,
     rows_per_file: int | None,
@@ -109,8 +118,11 @@ def read(
     check_inputs(inputs, None if folder else output)
     form = form or ("parquet" if folder else default_format(output))
     _check_form(form, output, ip)
+    check_spreadsheet(spreadsheet, form)
     only = bool(click.get_current_context().params["only"])
-    reading = Reading(form, schema, decoding, where, ip or "binary", enrich, limit, is_chosen(), only, rows_per_file)
+    reading = Reading(
+        form, schema, decoding, where, ip or "binary", enrich, limit, is_chosen(), only, rows_per_file, spreadsheet
+    )
     report = Report(notes=verbose)
     if folder and rows_per_file is None:
         from flowbuf.cli.many import check_each, read_each

@@ -42,6 +42,7 @@ class Reading:
     chosen: bool = False
     only: bool = False
     rows_per_file: int | None = None
+    spreadsheet: bool = False
 
     def prepare(self, inputs: Sequence[str], report: Report) -> tuple[Schema, ColumnSource | None]:
         """The columns to show, and what makes columns of the inputs; None where they are read row by row. Raises
@@ -85,7 +86,7 @@ class Reading:
             return open_parts(self.form, output, columns.type, self.rows_per_file, report.add_note)
         to_terminal = output == "-" and is_terminal(sys.stdout)
         sections = schema.rows == "counters" and not self.chosen
-        return open_writer(self.form, output, schema, to_terminal, sections, columns)
+        return open_writer(self.form, output, schema, to_terminal, sections, columns, self.spreadsheet)
 
     def _source(self, session: Session, columns: ColumnSource | None) -> Callable[[str], Iterator[Any]]:
         """What gives the flows of an input: lists of them, or record batches. Both have a length and can be sliced."""

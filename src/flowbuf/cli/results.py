@@ -22,10 +22,11 @@ from decimal import Decimal
 from typing import Any
 
 from flowbuf.cli.columnar import open_columns
+from flowbuf.cli.csv_rows import neutralize, write_csv
 from flowbuf.cli.output import COLUMN_FORMATS
 from flowbuf.cli.table import Heading, RowTable
 from flowbuf.cli.terminal import clean_line
-from flowbuf.cli.writers import FlowWriter, write_csv
+from flowbuf.cli.writers import FlowWriter
 from flowbuf.sinks.file import OutputFile
 from flowbuf.text import format_bool, format_real, format_time, to_json_string
 
@@ -35,13 +36,15 @@ __all__ = ["open_results", "to_text"]
 NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
-def open_results(form: str, file: OutputFile, type: Any, to_terminal: bool) -> AbstractContextManager[FlowWriter]:
-    """A writer of results, whose `pyarrow.Schema` is `type`, in any format."""
+def open_results(
+    form: str, file: OutputFile, type: Any, to_terminal: bool, spreadsheet: bool = False
+) -> AbstractContextManager[FlowWriter]:
+    """A writer of results, whose `pyarrow.Schema` is `type`, in any format. `spreadsheet` neutralizes formulas."""
     if form in COLUMN_FORMATS:
         return open_columns(form, file, type)
     if form == "table":
         return nullcontext(_Table(file, type, to_terminal))
-    return nullcontext(_JsonLines(file) if form == "jsonl" else _Csv(file, type.names))
+    return nullcontext(_JsonLines(file) if form == "jsonl" else _Csv(file, type.names, spreadsheet))
 
 
 class _JsonLines:
@@ -63,14 +66,15 @@ class _JsonLines:
 
 
 class _Csv:
-    def __init__(self, file: OutputFile, names: list[str]) -> None:
+    def __init__(self, file: OutputFile, names: list[str], spreadsheet: bool) -> None:
         self.count = 0
         self._file = file
-        write_csv(file, [names])
+        self._to_text = _to_spreadsheet_text if spreadsheet else to_text
+        write_csv(file, [map(self._to_text, names)])
 
     def write(self, batch: Any) -> None:
         self.count += batch.num_rows
-        write_csv(self._file, (map(to_text, row) for row in _rows(batch)))
+        write_csv(self._file, (map(self._to_text, row) for row in _rows(batch)))
 
     def finish(self) -> None:
         pass
@@ -139,6 +143,11 @@ def to_text(value: Any) -> str:
     if isinstance(value, tuple):  # pyarrow's own, of an interval
         return _format_span(*value)
     return _to_json(value) if isinstance(value, list | dict) else str(value)
+
+
+def _to_spreadsheet_text(value: Any) -> str:
+    text = to_text(value)
+    return text if isinstance(value, int | float | Decimal) else neutralize(text)
 
 
 def _to_json(value: Any) -> str:

@@ -21,7 +21,7 @@ from flowbuf.cli.counters import COUNTER_WORDS, SECTIONS, count_rows, section_of
 from flowbuf.cli.terminal import clean_line
 from flowbuf.schema import Column, Schema
 from flowbuf.sinks.file import OutputFile
-from flowbuf.text import format_address, text_renderer
+from flowbuf.text import NUMBERS, format_address, text_renderer
 
 __all__ = ["CounterTable", "FlowTable", "Heading", "RowTable"]
 
@@ -49,8 +49,6 @@ CONTEXT = {
     "sample_kind": "{}",
 }
 
-NUMBERS = {"uint8", "uint16", "uint32", "uint64", "int32", "int64", "sint32", "sint64", "fixed32", "fixed64"}
-NUMBERS |= {"float", "double", "duration"}
 PROTOCOLS = {
     **{1: "ICMP", 2: "IGMP", 4: "IPIP", 6: "TCP", 17: "UDP", 33: "DCCP", 41: "IPv6", 46: "RSVP", 47: "GRE"},
     **{50: "ESP", 51: "AH", 58: "ICMPv6", 88: "EIGRP", 89: "OSPF", 103: "PIM", 112: "VRRP", 115: "L2TP"},

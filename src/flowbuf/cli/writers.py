@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Any, Protocol
 
 from flowbuf.cli.columnar import ColumnSource, open_columns, open_sink
+from flowbuf.cli.csv_rows import neutralize, write_csv
 from flowbuf.cli.output import COLUMN_FORMATS, open_output
-from flowbuf.cli.terminal import clean_text
 from flowbuf.rows import RowReader
 from flowbuf.schema import Schema
 from flowbuf.sinks.file import OutputFile
-from flowbuf.text import FlowText
+from flowbuf.text import NUMBERS, FlowText
 
-__all__ = ["FlowWriter", "open_file_writer", "open_parts", "open_writer", "write_csv"]
+__all__ = ["FlowWriter", "open_file_writer", "open_parts", "open_writer"]
 
 
 class FlowWriter(Protocol):
@@ -37,29 +35,41 @@ Discard = Callable[[], None]
 
 @contextmanager
 def open_writer(
-    form: str, output: str, schema: Schema, to_terminal: bool, sections: bool, columns: ColumnSource | None
+    form: str,
+    output: str,
+    schema: Schema,
+    to_terminal: bool,
+    sections: bool,
+    columns: ColumnSource | None,
+    spreadsheet: bool = False,
 ) -> Iterator[tuple[FlowWriter, Discard]]:
     """One file. What is written are batches where there are `columns`, else lists of rows. `sections`: tables of
     counters are those that matter most."""
     with (
         open_output(output) as file,
-        open_file_writer(form, file, schema, to_terminal, sections, columns) as writer,
+        open_file_writer(form, file, schema, to_terminal, sections, columns, spreadsheet) as writer,
     ):
         yield writer, file.discard
 
 
 @contextmanager
 def open_file_writer(
-    form: str, file: OutputFile, schema: Schema, to_terminal: bool, sections: bool, columns: ColumnSource | None
+    form: str,
+    file: OutputFile,
+    schema: Schema,
+    to_terminal: bool,
+    sections: bool,
+    columns: ColumnSource | None,
+    spreadsheet: bool = False,
 ) -> Iterator[FlowWriter]:
     """The same for a file that is open."""
     if columns is None:
-        yield _new_row_writer(form, file, schema, to_terminal, sections)
+        yield _new_row_writer(form, file, schema, to_terminal, sections, spreadsheet)
     elif form in COLUMN_FORMATS:
         with open_columns(form, file, columns.type) as writer:
             yield writer
     else:
-        yield RowsOfColumns(_new_row_writer(form, file, schema, to_terminal, sections), schema)
+        yield RowsOfColumns(_new_row_writer(form, file, schema, to_terminal, sections, spreadsheet), schema)
 
 
 @contextmanager
@@ -147,27 +157,26 @@ class JsonLines:
 
 
 class Csv:
-    def __init__(self, file: OutputFile, schema: Schema) -> None:
+    """`spreadsheet`: texts that a spreadsheet would take for formulas are neutralized."""
+
+    def __init__(self, file: OutputFile, schema: Schema, spreadsheet: bool = False) -> None:
         self.count = 0
         self._file = file
         self._text = FlowText(schema)
+        self._spreadsheet = spreadsheet
+        self._numbers = [column.type in NUMBERS and not column.repeated for column in self._text.columns]
         write_csv(file, [[column.name for column in self._text.columns]])
 
     def write(self, flows: list[dict[str, Any]]) -> None:
         self.count += len(flows)
-        write_csv(self._file, map(self._text.cells, flows))
+        rows = map(self._text.cells, flows)
+        write_csv(self._file, map(self._neutralize, rows) if self._spreadsheet else rows)
+
+    def _neutralize(self, cells: list[str]) -> list[str]:
+        return [cell if is_number else neutralize(cell) for is_number, cell in zip(self._numbers, cells, strict=True)]
 
     def finish(self) -> None:
         pass
-
-
-def write_csv(file: OutputFile, rows: Iterable[Iterable[str]]) -> None:
-    """Appends rows of cells; on a terminal without control characters."""
-    if file.is_terminal:
-        rows = (map(clean_text, row) for row in rows)
-    buffer = io.StringIO(newline="")
-    csv.writer(buffer, lineterminator="\n").writerows(rows)
-    file.write(buffer.getvalue().encode())
 
 
 class RowsOfColumns:
@@ -188,11 +197,13 @@ class RowsOfColumns:
         self._writer.finish()
 
 
-def _new_row_writer(form: str, file: OutputFile, schema: Schema, to_terminal: bool, sections: bool) -> FlowWriter:
+def _new_row_writer(
+    form: str, file: OutputFile, schema: Schema, to_terminal: bool, sections: bool, spreadsheet: bool
+) -> FlowWriter:
     if form == "table":
         from flowbuf.cli.table import CounterTable, FlowTable
 
         if schema.rows == "counters" and sections:
             return CounterTable(file, schema, to_terminal)
         return FlowTable(file, schema, to_terminal)
-    return JsonLines(file, schema) if form == "jsonl" else Csv(file, schema)
+    return JsonLines(file, schema) if form == "jsonl" else Csv(file, schema, spreadsheet)
