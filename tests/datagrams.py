@@ -230,6 +230,16 @@ def basic_list(element: Specifier, *members: bytes, semantic: int = 3) -> bytes:
     return u8(semantic) + specifier(element) + joined(members)
 
 
+def sub_template_list(template_id: int, *records: bytes, semantic: int = 3) -> bytes:
+    """RFC 6313 section 4.5.2: records of one template."""
+    return u8(semantic) + u16(template_id) + joined(records)
+
+
+def sub_template_multi_list(*parts: tuple[int, bytes], semantic: int = 3) -> bytes:
+    """RFC 6313 section 4.5.3: records of several templates, (template id, records) each."""
+    return u8(semantic) + joined(tuple(u16(number) + u16(4 + len(records)) + records for number, records in parts))
+
+
 # sFlow
 # -------------------------------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from packet_strategies import ethernet_frames, ip_headers, router_frames, sampled_packets, tunnelled_packets
 from schema_strategies import OTHERS, READ
+from structure_strategies import structures
 
 from flowbuf import elements
 
@@ -59,6 +60,7 @@ SAMPLING = [34, 48, 50, 160, 302, 305, 306, 309, 310, 311]
 DERIVING = [4, 7, 8, 11, 12, 27, 28, 32, 60, 139, 256, *range(70, 80)]
 PACKETS = [313, 315]
 LISTS = [484, 485, 490, 491, 496, 511, 512, 291]
+STRUCTURES = [292, 293]  # of records
 # Reverse elements that columns, conclusions and the existence of the reverse flow rest on.
 REVERSED = [1, 2, 85, 6, 10, 21, 22, 32, 56, 58, 61, 70, 71, 152, 197, 313, 34]
 
@@ -123,6 +125,7 @@ class Layout:
     scopes: int | None = None
 
 
+Known = dict[int, Layout]  # the layouts of templates
 BIFLOWS = [(29305, number) for number in REVERSED]
 
 
@@ -142,7 +145,7 @@ def field_sizes(draw: st.DrawFn, number: int) -> int:
     natural = NATURAL_SIZES.get(element.data_type if element else "", 4)
     if number in PACKETS:
         return draw(st.sampled_from([d.VARIABLE, d.VARIABLE, 40, 64]))
-    if number in LISTS:
+    if number in LISTS + STRUCTURES:
         return draw(st.sampled_from([d.VARIABLE, d.VARIABLE, 21]))
     choice = draw(st.integers(0, 19))
     if choice == 0:
@@ -162,7 +165,8 @@ def resized(specifier: d.Specifier) -> d.Specifier:
 
 @st.composite
 def layouts(draw: st.DrawFn, ipfix: bool, options: bool) -> Layout:
-    ids = draw(st.sampled_from([READ, READ + OTHERS, DERIVING, SAMPLING + READ, PACKETS + READ]))
+    structures = [READ + 20 * STRUCTURES, [7, 8, 82, 160, 485] + 2 * STRUCTURES] if ipfix else []
+    ids = draw(st.sampled_from([READ, READ + OTHERS, DERIVING, SAMPLING + READ, PACKETS + READ, *structures]))
     if not options:
         group = draw(st.just([]) | st.sampled_from(GROUPS + REVERSE_GROUPS if ipfix else GROUPS))
         fields = [*group, *draw(st.lists(specifiers(ids, ipfix), min_size=1, max_size=8))]
@@ -200,7 +204,7 @@ def basic_lists(draw: st.DrawFn) -> bytes:
 
 
 @st.composite
-def field_values(draw: st.DrawFn, specifier: d.Specifier) -> bytes:
+def field_values(draw: st.DrawFn, specifier: d.Specifier, known: Known, depth: int) -> bytes:
     """A field as it stands in a record, the length before it included where that is variable."""
     number, size = specifier[0], specifier[1]
     length = size if size != d.VARIABLE else draw(st.sampled_from([0, 1, 4, 8, 16, 254, 300]))
@@ -210,6 +214,10 @@ def field_values(draw: st.DrawFn, specifier: d.Specifier) -> bytes:
             content = content[:size].ljust(size, b"\0")
     elif number in LISTS:
         content = draw(basic_lists())
+        if size != d.VARIABLE:
+            content = content[:size].ljust(size, b"\0")
+    elif number in STRUCTURES and len(specifier) == 2:
+        content = draw(structures(number == 293, known, depth, records))
         if size != d.VARIABLE:
             content = content[:size].ljust(size, b"\0")
     elif number in TELLING_OCTETS and draw(st.booleans()):
@@ -224,8 +232,8 @@ def field_values(draw: st.DrawFn, specifier: d.Specifier) -> bytes:
 
 
 @st.composite
-def records(draw: st.DrawFn, layout: Layout) -> bytes:
-    return b"".join([draw(field_values(specifier)) for specifier in layout.fields])
+def records(draw: st.DrawFn, layout: Layout, known: Known, depth: int = 0) -> bytes:
+    return b"".join([draw(field_values(specifier, known, depth)) for specifier in layout.fields])
 
 
 # NetFlow v9 and IPFIX ------------------------------------------------------------------------------------------------
@@ -285,7 +293,8 @@ class Speaker:
         layout = self.known.get(template_id)
         if layout is None:
             return d.data_set(draw(st.sampled_from([template_id, *TEMPLATE_IDS])), draw(octets(12)))
-        content = draw(st.lists(records(layout), max_size=4) | st.lists(records(layout), min_size=1, max_size=4))
+        strategy = records(layout, self.known)
+        content = draw(st.lists(strategy, max_size=4) | st.lists(strategy, min_size=1, max_size=4))
         shortest = sum(1 if size == d.VARIABLE else size for size in (specifier[1] for specifier in layout.fields))
         return d.data_set(template_id, *content, padding=draw(st.integers(0, min(3, shortest - 1))))
 
@@ -370,7 +379,7 @@ def living_templates(draw: st.DrawFn, ipfix: bool) -> list[Received]:
             elif kind >= 5:
                 sets.append(d.any_set((2 if ipfix else 0) + options, speaker.template(template_id, layout)))
             else:
-                content = draw(st.lists(records(layout), max_size=2))
+                content = draw(st.lists(records(layout, {}), max_size=2))
                 sets.append(d.data_set(template_id, *content))
         time = max(0, time + draw(st.sampled_from([0, 1, 1, 2, 6, -1, -100])))
         if ipfix:

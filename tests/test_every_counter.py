@@ -28,6 +28,7 @@ from datagrams import (
     sample,
     sampled_header,
     sflow,
+    sub_template_list,
     tagged,
     template,
     template_set,
@@ -61,6 +62,12 @@ def field(element: int, octets: bytes, type: str, **keys: Any) -> Case:
     """A record of one field, and a column for it."""
     schema = columns().add("v", 1000, type, [f"ipfix:{element}"], **keys)
     return case(ipfix_record([(element, len(octets))], octets), schema=schema)
+
+
+def structure(content: bytes, source: str) -> Case:
+    """A record that holds a list, templates of it and of a port, and a column."""
+    templates = template_set(template(257, (7, 2)), template(256, (292, len(content))))
+    return case(ipfix(templates, data_set(256, content)), schema=columns().add("v", 1000, "uint16", [source]))
 
 
 def nested(levels: int) -> bytes:
@@ -127,6 +134,8 @@ DATAGRAMS: dict[str, Case] = {
     "invalid_utf8": field(82, b"\xff", "string"),
     "bad_field_size": field(1, bytes(9), "uint64"),
     "bad_list": field(291, EMPTY_LIST_CUT_SHORT, "uint32", repeated=True),
+    "list_template_missing": structure(sub_template_list(999, u16(80)), "ipfix:7"),
+    "list_element_ignored": structure(sub_template_list(257, u16(80)), "ipfix:11"),
     "opaque_value": field(292, b"abc", "bytes"),
     "biflow": case(ipfix_record([(232, 4)], u32(7))),
     "sequence_gap": numbered(1, 5),

@@ -25,7 +25,7 @@ LAYERS = [
     *("datagram", "template.h", "operations", "template", "sequence", "exporter"),
     *("context", "early", "options", "template_set", "emitter", "packet.h", "tunnel", "packet"),
     *("sflow.h", "pattern.h", "lesson", "pattern", "decode"),
-    *("value.inc", "list.inc", "derived.inc", "packet.inc", "run.inc", "record.inc"),
+    *("value.inc", "list.inc", "derived.inc", "packet.inc", "sub_template.inc", "run.inc", "record.inc"),
     *("netflow5.inc", "ipfix.inc", "sflow.inc", "sflow_counters.inc", "decode.inc"),
     *("decode_row", "decode_row_bmi2", "decode_row_avx512", "decode_columns", "decode_columns_avx512"),
     *("message", "message_columns.h", "message_rows.inc", "message_columns", "message_columns_bmi2"),

@@ -73,7 +73,9 @@
     X(UNMAPPED, "unmapped", NOTE, "a value that its enum does not know; written as 0") \
     X(INVALID_UTF8, "invalid_utf8", NOTE, "invalid UTF-8 in a string, replaced by U+FFFD") \
     X(BAD_FIELD_SIZE, "bad_field_size", NOTE, "a field whose size does not suit its element; the column is absent") \
-    X(BAD_LIST, "bad_list", NOTE, "a list (RFC 6313) that is cut short, or whose members its column cannot hold") \
+    X(BAD_LIST, "bad_list", NOTE, "a list (RFC 6313) that is cut short or too deep, or whose members its column cannot hold") \
+    X(LIST_TEMPLATE_MISSING, "list_template_missing", NOTE, "records in a list (RFC 6313) whose template is not known") \
+    X(LIST_ELEMENT_IGNORED, "list_element_ignored", NOTE, "an element in a list of records (RFC 6313) that no column takes") \
     X(OPAQUE_VALUE, "opaque_value", NOTE, "a structure, a number of 256 bits or a list of what does not hold: not interpreted") \
     X(BIFLOW, "biflow", NOTE, "a record of both directions (RFC 5103), made into two flows") \
     X(SEQUENCE_GAP, "sequence_gap", NOTE, "by its sequence number, something before a datagram is missing") \

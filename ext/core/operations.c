@@ -22,7 +22,7 @@ static void add_candidate(compiler *c, fb_target target, uint16_t field, fb_op_c
     if (c->shape->reversed && !own && column->flags & FB_COLUMN_ONE_WAY) return;
     c->shapes->spoken[target.column] |= own;
     bool after = has_packet(c->shape) && target.rank > column->packet_rank;
-    c->shapes->candidates[c->count++] = (struct fb_candidate){target, field, (uint8_t)code, after, own};
+    c->shapes->candidates[c->count++] = (struct fb_candidate){target, field, (uint8_t)code, after, false, own};
 }
 
 static void add_element(compiler *c, fb_target target, size_t field, bool several) {
@@ -44,17 +44,22 @@ static void count_occurrence(const fb_shape *shape, struct fb_occurrences *seen,
     }
 }
 
-/* Occurrences are counted in each direction of a biflow. Sources that name one by its number are added here. */
-static void add_elements(compiler *c, uint64_t pen, uint32_t id, size_t field) {
+/* Occurrences are counted in each direction of a biflow. Sources that name one by its number are added here. Returns whether
+   an enabled column takes the element. */
+static bool add_elements(compiler *c, uint64_t pen, uint32_t id, size_t field) {
     size_t found;
+    bool taken = false;
     const fb_plan *plan = c->shapes->plan;
     const fb_plan_element *elements = fb_plan_find_elements(plan, pen, id, &found);
-    if (!found) return;
+    if (!found) return false;
     size_t direction = fb_shape_is_own(c->shape, field) ? plan->element_count : 0;
     struct fb_occurrences *seen = &c->shapes->seen[(size_t)(elements - plan->elements) + direction];
     count_occurrence(c->shape, seen, (uint16_t)field);
-    for (size_t i = 0; i < found; i++)
+    for (size_t i = 0; i < found; i++) {
+        taken |= plan->columns[elements[i].target.column].flags & FB_COLUMN_ENABLED;
         if (elements[i].occurrence == seen->count) add_element(c, elements[i].target, field, false);
+    }
+    return taken;
 }
 
 /* The other sources, once all occurrences in a direction are counted. Of an element that occurs twice the first occurrence is
@@ -116,7 +121,18 @@ static int compare_candidates(const void *a, const void *b) {
     return x->code - y->code;
 }
 
-static size_t collect_candidates(fb_shapes *shapes, const fb_shape *shape) {
+/* Marks those of each column but the best. They are sorted by column and rank, before a packet and after it. */
+static void mark_again(fb_shapes *shapes, size_t count) {
+    bool *taken = shapes->spoken;
+    memset(taken, 0, shapes->plan->column_count);
+    for (size_t i = 0; i < count; i++) {
+        struct fb_candidate *candidate = &shapes->candidates[i];
+        candidate->again = taken[candidate->target.column];
+        taken[candidate->target.column] = true;
+    }
+}
+
+static size_t collect_candidates(fb_shapes *shapes, fb_shape *shape) {
     compiler c = {.shapes = shapes, .shape = shape};
     memset(shapes->seen, 0, shapes->candidate_capacity * sizeof *shapes->seen);
     memset(shapes->spoken, 0, shapes->plan->column_count);
@@ -126,7 +142,9 @@ static size_t collect_candidates(fb_shapes *shapes, const fb_shape *shape) {
             add_elements(&c, FB_PEN_NETFLOW5, field->id, i);
             continue;
         }
-        add_elements(&c, fb_shape_is_own(shape, i) ? 0 : field->pen, field->id, i);
+        bool taken = add_elements(&c, fb_shape_is_own(shape, i) ? 0 : field->pen, field->id, i);
+        bool padding = !field->pen && field->id == FB_ID_PADDING;
+        if (!taken && !padding && !fb_field_is_sub_template(field)) shape->unused++;
         if (shape->version == 9) add_elements(&c, FB_PEN_NETFLOW9, field->id, i);
     }
     add_occurrences(&c, shapes->seen);
@@ -134,6 +152,7 @@ static size_t collect_candidates(fb_shapes *shapes, const fb_shape *shape) {
     add_all_derived(&c);
     if (shape->reversed) c.count = drop_shared(&c);
     qsort(shapes->candidates, c.count, sizeof *shapes->candidates, compare_candidates);
+    mark_again(shapes, c.count);
     return c.count;
 }
 
@@ -197,7 +216,8 @@ static void specialize_derived(const fb_shape *shape, fb_op *op) {
 
 static fb_op make_op(const fb_shapes *shapes, const fb_shape *shape, const struct fb_candidate *candidate) {
     const fb_column *column = &shapes->plan->columns[candidate->target.column];
-    fb_op op = {.column = column, .code = candidate->code, .field = candidate->field, .target = candidate->target};
+    fb_op op = {.column = column, .code = candidate->code, .field = candidate->field, .target = candidate->target,
+                .again = candidate->again};
     if (candidate->field == FB_NO_FIELD) {
         specialize_derived(shape, &op);
         return op;

@@ -10,6 +10,7 @@ struct fb_candidate {
     uint16_t field;
     uint8_t code; /* fb_op_code */
     bool after_packet;
+    bool again; /* as of an operation */
     bool own; /* of a reversed shape: by a reverse element, or of what both directions share */
 };
 

@@ -468,6 +468,11 @@ static void measure(fb_plan *plan) {
     }
 }
 
+/* Whether a record of IPFIX may say the element, and it is no list of records. */
+static bool is_value(const struct fb_plan_entry *entry) {
+    return entry->pen <= UINT32_MAX && !fb_element_is_sub_template(entry->pen, entry->id);
+}
+
 static fb_status index_sources(fb_plan *plan) {
     size_t elements = 0;
     if (plan->entry_count) qsort(plan->entries, plan->entry_count, sizeof *plan->entries, compare_entries);
@@ -485,6 +490,7 @@ static fb_status index_sources(fb_plan *plan) {
         const struct fb_plan_entry *entry = &plan->entries[i];
         if (entry->is_element) {
             plan->elements[element++] = (fb_plan_element){entry->pen, entry->id, entry->occurrence, entry->target};
+            plan->has_elements |= is_value(entry) && plan->columns[entry->target.column].flags & FB_COLUMN_ENABLED;
         } else if (plan->columns[entry->target.column].flags & FB_COLUMN_ENABLED) {
             fb_target_range *range = &plan->sources[entry->id];
             if (!range->count++) range->first = (uint16_t)target;

@@ -31,6 +31,14 @@
 #define FB_PEN_NETFLOW9 0x100000000u  /* netflow9:ID, elements of NetFlow v9 alone */
 #define FB_PEN_NETFLOW5 0x100000001u  /* netflow5:FIELD, by its place in FB_NETFLOW7_FIELD_LIST */
 
+/* Elements that hold records of other templates (RFC 6313). */
+#define FB_ID_SUB_TEMPLATE_LIST 292
+#define FB_ID_SUB_TEMPLATE_MULTI_LIST 293
+
+FB_INLINE bool fb_element_is_sub_template(uint64_t pen, uint32_t id) {
+    return !pen && (id == FB_ID_SUB_TEMPLATE_LIST || id == FB_ID_SUB_TEMPLATE_MULTI_LIST);
+}
+
 /* What a row is made of. */
 typedef enum {
     FB_ROWS_FLOWS,
@@ -165,6 +173,7 @@ struct fb_plan {
     size_t octet_worst;  /* octets that one octet of the wire may add in strings, bytes and repeated columns */
     uint64_t packet_sources; /* a bit for each source of a sampled packet, from the first on, that feeds an enabled column */
     bool has_packet;     /* some enabled column is fed by a sampled packet */
+    bool has_elements;   /* some enabled column is fed by an element of IPFIX that is a value, no list of records */
     bool collects;       /* some enabled column is repeated: it takes every occurrence of an element */
     bool sealed;
     /* while it is built */

@@ -20,6 +20,7 @@ fb_status fb_shapes_new(fb_shapes *shapes, const fb_plan *plan, fb_memory *memor
     *shapes = (fb_shapes){.plan = plan, .memory = memory, .seed = seed, .wide = wide};
     shapes->candidate_capacity = capacity;
     shapes->bucket_count = FIRST_BUCKETS;
+    shapes->location_levels = 1;
     shapes->buckets = fb_memory_allocate(memory, shapes->bucket_count * sizeof *shapes->buckets);
     shapes->candidates = fb_memory_allocate(memory, capacity * sizeof *shapes->candidates);
     shapes->seen = fb_memory_allocate(memory, capacity * sizeof *shapes->seen);
@@ -27,6 +28,10 @@ fb_status fb_shapes_new(fb_shapes *shapes, const fb_plan *plan, fb_memory *memor
     if (shapes->buckets && shapes->candidates && shapes->seen && shapes->spoken) return FB_OK;
     fb_shapes_free(shapes);
     return FB_NO_MEMORY;
+}
+
+static size_t octets_of_locations(size_t count, size_t levels) {
+    return levels * count * sizeof(fb_location);
 }
 
 static void free_shape(fb_shapes *shapes, fb_shape *shape) {
@@ -47,7 +52,7 @@ void fb_shapes_free(fb_shapes *shapes) {
     fb_memory_release(memory, shapes->candidates, shapes->candidate_capacity * sizeof *shapes->candidates);
     fb_memory_release(memory, shapes->seen, shapes->candidate_capacity * sizeof *shapes->seen);
     fb_memory_release(memory, shapes->spoken, shapes->plan->column_count + 1);
-    fb_memory_release(memory, shapes->locations, shapes->location_capacity * sizeof *shapes->locations);
+    fb_memory_release(memory, shapes->locations, octets_of_locations(shapes->location_capacity, shapes->location_levels));
     *shapes = (fb_shapes){0};
 }
 
@@ -159,6 +164,19 @@ static uint16_t count_variable(const fb_shape *shape) {
     return count;
 }
 
+static uint16_t count_lists(const fb_shape *shape) {
+    uint16_t count = 0;
+    if (shape->version != 10 || shape->options) return 0;
+    for (size_t i = 0; i < shape->field_count; i++) count = (uint16_t)(count + fb_field_is_sub_template(&shape->fields[i]));
+    return count;
+}
+
+static void find_lists(fb_shape *shape) {
+    uint16_t *next = shape->lists;
+    for (uint16_t i = 0; shape->list_count && i < shape->field_count; i++)
+        if (fb_field_is_sub_template(&shape->fields[i])) *next++ = i;
+}
+
 /* Where the fields lie. False: its records have no octets. */
 static bool measure(fb_shape *shape) {
     uint32_t size = 0, offset = 0;
@@ -180,13 +198,16 @@ static bool measure(fb_shape *shape) {
     return size > 0;
 }
 
-static bool reserve_locations(fb_shapes *shapes, size_t count) {
-    if (count <= shapes->location_capacity) return true;
-    fb_location *locations = fb_memory_resize(shapes->memory, shapes->locations,
-                                              shapes->location_capacity * sizeof *locations, count * sizeof *locations);
+static bool reserve_locations(fb_shapes *shapes, size_t count, size_t levels) {
+    if (count <= shapes->location_capacity && levels <= shapes->location_levels) return true;
+    if (count < shapes->location_capacity) count = shapes->location_capacity;
+    if (levels < shapes->location_levels) levels = shapes->location_levels;
+    size_t old = octets_of_locations(shapes->location_capacity, shapes->location_levels);
+    fb_location *locations = fb_memory_resize(shapes->memory, shapes->locations, old, octets_of_locations(count, levels));
     if (!locations) return false;
     shapes->locations = locations;
     shapes->location_capacity = count;
+    shapes->location_levels = levels;
     return true;
 }
 
@@ -228,7 +249,8 @@ static size_t octets_of_lanes(const fb_shape *shape) {
 static size_t octets_of(const fb_shape *shape, size_t ops) {
     return sizeof(fb_shape) + ops * sizeof(fb_op) + octets_of_lanes(shape) +
            shape->field_count * (sizeof(fb_field) + 2 * sizeof(uint16_t)) +
-           (size_t)(shape->variable_count + shape->counter_count + shape->chain_count) * sizeof(uint16_t);
+           (size_t)(shape->variable_count + shape->counter_count + shape->chain_count + shape->list_count) *
+               sizeof(uint16_t);
 }
 
 /* With room for so many operations. What holds pointers and wide numbers comes first. */
@@ -242,6 +264,7 @@ static void lay_out(fb_shape *shape, size_t ops) {
     shape->variables = shape->bases + shape->field_count;
     shape->counters = shape->variables + shape->variable_count;
     shape->chain = shape->counters + shape->counter_count;
+    shape->lists = shape->chain + shape->chain_count;
 }
 
 /* A copy with room for what it has, and not more. */
@@ -269,6 +292,7 @@ static fb_status compile_one(fb_shapes *shapes, const fb_shape *key, fb_shape **
     memset(shape->chain, 0xff, shape->chain_count * sizeof *shape->chain);
     bool empty = !measure(shape);
     if (shape->reversed) turn_fields(shape);
+    find_lists(shape);
     find_roles(shape);
     shape->rated = is_rated(shape);
     shape->named = fb_shape_has_role(shape, FB_ROLE_SAMPLER_ID) || fb_shape_has_role(shape, FB_ROLE_SELECTOR_ID);
@@ -284,6 +308,7 @@ static fb_status compile(fb_shapes *shapes, const fb_shape *key, fb_shape **out)
     if (status != FB_OK || !counters) return status;
     fb_shape turned = *key;
     turned.reversed = true;
+    turned.list_count = 0; /* lists of records are the forward direction's */
     turned.counter_count = (uint16_t)counters;
     status = compile_one(shapes, &turned, &(*out)->reverse);
     if (status == FB_OK)
@@ -308,7 +333,9 @@ fb_status fb_shapes_acquire(fb_shapes *shapes, uint16_t version, const fb_field 
     fb_shape *shape;
     key.variable_count = count_variable(&key);
     key.chain_count = shapes->plan->collects && !options ? field_count : 0;
-    if (!reserve_locations(shapes, key.variable_count + 1u)) return FB_NO_MEMORY;
+    key.list_count = shapes->plan->has_elements ? count_lists(&key) : 0;
+    size_t levels = key.list_count ? FB_LIST_DEPTH + 1 : 1;
+    if (!reserve_locations(shapes, key.variable_count + 1u, levels)) return FB_NO_MEMORY;
     fb_status status = compile(shapes, &key, &shape);
     if (status != FB_OK) return status;
     if (shapes->count >= shapes->bucket_count) grow_buckets(shapes);

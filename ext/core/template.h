@@ -31,6 +31,8 @@
 #define FB_PEN_REVERSE 29305 /* reverse information elements (RFC 5103 section 6.1) */
 #define FB_PEN_JUNIPER 2636
 #define FB_ID_COMMON_PROPERTIES 137
+#define FB_ID_PADDING 210
+#define FB_LIST_DEPTH 4 /* of lists of records inside each other (RFC 6313) */
 
 /* A field specifier. */
 typedef struct {
@@ -38,6 +40,11 @@ typedef struct {
     uint16_t id;
     uint16_t size;
 } fb_field;
+
+/* Whether a field holds records of other templates. */
+FB_INLINE bool fb_field_is_sub_template(const fb_field *field) {
+    return fb_element_is_sub_template(field->pen, field->id);
+}
 
 typedef enum {
     /* The common cases: nothing to check, nothing to convert. Moves are of these. */
@@ -69,6 +76,7 @@ typedef enum {
 typedef struct {
     const fb_column *column; /* of `target` */
     uint8_t code;            /* fb_op_code */
+    bool again;              /* an operation with a better source has the same column */
     uint16_t field;
     uint16_t base;   /* variable-length fields before this one */
     uint16_t offset; /* from the end of the last of them, or from the record's beginning */
@@ -143,6 +151,9 @@ struct fb_shape {
     fb_shape *reverse;  /* of a biflow; NULL as a rule. Owned; counted in `octets` */
     uint16_t *counters; /* of a reversed shape: the fields of which one is not zero where there was a reverse flow */
     uint16_t counter_count;
+    uint16_t list_count;
+    uint16_t *lists;     /* of IPFIX: the fields that hold records of other templates, where a column may take their elements */
+    uint16_t unused;     /* fields whose element no enabled column takes; padding and `lists` are not counted */
     uint16_t chain_count;
     uint16_t *chain; /* of each field the next one of its element and direction, FB_NO_FIELD at the end; none where the plan
                         has no repeated columns */
@@ -170,6 +181,7 @@ typedef struct {
     bool *spoken; /* the columns that reverse elements speak of */
     fb_location *locations; /* scratch for records with variable-length fields: room for the shape with most of them */
     size_t location_capacity;
+    size_t location_levels; /* so many times: 1, or one for each depth of records inside records */
 } fb_shapes;
 
 /* `wide`: the decoders that run the operations fill lanes (lanes.h). NO_MEMORY. */

@@ -105,6 +105,33 @@ static void build_ipfix_biflow(octets *d) {
     ipfix_end(d);
 }
 
+/* Records inside a record, as YAF sends them: of one template, of two, and one level further in. */
+static void build_ipfix_structures(octets *d) {
+    octets inner = {.size = 0}, list = {.size = 0}, lists = {.size = 0};
+    ipfix_begin(d, (ipfix_header){.seconds = 1000, .sequence = 14});
+    size_t set = set_begin(d, 2);
+    put_template(d, 300, FIELDS({7, 2}, {1, 4}, {33, 1}));
+    put_template(d, 301, FIELDS({82, VARIABLE}, {485, VARIABLE}, {292, VARIABLE}));
+    put_template(d, 302, FIELDS({12, 4}, {292, VARIABLE}, {293, VARIABLE}));
+    set_end(d, set);
+    put8(&inner, 3), put16(&inner, 300), put16(&inner, 53), put32(&inner, 60), put8(&inner, 9);
+    put8(&list, 4), put16(&list, 300);
+    for (unsigned i = 0; i < 2; i++) put16(&list, 80 * i), put32(&list, 1000 + i), put8(&list, 9);
+    put8(&lists, 3);
+    for (unsigned i = 0; i < 2; i++) {
+        size_t part = lists.size;
+        put16(&lists, 301), put16(&lists, 0);
+        put_variable(&lists, i ? "eth4" : "eth3", 4, i), put_list(&lists, 3, 483, 16 * i + 1, 2);
+        put_variable(&lists, inner.data, inner.size, 0);
+        patch16(&lists, part + 2, (unsigned)(lists.size - part));
+    }
+    put16(&lists, 300), put16(&lists, 11), put16(&lists, 443), put32(&lists, 70), put8(&lists, 9);
+    set = set_begin(d, 302);
+    put32(d, 0x0a000009), put_variable(d, list.data, list.size, 0), put_variable(d, lists.data, lists.size, 1);
+    set_end(d, set);
+    ipfix_end(d);
+}
+
 /* What firewalls send: counters of both directions, and none at all where the flow is created. */
 static void build_netflow9_firewall(octets *d) {
     netflow9_begin(d, (netflow9_header){.uptime = 60000, .seconds = 1000, .sequence = 13});
@@ -320,6 +347,9 @@ const sample samples[] = {
      "name=\"eth1\"\n"
      "received=1000500 exporter=192.0.2.1 bytes=229 packets=1 src=10.0.0.3 dst=10.0.0.255 etype=2048 proto=17 sport=138 "
      "dport=138 in=10 type=4 as_path=[258] sequence=12\n"},
+    {"ipfix_structures", build_ipfix_structures,
+     "received=1000500 exporter=192.0.2.1 bytes=1000 dst=10.0.0.9 etype=2048 sport=80 type=4 communities=[1,2,17,18] sequence=14 "
+     "name=\"eth3\"\n"},
     {"netflow9_firewall", build_netflow9_firewall,
      "received=1000500 exporter=192.0.2.1 src=10.0.0.1 dst=10.0.0.2 etype=2048 proto=6 sport=40000 dport=443 in=3 out=4 type=3 "
      "sequence=13\n"

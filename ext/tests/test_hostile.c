@@ -379,6 +379,61 @@ static void is_done_at_once_with_lists_and_biflows(void) {
     session_close(&s);
 }
 
+static void feed_structure_templates(session *s) {
+    octets d;
+    ipfix_begin(&d, (ipfix_header){0});
+    size_t set = set_begin(&d, 2);
+    put_template(&d, 256, FIELDS({292, VARIABLE}));
+    put_template(&d, 257, FIELDS({293, VARIABLE}));
+    put_template(&d, 258, FIELDS({4, 1}));
+    put16(&d, 259), put16(&d, 65);
+    for (unsigned i = 0; i < 65; i++) put16(&d, i ? 82 : 4), put16(&d, !i);
+    put_template(&d, 260, FIELDS({82, VARIABLE}));
+    set_end(&d, set), ipfix_end(&d);
+    session_feed(s, &d);
+}
+
+/* One record that is a list, or many records that are the same list. */
+static void check_structures(session *s, unsigned template, const octets *list, bool many, const char *what) {
+    octets d;
+    ipfix_begin(&d, (ipfix_header){0});
+    size_t set = set_begin(&d, template);
+    do put_variable(&d, list->data, list->size, list->size > 254);
+    while (many && d.size + list->size + 1 < MOST);
+    set_end(&d, set), ipfix_end(&d);
+    check_quick(s, &d, what);
+}
+
+/* Records inside records that are as short as can be, in lists as short as can be, as deep as they are read and deeper. */
+static void is_done_at_once_with_records_inside_records(void) {
+    static const unsigned inner[] = {258, 259, 260, 999};
+    session s;
+    octets list;
+    session_open(&s, rich_columns(), 1 << 24);
+    feed_structure_templates(&s);
+    for (unsigned i = 0; i < sizeof inner / sizeof *inner; i++) {
+        list.size = 0;
+        put8(&list, 3), put16(&list, inner[i]), put_repeated(&list, 0, MOST - 100);
+        check_structures(&s, 256, &list, false, "a list of records of one byte");
+        list.size = 4;
+        check_structures(&s, 256, &list, true, "records of a list of one record");
+        list.size = 0;
+        put8(&list, 3);
+        while (list.size < MOST - 100) put16(&list, inner[i]), put16(&list, 5), put8(&list, 0);
+        check_structures(&s, 257, &list, false, "a list of parts of one byte");
+    }
+    for (unsigned depth = 0; depth < 40; depth++) {
+        octets outer = {.size = 0};
+        put8(&outer, 3), put16(&outer, 256);
+        do put_variable(&outer, list.data, depth ? list.size : 0, 0);
+        while (depth % 8 == 7 && outer.size + list.size + 1 < 250);
+        list = outer;
+        check_structures(&s, 256, &list, true, "lists inside lists");
+    }
+    CHECK(session_count(&s, FB_BAD_LIST) > 0);
+    session_close(&s);
+}
+
 /* Samplers and templates with ids that go down: each goes before all that are there. */
 static void is_done_at_once_with_many_ids(void) {
     session s;
@@ -465,6 +520,6 @@ RUN_TESTS(TEST(takes_every_prefix), TEST(takes_every_corrupted_octet), TEST(take
           TEST(gives_the_same_at_every_capacity_with_scaled_totals),
           TEST(gives_the_same_at_every_capacity_with_all_columns), TEST(needs_no_more_room_than_promised), TEST(survives_every_failed_allocation),
           TEST(counts_templates_that_memory_does_not_allow), TEST(is_done_at_once_with_templates_that_lie),
-          TEST(is_done_at_once_with_lists_and_biflows), TEST(is_done_at_once_with_records_of_one_octet),
+          TEST(is_done_at_once_with_lists_and_biflows), TEST(is_done_at_once_with_records_inside_records), TEST(is_done_at_once_with_records_of_one_octet),
           TEST(is_done_at_once_with_many_ids), TEST(is_done_at_once_with_many_sources),
           TEST(is_done_at_once_with_sflow_counts_that_lie))

@@ -15,6 +15,9 @@ Readings that the brief of the schema leaves open:
 - Of an element that comes several times in a record, a repeated column takes every occurrence as one list, by the rules
   for the members of lists; one of zero octets is no member. Any other column takes the first, unless its source says
   which. The occurrences of a reverse element are counted on their own.
+- The elements of records inside a record (structured.py) come after all other sources of a column. A repeated column
+  takes them from every inner record, from each by the best source that it has. Any other column takes the first inner
+  record that gives a value.
 - A list with the semantic noneOf says what does not hold: it gives no values. Lists in lists are not opened.
 - An `explicit` column of which no source gives anything but zero holds that zero; an address of zeros is absent even
   there.
@@ -33,6 +36,7 @@ from typing import Any
 from flowbuf.schema.source import LAST
 
 from .lists import NONE_OF, BasicList, CutShort, Member, can_hold
+from .structured import PADDING, STRUCTURES, Entry
 from .values import (
     SILENT,
     U64,
@@ -93,6 +97,7 @@ def build_message(
     columns of the other direction, by name.
     """
     message = {}
+    entries = read_structure(columns, flow, notes)
     for column in columns:
         ranks, given = column.sources, flow.given
         if flow.shared is not None:
@@ -101,6 +106,9 @@ def build_message(
             # What the record itself says of headers is of the packet around the tunnel.
             ranks = [[each for each in rank if each.kind not in (*ELEMENT_KINDS, "derived")] for rank in ranks]
         value = fill(column, ranks, given, flow, notes)
+        if entries and not value and not is_negative_zero(value):
+            inner = fill_from_entries(column, ranks, entries, flow, notes)
+            value = inner if inner or value is None else value
         if value is not None:
             message[column.name] = value
     return message
@@ -159,6 +167,41 @@ def fill(column: Any, ranks: Any, given: Given, flow: Flow, notes: Counter[str])
             if zero is None:
                 zero = value
     return zero if column.explicit else None
+
+
+def read_structure(columns: list[Any], flow: Flow, notes: Counter[str]) -> list[Entry]:
+    """The records inside the record, where a column may take their elements; those that none takes are counted."""
+    sources = [source for column in columns for rank in column.sources for source in rank if source.kind == "ipfix"]
+    wanted = {(source.pen, source.id) for source in sources} - STRUCTURES
+    if not wanted or flow.structure is None:
+        return []
+    entries = flow.structure.entries(notes)
+    wanted.add((0, PADDING))
+    notes["list_element_ignored"] += sum(key not in wanted for entry in entries for key, _ in entry)
+    return entries
+
+
+def fill_from_entries(column: Any, ranks: Any, entries: list[Entry], flow: Flow, notes: Counter[str]) -> Any:
+    """The value of one column from the records inside a record, or None."""
+    zero = None
+    values: list[Any] = []
+    for entry in entries:
+        given: Given = list(entry)
+        if not column.repeated:
+            value = fill(column, ranks, given, flow, notes)
+            if value or is_negative_zero(value):
+                return value
+            zero = value if zero is None else zero
+            continue
+        for rank in ranks:
+            found = [(occurrences(column, source, given, flow.version), source) for source in rank]
+            present = sorted(((each, source) for each, source in found if each), key=lambda pair: pair[0][0])
+            if present:
+                (_, raw), source = present[0]
+                fields = raw if isinstance(raw, Fields) else Fields([raw.octets])
+                values += read_occurrences(column, source, fields, flow.clock, notes)
+                break
+    return values or zero
 
 
 def occurrences(column: Any, source: Any, given: Given, version: str) -> tuple[int, Value] | None:

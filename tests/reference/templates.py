@@ -24,12 +24,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from . import biflow, derived, early
 from .datagram import Datagram
 from .octets import Octets, Short
 from .packet import Packet, parse, parse_ip
 from .sequence import Content
+from .structured import Structure
 from .values import U64, WRAP, Clock, Field, Flow
 
 VARIABLE = 65535
@@ -318,12 +320,19 @@ def read_data_set(
             continue
         flow = datagram.new_flow(replace(clock, started=domain.system_start()))
         give_elements(flow, fields)
+        if datagram.version == "ipfix":
+            flow.structure = Structure(fields, partial(find_template, domain))
         derived.give_derived(flow, domain.sampling_rate(flow))
         datagram.give_packet(flow, sampled_packet(flow, datagram.decapsulate))
         yield flow
         yield from read_reverse(datagram, domain, fields, flow.clock)
     if counters["truncated_record"] != cut_records:
         datagram.content.complete = False
+
+
+def find_template(domain: Domain, template_id: int) -> Template | None:
+    definition = domain.find(template_id)
+    return definition.template if definition else None
 
 
 def read_reverse(

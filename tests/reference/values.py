@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .structured import Structure
 
 U64 = 1 << 64
 WRAP = 1 << 32  # milliseconds of uptime
@@ -129,6 +133,7 @@ class Flow:
     values: dict[str | Element, Value] = field(default_factory=dict)
     given: list[tuple[str | Element, Value]] = field(default_factory=list)
     opened: bool = False  # a tunnel was opened in its packet
+    structure: Structure | None = None  # the records inside the record
     shared: Flow | None = None  # of the reverse flow of a biflow: what its record says of both directions
 
     def give(self, key: str | Element, value: Value | None) -> None:
