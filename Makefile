@@ -56,7 +56,8 @@ fuzz-binding: build/sanitized
 TSAN = LD_PRELOAD="$$(gcc -print-file-name=libtsan.so)" TSAN_OPTIONS=exitcode=66:halt_on_error=1 PYTHONMALLOC=malloc \
 	PYTHONPATH=build/sanitized-threads
 sanitize-threads: build/sanitized-threads
-	@if $(TSAN) $(PY) tests/race_on_purpose.py 2>/dev/null; then echo "ThreadSanitizer does not report a race"; exit 1; fi
+	@$(TSAN) $(PY) tests/race_on_purpose.py 2>/dev/null; \
+		[ $$? = 66 ] || { echo "ThreadSanitizer does not report tests/race_on_purpose.py"; exit 1; }
 	$(TSAN) $(PY) -m pytest tests/test_races.py tests/test_threads.py
 
 # What setuptools keeps in build/lib.* may be of another kind, and it does not notice.
