@@ -295,12 +295,3 @@ class Malformed:
 def test_a_malformed_schema_is_refused(count: int, pointers: int) -> None:
     with pytest.raises(EncodeError, match="the Arrow schema is malformed"):
         encode_columns(Malformed(count, pointers))
-
-
-def test_a_time_that_readers_refuse_is_not_written() -> None:
-    """A time is at most 2**63 - 1 units, whatever type it comes as."""
-    times = pa.table({"time_flow_start_ns": pa.array([2**63 - 1], pa.uint64())})
-    assert read_messages(encode_columns(times, "goflow2"), "goflow2", strict=True).to_arrow().num_rows == 1
-    times = pa.table({"time_flow_start_ns": pa.array([2**63], pa.uint64())})
-    with pytest.raises(EncodeError, match="column 'time_flow_start_ns', row 0"):
-        encode_columns(times, "goflow2")

@@ -82,7 +82,6 @@ static uint64_t find_greatest(const fb_column *column) {
         case FB_TYPE_FIXED32: most = UINT32_MAX; break;
         case FB_TYPE_INT:
         case FB_TYPE_SINT:
-        case FB_TYPE_TIMESTAMP: /* Arrow holds no later one, and readers of messages refuse it */
         case FB_TYPE_DURATION: most = INT64_MAX; break;
         default: break;
     }
