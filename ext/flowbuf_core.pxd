@@ -336,7 +336,7 @@ cdef extern from "core/exporter.h" nogil:
         size_t capacity
         size_t count
         fb_exporter overflow
-    fb_exporter *fb_exporters_get(fb_exporters *exporters, const uint8_t *address, uint32_t sub_agent)
+    fb_exporter *fb_exporters_restore(fb_exporters *exporters, const uint8_t *address, uint32_t sub_agent)
     fb_exporter *fb_exporters_at(const fb_exporters *exporters, size_t i)
     fb_status fb_exporter_get_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version, uint32_t id,
                                      fb_domain **domain)

@@ -229,8 +229,10 @@ class TestStrict:
 
     def test_losses_count_as_faults_and_notes_do_not(self) -> None:
         decoder, templates = Decoder(strict=True, exporter_limit=1), ipfix(template_set(template(256, (1, 8))))
-        with pytest.raises(DecodeError, match="exporter_limit"):
-            decoder.encode_many([templates] * 2, ["192.0.2.1", "192.0.2.2"])
+        decoder.encode_many([templates] * 2, ["192.0.2.1", "192.0.2.2"])
+        assert decoder.counters == {"exporter_evicted": 1}
+        with pytest.raises(DecodeError, match="template_limit"):
+            decoder.encode(ipfix(template_set(template(256, *[(1, 4)] * 1100))), "192.0.2.1")
         assert Decoder(strict=True).encode(b"hello", "192.0.2.1") == b""
 
     def test_data_that_waits_is_a_loss_only_in_the_end(self) -> None:
@@ -258,13 +260,14 @@ class TestStrict:
 class TestLimits:
     """State is bounded; what does not fit is counted."""
 
-    def test_exporters_past_the_limit_are_decoded_without_state(self) -> None:
+    def test_exporters_past_the_limit_take_the_place_of_others(self) -> None:
         decoder = Decoder(exporter_limit=2)
         templates = ipfix(template_set(template(256, (1, 8))), data_set(256, bytes(7) + u8(9)))
         flows = [len(decoder.messages(templates, f"192.0.2.{i}")) for i in range(1, 5)]
-        assert flows == [1, 1, 0, 0]
+        assert flows == [1, 1, 1, 1]
         assert len(decoder.messages(V5, "192.0.2.9")) == 1, "NetFlow v5 needs no state"
-        assert decoder.stats["others"]["counters"] == {"exporter_limit": 2, "template_missing": 2}
+        assert decoder.stats["others"]["counters"] == {"exporter_evicted": 3}
+        assert decoder.stats["others"]["flows"] == 3
 
     def test_memory_past_the_limit_is_not_taken(self) -> None:
         decoder = Decoder(memory_limit=100_000)

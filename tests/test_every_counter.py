@@ -146,7 +146,8 @@ DATAGRAMS: dict[str, Case] = {
 
 # Of limits of the core's own; the reference has none.
 LIMITS: dict[str, Case] = {
-    "exporter_limit": case((ipfix(BYTES), ("192.0.2.1", 1)), (ipfix(BYTES), ("192.0.2.2", 1)), exporter_limit=1),
+    "exporter_evicted": case((ipfix(BYTES), ("192.0.2.1", 1)), (ipfix(BYTES), ("192.0.2.2", 1)), exporter_limit=1),
+    "agent_evicted": case(sflow(agent="198.51.100.1"), sflow(agent="198.51.100.2"), exporter_limit=2),
     "template_limit": case(ipfix(template_set(template(256, *[(element, 4) for element in range(1, 1100)])))),
 }
 
@@ -169,6 +170,9 @@ CAPTURES: dict[str, tuple[bytes, dict[str, Any]]] = {
 # Not counted, but raised: a message is read by somebody who asked for it.
 RAISED: dict[str, Callable[[], object]] = {"bad_message": lambda: wire.read_varint(b"\x80", 0)}
 
+# Moved by saved state that does not fit; datagrams evict an exporter instead, unless memory cannot be allocated.
+RESTORED = {"exporter_limit"}
+
 # What cannot happen before something else did.
 PRECEDED = {
     "template_missing": {"early_data"},
@@ -179,7 +183,7 @@ COUNTED = {name for name, (kind, _) in STATUSES.items() if kind != "control"}
 
 
 def test_no_counter_is_left_out() -> None:
-    assert DATAGRAMS.keys() | LIMITS.keys() | CAPTURES.keys() | RAISED.keys() == COUNTED
+    assert DATAGRAMS.keys() | LIMITS.keys() | CAPTURES.keys() | RAISED.keys() | RESTORED == COUNTED
     assert len(COUNTED) > 40
 
 
@@ -205,6 +209,13 @@ def test_raised(name: str) -> None:
     with pytest.raises(DecodeError) as error:
         RAISED[name]()
     assert error.value.status == name
+
+
+def test_saved_state_past_the_limit_on_exporters() -> None:
+    decoder = Decoder(exporter_limit=1)
+    domains = [{"version": 10, "id": 0, "templates": {256: {"fields": [(0, 1, 4)]}}}]
+    decoder.restore_exporters([{"address": f"192.0.2.{i}", "domains": domains} for i in range(2)])
+    assert decoder.counters == {"exporter_limit": 1}
 
 
 @pytest.mark.parametrize("strict", [False, True])

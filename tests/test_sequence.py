@@ -140,7 +140,7 @@ def test_stats_add_up_the_domains_of_an_exporter() -> None:
     assert decoder.stats["192.0.2.9"]["lost"] == {"datagrams": 2, "samples": 5}
 
 
-def test_exporters_past_the_limit_are_not_numbered() -> None:
+def test_exporters_that_were_evicted_are_not_numbered() -> None:
     decoder = Decoder(exporter_limit=1)
     for address in ("192.0.2.1", "192.0.2.2"):
         for number in (1, 5):
@@ -148,8 +148,8 @@ def test_exporters_past_the_limit_are_not_numbered() -> None:
                 decoder.encode(payload, address, 1.0)
             decoder.encode(sflow(flow_sample(sequence=number), sequence=number, agent=address), address, 1.0)
     assert decoder.stats["others"]["lost"] == {}
-    assert decoder.stats["others"]["counters"] == {}
-    assert decoder.stats["192.0.2.1"]["lost"] == {"flows": 3, "packets": 3, "datagrams": 3, "samples": 3}
+    assert decoder.stats["others"]["counters"]["exporter_evicted"] == 1
+    assert decoder.stats["192.0.2.2"]["lost"] == {"flows": 3, "packets": 3, "datagrams": 3, "samples": 3}
 
 
 @pytest.mark.parametrize("protocol", ["netflow5", "netflow9", "ipfix"])

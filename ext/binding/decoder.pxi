@@ -303,7 +303,7 @@ cdef class Decoder:
     def read_exporters(self):
         """A list of dicts of plain data, one an exporter, of what is known of it:
 
-        `address` as text ("others": all that there was no room for), `sub_agent` (of sFlow), the counters as in `stats`,
+        `address` as text ("others": exporters that were evicted, or had no room), `sub_agent` (of sFlow), the counters as in `stats`,
         `waiting` ({"sets", "octets"}: data sets that wait for their templates, each with 192 octets besides its own), and
         `domains`, a list of dicts:
 

@@ -1,7 +1,7 @@
 # What is known of exporters, as plain data: out of the core, and back into it.
 
 OTHERS = "others"
-"""What stands for the address of all exporters past the limit."""
+"""What stands for the address of all exporters that were evicted, or could not be kept."""
 
 
 cdef dict read_exporter(fb_exporter *exporter):
@@ -158,7 +158,7 @@ cdef tuple check_field(object field, str where):
 cdef int restore_exporter(fb_exporters *exporters, bytes address, uint32_t sub_agent, list domains) except -1:
     if address is None:
         return 0
-    cdef fb_exporter *exporter = fb_exporters_get(exporters, <const uint8_t *> PyBytes_AS_STRING(address), sub_agent)
+    cdef fb_exporter *exporter = fb_exporters_restore(exporters, <const uint8_t *> PyBytes_AS_STRING(address), sub_agent)
     for version, number, port, system_init, samplers, templates in domains:
         restore_domain(exporters, exporter, version, number, port, system_init, samplers, templates)
     return 0

@@ -44,7 +44,7 @@
     X(UNSUPPORTED_VERSION, "unsupported_version", LOSS, \
       "sFlow v2 or v4, or NetFlow v1 or v7 with records of another size: not decoded") \
     X(UNKNOWN_SAMPLE, "unknown_sample", LOSS, "an sFlow sample of a format that is not known") \
-    X(EXPORTER_LIMIT, "exporter_limit", LOSS, "the limit on exporters is reached; no state is kept for this one") \
+    X(EXPORTER_LIMIT, "exporter_limit", LOSS, "no state can be kept for this exporter: memory or the table is full") \
     X(TEMPLATE_LIMIT, "template_limit", LOSS, "a limit on templates, samplers or memory is reached; this one is not kept") \
     X(UNSUPPORTED_LINK_TYPE, "unsupported_link_type", LOSS, "packets of a link type that is not known") \
     X(FRAGMENT_DROPPED, "fragment_dropped", LOSS, "a datagram whose IP fragments never made it whole") \
@@ -81,7 +81,9 @@
     X(SEQUENCE_GAP, "sequence_gap", NOTE, "by its sequence number, something before a datagram is missing") \
     X(SAMPLE_GAP, "sample_gap", NOTE, "by its sequence number, sFlow samples before this one are missing") \
     X(OUT_OF_SEQUENCE, "out_of_sequence", NOTE, "by its sequence number, a datagram came late or twice") \
-    X(EXPORTER_RESTART, "exporter_restart", NOTE, "the sequence numbers of an exporter began anew")
+    X(EXPORTER_RESTART, "exporter_restart", NOTE, "the sequence numbers of an exporter began anew") \
+    X(EXPORTER_EVICTED, "exporter_evicted", NOTE, "an exporter was forgotten to make room for another one") \
+    X(AGENT_EVICTED, "agent_evicted", NOTE, "an sFlow agent was forgotten: its UDP source speaks for too many")
 
 typedef enum {
 #define FB_X(constant, name, class, text) FB_##constant,

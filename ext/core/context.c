@@ -15,7 +15,7 @@ void fb_context_count(fb_context *context, fb_status status, const uint8_t *at) 
     if (class != FB_CLASS_FAULT && class != FB_CLASS_LOSS) return;
     if (context->place) at = context->place;
     size_t offset = at ? (size_t)(at - context->datagram->payload.data) : 0;
-    const uint8_t *exporter = context->exporter ? context->exporter->address : context->datagram->source;
+    const uint8_t *exporter = context->exporter ? context->exporter_address : context->datagram->source;
     fb_fault_note(context->fault, status, context->index, offset, exporter);
 }
 
@@ -23,6 +23,18 @@ FB_NOINLINE fb_status fb_context_search_domain(fb_context *context, uint16_t ver
     fb_status status = fb_exporter_get_domain(context->exporters, context->exporter, version, id, &context->domain);
     if (status == FB_OK) fb_domain_prefetch(context->domain);
     return status;
+}
+
+void fb_context_use_temporary(fb_context *context, uint16_t version, uint32_t id) {
+    fb_domain *domain = fb_exporters_get_temporary(context->exporters, version, id);
+    if (!domain) return;
+    context->domain = domain;
+    context->exporter = &context->exporters->overflow;
+}
+
+FB_NOINLINE void fb_context_resume_temporary(fb_context *context, uint16_t version, uint32_t id) {
+    bool kept = fb_exporter_find_domain(context->exporter, version, id) != NULL;
+    if (!kept) fb_context_use_temporary(context, version, id);
 }
 
 FB_NOINLINE void fb_context_judge_sequence(fb_context *context, fb_domain *domain, fb_sequence_unit unit,

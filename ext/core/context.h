@@ -71,6 +71,12 @@ FB_INLINE fb_status fb_context_need_domain(fb_context *context, uint16_t version
     return FB_OK;
 }
 
+/* Decodes the rest of the datagram in the temporary domain, without other state: context->exporter becomes `overflow`. The
+   counters stay. Nothing is done where there is no memory. */
+void fb_context_use_temporary(fb_context *context, uint16_t version, uint32_t id);
+/* The same for a datagram that was begun in the temporary domain. REQUIRES: there is a temporary domain. */
+void fb_context_resume_temporary(fb_context *context, uint16_t version, uint32_t id);
+
 /* The way less taken of fb_context_check_sequence: the number may not be the next one. `domain` is the common one. */
 void fb_context_judge_sequence(fb_context *context, fb_domain *domain, fb_sequence_unit unit, fb_sequence_mark mark);
 

@@ -41,7 +41,9 @@ static void open_early_data(fb_decoder *decoder) {
     size_t quarter = decoder->memory->limit / 4;
     if (quarter && total > quarter) total = quarter;
     fb_early_new(&decoder->early, decoder->memory, limit, total, options->hash_seed);
+    decoder->early.fault = &decoder->fault;
     decoder->exporters.early = &decoder->early;
+    decoder->exporters.forget_early = fb_early_forget;
 }
 
 fb_status fb_decoder_new(fb_decoder **out, const fb_plan *plan, fb_decoder_options options, fb_memory *memory) {
@@ -51,6 +53,8 @@ fb_status fb_decoder_new(fb_decoder **out, const fb_plan *plan, fb_decoder_optio
     decoder->processor = fb_processor_choose(options.processor);
     size_t limit = options.exporter_limit ? options.exporter_limit : DEFAULT_EXPORTER_LIMIT;
     size_t exporter_memory = options.exporter_memory ? options.exporter_memory : DEFAULT_EXPORTER_MEMORY;
+    size_t quarter = memory->limit / 4;
+    if (quarter && exporter_memory > quarter) exporter_memory = quarter;
     if (fb_shapes_new(&decoder->shapes, plan, memory, options.hash_seed, decoder->processor == FB_PROCESSOR_AVX512) != FB_OK ||
         fb_exporters_new(&decoder->exporters, &decoder->shapes, memory, limit, exporter_memory, options.hash_seed) != FB_OK ||
         !compile_netflow(decoder)) {

@@ -18,7 +18,8 @@
 
 typedef struct {
     size_t exporter_limit;          /* exporters known at once; 0: 1,048,576 */
-    size_t exporter_memory;         /* octets of state of one exporter; 0: 16 MiB */
+    size_t exporter_memory;         /* octets of state of one exporter, or of all sFlow agents of one UDP source; 0: 16 MiB.
+                                       Never more than a quarter of memory->limit */
     uint64_t default_sampling_rate; /* `meta:default_sampling_rate`; 0: none */
     uint64_t hash_seed;             /* any random number */
     size_t early_data_limit;        /* octets of one exporter's data sets that wait for their templates, each counted

@@ -239,6 +239,13 @@ void fb_early_split(fb_early *early, fb_exporters *exporters, fb_exporter *expor
     }
 }
 
+void fb_early_forget(fb_early *early, fb_exporter *exporter) {
+    fb_fault none = {.status = FB_OK};
+    if (!exporter->early.oldest) return;
+    if (early->due) fb_early_return_all(early); /* of a datagram that was not decoded to its end */
+    while (exporter->early.oldest) give_up(early, exporter->early.oldest, early->fault ? early->fault : &none, 0, 0);
+}
+
 void fb_early_give_up(fb_early *early, fb_fault *fault) {
     fb_early_return_all(early);
     while (early->all.oldest) give_up(early, early->all.oldest, fault, 0, 0);

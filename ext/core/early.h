@@ -48,6 +48,7 @@ typedef struct fb_early {
     uint64_t seed;
     fb_early_queue **buckets; /* of the queues, by domain and template id; none before the first set waits */
     size_t bucket_count, queue_count;
+    fb_fault *fault; /* where losses of exporters that are forgotten are noted; NULL: nowhere */
     uint64_t arrivals;
     fb_early_list all;
     fb_early_set *runs[FB_EARLY_RUNS]; /* what is due, in runs that are still to be merged */
@@ -77,6 +78,9 @@ void fb_early_return_all(fb_early *early);
 
 /* What waits in a domain that was split moves to the domains of its ports. */
 void fb_early_split(fb_early *early, fb_exporters *exporters, fb_exporter *exporter, fb_domain *common);
+
+/* Gives up what waits of an exporter that is about to be forgotten, and counts it as TEMPLATE_MISSING. */
+void fb_early_forget(fb_early *early, fb_exporter *exporter);
 
 /* No more input comes: all that waits is given up, and counted as TEMPLATE_MISSING. */
 void fb_early_give_up(fb_early *early, fb_fault *fault);

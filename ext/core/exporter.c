@@ -1,5 +1,5 @@
 /* Exporters by address, in a hash table; all below them in small sorted arrays. */
-#include "exporter.h"
+#include "eviction.h"
 
 #define FIRST_CAPACITY 64
 
@@ -51,6 +51,7 @@ fb_status fb_exporters_new(fb_exporters *exporters, fb_shapes *shapes, fb_memory
     *exporters = (fb_exporters){
         .memory = memory, .shapes = shapes, .limit = limit, .exporter_memory = exporter_memory, .seed = seed};
     exporters->overflow.stateless = true;
+    exporters->overflow.memory = fb_memory_within(memory, exporter_memory);
     exporters->table = fb_memory_allocate(memory, FIRST_CAPACITY * sizeof *exporters->table);
     if (!exporters->table) return FB_NO_MEMORY;
     exporters->capacity = FIRST_CAPACITY;
@@ -62,6 +63,7 @@ static void drop_shape(fb_exporters *exporters, fb_exporter *exporter, fb_domain
     if (!shape) return;
     template->shape = NULL;
     domain->known--;
+    exporter->known--;
     fb_memory_charge(&exporter->memory, -(ptrdiff_t)shape->octets);
     fb_shapes_release(exporters->shapes, shape);
 }
@@ -79,17 +81,23 @@ static void free_domain(fb_exporters *exporters, fb_exporter *exporter, fb_domai
     fb_memory_release(&exporter->memory, domain, sizeof *domain);
 }
 
-static void free_exporter(fb_exporters *exporters, fb_exporter *exporter) {
+/* It stays in the table. */
+static void remove_exporter(fb_exporters *exporters, fb_exporter *exporter) {
     for (uint32_t i = 0; i < exporter->domains.count; i++)
         free_domain(exporters, exporter, exporter->domains.entries[i].pointer);
     fb_map_free(&exporter->domains, &exporter->memory);
+    fb_eviction_leave(exporters, exporter); /* after what is charged to its sender */
     fb_memory_release(exporters->memory, exporter, sizeof *exporter);
 }
 
 void fb_exporters_free(fb_exporters *exporters) {
     if (!exporters->table) return;
-    for (size_t i = 0; i < exporters->capacity; i++)
-        if (exporters->table[i].exporter) free_exporter(exporters, exporters->table[i].exporter);
+    if (exporters->temporary) fb_exporters_drop_temporary(exporters);
+    for (size_t i = 0; i < exporters->capacity; i++) {
+        fb_exporter *exporter = exporters->table[i].exporter;
+        if (exporter) remove_exporter(exporters, exporter);
+    }
+    fb_eviction_free(exporters);
     fb_memory_release(exporters->memory, exporters->table, exporters->capacity * sizeof *exporters->table);
     *exporters = (fb_exporters){0};
 }
@@ -135,8 +143,64 @@ static bool grow(fb_exporters *exporters) {
     return true;
 }
 
+/* Takes an exporter out of the table. Those behind it move up, so that no search ends at the place too early. */
+static void clear_place(fb_exporters *exporters, const fb_exporter *exporter) {
+    fb_exporter_place *table = exporters->table;
+    uint64_t hash = hash_key(exporters, exporter->address, exporter->sub_agent);
+    size_t mask = exporters->capacity - 1, gap = (size_t)hash & mask;
+    while (table[gap].exporter != exporter) gap = (gap + 1) & mask;
+    for (size_t i = (gap + 1) & mask; table[i].exporter; i = (i + 1) & mask) {
+        size_t from_home = (i - (size_t)table[i].hash) & mask;
+        if (from_home < ((i - gap) & mask)) continue; /* the gap lies before its home */
+        table[gap] = table[i];
+        gap = i;
+    }
+    table[gap] = (fb_exporter_place){0};
+}
+
+static void add_counters(fb_counters *total, const fb_counters *more) {
+    total->datagrams += more->datagrams;
+    total->octets += more->octets;
+    total->flows += more->flows;
+    total->options_records += more->options_records;
+    total->templates += more->templates;
+    for (size_t i = 0; i < FB_STATUS_COUNT; i++) total->status[i] += more->status[i];
+}
+
+/* False: there is none to evict. */
+static bool evict(fb_exporters *exporters, fb_exporter *exporter, fb_status reason) {
+    if (!exporter) return false;
+    if (exporters->forget_early) exporters->forget_early(exporters->early, exporter);
+    add_counters(&exporters->overflow.counters, &exporter->counters);
+    exporters->overflow.counters.status[reason]++;
+    if (exporters->last == exporter) exporters->last = NULL;
+    clear_place(exporters, exporter);
+    remove_exporter(exporters, exporter);
+    exporters->count--;
+    return true;
+}
+
+/* Whether a budget is nearly used up. */
+static bool is_short(const fb_memory *memory) {
+    return memory->limit && (memory->used > memory->limit || memory->limit - memory->used < memory->limit / 16);
+}
+
+/* Evicts another exporter where one could not get the memory that all share. False: nothing would be gained. Nobody is
+   evicted for `overflow`: the datagram that is being decoded may belong to any other exporter. */
+static bool make_room(fb_exporters *exporters, const fb_exporter *exporter) {
+    if (!is_short(exporters->memory)) return false;
+    if (exporter && (exporter->stateless || is_short(&exporter->memory))) return false;
+    return evict(exporters, fb_eviction_choose(exporters, exporter), FB_EXPORTER_EVICTED);
+}
+
+void *fb_exporters_allocate(fb_exporters *exporters, const fb_exporter *exporter, size_t size) {
+    void *p;
+    do p = fb_memory_allocate(exporters->memory, size);
+    while (!p && make_room(exporters, exporter));
+    return p;
+}
+
 static fb_exporter *add_exporter(fb_exporters *exporters, uint64_t hash, const uint8_t *address, uint32_t sub_agent) {
-    if (exporters->count >= exporters->limit) return NULL;
     if (exporters->count * 2 >= exporters->capacity && !grow(exporters)) return NULL;
     fb_exporter *exporter = fb_memory_allocate(exporters->memory, sizeof *exporter);
     if (!exporter) return NULL;
@@ -145,14 +209,41 @@ static fb_exporter *add_exporter(fb_exporters *exporters, uint64_t hash, const u
     exporter->memory = fb_memory_within(exporters->memory, exporters->exporter_memory);
     put_exporter(exporters->table, exporters->capacity, hash, exporter);
     exporters->count++;
+    fb_eviction_enter(exporters, exporter);
     return exporter;
 }
 
-FB_NOINLINE fb_exporter *fb_exporters_search(fb_exporters *exporters, const uint8_t address[16], uint32_t sub_agent) {
+/* The same, in place of others where there is no room. */
+static fb_exporter *replace_exporter(fb_exporters *exporters, uint64_t hash, const uint8_t *address, uint32_t sub_agent,
+                                     const uint8_t *source) {
+    fb_exporter *exporter;
+    bool is_agent = sub_agent || memcmp(address, source, 16) != 0;
+    if (is_agent) evict(exporters, fb_eviction_choose_agent(exporters, source), FB_AGENT_EVICTED);
+    if (exporters->count >= exporters->limit &&
+        !evict(exporters, fb_eviction_choose(exporters, NULL), FB_EXPORTER_EVICTED))
+        return NULL;
+    do exporter = add_exporter(exporters, hash, address, sub_agent);
+    while (!exporter && make_room(exporters, NULL));
+    if (exporter && is_agent) fb_eviction_set_sender(exporters, exporter, source);
+    return exporter;
+}
+
+FB_NOINLINE fb_exporter *fb_exporters_search(fb_exporters *exporters, const uint8_t address[16], uint32_t sub_agent,
+                                             const uint8_t source[16]) {
     uint64_t hash = hash_key(exporters, address, sub_agent);
     fb_exporter *exporter = find_exporter(exporters, hash, address, sub_agent);
-    if (!exporter && !(exporter = add_exporter(exporters, hash, address, sub_agent))) return &exporters->overflow;
+    if (!exporter) exporter = replace_exporter(exporters, hash, address, sub_agent, source);
+    if (!exporter) return &exporters->overflow;
     exporters->last = exporter;
+    return exporter;
+}
+
+fb_exporter *fb_exporters_restore(fb_exporters *exporters, const uint8_t address[16], uint32_t sub_agent) {
+    uint64_t hash = hash_key(exporters, address, sub_agent);
+    fb_exporter *exporter = find_exporter(exporters, hash, address, sub_agent);
+    if (!exporter && exporters->count < exporters->limit) exporter = add_exporter(exporters, hash, address, sub_agent);
+    if (!exporter) return &exporters->overflow;
+    exporter->restored = true;
     return exporter;
 }
 
@@ -245,7 +336,8 @@ fb_status fb_exporter_get_domain(fb_exporters *exporters, fb_exporter *exporter,
                                  fb_domain **domain) {
     if ((*domain = fb_exporter_find_domain(exporter, version, id))) return FB_OK;
     if (exporter->stateless) return FB_EXPORTER_LIMIT;
-    *domain = add_domain(exporters, exporter, version, NO_PORT, id);
+    do *domain = add_domain(exporters, exporter, version, NO_PORT, id);
+    while (!*domain && exporter->domains.count < FB_MAX_DOMAINS && make_room(exporters, exporter));
     return *domain ? FB_OK : FB_TEMPLATE_LIMIT;
 }
 
@@ -261,6 +353,21 @@ fb_domain *fb_domain_of_port(fb_exporters *exporters, fb_exporter *exporter, fb_
     domain->common = common;
     domain->port = port;
     return domain;
+}
+
+fb_domain *fb_exporters_get_temporary(fb_exporters *exporters, uint16_t version, uint32_t id) {
+    fb_domain *domain = exporters->temporary;
+    if (!domain) domain = fb_memory_allocate(&exporters->overflow.memory, sizeof *domain);
+    if (!domain) return NULL;
+    domain->version = version;
+    domain->id = id;
+    exporters->temporary = domain;
+    return domain;
+}
+
+void fb_exporters_drop_temporary(fb_exporters *exporters) {
+    free_domain(exporters, &exporters->overflow, exporters->temporary);
+    exporters->temporary = NULL;
 }
 
 /* --- templates ------------------------------------------------------------------------------------------------------ */
@@ -314,6 +421,7 @@ static void forget(fb_exporters *exporters, fb_exporter *exporter, fb_domain *do
     drop_shape(exporters, exporter, domain, template);
     template->contested = false;
     template->replaced_count = 0;
+    fb_eviction_classify(exporters, exporter);
 }
 
 void fb_domain_forget_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, uint16_t id) {
@@ -393,6 +501,8 @@ static fb_status put_shape(fb_exporters *exporters, fb_exporter *exporter, fb_do
     template->port = definition->port;
     template->time = definition->time;
     domain->known++;
+    exporter->known++;
+    fb_eviction_classify(exporters, exporter);
     return was_known && !same ? FB_TEMPLATE_REDEFINED : FB_OK;
 }
 
@@ -406,15 +516,22 @@ static fb_status set_shape(fb_exporters *exporters, fb_exporter *exporter, fb_do
     return at_odds ? FB_PORT_IN_KEY : FB_TEMPLATE_LIMIT;
 }
 
+static fb_status compile_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
+                                  const fb_definition *definition) {
+    fb_shape *shape;
+    fb_status status = fb_shapes_acquire(exporters->shapes, domain->version, definition->fields, definition->field_count,
+                                         definition->scope_count, definition->options, &shape);
+    if (status == FB_OK) status = set_shape(exporters, exporter, domain, shape, definition);
+    return status == FB_NO_MEMORY ? FB_TEMPLATE_LIMIT : status;
+}
+
 fb_status fb_domain_set_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
                                  const fb_definition *definition) {
-    fb_shape *shape;
-    fb_status status = FB_NO_MEMORY;
-    if (!is_excessive(definition))
-        status = fb_shapes_acquire(exporters->shapes, domain->version, definition->fields, definition->field_count,
-                                   definition->scope_count, definition->options, &shape);
-    if (status == FB_OK) status = set_shape(exporters, exporter, domain, shape, definition);
-    if (status == FB_NO_MEMORY) status = FB_TEMPLATE_LIMIT;
+    fb_status status = FB_TEMPLATE_LIMIT;
+    if (!is_excessive(definition)) {
+        do status = compile_template(exporters, exporter, domain, definition);
+        while (status == FB_TEMPLATE_LIMIT && domain->template_count < FB_MAX_TEMPLATES && make_room(exporters, exporter));
+    }
     if (status == FB_TEMPLATE_LIMIT || status == FB_EMPTY_TEMPLATE)
         fb_domain_forget_template(exporters, exporter, domain, definition->id);
     return status;

@@ -6,8 +6,9 @@
                                                       └─ sequence numbers
 
    Everything here is allocated under two budgets: the decoder's and the exporter's own, so that one that goes mad fills
-   its own. Whoever forges addresses can still fill the table of exporters; those that come after are decoded without
-   state, and counted.
+   its own. sFlow agents that one UDP source speaks for share one budget. When the table or the decoder's memory is full,
+   an exporter is evicted (eviction.h). Its counters are added to those of `overflow`. Where no state can be kept at all,
+   the templates of a datagram are kept in a temporary domain until the next datagram begins.
 
    Several processes may export from one address, as one domain, each with its own idea of a template id. Once a port
    defines an id again as it did before another port defined it differently, the domain is *split*: from then on each
@@ -119,16 +120,57 @@ typedef struct {
     size_t sets, octets;
 } fb_early_list;
 
+typedef struct fb_exporter fb_exporter;
+
+/* The lists that an exporter stands in, both for eviction. */
+enum fb_exporter_place_in { FB_EXPORTER_OF_CLASS, FB_EXPORTER_OF_SENDER, FB_EXPORTER_LISTS };
+
 typedef struct {
+    fb_exporter *oldest, *newest;
+    size_t count;
+} fb_exporter_list;
+
+/* Classes of exporters, in the order in which they are evicted. */
+typedef enum {
+    FB_EXPORTER_BARE,      /* without templates */
+    FB_EXPORTER_SEEN_ONCE, /* with templates, but only one datagram */
+    FB_EXPORTER_IN_USE,
+    FB_EXPORTER_CLASSES
+} fb_exporter_class;
+
+/* A UDP source that speaks for sFlow agents other than itself. It lives as long as it has agents. */
+typedef struct fb_sender fb_sender;
+struct fb_sender {
+    fb_sender *next; /* in its bucket */
+    uint8_t address[16];
+    fb_memory memory; /* the budget that its agents share */
+    fb_exporter_list agents;
+};
+
+typedef struct {
+    fb_sender **buckets; /* none before the first sender */
+    size_t bucket_count, count;
+} fb_senders;
+
+struct fb_exporter {
     uint8_t address[16];
     uint32_t sub_agent;
-    bool stateless;    /* stands for all exporters past the limit: counters, no templates */
+    bool stateless;    /* stands for all exporters without state, and for those that were evicted */
     fb_domain *latest; /* the common domain looked up before; NULL: none was */
+    uint64_t used;     /* the clock (fb_exporters) when its latest datagram came */
     fb_counters counters;
     fb_memory memory;
     fb_map domains; /* (version, port if it is of one, id) -> fb_domain */
     fb_early_list early;
-} fb_exporter;
+    struct {
+        fb_exporter *older, *newer;
+    } in[FB_EXPORTER_LISTS];
+    fb_sender *sender; /* of an sFlow agent that another UDP source speaks for; else NULL */
+    uint64_t checked;  /* `used` when eviction passed over it */
+    uint32_t known;    /* templates that have a shape, of all domains */
+    uint8_t class;     /* fb_exporter_class */
+    bool restored;     /* from saved state: it counts as seen before */
+};
 
 /* The hash stands beside the pointer, so that no exporter but the right one is looked at. */
 typedef struct {
@@ -143,12 +185,18 @@ typedef struct {
     size_t capacity;
     size_t count;
     size_t limit;           /* exporters that may be known */
-    size_t exporter_memory; /* octets that one of them may hold */
+    size_t exporter_memory; /* octets that one of them, or all agents of one sender, may hold */
     uint64_t template_expiry; /* ns that a template is good for without being refreshed; 0: for ever */
     bool obey_withdrawals;
     struct fb_early *early; /* what waits for templates; NULL: nothing ever does */
     uint64_t seed;          /* of the hash: addresses on the wire are hostile too */
     fb_exporter *last;      /* the one looked up before: most datagrams come in runs */
+    fb_domain *temporary;   /* templates of the datagram that no state could be kept for; NULL: there are none */
+    uint64_t clock;         /* advances when an exporter is added or evicted */
+    fb_exporter_list classes[FB_EXPORTER_CLASSES];
+    fb_senders senders;
+    /* Gives up the data sets that wait for templates of an exporter (early.h). NULL: none ever wait. */
+    void (*forget_early)(struct fb_early *early, fb_exporter *exporter);
     fb_exporter overflow;
 } fb_exporters;
 
@@ -160,14 +208,28 @@ FB_INLINE bool fb_exporter_has_key(const fb_exporter *exporter, const uint8_t ad
     return exporter->sub_agent == sub_agent && memcmp(exporter->address, address, 16) == 0;
 }
 
-/* The exporter of an address, made when it is new; the stateless `overflow` when there are too many. As a rule
-   it is the one before; the others are searched for. */
-fb_exporter *fb_exporters_search(fb_exporters *exporters, const uint8_t address[16], uint32_t sub_agent);
-FB_INLINE fb_exporter *fb_exporters_get(fb_exporters *exporters, const uint8_t address[16], uint32_t sub_agent) {
+/* The exporter of an address, made when it is new. Another one is evicted where there is no room: pointers to exporters
+   and to their domains are not valid after this call. The stateless `overflow` where there is no memory. `source` is the
+   address of the UDP source. As a rule it is the exporter before; the others are searched for. */
+fb_exporter *fb_exporters_search(fb_exporters *exporters, const uint8_t address[16], uint32_t sub_agent,
+                                 const uint8_t source[16]);
+FB_INLINE fb_exporter *fb_exporters_get(fb_exporters *exporters, const uint8_t address[16], uint32_t sub_agent,
+                                        const uint8_t source[16]) {
     fb_exporter *exporter = exporters->last;
     bool again = exporter && fb_exporter_has_key(exporter, address, sub_agent);
-    return FB_LIKELY(again) ? exporter : fb_exporters_search(exporters, address, sub_agent);
+    return FB_LIKELY(again) ? exporter : fb_exporters_search(exporters, address, sub_agent, source);
 }
+/* The exporter that saved state belongs to. None is evicted for it: `overflow` where the table is full. */
+fb_exporter *fb_exporters_restore(fb_exporters *exporters, const uint8_t address[16], uint32_t sub_agent);
+
+/* Memory that lasts no longer than the datagram of an exporter. Others are evicted where there is none. NULL: no memory. */
+void *fb_exporters_allocate(fb_exporters *exporters, const fb_exporter *exporter, size_t size);
+
+/* The domain that holds the templates of one datagram which cannot be kept; made when it is needed. It belongs to
+   `overflow`. NULL: no memory. */
+fb_domain *fb_exporters_get_temporary(fb_exporters *exporters, uint16_t version, uint32_t id);
+/* A new datagram begins. REQUIRES: there is a temporary domain. */
+void fb_exporters_drop_temporary(fb_exporters *exporters);
 /* Fetches what decoding will need of the exporters of the next datagrams, FB_LOOK_AHEAD at the most, into the cache. Changes
    nothing. An exporter is guessed by the source address, its domain by the one it used before: wrong guesses cost time
    alone. */

@@ -58,18 +58,28 @@ static fb_status set_template(fb_context *context, const fb_definition *definiti
     return fb_domain_set_template(context->exporters, context->exporter, context->domain, definition);
 }
 
+/* EXPORTER_LIMIT, TEMPLATE_LIMIT: it cannot be kept longer than the datagram. */
+static fb_status keep_template(fb_context *context, uint16_t version, uint32_t domain_id, const fb_definition *definition) {
+    bool refused = context->domain && context->domain == context->exporters->temporary;
+    if (refused) return context->counters == &context->exporter->counters ? FB_EXPORTER_LIMIT : FB_TEMPLATE_LIMIT;
+    fb_status status = fb_context_need_domain(context, version, domain_id);
+    if (status == FB_OK) status = set_template(context, definition);
+    if (status != FB_PORT_IN_KEY) return status;
+    split_domain(context);
+    return set_template(context, definition);
+}
+
 static void store(fb_context *context, uint16_t version, uint32_t domain_id, bool options, const header *h,
                   const fb_field *fields, const uint8_t *at) {
     fb_definition definition = {
         fields, h->field_count, h->scope_count, h->id, options, context->datagram->source_port, context->datagram->time};
     context->counters->templates++;
-    fb_status status = fb_context_need_domain(context, version, domain_id);
-    if (status == FB_OK) status = set_template(context, &definition);
-    if (status == FB_PORT_IN_KEY) {
-        split_domain(context);
-        status = set_template(context, &definition);
-    }
+    fb_status status = keep_template(context, version, domain_id, &definition);
     if (status != FB_OK) fb_context_count(context, status, at);
+    if (status != FB_EXPORTER_LIMIT && status != FB_TEMPLATE_LIMIT) return;
+    if (!context->domain) fb_context_use_temporary(context, version, domain_id);
+    fb_domain *temporary = fb_exporters_get_temporary(context->exporters, version, domain_id);
+    if (temporary) fb_domain_set_template(context->exporters, &context->exporters->overflow, temporary, &definition);
 }
 
 static void withdraw(fb_context *context, bool options, uint16_t id) {
@@ -108,7 +118,7 @@ void fb_template_set_read(fb_context *context, uint16_t version, uint32_t domain
                           const uint8_t *end) {
     fb_memory *memory = context->exporters->memory;
     size_t room = (size_t)(end - p) / 4, octets = room * (sizeof(fb_field) + sizeof(uint16_t)), count = 0;
-    fb_field *fields = room ? fb_memory_allocate(memory, octets) : NULL;
+    fb_field *fields = room ? fb_exporters_allocate(context->exporters, context->exporter, octets) : NULL;
     uint16_t *ids = fields ? (uint16_t *)(fields + room) : NULL; /* of the templates that were read */
     if (room && !fields) fb_context_count(context, FB_TEMPLATE_LIMIT, p);
     while (fields && p && end - p >= 4 && !fb_is_zero(p, end)) {

@@ -505,7 +505,7 @@ static void remembers_the_first_fault(void) {
     session_close(&s);
 }
 
-static void counts_exporters_past_the_limit(void) {
+static void counts_exporters_that_are_evicted(void) {
     session s;
     octets d;
     memset(&s, 0, sizeof s);
@@ -515,8 +515,8 @@ static void counts_exporters_past_the_limit(void) {
     ipfix_end(&d);
     session_feed(&s, &d);
     session_feed_bytes(&s, d.data, d.size, SOURCE_ADDRESS + 1);
-    CHECK_FLOWS(&s, "bytes=10 port=53\n");
-    CHECK_COUNTERS(&s, "template_missing=1 exporter_limit=1");
+    CHECK_FLOWS(&s, "bytes=10 port=53\nbytes=10 port=53\n");
+    CHECK_COUNTERS(&s, "exporter_evicted=1");
     netflow5_begin(&d, 1, (netflow5_header){0}); /* which needs no state */
     put_netflow5(&d, (netflow5_record){.octets = 20});
     session_forget(&s);
@@ -552,5 +552,5 @@ RUN_TESTS(TEST(decodes_a_datagram_of_each_kind), TEST(knows_protocols_by_their_f
           TEST(keeps_what_comes_before_a_damaged_sample), TEST(believes_the_agent_not_the_source),
           TEST(leaves_unknown_vlans_and_interfaces_out),
           TEST(keeps_no_state_for_what_is_of_no_flow_protocol), TEST(decodes_exporters_in_a_batch_as_one_by_one),
-          TEST(remembers_the_first_fault), TEST(counts_exporters_past_the_limit),
+          TEST(remembers_the_first_fault), TEST(counts_exporters_that_are_evicted),
           TEST(falls_back_to_the_default_sampling_rate))

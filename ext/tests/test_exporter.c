@@ -31,7 +31,7 @@ static void world_close(world *w) {
 static fb_exporter *get(world *w, uint32_t number) {
     uint8_t address[16] = {[10] = 0xff, [11] = 0xff};
     for (int i = 0; i < 4; i++) address[12 + i] = (uint8_t)(number >> 8 * (3 - i));
-    return fb_exporters_get(&w->exporters, address, 0);
+    return fb_exporters_get(&w->exporters, address, 0, address);
 }
 
 static fb_status set_template_of(world *w, fb_exporter *exporter, fb_domain *domain, uint16_t id, const fb_field *fields,
@@ -132,32 +132,55 @@ static void tells_sub_agents_apart(void) {
     world w;
     uint8_t address[16] = {1};
     world_open(&w, 10, 1 << 20);
-    fb_exporter *first = fb_exporters_get(&w.exporters, address, 1);
-    CHECK(fb_exporters_get(&w.exporters, address, 2) != first);
-    CHECK(fb_exporters_get(&w.exporters, address, 1) == first);
+    fb_exporter *first = fb_exporters_get(&w.exporters, address, 1, address);
+    CHECK(fb_exporters_get(&w.exporters, address, 2, address) != first);
+    CHECK(fb_exporters_get(&w.exporters, address, 1, address) == first);
     CHECK_EQUAL(w.exporters.count, 2);
     world_close(&w);
 }
 
-static void gives_exporters_past_the_limit_no_state(void) {
+static void evicts_the_oldest_past_the_limit(void) {
     world w;
     fb_domain *domain;
     world_open(&w, 3, 1 << 20);
-    for (uint32_t i = 0; i < 3; i++) CHECK(!get(&w, i)->stateless);
-    fb_exporter *overflow = get(&w, 3);
-    CHECK(overflow->stateless);
-    CHECK(get(&w, 4) == overflow);
-    CHECK(!get(&w, 1)->stateless);
-    CHECK_STATUS(fb_exporter_get_domain(&w.exporters, overflow, 10, 0, &domain), FB_EXPORTER_LIMIT);
+    for (uint32_t i = 0; i < 3; i++) get(&w, i)->counters.datagrams = 1;
+    fb_exporter *fourth = get(&w, 3);
+    CHECK(!fourth->stateless);
+    CHECK(get(&w, 3) == fourth);
+    CHECK_EQUAL(w.exporters.count, 3);
+    CHECK_EQUAL(w.exporters.overflow.counters.datagrams, 1);
+    CHECK_EQUAL(w.exporters.overflow.counters.status[FB_EXPORTER_EVICTED], 1);
+    CHECK_STATUS(fb_exporter_get_domain(&w.exporters, fourth, 10, 0, &domain), FB_OK);
+    CHECK_STATUS(fb_exporter_get_domain(&w.exporters, &w.exporters.overflow, 10, 0, &domain), FB_EXPORTER_LIMIT);
+    world_close(&w);
+}
+
+static void evicts_none_for_saved_state(void) {
+    uint8_t address[16] = {0};
+    world w;
+    world_open(&w, 3, 1 << 20);
+    for (; address[0] < 3; address[0]++) CHECK(!fb_exporters_restore(&w.exporters, address, 0)->stateless);
+    CHECK(fb_exporters_restore(&w.exporters, address, 0)->stateless);
+    address[0] = 0;
+    CHECK(!fb_exporters_restore(&w.exporters, address, 0)->stateless);
     CHECK_EQUAL(w.exporters.count, 3);
     world_close(&w);
 }
 
-static void goes_without_state_when_memory_is_out(void) {
+static void makes_room_when_memory_is_out(void) {
     world w;
     world_open(&w, 1000, 1 << 20);
     w.memory.limit = w.memory.used + 3 * sizeof(fb_exporter);
     for (uint32_t i = 0; i < 3; i++) CHECK(!get(&w, i)->stateless);
+    CHECK(!get(&w, 3)->stateless);
+    CHECK_EQUAL(w.exporters.count, 3);
+    world_close(&w);
+}
+
+static void goes_without_state_when_there_is_no_memory(void) {
+    world w;
+    world_open(&w, 1000, 1 << 20);
+    w.memory.limit = w.memory.used;
     CHECK(get(&w, 3)->stateless);
     w.memory.limit = 0;
     CHECK(!get(&w, 3)->stateless);
@@ -205,7 +228,7 @@ static void finds_each_of_4096_templates(void) {
 
 /* What README.md says of the memory of an exporter. */
 static void holds_memory_in_proportion_to_exporters(void) {
-    enum { EXPORTERS = 8192, TEMPLATES = 4, OCTETS = 624 + 64 + 248 + 32 * TEMPLATES };
+    enum { EXPORTERS = 8192, TEMPLATES = 4, OCTETS = 712 + 64 + 248 + 32 * TEMPLATES };
     world w;
     fb_domain *domain;
     size_t used[3];
@@ -379,8 +402,9 @@ static void bounds_the_samplers_of_a_domain(void) {
 }
 
 RUN_TESTS(TEST(maps_numbers_in_any_order), TEST(keeps_a_map_that_cannot_grow), TEST(finds_each_of_100000_exporters),
-          TEST(fetches_ahead_without_a_trace), TEST(tells_sub_agents_apart), TEST(gives_exporters_past_the_limit_no_state),
-          TEST(goes_without_state_when_memory_is_out), TEST(shares_the_shape_of_identical_templates),
+          TEST(fetches_ahead_without_a_trace), TEST(tells_sub_agents_apart), TEST(evicts_the_oldest_past_the_limit),
+          TEST(evicts_none_for_saved_state), TEST(makes_room_when_memory_is_out),
+          TEST(goes_without_state_when_there_is_no_memory), TEST(shares_the_shape_of_identical_templates),
           TEST(finds_each_of_4096_templates), TEST(holds_memory_in_proportion_to_exporters), TEST(redefines_templates),
           TEST(keeps_each_exporter_to_its_budget),
           TEST(gives_the_budget_of_a_redefined_template_back), TEST(knows_the_rate_of_a_sampler),

@@ -110,8 +110,11 @@ class Decoder(_core.Decoder):
     counting it.
 
     `capacity` is the first size of the output buffer, in octets; it grows. `memory_limit` bounds the octets that the
-    state of all exporters may take (1 GiB; 0 is no limit), `exporter_limit` their number (0 is 1,048,576). What does
-    not fit is counted (`exporter_limit`, `template_limit`).
+    state of all exporters may take (1 GiB; 0 is no limit), `exporter_limit` their number (0 is 1,048,576). Where
+    either is reached, a new exporter takes the place of another one (`exporter_evicted`): of one without templates,
+    else of one seen once, else of the least recently used. The sFlow agents of one UDP source take no more than 16,384
+    places and half of `exporter_limit` (`agent_evicted`). `stats` adds the counters of evicted exporters to "others".
+    Templates that cannot be kept are counted (`template_limit`); their own datagram is still decoded.
 
     `decapsulate` names tunnels (`TUNNELS`, or "all") that are opened in sampled packets: the flow is then the inner
     packet alone, the outer endpoints are `tunnel_src_addr` and `tunnel_dst_addr`, the outermost VNI, GRE key or TEID is

@@ -1,0 +1,292 @@
+/* A full table of exporters: who is forgotten, who stays, and that every datagram is still counted. */
+#include "check.h"
+
+#include "session.h"
+
+enum { LIMIT = 100, SPOOFED = 10 * LIMIT, GENUINE = 0x0a000001, FIRST_SPOOFED = 0xc6000000 };
+
+static const char columns[] = "1 bytes uint : ipfix:1\n";
+
+static void open_limited(session *s, fb_decoder_options options) {
+    memset(s, 0, sizeof *s);
+    CHECK_STATUS(session_try(s, columns, 4096, options), FB_OK);
+}
+
+/* A datagram of NetFlow v9 or IPFIX. `fields`: of its template, of 4 bytes each, the first of them the bytes; 0: none. */
+static void build(octets *d, unsigned version, uint32_t domain, unsigned fields, bool data) {
+    *d = (octets){0};
+    if (version == 9)
+        netflow9_begin(d, (netflow9_header){.source_id = domain});
+    else
+        ipfix_begin(d, (ipfix_header){.domain = domain});
+    if (fields) {
+        size_t set = set_begin(d, version == 9 ? 0 : 2);
+        put16(d, 256);
+        put16(d, fields);
+        for (unsigned i = 0; i < fields; i++) {
+            put16(d, i ? 100 + i : 1);
+            put16(d, 4);
+        }
+        set_end(d, set);
+    }
+    if (data) {
+        size_t set = set_begin(d, 256);
+        for (unsigned i = 0; i < (fields ? fields : 1); i++) put32(d, 7);
+        set_end(d, set);
+    }
+    if (version == 10) ipfix_end(d);
+}
+
+static void build_sflow(octets *d, uint32_t agent, uint32_t sub_agent) {
+    *d = (octets){0};
+    sflow_begin(d, 0, (sflow_header){.agent = agent, .sub_agent = sub_agent});
+}
+
+static bool is_known(session *s, uint32_t address) {
+    fb_datagram datagram = datagram_of(NULL, 0, address);
+    for (size_t i = 0; i < s->decoder->exporters.capacity; i++) {
+        const fb_exporter *exporter = fb_exporters_at(&s->decoder->exporters, i);
+        if (exporter && memcmp(exporter->address, datagram.source, 16) == 0) return true;
+    }
+    return false;
+}
+
+static void feed(session *s, const octets *d, uint32_t source) {
+    session_feed_bytes(s, d->data, d->size, source);
+    session_forget(s);
+}
+
+/* The order of eviction ---------------------------------------------------------------------------------------------- */
+
+static void evicts_by_class_then_by_age(void) {
+    session s;
+    octets data, template;
+    open_limited(&s, (fb_decoder_options){.exporter_limit = 5});
+    build(&data, 10, 0, 0, true);
+    build(&template, 10, 0, 1, true);
+    for (unsigned i = 0; i < 2; i++) feed(&s, &template, 1); /* in use, the oldest */
+    for (unsigned i = 0; i < 2; i++) feed(&s, &template, 2);
+    feed(&s, &template, 3); /* seen once */
+    feed(&s, &template, 4);
+    for (unsigned i = 0; i < 9; i++) feed(&s, &data, 5); /* without templates, however often it is seen */
+    static const uint32_t order[] = {5, 3, 4};
+    for (uint32_t i = 0; i < 3; i++) {
+        for (unsigned repeat = 0; repeat < 2; repeat++) feed(&s, &template, 10 + i);
+        CHECK(!is_known(&s, order[i]));
+        CHECK_EQUAL(session_count(&s, FB_EXPORTER_EVICTED), i + 1);
+        CHECK(is_known(&s, 1) && is_known(&s, 2));
+    }
+    for (uint32_t i = 0; i < 4; i++) { /* all are in use; 1 goes on sending */
+        feed(&s, &data, 1);
+        for (unsigned repeat = 0; repeat < 2; repeat++) feed(&s, &template, 20 + i);
+        CHECK(is_known(&s, 1));
+    }
+    CHECK(!is_known(&s, 2));
+    CHECK_EQUAL(s.decoder->exporters.count, 5);
+    session_close(&s);
+}
+
+/* Every exporter that is known is found, whichever others were taken out of the table before. */
+static void finds_what_is_left(void) {
+    session s;
+    octets template;
+    uint64_t datagrams = 0;
+    open_limited(&s, (fb_decoder_options){.exporter_limit = LIMIT, .hash_seed = 3});
+    build(&template, 10, 0, 1, true);
+    for (uint32_t i = 0, state = 1; i < 20000; i++) {
+        state = state * 1664525 + 1013904223;
+        feed(&s, &template, FIRST_SPOOFED + (state >> 16) % (3 * LIMIT));
+        datagrams++;
+        CHECK(s.decoder->exporters.count <= LIMIT);
+    }
+    size_t listed = 0;
+    fb_exporters *exporters = &s.decoder->exporters;
+    for (size_t i = 0; i < exporters->capacity; i++) {
+        fb_exporter *exporter = fb_exporters_at(exporters, i);
+        if (!exporter) continue;
+        listed++;
+        CHECK(fb_exporters_search(exporters, exporter->address, 0, exporter->address) == exporter);
+    }
+    CHECK_EQUAL(listed, LIMIT);
+    CHECK_EQUAL(exporters->count, LIMIT);
+    fb_counters all = count_all(s.decoder);
+    CHECK_EQUAL(all.datagrams, datagrams);
+    CHECK_EQUAL(all.flows, datagrams);
+    CHECK_EQUAL(all.octets, datagrams * template.size);
+    session_close(&s);
+}
+
+/* One genuine exporter among many that are not ------------------------------------------------------------------------ */
+
+typedef struct {
+    unsigned version, fields, repeats;
+    bool data;
+} spoof;
+
+/* The genuine one comes when the table is full, or before, and sends its template every 1,000 datagrams. */
+static void check_genuine(const spoof *spoof, bool late) {
+    session s;
+    octets data, template, spoofed;
+    open_limited(&s, (fb_decoder_options){.exporter_limit = LIMIT});
+    build(&data, spoof->version, 0, 0, true);
+    build(&template, spoof->version, 0, 1, true);
+    build(&spoofed, spoof->version, 0, spoof->fields, spoof->data);
+    uint32_t number = 0;
+    for (; late && number < 2 * LIMIT; number++)
+        for (unsigned i = 0; i < spoof->repeats; i++) feed(&s, &spoofed, FIRST_SPOOFED + number);
+    uint64_t before = count_all(s.decoder).flows, own = 0, sent = 0;
+    for (unsigned i = 0; i < SPOOFED; i++, number++) {
+        uint64_t flows = count_all(s.decoder).flows;
+        feed(&s, i % 1000 ? &data : &template, GENUINE);
+        own += count_all(s.decoder).flows - flows;
+        for (unsigned j = 0; j < spoof->repeats; j++) feed(&s, &spoofed, FIRST_SPOOFED + number);
+        sent += spoof->repeats;
+    }
+    CHECK_EQUAL(own, SPOOFED);
+    CHECK_EQUAL(count_all(s.decoder).flows - before, own + (spoof->fields && spoof->data ? sent : 0));
+    CHECK_EQUAL(count_all(s.decoder).datagrams, SPOOFED + (uint64_t)number * spoof->repeats);
+    CHECK_EQUAL(session_count(&s, FB_EXPORTER_EVICTED), number + 1 - LIMIT);
+    CHECK_EQUAL(session_count(&s, FB_EXPORTER_LIMIT), 0);
+    CHECK(is_known(&s, GENUINE));
+    session_close(&s);
+}
+
+static void keeps_a_genuine_exporter_among_spoofed_ones(void) {
+    static const spoof spoofs[] = {
+        {10, 0, 1, true}, {10, 1, 1, true}, {10, 3, 2, false}, {9, 0, 1, true}, {9, 1, 1, true}, {9, 2, 3, true}};
+    for (size_t i = 0; i < sizeof spoofs / sizeof *spoofs; i++) {
+        check_genuine(&spoofs[i], false);
+        check_genuine(&spoofs[i], true);
+    }
+}
+
+/* sFlow agents and sub-agents of one source take no more than half of the table. */
+static void bounds_the_agents_of_a_source(void) {
+    session s;
+    octets d;
+    open_limited(&s, (fb_decoder_options){.exporter_limit = LIMIT});
+    for (uint32_t i = 0; i < LIMIT / 2; i++) { /* each an agent, and its own source */
+        build_sflow(&d, GENUINE + i, 0);
+        feed(&s, &d, GENUINE + i);
+    }
+    for (uint32_t i = 0; i < SPOOFED; i++) {
+        build_sflow(&d, i % 2 ? FIRST_SPOOFED + i : FIRST_SPOOFED, i % 2 ? 0 : i + 1);
+        feed(&s, &d, FIRST_SPOOFED);
+    }
+    for (uint32_t i = 0; i < LIMIT / 2; i++) CHECK(is_known(&s, GENUINE + i));
+    CHECK_EQUAL(s.decoder->exporters.count, LIMIT);
+    CHECK_EQUAL(s.decoder->exporters.senders.count, 1);
+    CHECK_EQUAL(session_count(&s, FB_AGENT_EVICTED), SPOOFED - LIMIT / 2);
+    CHECK_EQUAL(session_count(&s, FB_EXPORTER_EVICTED), 0);
+    CHECK_EQUAL(count_all(s.decoder).datagrams, SPOOFED + LIMIT / 2);
+    for (uint32_t i = 0; i < SPOOFED; i++) { /* many sources, of an agent each */
+        build_sflow(&d, FIRST_SPOOFED + i, 1);
+        feed(&s, &d, FIRST_SPOOFED + i);
+    }
+    CHECK_EQUAL(s.decoder->exporters.count, LIMIT);
+    CHECK(s.decoder->exporters.senders.count <= LIMIT);
+    CHECK_EQUAL(count_all(s.decoder).datagrams, 2 * SPOOFED + LIMIT / 2);
+    session_close(&s);
+}
+
+/* One source of domains fills its own budget alone. */
+static void keeps_a_genuine_exporter_beside_many_domains(void) {
+    for (unsigned version = 9; version <= 10; version++) {
+        session s;
+        octets data, template, spoofed;
+        memset(&s, 0, sizeof s);
+        CHECK_STATUS(session_try(&s, columns, 4096, (fb_decoder_options){0}), FB_OK);
+        s.memory.limit = s.memory.used + (1 << 20);
+        s.decoder->exporters.exporter_memory = s.memory.limit / 4;
+        build(&data, version, 0, 0, true);
+        build(&template, version, 0, 1, true);
+        for (uint32_t i = 0; i < 10 * FB_MAX_DOMAINS; i++) {
+            build(&spoofed, version, i, 1 + i % 50, true);
+            feed(&s, &spoofed, FIRST_SPOOFED);
+            uint64_t flows = count_all(s.decoder).flows;
+            feed(&s, i % 1000 ? &data : &template, GENUINE);
+            CHECK_EQUAL(count_all(s.decoder).flows, flows + 1);
+        }
+        CHECK(session_count(&s, FB_TEMPLATE_LIMIT) > 0);
+        CHECK_EQUAL(session_count(&s, FB_EXPORTER_EVICTED), 0);
+        CHECK_EQUAL(count_all(s.decoder).flows, 20 * FB_MAX_DOMAINS); /* with its own template, each is decoded */
+        session_close(&s);
+    }
+}
+
+/* Memory -------------------------------------------------------------------------------------------------------------- */
+
+/* Many sources with templates of their own fill the memory that all share; a genuine one still finds some, and stays. */
+static void evicts_where_memory_is_short(void) {
+    session s;
+    octets data, template, spoofed;
+    open_limited(&s, (fb_decoder_options){0});
+    s.memory.limit = s.memory.used + (1 << 20);
+    build(&data, 10, 0, 0, true);
+    build(&template, 10, 0, 1, true);
+    for (uint32_t i = 0; i < 5000; i++) {
+        build(&spoofed, 10, i, 1 + i % 300, true);
+        feed(&s, &spoofed, FIRST_SPOOFED + i);
+        feed(&s, &spoofed, FIRST_SPOOFED + i);
+        if (i < 2500) continue;
+        uint64_t flows = count_all(s.decoder).flows;
+        feed(&s, (i - 2500) % 1000 ? &data : &template, GENUINE);
+        CHECK_EQUAL(count_all(s.decoder).flows, flows + 1);
+        CHECK(s.memory.used <= s.memory.limit);
+    }
+    CHECK(session_count(&s, FB_EXPORTER_EVICTED) > 1000);
+    CHECK_EQUAL(count_all(s.decoder).datagrams, 12500);
+    session_close(&s);
+}
+
+static void counts_what_waited_of_an_evicted_exporter(void) {
+    session s;
+    octets data;
+    open_limited(&s, (fb_decoder_options){.exporter_limit = 1});
+    build(&data, 10, 0, 0, true);
+    for (uint32_t i = 0; i < 3; i++)
+        for (unsigned repeat = 0; repeat < 4; repeat++) feed(&s, &data, FIRST_SPOOFED + i);
+    CHECK_COUNTERS(&s, "template_missing=8 early_data=12 exporter_evicted=2");
+    CHECK_STATUS(s.decoder->fault.status, FB_TEMPLATE_MISSING);
+    CHECK_EQUAL(s.decoder->early.all.sets, 4);
+    session_close(&s);
+}
+
+/* Templates that cannot be kept ----------------------------------------------------------------------------------------- */
+
+/* Two templates and their data, in a budget that holds neither; the output grows from nothing, so decoding is resumed. */
+static void decodes_a_datagram_with_its_own_templates(void) {
+    for (unsigned domain_fits = 0; domain_fits < 2; domain_fits++)
+        for (size_t capacity = 1; capacity < 64; capacity += 3) {
+            session s;
+            octets d = {0}, data;
+            memset(&s, 0, sizeof s);
+            fb_decoder_options options = {.exporter_memory = domain_fits ? sizeof(fb_domain) + 4 * sizeof(fb_map_entry) : 1};
+            CHECK_STATUS(session_try(&s, columns, capacity, options), FB_OK);
+            s.decoder->exporters.overflow.memory.limit = 0; /* it has the budget of others, which is that of a test here */
+            ipfix_begin(&d, (ipfix_header){0});
+            for (unsigned id = 256; id < 258; id++) {
+                size_t set = set_begin(&d, 2);
+                put_template(&d, id, FIELDS({1, 4}));
+                set_end(&d, set);
+                set = set_begin(&d, id);
+                for (uint32_t i = 0; i < 3; i++) put32(&d, id + i);
+                set_end(&d, set);
+            }
+            ipfix_end(&d);
+            session_feed(&s, &d);
+            CHECK_FLOWS(&s, "bytes=256\nbytes=257\nbytes=258\nbytes=257\nbytes=258\nbytes=259\n");
+            CHECK_COUNTERS(&s, "template_limit=2");
+            build(&data, 10, 0, 0, true); /* the next datagram knows nothing of them */
+            session_forget(&s);
+            session_feed(&s, &data);
+            CHECK_FLOWS(&s, "");
+            CHECK_EQUAL(session_count(&s, FB_TEMPLATE_MISSING) + session_count(&s, FB_EARLY_DATA), 1);
+            session_close(&s);
+        }
+}
+
+RUN_TESTS(TEST(evicts_by_class_then_by_age), TEST(finds_what_is_left), TEST(keeps_a_genuine_exporter_among_spoofed_ones),
+          TEST(bounds_the_agents_of_a_source), TEST(keeps_a_genuine_exporter_beside_many_domains),
+          TEST(evicts_where_memory_is_short), TEST(counts_what_waited_of_an_evicted_exporter),
+          TEST(decodes_a_datagram_with_its_own_templates))
