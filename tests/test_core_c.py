@@ -86,3 +86,16 @@ def test_under_valgrind() -> None:
     if shutil.which("valgrind") is None:
         pytest.skip("valgrind is not installed")
     assert "== test_hostile" in make("valgrind")
+
+
+@pytest.mark.expensive
+def test_on_other_processors() -> None:
+    """32 bits, and numbers whose highest byte comes first."""
+    needed = ["aarch64-linux-gnu-gcc", "i686-linux-gnu-gcc", "s390x-linux-gnu-gcc"]
+    needed += ["qemu-aarch64", "qemu-i386", "qemu-s390x"]
+    missing = [tool for tool in needed if shutil.which(tool) is None]
+    if missing:
+        pytest.skip(f"not installed (.ci/packages lists their packages): {', '.join(missing)}")
+    output = make("cross")
+    programs = len(list((EXT / "tests").glob("test_*.c")))
+    assert output.count("== test_") == output.count(", 0 failed checks") == 3 * programs

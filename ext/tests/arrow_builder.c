@@ -1,6 +1,7 @@
 #include "arrow_builder.h"
 
 #include "check.h"
+#include "native.h"
 
 unsigned arrow_lead;
 bool arrow_always_valid;
@@ -102,6 +103,12 @@ static size_t width_of(const char *format) {
 }
 
 /* Of a null, what no column but the widest holds. */
+static void put_integer(buffer *b, uint64_t number, size_t size) {
+    uint8_t bytes[8];
+    native_put(bytes, number, size);
+    put(b, bytes, size);
+}
+
 static void put_number(buffer *b, const char *format, const char *word) {
     float narrow = strtof(word, NULL);
     double wide = strtod(word, NULL);
@@ -111,16 +118,21 @@ static void put_number(buffer *b, const char *format, const char *word) {
     else if (*format == 'g')
         put(b, &wide, 8);
     else
-        put(b, &number, width_of(format)); /* on machines that begin with the lowest octet */
+        put_integer(b, number, width_of(format));
 }
 
 static void put_wide(buffer *b, const char *word) {
     bool negative = *word == '-';
-    unsigned __int128 number = 0;
-    for (const char *p = word + negative; *p >= '0' && *p <= '9'; p++) number = number * 10 + (unsigned)(*p - '0');
-    if (negative) number = -number;
-    if (is_null(word)) memset(&number, 0x8f, 16);
-    put(b, &number, 16);
+    uint8_t number[16] = {0}, turned[16]; /* the lowest byte first */
+    for (const char *p = word + negative; *p >= '0' && *p <= '9'; p++) {
+        unsigned carry = (unsigned)(*p - '0');
+        for (size_t i = 0; i < 16; carry >>= 8, i++) number[i] = (uint8_t)(carry += number[i] * 10u);
+    }
+    for (size_t i = 0, carry = 1; negative && i < 16; carry >>= 8, i++)
+        number[i] = (uint8_t)(carry += (uint8_t)~number[i]);
+    if (is_null(word)) memset(number, 0x8f, 16);
+    for (size_t i = 0; i < 16; i++) turned[15 - i] = number[i];
+    put(b, native_lead(1) ? turned : number, 16);
 }
 
 static void keep_numbers(arrow_node *node, const sentence *s, const char *format) {
@@ -162,7 +174,7 @@ static void keep_fixed(arrow_node *node, const sentence *s, size_t size) {
     keep(node, &b);
 }
 
-static void put_offset(buffer *b, int64_t offset, bool large) { put(b, &offset, large ? 8 : 4); }
+static void put_offset(buffer *b, int64_t offset, bool large) { put_integer(b, (uint64_t)offset, large ? 8 : 4); }
 
 static void keep_octets(arrow_node *node, const sentence *s, bool text, bool large) {
     static buffer offsets, values;

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "native.h"
+
 /* Values ----------------------------------------------------------------------------------------------------------- */
 
 static double real_of(uint64_t bits) {
@@ -314,7 +316,7 @@ fb_status describe_any_messages(text *t, const named_plan *plan, const uint8_t *
 /* A number as an emitter was given it: wide, and of a signed column with its sign. */
 static uint64_t widen(const fb_column *column, const fb_vector *vector, size_t i) {
     const uint8_t *p = vector->values + i * vector->width;
-    uint64_t number = 0;
+    uint64_t number;
     int32_t narrow;
     float real;
     double wide;
@@ -331,8 +333,7 @@ static uint64_t widen(const fb_column *column, const fb_vector *vector, size_t i
             return (uint64_t)(int64_t)narrow;
         default: break;
     }
-    memcpy(&number, p, vector->width); /* on machines that begin with the lowest octet */
-    return number;
+    return native_get(p, vector->width);
 }
 
 static bool is_zero(const uint8_t *p, size_t size) {

@@ -1,5 +1,6 @@
 /* Arrays that change between the two reads of a list. No thread is needed: part of the array lies where the first row is written. */
 #include "arrow_bench.h"
+#include "native.h"
 
 enum { PLACE = 64, PAYLOAD = 160, ROOM = 1800, MANY = 2000 };
 
@@ -66,11 +67,7 @@ static const change changes[] = {
 
 /* Integers of this machine, as an array has them. */
 static void put_integers(uint8_t *p, const int64_t *numbers, size_t width, size_t count) {
-    for (size_t i = 0; i < count; i++, p += width) {
-        int32_t narrow = (int32_t)numbers[i];
-        int8_t octet = (int8_t)numbers[i];
-        memcpy(p, width == 8 ? (const void *)&numbers[i] : width == 4 ? (const void *)&narrow : &octet, width);
-    }
+    for (size_t i = 0; i < count; i++, p += width) native_put(p, (uint64_t)numbers[i], width);
 }
 
 static arrow_node *node_of(const change *c, arrow_node *list) {

@@ -254,7 +254,7 @@ static void put_traced(text *text, const fb_column *column, const trace_value *v
         put_octets_text(text, column, value->data, value->size);
 }
 
-/* Totals times the rate of the row, in more bits than they have. */
+/* Totals times the rate of the row, where the product fits. */
 static void scale_cells(trace *t) {
     const fb_plan *plan = t->plan->plan;
     if (plan->rate_column == FB_NO_COLUMN || !t->cells[plan->rate_column].count) return;
@@ -262,9 +262,8 @@ static void scale_cells(trace *t) {
     for (size_t i = 0; rate && i < t->plan->count; i++) {
         trace_cell *cell = &t->cells[i];
         if (!(plan->columns[i].flags & FB_COLUMN_SCALED) || !cell->count) continue;
-        __extension__ unsigned __int128 total = (unsigned __int128)cell->values[0].number * rate;
-        bool fits = total <= plan->columns[i].limit;
-        if (fits) cell->values[0].number = (uint64_t)total;
+        bool fits = cell->values[0].number <= plan->columns[i].limit / rate;
+        if (fits) cell->values[0].number *= rate;
         if (!fits) cell->count = 0, t->refused++;
     }
 }
