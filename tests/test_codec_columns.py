@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from flowbuf import Codec, EncodeError, SchemaError
 from flowbuf.rows import RowReader
+from flowbuf.schema import Schema
 
 
 @cache
@@ -288,3 +289,9 @@ def test_columns_of_a_message_inside_a_schema_have_its_limits(tmp_path: Path) ->
         for write in (codec.encode_columns, whole.encode_columns):
             with pytest.raises(EncodeError, match=f"column '{name}', row 0: "):
                 write(pa.table({name: [value]}))
+
+
+def test_a_schema_without_columns_stays_that_of_the_codec() -> None:
+    """Such a schema has the length 0."""
+    schema = Schema.from_toml('[schema]\nname = "empty"\nrows = "records"\n')
+    assert Codec(schema).schema is schema

@@ -164,7 +164,7 @@ class Codec(RecordCodec):
     @functools.cached_property
     def schema(self) -> Schema:
         """The schema of the columns. Raises SchemaError where the message is not flat."""
-        schema = self._schema or schemas.to_schema(self.message)
+        schema = schemas.to_schema(self.message) if self._schema is None else self._schema
         schema.require_flat("a table")
         return schema
 
