@@ -471,3 +471,19 @@ def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, mod
 )
 def test_single_values(value: Any, text: str) -> None:
     assert to_text(value) == text
+
+
+@pytest.mark.parametrize("options", [("--port", "2055"), ("--scale",), ("--decapsulate", "all")])
+@pytest.mark.parametrize("name", ["x.pb", "x.parquet"])
+@pytest.mark.parametrize("command", [("read",), ("query", "FROM flows")])
+def test_options_of_decoding_are_refused_before_any_output(
+    tmp_path: Path, options: tuple[str, ...], name: str, command: tuple[str, ...]
+) -> None:
+    capture = write(tmp_path / "a.pcap", pcap(GOOD))
+    assert flowbuf("encode" if name == "x.pb" else "read", capture, "-o", tmp_path / name).exit_code == 0
+    if (command[0], name) == ("read", "x.parquet"):
+        return
+    result = flowbuf(*command, tmp_path / name, "-f", "csv", *options)
+    assert (result.exit_code, result.stdout) == (2, "")
+    expected = f"Error: {tmp_path / name}: not a capture, and {options[0]} is for captures: leave it out\n"
+    assert result.stderr == expected

@@ -263,3 +263,17 @@ def test_only_what_is_to_be_scaled_waits():
 def test_the_proto_says_whether_totals_are_scaled():
     assert "// Packets of the flow (as observed: not multiplied by the sampling rate)" in FLOW.to_proto()
     assert "// Packets of the flow (multiplied by the sampling rate)" in FLOW.to_proto(scaled=True)
+
+
+@pytest.mark.parametrize("method", ["only", "enable", "disable"])
+def test_a_list_of_names_is_an_error_that_says_so(method: str) -> None:
+    with pytest.raises(SchemaError) as raised:
+        getattr(Schema.load("flow"), method)(["bytes"])
+    assert f"{method} takes names, not list; give names as arguments: {method}(*names)" in str(raised.value)
+
+
+def test_sources_that_are_a_string_are_an_error_that_says_so() -> None:
+    with pytest.raises(SchemaError) as raised:
+        Schema.load("flow").add("x", 1000, "string", "ipfix:82")
+    expected = "Schema.add: column 'x': sources is a string, not a list; write sources=['ipfix:82']"
+    assert str(raised.value) == expected

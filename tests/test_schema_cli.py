@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
+from flowbuf.cli.main import main
 from flowbuf.cli.schema import _table
 from flowbuf.cli.schema import schema as command
 from flowbuf.schema import Schema
@@ -220,3 +221,9 @@ def test_what_has_tables_takes_flat_records_only():
         assert (result.exit_code, result.stdout) == (2, "")
         says = f"Error: record.toml: column 'parent': type 'message' has no place in {place}; disable parent"
         assert result.stderr.startswith(says)
+
+
+def test_the_help_of_the_group_is_not_cut() -> None:
+    text = CliRunner().invoke(main, ["schema", "--help"]).output
+    assert "..." not in text.partition("Commands:")[2]
+    assert "Build everything that a schema leads to, and say what is wrong." in " ".join(text.split())

@@ -30,6 +30,7 @@ from flowbuf.cli.output import (
 from flowbuf.cli.progress import show_progress
 from flowbuf.cli.reading import Reading, check_parts
 from flowbuf.cli.report import Report
+from flowbuf.cli.session import check_decoding
 from flowbuf.cli.signals import input_interrupts
 from flowbuf.cli.state import check_state
 from flowbuf.schema import Schema
@@ -116,6 +117,7 @@ def read(
     inputs = expand_inputs(inputs)
     folder = output.endswith("/") or os.path.isdir(output)
     check_inputs(inputs, None if folder else output)
+    check_decoding(inputs, decoding)
     form = form or ("parquet" if folder else default_format(output))
     _check_form(form, output, ip)
     check_spreadsheet(spreadsheet, form)

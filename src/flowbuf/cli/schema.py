@@ -27,7 +27,15 @@ from flowbuf.text import escape_json
 __all__ = ["schema"]
 
 
-@click.group(name="schema")
+class _Group(click.Group):
+    """Lists its commands with whole sentences, which click would cut."""
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.get_short_help_str(200)) for name, command in self.commands.items()])
+
+
+@click.group(name="schema", cls=_Group)
 def group() -> None:
     """Show, check and compare schemas.
 

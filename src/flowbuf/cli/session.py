@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, TypeVar
@@ -29,9 +30,29 @@ from flowbuf.protofile import find_proto, read_proto
 from flowbuf.schema import Schema
 from flowbuf.schema.loader import RECORDS
 
-__all__ = ["Session"]
+__all__ = ["Session", "check_decoded", "check_decoding"]
 
 Piece = TypeVar("Piece")
+
+
+def check_decoded(name: str, decoding: DecodeOptions) -> None:
+    """Raise UsageProblem for options of decoding with flows that were decoded before. Nobody can tell if their totals
+    are scaled already, and their packets are gone."""
+    for option, is_set in (
+        *(("--scale", decoding.scale), ("--decapsulate", decoding.decapsulate), ("--port", decoding.port)),
+        *(("--override-sampling", decoding.override_sampling), ("--default-sampling", decoding.default_sampling)),
+    ):
+        if is_set:
+            raise UsageProblem(f"{name}: not a capture, and {option} is for captures: leave it out")
+
+
+def check_decoding(paths: Sequence[str], decoding: DecodeOptions) -> None:
+    """The same for the streams of messages in these files, before any output is written."""
+    for path in paths:
+        if os.path.isfile(path):
+            with Content(path) as content:
+                if holds_messages(path, content):
+                    check_decoded(path, decoding)
 
 
 class Session:
@@ -229,15 +250,7 @@ class Session:
             self._add_problem(f"{content.name}: {unknown}; {fix}")
 
     def _check_messages(self, name: str) -> None:
-        """What was written is shown as it is; whether its totals are scaled already, nobody can tell, and
-        its packets are gone."""
-        decoding = self._decoding
-        for option, is_set in (
-            *(("--scale", decoding.scale), ("--decapsulate", decoding.decapsulate)),
-            *(("--override-sampling", self._override), ("--default-sampling", decoding.default_sampling)),
-        ):
-            if is_set:
-                raise UsageProblem(f"{name}: not a capture, and {option} is for captures: leave it out")
+        check_decoded(name, self._decoding)
 
     def _plan_of(self, proto: str) -> Plan:
         """A plan of what a .proto has and nothing else, so that any other field is unknown."""

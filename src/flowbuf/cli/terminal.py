@@ -1,7 +1,8 @@
 """Standard streams that are terminals: nothing from the input may command them.
 
 Text is cleaned where it is written. The wrapped `sys.stdout` and `sys.stderr` clean all text. `StdoutConsole` cleans
-the text between its styles. Tables and CSV clean their cells. JSON has escapes (`flowbuf.text`), in pipes and files too.
+the text between its styles. Tables and CSV clean their cells. JSON has escapes (`flowbuf.text`), also in pipes and
+files.
 """
 
 from __future__ import annotations

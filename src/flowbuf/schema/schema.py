@@ -175,15 +175,22 @@ class Schema:
 
     def enable(self, *names: str) -> Schema:
         """With these columns and groups enabled."""
-        return self.switch(enable=names)
+        return self.switch(enable=self._check_names("enable", names))
 
     def disable(self, *names: str) -> Schema:
         """With these columns and groups disabled."""
-        return self.switch(disable=names)
+        return self.switch(disable=self._check_names("disable", names))
 
     def only(self, *names: str) -> Schema:
         """With exactly these columns and groups enabled."""
-        return self.switch(only=names)
+        return self.switch(only=self._check_names("only", names))
+
+    def _check_names(self, method: str, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if not isinstance(name, str):
+                fix = f"give names as arguments: {method}(*names)"
+                raise self.error(None, f"{method} takes names, not {type(name).__name__}", fix)
+        return names
 
     def switch(
         self, *, only: Iterable[str] | None = None, enable: Iterable[str] = (), disable: Iterable[str] = ()
@@ -199,6 +206,9 @@ class Schema:
         self, name: str, number: int, type: str, sources: Iterable[Any] = (), enabled: bool = True, **rest: Any
     ) -> Schema:
         """With one more column, or two where `rest` says `mirror`; keys and values as in a TOML file."""
+        if isinstance(sources, str):
+            fix = f"write sources=[{sources!r}]"
+            raise SchemaError("sources is a string, not a list", fix, origin="Schema.add", column=name)
         table = {"name": name, "number": number, "type": type, "sources": list(sources), "enabled": enabled, **rest}
         try:
             tables = list(loader.expand_mirror(table))
