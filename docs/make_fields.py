@@ -135,7 +135,8 @@ Made by `make fields` from `schemas/flow.toml` and [collectors.csv](collectors.c
 """
 
 BIFLOWS = """\
-Elements of the enterprise 29305 (RFC 5103) say the same of the reverse direction, in IPFIX alone. flowbuf and Akvorado
+Elements of the enterprise 29305 (RFC 5103) say the same of the reverse direction, in IPFIX alone; those of CERT (6871)
+with the bit 0x4000 in their id do so for CERT's own. flowbuf and Akvorado
 make a second flow of them: flowbuf where one of its counters is not zero, Akvorado where it has packets. GoFlow2 does
 not read them.
 """

@@ -75,7 +75,7 @@ PLACES = st.sampled_from(["", "", "", "#1", "#2", "#3", "#last"])
 
 
 POOLS: list[tuple[list[Any], list[str]]] = [
-    (["9999/1", "9999/2", 32767], OF_ENTERPRISES),
+    (["9999/1", "9999/2", "6871/14", "6871/16398", 32767], OF_ENTERPRISES),
     (NUMERIC, INTEGERS),
     ([8, 12, 27, 28, 15], ["ip", "bytes"]),
     ([82, 83, 371], ["string", "bytes"]),

@@ -127,12 +127,13 @@ class Layout:
 
 Known = dict[int, Layout]  # the layouts of templates
 BIFLOWS = [(29305, number) for number in REVERSED]
+YAF = [(6871, 14), (6871, 14 | 0x4000), (6871, 1 | 0x4000)]
 
 
 @st.composite
 def specifiers(draw: st.DrawFn, ids: list[int], ipfix: bool) -> d.Specifier:
     if ipfix and draw(st.integers(0, 9)) == 0:
-        enterprise, number = draw(st.sampled_from([(9999, 1), (9999, 2), (2636, 137), *BIFLOWS]))
+        enterprise, number = draw(st.sampled_from([(9999, 1), (9999, 2), (2636, 137), *YAF, *BIFLOWS]))
         return number, draw(st.sampled_from([1, 2, 4, 8, 16, d.VARIABLE])), enterprise
     number = draw(st.sampled_from(ids))
     return number, draw(field_sizes(number))

@@ -76,6 +76,43 @@ def test_firewalls_count_what_initiators_and_responders_sent(decode: Decode, pro
     assert outcome.counters == {"biflow": 2}
 
 
+YAF: list[Specifier] = [(1, 4), (14, 1, 6871), (1, 4, REVERSE), (14 | 0x4000, 1, 6871), (15, 1, 6871)]
+
+
+@both_decoders
+def test_reverse_elements_of_an_enterprise_fill_its_columns(decode: Decode) -> None:
+    """YAF has 6871/16398 for reverseInitialTCPFlags, where initialTCPFlags is 6871/14."""
+    schema = columns("bytes").add("initial_flags", 1000, "uint8", ["ipfix:6871/14"])
+    schema = schema.add("one_way_flags", 1001, "uint8", ["ipfix:6871/14"], one_way=True)
+    schema = schema.add("shared_flags", 1002, "uint8", ["ipfix:6871/15"])
+    record = u32(700) + u8(2) + u32(900) + u8(18) + u8(27)
+    outcome = decode(ipfix_record(YAF, record), schema=schema)
+    assert outcome.flows == [
+        {"bytes": 700, "initial_flags": 2, "one_way_flags": 2, "shared_flags": 27},
+        {"bytes": 900, "initial_flags": 18, "one_way_flags": 18, "shared_flags": 27},
+    ]
+    assert outcome.counters == {"biflow": 1}
+    # A zero of the reverse direction is not the forward one's value.
+    assert decode(ipfix_record(YAF, record[:9] + u8(0) + u8(27)), schema=schema).flows[1] == {
+        "bytes": 900,
+        "shared_flags": 27,
+    }
+
+
+@both_decoders
+def test_reverse_elements_of_an_enterprise_with_a_mirror_and_of_others(decode: Decode) -> None:
+    """A mirror that a schema has for them gives what it did. Another enterprise has no such rule."""
+    mirror = {"name": "reverse_flags", "number": 1001, "sources": ["ipfix:6871/16398"]}
+    schema = columns("bytes").add("initial_flags", 1000, "uint8", ["ipfix:6871/14"], mirror=mirror)
+    schema = schema.add("other", 1002, "uint8", ["ipfix:6872/14"])
+    fields: list[Specifier] = [*YAF, (14, 1, 6872), (14 | 0x4000, 1, 6872)]
+    record = u32(700) + u8(2) + u32(900) + u8(18) + u8(27) + u8(3) + u8(4)
+    assert decode(ipfix_record(fields, record), schema=schema).flows == [
+        {"bytes": 700, "initial_flags": 2, "reverse_flags": 18, "other": 3},
+        {"bytes": 900, "initial_flags": 18, "reverse_flags": 2, "other": 3},
+    ]
+
+
 COUNTERS = sorted(
     element.id
     for element in elements.all()

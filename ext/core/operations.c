@@ -132,6 +132,14 @@ static void mark_again(fb_shapes *shapes, size_t count) {
     }
 }
 
+/* The element of a field, or the one that it is the reverse of, where the shape is reversed. Returns as add_elements. */
+static bool add_forward_element(compiler *c, size_t i) {
+    const fb_field *field = &c->shape->fields[i];
+    if (!fb_shape_is_own(c->shape, i)) return add_elements(c, field->pen, field->id, i);
+    if (field->pen == FB_PEN_REVERSE) return add_elements(c, 0, field->id, i);
+    return add_elements(c, field->pen, field->id & ~(uint32_t)fb_field_reverse_bit(field), i);
+}
+
 static size_t collect_candidates(fb_shapes *shapes, fb_shape *shape) {
     compiler c = {.shapes = shapes, .shape = shape};
     memset(shapes->seen, 0, shapes->candidate_capacity * sizeof *shapes->seen);
@@ -142,7 +150,7 @@ static size_t collect_candidates(fb_shapes *shapes, fb_shape *shape) {
             add_elements(&c, FB_PEN_NETFLOW5, field->id, i);
             continue;
         }
-        bool taken = add_elements(&c, fb_shape_is_own(shape, i) ? 0 : field->pen, field->id, i);
+        bool taken = add_forward_element(&c, i);
         bool padding = !field->pen && field->id == FB_ID_PADDING;
         if (!taken && !padding && !fb_field_is_sub_template(field)) shape->unused++;
         if (shape->version == 9) add_elements(&c, FB_PEN_NETFLOW9, field->id, i);

@@ -122,7 +122,7 @@ static void find_roles_of_field(fb_shape *shape, size_t i) {
     bool shared = fb_shape_is_shared(shape, i);
     if (field->pen == FB_PEN_JUNIPER && field->id == FB_ID_COMMON_PROPERTIES && !shared)
         set_role(shape, FB_ROLE_COMMON_PROPERTIES, i);
-    if (field->pen && !fb_shape_is_own(shape, i)) return;
+    if (field->pen && !(field->pen == FB_PEN_REVERSE && shape->reversed)) return;
     if (field->id == 8 || field->id == 12 || field->id == 27 || field->id == 28) add_address_field(shape, field->id, i);
     for (size_t k = 0; k < sizeof roles / sizeof *roles; k++)
         if (roles[k].id == field->id && !(shared && roles[k].role >= FB_FIRST_ONE_WAY_ROLE))

@@ -17,7 +17,7 @@
 
    A record that describes both directions of a biflow (RFC 5103) has a second shape, shape->reverse: the same octets as the
    flow of the other direction. A reverse element (29305/X; 232 and 299 of firewalls, which are 231 and 298 of the other
-   direction) counts as X there. What the record says of the forward direction is shared, with source and destination
+   direction) counts as X there; so does a reverse element of an enterprise (FB_REVERSING_ENTERPRISE_LIST). What the record says of the forward direction is shared, with source and destination
    exchanged, but for columns of one direction alone (FB_COLUMN_ONE_WAY) and those that a reverse element speaks of. */
 #ifndef FB_TEMPLATE_H
 #define FB_TEMPLATE_H
@@ -29,6 +29,8 @@
 #define FB_VARIABLE_SIZE 65535
 #define FB_NO_FIELD 0xffff
 #define FB_PEN_REVERSE 29305 /* reverse information elements (RFC 5103 section 6.1) */
+/* X(enterprise, bit). These enterprises number the reverse of an element by setting a bit in its id. CERT's exporter is YAF. */
+#define FB_REVERSING_ENTERPRISE_LIST(X) X(6871, 0x4000)
 #define FB_PEN_JUNIPER 2636
 #define FB_ID_COMMON_PROPERTIES 137
 #define FB_ID_PADDING 210
@@ -137,7 +139,7 @@ struct fb_shape {
     bool options;  /* of an options template: its records are no flows */
     bool rated;    /* says its sampling rate itself */
     bool named;    /* says which sampler it is from */
-    bool reversed; /* is some shape's `reverse`; its own fields have FB_PEN_REVERSE, the shared ones what the template says */
+    bool reversed; /* is some shape's `reverse`; its own fields are reverse elements, the shared ones are not */
     uint16_t role[FB_ROLE_COUNT];                  /* field index, or FB_NO_FIELD */
     uint16_t address_field[FB_MAX_ADDRESS_FIELDS]; /* elements 8, 12, 27, 28 in record order; FB_NO_FIELD at the end */
     uint16_t *offsets;   /* of the fields, each from its base */
@@ -196,13 +198,22 @@ void fb_shapes_release(fb_shapes *shapes, fb_shape *shape);
 /* Locates the fields of the record at p. Returns its end, NULL where it does not fit into [p, end). */
 const uint8_t *fb_shape_locate(const fb_shape *shape, const uint8_t *p, const uint8_t *end, fb_location *locations);
 
+/* The bit that makes a field a reverse element of its enterprise; 0: it is none. */
+FB_INLINE uint16_t fb_field_reverse_bit(const fb_field *field) {
+#define FB_X(enterprise, bit) if (field->pen == (enterprise) && field->id & (bit)) return bit;
+    FB_REVERSING_ENTERPRISE_LIST(FB_X)
+#undef FB_X
+    return 0;
+}
+
 /* Whether a field speaks of the direction that a reversed shape is about. */
 FB_INLINE bool fb_shape_is_own(const fb_shape *shape, size_t field) {
-    return shape->reversed && shape->fields[field].pen == FB_PEN_REVERSE;
+    const fb_field *f = &shape->fields[field];
+    return shape->reversed && (f->pen == FB_PEN_REVERSE || fb_field_reverse_bit(f));
 }
 
 FB_INLINE bool fb_shape_is_shared(const fb_shape *shape, size_t field) {
-    return shape->reversed && shape->fields[field].pen != FB_PEN_REVERSE;
+    return shape->reversed && !fb_shape_is_own(shape, field);
 }
 
 FB_INLINE bool fb_shape_has_role(const fb_shape *shape, fb_role role) {

@@ -2,7 +2,8 @@
 
 A reverse element (private enterprise 29305) is what the element of its id would be in a record of the other direction.
 Firewalls say the same with responderOctets (232) and responderPackets (299), where initiatorOctets (231) and
-initiatorPackets (298) are the forward direction's. Readings that the RFC leaves open:
+initiatorPackets (298) are the forward direction's. Some enterprises have reverse elements of their own. Readings that
+the RFC leaves open:
 
 - There is a reverse flow where one of its counters of octets or packets is not zero.
 - Values of the reverse direction are seen from it: reverseIngressInterface is where its packets came in.
@@ -19,6 +20,7 @@ from .values import SILENT, Clock, Element, Field, Flow
 
 REVERSE = 29305
 RESPONDER = {232: 231, 299: 298}
+REVERSE_BITS = {6871: 0x4000}  # enterprise -> bit in the id of its reverse elements (CERT: YAF)
 COUNTERS = {
     element.id
     for element in elements.all()
@@ -47,6 +49,8 @@ def split(fields: Elements) -> tuple[Elements, Elements]:
             own.append(((0, element_id), octets))
         elif enterprise == 0 and element_id in RESPONDER:
             own.append(((0, RESPONDER[element_id]), octets))
+        elif element_id & REVERSE_BITS.get(enterprise, 0):
+            own.append(((enterprise, element_id & ~REVERSE_BITS[enterprise]), octets))
         else:
             shared.append(((enterprise, element_id), octets))
     return own, shared
@@ -54,7 +58,8 @@ def split(fields: Elements) -> tuple[Elements, Elements]:
 
 def has_flow(own: Elements) -> bool:
     return any(
-        key[1] in COUNTERS and 1 <= len(octets) <= 8 and int.from_bytes(octets, "big") != 0 for key, octets in own
+        key[0] == 0 and key[1] in COUNTERS and 1 <= len(octets) <= 8 and int.from_bytes(octets, "big") != 0
+        for key, octets in own
     )
 
 

@@ -73,7 +73,9 @@ Biflows
 
 A record that describes both directions of a biflow (RFC 5103) becomes two flows. What it says of the forward direction
 holds for the reverse one too, mirrored columns exchanged, but for columns with `one_way = true`: those have a value in
-the reverse flow only where the record has the reverse element.
+the reverse flow only where the record has the reverse element. That is one of the enterprise 29305, or, for elements of
+CERT (6871, the exporter YAF), the element of the same enterprise whose id is 0x4000 higher. A schema names the forward
+element alone.
 """
 
 from __future__ import annotations
