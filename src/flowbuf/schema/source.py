@@ -89,7 +89,9 @@ def _from_id(kind: str, text: str, pen: int, id: int, occurrence: int) -> Source
         raise SchemaError(f"source {text!r}: only IPFIX has enterprise numbers", "write ipfix:PEN/ID or netflow9:ID")
     lowest = 0 if pen else 1
     if not lowest <= id <= _MAX_ID[kind]:
-        raise SchemaError(f"source {text!r}: ids of {kind} are {lowest} to {_MAX_ID[kind]}", "correct the id")
+        above = not pen and _MAX_ID["ipfix"] < id <= _MAX_ID["netflow9"]
+        fix = f"write netflow9:{text.removeprefix('ipfix:')}, which has 16 bits" if above else "correct the id"
+        raise SchemaError(f"source {text!r}: ids of {kind} are {lowest} to {_MAX_ID[kind]}", fix)
     if pen > 0xFFFFFFFF:
         raise SchemaError(f"source {text!r}: enterprise numbers have 32 bits", "correct the number")
     return Source(kind, text, pen, id, None if pen else elements.by_id(id), occurrence)
