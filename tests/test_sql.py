@@ -56,6 +56,7 @@ def test_rows_keep_their_order() -> None:
     ("condition", "says"),
     [
         ("src_adr = 'x'", "did you mean src_addr"),
+        ("src_ip = 'x'", "did you mean src_addr?"),
         ("nothing_like_it > 1", "columns are time_received, exporter_address"),
         ("bytes >", "syntax error"),
         ("count(*) > 1", "cannot contain aggregates"),

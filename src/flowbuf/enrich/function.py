@@ -14,6 +14,7 @@ from flowbuf.enrich.columns import conform
 from flowbuf.enrich.flows import with_columns
 from flowbuf.errors import EnrichmentError, SchemaError
 from flowbuf.schema import Schema
+from flowbuf.schema.aliases import suggest_column
 from flowbuf.schema.source import did_you_mean
 
 __all__ = ["Function", "import_function", "to_batch"]
@@ -113,7 +114,7 @@ class Function:
     def _note(self, name: str) -> None:
         """A new column: an error where the schema does not know it, else left out and said so, once."""
         if name not in self._schema:
-            fix = did_you_mean(name, [column.name for column in self._schema]) or "add it to the schema"
+            fix = suggest_column(name, [column.name for column in self._schema]) or "add it to the schema"
             raise EnrichmentError(f"returned column {name!r}, which schema {self._schema.name!r} has not", fix)
         if name not in self._left_out:
             self._left_out.add(name)

@@ -6,11 +6,13 @@ end, not after every step.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from flowbuf.errors import SchemaError
+from flowbuf.schema import loader
+from flowbuf.schema.aliases import same_meaning, suggest_column
 from flowbuf.schema.column import Column, Reserved
 from flowbuf.schema.loader import RECORDS, ROWS, Document
 from flowbuf.schema.message import SubMessage, check_messages, reach
@@ -50,24 +52,39 @@ def switch(
     only: Iterable[str] | None = None,
     enable: Iterable[str] = (),
     disable: Iterable[str] = (),
+    reserved: Iterable[Reserved] = (),
 ) -> dict[str, Column]:
     """The columns with exactly `only` enabled, where it is given; then `enable`, then `disable`."""
     before = (name for name, column in columns.items() if column.enabled)
-    on = _choose(columns, before if only is None else only)
-    on = (on | _choose(columns, enable)) - _choose(columns, disable)
+    on = _choose(columns, before if only is None else only, reserved)
+    on = (on | _choose(columns, enable, reserved)) - _choose(columns, disable, reserved)
     return {
         name: column if column.enabled == (name in on) else replace(column, enabled=name in on)
         for name, column in columns.items()
     }
 
 
-def no_column(name: str, columns: Iterable[str], groups: Iterable[str] = ()) -> SchemaError:
+def no_column(
+    name: str, columns: Collection[str], reserved: Iterable[Reserved], groups: Iterable[str] = ()
+) -> SchemaError:
     """The error for a name that no column has."""
-    fix = did_you_mean(name, [*columns, *groups]) or "flowbuf schema show --all lists them"
-    return SchemaError(f"no column {name!r}", fix)
+    retired = "it was retired: leave it out" if any(name == each.name for each in reserved) else ""
+    fix = retired or same_meaning(name, columns) or _suggest_extends(name) or did_you_mean(name, [*columns, *groups])
+    return SchemaError(f"no column {name!r}", fix or "flowbuf schema show --all lists them")
 
 
-def _choose(columns: Mapping[str, Column], names: Iterable[str]) -> set[str]:
+def _suggest_extends(name: str) -> str:
+    """The fix for the name of a column that another built-in schema has; '' where none has it."""
+    for built_in in sorted(loader.built_in_names(), key=lambda each: each != "flow"):  # the one that most extend first
+        documents = loader.read(built_in)
+        if any(document.settings.get("rows") == RECORDS for document in documents):
+            continue
+        if any(table.get("name") == name for document in documents for table in document.columns):
+            return f'schema {built_in} has it: write extends = "{built_in}", or use schema {built_in}'
+    return ""
+
+
+def _choose(columns: Mapping[str, Column], names: Iterable[str], reserved: Iterable[Reserved]) -> set[str]:
     """The columns that names and groups stand for. A bare group will do where no column is called so."""
     groups = {column.group for column in columns.values() if column.group}
     chosen: set[str] = set()
@@ -81,7 +98,7 @@ def _choose(columns: Mapping[str, Column], names: Iterable[str]) -> set[str]:
             fix = did_you_mean(group, groups) or f"groups are {', '.join(sorted(groups))}"
             raise SchemaError(f"no group {group!r}", fix)
         else:
-            raise no_column(name, columns, groups)
+            raise no_column(name, columns, reserved, groups)
     return chosen
 
 
@@ -103,7 +120,8 @@ def _apply(parts: Parts, document: Document) -> None:
         parts.messages[name] = _merge_message(name, parts.messages.get(name), tables, document.origin)
     _check_used(parts, document)
     _retire(parts, settings.get("retire", ()))
-    parts.columns = switch(parts.columns, settings.get("only"), settings.get("enable", ()), settings.get("disable", ()))
+    enable, disable = settings.get("enable", ()), settings.get("disable", ())
+    parts.columns = switch(parts.columns, settings.get("only"), enable, disable, parts.reserved)
 
 
 def _merge_columns(
@@ -120,7 +138,7 @@ def _merge_columns(
         if name in inherited:
             column = inherited[name].altered(table, origin)
         elif inherited and name and "number" not in table:
-            fix = did_you_mean(name, inherited) or "add number = … and type = …, if it is a new one"
+            fix = suggest_column(name, inherited) or "add number = … and type = …, if it is a new one"
             raise SchemaError("no such column to change", fix, column=name)
         else:
             column = Column.from_table({**added, **table}, origin)
@@ -170,6 +188,6 @@ def _read_reserved(table: Mapping[str, Any]) -> Reserved:
 def _retire(parts: Parts, names: Iterable[str]) -> None:
     for name in names:
         if name not in parts.columns:
-            raise no_column(name, parts.columns)
+            raise no_column(name, parts.columns, parts.reserved)
         gone = parts.columns.pop(name)
         parts.reserved.append(Reserved(gone.number, gone.name))

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from flowbuf.errors import SchemaError
 from flowbuf.schema import loader
+from flowbuf.schema.aliases import suggest_column
 from flowbuf.schema.assemble import assemble, no_column, switch
 from flowbuf.schema.checks import check_oneofs, check_reserved, check_unique
 from flowbuf.schema.column import NAME, Column, Reserved, fold
 from flowbuf.schema.message import SubMessage, check_messages, check_plain, reach
 from flowbuf.schema.shape import FLAT, more_than_flat
-from flowbuf.schema.source import did_you_mean
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
@@ -126,7 +126,7 @@ class Schema:
     def __getitem__(self, name: str) -> Column:
         column = self._by_name.get(name)
         if column is None:
-            raise no_column(name, self._by_name).located(self.origin)
+            raise no_column(name, self._by_name, self.reserved).located(self.origin)
         return column
 
     def __contains__(self, name: object) -> bool:
@@ -197,7 +197,7 @@ class Schema:
     ) -> Schema:
         """All three in one step, in this order: columns that depend on one another need not come in the right one."""
         try:
-            switched = switch(self._by_name, only, enable, disable)
+            switched = switch(self._by_name, only, enable, disable, self.reserved)
         except SchemaError as error:
             raise error.located(self.origin) from None
         return replace(self, columns=tuple(switched.values()))
@@ -309,7 +309,7 @@ def _check_depends(schema: Schema) -> None:
     for column in schema.columns:
         for name in column.depends:
             if name not in schema:
-                fix = did_you_mean(name, schema._by_name) or "correct depends"
+                fix = suggest_column(name, schema._by_name) or "correct depends"
                 raise schema.error(column.name, f"depends on {name!r}, which does not exist", fix)
         missing = [name for name in column.depends if not schema[name].enabled]
         if column.enabled and missing:
