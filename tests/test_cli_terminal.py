@@ -37,18 +37,21 @@ doc = "a\\u001b]0;owned\\u0007\\u009b31m\\u007f\\u202egnp\\u2066\\u061c\\u200e\\
 """
 
 
-def on_a_terminal(folder: Path, *arguments: str, term: str = "dumb") -> tuple[int, str]:
-    """The exit status of a command, and everything that it writes to a terminal."""
+def on_a_terminal(
+    folder: Path, *arguments: str, term: str = "dumb", without: tuple[str, ...] = ("stdin",)
+) -> tuple[int, str]:
+    """The exit status of a command, and everything that it writes to a terminal.
+
+    Standard streams in `without` are /dev/null; the others are the terminal.
+    """
     main, side = pty.openpty()
     environment = {**os.environ, "TERM": term, "COLUMNS": "200", "PYTHONUTF8": "1"}
     environment.pop("NO_COLOR", None)
     process = subprocess.Popen(
         [sys.executable, "-m", "flowbuf", *arguments],
         cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=side,
-        stderr=side,
         env=environment,
+        **{name: subprocess.DEVNULL if name in without else side for name in ("stdin", "stdout", "stderr")},
     )
     os.close(side)
     written = b""
@@ -166,6 +169,50 @@ def test_binary_formats_are_refused(folder: Path, arguments: tuple[str, ...]) ->
     status, text = on_a_terminal(folder, *arguments, "a.pcap")
     assert (status, text.count("\n")) == (2, 1)
     assert text.startswith("Error: ")
+
+
+OVERWRITES = [
+    ("encode", "a.pcap", "-o", "out"),
+    ("read", "a.pcap", "-f", "csv", "-o", "out"),
+    ("read", "a.pcap", "-f", "csv", "-o", "folder/"),
+    ("query", "SELECT bytes FROM flows", "a.pcap", "-f", "csv", "-o", "out"),
+    ("generate", "--protocol", "ipfix", "--flows", "1", "-o", "out"),
+]
+
+
+@pytest.mark.parametrize("arguments", OVERWRITES, ids=str)
+def test_a_terminal_needs_force_to_replace_a_file(folder: Path, arguments: tuple[str, ...]) -> None:
+    target = folder / ("folder/a.csv" if arguments[-1] == "folder/" else "out")
+    status, text = on_a_terminal(folder, *arguments, without=())
+    assert (status, target.is_file()) == (0, True), text
+    target.write_bytes(b"old")
+    status, text = on_a_terminal(folder, *arguments, without=())
+    assert (status, target.read_bytes()) == (2, b"old")
+    name = target.relative_to(folder)
+    assert text == f"Error: {name}: exists already; give --force to replace it, or name another file\n"
+    status, text = on_a_terminal(folder, *arguments, "--force", without=())
+    assert (status, target.read_bytes() != b"old") == (0, True), text
+
+
+@pytest.mark.parametrize("without", ["stdin", "stdout", "stderr"])
+def test_scripts_and_pipelines_replace_a_file(folder: Path, without: str) -> None:
+    (folder / "out").write_bytes(b"old")
+    status, _ = on_a_terminal(folder, *OVERWRITES[0], without=(without,))
+    assert status == 0
+    assert (folder / "out").read_bytes() != b"old"
+
+
+def test_consume_needs_force_too(folder: Path) -> None:
+    pytest.importorskip("confluent_kafka")
+    (folder / "out").write_bytes(b"old")
+    arguments = ("consume", "--kafka", "localhost:1", "--topic", "t", "-f", "csv", "-o", "out")
+    status, text = on_a_terminal(folder, *arguments, without=())
+    assert (status, text.partition(";")[0]) == (2, "Error: out: exists already")
+
+
+def test_devices_need_no_force(folder: Path) -> None:
+    status, text = on_a_terminal(folder, "encode", "a.pcap", "-o", "/dev/null", without=())
+    assert status == 0, text
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])

@@ -15,8 +15,10 @@ from flowbuf.cli.options import UsageProblem, WholeNumber, load_schema, schema_e
 from flowbuf.cli.outlets import ClickHouseOutlet, FolderOutlet, Outlet, SchemaChanged, StreamOutlet
 from flowbuf.cli.output import (
     COLUMN_FORMATS,
+    check_overwrite,
     check_spreadsheet,
     default_format,
+    force_option,
     format_option,
     is_terminal,
     spreadsheet_option,
@@ -61,6 +63,7 @@ _PROMPT_OCTETS = 1 << 22  # of records that are given at once, where they are sh
     metavar="OUT",
     help="File to write, a folder (OUT/) for a file of each batch, - for stdout.  [default: -]",
 )
+@force_option
 @ip_option
 @click.option(
     "--batch-octets", type=WholeNumber(min=1), default=1 << 26, show_default=True, metavar="N", help="Of records."
@@ -89,6 +92,7 @@ def consume(
     form: str | None,
     spreadsheet: bool,
     output: str,
+    force: bool,
     ip: str | None,
     batch_octets: int,
     batch_seconds: float,
@@ -140,6 +144,7 @@ def consume(
     if group and os.path.isfile(output):
         fix = "name another, or a folder (-o OUT/)"
         raise UsageProblem(f"{output}: is there already, and what a group has stored does not come again: {fix}")
+    check_overwrite(force, output)
     for topic in topics:
         if "{" in topic or "," in topic:
             raise UsageProblem(f"--topic {topic}: name one topic as it is called; --topic may be repeated")

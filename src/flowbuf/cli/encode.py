@@ -17,7 +17,7 @@ from flowbuf.cli.options import (
     schema_options,
     verbose_option,
 )
-from flowbuf.cli.output import is_terminal, open_errors, open_output, refuse_terminal
+from flowbuf.cli.output import check_overwrite, force_option, is_terminal, open_errors, open_output, refuse_terminal
 from flowbuf.cli.progress import show_progress
 from flowbuf.cli.report import Report
 from flowbuf.cli.session import Session
@@ -34,10 +34,13 @@ __all__ = ["encode"]
 @click.command()
 @inputs_argument
 @click.option("-o", "--output", required=True, metavar="OUT.pb", help="File to write; .gz, .zst compress; - is stdout.")
+@force_option
 @verbose_option
 @decode_options
 @schema_options
-def encode(inputs: tuple[str, ...], output: str, verbose: bool, decoding: DecodeOptions, schema: Schema) -> None:
+def encode(
+    inputs: tuple[str, ...], output: str, force: bool, verbose: bool, decoding: DecodeOptions, schema: Schema
+) -> None:
     """Turn captures into Protocol Buffers messages.
 
     Every flow becomes a message, and every message comes after its length as a varint. What is in them is written
@@ -60,6 +63,7 @@ def encode(inputs: tuple[str, ...], output: str, verbose: bool, decoding: Decode
     """
     inputs = expand_inputs(inputs)
     check_inputs(inputs, output)
+    check_overwrite(force, output)
     check_state(decoding.state, output)
     with schema_errors():
         check_rows(schema)

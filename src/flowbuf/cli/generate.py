@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from flowbuf import _core
 from flowbuf.cli.options import UsageProblem, WholeNumber
-from flowbuf.cli.output import open_output
+from flowbuf.cli.output import check_overwrite, force_option, open_output
 from flowbuf.cli.terminal import terminal_of
 
 __all__ = ["generate"]
@@ -46,6 +46,7 @@ def _nanoseconds(context: click.Context, parameter: click.Parameter, text: str) 
 @click.option(
     "-o", "--output", required=True, metavar="CAPTURE", help="File to write: .pcap, .pcap.gz, .pcap.zst; - is stdout."
 )
+@force_option
 @click.option(
     "--seed",
     default=1,
@@ -74,7 +75,7 @@ def _nanoseconds(context: click.Context, parameter: click.Parameter, text: str) 
     help="When the first datagram is sent (RFC 3339).",
 )
 def generate(
-    protocol: str, flows: int, output: str, seed: int, exporters: int | None, sampling: int, start: int
+    protocol: str, flows: int, output: str, force: bool, seed: int, exporters: int | None, sampling: int, start: int
 ) -> None:
     """Write a capture of made-up but valid flow traffic.
 
@@ -87,6 +88,7 @@ def generate(
       flowbuf generate --protocol netflow9 --flows 5000 --exporters 20 --seed 7 -o netflow9.pcap.zst
       flowbuf generate --protocol sflow --flows 100 --sampling 2048 -o - | tshark -r -
     """
+    check_overwrite(force, output)
     if exporters is None:
         exporters = 4 if protocol == "mixed" else 1
     try:

@@ -17,7 +17,7 @@ import click
 
 from flowbuf.cli.inputs import total_size
 from flowbuf.cli.options import UsageProblem
-from flowbuf.cli.output import describe_os_error, open_errors
+from flowbuf.cli.output import check_overwrite, describe_os_error, open_errors
 from flowbuf.cli.progress import show_progress
 from flowbuf.cli.reading import Reading
 from flowbuf.cli.report import Failure, Report
@@ -28,7 +28,7 @@ __all__ = ["check_each", "read_each"]
 SUFFIXES = (".gz", ".zst", ".pcap", ".pcapng", ".cap", ".dump", ".pb")
 
 
-def check_each(reading: Reading, inputs: Sequence[str], folder: str) -> None:
+def check_each(reading: Reading, inputs: Sequence[str], folder: str, force: bool) -> None:
     """Raises UsageProblem for what cannot be done to each input on its own."""
     if "-" in inputs:
         raise UsageProblem("- (standard input) has no name for a file in a folder; name an output file")
@@ -38,9 +38,11 @@ def check_each(reading: Reading, inputs: Sequence[str], folder: str) -> None:
         raise UsageProblem("--state goes from one capture to the next; in a folder, each is decoded on its own")
     if reading.limit:
         raise UsageProblem("-n is for one output; leave it out, or name an output file")
-    shared = [name for name, count in Counter(_outputs(reading, inputs, folder)).items() if count > 1]
+    outputs = Counter(_outputs(reading, inputs, folder))
+    shared = [name for name, count in outputs.items() if count > 1]
     if shared:
         raise UsageProblem(f"{shared[0]}: several inputs would be written to it")
+    check_overwrite(force, *outputs)
     reading.prepare(inputs[:1], Report())  # what is wrong with all is said once, and now
 
 

@@ -14,7 +14,8 @@ from flowbuf.cli.options import UsageProblem
 from flowbuf.sinks.file import OutputFile
 
 __all__ = [
-    *("COLUMN_FORMATS", "check_spreadsheet", "default_format", "describe_os_error", "format_option", "is_terminal"),
+    *("COLUMN_FORMATS", "check_overwrite", "check_spreadsheet", "default_format", "describe_os_error"),
+    *("force_option", "format_option", "is_terminal"),
     *("open_errors", "open_output", "print_text", "refuse_terminal", "spreadsheet_option", "standard_output"),
 ]
 
@@ -58,6 +59,23 @@ def format_option(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any
         type=click.Choice(FORMATS),
         help=f"How to show {what}.  [default: as OUT is called; else table on a terminal, jsonl in a pipe]",
     )
+
+
+force_option = click.option(
+    "--force", is_flag=True, help="Replace OUT if it exists. Needed only on a terminal; pipelines always replace it."
+)
+
+
+def check_overwrite(force: bool, *paths: str) -> None:
+    """Raise UsageProblem for a file that would be replaced on a terminal, unless `force` allows it.
+
+    A terminal means that standard input, output and error are all terminals. Otherwise files are replaced.
+    """
+    if force or not all(map(is_terminal, (sys.stdin, sys.stdout, sys.stderr))):
+        return
+    for path in paths:
+        if path != "-" and os.path.isfile(path):
+            raise UsageProblem(f"{path}: exists already; give --force to replace it, or name another file")
 
 
 spreadsheet_option = click.option(

@@ -37,8 +37,10 @@ from flowbuf.cli.options import (
 )
 from flowbuf.cli.output import (
     COLUMN_FORMATS,
+    check_overwrite,
     check_spreadsheet,
     default_format,
+    force_option,
     format_option,
     is_terminal,
     open_output,
@@ -75,6 +77,7 @@ MOMENT = 0.05
 @click.option(
     "-o", "--output", default="-", metavar="OUT", help="File to write; .gz, .zst compress; - is stdout.  [default: -]"
 )
+@force_option
 @spreadsheet_option
 @enrich_option
 @counters_option
@@ -86,6 +89,7 @@ def query(
     inputs: tuple[str, ...],
     form: str | None,
     output: str,
+    force: bool,
     spreadsheet: bool,
     enrich: tuple[str, ...],
     verbose: bool,
@@ -110,6 +114,7 @@ def query(
     """
     inputs = expand_inputs(inputs)
     check_inputs(inputs, output)
+    check_overwrite(force, output)
     check_state(decoding.state, output)
     form = form or default_format(output)
     check_spreadsheet(spreadsheet, form)

@@ -21,8 +21,10 @@ from flowbuf.cli.options import (
 )
 from flowbuf.cli.output import (
     COLUMN_FORMATS,
+    check_overwrite,
     check_spreadsheet,
     default_format,
+    force_option,
     format_option,
     is_terminal,
     spreadsheet_option,
@@ -48,6 +50,7 @@ __all__ = ["read"]
     metavar="OUT",
     help="File to write; .gz, .zst compress; a folder gets a file for each INPUT; - is stdout.  [default: -]",
 )
+@force_option
 @click.option(
     "--where",
     metavar="SQL",
@@ -71,6 +74,7 @@ def read(
     inputs: tuple[str, ...],
     form: str | None,
     output: str,
+    force: bool,
     where: str | None,
     ip: str | None,
     spreadsheet: bool,
@@ -117,6 +121,7 @@ def read(
     inputs = expand_inputs(inputs)
     folder = output.endswith("/") or os.path.isdir(output)
     check_inputs(inputs, None if folder else output)
+    check_overwrite(force, output)
     check_decoding(inputs, decoding)
     form = form or ("parquet" if folder else default_format(output))
     _check_form(form, output, ip)
@@ -129,7 +134,7 @@ def read(
     if folder and rows_per_file is None:
         from flowbuf.cli.many import check_each, read_each
 
-        check_each(reading, inputs, output)
+        check_each(reading, inputs, output, force)
         read_each(reading, inputs, output, report)
     else:
         check_parts(reading, output, folder)
