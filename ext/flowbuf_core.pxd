@@ -99,6 +99,7 @@ cdef extern from "core/plan.h" nogil:
         FB_COLUMN_SCALED
         FB_COLUMN_RATE
         FB_COLUMN_ONE_WAY
+        FB_COLUMN_ZERO
     ctypedef struct fb_mapping:
         uint32_t from_ "from"
         uint32_t to
@@ -135,6 +136,7 @@ cdef extern from "core/plan.h" nogil:
     fb_status fb_plan_add_source(fb_plan *plan, uint16_t column, unsigned rank, fb_source source)
     fb_status fb_plan_add_element(fb_plan *plan, uint16_t column, unsigned rank, uint64_t pen, uint32_t id, uint16_t occurrence,
                                   fb_kind kind)
+    fb_status fb_plan_set_replacement(fb_plan *plan)
     fb_status fb_plan_set_mirror(fb_plan *plan, uint16_t column, uint16_t mirror)
     fb_status fb_plan_set_registry(fb_plan *plan, const uint8_t *kinds, size_t count)
     fb_status fb_plan_seal(fb_plan *plan)

@@ -67,6 +67,8 @@ def type_keys(draw: st.DrawFn, type: str) -> dict[str, Any]:
         keys["explicit"] = True
     if draw(st.integers(0, 3)) == 0:
         keys["one_way"] = True
+    if draw(st.integers(0, 3)) == 0:
+        keys["zero"] = "absent"
     return keys
 
 
@@ -123,6 +125,7 @@ def added_columns(draw: st.DrawFn) -> dict[str, Any]:
         cut = draw(st.integers(0, len(chosen) - 1))
         ranks: list[Any] = [*chosen[:cut], chosen[cut:]]
         keys = draw(type_keys(draw(st.sampled_from(INTEGERS)))) | {"sources": ranks}
+        keys["replaces_zero"] = [source for source in chosen if source.startswith("ipfix:") and draw(st.booleans())]
         if draw(st.integers(0, 2)) == 0:
             keys["mirror"] = {"sources": [[f"ipfix:{number}" for number in draw(st.permutations([1, 10, 14, 58]))]]}
         return keys

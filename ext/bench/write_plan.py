@@ -59,6 +59,10 @@ class PlanWriter:
             return self._add(rank, f"netflow9:{id}{which}@{KINDS[kind]}")
         return self._add(rank, f"ipfix:{f'{pen}/' if pen else ''}{id}{which}@{KINDS[kind]}")
 
+    def set_replacement(self) -> None:
+        ranks = self.columns[-1][1]
+        ranks[-1][-1] = f"+{ranks[-1][-1]}"
+
     def set_mirror(self, name: str, mirror: str) -> None:
         self.mirrors[name] = mirror
 

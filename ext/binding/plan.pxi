@@ -9,7 +9,7 @@ TYPES = {
 FLAGS = {
     "enabled": FB_COLUMN_ENABLED, "repeated": FB_COLUMN_REPEATED, "explicit": FB_COLUMN_EXPLICIT,
     "late": FB_COLUMN_LATE, "native_ip": FB_COLUMN_NATIVE_IP, "scaled": FB_COLUMN_SCALED, "rate": FB_COLUMN_RATE,
-    "one_way": FB_COLUMN_ONE_WAY,
+    "one_way": FB_COLUMN_ONE_WAY, "zero": FB_COLUMN_ZERO,
 }
 KINDS = {fb_kind_name(<fb_kind> i).decode(): i for i in range(FB_KIND_COUNT)}
 SOURCES = {fb_source_name(<fb_source> i).decode(): i for i in range(FB_SOURCE_COUNT)}
@@ -99,6 +99,10 @@ cdef class Plan:
         """
         cdef uint16_t column = <uint16_t> (len(self.column_names) - 1)
         return self._added(fb_plan_add_element(self.plan, column, rank, pen, id, occurrence, <fb_kind> kind))
+
+    def set_replacement(self):
+        """The element added last replaces a zero of the others of its rank."""
+        check(fb_plan_set_replacement(self.plan))
 
     cdef _added(self, fb_status status):
         if status == FB_BAD_SOURCE:

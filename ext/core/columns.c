@@ -88,7 +88,7 @@ FB_NOINLINE fb_columns_cursor fb_columns_offer_number(fb_columns *columns, fb_co
     if (!(column->flags & FB_COLUMN_ENABLED)) return at;
     if (fb_slots_collects(&columns->slots, column))
         fb_slots_offer(&columns->slots, target, state, number, (fb_bytes){NULL, 0});
-    else if (!fb_filled_claim(&columns->filled, columns->plan, target.column, !number))
+    else if (!fb_filled_claim(&columns->filled, columns->plan, target, !number))
         return at;
     else if (columns->keeping)
         keep(&columns->untracked[columns->untracked_count++], target.column, number, NULL, 0);
@@ -104,7 +104,7 @@ FB_NOINLINE fb_columns_cursor fb_columns_offer_octets(fb_columns *columns, fb_co
     if (fb_slots_collects(&columns->slots, column)) {
         if (size || column->flags & FB_COLUMN_EXPLICIT)
             fb_slots_offer(&columns->slots, target, FB_SLOT_OCTETS, 0, (fb_bytes){data, size});
-    } else if (!fb_filled_claim(&columns->filled, columns->plan, target.column, !size)) {
+    } else if (!fb_filled_claim(&columns->filled, columns->plan, target, !size)) {
         return at;
     } else if (columns->keeping) {
         keep(&columns->untracked[columns->untracked_count++], target.column, 0, data, size);

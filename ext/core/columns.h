@@ -113,7 +113,10 @@ FB_INLINE void fb_columns_put_uint(fb_columns *columns, fb_columns_cursor *at, f
         if (!fb_columns_is_done(columns, column)) *at = fb_columns_offer_number(columns, *at, target, FB_SLOT_UINT, value);
         return;
     }
-    if (!value) return;
+    if (!value) {
+        at->open &= ~(column->bit & -(uint64_t)target.zero);
+        return;
+    }
     fb_columns_append_uint(columns, at, column, value, 8);
 }
 

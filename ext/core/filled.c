@@ -30,11 +30,15 @@ void fb_filled_keep_constants(fb_filled *filled) {
     if (filled->state) memcpy(filled->constant, filled->state, filled->count);
 }
 
-bool fb_filled_claim(fb_filled *filled, const fb_plan *plan, uint16_t column, bool zero) {
-    if (plan->columns[column].bit || !filled->state) return false;
-    uint8_t *state = &filled->state[column];
+bool fb_filled_claim(fb_filled *filled, const fb_plan *plan, fb_target target, bool zero) {
+    if (plan->columns[target.column].bit || !filled->state) return false;
+    uint8_t *state = &filled->state[target.column];
     bool member = *state == FB_FILLED_OPEN || *state == FB_FILLED_GROWING;
-    if (!member && (zero || *state != FB_FILLED_EMPTY)) return false;
+    if (!member && *state != FB_FILLED_EMPTY) return false;
+    if (!member && zero) {
+        if (target.zero) *state = FB_FILLED_WHOLE;
+        return false;
+    }
     *state = member ? FB_FILLED_GROWING : FB_FILLED_WHOLE;
     return true;
 }

@@ -23,8 +23,9 @@ FB_INLINE void fb_filled_begin(fb_filled *filled) {
     if (filled->state) memcpy(filled->state, filled->constant, filled->count);
 }
 
-/* Whether a column may be written now; marks it. A zero is written as a member of a list alone. */
-bool fb_filled_claim(fb_filled *filled, const fb_plan *plan, uint16_t column, bool zero);
+/* Whether a column may be written now; marks it. A zero is written as a member of a list alone. With target.zero it still is
+   the column's value. */
+bool fb_filled_claim(fb_filled *filled, const fb_plan *plan, fb_target target, bool zero);
 /* Whether the list of a repeated column may grow; marks it. */
 bool fb_filled_claim_member(fb_filled *filled, const fb_plan *plan, uint16_t column);
 /* The verbs `open` and `close` of emitters. */

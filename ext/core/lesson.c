@@ -237,7 +237,6 @@ static void read_vlan(fb_lesson *lesson, fb_source source, const uint8_t *p) {
     if (!is_wanted(lesson, source)) return;
     if (fb_load32(p) >= FB_LOWEST_UNKNOWN_VLAN) {
         fix(lesson, p, 4);
-        put_constant(lesson, source, 0);
         return;
     }
     bound(lesson, p, UINT32_MAX, 0, FB_LOWEST_UNKNOWN_VLAN - 1);

@@ -21,6 +21,8 @@ static void add_candidate(compiler *c, fb_target target, uint16_t field, fb_op_c
     if (!(column->flags & FB_COLUMN_ENABLED)) return;
     if (c->shape->reversed && !own && column->flags & FB_COLUMN_ONE_WAY) return;
     c->shapes->spoken[target.column] |= own;
+    bool unknown = code == FB_OP_DERIVED_ETYPE || code == FB_OP_DERIVED_SAMPLING_RATE; /* is what their zero means */
+    target.zero = column->flags & FB_COLUMN_ZERO && !unknown;
     bool after = has_packet(c->shape) && target.rank > column->packet_rank;
     c->shapes->candidates[c->count++] = (struct fb_candidate){target, field, (uint8_t)code, after, false, own};
 }
@@ -117,6 +119,7 @@ static int compare_candidates(const void *a, const void *b) {
     if (x->after_packet != y->after_packet) return x->after_packet - y->after_packet;
     if (x->target.column != y->target.column) return x->target.column - y->target.column;
     if (x->target.rank != y->target.rank) return x->target.rank - y->target.rank;
+    if (x->target.last != y->target.last) return x->target.last - y->target.last;
     if (x->field != y->field) return x->field - y->field;
     return x->code - y->code;
 }
@@ -185,6 +188,61 @@ static fb_op_code choose_code(const fb_column *column, uint8_t kind, uint16_t si
     }
 }
 
+/* --- zeros ---------------------------------------------------------------------------------------------------------- */
+
+/* Whether a candidate gives its column a number in every record. */
+static bool is_certain(const fb_shapes *shapes, const fb_shape *shape, const struct fb_candidate *candidate) {
+    const fb_column *column = &shapes->plan->columns[candidate->target.column];
+    if (candidate->field == FB_NO_FIELD) return false;
+    uint8_t kind = (uint8_t)fb_column_kind(column, candidate->target.kind);
+    return choose_code(column, kind, shape->fields[candidate->field].size) <= FB_OP_TCP_BITS;
+}
+
+static bool is_same_rank(const struct fb_candidate *a, const struct fb_candidate *b) {
+    return a->target.column == b->target.column && a->target.rank == b->target.rank;
+}
+
+/* Copies the candidates of a rank to `out`, and returns their end there. A zero ends the search for a value behind the rank, not in
+   it: that of the last candidate does. Where the last one may have no value, the others are looked at again behind it.
+   *settled becomes true where one of them has a value in every record. */
+static struct fb_candidate *end_rank(const fb_shapes *shapes, const fb_shape *shape, const struct fb_candidate *rank, size_t count,
+                                     struct fb_candidate *out, bool *settled) {
+    bool last_is_certain = is_certain(shapes, shape, &rank[count - 1]);
+    *settled = last_is_certain;
+    for (size_t i = 0; i < count; i++, out++) {
+        *out = rank[i];
+        if (i < count - 1) out->target.zero = false;
+    }
+    for (size_t i = 0; !last_is_certain && i < count - 1; i++, out++) {
+        *out = rank[i];
+        out->code = FB_OP_AGAIN;
+        *settled |= is_certain(shapes, shape, &rank[i]);
+    }
+    return out;
+}
+
+/* Where a zero is a value, candidates behind one that always has a value are left out. A slot knows ranks, and has all of them. */
+static size_t end_ranks(fb_shapes *shapes, const fb_shape *shape, size_t count) {
+    struct fb_candidate *all = shapes->candidates, *begin = all + shapes->candidate_capacity, *out = begin;
+    bool *settled = shapes->spoken;
+    memset(settled, 0, shapes->plan->column_count);
+    for (size_t i = 0, end; i < count; i = end) {
+        uint16_t column = all[i].target.column;
+        unsigned flags = shapes->plan->columns[column].flags;
+        for (end = i + 1; end < count && is_same_rank(&all[end], &all[i]);) end++;
+        if (settled[column]) continue;
+        if ((flags & (FB_COLUMN_ZERO | FB_COLUMN_SLOTTED)) == FB_COLUMN_ZERO) {
+            out = end_rank(shapes, shape, &all[i], end - i, out, &settled[column]);
+        } else {
+            memcpy(out, &all[i], (end - i) * sizeof *all);
+            out += end - i;
+        }
+    }
+    count = (size_t)(out - begin);
+    memcpy(all, begin, count * sizeof *all);
+    return count;
+}
+
 static void place(fb_op *op, const fb_shape *shape, uint16_t field) {
     op->size = shape->fields[field].size;
     op->base = shape->bases[field];
@@ -232,8 +290,8 @@ static fb_op make_op(const fb_shapes *shapes, const fb_shape *shape, const struc
     }
     place(&op, shape, candidate->field);
     op.field = candidate->field;
-    op.target.kind = (uint8_t)fb_column_kind(column, candidate->target.kind);
-    op.code = (uint8_t)(candidate->code == FB_OP_COLLECT ? FB_OP_COLLECT : choose_code(column, op.target.kind, op.size));
+    op.target.kind = fb_column_kind(column, candidate->target.kind) & 63;
+    if (op.code == FB_OP_VALUE) op.code = (uint8_t)choose_code(column, op.target.kind, op.size);
     return op;
 }
 
@@ -305,7 +363,7 @@ static uint16_t end_lane_group(const fb_shape *shape, uint16_t first) {
 }
 
 void fb_operations_write(fb_shapes *shapes, fb_shape *shape) {
-    size_t count = collect_candidates(shapes, shape);
+    size_t count = end_ranks(shapes, shape, collect_candidates(shapes, shape));
     size_t first_after = 0;
     bool packet = shapes->plan->has_packet && has_packet(shape);
     while (first_after < count && !shapes->candidates[first_after].after_packet) first_after++;

@@ -42,13 +42,25 @@ static bool takes_any(const fb_column *column, const fb_pattern_value *value) {
     return column->type == FB_TYPE_UINT && value->mask + value->add <= column->limit;
 }
 
+/* Whether a zero is a value of a column. What gives a value in every sample fills it then, whatever it is. */
+static bool takes_zero(const compiler *c, uint16_t column) {
+    return c->plan->columns[column].flags & FB_COLUMN_ZERO;
+}
+
 /* Whether a value before this one fills a column in every sample: what comes first counts. */
 static bool is_filled_before(const compiler *c, size_t value, uint16_t column) {
     for (size_t i = 0; i < value; i++) {
         const fb_lesson_value *before = &c->lesson->values[i];
-        bool fills = before->least && takes_any(&c->plan->columns[column], &before->value);
-        if (fills && !c->dropped[i] && may_fill(c, i, column)) return true;
+        bool fills = (before->least || takes_zero(c, column)) && takes_any(&c->plan->columns[column], &before->value);
+        if (fills && may_fill(c, i, column)) return true;
     }
+    return false;
+}
+
+/* Whether a value behind this one may fill a column. */
+static bool is_offered_after(const compiler *c, size_t value, uint16_t column) {
+    for (size_t i = value + 1; i < c->lesson->value_count; i++)
+        if (may_fill(c, i, column)) return true;
     return false;
 }
 
@@ -63,7 +75,8 @@ static bool is_dropped(const compiler *c, size_t value) {
     const fb_target_range *range = targets_of(c, value);
     for (size_t i = 0; i < range->count; i++) {
         uint16_t column = c->plan->targets[range->first + i].column;
-        if (is_zero(of) && takes_any(&c->plan->columns[column], of)) continue;
+        bool keeps_away = takes_zero(c, column) && is_offered_after(c, value, column);
+        if (is_zero(of) && takes_any(&c->plan->columns[column], of) && !keeps_away) continue;
         if (!fb_column_is_direct(&c->plan->columns[column]) || !is_filled_before(c, value, column)) return false;
     }
     return true;

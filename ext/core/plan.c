@@ -128,6 +128,13 @@ static bool may_scale(const fb_plan *plan, const fb_column_spec *spec) {
     return part == FB_COLUMN_SCALED || !(spec->flags & FB_COLUMN_ENABLED) || plan->rate_column == FB_NO_COLUMN;
 }
 
+/* Whether a zero may be a value of a column: it is none of an address, a time, octets or a list. */
+static bool takes_zero(const fb_column_spec *spec) {
+    fb_type type = spec->type;
+    bool octets = type == FB_TYPE_STRING || type == FB_TYPE_BYTES || type == FB_TYPE_IP;
+    return !octets && type != FB_TYPE_TIMESTAMP && !(spec->flags & FB_COLUMN_REPEATED);
+}
+
 fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec) {
     bool timed = spec->type == FB_TYPE_TIMESTAMP || spec->type == FB_TYPE_DURATION;
     if (plan->sealed || plan->column_count == FB_MAX_COLUMNS || spec->number == 0 || spec->number > FB_NUMBER_MAX ||
@@ -159,7 +166,7 @@ fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec) {
         .number = spec->number,
         .type = (uint8_t)spec->type,
         .wire = (uint8_t)choose_wire(spec->type),
-        .flags = (uint16_t)spec->flags,
+        .flags = (uint16_t)(takes_zero(spec) ? spec->flags : spec->flags & ~(unsigned)FB_COLUMN_ZERO),
         .slot = FB_NO_SLOT,
         .lane = FB_NO_LANE,
         .packet_rank = FB_NO_RANK,
@@ -231,7 +238,7 @@ static fb_status add_entry(fb_plan *plan, struct fb_plan_entry entry, unsigned r
 
 fb_status fb_plan_add_source(fb_plan *plan, uint16_t column, unsigned rank, fb_source source) {
     if ((unsigned)source >= FB_SOURCE_COUNT) return FB_BAD_ARGUMENT;
-    struct fb_plan_entry entry = {.id = source, .target = {.column = column, .kind = (uint8_t)sources[source].kind}};
+    struct fb_plan_entry entry = {.id = source, .target = {.column = column, .kind = sources[source].kind & 63}};
     bool octets = column < plan->column_count && plan->columns[column].type == FB_TYPE_BYTES;
     if (entry.target.kind == FB_KIND_STRING && octets) entry.target.kind = FB_KIND_BYTES; /* as they are, UTF-8 or not */
     return add_entry(plan, entry, rank);
@@ -240,8 +247,14 @@ fb_status fb_plan_add_source(fb_plan *plan, uint16_t column, unsigned rank, fb_s
 fb_status fb_plan_add_element(fb_plan *plan, uint16_t column, unsigned rank, uint64_t pen, uint32_t id, uint16_t occurrence,
                               fb_kind kind) {
     if ((unsigned)kind >= FB_KIND_COUNT) return FB_BAD_ARGUMENT;
-    struct fb_plan_entry entry = {pen, id, occurrence, {.column = column, .kind = (uint8_t)kind}, true};
+    struct fb_plan_entry entry = {pen, id, occurrence, {.column = column, .kind = kind & 63}, true};
     return add_entry(plan, entry, rank);
+}
+
+fb_status fb_plan_set_replacement(fb_plan *plan) {
+    if (plan->sealed || !plan->entry_count || !plan->entries[plan->entry_count - 1].is_element) return FB_BAD_ARGUMENT;
+    plan->entries[plan->entry_count - 1].target.last = true;
+    return FB_OK;
 }
 
 fb_status fb_plan_set_mirror(fb_plan *plan, uint16_t column, uint16_t mirror) {
@@ -351,6 +364,20 @@ static bool arrives_in_order(const fb_plan *plan, uint16_t column) {
     return true;
 }
 
+/* Whether some rank of a column has a fixed source and another one. A zero of one of them must not keep the other away. */
+static bool has_fixed_equals(const fb_plan *plan, uint16_t column) {
+    uint16_t count[FB_MAX_RANK + 1] = {0};
+    bool fixed[FB_MAX_RANK + 1] = {false}, found = false;
+    for (size_t i = 0; i < plan->entry_count; i++) {
+        const struct fb_plan_entry *entry = &plan->entries[i];
+        if (entry->target.column != column) continue;
+        unsigned rank = entry->target.rank;
+        fixed[rank] |= !entry->is_element;
+        found |= ++count[rank] > 1 && fixed[rank];
+    }
+    return found;
+}
+
 _Static_assert(FB_SOURCE_LAST_PACKET - FB_SOURCE_FIRST_PACKET < 64, "packet_sources has a bit for each of them");
 
 static void mark_constants(fb_plan *plan) {
@@ -401,6 +428,7 @@ static void open_columns(fb_plan *plan) {
         if (!(column->flags & FB_COLUMN_ENABLED)) continue;
         bool single = !(column->flags & FB_COLUMN_REPEATED), ordered = arrives_in_order(plan, (uint16_t)i);
         bool waits = !ordered || column->flags & (FB_COLUMN_EXPLICIT | FB_COLUMN_SCALED | FB_COLUMN_RATE);
+        if (column->flags & FB_COLUMN_ZERO) waits |= has_fixed_equals(plan, (uint16_t)i);
         if (single && waits) column->flags |= FB_COLUMN_SLOTTED;
         if (!single && !ordered) column->flags |= FB_COLUMN_UNORDERED;
         plan->collects |= !single;
@@ -434,6 +462,7 @@ static void choose_ways(fb_plan *plan) {
         range->column = column;
         range->way = choose_way(sources[source].kind, column);
         range->bit = column->bit;
+        range->zero = range->target.zero ? column->bit : 0;
         range->lane = column->lane;
         if (range->way == FB_WAY_DIRECT) range->bound = column->limit < UINT64_MAX ? column->limit + 1 : UINT64_MAX;
     }
@@ -478,7 +507,7 @@ static fb_status index_sources(fb_plan *plan) {
     if (plan->entry_count) qsort(plan->entries, plan->entry_count, sizeof *plan->entries, compare_entries);
     for (size_t i = 0; i < plan->entry_count; i++) elements += plan->entries[i].is_element;
     size_t targets = plan->entry_count - elements;
-    if (plan->entry_count >= UINT16_MAX / 2) return FB_BAD_ARGUMENT; /* a reverse flow may want each twice */
+    if (plan->entry_count >= UINT16_MAX / 4) return FB_BAD_ARGUMENT; /* a reverse flow may want each twice, and repeat it */
     plan->target_count = targets;
     plan->element_count = elements;
     if (!(plan->targets = fb_memory_allocate(plan->memory, octets_of_targets(plan))) ||
@@ -494,7 +523,8 @@ static fb_status index_sources(fb_plan *plan) {
         } else if (plan->columns[entry->target.column].flags & FB_COLUMN_ENABLED) {
             fb_target_range *range = &plan->sources[entry->id];
             if (!range->count++) range->first = (uint16_t)target;
-            plan->targets[target++] = entry->target;
+            plan->targets[target] = entry->target;
+            plan->targets[target++].zero = (plan->columns[entry->target.column].flags & FB_COLUMN_ZERO) != 0;
         }
     }
     return FB_OK;

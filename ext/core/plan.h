@@ -9,6 +9,10 @@
    values wait in a slot (slots.h), the best rank so far, until the row is finished. So are `explicit` columns, whose zero
    is written only when nothing better came, and, while somebody overrides them, the `late` ones.
 
+   Zeros. A zero is no value, unless the column has FB_COLUMN_ZERO: there a zero of one rank keeps values of worse ranks
+   away. It is not written for that, and it does not keep away those of its own rank. A *replacement* has the rank of the
+   element that it may replace, and comes after it.
+
    Scaling. Columns with FB_COLUMN_SCALED are totals that are multiplied by the column with FB_COLUMN_RATE, the sampling
    rate of their row. Which rate that is shows at the end of the row alone, so all of these are slotted, in plans that ask
    for it; in any other there is nothing of it. */
@@ -76,6 +80,7 @@ enum {
     FB_COLUMN_RATE = 256,     /* that rate; unsigned and not repeated, as totals are */
     FB_COLUMN_CONSTANT = 1024, /* set by fb_plan_seal: a constant of any datagram may fill it */
     FB_COLUMN_CONSTANT_NETFLOW5 = 2048, /* set by fb_plan_seal: one of NetFlow v5 may */
+    FB_COLUMN_ZERO = 4096,    /* a zero is a value, and worse ranks are not tried; of single numbers alone */
     FB_COLUMN_ONE_WAY = 512   /* says something of one direction alone: the reverse flow of a biflow does not share it */
 };
 
@@ -113,8 +118,12 @@ FB_INLINE bool fb_column_is_direct(const fb_column *column) {
 typedef struct {
     uint16_t column;
     uint8_t rank;
-    uint8_t kind; /* fb_kind, of an information element */
+    uint8_t kind : 6; /* fb_kind, of an information element */
+    uint8_t last : 1; /* a replacement: after the others of its rank */
+    uint8_t zero : 1; /* a zero is a value */
 } fb_target;
+_Static_assert(FB_KIND_COUNT < 64, "a target has 6 bits for a kind");
+_Static_assert(sizeof(fb_target) == 4, "targets are passed in registers");
 
 /* How the value of a fixed source gets to its targets. All but the long way are for one target alone, of
    fb_column_is_direct: nothing to loop over, nothing to look up. */
@@ -134,6 +143,7 @@ typedef struct {
     uint8_t lane;
     const fb_column *column;
     uint64_t bit;
+    uint64_t zero;    /* `bit` where a zero is a value; else 0 */
     uint64_t bound;   /* numbers below it go the direct way, others the long one, if there is any; 0: all */
 } fb_target_range;
 
@@ -205,6 +215,9 @@ fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec);
 fb_status fb_plan_add_source(fb_plan *plan, uint16_t column, unsigned rank, fb_source source);
 fb_status fb_plan_add_element(fb_plan *plan, uint16_t column, unsigned rank, uint64_t pen, uint32_t id, uint16_t occurrence,
                               fb_kind kind);
+/* The source added last replaces a zero of the others of its rank: it comes after them, wherever it is in a record.
+   BAD_ARGUMENT: it is no element. */
+fb_status fb_plan_set_replacement(fb_plan *plan);
 /* Two columns that say the same of the two directions. BAD_ARGUMENT: there is no such column, or the types differ. */
 fb_status fb_plan_set_mirror(fb_plan *plan, uint16_t column, uint16_t mirror);
 /* What members of lists are: the kind of each registered element, by id; FB_KIND_COUNT where there is none. Members of an

@@ -110,7 +110,7 @@ FB_NOINLINE fb_row_cursor fb_row_offer_number(fb_row *row, fb_row_cursor at, fb_
     if (!(column->flags & FB_COLUMN_ENABLED)) return at;
     if (fb_slots_collects(&row->slots, column))
         fb_slots_offer(&row->slots, target, state, number, (fb_bytes){NULL, 0});
-    else if (fb_filled_claim(&row->filled, row->plan, target.column, !number))
+    else if (fb_filled_claim(&row->filled, row->plan, target, !number))
         at.next = fb_row_put_number(at.next, column, number);
     return at;
 }
@@ -122,7 +122,7 @@ FB_NOINLINE fb_row_cursor fb_row_offer_octets(fb_row *row, fb_row_cursor at, fb_
     if (fb_slots_collects(&row->slots, column)) {
         if (size || column->flags & FB_COLUMN_EXPLICIT)
             fb_slots_offer(&row->slots, target, FB_SLOT_OCTETS, 0, (fb_bytes){data, size});
-    } else if (fb_filled_claim(&row->filled, row->plan, target.column, !size)) {
+    } else if (fb_filled_claim(&row->filled, row->plan, target, !size)) {
         at.next = put_octets(at.next, column, data, size);
     }
     return at;

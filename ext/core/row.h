@@ -7,7 +7,8 @@
      bool reserve(row, rows, worst)               room for so many rows one after the other: their begins do not fail; false: the
                                                   output is full
      void put_uint(row, cursor, target, value)    a value for a column. A zero is skipped, a column that has its value is
-     void put_int, put_real, put_octets, put_ip     left alone. A repeated column takes it as a list of one.
+     void put_int, put_real, put_octets, put_ip     left alone. A repeated column takes it as a list of one. With
+                                                    target.zero, a zero is its value, though nothing is written.
      void put_direct(row, cursor, source, value)  the same of a fixed source that goes the direct way, below its bound
      void append_uint(row, cursor, column, value, a value of at most `width` octets for a column that has none and is given no
                       width)                       other in this row, nor by a constant: nothing is looked up. A zero, or an
@@ -209,12 +210,12 @@ FB_INLINE void fb_row_put_uint(fb_row *row, fb_row_cursor *at, fb_target target,
     if (FB_LIKELY(column->lane != FB_NO_LANE)) {
         uint64_t *lane = &row->waiting[column->lane];
         *lane = *lane ? *lane : value;
-        at->open |= FB_ROW_WAITING;
+        at->open = (at->open | FB_ROW_WAITING) & ~(column->bit & -(uint64_t)(target.zero & !value));
         return;
     }
 #endif
     fb_row_append_uint(row, at, column, value, 8);
-    at->open &= ~(column->bit & -(uint64_t)(value != 0));
+    at->open &= ~(column->bit & -(uint64_t)((value != 0) | target.zero));
 }
 
 FB_INLINE void fb_row_put_direct(fb_row *row, fb_row_cursor *at, const fb_target_range *source, uint64_t value) {
@@ -225,9 +226,13 @@ FB_INLINE void fb_row_put_direct(fb_row *row, fb_row_cursor *at, const fb_target
 #ifdef __AVX512VBMI2__
     uint64_t *waiting = row->waiting;
     at->open |= FB_ROW_WAITING;
+    if (!value) at->open &= ~source->zero;
     if (!waiting[source->lane]) waiting[source->lane] = value; /* which source is the first can be foreseen, as a rule */
 #else
-    if (!value) return; /* so can which has a value */
+    if (!value) { /* so can which has a value */
+        at->open &= ~source->zero;
+        return;
+    }
     fb_row_append_uint(row, at, source->column, value, 8);
     at->open ^= source->bit;
 #endif

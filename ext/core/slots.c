@@ -106,15 +106,18 @@ static bool is_zero(const fb_slot *slot) {
 
 bool fb_slots_wants(const fb_slots *slots, fb_target target) {
     const fb_slot *slot = &slots->slot[slots->plan->columns[target.column].slot];
-    return slot->state == FB_SLOT_EMPTY || is_zero(slot) || target.rank < slot->rank;
+    if (slot->state == FB_SLOT_EMPTY) return true;
+    if (is_zero(slot)) return !slot->zero || target.rank <= slot->rank;
+    return target.rank < slot->rank;
 }
 
 void fb_slots_offer(fb_slots *slots, fb_target target, fb_slot_state state, uint64_t number, fb_bytes octets) {
     fb_slot *slot = &slots->slot[slots->plan->columns[target.column].slot];
     bool zero = state == FB_SLOT_OCTETS ? octets.size == 0 : number == 0;
-    if (!fb_slots_wants(slots, target) || (zero && slot->state != FB_SLOT_EMPTY)) return;
+    if (!fb_slots_wants(slots, target) || (zero && !target.zero && slot->state != FB_SLOT_EMPTY)) return;
     slot->state = (uint8_t)state;
     slot->rank = target.rank;
+    slot->zero = zero && target.zero;
     slot->number = number;
     slot->data = octets.data;
     slot->size = (uint32_t)octets.size;

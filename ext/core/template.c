@@ -16,13 +16,13 @@ static const struct {
 };
 
 fb_status fb_shapes_new(fb_shapes *shapes, const fb_plan *plan, fb_memory *memory, uint64_t seed, bool wide) {
-    size_t capacity = 2 * plan->element_count + plan->target_count + 1;
+    size_t capacity = 4 * plan->element_count + plan->target_count + 1; /* twice each, and again each (FB_OP_AGAIN) */
     *shapes = (fb_shapes){.plan = plan, .memory = memory, .seed = seed, .wide = wide};
     shapes->candidate_capacity = capacity;
     shapes->bucket_count = FIRST_BUCKETS;
     shapes->location_levels = 1;
     shapes->buckets = fb_memory_allocate(memory, shapes->bucket_count * sizeof *shapes->buckets);
-    shapes->candidates = fb_memory_allocate(memory, capacity * sizeof *shapes->candidates);
+    shapes->candidates = fb_memory_allocate(memory, 2 * capacity * sizeof *shapes->candidates);
     shapes->seen = fb_memory_allocate(memory, capacity * sizeof *shapes->seen);
     shapes->spoken = fb_memory_allocate(memory, plan->column_count + 1);
     if (shapes->buckets && shapes->candidates && shapes->seen && shapes->spoken) return FB_OK;
@@ -49,7 +49,7 @@ void fb_shapes_free(fb_shapes *shapes) {
         }
     if (!memory) return;
     fb_memory_release(memory, shapes->buckets, shapes->bucket_count * sizeof *shapes->buckets);
-    fb_memory_release(memory, shapes->candidates, shapes->candidate_capacity * sizeof *shapes->candidates);
+    fb_memory_release(memory, shapes->candidates, 2 * shapes->candidate_capacity * sizeof *shapes->candidates);
     fb_memory_release(memory, shapes->seen, shapes->candidate_capacity * sizeof *shapes->seen);
     fb_memory_release(memory, shapes->spoken, shapes->plan->column_count + 1);
     fb_memory_release(memory, shapes->locations, octets_of_locations(shapes->location_capacity, shapes->location_levels));

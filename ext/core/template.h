@@ -13,7 +13,8 @@
    record may fill: no order among them, nothing to look up, so they are sorted by what they do; where the processor fills
    lanes (lanes.h), numbers among them come first, up to eight side by side. *Set* operations have the same value for every
    record of a set; the rate of a sampler, as long as records name the same one. The *others*, by column and rank: the first
-   value that is not zero wins.
+   value that is not zero wins. In columns with FB_COLUMN_ZERO a zero of the last one of a rank ends the search; the operations
+   behind one that always has a value are left out.
 
    A record that describes both directions of a biflow (RFC 5103) has a second shape, shape->reverse: the same octets as the
    flow of the other direction. A reverse element (29305/X; 232 and 299 of firewalls, which are 231 and 298 of the other
@@ -61,6 +62,7 @@ typedef enum {
     FB_OP_ETYPE_IPV4,      /* derived:etype, by the first address, the operation's field, if that is not zero */
     FB_OP_ETYPE_IPV6,
     FB_OP_VALUE,  /* every other field, by its kind */
+    FB_OP_AGAIN,  /* a field that was zero, behind the others of its rank: its zero ends the search now */
     FB_OP_COLLECT, /* every occurrence of an element, by their chain, into a repeated column */
     FB_OP_PACKET, /* of the sections 313 and 315 */
     FB_OP_RATE_OF_SAMPLER, /* derived:sampling_rate of a record that names its sampler, by the operation's field, and no more */
@@ -177,10 +179,10 @@ typedef struct {
     fb_shape **buckets;
     size_t bucket_count;
     size_t count;
-    struct fb_candidate *candidates; /* scratch of the compiler, as large as the plan can want */
+    struct fb_candidate *candidates; /* scratch of the compiler, twice as large as the plan can want */
     size_t candidate_capacity;
     struct fb_occurrences *seen; /* of the plan's elements in a template; then the same of reverse elements */
-    bool *spoken; /* the columns that reverse elements speak of */
+    bool *spoken; /* the columns that reverse elements speak of; then those that have a value in every record */
     fb_location *locations; /* scratch for records with variable-length fields: room for the shape with most of them */
     size_t location_capacity;
     size_t location_levels; /* so many times: 1, or one for each depth of records inside records */

@@ -28,6 +28,7 @@ static const struct {
     {"scaled", FB_COLUMN_SCALED},
     {"rate", FB_COLUMN_RATE},
     {"one_way", FB_COLUMN_ONE_WAY},
+    {"zero", FB_COLUMN_ZERO},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -104,7 +105,9 @@ static fb_status add_source(fb_plan *plan, uint16_t column, unsigned rank, const
 static fb_status add_rank(fb_plan *plan, uint16_t column, unsigned rank, char *equals, fb_kind kind) {
     char *rest;
     for (char *word = strtok_r(equals, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
-        fb_status status = add_source(plan, column, rank, word, kind);
+        bool replaces = *word == '+';
+        fb_status status = add_source(plan, column, rank, word + replaces, kind);
+        if (status == FB_OK && replaces) status = fb_plan_set_replacement(plan);
         if (status == FB_NO_MEMORY) return status;
         if (status != FB_OK) complain(fb_status_name(status), word);
     }

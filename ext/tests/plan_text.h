@@ -7,7 +7,7 @@
     21 flow_direction enum map=0:1,1:2 : ipfix:61
 
    A line `rows counters` makes it a plan of counter samples. Flags: disabled, repeated, explicit, late, native_ip, scaled,
-   rate, one_way, mirror=COLUMN. limit is the greatest value (none: 2^64 - 1), unit the nanoseconds of a time's unit. An
+   rate, one_way, zero, mirror=COLUMN. A + before an element says that it replaces a zero of another of its rank. limit is the greatest value (none: 2^64 - 1), unit the nanoseconds of a time's unit. An
    element's kind stands behind an @, one of its occurrences before that, as in ipfix:8#2@ip or ipfix:8#last; without one it is what the column's type wants. For members of lists, one line may say
    the kinds of registered elements:
 

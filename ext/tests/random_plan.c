@@ -38,7 +38,7 @@ static const char *const addresses[] = {
 static const char *const occurrences[] = {"", "", "", "", "", "#1", "#2", "#last"};
 static const char *const times[] = {"meta:time_received", "meta:time_exported", "netflow5:First", "netflow5:Last"};
 
-const uint16_t random_ids[] = {1,  2,  4,  5,  6,  7,   8,   9,   10,  11,  12,  14,  15,  16,  17,  21,  22,  27,  28,  32,
+const uint16_t random_ids[] = {1,  2,  4,  5,  6,  7,   8,   9,   10,  11,  12,  14,  15,  16,  17,  21,  22,  23,  27,  28,  32,
                                34, 48, 50, 56, 58, 60,  61,  70,  71,  79,  82,  85,  95,  136, 137, 139, 144, 150, 152, 154,
                                158, 161, 197, 231, 232, 256, 291, 298, 299, 302, 305, 306, 309, 310, 311, 313, 315, 371, 434};
 const size_t random_id_count = sizeof random_ids / sizeof *random_ids;
@@ -78,7 +78,7 @@ static void put_source(text *lines, plan_origin origin, const char *type, const 
     else if (takes_numbers && !below(3))
         text_put(lines, "%s%s", space, PICK(numbers));
     else
-        text_put(lines, "%sipfix:%u%s%s", space, random_ids[below((uint32_t)random_id_count)], PICK(occurrences), kinds);
+        text_put(lines, "%s%sipfix:%u%s%s", space, *space == ',' && !below(2) ? "+" : "", random_ids[below((uint32_t)random_id_count)], PICK(occurrences), kinds);
 }
 
 /* The same source twice is refused: each column is tried anew until its line has none. */
@@ -86,7 +86,7 @@ static bool has_twice(const char *line) {
     char copy[512], *rest, *words[16];
     size_t count = 0;
     snprintf(copy, sizeof copy, "%s", line);
-    for (char *word = strtok_r(copy, " ,", &rest); word && count < 16; word = strtok_r(NULL, " ,", &rest)) {
+    for (char *word = strtok_r(copy, " ,+", &rest); word && count < 16; word = strtok_r(NULL, " ,+", &rest)) {
         word[strcspn(word, "@")] = '\0';
         for (size_t i = 0; i < count; i++)
             if (strcmp(words[i], word) == 0) return true;
@@ -107,6 +107,7 @@ static void put_column(text *lines, plan_origin origin, uint32_t number, unsigne
     if (below(plainness) == 0) text_put(lines, " disabled");
     if (below(8) == 0) text_put(lines, " native_ip");
     if (below(8) == 0) text_put(lines, " one_way");
+    if (below(2) == 0) text_put(lines, " zero");
     do {
         text_clear(&sources);
         put_source(&sources, origin, type, ":");
@@ -124,5 +125,5 @@ void plan_put_random(text *lines, plan_origin origin) {
     for (unsigned i = 0; i < count; i++) put_column(lines, origin, magnitude + i - 15, i, plainness);
     if (below(6)) return;
     text_put(lines, "%u rate uint rate : netflow5:sampling_interval sflow:flow_sample.sampling_rate derived:sampling_rate\n", magnitude + 200);
-    text_put(lines, "%u total uint scaled : ipfix:1,ipfix:85 netflow5:dOctets packet:ip.length\n", magnitude + 201);
+    text_put(lines, "%u total uint scaled zero : ipfix:1,+ipfix:23,ipfix:85 netflow5:dOctets packet:ip.length\n", magnitude + 201);
 }

@@ -43,6 +43,34 @@ static void keeps_the_best_rank(void) {
     }
 }
 
+static void keeps_a_zero_that_is_a_value(void) {
+    static const struct {
+        struct {
+            unsigned rank, value;
+        } offers[3];
+        const char *flow;
+    } cases[] = {
+        {{{1, 8}, {2, 7}, {0, 0}}, "best=0\n"}, /* a better rank, though it comes later */
+        {{{0, 0}, {1, 8}, {2, 7}}, "best=0\n"},
+        {{{1, 0}, {2, 7}, {0, 9}}, "best=9\n"},
+        {{{1, 0}, {1, 8}, {2, 7}}, "best=8\n"}, /* of equals the one that is not zero */
+        {{{2, 0}, {1, 0}, {2, 7}}, "best=0\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        session s;
+        fb_row_cursor at;
+        session_open(&s, "1 best uint explicit zero : packet:ip.proto ipfix:4 meta:source_port", 4096);
+        fb_row_begin(&s.row, 1000, &at);
+        for (unsigned k = 0; k < 3; k++) {
+            fb_target target = {.column = 0, .rank = (uint8_t)cases[i].offers[k].rank, .zero = true};
+            fb_row_put_uint(&s.row, &at, target, cases[i].offers[k].value);
+        }
+        fb_row_finish(&s.row, at);
+        CHECK_FLOWS(&s, cases[i].flow);
+        session_close(&s);
+    }
+}
+
 static void wants_what_would_be_kept(void) {
     session s;
     fb_row_cursor at;
@@ -313,7 +341,7 @@ static void leaves_other_columns_to_themselves(void) {
     session_close(&s);
 }
 
-RUN_TESTS(TEST(keeps_the_best_rank), TEST(wants_what_would_be_kept), TEST(writes_the_zero_of_an_explicit_column),
+RUN_TESTS(TEST(keeps_the_best_rank), TEST(keeps_a_zero_that_is_a_value), TEST(wants_what_would_be_kept), TEST(writes_the_zero_of_an_explicit_column),
           TEST(collects_late_columns_only_while_somebody_may_replace_them), TEST(lets_a_hook_replace_late_columns),
           TEST(changes_nothing_where_a_hook_changes_nothing), TEST(overrides_late_columns),
           TEST(refuses_overrides_that_cannot_be), TEST(multiplies_totals_by_the_rate_of_their_row),

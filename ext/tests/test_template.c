@@ -47,7 +47,7 @@ static int compare_ops(const void *a, const void *b) {
 
 /* The operations as "column.rank<field@offset:code ". */
 static const char *ops_of(forge *f, const fb_shape *shape) {
-    static const char *const codes[] = {"8", "16", "32", "64", "tcp", "ipv4", "ipv6", "enum", "etype4", "etype6", "value", "collect", "packet", "sampler", "rate",
+    static const char *const codes[] = {"8", "16", "32", "64", "tcp", "ipv4", "ipv6", "enum", "etype4", "etype6", "value", "again", "collect", "packet", "sampler", "rate",
                                         "etype", "type", "code", "status", "labels", "flags"};
     fb_op ops[64];
     size_t before_packet = 0;

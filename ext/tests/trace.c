@@ -36,6 +36,7 @@ static void copy_cells(const named_plan *plan, trace_cell *to, const trace_cell 
     for (size_t i = 0; i < plan->count; i++) {
         to[i].count = 0;
         to[i].rank = from[i].rank;
+        to[i].zero_rank = from[i].zero_rank;
         to[i].filled = from[i].filled;
         for (size_t k = 0; k < from[i].count; k++) add_value(&to[i], from[i].values[k]);
     }
@@ -44,6 +45,7 @@ static void copy_cells(const named_plan *plan, trace_cell *to, const trace_cell 
 static void clear_cells(const named_plan *plan, trace_cell *cells) {
     for (size_t i = 0; i < plan->count; i++) {
         cells[i].count = 0;
+        cells[i].zero_rank = 0;
         cells[i].filled = false;
     }
 }
@@ -56,6 +58,7 @@ static bool is_open(const trace *t, fb_target target) {
     unsigned flags = t->plan->plan->columns[target.column].flags;
     if (!(flags & FB_COLUMN_ENABLED)) return false;
     if (flags & FB_COLUMN_REPEATED) return !cell->filled;
+    if (cell->zero_rank && target.rank >= cell->zero_rank) return false;
     return !cell->count || is_zero(cell->values) || target.rank < cell->rank;
 }
 
@@ -68,7 +71,12 @@ static void offer(trace *t, fb_target target, trace_value value) {
         add_value(cell, value);
         return;
     }
-    if (!is_open(t, target) || (is_zero(&value) && (repeated || !explicit || cell->count))) return;
+    if (!is_open(t, target)) return;
+    if (is_zero(&value) && target.zero) {
+        cell->zero_rank = target.rank + 1u;
+        if (cell->count && !is_zero(cell->values) && cell->rank > target.rank) cell->count = 0;
+    }
+    if ((is_zero(&value) && (repeated || !explicit || cell->count))) return;
     if (repeated && cell->count) return;
     cell->count = 0;
     cell->rank = target.rank;

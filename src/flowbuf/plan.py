@@ -53,6 +53,7 @@ _WANTED = {
 }
 
 
+_ELEMENT_KINDS = ("ipfix", "netflow9")
 _DEFAULT_SAMPLING_RATE = "meta:default_sampling_rate"
 
 # Of a record without fields: rows that have none are those of a column that is disabled. No field has its number, for
@@ -86,10 +87,7 @@ def compile_plan(schema: Schema, *, default_sampling_rate: int | None = None, sc
         if len(column.sources) > _core.MAX_RANKS:
             raise schema.error(column.name, f"it has {len(column.sources)} ranks", f"{_core.MAX_RANKS} are the most")
         for rank, equals in enumerate(_ranks(column, default_sampling_rate)):
-            for source in equals:
-                _check_rows(schema, column, source)
-                if not _add_source(plan, schema, column, rank, source):
-                    raise _misfit(schema, column, source)
+            _add_rank(plan, schema, column, rank, equals)
     for column in schema.columns:
         _add_mirror(plan, schema, column)
     plan.set_registry(_registry())
@@ -110,10 +108,27 @@ def _flat_rows(schema: Schema) -> Schema:
 
 
 def _ranks(column: Column, default_sampling_rate: int | None) -> list[list[Source]]:
-    """Ranks without gaps."""
+    """Ranks without gaps. An element that replaces a zero is in the rank before it."""
     left_out = "" if default_sampling_rate else _DEFAULT_SAMPLING_RATE
-    ranks = [[source for source in equals if source.text != left_out] for equals in column.sources]
-    return [equals for equals in ranks if equals]
+    listed = [[source for source in equals if source.text != left_out] for equals in column.sources]
+    ranks: list[list[Source]] = []
+    for equals in listed:
+        if ranks and column.zero_is_value and all(source.kind in _ELEMENT_KINDS for source in ranks[-1]):
+            joining = [source for source in equals if source in column.replaces_zero]
+            ranks[-1] += joining
+            equals = [source for source in equals if source not in joining]
+        if equals:
+            ranks.append(equals)
+    return ranks
+
+
+def _add_rank(plan: _core.Plan, schema: Schema, column: Column, rank: int, equals: list[Source]) -> None:
+    for source in equals:
+        _check_rows(schema, column, source)
+        if not _add_source(plan, schema, column, rank, source):
+            raise _misfit(schema, column, source)
+        if column.zero_is_value and source in column.replaces_zero:
+            plan.set_replacement()
 
 
 def _check_scale(schema: Schema) -> None:
@@ -134,6 +149,7 @@ def _flags(column: Column, scale: bool) -> int:
         "scaled": scale and column.scale == "count",
         "rate": scale and column.scale == "rate",
         "one_way": column.one_way,
+        "zero": column.zero_is_value,
     }
     return sum(_core.FLAGS[name] for name, is_set in wanted.items() if is_set)
 

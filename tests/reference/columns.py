@@ -19,6 +19,8 @@ Readings that the brief of the schema leaves open:
   takes them from every inner record, from each by the best source that it has. Any other column takes the first inner
   record that gives a value.
 - A list with the semantic noneOf says what does not hold: it gives no values. Lists in lists are not opened.
+- A zero of a column with `zero = "value"` is its value: worse ranks are not tried. Equals of its rank are, and elements
+  of `replaces_zero` that follow. A number of an enum without a member, a list, and a time are no such zero.
 - An `explicit` column of which no source gives anything but zero holds that zero; an address of zeros is absent even
   there.
 - A total that is too large for its column once it is scaled is out of range; without a sampling rate totals stay as
@@ -153,10 +155,11 @@ def sources_of_reverse(column: Any, flow: Flow, mirror: Any) -> tuple[Any, Given
 def fill(column: Any, ranks: Any, given: Given, flow: Flow, notes: Counter[str]) -> Any:
     """The value of one column, or None. Ranks are tried in turn; the sources of a rank in the order of the flow."""
     zero = None
-    for rank in ranks:
-        found = [(occurrences(column, source, given, flow.version), source) for source in rank]
-        present = sorted(((each, source) for each, source in found if each), key=lambda pair: pair[0][0])
-        for (_, raw), source in present:
+    ended = False  # by a zero that is a value
+    for stages in tried_together(column, ranks):
+        if ended:
+            break
+        for (_, raw), source in (each for stage in stages for each in in_order(column, stage, given, flow.version)):
             try:
                 value = read_value(column, source, raw, flow.clock, notes)
             except Refused as refused:
@@ -164,6 +167,7 @@ def fill(column: Any, ranks: Any, given: Given, flow: Flow, notes: Counter[str])
                 continue
             if value or is_negative_zero(value):
                 return value
+            ended |= value is not None and is_whole(column, source, raw)
             if zero is None:
                 zero = value
     return zero if column.explicit else None
@@ -202,6 +206,43 @@ def fill_from_entries(column: Any, ranks: Any, entries: list[Entry], flow: Flow,
                 values += read_occurrences(column, source, fields, flow.clock, notes)
                 break
     return values or zero
+
+
+def in_order(column: Any, sources: Any, given: Given, version: str) -> list[tuple[tuple[int, Value], Any]]:
+    """What equal sources give, in the order of the flow."""
+    found = [(occurrences(column, source, given, version), source) for source in sources]
+    return sorted(((each, source) for each, source in found if each), key=lambda pair: pair[0][0])
+
+
+def tried_together(column: Any, ranks: Any) -> list[list[Any]]:
+    """The ranks of a column, each with the elements behind it that replace its zero. Only elements are replaced."""
+    groups: list[list[list[Any]]] = []
+    for rank in ranks:
+        before = [source for stage in groups[-1] for source in stage] if groups else []
+        joins = bool(groups) and takes_zero(column) and all(source.kind in ELEMENT_KINDS for source in before)
+        joining = [source for source in rank if joins and source in column.replaces_zero]
+        if joining:
+            first, *later = groups[-1]
+            groups[-1] = [first, [source for stage in later for source in stage] + joining]
+        others = [source for source in rank if source not in joining]
+        if others:
+            groups.append([others])
+    return groups
+
+
+def takes_zero(column: Any) -> bool:
+    """The rule of a column: by default a zero is a value of a single number or bool."""
+    if column.zero:
+        return bool(column.zero == "value")
+    numbers = (*SIGNED, *INTEGER_RANGES, "float", "double", "bool")
+    return not column.repeated and column.type in numbers and column.type not in ("mac", "timestamp")
+
+
+def is_whole(column: Any, source: Any, raw: Value) -> bool:
+    """Whether a zero that was read ends the search: not one of a list."""
+    if not takes_zero(column) or isinstance(raw, Numbers | Addresses):
+        return False
+    return not (source.element and source.element.data_type == "basicList")
 
 
 def occurrences(column: Any, source: Any, given: Given, version: str) -> tuple[int, Value] | None:

@@ -57,7 +57,7 @@ def give_etype(flow: Flow) -> None:
                 flow.give("derived:etype", Number(ADDRESS_ETYPES[element_id]))
                 return
     etype = {4: IPV4_TYPE, 6: IPV6_TYPE}.get(flow.uint(IP_VERSION) or 0) or flow.uint(ETHERNET_TYPE)
-    if etype is not None:
+    if etype:
         flow.give("derived:etype", Number(etype))
 
 

@@ -295,6 +295,8 @@ def _describe(column: Column, schema: Schema) -> dict[str, Any]:
         "mirror": column.mirror,
         "scale": column.scale,
         "one_way": column.one_way,
+        "zero": "value" if column.zero_is_value else "absent",
+        "replaces_zero": [source.text for source in column.replaces_zero],
         **{key: getattr(column, key) for key in shape},
         "clickhouse": dict(column.clickhouse),
         "doc": column.doc,

@@ -20,6 +20,11 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 UNITS = ("s", "ms", "us", "ns", "proto")
 IP_FORMS = ("mapped", "native")
 SCALES = ("count", "rate")
+ZEROS = ("value", "absent")
+COUNTABLE = (
+    *("uint8", "uint16", "uint32", "uint64", "int32", "int64", "sint32", "sint64", "fixed32", "fixed64"),
+    *("float", "double", "bool", "duration"),
+)
 SCALABLE = ("uint8", "uint16", "uint32", "uint64", "fixed32", "fixed64")
 
 
@@ -32,7 +37,12 @@ class Column:
     `map` takes values from the wire to them. `depends` are columns that must be enabled too. `mirror` is the name of
     the same column of the other direction. `one_way` columns say something of one direction alone: the reverse flow of
     a biflow (RFC 5103) has them only where the record has the reverse element. `scale` is the column's part in scaling
-    totals, where that is asked for: "count" is multiplied by "rate". `origin` is the file that says so.
+    totals, where that is asked for: "count" is multiplied by "rate".
+
+    `zero` is the meaning of a zero from a source. "value" keeps worse ranks from being tried, "absent" does not.
+    Default: "value" for a single number or bool, "absent" for enums, addresses, times, text, bytes and lists. An
+    element in `replaces_zero` is tried after a zero of the rank before it. It needs elements in that rank. `origin` is
+    the file that says so.
 
     Of records alone (`rows = "records"`): `message` is the name of the message that a column of type message, or a map
     of messages, holds; `key` and `value` are the types of a map. `required` columns must be given to be written.
@@ -57,6 +67,8 @@ class Column:
     mirror: str | None = None
     scale: str | None = None
     one_way: bool = False
+    zero: str | None = None
+    replaces_zero: tuple[Source, ...] = ()
     message: str | None = None
     key: str | None = None
     value: str | None = None
@@ -74,6 +86,7 @@ class Column:
             check_shape(self)
             _check_enum(self)
             _check_scale(self)
+            _check_zero(self)
             _check_sources(self)
         except SchemaError as error:
             raise error.located(self.origin, self.name) from None
@@ -102,6 +115,11 @@ class Column:
     def wire_type(self) -> WireType:
         """The wire type of one value."""
         return WireType.LENGTH if self.unit == "proto" else RECORD_TYPES[self.type].wire_type
+
+    @property
+    def zero_is_value(self) -> bool:
+        """Whether a zero from a source keeps worse ranks from being tried."""
+        return self.zero == "value" if self.zero else self.type in COUNTABLE and not self.repeated
 
     @property
     def source_texts(self) -> set[str]:
@@ -147,6 +165,8 @@ _TABLE_TYPES: dict[str, type] = {
     "mirror": str,
     "scale": str,
     "one_way": bool,
+    "zero": str,
+    "replaces_zero": list,
     **dict.fromkeys(("message", "key", "value", "oneof"), str),
     **dict.fromkeys(("required", "packed"), bool),
     "clickhouse": dict,
@@ -200,8 +220,18 @@ def _read_depends(names: Iterable[Any]) -> tuple[str, ...]:
     return tuple(names)
 
 
+def _read_replaces_zero(texts: Iterable[Any]) -> tuple[Source, ...]:
+    sources = tuple(Source.parse(text) for text in texts if isinstance(text, str))
+    if len(sources) < len(list(texts)) or any(source.kind not in ("ipfix", "netflow9") for source in sources):
+        raise SchemaError(
+            f"replaces_zero is {texts!r}", "it must be a list of elements, such as ipfix:postOctetDeltaCount"
+        )
+    return sources
+
+
 _CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "sources": _read_sources,
+    "replaces_zero": _read_replaces_zero,
     "map": _read_map,
     "depends": _read_depends,
     "values": dict,
@@ -275,6 +305,14 @@ def _check_scale(column: Column) -> None:
     if column.type not in SCALABLE or column.repeated:
         kind = "a repeated column" if column.repeated else f"type {column.type}"
         raise SchemaError(f"scale on {kind}", f"remove it: single columns of {', '.join(SCALABLE)} can have it")
+
+
+def _check_zero(column: Column) -> None:
+    if column.zero is not None and column.zero not in ZEROS:
+        raise SchemaError(f"zero is {column.zero!r}", 'it must be "value" or "absent"')
+    if column.zero == "value" and (column.type not in (*COUNTABLE, "enum") or column.repeated):
+        kind = "a repeated column" if column.repeated else f"type {column.type}"
+        raise SchemaError(f'zero = "value" on {kind}', "remove it: only a single number, bool or enum can have it")
 
 
 def _check_sources(column: Column) -> None:

@@ -32,6 +32,11 @@ given in the table of `mirror`.
 `scale = "count"` makes a column a total, such as bytes or packets: on request it is multiplied by the column of
 `scale = "rate"`, the sampling rate.
 
+`zero = "absent"`: a zero from a source means that nothing is known, and worse ranks are tried. `zero = "value"`: a zero
+is a value, and worse ranks are not tried. Messages still leave it out. Equals of its own rank are tried all the same.
+"value" is the default for a single number or bool, "absent" for all other columns. `replaces_zero` lists elements that
+are tried after a zero of the rank before them, if that rank consists of elements.
+
 Records
 -------
 
@@ -247,7 +252,11 @@ def expand_mirror(table: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     if not isinstance(other, dict) or not {"name", "number"} <= other.keys() or "number" not in own:
         fix = "write number = N and mirror = { name = …, number = M } on a new column"
         raise SchemaError(f"mirror is {other!r}", fix, column=name)
-    mirrored = {**own, **{key: turn(own[key]) for key in ("sources", "depends", "doc") if key in own}, **other}
+    mirrored = {
+        **own,
+        **{key: turn(own[key]) for key in ("sources", "replaces_zero", "depends", "doc") if key in own},
+        **other,
+    }
     if own.get("sources") and mirrored["sources"] == own["sources"]:
         fix = "give sources in the table of mirror"
         raise SchemaError(f"its mirror {other['name']!r} would have the same sources", fix, column=name)

@@ -46,7 +46,7 @@ class SubMessage:
 
 def check_plain(column: Column, fail: Fail) -> None:
     """Whether a column of a record or of a message says nothing that only a decoder of flows asks."""
-    for key in ("sources", "late", "scale", "one_way"):
+    for key in ("sources", "late", "scale", "one_way", "zero", "replaces_zero"):
         if getattr(column, key):
             what = "records have no sources" if key == "sources" else f"{key} on a column of records"
             raise fail(column.name, what, f"remove {key}: no decoder fills records")
