@@ -151,8 +151,8 @@ static void names_every_source_and_kind(void) {
     }
     CHECK(!fb_source_name(FB_SOURCE_COUNT));
     CHECK(!fb_kind_name(FB_KIND_COUNT));
-    CHECK_EQUAL(fb_netflow5_field_count(), 20);
-    CHECK(!fb_netflow5_field_name(20));
+    CHECK_EQUAL(fb_netflow5_field_count(), 21);
+    CHECK(!fb_netflow5_field_name(21));
     CHECK(strcmp(fb_netflow5_field_name(5), "dPkts") == 0);
 }
 
