@@ -356,6 +356,9 @@ def test_the_frame_is_preferred_to_the_ip_header(decode: Decode) -> None:
 
 def test_elements_come_before_the_packet(decode: Decode) -> None:
     frame = ethernet(ipv4(tcp(80, 443)))
-    outcome = decode(ipfix_record([(315, len(frame)), (7, 2), (1, 4)], frame + u16(99) + u32(0)), schema=SECTION)
+    outcome = decode(ipfix_record([(315, len(frame)), (7, 2)], frame + u16(99)), schema=SECTION)
     assert outcome.flow["src_port"] == 99
     assert outcome.flow["bytes"] == 40
+    outcome = decode(ipfix_record([(315, len(frame)), (7, 2), (1, 4)], frame + u16(0) + u32(0)), schema=SECTION)
+    assert outcome.flow["src_port"] == 80  # a port of zero is none
+    assert "bytes" not in outcome.flow  # zero bytes are a value

@@ -85,18 +85,46 @@ def test_the_record_itself_comes_first(decode: Decode) -> None:
     for explicit in (False, True):
         schema = schema_of(("port", "uint16", ["ipfix:7", "ipfix:11"]), explicit=explicit)
         assert decode(datagram(fields, record), schema=schema).flow == {"packets": 1, "port": 53}
-    assert decode(datagram(fields, u16(0) + record[2:]), schema=schema).flow == {"packets": 1, "port": 80}
+    nothing = datagram(fields, u16(0) + record[2:])
+    assert decode(nothing, schema=schema).flow == {"packets": 1, "port": 0}
+    for explicit in (False, True):
+        schema = schema_of(("port", "uint16", ["ipfix:7", "ipfix:11"]), explicit=explicit, zero="absent")
+        assert decode(nothing, schema=schema).flow == {"packets": 1, "port": 80}
 
 
 def test_the_first_inner_record_with_a_value_fills_a_single_column(decode: Decode) -> None:
     records = [u16(0) + u16(1), u16(2) + u16(3), u16(4) + u16(5)]
     for explicit in (False, True):
-        schema = schema_of(("port", "uint16", ["ipfix:7", "ipfix:11"]), explicit=explicit)
+        schema = schema_of(("port", "uint16", ["ipfix:7", "ipfix:11"]), explicit=explicit, zero="absent")
         assert decode(datagram(SINGLE, single(PORTS, *records)), schema=schema).flow == {"packets": 1, "port": 1}
-        schema = schema_of(("port", "uint16", ["ipfix:7"]), explicit=explicit)
+        schema = schema_of(("port", "uint16", ["ipfix:7"]), explicit=explicit, zero="absent")
         assert decode(datagram(SINGLE, single(PORTS, *records)), schema=schema).flow == {"packets": 1, "port": 2}
     zero = datagram(SINGLE, single(PORTS, bytes(4)))
     assert decode(zero, schema=schema).flow == {"packets": 1, "port": 0}
+
+
+@pytest.mark.parametrize("explicit", [False, True])
+@pytest.mark.parametrize("ranks", [["ipfix:7"], ["ipfix:7", "ipfix:11"], ["ipfix:1", "ipfix:7", "ipfix:11"]])
+def test_a_zero_that_is_a_value_keeps_later_inner_records_away(
+    decode: Decode, ranks: list[str], explicit: bool
+) -> None:
+    schema = schema_of(("port", "uint16", ranks), explicit=explicit)
+    zero = {"port": 0} if explicit else {}
+    given = datagram(SINGLE, single(PORTS, u16(0) + u16(1), u16(2) + u16(3)))
+    assert decode(given, schema=schema).flow == {"packets": 1, **zero}
+    other = template(PORTS, (7, VARIABLE), (11, 2))  # the first may be of no size, which is no value
+    inner = [other, *(each for each in INNER if each[:2] != other[:2])]
+    for first, expected in ((variable(u16(0)), zero), (variable(b""), {"port": 1 if len(ranks) > 1 else 2})):
+        records = single(PORTS, first + u16(1), variable(u16(2)) + u16(3))
+        assert decode(datagram(SINGLE, records, templates=inner), schema=schema).flow == {"packets": 1, **expected}
+
+
+@pytest.mark.parametrize("explicit", [False, True])
+def test_equals_in_an_inner_record_are_all_tried(decode: Decode, explicit: bool) -> None:
+    schema = schema_of(("port", "uint16", [["ipfix:7", "ipfix:11"]]), explicit=explicit)
+    for record, expected in ((u16(0) + u16(1), 1), (u16(2) + u16(1), 2), (u16(0) + u16(0), 0)):
+        found = decode(datagram(SINGLE, single(PORTS, record, u16(8) + u16(9))), schema=schema).flow
+        assert found == {"packets": 1, **({"port": expected} if expected or explicit else {})}
 
 
 def test_a_repeated_column_takes_all_inner_records(decode: Decode) -> None:
@@ -208,7 +236,7 @@ def test_columns_of_the_packet_in_a_tunnel_take_no_inner_records(decode: Decode)
     fields: list[Specifier] = [(315, VARIABLE), (292, VARIABLE)]
     inner = template(TCP, (5, 1), (184, 4))
     record = variable(frame) + variable(sub_template_list(TCP, u8(9) + u32(7)))
-    schema = columns("packets").add("tos", 1000, "uint8", ["packet:ip.tos", "ipfix:5"])
+    schema = columns("packets").add("tos", 1000, "uint8", ["packet:ip.tos", "ipfix:5"], zero="absent")
     schema = schema.add("tcp", 1001, "uint32", ["ipfix:184"])
     given = datagram(fields, record, templates=[inner])
     assert decode(given, schema=schema).flow == {"packets": 1, "tos": 9, "tcp": 7}
@@ -275,5 +303,5 @@ def test_a_list_may_name_the_template_of_its_own_record(decode: Decode) -> None:
     schema = schema_of(("all", "uint32", "ipfix:2"), repeated=True).add("port", 1009, "uint16", ["ipfix:7"])
     inner = datagram(SINGLE, u32(0) + variable(content), templates=[])
     outcome = decode(inner, schema=schema)
-    assert outcome.flow == {"packets": 5, "all": [5, 4, 3, 2]}
+    assert outcome.flow == {"all": [5, 4, 3, 2]}
     assert outcome.counters == {"bad_list": 1}

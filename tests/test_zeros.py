@@ -93,6 +93,20 @@ def test_icmp_type_zero_is_not_the_identifier_in_the_port(decode: Decode, protoc
 
 
 @both_decoders
+@both_protocols
+@pytest.mark.parametrize("element", [32, 139])
+def test_icmp_type_and_code_zero_are_not_the_identifier_in_the_port(
+    decode: Decode, protocol: str, element: int
+) -> None:
+    ports = u8(1) + u16(0) + u16(68 << 8)
+    fields = [(4, 1), (7, 2), (11, 2), (element, 2)]
+    assert decode(record_of(protocol, fields, ports + u16(0)), schema=columns("icmp_type", "icmp_code")).flow == {}
+    both = [*fields[:3], (32, 2), (139, 2)]
+    outcome = decode(record_of(protocol, both, ports + u16(0) + u16(0x8001)), schema=columns("icmp_type", "icmp_code"))
+    assert outcome.flow == {"icmp_type": 128, "icmp_code": 1}
+
+
+@both_decoders
 def test_equals_do_not_keep_each_other_away(decode: Decode) -> None:
     fields = [(176, 1), (178, 1), (4, 1), (7, 2), (11, 2)]
     datagram = ipfix_record(fields, u8(0) + u8(128) + u8(58) + u16(0) + u16(0x8700))

@@ -221,7 +221,8 @@ static struct fb_candidate *end_rank(const fb_shapes *shapes, const fb_shape *sh
     return out;
 }
 
-/* Where a zero is a value, candidates behind one that always has a value are left out. A slot knows ranks, and has all of them. */
+/* Where a zero is a value, candidates behind one that always has a value are left out. A slot knows ranks, and has all of them:
+   a better rank may come later. */
 static size_t end_ranks(fb_shapes *shapes, const fb_shape *shape, size_t count) {
     struct fb_candidate *all = shapes->candidates, *begin = all + shapes->candidate_capacity, *out = begin;
     bool *settled = shapes->spoken;
@@ -230,8 +231,8 @@ static size_t end_ranks(fb_shapes *shapes, const fb_shape *shape, size_t count) 
         uint16_t column = all[i].target.column;
         unsigned flags = shapes->plan->columns[column].flags;
         for (end = i + 1; end < count && is_same_rank(&all[end], &all[i]);) end++;
-        if (settled[column]) continue;
-        if ((flags & (FB_COLUMN_ZERO | FB_COLUMN_SLOTTED)) == FB_COLUMN_ZERO) {
+        if (settled[column] && !(flags & FB_COLUMN_SLOTTED)) continue;
+        if (flags & FB_COLUMN_ZERO) {
             out = end_rank(shapes, shape, &all[i], end - i, out, &settled[column]);
         } else {
             memcpy(out, &all[i], (end - i) * sizeof *all);

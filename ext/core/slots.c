@@ -107,7 +107,7 @@ static bool is_zero(const fb_slot *slot) {
 bool fb_slots_wants(const fb_slots *slots, fb_target target) {
     const fb_slot *slot = &slots->slot[slots->plan->columns[target.column].slot];
     if (slot->state == FB_SLOT_EMPTY) return true;
-    if (is_zero(slot)) return !slot->zero || target.rank <= slot->rank;
+    if (is_zero(slot)) return !slot->zero || (target.rank <= slot->rank && target.rank != FB_NO_RANK);
     return target.rank < slot->rank;
 }
 

@@ -1,9 +1,10 @@
 /* Values of a row that wait until it is finished: of slotted columns, and of late ones while somebody overrides them.
 
    A slot keeps the best value so far: a better rank replaces a worse one, a non-zero value replaces a zero, and of equals
-   the first stays. A zero with target.zero is a value like any other to worse ranks. The emitters (row.h, later columns) share it, and so does the hook, which sees the slots of the late
-   columns between the last value of a row and its end, and may replace any of them. Totals are scaled after that, by the
-   rate that is written with them. */
+   the first stays. A zero with target.zero keeps worse ranks away, as any other value does; FB_NO_RANK is worse than
+   itself. The emitters (row.h, later columns) share it, and so does the hook, which sees the slots of the late columns
+   between the last value of a row and its end, and may replace any of them. Totals are scaled after that, by the rate that
+   is written with them. */
 #ifndef FB_SLOTS_H
 #define FB_SLOTS_H
 

@@ -73,7 +73,7 @@ static void offer(trace *t, fb_target target, trace_value value) {
     }
     if (!is_open(t, target)) return;
     if (is_zero(&value) && target.zero) {
-        cell->zero_rank = target.rank + 1u;
+        cell->zero_rank = target.rank + (target.rank != FB_NO_RANK);
         if (cell->count && !is_zero(cell->values) && cell->rank > target.rank) cell->count = 0;
     }
     if ((is_zero(&value) && (repeated || !explicit || cell->count))) return;

@@ -19,7 +19,7 @@ typedef struct {
     trace_value *values;
     size_t count, capacity;
     unsigned rank;
-    unsigned zero_rank; /* the best one with a zero that is a value, and one more; 0: none */
+    unsigned zero_rank; /* the first rank that a zero keeps away; 0: none */
     bool filled; /* a repeated one has its list */
     bool open;   /* and is given its members one by one */
 } trace_cell;

@@ -107,8 +107,8 @@ def build_message(
         if flow.opened and flow.version != "sflow" and any(each.kind == "packet" for rank in ranks for each in rank):
             # What the record itself says of headers is of the packet around the tunnel.
             ranks = [[each for each in rank if each.kind not in (*ELEMENT_KINDS, "derived")] for rank in ranks]
-        value = fill(column, ranks, given, flow, notes)
-        if entries and not value and not is_negative_zero(value):
+        value, ended = search(column, ranks, given, flow, notes)
+        if entries and not ended:
             inner = fill_from_entries(column, ranks, entries, flow, notes)
             value = inner if inner or value is None else value
         if value is not None:
@@ -152,8 +152,11 @@ def sources_of_reverse(column: Any, flow: Flow, mirror: Any) -> tuple[Any, Given
     return ranks, given
 
 
-def fill(column: Any, ranks: Any, given: Given, flow: Flow, notes: Counter[str]) -> Any:
-    """The value of one column, or None. Ranks are tried in turn; the sources of a rank in the order of the flow."""
+def search(column: Any, ranks: Any, given: Given, flow: Flow, notes: Counter[str]) -> tuple[Any, bool]:
+    """The value of one column, or None; and whether that is final: a number, or a zero that is a value.
+
+    Ranks are tried in turn; the sources of a rank in the order of the flow.
+    """
     zero = None
     ended = False  # by a zero that is a value
     for stages in tried_together(column, ranks):
@@ -166,11 +169,11 @@ def fill(column: Any, ranks: Any, given: Given, flow: Flow, notes: Counter[str])
                 notes[refused.args[0]] += 1
                 continue
             if value or is_negative_zero(value):
-                return value
+                return value, True
             ended |= value is not None and is_whole(column, source, raw)
             if zero is None:
                 zero = value
-    return zero if column.explicit else None
+    return (zero if column.explicit else None), ended
 
 
 def read_structure(columns: list[Any], flow: Flow, notes: Counter[str]) -> list[Entry]:
@@ -192,8 +195,8 @@ def fill_from_entries(column: Any, ranks: Any, entries: list[Entry], flow: Flow,
     for entry in entries:
         given: Given = list(entry)
         if not column.repeated:
-            value = fill(column, ranks, given, flow, notes)
-            if value or is_negative_zero(value):
+            value, ended = search(column, ranks, given, flow, notes)
+            if ended:
                 return value
             zero = value if zero is None else zero
             continue

@@ -62,14 +62,15 @@ def give_etype(flow: Flow) -> None:
 
 
 def give_icmp(flow: Flow, proto: int | None, src_port: int | None, dst_port: int | None) -> None:
-    """Type and code of icmpTypeCode elements; else from the ports, by Cisco's convention: source 0, destination type
-    << 8 | code.
+    """Type and code of icmpTypeCode elements, zero included. Without them, from the ports by Cisco's convention: source
+    0, destination type << 8 | code.
 
     Some exporters put the bare ICMPv6 type into the port. A destination port below 256 is therefore believed for ICMP
     alone, where type 0 (echo reply) is a common one.
     """
     elements = [flow.uint(key[1]) for key in flow.elements() if key[0] == 0 and key[1] in ICMP_TYPE_CODES]
-    both = next((number for number in elements if number), None)
+    given = [number for number in elements if number is not None]
+    both = max(given, key=bool, default=None)  # the first that is not zero, else zero: an echo reply
     if both is None and proto in (ICMP, ICMPV6) and not src_port and dst_port is not None:
         both = dst_port if dst_port >= 256 or proto == ICMP else None
     if both is not None:
