@@ -376,6 +376,7 @@ cdef extern from "core/decode.h" nogil:
         fb_exporters exporters
         fb_counters other
         fb_fault fault
+        bint expect_flows
     ctypedef struct fb_position:
         size_t datagram
         size_t set

@@ -229,6 +229,13 @@ def test_a_value_that_its_column_cannot_hold_is_reported(
     assert result.stderr == f"flowbuf: {tmp_path}/a.pcap: {EXPORTER}: 2 {name}: {api.STATUSES[name][1]}\n"
 
 
+def test_strict_ignores_packets_that_are_not_flow_data(tmp_path: Path, output: Path) -> None:
+    path = write(tmp_path / "a.pcap", pcap(GOOD, b"hello", GOOD))
+    for options in ([], ["--port", "2055"]):
+        result = flowbuf("encode", path, "-o", output, "--strict", *options)
+        assert (result.exit_code, result.stderr) == (0, "")
+
+
 def test_padding_is_a_note(tmp_path: Path, output: Path) -> None:
     padded = ipfix(template_set(template(256, (1, 4))), data_set(256, u32(7)), bytes(20))
     path = write(tmp_path / "a.pcap", pcap(padded, padded))

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import gc
+import io
 import re
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from command import pcap
 from datagrams import data_set, ipfix, netflow5, netflow9, record5, template, template_set, template_set9, u8, u32, uint
 from reference.wire import decode_message
 
 import flowbuf
-from flowbuf import DecodeError, Decoder, Schema, SchemaError, _core, wire
+from flowbuf import DecodeError, Decoder, Schema, SchemaError, _core, encode_capture, read_capture, wire
+from flowbuf.capture import CaptureReader
 
 FLOW = Schema.load("flow")
 RECORD = record5(src="10.0.0.1", dst="10.0.0.2", packets=3, octets=400, src_as=65001)
@@ -233,7 +237,37 @@ class TestStrict:
         assert decoder.counters == {"exporter_evicted": 1}
         with pytest.raises(DecodeError, match="template_limit"):
             decoder.encode(ipfix(template_set(template(256, *[(1, 4)] * 1100))), "192.0.2.1")
-        assert Decoder(strict=True).encode(b"hello", "192.0.2.1") == b""
+
+    @pytest.mark.parametrize("payload", [b"hello", b"", bytes(100), bytearray(b"GET / HTTP/1.1")])
+    def test_a_payload_that_is_not_flow_data_is_a_fault(self, payload: bytes) -> None:
+        decoder = Decoder(strict=True)
+        for method in (decoder.encode, decoder.messages, decoder.columns):
+            with pytest.raises(DecodeError, match=r"192\.0\.2\.1, octet 0: other_packet") as error:
+                method(payload, ("192.0.2.1", 2055))
+            assert (error.value.status, error.value.offset, error.value.exporter) == ("other_packet", 0, "192.0.2.1")
+        for method in (decoder.encode_many, decoder.columns_many):
+            with pytest.raises(DecodeError, match=r"192\.0\.2\.1, datagram 1, octet 0: other_packet"):
+                method([V5, payload, V5], "192.0.2.1")
+        with pytest.raises(DecodeError, match="other_packet"):
+            decoder.encode_each(_core.pack_datagrams([V5, payload], "192.0.2.1"))
+        assert decoder.counters == {"other_packet": 6}
+        assert decoder.stats.keys() == {"192.0.2.1"}
+
+    def test_other_packets_of_a_capture_are_no_fault(self, tmp_path: Path) -> None:
+        capture = pcap(V5, b"hello", b"")
+        assert len(read_capture(io.BytesIO(capture), strict=True).to_arrow()) == 1
+        (tmp_path / "a.pcap").write_bytes(capture)
+        encode_capture(tmp_path / "a.pcap", tmp_path / "a.pb", strict=True)
+        decoder = Decoder(strict=True)
+        with CaptureReader(io.BytesIO(capture)) as reader:
+            for datagrams in reader.batches():
+                assert len(decoder.encode_each(datagrams)) == 1
+                with pytest.raises(DecodeError):
+                    decoder.encode(b"hello", "192.0.2.1")
+                assert decoder.encode_datagrams(datagrams)
+                with decoder.view_datagrams(datagrams) as view:
+                    assert view
+        assert Decoder().encode(b"hello", "192.0.2.1") == b""
 
     def test_data_that_waits_is_a_loss_only_in_the_end(self) -> None:
         decoder = Decoder(strict=True)

@@ -251,6 +251,7 @@ cdef class ColumnBuilder(TableBuilder):
         self.decoder.claim()
         try:
             self.decoder.decoder.fault.status = FB_OK
+            self.decoder.decoder.expect_flows = datagrams.capture is None
             for name, value in (override or {}).items():
                 override_slots(&self.columns.slots, self.decoder.plan, name, value)
             self.run(datagrams.items, datagrams.count, tables)

@@ -185,18 +185,19 @@ cdef class Decoder:
         if type(payload) is bytes:  # nothing to hold and to release
             datagram.payload.data = <const uint8_t *> PyBytes_AS_STRING(payload)
             datagram.payload.size = PyBytes_GET_SIZE(payload)
-            return self.decode_datagram(&datagram, override, split)
+            return self.decode_datagram(&datagram, override, split, True)
         PyObject_GetBuffer(payload, &view, PyBUF_SIMPLE)
         try:
             datagram.payload.data = <const uint8_t *> view.buf
             datagram.payload.size = view.len
-            return self.decode_datagram(&datagram, override, split)
+            return self.decode_datagram(&datagram, override, split, True)
         finally:
             PyBuffer_Release(&view)
 
-    cdef inline object decode_datagram(self, const fb_datagram *datagram, dict override, bint split):
-        """The same, once the datagram is known."""
+    cdef inline object decode_datagram(self, const fb_datagram *datagram, dict override, bint split, bint expect_flows):
+        """The same, once the datagram is known. `expect_flows`: it comes from the user, not from a capture."""
         self.begin(override)
+        self.decoder.expect_flows = expect_flows
         try:
             self.run(datagram, 1)
             return self.split() if split else self.take()
@@ -240,6 +241,7 @@ cdef class Decoder:
     cdef object encode_held(self, Datagrams datagrams, dict override, bint view):
         """The messages of datagrams that are held, as bytes or as a view of the output."""
         self.begin(override)
+        self.decoder.expect_flows = datagrams.capture is None
         try:
             self.run(datagrams.items, datagrams.count)
             if not view:
@@ -258,7 +260,7 @@ cdef class Decoder:
         datagrams.hold()
         try:
             for i in range(datagrams.count):
-                messages = self.decode_datagram(&datagrams.items[i], override, False)
+                messages = self.decode_datagram(&datagrams.items[i], override, False, datagrams.capture is None)
                 if messages:
                     pieces.append((exporter_of(&datagrams.items[i]), messages))
         finally:

@@ -47,6 +47,7 @@ typedef struct {
     fb_processor processor; /* the kind whose instructions are used */
     fb_counters other;    /* datagrams that are nobody's: of no flow protocol */
     fb_fault fault;       /* the first one since the caller cleared it */
+    bool expect_flows;    /* set by the caller: payloads of no flow protocol are faults, too */
 } fb_decoder;
 
 /* Where decoding goes on: all zeros at the beginning of a batch. */

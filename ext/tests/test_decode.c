@@ -422,6 +422,22 @@ static void leaves_unknown_vlans_and_interfaces_out(void) {
 
 /* Batches and faults --------------------------------------------------------------------------------------------------- */
 
+static void notes_a_fault_for_other_payloads_where_flows_are_expected(void) {
+    session s;
+    octets d = {.size = 0};
+    session_open(&s, few, 65536);
+    put_octets(&d, "GET / HTTP/1.1", 14);
+    session_feed(&s, &d);
+    CHECK_EQUAL(s.decoder->fault.status, FB_OK);
+    s.decoder->expect_flows = true;
+    session_feed(&s, &d);
+    CHECK_EQUAL(s.decoder->fault.status, FB_OTHER_PACKET);
+    CHECK_EQUAL(s.decoder->fault.offset, 0);
+    CHECK_COUNTERS(&s, "other_packet=2");
+    CHECK_EQUAL(s.decoder->exporters.count, 0);
+    session_close(&s);
+}
+
 static void keeps_no_state_for_what_is_of_no_flow_protocol(void) {
     session s;
     octets d = {.size = 0};
@@ -551,6 +567,7 @@ RUN_TESTS(TEST(decodes_a_datagram_of_each_kind), TEST(knows_protocols_by_their_f
           TEST(counts_sflow_headers_that_cannot_be), TEST(says_what_it_does_not_read_of_sflow),
           TEST(keeps_what_comes_before_a_damaged_sample), TEST(believes_the_agent_not_the_source),
           TEST(leaves_unknown_vlans_and_interfaces_out),
+          TEST(notes_a_fault_for_other_payloads_where_flows_are_expected),
           TEST(keeps_no_state_for_what_is_of_no_flow_protocol), TEST(decodes_exporters_in_a_batch_as_one_by_one),
           TEST(remembers_the_first_fault), TEST(counts_exporters_that_are_evicted),
           TEST(falls_back_to_the_default_sampling_rate))

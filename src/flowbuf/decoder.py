@@ -107,7 +107,8 @@ class Decoder(_core.Decoder):
     (columns with scale = "count": bytes, packets) by the rate that is in their flow, also where it is overridden;
     without a rate they stay as they were observed, and a total that its column cannot hold is absent and counted
     (`out_of_range`). `strict` raises DecodeError at the first datagram that is malformed or left undecoded, instead of
-    counting it.
+    counting it. It also raises for a payload that is not flow data (`other_packet`), if the payload was given to a
+    method, such as `encode` or `columns_many`. Packets of a capture that are not flow data are only counted.
 
     `capacity` is the first size of the output buffer, in octets; it grows. `memory_limit` bounds the octets that the
     state of all exporters may take (1 GiB; 0 is no limit), `exporter_limit` their number (0 is 1,048,576). Where

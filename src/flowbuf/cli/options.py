@@ -185,7 +185,11 @@ _EXPORTER_OPTIONS = [
     click.option("--port", type=WholeNumber(1, 65535), metavar="N", help="Only datagrams to this UDP port."),
 ]
 _DECODE_OPTIONS = [
-    click.option("--strict", is_flag=True, help="Stop at the first datagram that is malformed or left undecoded."),
+    click.option(
+        "--strict",
+        is_flag=True,
+        help="Stop at the first datagram that is malformed or left undecoded. Other packets are ignored.",
+    ),
     click.option(
         "--time", type=click.Choice(TIMES), default=TIMES[0], show_default=True, help="What fills time_received."
     ),
