@@ -2,6 +2,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 cdef extern from "core/base.h" nogil:
+    uint64_t FB_TIME_MAX
     ctypedef enum fb_status:
         FB_OK
         FB_END
@@ -282,6 +283,7 @@ cdef extern from "core/sequence.h" nogil:
         fb_sequence_totals totals
 
 cdef extern from "core/exporter.h" nogil:
+    uint64_t FB_SYSTEM_INIT_MAX
     enum:
         FB_DOMAIN_SFLOW
     ctypedef struct fb_map_entry:

@@ -539,3 +539,13 @@ def test_a_schema_that_is_too_large_is_refused() -> None:
     )
     with pytest.raises(SchemaError, match="1100 columns; 1024 are the most"):
         Decoder(Schema.from_toml(text))
+
+
+@pytest.mark.parametrize("received", [2**63, 2**64 - 1, 9_223_372_037.0])
+def test_a_time_of_reception_that_no_column_holds_is_refused(received: float) -> None:
+    message = "received is .* ns, after the year 2262; give nanoseconds since 1970 below 2\\*\\*63"
+    with pytest.raises(OverflowError, match=message):
+        Decoder().encode(b"", "192.0.2.1", received)
+    with pytest.raises(OverflowError, match=message):
+        Decoder().columns_many([b""], "192.0.2.1", [received])
+    assert Decoder().encode(b"", "192.0.2.1", 2**63 - 1) == b""

@@ -17,7 +17,17 @@ import pytest
 from columnar import rows_of
 from test_columns import NETFLOW9, SCHEMAS, SFLOW, SHIPPED
 
-from flowbuf import Decoder, EncodeError, FlowStream, encode_capture, encode_columns, read_capture, read_messages, wire
+from flowbuf import (
+    DecodeError,
+    Decoder,
+    EncodeError,
+    FlowStream,
+    encode_capture,
+    encode_columns,
+    read_capture,
+    read_messages,
+    wire,
+)
 from flowbuf._core import MessageReader
 from flowbuf.plan import compile_plan
 from flowbuf.schema import Schema
@@ -295,3 +305,28 @@ class Malformed:
 def test_a_malformed_schema_is_refused(count: int, pointers: int) -> None:
     with pytest.raises(EncodeError, match="the Arrow schema is malformed"):
         encode_columns(Malformed(count, pointers))
+
+
+LAST_TIMES = {"s": 9_223_372_036, "ms": 9_223_372_036_854, "us": 9_223_372_036_854_775, "ns": 2**63 - 1}
+
+
+@pytest.mark.parametrize("unit", LAST_TIMES)
+@pytest.mark.parametrize("repeated", [False, True])
+def test_a_time_that_no_reader_takes_is_not_written(unit: str, repeated: bool) -> None:
+    """Writers and readers of messages take the same times: those below 2**63 nanoseconds."""
+    schema = FLOW.only().add("at", number=1001, type="timestamp", unit=unit, repeated=repeated, sources=["ipfix:152"])
+    last = LAST_TIMES[unit]
+
+    def table(time: int) -> pa.Table:
+        times = pa.array([time], pa.uint64())
+        return pa.table({"at": pa.ListArray.from_arrays([0, 1], times) if repeated else times})
+
+    messages = encode_columns(table(last), schema)
+    assert flows_of(messages, schema) == [{"at": [last] if repeated else last}]
+    at = read_messages(messages, schema, strict=True).to_arrow()["at"].combine_chunks()
+    assert (at.values if repeated else at).cast(pa.int64()).to_pylist() == [last]
+    with pytest.raises(EncodeError, match="column 'at', row 0"):
+        encode_columns(table(last + 1), schema)
+    late = wire.tag(1001, 0) + wire.varint(last + 1)
+    with pytest.raises(DecodeError, match="a number that its column cannot hold"):
+        read_messages(wire.varint(len(late)) + late, schema, strict=True).to_arrow()

@@ -137,6 +137,14 @@ BROKEN: list[tuple[bytes, list[int], dict[str, int]]] = [
 ]
 
 
+def test_of_a_list_of_times_late_ones_are_left_out(decode: Decode) -> None:
+    last = 2**63 // 1_000_000
+    content = basic_list((152, 8), uint(7, 8), uint(last + 1, 8), uint(last, 8))
+    outcome = decode(listed(291, content), schema=any_list("timestamp", unit="ns"))
+    assert outcome.flow == {"v": [7_000_000, last * 1_000_000]}
+    assert outcome.counters == {"out_of_range": 1}
+
+
 @pytest.mark.parametrize(("content", "values", "counters"), BROKEN)
 def test_lists_that_cannot_be(decode: Decode, content: bytes, values: list[int], counters: dict[str, int]) -> None:
     outcome = decode(listed(291, content), schema=any_list("uint16"))

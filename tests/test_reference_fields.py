@@ -289,6 +289,20 @@ def test_times(decode: Decode, element: int, octets: bytes, unit: str, value: in
     assert outcome.flow == {"time": value}
 
 
+MOST = {"s": 9_223_372_036, "ms": 9_223_372_036_854, "us": 9_223_372_036_854_775, "ns": 2**63 - 1}
+
+
+@pytest.mark.parametrize("unit", MOST)
+def test_a_time_is_below_2_to_the_63_nanoseconds(decode: Decode, unit: str) -> None:
+    """Arrow holds no later one. The columns of each unit end with the same moment."""
+    for source in ("ipfix:152", "ipfix:9999/1"):
+        last = MOST["ms"] if source == "ipfix:152" else MOST[unit]
+        held = one_value(decode, 8, uint(last, 8), type="timestamp", unit=unit, source=source)
+        late = one_value(decode, 8, uint(last + 1, 8), type="timestamp", unit=unit, source=source)
+        assert (held.flow.keys(), held.counters) == ({"value"}, {})
+        assert (late.flow, late.counters) == ({}, {"out_of_range": 1})
+
+
 @pytest.mark.parametrize("element", [154, 156])
 @pytest.mark.parametrize(
     ("seconds", "milliseconds"),

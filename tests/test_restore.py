@@ -235,6 +235,16 @@ def test_bad_state_is_refused_whole(state: Any, complaint: str) -> None:
     assert decoder.read_exporters() == []
 
 
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_a_start_whose_uptimes_end_after_all_times_is_not_restored(beyond: int) -> None:
+    """Earlier versions kept such starts in their state: the rest of it stays usable."""
+    last = (2**63 // 1_000_000 - (2**32 - 1)) * 1_000_000
+    decoder = Decoder(SCHEMA)
+    decoder.restore_exporters(changed([*DOMAIN, "system_init"], last + beyond))
+    (exporter,) = decoder.read_exporters()
+    assert exporter["domains"][0]["system_init"] == (0 if beyond else last)
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(1 << 70), 1 << 70) | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),

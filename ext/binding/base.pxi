@@ -126,10 +126,13 @@ cdef uint64_t get_time():
 
 cdef uint64_t to_nanoseconds(object received) except? 0xffffffffffffffff:
     """A time of reception: None is now, a float is seconds since 1970, an int nanoseconds."""
+    cdef uint64_t time
     if received is None:
         return get_time()
-    if isinstance(received, int):  # before float, which takes a call to ask for
-        return received
-    if isinstance(received, float):
-        return round(received * 1e6) * 1000  # a float holds no more than microseconds of this century
-    return received
+    if not isinstance(received, int) and isinstance(received, float):  # int first: float takes a call to ask for
+        time = round(received * 1e6) * 1000  # a float holds no more than microseconds of this century
+    else:
+        time = received
+    if time > FB_TIME_MAX:
+        raise OverflowError(f"received is {time} ns, after the year 2262; give nanoseconds since 1970 below 2**63")
+    return time

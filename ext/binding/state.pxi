@@ -174,7 +174,7 @@ cdef int restore_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t
     if status != FB_OK or (port is not None and not domain.common):  # what is another port's must not be mixed up with it
         exporter.counters.status[<int> (status if status != FB_OK else FB_TEMPLATE_LIMIT)] += 1
         return 0
-    if system_init:
+    if 0 < system_init <= FB_SYSTEM_INIT_MAX:
         domain.system_init = system_init
     for sampler, rate in samplers:
         status = fb_domain_set_sampler(exporter, domain, sampler, rate)

@@ -239,6 +239,9 @@ FB_INLINE bool fb_is_no_address(const uint8_t *p, size_t size) {
     return fb_load64(p) == 0 && (low == 0 || low == 0xffff00000000u);
 }
 
+/* The latest time, in nanoseconds since 1970: Arrow holds times in signed numbers of 64 bits. In the year 2262. */
+#define FB_TIME_MAX ((uint64_t)INT64_MAX)
+
 /* A size where a condition holds, else 0. No branch: for conditions that change from flow to flow, and that nothing foresees. */
 FB_INLINE size_t fb_size_if(bool condition, size_t size) {
     return size & (0 - (size_t)condition);

@@ -13,7 +13,7 @@ enum {
 };
 
 static const uint64_t NANO = 1000000000;
-static const int64_t MAX_SECONDS = INT64_C(18446744072); /* so many fit 64 bits as nanoseconds: until the year 2554 */
+static const int64_t MAX_SECONDS = INT64_C(9223372035); /* and any fraction: at most FB_TIME_MAX */
 
 /* An interface of a pcapng section; a pcap file is treated as having one. */
 typedef struct {
@@ -67,7 +67,7 @@ static uint64_t get_nanoseconds(uint64_t fraction, uint64_t ticks_per_second) {
     return fraction * NANO / ticks_per_second;
 }
 
-/* Nanoseconds since 1970, or 0 where 64 bits cannot say them. */
+/* Nanoseconds since 1970, or 0 where they are no time. */
 static uint64_t get_time(const capture_interface *interface, uint64_t ticks) {
     uint64_t per_second = interface->ticks_per_second;
     if (per_second == 0 || ticks / per_second > (uint64_t)MAX_SECONDS) return 0;

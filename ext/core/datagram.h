@@ -5,7 +5,7 @@
 #include "base.h"
 
 typedef struct {
-    uint64_t time;      /* of reception, nanoseconds since 1970; 0 is unknown */
+    uint64_t time;      /* of reception, nanoseconds since 1970, at most FB_TIME_MAX; 0 is unknown */
     uint8_t source[16]; /* IPv4 as ::ffff:a.b.c.d, here and below */
     uint16_t source_port, destination_port;
     uint8_t destination[16];

@@ -95,6 +95,9 @@ typedef struct {
     uint64_t time;
 } fb_definition;
 
+/* The latest start of an exporter that is used: the 49.7 days of uptime after it end before FB_TIME_MAX. */
+#define FB_SYSTEM_INIT_MAX ((FB_TIME_MAX / 1000000 - UINT32_MAX) * 1000000)
+
 typedef struct fb_domain fb_domain;
 struct fb_domain {
     uint16_t version;

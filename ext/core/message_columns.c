@@ -16,16 +16,16 @@ const char *fb_message_fault_text(fb_message_fault_kind kind) {
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-/* What Arrow holds times in is signed, as numbers of enums are. */
+/* Arrow holds numbers of enums in signed integers. */
 static uint64_t limit_of(const fb_column *column) {
     switch (column->type) {
         case FB_TYPE_ENUM: return INT32_MAX;
         case FB_TYPE_FIXED32: return least(column->limit, UINT32_MAX);
         case FB_TYPE_UINT:
+        case FB_TYPE_TIMESTAMP:
         case FB_TYPE_FIXED64: return column->limit;
         case FB_TYPE_INT:
-        case FB_TYPE_SINT:
-        case FB_TYPE_TIMESTAMP: return least(column->limit, INT64_MAX);
+        case FB_TYPE_SINT: return least(column->limit, INT64_MAX);
         case FB_TYPE_DURATION: return INT64_MAX;
         default: return UINT64_MAX; /* whatever its bits are, it is a value */
     }

@@ -49,12 +49,9 @@ uint64_t fb_sampling_find(const fb_context *context, const fb_shape *shape, cons
     return fb_domain_find_rate(context->domain, named, sampler);
 }
 
-/* In ms since 1970: all moments of the first 49.7 days from then on are nanoseconds in 64 bits. */
-#define FB_LAST_SYSTEM_INIT (UINT64_MAX / FB_MILLISECOND - UINT32_MAX)
-
 uint64_t fb_system_init_read(const fb_shape *shape, const uint8_t *record, const fb_location *locations) {
     uint64_t milliseconds = fb_role_uint(shape, FB_ROLE_SYSTEM_INIT_TIME, record, locations);
-    return milliseconds <= FB_LAST_SYSTEM_INIT ? milliseconds * FB_MILLISECOND : 0;
+    return milliseconds <= FB_SYSTEM_INIT_MAX / FB_MILLISECOND ? milliseconds * FB_MILLISECOND : 0;
 }
 
 void fb_options_read(fb_context *context, const fb_shape *shape, const uint8_t *record, const fb_location *locations) {

@@ -160,8 +160,9 @@ fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec) {
     if ((spec->flags & (FB_COLUMN_RATE | FB_COLUMN_ENABLED)) == (FB_COLUMN_RATE | FB_COLUMN_ENABLED))
         plan->rate_column = (uint16_t)plan->column_count;
     fb_column *column = &columns[plan->column_count++];
+    uint64_t latest = spec->type == FB_TYPE_TIMESTAMP ? FB_TIME_MAX / spec->unit : UINT64_MAX;
     *column = (fb_column){
-        .limit = spec->limit,
+        .limit = spec->limit < latest ? spec->limit : latest,
         .unit = spec->unit,
         .number = spec->number,
         .type = (uint8_t)spec->type,
@@ -444,7 +445,7 @@ static fb_way choose_way(fb_kind kind, const fb_column *column) {
     if (!fb_column_is_direct(column)) return FB_WAY_LONG;
     if (kind == FB_KIND_UINT && column->type == FB_TYPE_ENUM) return FB_WAY_ENUM;
     fb_type wanted = kind == FB_KIND_IP ? FB_TYPE_IP : kind == FB_KIND_TIME ? FB_TYPE_TIMESTAMP : FB_TYPE_UINT;
-    bool fits = kind != FB_KIND_TIME || column->limit >= UINT64_MAX / column->unit; /* any number of nanoseconds */
+    bool fits = kind != FB_KIND_TIME || column->limit >= FB_TIME_MAX / column->unit; /* any time */
     return column->type == wanted && fits ? FB_WAY_DIRECT : FB_WAY_LONG;
 }
 

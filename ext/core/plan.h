@@ -92,7 +92,7 @@ typedef struct {
 typedef struct {
     uint64_t tag;      /* the tag's octets, the first one lowest: appended by one store */
     uint64_t bit;      /* among the open columns of a row (row.h); 0 for a column that the fast path leaves alone */
-    uint64_t limit;    /* greatest value of an integer */
+    uint64_t limit;    /* greatest value of an integer; a timestamp is at most FB_TIME_MAX ns */
     uint64_t unit;     /* nanoseconds of a timestamp or duration unit */
     uint32_t number;   /* Protocol Buffers field number */
     uint8_t tag_size;

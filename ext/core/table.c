@@ -100,10 +100,6 @@ static void find_present(const maker *m, uint8_t *present) {
     }
 }
 
-static void drop_far_times(const maker *m, uint8_t *present) {
-    for (size_t i = 0; i < m->count; i++) present[i] &= load_u64(m->vector, i) <= INT64_MAX;
-}
-
 /* Octets of 0 or 1 as bits, eight at a time: one product puts the lowest bit of each into the highest octet, the other adds them
    up there. REQUIRES: zeros behind them, up to the next multiple of 8. Returns how many are 1. */
 static size_t pack(uint8_t *bits, const uint8_t *octets, size_t count) {
@@ -117,8 +113,8 @@ static size_t pack(uint8_t *bits, const uint8_t *octets, size_t count) {
 }
 
 static bool make_validity(const maker *m) {
-    bool explicit = m->vector->present != NULL, time = m->column->type == FB_TYPE_TIMESTAMP;
-    if (!m->count || (!explicit && !m->field->nullable && !time)) return true;
+    bool explicit = m->vector->present != NULL;
+    if (!m->count || (!explicit && !m->field->nullable)) return true;
     uint8_t *bits = make(m->table, (m->count + 7) / 8), *present = fb_memory_allocate(&m->table->memory, m->count + 8);
     if (!bits || !present) {
         fb_memory_release(&m->table->memory, present, m->count + 8);
@@ -126,11 +122,8 @@ static bool make_validity(const maker *m) {
     }
     if (explicit)
         memcpy(present, m->vector->present, m->count);
-    else if (m->field->nullable)
-        find_present(m, present);
     else
-        memset(present, 1, m->count);
-    if (time) drop_far_times(m, present);
+        find_present(m, present);
     m->values->null_count = (int64_t)(m->count - pack(bits, present, m->count));
     if (m->values->null_count) m->values->buffers[0] = bits;
     fb_memory_release(&m->table->memory, present, m->count + 8);

@@ -15,7 +15,7 @@
 
      type of the column         its Arrow format       null
      numbers                    C S I L, i l, f g      never
-     timestamp, duration        l                      0, if nullable; a timestamp of 2^63 or more, always
+     timestamp, duration        l                      0, if nullable
      bool                       b                      never
      ip                         w:16; text: u          no address, if nullable
      mac                        L; text: u             0, if nullable

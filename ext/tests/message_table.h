@@ -118,7 +118,7 @@ UNUSED static octets greatest_fields(void) {
     static const uint8_t ipv6[16] = {0x20, 1, 0xd, 0xb8, [15] = 1}, ipv4[16] = {[10] = 0xff, [11] = 0xff, 192, 0, 2, 7};
     octets m = {0};
     put_field(&m, 1, 255), put_field(&m, 2, 65535), put_field(&m, 3, UINT32_MAX), put_field(&m, 4, UINT64_MAX);
-    put_field(&m, 5, 0xffffffffffff), put_field(&m, 6, INT32_MAX), put_field(&m, 7, UINT64_MAX), put_field(&m, 8, INT64_MAX);
+    put_field(&m, 5, 0xffffffffffff), put_field(&m, 6, INT32_MAX), put_field(&m, 7, UINT64_MAX), put_field(&m, 8, INT64_MAX / 1000000);
     put_bytes(&m, 9, ipv6, 16);
     put_field(&m, 10, INT32_MAX), put_field(&m, 11, INT64_MAX), put_field(&m, 12, 0xfffffffe);
     put_fixed(&m, 13, 0x3fc00000, 4), put_fixed(&m, 14, 0x3ff8000000000000, 8);

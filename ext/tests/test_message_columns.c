@@ -25,7 +25,7 @@ static const char *const every_list =
     "13 fours fixed32 limit=4294967295 repeated";
 
 static const char *const greatest =
-    "octet=255 pair=65535 word=4294967295 wide=18446744073709551615 mac=281474976710655 kind=2147483647 flag=1 at=9223372036854775807 "
+    "octet=255 pair=65535 word=4294967295 wide=18446744073709551615 mac=281474976710655 kind=2147483647 flag=1 at=9223372036854 "
     "addr=2001:db8:0:0:0:0:0:1 small=2147483647 big=9223372036854775807 zigzag=2147483647 real=1.5 double=1.5 four=4294967295 "
     "eight=18446744073709551615 span=9223372036854775807 name=\"name\" raw=x00ff sure=255 native=native:192.0.2.7 far=1 "
     "farthest=18446744073709551615 wider=9223372036854775807 limited=100 text=\"t\" home=192.0.2.7 no=1\n";

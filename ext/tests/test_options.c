@@ -157,7 +157,7 @@ static void knows_when_an_exporter_started(void) {
 static void reads_uptimes_by_a_start_after_the_export_time(void) {
     session s;
     session_open(&s, "1 start timestamp unit=1000000 : ipfix:22@time_uptime", 4096);
-    for (uint64_t start = 10000000000000u; start < 18000000000000u; start += 1000000000000u) {
+    for (uint64_t start = 5000000000000u; start < 9000000000000u; start += 500000000000u) {
         static const uint32_t uptimes[] = {0, 700, 0x80000000, 0xffffffff};
         for (size_t i = 0; i < sizeof uptimes / sizeof *uptimes; i++) {
             char expected[40];
@@ -167,11 +167,11 @@ static void reads_uptimes_by_a_start_after_the_export_time(void) {
             CHECK_FLOWS(&s, expected);
         }
     }
-    const uint64_t last = UINT64_MAX / 1000000 - UINT32_MAX;
+    const uint64_t last = INT64_MAX / 1000000 - UINT32_MAX;
     session_forget(&s);
     feed(&s, 1, 0, GIVEN({160, 8, last}, {22, 4, UINT32_MAX}));
     feed(&s, 1, 0, GIVEN({160, 8, last + 1}, {22, 4, UINT32_MAX}));
-    CHECK_FLOWS(&s, "start=18446744073709\n\n");
+    CHECK_FLOWS(&s, "start=9223372036854\n\n");
     session_close(&s);
 }
 

@@ -242,28 +242,6 @@ static void names_members_that_nobody_knows(void) {
     }
 }
 
-/* A time that a signed number cannot say is null, and so is nothing else. */
-static void gives_up_times_beyond_63_bits(void) {
-    static const uint64_t times[] = {INT64_MAX, (uint64_t)INT64_MAX + 1, UINT64_MAX};
-    for (size_t i = 0; i < 3; i++) {
-        session s;
-        fb_batch *batch;
-        fb_table *table;
-        struct ArrowArray array;
-        session_open(&s, lines, 0);
-        CHECK_STATUS(fill(&s, s.memory, 1, &batch), FB_OK);
-        memcpy(batch->vectors[5].values + 8, &times[i], 8);
-        CHECK_STATUS(fb_table_new(&table, s.plan.plan, batch, &(fb_table_field){.column = 5}, 1), FB_OK);
-        CHECK_STATUS(fb_table_export(table, &array), FB_OK);
-        CHECK_EQUAL(array.children[0]->null_count, i > 0);
-        CHECK(!is_null(array.children[0], 0));
-        CHECK_EQUAL(is_null(array.children[0], 1), i > 0);
-        array.release(&array);
-        fb_table_release(table);
-        session_close(&s);
-    }
-}
-
 /* Who lives how long -------------------------------------------------------------------------------------------------- */
 
 /* A child that was moved out of its struct, as the specification allows, outlives it, and the table. */
@@ -402,7 +380,6 @@ static void writes_numbers(void) {
     CHECK_BYTES(p, (size_t)(fb_format_mac(p, 0xfedcba987654) - p), "fe:dc:ba:98:76:54", 17);
 }
 
-RUN_TESTS(TEST(hands_on_every_type), TEST(names_members_that_nobody_knows), TEST(gives_up_times_beyond_63_bits),
-          TEST(lives_as_long_as_its_last_part), TEST(survives_every_failed_allocation), TEST(hands_on_the_same_rows_in_two_ways),
+RUN_TESTS(TEST(hands_on_every_type), TEST(names_members_that_nobody_knows), TEST(lives_as_long_as_its_last_part), TEST(survives_every_failed_allocation), TEST(hands_on_the_same_rows_in_two_ways),
           TEST(hands_on_nothing), TEST(writes_addresses), TEST(writes_every_octet),
           TEST(writes_numbers))

@@ -16,7 +16,6 @@ from flowbuf.schema.types import TYPES
 
 __all__ = ["compile_plan"]
 
-_UINT64_MAX = 2**64 - 1
 _BITS = {"uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64, "mac": 48, "fixed32": 32, "fixed64": 64}
 _SIGNED_BITS = {"int32": 32, "int64": 64, "sint32": 32, "sint64": 64, "duration": 64}
 _CORE_TYPES = {
@@ -158,8 +157,6 @@ def _limit(column: Column) -> int:
     """The greatest value of an integer column."""
     if column.type in _SIGNED_BITS:
         return int(2 ** (_SIGNED_BITS[column.type] - 1) - 1)
-    if column.type == "timestamp":
-        return _UINT64_MAX // _UNITS[column.unit]  # nanoseconds have 64 bits, whatever the unit
     return int(2 ** _BITS.get(column.type, 64) - 1)
 
 

@@ -2,7 +2,7 @@
 
 Readings that the brief of the schema leaves open:
 
-- A time is nanoseconds in 64 bits, whatever the unit of its column: one before 1970 or after 2554 is out of range.
+- A time is below 2**63 nanoseconds, whatever the unit of its column: one before 1970 or after 2262 is out of range.
   Units are rounded down.
 - Bits 0 to 10 of the fraction of a dateTimeMicroseconds are ignored, as RFC 7011 section 6.1.9 says, before it is
   rounded.
@@ -41,6 +41,7 @@ from .lists import NONE_OF, BasicList, CutShort, Member, can_hold
 from .structured import PADDING, STRUCTURES, Entry
 from .values import (
     SILENT,
+    TIMES_END,
     U64,
     Address,
     Addresses,
@@ -70,7 +71,6 @@ INTEGER_RANGES = {
     "int64": (-(1 << 63), (1 << 63) - 1),
     "sint32": (-(1 << 31), (1 << 31) - 1),
     "sint64": (-(1 << 63), (1 << 63) - 1),
-    "timestamp": (0, U64 - 1),
     "duration": (-(1 << 63), (1 << 63) - 1),
 }
 SIGNED = {"int32", "int64", "sint32", "sint64"}
@@ -488,7 +488,7 @@ def read_ntp(octets: bytes, micro: bool) -> int:
 
 
 def fit_time(column: Any, nanoseconds: int) -> int:
-    if not 0 <= nanoseconds < U64:
+    if not 0 <= nanoseconds < (TIMES_END if column.type == "timestamp" else U64):
         raise Refused("out_of_range")
     return fit(column, nanoseconds // NANOSECONDS[str(column.unit)])
 
@@ -501,7 +501,7 @@ def fit(column: Any, number: float) -> Any:
         return struct.unpack("<f", struct.pack("<f", number))[0] if column.type == "float" else float(number)
     if column.type == "enum":
         return fit_enum(column, number)
-    lowest, highest = INTEGER_RANGES[column.type]
+    lowest, highest = INTEGER_RANGES.get(column.type) or (0, (TIMES_END - 1) // NANOSECONDS[column.unit])
     if not lowest <= number <= highest:
         raise Refused("out_of_range")
     return number

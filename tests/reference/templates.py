@@ -32,7 +32,7 @@ from .octets import Octets, Short
 from .packet import Packet, parse, parse_ip
 from .sequence import Content
 from .structured import Structure
-from .values import U64, WRAP, Clock, Field, Flow
+from .values import TIMES_END, WRAP, Clock, Field, Flow
 
 VARIABLE = 65535
 SYSTEM_INIT_TIME = 160
@@ -194,9 +194,9 @@ class Domain:
 
 
 def system_start(record: Flow) -> int | None:
-    """systemInitTimeMilliseconds; none where nanoseconds in 64 bits do not hold the 49.7 days that follow."""
+    """systemInitTimeMilliseconds; none where the 49.7 days that follow reach beyond the last time."""
     started = record.uint(SYSTEM_INIT_TIME)
-    return None if started is None or (started + WRAP - 1) * 1_000_000 >= U64 else started
+    return None if started is None or (started + WRAP - 1) * 1_000_000 >= TIMES_END else started
 
 
 def named_sampler(record: Flow) -> int | None:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from .structured import Structure
 
 U64 = 1 << 64
+TIMES_END = 1 << 63  # a time in nanoseconds is below it, as in Arrow
 WRAP = 1 << 32  # milliseconds of uptime
 TOLERANCE = 3_600_000  # milliseconds by which a flow may be ahead of its header
 
