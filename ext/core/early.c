@@ -91,15 +91,30 @@ static fb_early_queue *get_queue(fb_early *early, const fb_domain *domain, uint1
     return queue;
 }
 
+static void enter_domain(fb_domain *domain, fb_early_set *set) {
+    set->domain = domain;
+    set->in[FB_EARLY_OF_DOMAIN].older = domain->early;
+    set->in[FB_EARLY_OF_DOMAIN].newer = NULL;
+    if (domain->early) domain->early->in[FB_EARLY_OF_DOMAIN].newer = set;
+    domain->early = set;
+}
+
+static void leave_domain(fb_early_set *set) {
+    fb_early_set *older = set->in[FB_EARLY_OF_DOMAIN].older, *newer = set->in[FB_EARLY_OF_DOMAIN].newer;
+    if (older) older->in[FB_EARLY_OF_DOMAIN].newer = newer;
+    *(newer ? &newer->in[FB_EARLY_OF_DOMAIN].older : &set->domain->early) = older;
+}
+
 static void enter_queue(fb_early_queue *queue, fb_domain *domain, fb_early_set *set) {
     append(&queue->sets, FB_EARLY_IN_QUEUE, set);
     set->queue = queue;
-    set->domain = domain;
+    enter_domain(domain, set);
 }
 
 static void leave_queue(fb_early *early, fb_early_set *set) {
     fb_early_queue *queue = set->queue;
     detach(&queue->sets, FB_EARLY_IN_QUEUE, set);
+    leave_domain(set);
     set->queue = NULL;
     if (!queue->sets.oldest) remove_queue(early, queue);
 }
@@ -191,7 +206,10 @@ void fb_early_take(fb_early *early, const fb_domain *domain, uint16_t id) {
     fb_early_queue *queue = *find_queue(early, domain, id);
     if (!queue) return;
     fb_early_set *oldest = queue->sets.oldest;
-    for (fb_early_set *set = oldest; set; set = set->in[FB_EARLY_IN_QUEUE].newer) set->queue = NULL;
+    for (fb_early_set *set = oldest; set; set = set->in[FB_EARLY_IN_QUEUE].newer) {
+        leave_domain(set);
+        set->queue = NULL;
+    }
     remove_queue(early, queue);
     add_run(early, oldest);
 }
@@ -229,8 +247,10 @@ void fb_early_return_all(fb_early *early) {
 /* --- domains, and the end ------------------------------------------------------------------------------------------- */
 
 void fb_early_split(fb_early *early, fb_exporters *exporters, fb_exporter *exporter, fb_domain *common) {
-    for (fb_early_set *set = exporter->early.oldest; set; set = set->in[FB_EARLY_OF_EXPORTER].newer) {
-        if (set->domain != common || !set->queue) continue;
+    fb_early_set *oldest = common->early;
+    while (oldest && oldest->in[FB_EARLY_OF_DOMAIN].older) oldest = oldest->in[FB_EARLY_OF_DOMAIN].older;
+    for (fb_early_set *set = oldest, *next; set; set = next) {
+        next = set->in[FB_EARLY_OF_DOMAIN].newer;
         fb_domain *own = fb_domain_of_port(exporters, exporter, common, set->source_port);
         fb_early_queue *queue = own == common ? NULL : get_queue(early, own, fb_load16(set->octets));
         if (!queue) continue; /* it waits where it is, for a port that there is no room for, too */

@@ -1,9 +1,10 @@
 /* Data before its template: sets that wait for it (RFC 3954 section 9, RFC 7011 section 8).
 
-   A set waits as a copy, with what decoding it will need of its datagram. It stands in three lists, each in order of
+   A set waits as a copy, with what decoding it will need of its datagram. It stands in four lists, each in order of
    arrival, so that whatever has to go can be taken out at once:
 
      queue      (domain, template id): what a template sets free
+     domain     what moves when the domain is split
      exporter   the oldest goes when the exporter's limit is reached
      all        the oldest goes when the decoder's is
 
@@ -20,7 +21,7 @@
 #define FB_EARLY_SET_OCTETS 192 /* what a set that waits counts for besides its own octets */
 #define FB_EARLY_RUNS 32
 
-enum fb_early_place { FB_EARLY_IN_QUEUE, FB_EARLY_OF_EXPORTER, FB_EARLY_OF_ALL, FB_EARLY_PLACES };
+enum fb_early_place { FB_EARLY_IN_QUEUE, FB_EARLY_OF_DOMAIN, FB_EARLY_OF_EXPORTER, FB_EARLY_OF_ALL, FB_EARLY_PLACES };
 
 typedef struct fb_early_queue fb_early_queue;
 

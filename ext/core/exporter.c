@@ -68,6 +68,12 @@ static void drop_shape(fb_exporters *exporters, fb_exporter *exporter, fb_domain
     fb_shapes_release(exporters->shapes, shape);
 }
 
+static void free_lists(fb_exporter *exporter, fb_id_list *lists) {
+    for (size_t i = 0; lists && i < 2; i++)
+        fb_memory_release(&exporter->memory, lists[i].ids, lists[i].capacity * sizeof *lists[i].ids);
+    fb_memory_release(&exporter->memory, lists, 2 * sizeof *lists);
+}
+
 static void free_domain(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain) {
     for (uint32_t i = 0; i < domain->template_count; i++) {
         fb_template *template = &domain->templates[i];
@@ -75,6 +81,7 @@ static void free_domain(fb_exporters *exporters, fb_exporter *exporter, fb_domai
         fb_memory_release(&exporter->memory, template->replaced, FB_MAX_REPLACED * sizeof *template->replaced);
     }
     fb_memory_release(&exporter->memory, domain->templates, domain->template_capacity * sizeof *domain->templates);
+    free_lists(exporter, domain->defined);
     fb_map_free(&domain->samplers, &exporter->memory);
     fb_sequences_free(&domain->sequences, &exporter->memory);
     fb_samples_free(&domain->samples, &exporter->memory);
@@ -402,9 +409,10 @@ static fb_template *find_own(const fb_domain *domain, uint16_t id) {
     return i < domain->template_count && domain->templates[i].id == id ? &domain->templates[i] : NULL;
 }
 
-/* Of a template of the common domain: whether it is what a port means by its id. */
-static bool is_seen_by(const fb_template *template, uint16_t port) {
-    return template && template->shape && (!template->contested || template->port == port);
+/* Of a template of the common domain: it is what the port of a domain means by its id. */
+static bool is_seen_by(const fb_template *template, const fb_domain *domain) {
+    if (!template || !template->shape || domain->withdrawn[template->shape->options]) return false;
+    return !template->contested || template->port == domain->port;
 }
 
 FB_NOINLINE fb_template *fb_domain_search_template(fb_domain *domain, uint16_t id) {
@@ -413,7 +421,7 @@ FB_NOINLINE fb_template *fb_domain_search_template(fb_domain *domain, uint16_t i
     if (template && template->shape) return template;
     if (!domain->common) return NULL;
     template = find_own(domain->common, id);
-    return is_seen_by(template, domain->port) ? template : NULL;
+    return is_seen_by(template, domain) ? template : NULL;
 }
 
 /* It keeps its place in the map, for the next one of its id. */
@@ -428,16 +436,37 @@ void fb_domain_forget_template(fb_exporters *exporters, fb_exporter *exporter, f
     fb_template *template = find_own(domain, id);
     if (template) forget(exporters, exporter, domain, template);
     template = domain->common ? find_own(domain->common, id) : NULL;
-    if (is_seen_by(template, domain->port)) forget(exporters, exporter, domain->common, template);
+    if (is_seen_by(template, domain)) forget(exporters, exporter, domain->common, template);
 }
 
 void fb_domain_forget_all(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, bool options) {
-    for (fb_domain *d = domain; d; d = d->common)
-        for (uint32_t i = 0; d->known && i < d->template_count; i++) {
-            fb_template *template = &d->templates[i];
-            bool seen = d == domain ? template->shape != NULL : is_seen_by(template, domain->port);
-            if (seen && template->shape->options == options) forget(exporters, exporter, d, template);
-        }
+    fb_id_list *list = domain->defined ? &domain->defined[options] : NULL;
+    for (uint32_t i = 0; list && i < list->count; i++) {
+        fb_template *template = find_own(domain, list->ids[i]);
+        template->listed &= (uint8_t)~(1u << options);
+        if (template->shape && template->shape->options == options) forget(exporters, exporter, domain, template);
+    }
+    if (list) list->count = 0;
+    domain->withdrawn[options] = domain->common != NULL;
+}
+
+/* Enters a template into the list that a withdrawal of its kind goes through. False: no memory. */
+static bool list_template(const fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, fb_template *template,
+                          bool options) {
+    if (!exporters->obey_withdrawals || template->listed & 1u << options) return true;
+    if (!domain->defined) domain->defined = fb_memory_allocate(&exporter->memory, 2 * sizeof *domain->defined);
+    if (!domain->defined) return false;
+    fb_id_list *list = &domain->defined[options];
+    if (list->count == list->capacity) {
+        uint32_t capacity = list->capacity ? list->capacity * 2 : 4;
+        uint16_t *ids = fb_memory_resize(&exporter->memory, list->ids, list->capacity * sizeof *ids, capacity * sizeof *ids);
+        if (!ids) return false;
+        list->ids = ids;
+        list->capacity = capacity;
+    }
+    list->ids[list->count++] = template->id;
+    template->listed |= (uint8_t)(1u << options);
+    return true;
 }
 
 /* A short name for what a template says; that two have the same one does no more harm than a domain split in vain. */
@@ -493,7 +522,8 @@ static fb_status put_shape(fb_exporters *exporters, fb_exporter *exporter, fb_do
     bool was_known = template->shape != NULL, same = template->shape == shape;
     if (was_known && !same && template->port != definition->port) remember_replaced(exporter, template);
     drop_shape(exporters, exporter, domain, template);
-    if (!fb_memory_charge(&exporter->memory, (ptrdiff_t)shape->octets)) {
+    if (!list_template(exporters, exporter, domain, template, shape->options) ||
+        !fb_memory_charge(&exporter->memory, (ptrdiff_t)shape->octets)) {
         fb_shapes_release(exporters->shapes, shape);
         return FB_TEMPLATE_LIMIT;
     }

@@ -82,6 +82,7 @@ typedef struct {
     uint16_t port;  /* where it came from last */
     bool contested; /* another port had defined it with other fields */
     uint8_t replaced_count;
+    uint8_t listed; /* a bit for each of the domain's lists that its id stands in (fb_domain) */
 } fb_template;
 
 /* A template as it is received. */
@@ -98,11 +99,18 @@ typedef struct {
 /* The latest start of an exporter that is used: the 49.7 days of uptime after it end before FB_TIME_MAX. */
 #define FB_SYSTEM_INIT_MAX ((FB_TIME_MAX / 1000000 - UINT32_MAX) * 1000000)
 
+/* Template ids in no order. */
+typedef struct {
+    uint16_t *ids;
+    uint32_t count, capacity;
+} fb_id_list;
+
 typedef struct fb_domain fb_domain;
 struct fb_domain {
     uint16_t version;
     uint16_t port; /* whose domain it is, where `common` is not NULL */
     bool split;    /* its ports have domains of their own */
+    bool withdrawn[2]; /* of a port's domain: its port has withdrawn the common templates of flows, of options */
     uint32_t id;
     fb_domain *common;      /* of a port's domain: the one that was split; else NULL */
     fb_template *templates; /* sorted by id */
@@ -115,6 +123,10 @@ struct fb_domain {
     fb_sequences sequences; /* of all its ports: the common domain's alone */
     fb_samples samples;     /* of sFlow */
     uint32_t known;         /* templates that have a shape */
+    struct fb_early_set *early; /* the newest set that waits for a template of this domain (early.h) */
+    /* Two lists: templates of flows, and of options, that were defined since all of the kind were withdrawn. A withdrawal of
+       all costs as much as the definitions before it. NULL where withdrawals are not obeyed. */
+    fb_id_list *defined;
 };
 
 /* Data sets that wait for their templates (early.h), from the oldest to the newest. */
@@ -263,7 +275,8 @@ fb_status fb_domain_set_template(fb_exporters *exporters, fb_exporter *exporter,
                                  const fb_definition *definition);
 /* Forgets what a domain knows by an id; of a port's domain, in the common one too, if it is that port's to see. */
 void fb_domain_forget_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, uint16_t id);
-/* Forgets all templates of flows, or all of options. */
+/* Forgets all templates of flows, or all of options. A port's domain does not see those of the common one any more; other
+   ports still do. */
 void fb_domain_forget_all(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, bool options);
 /* NULL: not known. Good until a template is set. In a port's domain, a template of the common one is as good, if it was not
    contested, or if it was that port who defined it. As a rule it is the one before; the others are searched for. */

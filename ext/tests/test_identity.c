@@ -268,6 +268,56 @@ static void withdraws_on_request(void) {
     }
 }
 
+/* A port that withdraws all templates means its own, and what it saw of the common ones. */
+static void withdraws_for_one_port_only(void) {
+    session s;
+    octets d;
+    memset(&s, 0, sizeof s);
+    CHECK_STATUS(session_try(&s, columns, 4096, (fb_decoder_options){.obey_withdrawals = true}), FB_OK);
+    teach(&s, 1, 9, 50);
+    define(&s, 1, 256, 1), define(&s, 2, 256, 2), define(&s, 2, 257, 2);
+    define(&s, 1, 256, 1); /* the domain is split */
+    ipfix_begin(&d, (ipfix_header){0});
+    size_t set = set_begin(&d, 2);
+    put_template(&d, 2, NULL, 0);
+    put_template(&d, 258, FIELDS({1, 4}));
+    set_end(&d, set), ipfix_end(&d);
+    feed_from(&s, &d, 1, 1);
+    send(&s, 1, 256, 1), send(&s, 1, 257, 2); /* these wait */
+    send(&s, 1, 258, 3), send(&s, 2, 256, 4), send(&s, 2, 257, 5);
+    CHECK_FLOWS(&s, "bytes=3 rate=50\npackets=4 rate=50\npackets=5 rate=50\n");
+    session_forget(&s);
+    define(&s, 1, 257, 1), define(&s, 1, 256, 1);
+    CHECK_FLOWS(&s, "bytes=2 rate=50\nbytes=1 rate=50\n");
+    CHECK_COUNTERS(&s, "withdrawal=1 early_data=2 template_redefined=1 port_in_key=1");
+    session_close(&s);
+}
+
+/* A withdrawal of all goes through the templates that were defined since the one before, and through no others. */
+static void withdraws_in_proportion_to_definitions(void) {
+    session s;
+    octets d;
+    memset(&s, 0, sizeof s);
+    CHECK_STATUS(session_try(&s, columns, 4096, (fb_decoder_options){.obey_withdrawals = true}), FB_OK);
+    teach(&s, 1, 1, 10);
+    for (unsigned round = 0; round < 3; round++) {
+        for (unsigned id = 256; id < 259; id++) define(&s, 1, id, 1), define(&s, 1, id, 2);
+        fb_domain *domain = fb_exporter_find_domain(s.decoder->exporters.last, 10, 0);
+        CHECK_EQUAL(domain->defined[0].count, 3);
+        CHECK_EQUAL(domain->defined[1].count, 1);
+        ipfix_begin(&d, (ipfix_header){0});
+        size_t set = set_begin(&d, 2);
+        put_template(&d, 2, NULL, 0);
+        set_end(&d, set), ipfix_end(&d);
+        feed_from(&s, &d, 1, 1);
+        CHECK_EQUAL(domain->defined[0].count, 0);
+        CHECK_EQUAL(domain->defined[1].count, 1);
+        CHECK_EQUAL(domain->known, 1);
+    }
+    session_close(&s);
+}
+
 RUN_TESTS(TEST(tells_ports_apart_that_keep_redefining_an_id), TEST(tells_several_ports_apart), TEST(never_minds_ports_that_agree),
           TEST(bounds_the_domains_of_ports), TEST(decides_once_a_datagram_whose_domain_it_is),
-          TEST(is_done_at_once_with_many_splits), TEST(uses_no_template_that_has_expired), TEST(withdraws_on_request))
+          TEST(is_done_at_once_with_many_splits), TEST(uses_no_template_that_has_expired), TEST(withdraws_on_request),
+          TEST(withdraws_for_one_port_only), TEST(withdraws_in_proportion_to_definitions))

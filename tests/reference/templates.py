@@ -98,6 +98,8 @@ class Domain:
     started: int | None = None
     split: bool = False
     common: Domain | None = None
+    withdrawn: set[bool] = field(default_factory=set)
+    """The kinds (of options or not) of which the port has withdrawn all: it does not see those of the common domain."""
     port: int | None = None
 
     def find(self, template_id: int) -> Definition | None:
@@ -107,7 +109,9 @@ class Domain:
     def find_common(self, template_id: int) -> Definition | None:
         """What the common domain knows that is this port's, too."""
         definition = self.common.definitions.get(template_id) if self.common else None
-        return definition if definition and (not definition.contested or definition.port == self.port) else None
+        if definition is None or definition.template.is_of_options in self.withdrawn:
+            return None
+        return definition if not definition.contested or definition.port == self.port else None
 
     def forget(self, template_id: int) -> None:
         self.definitions.pop(template_id, None)
@@ -115,13 +119,11 @@ class Domain:
             del self.common.definitions[template_id]
 
     def forget_all(self, options: bool) -> None:
-        """All templates of flows, or all of options."""
-        for template_id in {*self.definitions, *(self.common.definitions if self.common else ())}:
-            own, common = self.definitions.get(template_id), self.find_common(template_id)
-            if own and own.template.is_of_options == options:
-                del self.definitions[template_id]
-            if self.common and common and common.template.is_of_options == options:
-                del self.common.definitions[template_id]
+        """All templates of flows, or all of options. Other ports still see those of the common domain."""
+        known = self.definitions.items()
+        self.definitions = {key: value for key, value in known if value.template.is_of_options != options}
+        if self.common:
+            self.withdrawn.add(options)
 
     def find_fresh(self, template_id: int, datagram: Datagram) -> Template | None:
         """The template of a data set. An age is known where both times of reception are."""
