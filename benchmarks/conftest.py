@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from datasets import NAMES, load
 
@@ -17,6 +19,13 @@ def workload(request: pytest.FixtureRequest) -> Workload:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    skipped = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])]
+    found = [re.search(r"Skipped: (.* has no result: .*)'\)", reason) for reason in skipped]
+    without = sorted({each[1] for each in found if each})
+    if without:
+        terminalreporter.section("peers without a result")
+        for reason in without:
+            terminalreporter.write_line(reason)
     session = getattr(config, "_benchmarksession", None)
     results = [each.extra_info for each in getattr(session, "benchmarks", []) if "ns_per_flow" in each.extra_info]
     if results:

@@ -50,3 +50,16 @@ def test_results_can_be_told_apart_by_what_they_are(results: Path) -> None:
 
 def test_they_run_without_being_timed() -> None:
     assert " passed" in run("--benchmark-disable")
+
+
+def test_a_peer_that_cannot_decode_a_dataset_is_reported() -> None:
+    """It has no figure, and the run does not fail."""
+    pytest.importorskip("netflow")
+    chosen = "test_contestant and ipfix-variable and (ipfix-variable-netflow or ipfix-variable-flowbuf)"
+    command = [sys.executable, "-m", "pytest", "benchmarks/test_contestants.py", "-k", chosen, "--benchmark-only"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    _, _, after = done.stdout.partition("peers without a result")
+    assert "netflow has no result: cannot decode ipfix-variable: " in after
+    assert "test_contestant[ipfix-variable-flowbuf]" in after
+    assert "test_contestant[ipfix-variable-netflow]" not in after
