@@ -185,7 +185,7 @@ def run_child(options: argparse.Namespace, family: str) -> int:
 
 
 def run_family(options: argparse.Namespace, family: str) -> bool:
-    """Whether nothing was found."""
+    """Return whether nothing was found."""
     arguments = ["--findings", str(options.findings), "--seconds", str(options.seconds), "--seed", str(options.seed)]
     child = subprocess.run([sys.executable, "-X", "faulthandler", __file__, "--child", family, *arguments])
     current = options.findings / f"{family}-{options.seed}.current"

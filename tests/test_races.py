@@ -35,7 +35,7 @@ message Event {
 
 
 def run_all(*works: Callable[[], object]) -> list[object]:
-    """What each gives in a thread of its own; all start at once. Raises what the first of them raises."""
+    """Call each in a thread of its own, all at once. Return their results, or raise the first exception."""
     start = threading.Barrier(len(works))
     results: list[object] = [None] * len(works)
 

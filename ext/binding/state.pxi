@@ -1,7 +1,7 @@
 # What is known of exporters, as plain data: out of the core, and back into it.
 
 OTHERS = "others"
-"""What stands for the address of all exporters that were evicted, or could not be kept."""
+"""Key of the counters of exporters that were evicted, or could not be kept."""
 
 
 cdef dict read_exporter(fb_exporter *exporter):

@@ -102,7 +102,7 @@ typedef struct {
 /* The type of a format. Otherwise why it is not accepted. */
 fb_arrow_reason fb_arrow_type_read(const char *format, fb_arrow_type *type);
 
-/* Whether a schema of record batches has what its counts say: children that are there, each with a
+/* Check that a schema of record batches has what its counts say: children that are there, each with a
    format, down to the dictionaries of the members of lists. */
 bool fb_arrow_schema_is_sound(const struct ArrowSchema *schema);
 

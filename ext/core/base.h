@@ -212,7 +212,7 @@ FB_INLINE bool fb_load_real(const uint8_t *p, size_t size, double *value) {
     return size == 8 || size == 4;
 }
 
-/* Whether the bytes of [p, end) are all zero. */
+/* Return whether the bytes of [p, end) are all zero. */
 FB_INLINE bool fb_is_zero(const uint8_t *p, const uint8_t *end) {
     while (p < end && !*p) p++;
     return p == end;

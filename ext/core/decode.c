@@ -82,7 +82,7 @@ void fb_decoder_finish(fb_decoder *decoder) {
     fb_early_give_up(&decoder->early, &decoder->fault);
 }
 
-/* NetFlow v1 and v7 are told by their exact length: their version alone is too common at the start of other payloads. Where
+/* NetFlow v1 and v7 are recognised by their exact length: their version alone is too common at the start of other payloads. Where
    the length is one of records of another size, they are not decoded. 0: something else. */
 static uint32_t sniff_netflow(fb_bytes payload, unsigned version) {
     size_t header = version == 1 ? 16 : 24;

@@ -187,7 +187,7 @@ static bool evict(fb_exporters *exporters, fb_exporter *exporter, fb_status reas
     return true;
 }
 
-/* Whether a budget is nearly used up. */
+/* Return whether a budget is nearly used up. */
 static bool is_short(const fb_memory *memory) {
     return memory->limit && (memory->used > memory->limit || memory->limit - memory->used < memory->limit / 16);
 }

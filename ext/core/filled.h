@@ -23,7 +23,7 @@ FB_INLINE void fb_filled_begin(fb_filled *filled) {
     if (filled->state) memcpy(filled->state, filled->constant, filled->count);
 }
 
-/* Whether a column may be written now; marks it. A zero is written as a member of a list alone. With target.zero it still is
+/* Return whether a column may be written now, and mark it. A zero is written as a member of a list alone. With target.zero it still is
    the column's value. */
 bool fb_filled_claim(fb_filled *filled, const fb_plan *plan, fb_target target, bool zero);
 /* Whether the list of a repeated column may grow; marks it. */

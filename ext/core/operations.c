@@ -190,7 +190,7 @@ static fb_op_code choose_code(const fb_column *column, uint8_t kind, uint16_t si
 
 /* --- zeros ---------------------------------------------------------------------------------------------------------- */
 
-/* Whether a candidate gives its column a number in every record. */
+/* Return whether a candidate gives its column a number in every record. */
 static bool is_certain(const fb_shapes *shapes, const fb_shape *shape, const struct fb_candidate *candidate) {
     const fb_column *column = &shapes->plan->columns[candidate->target.column];
     if (candidate->field == FB_NO_FIELD) return false;

@@ -42,7 +42,7 @@ static bool takes_any(const fb_column *column, const fb_pattern_value *value) {
     return column->type == FB_TYPE_UINT && value->mask + value->add <= column->limit;
 }
 
-/* Whether a zero is a value of a column. What gives a value in every sample fills it then, whatever it is. */
+/* Return whether a zero is a value of a column. A source with a number in every sample then always fills it. */
 static bool takes_zero(const compiler *c, uint16_t column) {
     return c->plan->columns[column].flags & FB_COLUMN_ZERO;
 }
@@ -57,7 +57,7 @@ static bool is_filled_before(const compiler *c, size_t value, uint16_t column) {
     return false;
 }
 
-/* Whether a value behind this one may fill a column. */
+/* Return whether a value behind this one may fill a column. */
 static bool is_offered_after(const compiler *c, size_t value, uint16_t column) {
     for (size_t i = value + 1; i < c->lesson->value_count; i++)
         if (may_fill(c, i, column)) return true;

@@ -128,7 +128,7 @@ static bool may_scale(const fb_plan *plan, const fb_column_spec *spec) {
     return part == FB_COLUMN_SCALED || !(spec->flags & FB_COLUMN_ENABLED) || plan->rate_column == FB_NO_COLUMN;
 }
 
-/* Whether a zero may be a value of a column: it is none of an address, a time, octets or a list. */
+/* Return whether a zero may be a value of a column. Addresses, times, bytes and lists have no such zero. */
 static bool takes_zero(const fb_column_spec *spec) {
     fb_type type = spec->type;
     bool octets = type == FB_TYPE_STRING || type == FB_TYPE_BYTES || type == FB_TYPE_IP;
@@ -365,7 +365,7 @@ static bool arrives_in_order(const fb_plan *plan, uint16_t column) {
     return true;
 }
 
-/* Whether some rank of a column has a fixed source and another one. A zero of one of them must not keep the other away. */
+/* Return whether a rank of a column has a fixed source and another one. A zero of one must not block the other. */
 static bool has_fixed_equals(const fb_plan *plan, uint16_t column) {
     uint16_t count[FB_MAX_RANK + 1] = {0};
     bool fixed[FB_MAX_RANK + 1] = {false}, found = false;
@@ -498,7 +498,7 @@ static void measure(fb_plan *plan) {
     }
 }
 
-/* Whether a record of IPFIX may say the element, and it is no list of records. */
+/* Return whether an IPFIX record may have the element, and the element is no list of records. */
 static bool is_value(const struct fb_plan_entry *entry) {
     return entry->pen <= UINT32_MAX && !fb_element_is_sub_template(entry->pen, entry->id);
 }

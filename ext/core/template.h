@@ -44,7 +44,7 @@ typedef struct {
     uint16_t size;
 } fb_field;
 
-/* Whether a field holds records of other templates. */
+/* Return whether a field holds records of other templates. */
 FB_INLINE bool fb_field_is_sub_template(const fb_field *field) {
     return fb_element_is_sub_template(field->pen, field->id);
 }

@@ -212,7 +212,7 @@ def fill_from_entries(column: Any, ranks: Any, entries: list[Entry], flow: Flow,
 
 
 def in_order(column: Any, sources: Any, given: Given, version: str) -> list[tuple[tuple[int, Value], Any]]:
-    """What equal sources give, in the order of the flow."""
+    """Return the values of equal sources, in the order of the flow."""
     found = [(occurrences(column, source, given, version), source) for source in sources]
     return sorted(((each, source) for each, source in found if each), key=lambda pair: pair[0][0])
 
@@ -242,7 +242,7 @@ def takes_zero(column: Any) -> bool:
 
 
 def is_whole(column: Any, source: Any, raw: Value) -> bool:
-    """Whether a zero that was read ends the search: not one of a list."""
+    """Return whether a zero ends the search. One of a list does not."""
     if not takes_zero(column) or isinstance(raw, Numbers | Addresses):
         return False
     return not (source.element and source.element.data_type == "basicList")

@@ -118,7 +118,7 @@ class Column:
 
     @property
     def zero_is_value(self) -> bool:
-        """Whether a zero from a source keeps worse ranks from being tried."""
+        """Return whether a zero from a source keeps worse ranks from being tried."""
         return self.zero == "value" if self.zero else self.type in COUNTABLE and not self.repeated
 
     @property
