@@ -219,6 +219,8 @@ def test_a_reader_is_advanced_while_other_threads_decode(by_columns: bool, captu
 
     def decode() -> None:
         decoder = Decoder(strict=True)
+        for batch in CaptureReader(io.BytesIO(capture)):  # later batches need the templates of the first
+            decoder.encode_datagrams(batch)
         builder = _core.ColumnBuilder(decoder, new_table_type(decoder.schema, decoder.plan), 1000)
         while not done.is_set():
             for batch in list(current):
