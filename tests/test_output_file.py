@@ -65,7 +65,7 @@ def test_the_suffix_says_how_it_is_compressed(tmp_path: Path, suffix: str) -> No
     assert path.stat().st_size < 200
     with Content(path) as content:
         assert content.peek(6000) == b"flow " * 1000
-        assert not content.damaged
+        assert not content.fault
 
 
 def test_gzip_says_neither_name_nor_time(tmp_path: Path) -> None:
