@@ -24,7 +24,7 @@ static void add_candidate(compiler *c, fb_target target, uint16_t field, fb_op_c
     bool unknown = code == FB_OP_DERIVED_ETYPE || code == FB_OP_DERIVED_SAMPLING_RATE; /* is what their zero means */
     target.zero = column->flags & FB_COLUMN_ZERO && !unknown;
     bool after = has_packet(c->shape) && target.rank > column->packet_rank;
-    c->shapes->candidates[c->count++] = (struct fb_candidate){target, field, (uint8_t)code, after, false, own};
+    c->shapes->candidates[c->count++] = (struct fb_candidate){target, field, (uint8_t)code, after, false, 0, own};
 }
 
 static void add_element(compiler *c, fb_target target, size_t field, bool several) {
@@ -145,7 +145,7 @@ static bool add_forward_element(compiler *c, size_t i) {
 
 static size_t collect_candidates(fb_shapes *shapes, fb_shape *shape) {
     compiler c = {.shapes = shapes, .shape = shape};
-    memset(shapes->seen, 0, shapes->candidate_capacity * sizeof *shapes->seen);
+    memset(shapes->seen, 0, 2 * shapes->plan->element_count * sizeof *shapes->seen);
     memset(shapes->spoken, 0, shapes->plan->column_count);
     for (size_t i = 0; i < shape->field_count; i++) {
         const fb_field *field = &shape->fields[i];
@@ -340,11 +340,18 @@ static unsigned choose_group(const fb_shapes *shapes, const fb_shape *shape, siz
     return is_of_set(shape, op) ? GROUP_SET : GROUP_OTHER;
 }
 
-/* The operations of one group of [from, to), behind those that are there. */
-static void write_group(const fb_shapes *shapes, fb_shape *shape, size_t count, unsigned group, size_t from, size_t to) {
-    for (size_t i = from; i < to; i++) {
+static void choose_groups(fb_shapes *shapes, const fb_shape *shape, size_t count) {
+    for (size_t i = 0; i < count; i++) {
         fb_op op = make_op(shapes, shape, &shapes->candidates[i]);
-        if (choose_group(shapes, shape, count, i, &op) == group) shape->ops[shape->op_count++] = op;
+        shapes->candidates[i].group = (uint8_t)choose_group(shapes, shape, count, i, &op);
+    }
+}
+
+/* The operations of one group of [from, to), behind those that are there. */
+static void write_group(const fb_shapes *shapes, fb_shape *shape, unsigned group, size_t from, size_t to) {
+    for (size_t i = from; i < to; i++) {
+        const struct fb_candidate *candidate = &shapes->candidates[i];
+        if (candidate->group == group) shape->ops[shape->op_count++] = make_op(shapes, shape, candidate);
     }
 }
 
@@ -368,16 +375,17 @@ void fb_operations_write(fb_shapes *shapes, fb_shape *shape) {
     size_t first_after = 0;
     bool packet = shapes->plan->has_packet && has_packet(shape);
     while (first_after < count && !shapes->candidates[first_after].after_packet) first_after++;
-    write_group(shapes, shape, count, GROUP_LANES, 0, count);
+    choose_groups(shapes, shape, count);
+    write_group(shapes, shape, GROUP_LANES, 0, count);
     shape->lane_end = shape->op_count;
     if (shape->lane_end) qsort(shape->ops, shape->lane_end, sizeof *shape->ops, compare_places);
-    for (unsigned code = 0; code < FB_MOVE_CODES; code++) write_group(shapes, shape, count, code, 0, count);
+    for (unsigned code = 0; code < FB_MOVE_CODES; code++) write_group(shapes, shape, code, 0, count);
     shape->move_end = shape->op_count;
-    write_group(shapes, shape, count, GROUP_SET, 0, count);
+    write_group(shapes, shape, GROUP_SET, 0, count);
     shape->set_end = shape->op_count;
-    write_group(shapes, shape, count, GROUP_OTHER, 0, first_after);
+    write_group(shapes, shape, GROUP_OTHER, 0, first_after);
     if (packet) shape->ops[shape->op_count++] = (fb_op){.code = FB_OP_PACKET, .field = FB_NO_FIELD};
-    write_group(shapes, shape, count, GROUP_OTHER, first_after, count);
+    write_group(shapes, shape, GROUP_OTHER, first_after, count);
     for (uint16_t i = 0; i < shape->lane_end; i = end_lane_group(shape, i)) shape->lane_group_count++;
 }
 

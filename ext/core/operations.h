@@ -11,6 +11,7 @@ struct fb_candidate {
     uint8_t code; /* fb_op_code */
     bool after_packet;
     bool again; /* as of an operation */
+    uint8_t group; /* of operations */
     bool own; /* of a reversed shape: by a reverse element, or of what both directions share */
 };
 

@@ -52,6 +52,7 @@ void fb_shapes_free(fb_shapes *shapes) {
     fb_memory_release(memory, shapes->candidates, 2 * shapes->candidate_capacity * sizeof *shapes->candidates);
     fb_memory_release(memory, shapes->seen, shapes->candidate_capacity * sizeof *shapes->seen);
     fb_memory_release(memory, shapes->spoken, shapes->plan->column_count + 1);
+    fb_memory_release(memory, shapes->draft, shapes->draft_octets);
     fb_memory_release(memory, shapes->locations, octets_of_locations(shapes->location_capacity, shapes->location_levels));
     *shapes = (fb_shapes){0};
 }
@@ -281,10 +282,22 @@ static fb_shape *fit(fb_shapes *shapes, const fb_shape *shape) {
     return fitted;
 }
 
+/* Return room for a shape under construction, kept from one to the next: allocating it costs more than the rest of a short
+   template. NULL: no memory. */
+static fb_shape *reserve_draft(fb_shapes *shapes, size_t octets) {
+    if (octets > shapes->draft_octets) {
+        fb_shape *draft = fb_memory_resize(shapes->memory, shapes->draft, shapes->draft_octets, octets);
+        if (!draft) return NULL;
+        shapes->draft = draft;
+        shapes->draft_octets = octets;
+    }
+    return shapes->draft;
+}
+
 static fb_status compile_one(fb_shapes *shapes, const fb_shape *key, fb_shape **out) {
-    /* Room for as many operations as the plan can want, given back once they are counted. */
-    size_t most_ops = shapes->candidate_capacity + 1, most = octets_of(key, most_ops);
-    fb_shape *shape = fb_memory_allocate(shapes->memory, most);
+    /* Room for as many operations as the plan can want; `fit` copies those that there are. */
+    size_t most_ops = shapes->candidate_capacity + 1;
+    fb_shape *shape = reserve_draft(shapes, octets_of(key, most_ops));
     if (!shape) return FB_NO_MEMORY;
     *shape = *key;
     lay_out(shape, most_ops);
@@ -298,7 +311,6 @@ static fb_status compile_one(fb_shapes *shapes, const fb_shape *key, fb_shape **
     shape->named = fb_shape_has_role(shape, FB_ROLE_SAMPLER_ID) || fb_shape_has_role(shape, FB_ROLE_SELECTOR_ID);
     if (!shape->options && !empty) fb_operations_write(shapes, shape);
     *out = empty ? NULL : fit(shapes, shape);
-    fb_memory_release(shapes->memory, shape, most);
     return empty ? FB_EMPTY_TEMPLATE : *out ? FB_OK : FB_NO_MEMORY;
 }
 

@@ -183,6 +183,8 @@ typedef struct {
     size_t candidate_capacity;
     struct fb_occurrences *seen; /* of the plan's elements in a template; then the same of reverse elements */
     bool *spoken; /* the columns that reverse elements speak of; then those that have a value in every record */
+    fb_shape *draft; /* the shape that is being compiled, with room for all operations */
+    size_t draft_octets;
     fb_location *locations; /* scratch for records with variable-length fields: room for the shape with most of them */
     size_t location_capacity;
     size_t location_levels; /* so many times: 1, or one for each depth of records inside records */
