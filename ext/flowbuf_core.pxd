@@ -292,6 +292,7 @@ cdef extern from "core/exporter.h" nogil:
         void *pointer
     ctypedef struct fb_map:
         fb_map_entry *entries
+        uint16_t *order
         uint32_t count
     ctypedef struct fb_counters:
         uint64_t datagrams
@@ -321,6 +322,7 @@ cdef extern from "core/exporter.h" nogil:
         uint32_t id
         fb_domain *common
         fb_template *templates
+        uint16_t *template_order
         uint32_t template_count
         fb_map samplers
         uint64_t system_init

@@ -10,7 +10,10 @@ cdef dict read_exporter(fb_exporter *exporter):
         "sub_agent": exporter.sub_agent,
         **_read_counters(&exporter.counters),
         "waiting": {"sets": exporter.early.sets, "octets": exporter.early.octets},
-        "domains": [read_domain(<fb_domain *> exporter.domains.entries[i].pointer) for i in range(exporter.domains.count)],
+        "domains": [
+            read_domain(<fb_domain *> exporter.domains.entries[exporter.domains.order[i]].pointer)
+            for i in range(exporter.domains.count)
+        ],
     }
 
 
@@ -42,11 +45,14 @@ cdef dict read_domain(fb_domain *domain):
         "port": domain.port if domain.common else None,
         "sequence": read_sequence(domain),
         "system_init": domain.system_init,
-        "samplers": {domain.samplers.entries[i].key: domain.samplers.entries[i].number for i in range(domain.samplers.count)},
+        "samplers": {
+            domain.samplers.entries[place].key: domain.samplers.entries[place].number
+            for place in [domain.samplers.order[i] for i in range(domain.samplers.count)]
+        },
         "templates": {
-            domain.templates[i].id: read_template(&domain.templates[i])
-            for i in range(domain.template_count)
-            if domain.templates[i].shape
+            domain.templates[place].id: read_template(&domain.templates[place])
+            for place in [domain.template_order[i] for i in range(domain.template_count)]
+            if domain.templates[place].shape
         },
     }
 

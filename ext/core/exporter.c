@@ -1,4 +1,4 @@
-/* Exporters by address, in a hash table; all below them in small sorted arrays. */
+/* Exporters by address, in a hash table; all below them in small arrays, with their order beside them. */
 #include "eviction.h"
 
 #define FIRST_CAPACITY 64
@@ -9,7 +9,7 @@ static uint32_t lower_bound(const fb_map *map, uint64_t key) {
     uint32_t low = 0, high = map->count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (map->entries[middle].key < key)
+        if (map->entries[map->order[middle]].key < key)
             low = middle + 1;
         else
             high = middle;
@@ -17,30 +17,55 @@ static uint32_t lower_bound(const fb_map *map, uint64_t key) {
     return low;
 }
 
+static fb_map_entry *get_entry(const fb_map *map, uint32_t i, uint64_t key) {
+    fb_map_entry *entry = i < map->count ? &map->entries[map->order[i]] : NULL;
+    return entry && entry->key == key ? entry : NULL;
+}
+
 fb_map_entry *fb_map_find(const fb_map *map, uint64_t key) {
-    uint32_t i = lower_bound(map, key);
-    return i < map->count && map->entries[i].key == key ? &map->entries[i] : NULL;
+    return get_entry(map, lower_bound(map, key), key);
+}
+
+/* The bytes of an array of things of a size, and of their order, which stands behind it. */
+static size_t size_with_order(uint32_t capacity, size_t size) {
+    return capacity * (size + sizeof(uint16_t));
+}
+
+/* Doubles the room in an array and its order. False: no memory; what was there is still good. */
+static bool double_room(fb_memory *memory, void **array, uint16_t **order, size_t size, uint32_t *capacity) {
+    uint32_t old = *capacity, wanted = old ? old * 2 : 4;
+    uint8_t *larger = fb_memory_allocate(memory, size_with_order(wanted, size));
+    if (!larger) return false;
+    if (old) memcpy(larger, *array, old * size);
+    if (old) memcpy(larger + wanted * size, *order, old * sizeof **order);
+    fb_memory_release(memory, *array, size_with_order(old, size));
+    *array = larger;
+    *order = (uint16_t *)(void *)(larger + wanted * size);
+    *capacity = wanted;
+    return true;
+}
+
+/* Enter the last of `count` things into their order, at i. */
+static void enter(uint16_t *order, uint32_t i, uint32_t count) {
+    memmove(&order[i + 1], &order[i], (count - 1 - i) * sizeof *order);
+    order[i] = (uint16_t)(count - 1);
 }
 
 fb_map_entry *fb_map_insert(fb_map *map, fb_memory *memory, uint64_t key) {
     uint32_t i = lower_bound(map, key);
-    if (i < map->count && map->entries[i].key == key) return &map->entries[i];
-    if (map->count == map->capacity) {
-        uint32_t capacity = map->capacity ? map->capacity * 2 : 4;
-        fb_map_entry *entries = fb_memory_resize(memory, map->entries, map->capacity * sizeof *entries,
-                                                 capacity * sizeof *entries);
-        if (!entries) return NULL;
-        map->entries = entries;
-        map->capacity = capacity;
-    }
-    memmove(&map->entries[i + 1], &map->entries[i], (map->count - i) * sizeof *map->entries);
-    map->count++;
-    map->entries[i] = (fb_map_entry){.key = key, .number = 0};
-    return &map->entries[i];
+    fb_map_entry *entry = get_entry(map, i, key);
+    if (entry) return entry;
+    void *entries = map->entries;
+    if (map->count == map->capacity && !double_room(memory, &entries, &map->order, sizeof *entry, &map->capacity)) return NULL;
+    map->entries = entries;
+    entry = &map->entries[map->count++];
+    *entry = (fb_map_entry){.key = key, .number = 0};
+    enter(map->order, i, map->count);
+    return entry;
 }
 
 void fb_map_free(fb_map *map, fb_memory *memory) {
-    fb_memory_release(memory, map->entries, map->capacity * sizeof *map->entries);
+    fb_memory_release(memory, map->entries, size_with_order(map->capacity, sizeof *map->entries));
     *map = (fb_map){0};
 }
 
@@ -80,7 +105,8 @@ static void free_domain(fb_exporters *exporters, fb_exporter *exporter, fb_domai
         drop_shape(exporters, exporter, domain, template);
         fb_memory_release(&exporter->memory, template->replaced, FB_MAX_REPLACED * sizeof *template->replaced);
     }
-    fb_memory_release(&exporter->memory, domain->templates, domain->template_capacity * sizeof *domain->templates);
+    fb_memory_release(&exporter->memory, domain->templates,
+                      size_with_order(domain->template_capacity, sizeof *domain->templates));
     free_lists(exporter, domain->defined);
     fb_map_free(&domain->samplers, &exporter->memory);
     fb_sequences_free(&domain->sequences, &exporter->memory);
@@ -272,6 +298,7 @@ static void prefetch(const void *p, size_t size) {
 void fb_domain_prefetch(const fb_domain *domain) {
     uint32_t templates = domain->template_count < FETCHED_TEMPLATES ? domain->template_count : FETCHED_TEMPLATES;
     if (templates) prefetch(domain->templates, templates * sizeof *domain->templates);
+    if (templates > 1) FB_PREFETCH(domain->template_order);
     if (domain->sequences.streams) prefetch(domain->sequences.streams, offsetof(fb_sequence, gaps));
 }
 
@@ -391,12 +418,12 @@ static bool is_excessive(const fb_definition *definition) {
     return definition->field_count > MAX_FIELDS || (empty > MAX_EMPTY_FIELDS && empty < definition->field_count);
 }
 
-/* Where the template of an id stands, or would stand. */
+/* Where the template of an id stands in the order, or would stand. */
 static uint32_t find_template_place(const fb_domain *domain, uint16_t id) {
     uint32_t low = 0, high = domain->template_count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (domain->templates[middle].id < id)
+        if (domain->templates[domain->template_order[middle]].id < id)
             low = middle + 1;
         else
             high = middle;
@@ -406,7 +433,8 @@ static uint32_t find_template_place(const fb_domain *domain, uint16_t id) {
 
 static fb_template *find_own(const fb_domain *domain, uint16_t id) {
     uint32_t i = find_template_place(domain, id);
-    return i < domain->template_count && domain->templates[i].id == id ? &domain->templates[i] : NULL;
+    fb_template *template = i < domain->template_count ? &domain->templates[domain->template_order[i]] : NULL;
+    return template && template->id == id ? template : NULL;
 }
 
 /* Of a template of the common domain: it is what the port of a domain means by its id. */
@@ -496,23 +524,20 @@ static void remember_replaced(fb_exporter *exporter, fb_template *template) {
 static bool reserve_template(fb_exporter *exporter, fb_domain *domain) {
     if (domain->template_count >= FB_MAX_TEMPLATES) return false;
     if (domain->template_count < domain->template_capacity) return true;
-    uint32_t capacity = domain->template_capacity ? domain->template_capacity * 2 : 4;
-    fb_template *templates = fb_memory_resize(&exporter->memory, domain->templates,
-                                              domain->template_capacity * sizeof *templates, capacity * sizeof *templates);
-    if (!templates) return false;
+    void *templates = domain->templates;
+    bool reserved = double_room(&exporter->memory, &templates, &domain->template_order, sizeof *domain->templates,
+                                &domain->template_capacity);
     domain->templates = templates;
-    domain->template_capacity = capacity;
-    return true;
+    return reserved;
 }
 
 /* REQUIRES: the domain has none of this id. */
 static fb_template *add_template(fb_exporter *exporter, fb_domain *domain, uint16_t id) {
     if (!reserve_template(exporter, domain)) return NULL;
     uint32_t i = find_template_place(domain, id);
-    fb_template *template = &domain->templates[i];
-    memmove(template + 1, template, (domain->template_count - i) * sizeof *template);
-    domain->template_count++;
+    fb_template *template = &domain->templates[domain->template_count++];
     *template = (fb_template){.id = id};
+    enter(domain->template_order, i, domain->template_count);
     return template;
 }
 

@@ -32,7 +32,7 @@
 
 #define FB_LOOK_AHEAD 16 /* datagrams whose exporters are fetched at once */
 
-/* A map from numbers to numbers or pointers: sorted, a few thousand at the most, found by halving. */
+/* A map from numbers to numbers or pointers, of a few thousand at the most, found by halving. */
 typedef struct {
     uint64_t key;
     union {
@@ -42,7 +42,8 @@ typedef struct {
 } fb_map_entry;
 
 typedef struct {
-    fb_map_entry *entries;
+    fb_map_entry *entries; /* in the order in which they came */
+    uint16_t *order;       /* their places, sorted by key: small, because each new entry moves those behind it */
     uint32_t count;
     uint32_t capacity;
 } fb_map;
@@ -113,9 +114,10 @@ struct fb_domain {
     bool withdrawn[2]; /* of a port's domain: its port has withdrawn the common templates of flows, of options */
     uint32_t id;
     fb_domain *common;      /* of a port's domain: the one that was split; else NULL */
-    fb_template *templates; /* sorted by id */
+    fb_template *templates;   /* in the order in which their ids came */
+    uint16_t *template_order; /* their places, sorted by id */
     uint32_t template_count, template_capacity;
-    uint32_t latest_template; /* the place of the one looked up before; another one may have come to stand there */
+    uint32_t latest_template; /* the place of the one looked up before */
     bool rate_known;          /* of the sampler looked up before */
     uint64_t sampler, rate;
     uint64_t system_init;   /* systemInitTimeMilliseconds in ns; 0 while unknown */

@@ -55,7 +55,9 @@ static bool add_elements(compiler *c, uint64_t pen, uint32_t id, size_t field) {
     const fb_plan_element *elements = fb_plan_find_elements(plan, pen, id, &found);
     if (!found) return false;
     size_t direction = fb_shape_is_own(c->shape, field) ? plan->element_count : 0;
-    struct fb_occurrences *seen = &c->shapes->seen[(size_t)(elements - plan->elements) + direction];
+    size_t place = (size_t)(elements - plan->elements) + direction;
+    struct fb_occurrences *seen = &c->shapes->seen[place];
+    if (!seen->count) c->shapes->met[c->shapes->met_count++] = (uint32_t)place;
     count_occurrence(c->shape, seen, (uint16_t)field);
     for (size_t i = 0; i < found; i++) {
         taken |= plan->columns[elements[i].target.column].flags & FB_COLUMN_ENABLED;
@@ -66,14 +68,19 @@ static bool add_elements(compiler *c, uint64_t pen, uint32_t id, size_t field) {
 
 /* The other sources, once all occurrences in a direction are counted. Of an element that occurs twice the first occurrence is
    the outer header's (RFC 7011 section 8). */
-static void add_occurrences(compiler *c, const struct fb_occurrences *seen) {
-    const fb_plan_element *elements = c->shapes->plan->elements;
-    for (size_t i = 0, run = 0; i < c->shapes->plan->element_count; i++) {
-        if (elements[i].pen != elements[run].pen || elements[i].id != elements[run].id) run = i;
-        if (!seen[run].count) continue;
-        if (elements[i].occurrence == FB_ANY_OCCURRENCE) add_element(c, elements[i].target, seen[run].first, seen[run].count > 1);
-        if (elements[i].occurrence == FB_LAST_OCCURRENCE) add_element(c, elements[i].target, seen[run].last, false);
+static void add_occurrences(compiler *c) {
+    const fb_plan *plan = c->shapes->plan;
+    for (size_t i = 0; i < c->shapes->met_count; i++) {
+        struct fb_occurrences *seen = &c->shapes->seen[c->shapes->met[i]];
+        size_t first = c->shapes->met[i] % plan->element_count, end = plan->element_count;
+        const fb_plan_element *run = &plan->elements[first];
+        for (const fb_plan_element *e = run; e < plan->elements + end && e->pen == run->pen && e->id == run->id; e++) {
+            if (e->occurrence == FB_ANY_OCCURRENCE) add_element(c, e->target, seen->first, seen->count > 1);
+            if (e->occurrence == FB_LAST_OCCURRENCE) add_element(c, e->target, seen->last, false);
+        }
+        seen->count = 0;
     }
+    c->shapes->met_count = 0;
 }
 
 static void add_derived(compiler *c, fb_source source, fb_op_code code) {
@@ -145,7 +152,6 @@ static bool add_forward_element(compiler *c, size_t i) {
 
 static size_t collect_candidates(fb_shapes *shapes, fb_shape *shape) {
     compiler c = {.shapes = shapes, .shape = shape};
-    memset(shapes->seen, 0, 2 * shapes->plan->element_count * sizeof *shapes->seen);
     memset(shapes->spoken, 0, shapes->plan->column_count);
     for (size_t i = 0; i < shape->field_count; i++) {
         const fb_field *field = &shape->fields[i];
@@ -158,8 +164,7 @@ static size_t collect_candidates(fb_shapes *shapes, fb_shape *shape) {
         if (!taken && !padding && !fb_field_is_sub_template(field)) shape->unused++;
         if (shape->version == 9) add_elements(&c, FB_PEN_NETFLOW9, field->id, i);
     }
-    add_occurrences(&c, shapes->seen);
-    if (shape->reversed) add_occurrences(&c, shapes->seen + shapes->plan->element_count);
+    add_occurrences(&c);
     add_all_derived(&c);
     if (shape->reversed) c.count = drop_shared(&c);
     qsort(shapes->candidates, c.count, sizeof *shapes->candidates, compare_candidates);

@@ -24,8 +24,9 @@ fb_status fb_shapes_new(fb_shapes *shapes, const fb_plan *plan, fb_memory *memor
     shapes->buckets = fb_memory_allocate(memory, shapes->bucket_count * sizeof *shapes->buckets);
     shapes->candidates = fb_memory_allocate(memory, 2 * capacity * sizeof *shapes->candidates);
     shapes->seen = fb_memory_allocate(memory, capacity * sizeof *shapes->seen);
+    shapes->met = fb_memory_allocate(memory, capacity * sizeof *shapes->met);
     shapes->spoken = fb_memory_allocate(memory, plan->column_count + 1);
-    if (shapes->buckets && shapes->candidates && shapes->seen && shapes->spoken) return FB_OK;
+    if (shapes->buckets && shapes->candidates && shapes->seen && shapes->met && shapes->spoken) return FB_OK;
     fb_shapes_free(shapes);
     return FB_NO_MEMORY;
 }
@@ -51,6 +52,7 @@ void fb_shapes_free(fb_shapes *shapes) {
     fb_memory_release(memory, shapes->buckets, shapes->bucket_count * sizeof *shapes->buckets);
     fb_memory_release(memory, shapes->candidates, 2 * shapes->candidate_capacity * sizeof *shapes->candidates);
     fb_memory_release(memory, shapes->seen, shapes->candidate_capacity * sizeof *shapes->seen);
+    fb_memory_release(memory, shapes->met, shapes->candidate_capacity * sizeof *shapes->met);
     fb_memory_release(memory, shapes->spoken, shapes->plan->column_count + 1);
     fb_memory_release(memory, shapes->draft, shapes->draft_octets);
     fb_memory_release(memory, shapes->locations, octets_of_locations(shapes->location_capacity, shapes->location_levels));

@@ -182,6 +182,8 @@ typedef struct {
     struct fb_candidate *candidates; /* scratch of the compiler, twice as large as the plan can want */
     size_t candidate_capacity;
     struct fb_occurrences *seen; /* of the plan's elements in a template; then the same of reverse elements */
+    uint32_t *met;  /* the places of those of `seen` that are not zero */
+    size_t met_count;
     bool *spoken; /* the columns that reverse elements speak of; then those that have a value in every record */
     fb_shape *draft; /* the shape that is being compiled, with room for all operations */
     size_t draft_octets;

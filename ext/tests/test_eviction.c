@@ -261,7 +261,7 @@ static void decodes_a_datagram_with_its_own_templates(void) {
             session s;
             octets d = {0}, data;
             memset(&s, 0, sizeof s);
-            fb_decoder_options options = {.exporter_memory = domain_fits ? sizeof(fb_domain) + 4 * sizeof(fb_map_entry) : 1};
+            fb_decoder_options options = {.exporter_memory = domain_fits ? sizeof(fb_domain) + 4 * (sizeof(fb_map_entry) + sizeof(uint16_t)) : 1};
             CHECK_STATUS(session_try(&s, columns, capacity, options), FB_OK);
             s.decoder->exporters.overflow.memory.limit = 0; /* it has the budget of others, which is that of a test here */
             ipfix_begin(&d, (ipfix_header){0});
