@@ -279,6 +279,11 @@ cdef extern from "core/sequence.h" nogil:
     ctypedef struct fb_sequences:
         fb_sequence_unit unit
         fb_sequence_totals totals
+    enum:
+        FB_SEQUENCE_UNITS
+    ctypedef struct fb_lost:
+        uint64_t *units
+        unsigned char *counted
     ctypedef struct fb_samples:
         fb_sequence_totals totals
 
@@ -341,7 +346,9 @@ cdef extern from "core/exporter.h" nogil:
     ctypedef struct fb_exporters:
         size_t capacity
         size_t count
+        fb_lost lost
         fb_exporter overflow
+    void fb_exporter_sum_lost(const fb_exporter *exporter, fb_lost *lost)
     fb_exporter *fb_exporters_restore(fb_exporters *exporters, const uint8_t *address, uint32_t sub_agent)
     fb_exporter *fb_exporters_at(const fb_exporters *exporters, size_t i)
     fb_status fb_exporter_get_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version, uint32_t id,

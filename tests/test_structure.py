@@ -22,7 +22,7 @@ LAYERS = [
     *("arrow", "batch", "table", "columns"),
     *("arrow_view", "address_text", "arrow_convert", "arrow_field", "arrow_rows.h", "arrow_rows.inc"),
     *("arrow_rows", "arrow_rows_bmi2", "arrow_rows_avx512", "arrow_encode"),
-    *("datagram", "template.h", "operations", "template", "sequence", "exporter.h", "eviction", "exporter"),
+    *("datagram", "template.h", "operations", "template", "sequence", "map", "exporter.h", "eviction", "exporter"),
     *("context", "early", "options", "template_set", "emitter", "packet.h", "tunnel", "packet"),
     *("sflow.h", "pattern.h", "lesson", "pattern", "decode"),
     *("value.inc", "list.inc", "derived.inc", "packet.inc", "sub_template.inc", "run.inc", "record.inc"),

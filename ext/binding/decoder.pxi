@@ -306,7 +306,8 @@ cdef class Decoder:
         """A list of dicts of plain data, one an exporter, of what is known of it:
 
         `address` as text ("others": exporters that were evicted, or had no room), `sub_agent` (of sFlow), the counters as in `stats`,
-        `waiting` ({"sets", "octets"}: data sets that wait for their templates, each with 192 octets besides its own), and
+        `waiting` ({"sets", "octets"}: data sets that wait for their templates, each with 192 octets besides its own), `lost`
+        ({unit: what is missing by the sequence numbers of all domains}), and
         `domains`, a list of dicts:
 
         `version` (5, 7, 9, 10; 0 for sFlow), `id` (source id or observation domain; in NetFlow v5 the engine, type << 8 | id;
@@ -321,7 +322,7 @@ cdef class Decoder:
             for i in range(self.decoder.exporters.capacity):
                 if fb_exporters_at(&self.decoder.exporters, i):
                     exporters.append(read_exporter(fb_exporters_at(&self.decoder.exporters, i)))
-            others = {**read_exporter(&self.decoder.exporters.overflow), "address": OTHERS}
+            others = read_others(&self.decoder.exporters)
             return [*exporters, others] if others["datagrams"] or others["counters"] else exporters
         finally:
             self.busy = False

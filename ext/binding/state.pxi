@@ -4,12 +4,23 @@ OTHERS = "others"
 """Key of the counters of exporters that were evicted, or could not be kept."""
 
 
+_UNITS = (None, "flows", "packets", "records", "datagrams", "samples")  # fb_sequence_unit
+
+
+cdef dict _read_lost(const fb_lost *lost):
+    return {_UNITS[unit]: lost.units[unit] for unit in range(FB_SEQUENCE_UNITS) if lost.counted[unit]}
+
+
 cdef dict read_exporter(fb_exporter *exporter):
+    cdef fb_lost lost
+    memset(&lost, 0, sizeof(lost))
+    fb_exporter_sum_lost(exporter, &lost)
     return {
         "address": format_address(exporter.address),
         "sub_agent": exporter.sub_agent,
         **_read_counters(&exporter.counters),
         "waiting": {"sets": exporter.early.sets, "octets": exporter.early.octets},
+        "lost": _read_lost(&lost),
         "domains": [
             read_domain(<fb_domain *> exporter.domains.entries[exporter.domains.order[i]].pointer)
             for i in range(exporter.domains.count)
@@ -17,7 +28,9 @@ cdef dict read_exporter(fb_exporter *exporter):
     }
 
 
-_UNITS = (None, "flows", "packets", "records", "datagrams", "samples")  # fb_sequence_unit
+cdef dict read_others(fb_exporters *exporters):
+    """What is known of exporters that were evicted, or could not be kept."""
+    return {**read_exporter(&exporters.overflow), "address": OTHERS, "lost": _read_lost(&exporters.lost)}
 
 
 cdef dict read_totals(const fb_sequence_totals *totals):

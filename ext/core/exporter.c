@@ -3,72 +3,6 @@
 
 #define FIRST_CAPACITY 64
 
-/* --- map ------------------------------------------------------------------------------------------------------------ */
-
-static uint32_t lower_bound(const fb_map *map, uint64_t key) {
-    uint32_t low = 0, high = map->count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (map->entries[map->order[middle]].key < key)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static fb_map_entry *get_entry(const fb_map *map, uint32_t i, uint64_t key) {
-    fb_map_entry *entry = i < map->count ? &map->entries[map->order[i]] : NULL;
-    return entry && entry->key == key ? entry : NULL;
-}
-
-fb_map_entry *fb_map_find(const fb_map *map, uint64_t key) {
-    return get_entry(map, lower_bound(map, key), key);
-}
-
-/* The bytes of an array of things of a size, and of their order, which stands behind it. */
-static size_t size_with_order(uint32_t capacity, size_t size) {
-    return capacity * (size + sizeof(uint16_t));
-}
-
-/* Doubles the room in an array and its order. False: no memory; what was there is still good. */
-static bool double_room(fb_memory *memory, void **array, uint16_t **order, size_t size, uint32_t *capacity) {
-    uint32_t old = *capacity, wanted = old ? old * 2 : 4;
-    uint8_t *larger = fb_memory_allocate(memory, size_with_order(wanted, size));
-    if (!larger) return false;
-    if (old) memcpy(larger, *array, old * size);
-    if (old) memcpy(larger + wanted * size, *order, old * sizeof **order);
-    fb_memory_release(memory, *array, size_with_order(old, size));
-    *array = larger;
-    *order = (uint16_t *)(void *)(larger + wanted * size);
-    *capacity = wanted;
-    return true;
-}
-
-/* Enter the last of `count` things into their order, at i. */
-static void enter(uint16_t *order, uint32_t i, uint32_t count) {
-    memmove(&order[i + 1], &order[i], (count - 1 - i) * sizeof *order);
-    order[i] = (uint16_t)(count - 1);
-}
-
-fb_map_entry *fb_map_insert(fb_map *map, fb_memory *memory, uint64_t key) {
-    uint32_t i = lower_bound(map, key);
-    fb_map_entry *entry = get_entry(map, i, key);
-    if (entry) return entry;
-    void *entries = map->entries;
-    if (map->count == map->capacity && !double_room(memory, &entries, &map->order, sizeof *entry, &map->capacity)) return NULL;
-    map->entries = entries;
-    entry = &map->entries[map->count++];
-    *entry = (fb_map_entry){.key = key, .number = 0};
-    enter(map->order, i, map->count);
-    return entry;
-}
-
-void fb_map_free(fb_map *map, fb_memory *memory) {
-    fb_memory_release(memory, map->entries, size_with_order(map->capacity, sizeof *map->entries));
-    *map = (fb_map){0};
-}
-
 /* --- exporters ------------------------------------------------------------------------------------------------------ */
 
 fb_status fb_exporters_new(fb_exporters *exporters, fb_shapes *shapes, fb_memory *memory, size_t limit,
@@ -106,7 +40,7 @@ static void free_domain(fb_exporters *exporters, fb_exporter *exporter, fb_domai
         fb_memory_release(&exporter->memory, template->replaced, FB_MAX_REPLACED * sizeof *template->replaced);
     }
     fb_memory_release(&exporter->memory, domain->templates,
-                      size_with_order(domain->template_capacity, sizeof *domain->templates));
+                      fb_order_size(domain->template_capacity, sizeof *domain->templates));
     free_lists(exporter, domain->defined);
     fb_map_free(&domain->samplers, &exporter->memory);
     fb_sequences_free(&domain->sequences, &exporter->memory);
@@ -200,11 +134,25 @@ static void add_counters(fb_counters *total, const fb_counters *more) {
     for (size_t i = 0; i < FB_STATUS_COUNT; i++) total->status[i] += more->status[i];
 }
 
+static void add_lost(fb_lost *lost, fb_sequence_unit unit, const fb_sequence_totals *totals) {
+    lost->counted[unit] = true;
+    lost->units[unit] += totals->lost;
+}
+
+void fb_exporter_sum_lost(const fb_exporter *exporter, fb_lost *lost) {
+    for (uint32_t i = 0; i < exporter->domains.count; i++) {
+        const fb_domain *domain = exporter->domains.entries[i].pointer;
+        if (domain->sequences.unit) add_lost(lost, domain->sequences.unit, &domain->sequences.totals);
+        if (domain->version == FB_DOMAIN_SFLOW) add_lost(lost, FB_SEQUENCE_SAMPLES, &domain->samples.totals);
+    }
+}
+
 /* False: there is none to evict. */
 static bool evict(fb_exporters *exporters, fb_exporter *exporter, fb_status reason) {
     if (!exporter) return false;
     if (exporters->forget_early) exporters->forget_early(exporters->early, exporter);
     add_counters(&exporters->overflow.counters, &exporter->counters);
+    fb_exporter_sum_lost(exporter, &exporters->lost);
     exporters->overflow.counters.status[reason]++;
     if (exporters->last == exporter) exporters->last = NULL;
     clear_place(exporters, exporter);
@@ -525,8 +473,8 @@ static bool reserve_template(fb_exporter *exporter, fb_domain *domain) {
     if (domain->template_count >= FB_MAX_TEMPLATES) return false;
     if (domain->template_count < domain->template_capacity) return true;
     void *templates = domain->templates;
-    bool reserved = double_room(&exporter->memory, &templates, &domain->template_order, sizeof *domain->templates,
-                                &domain->template_capacity);
+    bool reserved = fb_order_double(&exporter->memory, &templates, &domain->template_order, sizeof *domain->templates,
+                                    &domain->template_capacity);
     domain->templates = templates;
     return reserved;
 }
@@ -537,7 +485,7 @@ static fb_template *add_template(fb_exporter *exporter, fb_domain *domain, uint1
     uint32_t i = find_template_place(domain, id);
     fb_template *template = &domain->templates[domain->template_count++];
     *template = (fb_template){.id = id};
-    enter(domain->template_order, i, domain->template_count);
+    fb_order_enter(domain->template_order, i, domain->template_count);
     return template;
 }
 

@@ -22,6 +22,7 @@
 #define FB_EXPORTER_H
 
 #include "datagram.h"
+#include "map.h"
 #include "sequence.h"
 #include "template.h"
 
@@ -31,27 +32,6 @@
 #define FB_MAX_SAMPLERS 4096  /* of a domain */
 
 #define FB_LOOK_AHEAD 16 /* datagrams whose exporters are fetched at once */
-
-/* A map from numbers to numbers or pointers, of a few thousand at the most, found by halving. */
-typedef struct {
-    uint64_t key;
-    union {
-        uint64_t number;
-        void *pointer;
-    };
-} fb_map_entry;
-
-typedef struct {
-    fb_map_entry *entries; /* in the order in which they came */
-    uint16_t *order;       /* their places, sorted by key: small, because each new entry moves those behind it */
-    uint32_t count;
-    uint32_t capacity;
-} fb_map;
-
-fb_map_entry *fb_map_find(const fb_map *map, uint64_t key);
-/* The entry of a key, made (with a value of zero) where there is none. NULL: no memory. */
-fb_map_entry *fb_map_insert(fb_map *map, fb_memory *memory, uint64_t key);
-void fb_map_free(fb_map *map, fb_memory *memory);
 
 typedef struct {
     uint64_t datagrams;
@@ -214,12 +194,15 @@ typedef struct {
     fb_senders senders;
     /* Gives up the data sets that wait for templates of an exporter (early.h). NULL: none ever wait. */
     void (*forget_early)(struct fb_early *early, fb_exporter *exporter);
+    fb_lost lost; /* of exporters that were evicted */
     fb_exporter overflow;
 } fb_exporters;
 
 fb_status fb_exporters_new(fb_exporters *exporters, fb_shapes *shapes, fb_memory *memory, size_t limit,
                            size_t exporter_memory, uint64_t seed);
 void fb_exporters_free(fb_exporters *exporters);
+/* Adds what is missing of each unit in all domains of an exporter. */
+void fb_exporter_sum_lost(const fb_exporter *exporter, fb_lost *lost);
 
 FB_INLINE bool fb_exporter_has_key(const fb_exporter *exporter, const uint8_t address[16], uint32_t sub_agent) {
     return exporter->sub_agent == sub_agent && memcmp(exporter->address, address, 16) == 0;

@@ -36,7 +36,8 @@ typedef enum {
     FB_SEQUENCE_PACKETS,
     FB_SEQUENCE_RECORDS,
     FB_SEQUENCE_DATAGRAMS,
-    FB_SEQUENCE_SAMPLES
+    FB_SEQUENCE_SAMPLES,
+    FB_SEQUENCE_UNITS
 } fb_sequence_unit;
 
 /* In units, but for `late` (datagrams or samples that came late or twice) and `restarts`. */
@@ -46,6 +47,12 @@ typedef struct {
     uint64_t late;
     uint64_t restarts;
 } fb_sequence_totals;
+
+/* What is missing, by unit. */
+typedef struct {
+    uint64_t units[FB_SEQUENCE_UNITS];
+    bool counted[FB_SEQUENCE_UNITS]; /* somebody counts in the unit */
+} fb_lost;
 
 /* What a datagram holds of its unit. */
 typedef struct {

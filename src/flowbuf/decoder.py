@@ -85,17 +85,6 @@ def choose_time(schema: Schema, time: str) -> Schema:
     return replace(schema, columns=tuple(changed if column is received else column for column in schema.columns))
 
 
-def _sum_lost(domains: Iterable[dict[str, Any]]) -> dict[str, int]:
-    """Unit -> what is missing of it in all domains; units that nobody counts in are left out."""
-    lost: dict[str, int] = {}
-    for sequence in (domain["sequence"] for domain in domains):
-        if sequence["unit"]:
-            lost[sequence["unit"]] = lost.get(sequence["unit"], 0) + sequence["lost"]
-        if "samples" in sequence:
-            lost["samples"] = lost.get("samples", 0) + sequence["samples"]["lost"]
-    return lost
-
-
 class Decoder(_core.Decoder):
     """Decodes sFlow v5, NetFlow v1, v5, v7, v9 and IPFIX, and keeps what it learns of exporters: templates, sampling
     rates, counters. It is not safe to use one in two threads at once (a call that tries raises RuntimeError): give each
@@ -240,8 +229,7 @@ class Decoder(_core.Decoder):
         "samples"; what comes late is taken off again."""
         return {
             exporter["address"] + (f"#{exporter['sub_agent']}" if exporter["sub_agent"] else ""): {
-                **{key: value for key, value in exporter.items() if key not in ("address", "sub_agent", "domains")},
-                "lost": _sum_lost(exporter["domains"]),
+                key: value for key, value in exporter.items() if key not in ("address", "sub_agent", "domains")
             }
             for exporter in self.read_exporters()
         }
