@@ -224,13 +224,15 @@ def test_state_is_kept_at_an_interrupt(tmp_path: Path) -> None:
     assert (tmp_path / "s.state").exists()
 
 
-@pytest.mark.parametrize("output", ["x.pb", "x.csv"])
-def test_a_file_is_complete_or_absent(tmp_path: Path, output: str) -> None:
-    """An interrupt before standard input is that of any other input."""
+@pytest.mark.parametrize("output", ["x.pb", "x.csv", "x.parquet"])
+@pytest.mark.parametrize("inputs", [["pipe"], ["pipe", "-"], ["-", "pipe"]])
+def test_a_file_is_complete_or_absent(tmp_path: Path, output: str, inputs: list[str]) -> None:
+    """An interrupt before or after standard input is that of any other input."""
     os.mkfifo(tmp_path / "pipe")
-    arguments = [*command(output)[:4], "pipe", *command(output)[4:]]
-    arguments.remove("-")
-    process = subprocess.Popen(arguments, cwd=tmp_path, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    write(tmp_path / "a.pcap", pcap(GOOD))
+    arguments = [each for part in command(output) for each in (inputs if part == "-" else [part])]
+    with open(tmp_path / "a.pcap", "rb") as content:
+        process = subprocess.Popen(arguments, cwd=tmp_path, stdin=content, stderr=subprocess.PIPE)
     with process, open(tmp_path / "pipe", "wb") as pipe:
         pipe.write(pcap(GOOD))
         pipe.flush()
@@ -239,4 +241,4 @@ def test_a_file_is_complete_or_absent(tmp_path: Path, output: str) -> None:
         assert process.wait(PATIENCE) == 130
         assert process.stderr
         assert process.stderr.read() == b""
-    assert os.listdir(tmp_path) == ["pipe"]
+    assert set(os.listdir(tmp_path)) == {"pipe", "a.pcap"}

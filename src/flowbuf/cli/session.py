@@ -137,7 +137,10 @@ class Session:
         self._report.add_input(name, self.decoder, {})
 
     def _open(self, path: str) -> Content:
-        return Content(self._interrupt.open() if path == "-" and sys.stdin else path)
+        if path == "-" and sys.stdin:
+            return Content(self._interrupt.open())
+        self._interrupt.close()
+        return Content(path)
 
     def encode(self, path: str) -> Iterator[memoryview]:
         """The messages of a capture, batch by batch; each is valid until the next one is asked for."""

@@ -73,6 +73,10 @@ class Interrupt:
         self.begun = True
         return _InterruptibleInput(self)
 
+    def close(self) -> None:
+        """Another input follows standard input: a SIGINT from now on is that of any other input."""
+        self.begun = False
+
     def request(self) -> None:
         self.wanted = True
         self.deadline = time.monotonic() + LAST_WORDS
@@ -117,7 +121,7 @@ class _InterruptibleInput:
 @contextlib.contextmanager
 def input_interrupts(inputs: Sequence[str]) -> Iterator[Interrupt]:
     """Let the first SIGINT end standard input, if it is one of the inputs and reading it has begun. The second SIGINT,
-    and a SIGINT before that, raise KeyboardInterrupt."""
+    and a SIGINT while another input is read, raise KeyboardInterrupt."""
     interrupt = Interrupt()
     before = signal.getsignal(signal.SIGINT)
     if "-" not in inputs or not callable(before) or not _has_descriptor(sys.stdin):
