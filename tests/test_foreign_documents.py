@@ -45,6 +45,27 @@ def test_toml_as_deep_as_allowed() -> None:
         assert parse_toml(text)
 
 
+@pytest.mark.parametrize(
+    ("number", "problem"),
+    [("1" * 5000, "is not TOML: Exceeds"), ("0x" + "f" * 9000, "more than 1024 bits"), ("1" * 4000, "1024 bits")],
+)
+def test_long_numbers(number: str, problem: str, tmp_path: Path) -> None:
+    """Python does not parse numbers of many decimal digits, and does not print numbers that have as many."""
+    text = f'[schema]\nname = "x"\n[[column]]\nname = "v"\ntype = "uint64"\nnumber = {number}\n'
+    with pytest.raises(SchemaError, match=problem):
+        Schema.from_toml(text)
+    path = tmp_path / "network.toml"
+    path.write_text(f"refresh = {number}\n")
+    with pytest.raises(EnrichmentError, match=problem):
+        read_config(Config(str(path)))
+
+
+def test_a_number_that_is_not_too_long() -> None:
+    assert parse_toml(f"x = {2**1024 - 1}") == parse_json(f'{{"x": {2**1024 - 1}}}') == {"x": 2**1024 - 1}
+    with pytest.raises(DocumentError, match="1024 bits"):
+        parse_json(f"[{-(2**1024)}]")
+
+
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_deeply_nested_enrichment_file(depth: int, tmp_path: Path) -> None:
     path = tmp_path / "network.toml"

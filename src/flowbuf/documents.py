@@ -1,4 +1,4 @@
-"""TOML and JSON documents that others wrote: parsed, with a limit on the depth of their values."""
+"""TOML and JSON documents that others wrote: parsed, with limits on the depth of their values and on numbers."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ __all__ = ["MAX_DEPTH", "DocumentError", "parse_json", "parse_toml"]
 
 MAX_DEPTH = 50
 """Tables and lists that may be inside each other. No document of flowbuf needs more than six."""
+MAX_BITS = 1024
+"""Of an integer: Python does not print one of more than 4300 digits. A column has at most 64 bits."""
 
 
 class DocumentError(ValueError):
@@ -34,11 +36,13 @@ def parse_toml(text: str) -> dict[str, Any]:
     """Parse a TOML document.
 
     Raises:
-        DocumentError: the text is not TOML, or its values are nested too deeply.
+        DocumentError: the text is not TOML, its values are nested too deeply, or a number is too long.
     """
     try:
-        return _check_depth(tomllib.loads(text))  # type: ignore[no-any-return]
-    except tomllib.TOMLDecodeError as error:
+        return _check(tomllib.loads(text))  # type: ignore[no-any-return]
+    except DocumentError:
+        raise
+    except ValueError as error:  # also a number with too many digits
         line = re.search(r"line (\d+)", str(error))
         raise DocumentError(f"is not TOML: {error}", int(line[1]) if line else None) from None
     except RecursionError:
@@ -49,10 +53,10 @@ def parse_json(text: str | bytes) -> Any:
     """Parse a JSON document.
 
     Raises:
-        DocumentError: the text is not JSON, or its values are nested too deeply.
+        DocumentError: the text is not JSON, its values are nested too deeply, or a number is too long.
     """
     try:
-        return _check_depth(json.loads(text))
+        return _check(json.loads(text))
     except DocumentError:
         raise
     except ValueError as error:  # also text that is not Unicode
@@ -65,11 +69,13 @@ def _too_deep() -> DocumentError:
     return DocumentError(f"has more than {MAX_DEPTH} tables or lists inside each other")
 
 
-def _check_depth(document: Any) -> Any:
+def _check(document: Any) -> Any:
     """Return the document. Code that uses it may then recurse, and print its values."""
     level = [document] if isinstance(document, (dict, list)) else []
     for _ in range(MAX_DEPTH):
         inner = [child for value in level for child in (value.values() if isinstance(value, dict) else value)]
+        if any(isinstance(child, int) and child.bit_length() > MAX_BITS for child in inner):
+            raise DocumentError(f"has a number of more than {MAX_BITS} bits")
         level = [child for child in inner if isinstance(child, (dict, list))]
         if not level:
             return document
