@@ -34,6 +34,22 @@ def test_help_has_examples(name):
     assert "Examples:\n    flowbuf schema " + name in result.stdout
 
 
+def test_show_tells_what_a_zero_means():
+    rows = {row[1]: row for row in (line.split("\t") for line in run("show", "--all").stdout.splitlines())}
+    assert {name: row[6] for name, row in rows.items() if row[5]} == {
+        column.name: "value" if column.zero_is_value else "absent" for column in FLOW if column.sources
+    }
+    assert (rows["bytes"][6], rows["src_addr"][6], rows["src_as"][6]) == ("value", "absent", "absent")
+    assert "ipfix:postOctetDeltaCount (replaces zero)" in rows["bytes"][5]
+
+
+def test_a_wide_table_shows_what_a_zero_means():
+    console = Console(width=200, file=io.StringIO())
+    console.print(_table(FLOW, FLOW.enabled, 200))
+    assert " zero " in console.file.getvalue()
+    assert " absent " in console.file.getvalue()
+
+
 def test_show_in_a_pipe_is_one_line_a_column():
     rows = [line.split("\t") for line in run("show").stdout.splitlines()]
     assert [row[1] for row in rows] == [column.name for column in FLOW.enabled]

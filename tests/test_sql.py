@@ -143,3 +143,8 @@ def test_extensions_are_not_fetched(tmp_path: Path) -> None:
 def test_variables_of_the_program_are_no_tables() -> None:
     with pytest.raises(Exception, match="BATCH does not exist"):
         connect().execute("select * from BATCH")
+
+
+def test_a_column_of_another_schema_suggests_to_extend_that() -> None:
+    with pytest.raises(QueryError, match='schema flow has it: write extends = "flow"'), query_errors(["my_bytes"]):
+        connect().sql("SELECT src_mac FROM (SELECT 1 AS my_bytes)")

@@ -40,7 +40,7 @@ static const char *const times[] = {"meta:time_received", "meta:time_exported", 
 
 const uint16_t random_ids[] = {1,  2,  4,  5,  6,  7,   8,   9,   10,  11,  12,  14,  15,  16,  17,  21,  22,  23,  27,  28,  32,
                                34, 48, 50, 56, 58, 60,  61,  70,  71,  79,  82,  85,  95,  136, 137, 139, 144, 150, 152, 154,
-                               158, 161, 197, 231, 232, 256, 291, 298, 299, 302, 305, 306, 309, 310, 311, 313, 315, 371, 434};
+                               158, 161, 197, 231, 232, 256, 291, 292, 293, 298, 299, 302, 305, 306, 309, 310, 311, 313, 315, 371, 434};
 const size_t random_id_count = sizeof random_ids / sizeof *random_ids;
 
 static const char *const types[] = {"uint", "uint", "uint", "uint", "uint", "uint", "ip", "ip", "enum map=0:0,1:1,2:2,3:3,4:4,6:9,17:5",

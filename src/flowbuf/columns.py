@@ -20,7 +20,7 @@ from flowbuf.messages import StreamOctets, StreamWindows
 from flowbuf.plan import compile_plan
 from flowbuf.protofile import find_proto, read_proto
 from flowbuf.schema import Schema
-from flowbuf.schema.aliases import suggest_column
+from flowbuf.schema.assemble import suggest_fix
 
 __all__ = ["decode_tables", "encode_columns", "message_tables", "read_capture", "read_messages"]
 
@@ -294,5 +294,5 @@ def _bind(schema: Schema, name: str, ignore_unknown: bool) -> _Binding:
         return None, None, False
     if known:
         raise EncodeError(f"column {name!r} is disabled in schema {schema.name!r}: enable it, or leave it out")
-    fix = suggest_column(name, [column.name for column in schema.enabled]) or "leave it out, or add it to the schema"
+    fix = suggest_fix(name, [column.name for column in schema.enabled]) or "leave it out, or add it to the schema"
     raise EncodeError(f"schema {schema.name!r} has no column {name!r}: {fix}")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from flowbuf.errors import QueryError
 from flowbuf.rows import render_addresses
 from flowbuf.schema import Schema
-from flowbuf.schema.aliases import suggest_column
+from flowbuf.schema.assemble import suggest_fix
 
 if TYPE_CHECKING:
     import pyarrow
@@ -98,7 +98,7 @@ def _advise(message: str, columns: list[str]) -> str:
     missing = re.search(r'[Cc]olumn (?:named )?"(.*?)"', message)
     if not missing or missing[1] in columns:
         return ""
-    if advice := suggest_column(missing[1], columns):
+    if advice := suggest_fix(missing[1], columns):
         return advice
     rest = len(columns) - SHOWN_COLUMNS
     more = f" and {rest} more: flowbuf schema show --all" if rest > 0 else ""

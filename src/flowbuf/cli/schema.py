@@ -15,7 +15,7 @@ from flowbuf.cli.clickhouse import clickhouse
 from flowbuf.cli.console import StdoutConsole
 from flowbuf.cli.options import load_schema, schema_errors, schema_options
 from flowbuf.cli.output import is_terminal, print_text, standard_output
-from flowbuf.schema import Column, Schema
+from flowbuf.schema import Column, Schema, Source
 from flowbuf.schema.evolution import Verdict
 from flowbuf.schema.evolution import diff as compare
 from flowbuf.schema.loader import RECORDS
@@ -195,12 +195,13 @@ DOC_WIDTH = 20  # the least
 GAP = 2
 _SPARED: tuple[tuple[str, ...], ...] = (
     (),
-    ("group",),
-    ("sources",),
-    ("sources", "group"),
-    ("sources", "group", "type"),
+    ("zero",),
+    ("zero", "group"),
+    ("zero", "sources"),
+    ("zero", "sources", "group"),
+    ("zero", "sources", "group", "type"),
 )
-_HEADINGS = ("number", "name", "type", "on", "group", "sources", "doc")
+_HEADINGS = ("number", "name", "type", "on", "group", "sources", "zero", "doc")
 
 
 def _row(column: Column, prefix: str = "", rank_separator: str = " > ") -> tuple[str, ...]:
@@ -210,9 +211,21 @@ def _row(column: Column, prefix: str = "", rank_separator: str = " > ") -> tuple
         _type_text(column),
         "on" if column.enabled else "off",
         column.group or "",
-        rank_separator.join(" = ".join(source.text for source in rank) for rank in column.sources),
+        rank_separator.join(" = ".join(_source_text(source, column) for source in rank) for rank in column.sources),
+        _zero_text(column),
         " ".join(column.doc.split()),
     )
+
+
+def _source_text(source: Source, column: Column) -> str:
+    return f"{source.text} (replaces zero)" if source in column.replaces_zero else source.text
+
+
+def _zero_text(column: Column) -> str:
+    """What a zero from a source means; nothing where there are no sources."""
+    if not column.sources:
+        return ""
+    return "value" if column.zero_is_value else "absent"
 
 
 def _type_text(column: Column) -> str:
@@ -257,7 +270,7 @@ def _cells(column: Column, prefix: str) -> dict[str, str]:
 
 def _empty(rows: list[dict[str, str]]) -> set[str]:
     """Headings that no row has anything below: records have no sources, and need no groups."""
-    return {heading for heading in ("group", "sources") if rows and not any(cells[heading] for cells in rows)}
+    return {heading for heading in ("group", "sources", "zero") if rows and not any(cells[heading] for cells in rows)}
 
 
 def _choose_headings(rows: list[dict[str, str]], width: int) -> list[str]:

@@ -19,7 +19,7 @@ from flowbuf.schema.message import SubMessage, check_messages, reach
 from flowbuf.schema.shape import FLAT
 from flowbuf.schema.source import did_you_mean
 
-__all__ = ["Parts", "assemble", "no_column", "switch"]
+__all__ = ["Parts", "assemble", "no_column", "suggest_fix", "switch"]
 
 
 @dataclass
@@ -69,8 +69,13 @@ def no_column(
 ) -> SchemaError:
     """The error for a name that no column has."""
     retired = "it was retired: leave it out" if any(name == each.name for each in reserved) else ""
-    fix = retired or same_meaning(name, columns) or _suggest_extends(name) or did_you_mean(name, [*columns, *groups])
-    return SchemaError(f"no column {name!r}", fix or "flowbuf schema show --all lists them")
+    fix = retired or suggest_fix(name, columns, groups) or "flowbuf schema show --all lists them"
+    return SchemaError(f"no column {name!r}", fix)
+
+
+def suggest_fix(name: str, columns: Collection[str], groups: Iterable[str] = ()) -> str:
+    """Return what to do about a name that none of the columns has, or '' where nothing is similar."""
+    return same_meaning(name, columns) or _suggest_extends(name) or did_you_mean(name, [*columns, *groups])
 
 
 def _suggest_extends(name: str) -> str:
