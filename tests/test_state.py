@@ -35,7 +35,7 @@ from strategies import Sent, valid_sequences
 from flowbuf import Decoder, Schema, StateError, load_state, save_state
 
 SCHEMA = Schema.load("flow").enable("time_flow_start", "sampler_id")
-COUNTERS = {"datagrams", "octets", "flows", "options_records", "templates", "counters"}
+COUNTERS = {"datagrams", "octets", "flows", "options_records", "templates", "counters", "lost"}
 
 # What exporters tell: templates of every kind, samplers, the time when one was started.
 TOLD = [
