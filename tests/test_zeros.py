@@ -192,6 +192,15 @@ def test_a_replacement_without_a_value_replaces_nothing(decode: Decode) -> None:
 
 
 @both_decoders
+@pytest.mark.parametrize("source", ["ipfix:85", "ipfix:octetTotalCount", "ipfix:85#1"])
+@pytest.mark.parametrize("replacement", ["ipfix:85", "ipfix:octetTotalCount", "ipfix:85#1"])
+def test_a_replacement_may_be_written_in_another_way(decode: Decode, source: str, replacement: str) -> None:
+    schema = column(["ipfix:1", source], replaces_zero=[replacement])
+    datagram = ipfix_record([(1, 4), (85, 4)], u32(0) + u32(65))
+    assert decode(datagram, schema=schema).flow == {"v": 65}
+
+
+@both_decoders
 def test_zero_addresses_and_unknown_interfaces_are_absent(decode: Decode) -> None:
     schema = column(["ipfix:8", "ipfix:12"], "ip")
     datagram = ipfix_record([(8, 4), (12, 4)], bytes(4) + ip("192.0.2.9"))

@@ -112,8 +112,8 @@ def _ranks(column: Column, default_sampling_rate: int | None) -> list[list[Sourc
     listed = [[source for source in equals if source.text != left_out] for equals in column.sources]
     ranks: list[list[Source]] = []
     for equals in listed:
-        if ranks and column.zero_is_value and all(source.kind in _ELEMENT_KINDS for source in ranks[-1]):
-            joining = [source for source in equals if source in column.replaces_zero]
+        if ranks and all(source.kind in _ELEMENT_KINDS for source in ranks[-1]):
+            joining = [source for source in equals if column.replaces(source)]
             ranks[-1] += joining
             equals = [source for source in equals if source not in joining]
         if equals:
@@ -126,7 +126,7 @@ def _add_rank(plan: _core.Plan, schema: Schema, column: Column, rank: int, equal
         _check_rows(schema, column, source)
         if not _add_source(plan, schema, column, rank, source):
             raise _misfit(schema, column, source)
-        if column.zero_is_value and source in column.replaces_zero:
+        if column.replaces(source):
             plan.set_replacement()
 
 

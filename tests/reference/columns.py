@@ -223,7 +223,8 @@ def tried_together(column: Any, ranks: Any) -> list[list[Any]]:
     for rank in ranks:
         before = [source for stage in groups[-1] for source in stage] if groups else []
         joins = bool(groups) and takes_zero(column) and all(source.kind in ELEMENT_KINDS for source in before)
-        joining = [source for source in rank if joins and source in column.replaces_zero]
+        replacing = {key_of(source) for source in column.replaces_zero}
+        joining = [source for source in rank if joins and key_of(source) in replacing]
         if joining:
             first, *later = groups[-1]
             groups[-1] = [first, [source for stage in later for source in stage] + joining]
@@ -231,6 +232,11 @@ def tried_together(column: Any, ranks: Any) -> list[list[Any]]:
         if others:
             groups.append([others])
     return groups
+
+
+def key_of(source: Any) -> tuple[str, int, int, int]:
+    """An element may be written by its name or by its id, and its first occurrence with #1 or without."""
+    return source.kind, source.pen, source.id, source.occurrence or 1
 
 
 def takes_zero(column: Any) -> bool:

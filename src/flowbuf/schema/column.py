@@ -121,6 +121,10 @@ class Column:
         """Return whether a zero from a source keeps worse ranks from being tried."""
         return self.zero == "value" if self.zero else self.type in COUNTABLE and not self.repeated
 
+    def replaces(self, source: Source) -> bool:
+        """Return whether a source is tried after a zero of the rank before it."""
+        return self.zero_is_value and any(source.key == each.key for each in self.replaces_zero)
+
     @property
     def source_texts(self) -> set[str]:
         """All its sources, as a schema file writes them."""
@@ -318,11 +322,9 @@ def _check_zero(column: Column) -> None:
 def _check_sources(column: Column) -> None:
     seen: set[tuple[str, int, int, int] | str] = set()
     for source in (source for rank in column.sources for source in rank):
-        place = source.occurrence or 1
-        key = (source.kind, source.pen, source.id, place) if source.kind in ("ipfix", "netflow9") else source.text
-        if key in seen:
+        if source.key in seen:
             raise SchemaError(f"source {source.text!r} comes twice", "remove one: the first would always decide")
-        seen.add(key)
+        seen.add(source.key)
 
 
 def fold(name: str) -> str:

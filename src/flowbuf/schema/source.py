@@ -72,6 +72,13 @@ class Source:
             )
         return cls(kind, text, 0, element.id, element, occurrence)
 
+    @property
+    def key(self) -> tuple[str, int, int, int] | str:
+        """What tells it from other sources, however it is written: by name or by id, with #1 or without."""
+        if self.kind not in _MAX_ID:
+            return self.text
+        return self.kind, self.pen, self.id, self.occurrence or 1
+
     def __str__(self) -> str:
         return self.text
 
