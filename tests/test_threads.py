@@ -99,6 +99,23 @@ def test_the_core_does_not_scan_while_a_batch_is_decoded(capture: bytes) -> None
         assert len(meddler.errors) == 1
 
 
+def test_a_view_that_is_taken_while_columns_are_overridden_stays_as_it_is(capture: bytes) -> None:
+    payloads = [datagram[0] for datagram in next(iter(CaptureReader(io.BytesIO(capture))))]
+    decoder = Decoder()
+    view = decoder.view_datagrams(_core.pack_datagrams(payloads[:20], ("192.0.2.1", 4000)))
+    expected, output = bytes(view), view.obj
+    view.release()
+    taken: list[memoryview] = []
+
+    class Taker:
+        def __index__(self) -> int:
+            taken.append(memoryview(output))
+            return 64500
+
+    decoder.encode_datagrams(_core.pack_datagrams(payloads, ("192.0.2.1", 4000)), override={"src_as": Taker()})
+    assert bytes(taken[0]) == expected
+
+
 def test_a_batch_can_be_decoded_again_after_an_error(capture: bytes) -> None:
     batches = iter(CaptureReader(io.BytesIO(capture)))
     batch = next(batches)

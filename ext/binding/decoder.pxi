@@ -116,10 +116,10 @@ cdef class Decoder:
     cdef int prepare(self, dict override) except -1:
         """What few calls need: another buffer, overridden columns. The decoder is given back where that fails."""
         try:
-            self.leave_views()
             if override:
                 for name, value in override.items():
                     _override_decoder(self, name, value)
+            self.leave_views()  # last, because the conversion of a value may take a view
         except BaseException:
             self.end(override)
             raise
