@@ -5,6 +5,7 @@ What may stand inside a capture is the business of ext/tests/test_capture.c and 
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import os
@@ -13,12 +14,14 @@ import struct
 import sys
 import threading
 import tracemalloc
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from flowbuf.capture import WINDOW_SIZE, CaptureReader
+from flowbuf.content import Content
 from flowbuf.errors import CaptureError
 
 if sys.version_info >= (3, 14):
@@ -380,3 +383,28 @@ def test_link_types_are_those_of_the_packets() -> None:
 def test_a_port_that_cannot_be_is_an_error(port: int) -> None:
     with pytest.raises(ValueError, match=f"port is {port}; it may be 1 to 65535"):
         CaptureReader(io.BytesIO(b""), port)
+
+
+def inflate_by_byte(compressed: bytes) -> bytes:
+    """What gzip data stands for before its damage."""
+    decompressor, content = zlib.decompressobj(31), bytearray()
+    with contextlib.suppress(zlib.error):
+        for octet in compressed:
+            content += decompressor.decompress(bytes((octet,)))
+    return bytes(content)
+
+
+@pytest.mark.parametrize("members", [1, 2])
+@pytest.mark.parametrize("place", [10, 200, 700, 30_000, 66_000, -1, -5, -9])
+def test_all_that_precedes_damage_of_gzip_is_given(place: int, members: int) -> None:
+    content = random.Random(7).randbytes(50_000) + bytes(100_000) + random.Random(8).randbytes(50_000)
+    whole = gzip.compress(content, mtime=0)
+    damaged = bytearray(whole)
+    damaged[place] ^= 0xFF
+    read = bytearray()
+    view = memoryview(bytearray(1 << 16))
+    with Content(io.BytesIO(whole * (members - 1) + damaged)) as source:
+        while count := source.readinto(view):
+            read += view[:count]
+        assert bool(source.fault) == (inflate_by_byte(damaged) != content or place < 0)
+    assert bytes(read) == content * (members - 1) + inflate_by_byte(damaged)

@@ -176,10 +176,21 @@ class _DecompressedFile:
         self._file = file
         self._new_decompressor = new_decompressor
         self._error = error
-        self._decompressor = new_decompressor()
+        self._start()
         self._compressed = memoryview(b"")
         self._content = memoryview(b"")
         self.fault = ""
+
+    def _start(self) -> None:
+        """Begin a member (frame)."""
+        self._decompressor = self._new_decompressor()
+        self._keep()
+
+    def _keep(self) -> None:
+        """Remember the decompressor as it is now, to come back to it where a piece is damaged."""
+        copy: Callable[[], _Decompressor] | None = getattr(self._decompressor, "copy", None)  # zstd has none
+        self._kept = copy() if copy else None
+        self._since: list[memoryview] = []
 
     def read_into(self, view: memoryview) -> int:
         """Fills `view` with what one read of the file gives; returns its size, 0 at the end."""
@@ -202,6 +213,7 @@ class _DecompressedFile:
         self._compressed = memoryview(self._file.read(READ_SIZE))
         if not self._compressed and not self._decompressor.eof:
             self.fault = f"{self._name} data is cut short"
+        self._keep()
         return bool(self._compressed)
 
     def _decompress_piece(self) -> None:
@@ -209,16 +221,32 @@ class _DecompressedFile:
             if self._compressed[0] == 0:  # padding after a member
                 self._compressed = memoryview(bytes(self._compressed).lstrip(b"\0"))
                 return
-            self._decompressor = self._new_decompressor()
+            self._start()
         piece = self._compressed[:PIECE_SIZE]
         try:
             self._content = memoryview(self._decompressor.decompress(piece))
         except self._error:
             self.fault = f"{self._name} data is damaged"
             self._compressed = memoryview(b"")
+            self._content = memoryview(self._decompress_before_damage(piece))
         else:
+            self._since.append(piece)
             unused = len(self._decompressor.unused_data) if self._decompressor.eof else 0
             self._compressed = self._compressed[len(piece) - unused :]
+
+    def _decompress_before_damage(self, piece: memoryview) -> bytes:
+        """Return what the part of a damaged piece stands for that precedes the damage."""
+        content = b""
+        if self._kept is None:
+            return content
+        for earlier in self._since:
+            self._kept.decompress(earlier)
+        for i in range(len(piece)):
+            try:
+                content += self._kept.decompress(piece[i : i + 1])
+            except self._error:
+                break
+        return content
 
 
 class _PlainFile:
