@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -16,6 +17,7 @@ import pytest
 from command import flowbuf, json_lines, pcap, write
 from datagrams import VARIABLE, data_set, ipfix, template, template_set, u32
 
+from flowbuf.cli.progress import show_steps
 from flowbuf.cli.writers import open_file_writer
 from flowbuf.schema import Schema
 from flowbuf.sinks.file import OutputFile
@@ -164,9 +166,30 @@ def test_a_progress_bar_is_beside_clean_messages(folder: Path) -> None:
     assert "\u202e" not in text
 
 
-@pytest.mark.parametrize("arguments", [("encode", "-o", "-"), ("read", "-f", "parquet"), ("read", "-f", "arrow")])
+def test_a_progress_bar_shows_clean_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    with show_steps(2) as show:
+        show(f"[red]{EVIL}", 1)
+    assert f"[red]{SAFE}" in terminal.getvalue()
+    assert "\x1b]0;" not in terminal.getvalue()
+
+
+BINARY = [
+    ("encode", "a.pcap", "-o", "-"),
+    ("read", "a.pcap", "-f", "parquet"),
+    ("read", "a.pcap", "-f", "arrow"),
+    ("generate", "--protocol", "ipfix", "--flows", "1", "-o", "-"),
+]
+
+
+@pytest.mark.parametrize("arguments", BINARY, ids=str)
 def test_binary_formats_are_refused(folder: Path, arguments: tuple[str, ...]) -> None:
-    status, text = on_a_terminal(folder, *arguments, "a.pcap")
+    status, text = on_a_terminal(folder, *arguments)
     assert (status, text.count("\n")) == (2, 1)
     assert text.startswith("Error: ")
 

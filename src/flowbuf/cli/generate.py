@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from flowbuf import _core
 from flowbuf.cli.options import UsageProblem, WholeNumber
-from flowbuf.cli.output import check_overwrite, force_option, open_output
+from flowbuf.cli.output import check_overwrite, force_option, open_output, refuse_terminal
 from flowbuf.cli.terminal import terminal_of
 
 __all__ = ["generate"]
@@ -97,10 +97,12 @@ def generate(
         )
     except ValueError as error:
         raise UsageProblem(str(error)) from error
-    with open_output(output) as file, _progress(flows) as show:
-        for piece in pieces:
-            file.write(piece)
-            show(pieces.flows_written)
+    with open_output(output) as file:
+        refuse_terminal(file, "a capture")
+        with _progress(flows) as show:
+            for piece in pieces:
+                file.write(piece)
+                show(pieces.flows_written)
 
 
 @contextmanager

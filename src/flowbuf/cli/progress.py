@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from flowbuf.cli.output import is_terminal
-from flowbuf.cli.terminal import terminal_of
+from flowbuf.cli.terminal import clean_line, terminal_of
 
 __all__ = ["Show", "show_lag", "show_progress", "show_steps"]
 
@@ -74,9 +74,9 @@ def show_steps(total: int) -> Iterator[Callable[[str, int], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(
         *columns, console=Console(file=terminal_of(sys.stderr)), transient=True, redirect_stdout=False
     ) as progress:
         task = progress.add_task("", total=total)
-        yield lambda name, done: progress.update(task, description=name, completed=done)
+        yield lambda name, done: progress.update(task, description=clean_line(name), completed=done)
