@@ -219,6 +219,11 @@ FB_NOINLINE fb_exporter *fb_exporters_search(fb_exporters *exporters, const uint
     return exporter;
 }
 
+fb_exporter *fb_exporters_find(fb_exporters *exporters, const uint8_t address[16], uint32_t sub_agent) {
+    fb_exporter *exporter = find_exporter(exporters, hash_key(exporters, address, sub_agent), address, sub_agent);
+    return exporter ? exporter : &exporters->overflow;
+}
+
 fb_exporter *fb_exporters_restore(fb_exporters *exporters, const uint8_t address[16], uint32_t sub_agent) {
     uint64_t hash = hash_key(exporters, address, sub_agent);
     fb_exporter *exporter = find_exporter(exporters, hash, address, sub_agent);

@@ -219,6 +219,8 @@ FB_INLINE fb_exporter *fb_exporters_get(fb_exporters *exporters, const uint8_t a
     bool again = exporter && fb_exporter_has_key(exporter, address, sub_agent);
     return FB_LIKELY(again) ? exporter : fb_exporters_search(exporters, address, sub_agent, source);
 }
+/* Return the exporter that a resumed datagram was begun with. None is made, and none is evicted: `overflow` where it is not known. */
+fb_exporter *fb_exporters_find(fb_exporters *exporters, const uint8_t address[16], uint32_t sub_agent);
 /* The exporter that saved state belongs to. None is evicted for it: `overflow` where the table is full. */
 fb_exporter *fb_exporters_restore(fb_exporters *exporters, const uint8_t address[16], uint32_t sub_agent);
 

@@ -116,6 +116,22 @@ static void finds_what_is_left(void) {
     session_close(&s);
 }
 
+/* Memory that was short when a datagram began may be there when it is resumed. */
+static void a_datagram_that_is_resumed_keeps_its_exporter(void) {
+    session s;
+    octets d = {0};
+    memset(&s, 0, sizeof s);
+    CHECK_STATUS(session_try(&s, "1 bytes uint : netflow5:dOctets\n", 0, (fb_decoder_options){0}), FB_OK);
+    netflow5_begin(&d, 3, (netflow5_header){0});
+    for (unsigned i = 0; i < 3; i++) put_netflow5(&d, (netflow5_record){.octets = 7});
+    s.allocator.fail_at = s.allocator.calls + 1;
+    session_feed(&s, &d);
+    CHECK_EQUAL(s.decoder->exporters.count, 0);
+    CHECK_EQUAL(s.decoder->exporters.overflow.counters.datagrams, 1);
+    CHECK_EQUAL(s.decoder->exporters.overflow.counters.flows, 3);
+    session_close(&s);
+}
+
 /* One genuine exporter among many that are not ------------------------------------------------------------------------ */
 
 typedef struct {
@@ -286,7 +302,7 @@ static void decodes_a_datagram_with_its_own_templates(void) {
         }
 }
 
-RUN_TESTS(TEST(evicts_by_class_then_by_age), TEST(finds_what_is_left), TEST(keeps_a_genuine_exporter_among_spoofed_ones),
+RUN_TESTS(TEST(evicts_by_class_then_by_age), TEST(finds_what_is_left), TEST(a_datagram_that_is_resumed_keeps_its_exporter), TEST(keeps_a_genuine_exporter_among_spoofed_ones),
           TEST(bounds_the_agents_of_a_source), TEST(keeps_a_genuine_exporter_beside_many_domains),
           TEST(evicts_where_memory_is_short), TEST(counts_what_waited_of_an_evicted_exporter),
           TEST(decodes_a_datagram_with_its_own_templates))
