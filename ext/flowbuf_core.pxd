@@ -383,6 +383,7 @@ cdef extern from "core/decode.h" nogil:
         bint obey_withdrawals
         unsigned decapsulate
     ctypedef struct fb_decoder:
+        uint64_t *left_out
         fb_shapes shapes
         fb_exporters exporters
         fb_counters other

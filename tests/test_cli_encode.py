@@ -226,7 +226,28 @@ def test_a_value_that_its_column_cannot_hold_is_reported(
     datagram = ipfix(template_set(template(256, field)), data_set(256, octets, octets))
     result = flowbuf("encode", write(tmp_path / "a.pcap", pcap(datagram)), "-o", output, "--columns", column)
     assert result.exit_code == 0
-    assert result.stderr == f"flowbuf: {tmp_path}/a.pcap: {EXPORTER}: 2 {name}: {api.STATUSES[name][1]}\n"
+    prefix = f"flowbuf: {tmp_path}/a.pcap"
+    assert result.stderr == (
+        f"{prefix}: {EXPORTER}: 2 {name}: {api.STATUSES[name][1]}\n{prefix}: values left out, by column: {column} 2\n"
+    )
+
+
+def test_columns_that_cannot_hold_values_are_listed_for_each_input(tmp_path: Path, output: Path) -> None:
+    fields = [(element, 9) for element in (1, 2, 4, 5, 6, 7, 11)]
+    template_of_all = template_set(template(256, *fields))
+    record = b"".join(bytes(8) + b"\x07" for _ in fields)
+    ports = ipfix(template_set(template(256, (7, 4))), data_set(256, u32(1 << 20), u32(80)))
+    paths = [
+        write(tmp_path / "a.pcap", pcap(ipfix(template_of_all, data_set(256, record)))),
+        write(tmp_path / "b.pcap", pcap(ports)),
+    ]
+    columns = "bytes,packets,proto,ip_tos,tcp_flags,src_port,dst_port"
+    result = flowbuf("encode", *paths, "-o", output, "--columns", columns)
+    assert result.exit_code == 0, result.stderr
+    listed = [line for line in result.stderr.splitlines() if "by column" in line]
+    assert len(listed) == 2
+    assert listed[0].endswith(" 1 and 2 more")
+    assert listed[1] == f"flowbuf: {paths[1]}: values left out, by column: src_port 1"
 
 
 def test_strict_ignores_packets_that_are_not_flow_data(tmp_path: Path, output: Path) -> None:

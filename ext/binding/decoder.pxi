@@ -302,6 +302,18 @@ cdef class Decoder:
         finally:
             self.busy = False
 
+    def read_left_out(self):
+        """Column -> values that it could not hold: `bad_field_size`, `bad_list` and `out_of_range` of all exporters."""
+        cdef dict counts = {}
+        self.claim()
+        try:
+            for i, name in enumerate(self.plan.column_names):
+                if self.decoder.left_out[i]:
+                    counts[name] = self.decoder.left_out[i]
+            return counts
+        finally:
+            self.busy = False
+
     def read_exporters(self):
         """A list of dicts of plain data, one an exporter, of what is known of it:
 

@@ -21,6 +21,7 @@ typedef struct {
     fb_exporters *exporters;
     fb_exporter *exporter;
     fb_counters *counters;
+    uint64_t *left_out; /* of each column: values that it could not hold. NULL: they are not counted */
     const uint8_t *exporter_address; /* 16 octets: the agent's in sFlow, the UDP source otherwise */
     fb_domain *domain; /* NULL while nothing is known of it */
     fb_sequence_content *content; /* where the records of an IPFIX message are counted; NULL: they are not */
@@ -42,6 +43,11 @@ void fb_fault_note(fb_fault *fault, fb_status status, size_t datagram, size_t of
 
 /* Counts; the first fault or loss is remembered. `at` points into the datagram, or is NULL for its beginning. */
 void fb_context_count(fb_context *context, fb_status status, const uint8_t *at);
+
+/* Counts a value that `column` cannot hold. */
+FB_INLINE void fb_context_leave_out(fb_context *context, uint16_t column) {
+    if (context->left_out) context->left_out[column]++;
+}
 
 /* The next datagram: nothing that was said of another one is left. What the decoders of all protocols set for themselves, or
    nobody sets in the context of a datagram (exporter_address, counters, sampler, place), stays. */

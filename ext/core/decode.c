@@ -55,7 +55,9 @@ fb_status fb_decoder_new(fb_decoder **out, const fb_plan *plan, fb_decoder_optio
     size_t exporter_memory = options.exporter_memory ? options.exporter_memory : DEFAULT_EXPORTER_MEMORY;
     size_t quarter = memory->limit / 4;
     if (quarter && exporter_memory > quarter) exporter_memory = quarter;
-    if (fb_shapes_new(&decoder->shapes, plan, memory, options.hash_seed, decoder->processor == FB_PROCESSOR_AVX512) != FB_OK ||
+    decoder->left_out = fb_memory_allocate(memory, plan->column_count * sizeof *decoder->left_out);
+    if ((plan->column_count && !decoder->left_out) ||
+        fb_shapes_new(&decoder->shapes, plan, memory, options.hash_seed, decoder->processor == FB_PROCESSOR_AVX512) != FB_OK ||
         fb_exporters_new(&decoder->exporters, &decoder->shapes, memory, limit, exporter_memory, options.hash_seed) != FB_OK ||
         !compile_netflow(decoder)) {
         fb_decoder_free(decoder);
@@ -75,6 +77,7 @@ void fb_decoder_free(fb_decoder *decoder) {
     fb_early_free(&decoder->early);
     fb_exporters_free(&decoder->exporters);
     fb_shapes_free(&decoder->shapes);
+    fb_memory_release(decoder->memory, decoder->left_out, decoder->plan->column_count * sizeof *decoder->left_out);
     fb_memory_release(decoder->memory, decoder, sizeof *decoder);
 }
 

@@ -46,6 +46,7 @@ typedef struct {
     fb_patterns patterns; /* of sFlow's flow samples */
     fb_processor processor; /* the kind whose instructions are used */
     fb_counters other;    /* datagrams that are nobody's: of no flow protocol */
+    uint64_t *left_out;   /* of each column: values that it could not hold (bad_field_size, bad_list, out_of_range) */
     fb_fault fault;       /* the first one since the caller cleared it */
     bool expect_flows;    /* set by the caller: payloads of no flow protocol are faults, too */
 } fb_decoder;

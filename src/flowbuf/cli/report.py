@@ -25,6 +25,7 @@ PIPE_CLOSED = 141
 TERMINATED = 143
 
 MAX_LINES = 20  # of one input
+MAX_COLUMNS = 5  # in a line
 
 # Notes that are printed without --verbose: values that were sent, and that their column cannot hold.
 VALUES_LEFT_OUT = ("bad_field_size", "bad_list", "out_of_range")
@@ -61,6 +62,7 @@ class Report:
         self.status = 0
         self.notes = notes
         self._before: dict[str, dict[str, int]] = {}
+        self._left_out: dict[str, int] = {}
 
     def add_problem(self, text: str) -> None:
         """Something that is no counter."""
@@ -87,10 +89,21 @@ class Report:
             new = {status: count - before.get(status, 0) for status, count in counters.items()}
             lines += self._lines(f"{name}: {exporter}" if exporter else name, new)
         self._before = after
+        lines += self._list_columns(name, decoder.read_left_out())
         for line in lines[:MAX_LINES]:
             self.add_note(line)
         if len(lines) > MAX_LINES:
             self.add_note(f"{name}: {len(lines) - MAX_LINES} more such lines; flowbuf inspect shows all")
+
+    def _list_columns(self, name: str, left_out: dict[str, int]) -> list[str]:
+        """A line with the columns that could not hold values since the last input, most values first."""
+        new = {column: count - self._left_out.get(column, 0) for column, count in left_out.items()}
+        self._left_out = left_out
+        counts = [f"{column} {new[column]}" for column in sorted(new, key=lambda column: -new[column]) if new[column]]
+        if not counts:
+            return []
+        more = f" and {len(counts) - MAX_COLUMNS} more" if len(counts) > MAX_COLUMNS else ""
+        return [f"{name}: values left out, by column: {', '.join(counts[:MAX_COLUMNS])}{more}"]
 
     def _lines(self, who: str, counters: Counters) -> list[str]:
         lines = []
