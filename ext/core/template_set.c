@@ -78,6 +78,7 @@ static void store(fb_context *context, uint16_t version, uint32_t domain_id, boo
     if (status != FB_OK) fb_context_count(context, status, at);
     if (status != FB_EXPORTER_LIMIT && status != FB_TEMPLATE_LIMIT) return;
     if (!context->domain) fb_context_use_temporary(context, version, domain_id);
+    if (!context->domain) return; /* no memory: records of this template would have no domain */
     fb_domain *temporary = fb_exporters_get_temporary(context->exporters, version, domain_id);
     if (temporary) fb_domain_set_template(context->exporters, &context->exporters->overflow, temporary, &definition);
 }

@@ -222,6 +222,52 @@ static void survives_every_failed_allocation(void) {
     }
 }
 
+/* Calls to fail: a bit for each, from the first on. */
+typedef struct {
+    fb_check_allocator *allocator;
+    uint64_t failing;
+} failing_calls;
+
+static void *resize_or_fail(void *context, void *p, size_t old_size, size_t new_size) {
+    failing_calls *calls = context;
+    bool fails = new_size && calls->failing & 1;
+    if (new_size) calls->failing >>= 1;
+    return fails ? NULL : fb_check_resize(calls->allocator, p, old_size, new_size);
+}
+
+/* An exporter whose first datagram holds templates and records, of options first. */
+static void feed_options_and_flow(session *s) {
+    octets d;
+    ipfix_begin(&d, (ipfix_header){.domain = 1});
+    size_t set = set_begin(&d, 3);
+    put_options_template(&d, 300, 1, FIELDS({302, 4}, {34, 4}));
+    set_end(&d, set), set = set_begin(&d, 300);
+    put32(&d, 1), put32(&d, 100);
+    set_end(&d, set), set = set_begin(&d, 2);
+    put_template(&d, 256, FIELDS({1, 4}, {302, 4}));
+    set_end(&d, set), set = set_begin(&d, 256);
+    put32(&d, 7), put32(&d, 1);
+    set_end(&d, set), ipfix_end(&d);
+    session_feed(s, &d);
+}
+
+static void survives_two_failed_allocations(void) {
+    enum { CALLS = 24 };
+    for (unsigned first = 0; first < CALLS; first++)
+        for (unsigned second = first + 1; second < CALLS; second++) {
+            session s;
+            failing_calls calls = {&s.allocator, 1u << first | 1u << second};
+            session_open(&s, usual_columns, 1 << 16);
+            s.memory.resize = resize_or_fail;
+            s.memory.context = &calls;
+            feed_options_and_flow(&s);
+            check_messages(&s);
+            calls.failing = 0;
+            check_still_works(&s);
+            session_close(&s);
+        }
+}
+
 static void counts_templates_that_memory_does_not_allow(void) {
     session s;
     memset(&s, 0, sizeof s);
@@ -518,7 +564,8 @@ static void is_done_at_once_with_sflow_counts_that_lie(void) {
 RUN_TESTS(TEST(takes_every_prefix), TEST(takes_every_corrupted_octet), TEST(takes_many_corruptions_at_once),
           TEST(gives_the_same_at_every_capacity), TEST(gives_the_same_at_every_capacity_with_a_hook),
           TEST(gives_the_same_at_every_capacity_with_scaled_totals),
-          TEST(gives_the_same_at_every_capacity_with_all_columns), TEST(needs_no_more_room_than_promised), TEST(survives_every_failed_allocation),
+          TEST(gives_the_same_at_every_capacity_with_all_columns), TEST(needs_no_more_room_than_promised),
+          TEST(survives_every_failed_allocation), TEST(survives_two_failed_allocations),
           TEST(counts_templates_that_memory_does_not_allow), TEST(is_done_at_once_with_templates_that_lie),
           TEST(is_done_at_once_with_lists_and_biflows), TEST(is_done_at_once_with_records_inside_records), TEST(is_done_at_once_with_records_of_one_octet),
           TEST(is_done_at_once_with_many_ids), TEST(is_done_at_once_with_many_sources),
