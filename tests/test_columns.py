@@ -384,6 +384,14 @@ def test_flows_are_given_before_an_error_is_raised(tmp_path: Path) -> None:
         next(flows)
 
 
+def test_full_batches_are_given_before_an_error_is_raised(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.pcap", pcap(*[GOOD] * 5, CUT_SHORT))
+    given: list[int] = []
+    with pytest.raises(DecodeError):
+        given.extend(map(len, read_capture(path, strict=True, batch_rows=2)))
+    assert given == [2, 2, 2]
+
+
 def test_counters_are_of_what_was_read_last(tmp_path: Path) -> None:
     path = write(tmp_path / "x.pcap", pcap(CUT_SHORT))
     stream = read_capture(path)

@@ -231,10 +231,13 @@ cdef class ColumnBuilder(TableBuilder):
     def __dealloc__(self):
         fb_columns_free(&self.columns)
 
-    def decode(self, Datagrams datagrams not None, *, dict override=None):
-        """All datagrams of a batch -> the tables that they have filled. Raises DecodeError if the decoder is strict and something
-        is wrong; the rows before it stay for `finish`."""
-        cdef list tables = []
+    def decode(self, Datagrams datagrams not None, list tables=None, *, dict override=None):
+        """Decode all datagrams of a batch. Return the tables that they have filled, appended to `tables` if that is given.
+
+        Raises DecodeError if the decoder is strict and something is wrong. `tables` has what was filled then, and the
+        other rows stay for `finish`."""
+        if tables is None:
+            tables = []
         datagrams.hold()
         try:
             self.claim()

@@ -185,7 +185,9 @@ class TableBuilder:
 
 class ColumnBuilder(TableBuilder):
     def __new__(cls, decoder: Decoder, type: TableType, rows: int) -> Self: ...
-    def decode(self, datagrams: Datagrams, *, override: dict[str, Any] | None = None) -> list[Table]: ...
+    def decode(
+        self, datagrams: Datagrams, tables: list[Table] | None = None, *, override: dict[str, Any] | None = None
+    ) -> list[Table]: ...
 
 class MessageTables(TableBuilder):
     @property

@@ -142,12 +142,16 @@ def decode_tables(
     """A capture as tables, each full but the last, late columns replaced by `override`; `prompt`: flows are given as
     soon as their datagrams have been read, full or not. Raises CaptureError where it is none, or cannot be read on, and
     DecodeError, when what was decoded has been given."""
+    tables: list[_core.Table] = []  # of a batch, until they are given
     try:
         for batch in reader.batches():
-            yield from builder.decode(batch, override=override)
+            builder.decode(batch, tables, override=override)
+            yield from tables
+            tables.clear()
             if prompt:
                 yield from _finish(builder)
     except (CaptureError, DecodeError):
+        yield from tables
         yield from _finish(builder)
         raise
     yield from _finish(builder)
