@@ -521,13 +521,14 @@ static void remembers_the_first_fault(void) {
     session_close(&s);
 }
 
-/* Another datagram may come between two calls. The offset of a record in its set says nothing of the next set. */
+/* Another datagram may come between two calls. The place in one set is no place in the next. */
 static void resumes_a_message_whose_template_was_withdrawn(void) {
     session s;
     octets d;
     fb_position position = {0};
     memset(&s, 0, sizeof s);
-    CHECK_STATUS(session_try(&s, few, 65536, (fb_decoder_options){.obey_withdrawals = true}), FB_OK);
+    fb_decoder_options options = {.obey_withdrawals = true};
+    CHECK_STATUS(session_try(&s, few, 65536, options), FB_OK);
     ipfix_begin(&d, (ipfix_header){0});
     size_t set = set_begin(&d, 2);
     put_template(&d, 256, FIELDS({1, 4}));

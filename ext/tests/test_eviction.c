@@ -307,9 +307,10 @@ static void reads_inner_records_by_templates_that_are_not_kept(void) {
         session s;
         octets d;
         memset(&s, 0, sizeof s);
-        fb_decoder_options options = {.exporter_memory = domain_fits ? sizeof(fb_domain) + 4 * (sizeof(fb_map_entry) + sizeof(uint16_t)) : 1};
+        size_t octets = sizeof(fb_domain) + 4 * (sizeof(fb_map_entry) + sizeof(uint16_t));
+        fb_decoder_options options = {.exporter_memory = domain_fits ? octets : 1};
         CHECK_STATUS(session_try(&s, columns, 4096, options), FB_OK);
-        s.decoder->exporters.overflow.memory.limit = 0; /* it has the budget of others, which is that of a test here */
+        s.decoder->exporters.overflow.memory.limit = 0; /* which is that of others otherwise */
         ipfix_begin(&d, (ipfix_header){0});
         size_t set = set_begin(&d, 2);
         put_template(&d, 256, FIELDS({1, 4}));
@@ -327,4 +328,5 @@ static void reads_inner_records_by_templates_that_are_not_kept(void) {
 RUN_TESTS(TEST(evicts_by_class_then_by_age), TEST(finds_what_is_left), TEST(a_datagram_that_is_resumed_keeps_its_exporter), TEST(keeps_a_genuine_exporter_among_spoofed_ones),
           TEST(bounds_the_agents_of_a_source), TEST(keeps_a_genuine_exporter_beside_many_domains),
           TEST(evicts_where_memory_is_short), TEST(counts_what_waited_of_an_evicted_exporter),
-          TEST(decodes_a_datagram_with_its_own_templates), TEST(reads_inner_records_by_templates_that_are_not_kept))
+          TEST(decodes_a_datagram_with_its_own_templates),
+          TEST(reads_inner_records_by_templates_that_are_not_kept))
