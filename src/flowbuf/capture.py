@@ -78,7 +78,8 @@ class CaptureReader:
         """What was not delivered, or is damaged: name of the status -> how often; zeros are left out."""
         counters = dict(self._core.counters)
         if self._content.fault:
-            counters.pop("truncated_capture", None)  # it follows from the damage
+            for name in ("truncated_capture", "bad_capture_record"):  # they follow from the damage
+                counters.pop(name, None)
             counters["damaged_compression"] = 1
         return counters
 
@@ -137,15 +138,26 @@ class _Batches:
             self._begin += consumed
             if len(batch):
                 return batch
+        if self._content.compressed and "bad_capture_record" in self._core.counters:
+            self._read_rest()
         raise StopIteration
+
+    def _read_rest(self) -> None:
+        """Read compressed data to its end. Its checksum tells whether the bad record is damage to the compression."""
+        rest = memoryview(bytearray(WINDOW_SIZE))  # the last batch is in the window
+        while self._read(rest):
+            pass
 
     def _fill(self) -> None:
         left = self._end - self._begin
         self._window[:left] = self._window[self._begin : self._end]
         self._begin, self._end = 0, left
-        count = self._content.readinto(self._window[left:])
+        count = self._read(self._window[left:])
         self._end += count
         self._final = count == 0
+
+    def _read(self, view: memoryview) -> int:
+        return self._content.readinto(view)
 
     def _explain(self) -> str:
         if self._content.fault:
@@ -160,8 +172,8 @@ class _Batches:
 class _CarefulBatches(_Batches):
     """The same, with CaptureError instead of OSError."""
 
-    def _fill(self) -> None:
+    def _read(self, view: memoryview) -> int:
         try:
-            super()._fill()
+            return super()._read(view)
         except OSError as error:
             raise CaptureError(f"{self._content.name}: {error.strerror or error}") from error

@@ -74,6 +74,11 @@ class Content:
         """The damage to the compression that was found, as in "gzip data is cut short"; "" where there is none."""
         return self._content.fault
 
+    @property
+    def compressed(self) -> bool:
+        """True for gzip and zstd."""
+        return isinstance(self._content, _DecompressedFile)
+
     def peek(self, size: int) -> bytes:
         """The first octets of the content, fewer only where it is shorter. What is read next begins with them."""
         buffer = memoryview(bytearray(size))
