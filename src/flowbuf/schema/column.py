@@ -109,7 +109,11 @@ class Column:
                 problem = f"its {key} is {pinned!r} in {self.origin} and cannot become {table[key]!r}"
                 fix = "messages already written would be misread: retire it and add a column"
                 raise SchemaError(problem, fix, origin=origin, column=self.name)
-        return replace(self, **_read_table({"name": self.name, **table}, origin), origin=origin)
+        changes = _read_table({"name": self.name, **table}, origin)
+        if "sources" in changes and "replaces_zero" not in changes:
+            keys = {source.key for rank in changes["sources"] for source in rank}
+            changes["replaces_zero"] = tuple(source for source in self.replaces_zero if source.key in keys)
+        return replace(self, **changes, origin=origin)
 
     @property
     def wire_type(self) -> WireType:
@@ -325,6 +329,10 @@ def _check_sources(column: Column) -> None:
         if source.key in seen:
             raise SchemaError(f"source {source.text!r} comes twice", "remove one: the first would always decide")
         seen.add(source.key)
+    for source in column.replaces_zero:
+        if source.key not in seen:
+            fix = "add it to sources, or remove it from replaces_zero"
+            raise SchemaError(f"replaces_zero has {source.text!r}, which is no source of the column", fix)
 
 
 def fold(name: str) -> str:

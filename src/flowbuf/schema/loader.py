@@ -35,7 +35,7 @@ given in the table of `mirror`.
 `zero = "absent"`: a zero from a source means that nothing is known, and worse ranks are tried. `zero = "value"`: a zero
 is a value, and worse ranks are not tried. Messages still leave it out. Equals of its own rank are tried all the same.
 "value" is the default for a single number or bool, "absent" for all other columns. `replaces_zero` lists elements that
-are tried after a zero of the rank before them, if that rank consists of elements.
+are tried after a zero of the rank before them, if that rank consists of elements. Each must be one of the `sources`.
 
 Records
 -------
