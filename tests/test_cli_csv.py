@@ -28,7 +28,12 @@ TEXTS = [f"a{control}b" for control in CONTROLS] + [
     "'",
     ";",
 ]
-FORMULAS = ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\uff1d1"]
+FORMULAS = ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "|1", "%1"]
+FORMULAS += ["\uff1d1", "\uff0b1", "\uff0d1", "\uff201"]  # the full-width forms
+# Characters that a spreadsheet may remove: white space, a byte order mark, controls, format characters, quotes.
+REMOVED = [" ", "  ", "\xa0", "\u2003", "\u3000", "\ufeff", "\u200b", "\u2060", "\xad", "\v", "\x1f", "\x7f", '"']
+FORMULAS += [f"{removed}{sign}1" for removed in [*REMOVED, "".join(REMOVED)] for sign in "=+-@\uff1d"]
+TEXTS_ALONE = ["plain", "1-1", " 1", " a=1", "\ufeffx", '"x"', "\u3000x", "x =1"]
 SCHEMA = """
 [schema]
 extends = "flow"
@@ -117,9 +122,9 @@ def test_nul_is_replaced(folder: Path, write_rows: type) -> None:
 
 @WRITERS
 def test_a_spreadsheet_gets_no_formulas(folder: Path, write_rows: type) -> None:
-    with open(write_rows(folder, [*FORMULAS, "plain", "1-1"], "--spreadsheet"), newline="") as file:
+    with open(write_rows(folder, [*FORMULAS, *TEXTS_ALONE], "--spreadsheet"), newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [row["label"] for row in rows] == [*("'" + text for text in FORMULAS), "plain", "1-1"]
+    assert [row["label"] for row in rows] == [*("'" + text for text in FORMULAS), *TEXTS_ALONE]
     assert {(row["bytes"], row["signed"]) for row in rows} == {("7", "-5")}
     with open(write_rows(folder, FORMULAS), newline="") as file:
         assert [row["label"] for row in csv.DictReader(file)] == FORMULAS

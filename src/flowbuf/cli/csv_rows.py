@@ -15,7 +15,10 @@ from flowbuf.sinks.file import OutputFile
 __all__ = ["neutralize", "write_csv"]
 
 _QUOTED = re.compile('[\x00-\x1f\x7f-\x9f\u2028\u2029",]')
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+# The first characters that OWASP lists ("CSV Injection"), with their full-width forms, and | and %. Importers differ in
+# what they remove before a first character: white space, controls, invisible format characters, double quotes.
+_REMOVED = '\\s\x00-\x1f\x7f-\x9f\xad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"'
+_FORMULA = re.compile(f"[\t\r\n]|[{_REMOVED}]*[-=+@|%\uff1d\uff0b\uff0d\uff20]")
 
 
 def write_csv(file: OutputFile, rows: Iterable[Iterable[str]]) -> None:
@@ -38,4 +41,4 @@ def _cell(text: str) -> str:
 
 def neutralize(text: str) -> str:
     """Put an apostrophe before a text that a spreadsheet would take for a formula."""
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    return f"'{text}" if _FORMULA.match(text) else text
