@@ -224,6 +224,32 @@ def test_state_is_kept_at_an_interrupt(tmp_path: Path) -> None:
     assert (tmp_path / "s.state").exists()
 
 
+BETWEEN = """
+import os, signal, sys
+from flowbuf.cli.main import main
+
+def watch(frame, event, argument):
+    if event == "call" and frame.f_code.co_name == "close" and frame.f_code.co_filename.endswith("signals.py"):
+        sys.setprofile(None)
+        os.kill(os.getpid(), signal.SIGINT)
+
+sys.setprofile(watch)
+main()
+"""
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_an_interrupt_between_standard_input_and_the_next_input_reads_no_more(tmp_path: Path, output: str) -> None:
+    """The signal comes when standard input has ended and the next input is not open yet."""
+    write(tmp_path / "a.pcap", pcap(GOOD, GOOD))
+    write(tmp_path / "cut.pcap", pcap(GOOD, GOOD)[:-5])
+    line = [sys.executable, "-c", BETWEEN, *command(output)[3:], "cut.pcap"]
+    with open(tmp_path / "a.pcap", "rb") as content:
+        result = subprocess.run(line, cwd=tmp_path, stdin=content, capture_output=True, timeout=PATIENCE, check=False)
+    assert (result.returncode, result.stderr.decode()) == (130, "flowbuf: interrupted: 2 flows written\n")
+    assert flows_in(tmp_path / output) == 2
+
+
 @pytest.mark.parametrize("output", ["x.pb", "x.csv", "x.parquet"])
 @pytest.mark.parametrize("inputs", [["pipe"], ["pipe", "-"], ["-", "pipe"]])
 def test_a_file_is_complete_or_absent(tmp_path: Path, output: str, inputs: list[str]) -> None:

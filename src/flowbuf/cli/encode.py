@@ -81,12 +81,10 @@ def encode(
             Session(schema, decoding, report, show, interrupt=interrupt) as session,
         ):
             with WriteBehind(file) as behind:
-                for path in inputs:
+                for path in session.each(inputs):
                     for messages in session.encode(path):
                         behind.write(messages)
                         octets += len(messages)
-                    if session.interrupted:
-                        break
             session.finish()
         if not session.readable:
             file.discard()

@@ -98,13 +98,11 @@ class Reading:
     def _read(
         self, inputs: Sequence[str], source: Callable[[str], Iterator[Any]], writer: FlowWriter, session: Session
     ) -> None:
-        for path in inputs:
+        for path in session.each(inputs):
             for flows in source(path):
                 writer.write(flows if self.limit is None else flows[: self.limit - writer.count])
                 if writer.count == self.limit:
                     session.stop()
-            if session.stopped or session.interrupted:
-                break
 
 
 def check_parts(reading: Reading, output: str, folder: bool) -> None:

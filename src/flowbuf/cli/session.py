@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, TypeVar
@@ -119,6 +119,15 @@ class Session:
         if self._decoder:
             write_state(self._decoding.state, self._decoder, self._report)
 
+    def each(self, paths: Iterable[str]) -> Iterator[str]:
+        """Give the inputs one by one, until Ctrl-C has ended standard input or no more is wanted."""
+        for path in paths:
+            if path != "-":
+                self._interrupt.close()  # first: a later Ctrl-C raises KeyboardInterrupt
+            if self.interrupted or self.stopped:
+                return
+            yield path
+
     def stop(self) -> None:
         """No more is wanted: what is being read ends with what it has given, and is still reported."""
         self.stopped = True
@@ -139,7 +148,6 @@ class Session:
     def _open(self, path: str) -> Content:
         if path == "-" and sys.stdin:
             return Content(self._interrupt.open())
-        self._interrupt.close()
         return Content(path)
 
     def encode(self, path: str) -> Iterator[memoryview]:
