@@ -77,9 +77,10 @@ class CaptureReader:
     def counters(self) -> dict[str, int]:
         """What was not delivered, or is damaged: name of the status -> how often; zeros are left out."""
         counters = dict(self._core.counters)
+        if self._content.fault or self._content.failure:
+            counters.pop("truncated_capture", None)  # it follows from the damage
         if self._content.fault:
-            for name in ("truncated_capture", "bad_capture_record"):  # they follow from the damage
-                counters.pop(name, None)
+            counters.pop("bad_capture_record", None)  # so does this
             counters["damaged_compression"] = 1
         return counters
 
@@ -130,6 +131,8 @@ class _Batches:
     def _scan(self) -> Datagrams:
         while self._status != "end":
             if self._status == "not_a_capture":
+                if self._content.failure:
+                    raise CaptureError(f"{self._content.name}: {self._content.failure}")
                 raise CaptureError(f"{self._content.name}: not a capture: {self._explain()}")
             self._core.advance()  # before the window changes
             if self._status == "more_input":

@@ -186,7 +186,7 @@ def read_messages(
     mended.
 
     Raises SchemaError where the .proto and the schema differ, and in which columns; KeyError or ValueError for what
-    cannot be; OSError when flows are read.
+    cannot be; OSError when flows are read, after the flows before the error.
     """
     check_ip(ip)
     loaded = schema if isinstance(schema, Schema) else Schema.load(schema)
@@ -242,16 +242,20 @@ def message_tables(
     windows: StreamWindows, reader: _core.MessageTables, *, prompt: bool = False
 ) -> Iterator[_core.Table]:
     """A stream of messages as tables, each full but the last; `prompt`: flows are given as soon as they have been read,
-    full or not. `windows.fault` says what ended it too early."""
-    for octets, final in windows:
-        tables: list[_core.Table] = []
-        try:
-            windows.take(reader.read(octets, tables, final))
-        except DecodeError as error:
-            windows.stop(error)
-        yield from tables
-        if prompt:
-            yield from _finish(reader)
+    full or not. `windows.fault` says what ended it too early. Raises OSError, after the flows before it."""
+    try:
+        for octets, final in windows:
+            tables: list[_core.Table] = []
+            try:
+                windows.take(reader.read(octets, tables, final))
+            except DecodeError as error:
+                windows.stop(error)
+            yield from tables
+            if prompt:
+                yield from _finish(reader)
+    except OSError:
+        yield from _finish(reader)
+        raise
     yield from _finish(reader)
 
 

@@ -32,14 +32,17 @@ class Content:
 
     `source` is a path, `"-"` for standard input, or a binary file object, which is read from where it stands and left
     open. Damage to the compression ends the content: what could be decompressed before is given, and `fault` names the
-    damage.
+    damage. With `ends_at_error`, an OSError of reading also ends the content, and `failure` has its text. Without it,
+    the error is raised.
 
     Raises what `open` raises, TypeError for what is no source, and `CaptureError` where a library to decompress with
     is missing.
     """
 
-    def __init__(self, source: str | os.PathLike[str] | BinaryIO) -> None:
+    def __init__(self, source: str | os.PathLike[str] | BinaryIO, ends_at_error: bool = False) -> None:
         check_source(source)
+        self._ends_at_error = ends_at_error
+        self.failure = ""
         self._closes = False
         if source == "-":
             self.name = "<stdin>"
@@ -60,8 +63,10 @@ class Content:
         try:
             self._file = _File(file)
             self._content = _open_content(self._file, self.name)
-        except BaseException:
+        except BaseException as error:
             self.close()
+            if isinstance(error, OSError):
+                error.filename = self.name
             raise
 
     @property
@@ -83,7 +88,7 @@ class Content:
         """The first octets of the content, fewer only where it is shorter. What is read next begins with them."""
         buffer = memoryview(bytearray(size))
         while len(self._ahead) < size:
-            count = self._content.read_into(buffer[: size - len(self._ahead)])
+            count = self._read_into(buffer[: size - len(self._ahead)])
             if not count:
                 break
             self._ahead += buffer[:count]
@@ -92,10 +97,21 @@ class Content:
     def readinto(self, view: memoryview) -> int:
         """Puts octets into `view`, as soon as there are some; gives their number, 0 at the end."""
         if not self._ahead:
-            return self._content.read_into(view)
+            return self._read_into(view)
         octets, self._ahead = self._ahead[: len(view)], self._ahead[len(view) :]
         view[: len(octets)] = octets
         return len(octets)
+
+    def _read_into(self, view: memoryview) -> int:
+        if self.failure:
+            return 0
+        try:
+            return self._content.read_into(view)
+        except OSError as error:
+            if not self._ends_at_error:
+                raise
+            self.failure = error.strerror or str(error)
+            return 0
 
     def close(self) -> None:
         """Closes the file if it was opened here."""

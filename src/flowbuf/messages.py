@@ -43,8 +43,8 @@ class StreamWindows:
             window[: end - self._used] = window[self._used : end]
             self.position += self._used
             end -= self._used
-            if final and not self.fault and self.content.fault:
-                self.fault = f"octet {self.position}: {self.content.fault}"
+            if final and not self.fault and (damage := self._damage):
+                self.fault = f"octet {self.position}: {damage}"
             if end == len(window):
                 window = self._grow(window)
 
@@ -55,9 +55,13 @@ class StreamWindows:
     def stop(self, error: DecodeError) -> None:
         """The window cannot be read on."""
         offset = error.offset or 0
-        damaged = self.content.fault and "cut short" in str(error)
-        what = self.content.fault if damaged else str(error).partition(": ")[2]
+        damaged = self._damage and "cut short" in str(error)
+        what = self._damage if damaged else str(error).partition(": ")[2]
         self.fault = f"octet {self.position + offset}: {what}"
+
+    @property
+    def _damage(self) -> str:
+        return self.content.fault or self.content.failure
 
     def _grow(self, window: memoryview) -> memoryview:
         """A window twice as large, for a message that is larger than this one."""

@@ -21,6 +21,7 @@ from flowbuf.cli.progress import show_progress
 from flowbuf.cli.report import Failure, Report
 from flowbuf.cli.state import check_known_state, read_state
 from flowbuf.cli.survey import survey_capture
+from flowbuf.content import Content
 from flowbuf.decoder import Decoder
 from flowbuf.errors import CaptureError
 from flowbuf.schema import Schema
@@ -67,7 +68,11 @@ def inspect(capture: str, as_json: bool, decoding: DecodeOptions) -> None:
         return decoder
 
     try:
-        with CaptureReader(capture, decoding.port) as reader, show_progress(total_size([capture])) as show:
+        with (
+            Content(capture, ends_at_error=True) as content,
+            CaptureReader(content, decoding.port) as reader,
+            show_progress(total_size([capture])) as show,
+        ):
             survey = survey_capture(reader, show, new_decoder)
     except CaptureError as error:
         raise Failure(str(error)) from error
@@ -80,6 +85,9 @@ def inspect(capture: str, as_json: bool, decoding: DecodeOptions) -> None:
                 console.print(part)
     if any(STATUSES[name][0] in ("fault", "loss") for _, name, _ in _all_counters(survey)):
         report.status = 1
+    if content.failure:
+        flows = sum(exporter["flows"] for exporter in survey["exporters"])
+        report.add_problem(f"{content.name}: {content.failure} after {_amount(flows, 'flow')}")
     sys.exit(report.status)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, TypeVar
@@ -15,6 +16,7 @@ from flowbuf.capture import CaptureReader
 from flowbuf.cli.counters import count_rows
 from flowbuf.cli.inputs import holds_messages
 from flowbuf.cli.options import DecodeOptions, UsageProblem, schema_errors
+from flowbuf.cli.output import describe_os_error
 from flowbuf.cli.progress import Show
 from flowbuf.cli.report import Failure, Report, describe_fault
 from flowbuf.cli.signals import Interrupt
@@ -145,15 +147,20 @@ class Session:
                 raise Failure(describe_fault(name, error)) from error
         self._report.add_input(name, self.decoder, {})
 
-    def _open(self, path: str) -> Content:
-        if path == "-" and sys.stdin:
-            return Content(self._interrupt.open())
-        return Content(path)
+    def _open(self, path: str) -> AbstractContextManager[Content | None]:
+        """Open an input. Report one that cannot be opened, and return None for it."""
+        source: Any = self._interrupt.open() if path == "-" and sys.stdin else path
+        try:
+            return Content(source, ends_at_error=True)
+        except OSError as error:
+            self._add_problem(describe_os_error(error))
+            return nullcontext()
 
     def encode(self, path: str) -> Iterator[memoryview]:
         """The messages of a capture, batch by batch; each is valid until the next one is asked for."""
         with self._open(path) as content:
-            yield from self._encode(content)
+            if content:
+                yield from self._encode(content)
 
     def encode_each(self, path: str) -> Iterator[list[tuple[str, bytes]]]:
         """The same, datagram by datagram: lists of an exporter's address and messages."""
@@ -162,11 +169,14 @@ class Session:
             return (self.decoder.encode_each(batch, override=self._override) for batch in reader.batches())
 
         with self._open(path) as content:
-            yield from self._decode(content, pieces)
+            if content:
+                yield from self._decode(content, pieces)
 
     def read(self, path: str) -> Iterator[list[dict[str, Any]]]:
         """The flows of a capture or of a message stream, list by list."""
         with self._open(path) as content:
+            if not content:
+                return
             if holds_messages(path, content):
                 self._check_messages(content.name)
                 yield from self._read_messages(content, find_proto(path) if path != "-" else None)
@@ -181,6 +191,8 @@ class Session:
         """The flows of a capture or of a message stream as columns, batch by batch; `prompt`: as soon as they are
         there, in batches as small as may be."""
         with self._open(path) as content:
+            if not content:
+                return
             if holds_messages(path, content):
                 self._check_messages(content.name)
                 yield from self._message_columns(content, find_proto(path) if path != "-" else None, prompt)
@@ -219,7 +231,7 @@ class Session:
             return
         self._finish(content)
         counters = self._check_capture(reader)
-        if counters.pop("damaged_compression", 0):
+        if counters.pop("damaged_compression", 0) or (content.failure and not self.interrupted):
             self._add_damage(content, self.decoder.flows - before)
         self._report.add_input(reader.name, self.decoder, counters)
         self._captures.append(reader.name)
@@ -248,10 +260,10 @@ class Session:
         if self.interrupted:
             fault = ""
         if fault and not flows and content.name == "<stdin>":
-            self._add_problem(f"{content.name}: neither a capture nor a stream of messages")
+            self._add_problem(f"{content.name}: {content.failure or 'neither a capture nor a stream of messages'}")
             return
         self._finish(content)
-        if fault and content.fault and not self._decoding.strict:
+        if fault and (content.failure or (content.fault and not self._decoding.strict)):
             self._add_damage(content, flows)
         elif fault:
             self._add_problem(f"{content.name}: {fault} (flows before it: {flows})")
@@ -282,9 +294,11 @@ class Session:
         self._report.add_problem(text)
 
     def _add_damage(self, content: Content, flows: int) -> None:
-        """Report damaged compression, with the number of flows before it."""
-        kept = f"; the flows before it were {self._done}" if flows else ""
-        self._report.add_problem(f"{content.name}: {content.fault} after {count_rows(self.schema, flows)}{kept}")
+        """Report damaged compression, or an error of reading, with the number of flows before it."""
+        problem = f"{content.name}: {content.fault or content.failure} after {count_rows(self.schema, flows)}"
+        if self._decoding.strict:
+            raise Failure(problem)
+        self._report.add_problem(f"{problem}; the flows before it were {self._done}" if flows else problem)
 
     def _check_capture(self, reader: CaptureReader) -> dict[str, int]:
         """Return the counters of a capture. An interrupt ends it anywhere, which is no fault."""
