@@ -429,3 +429,35 @@ def test_all_that_precedes_damage_of_gzip_is_given(place: int, members: int) -> 
             read += view[:count]
         assert bool(source.fault) == (inflate_by_byte(damaged) != content or place < 0)
     assert bytes(read) == content * (members - 1) + inflate_by_byte(damaged)
+
+
+def compress_blocks(blocks: list[bytes], **options: bool) -> tuple[bytes, list[int]]:
+    """A zstd frame of these blocks, and the place of each in it."""
+    zstandard = pytest.importorskip("zstandard")
+    compressor = zstandard.ZstdCompressor(**options).compressobj()
+    frame, places = b"", []
+    for block in blocks:
+        frame += compressor.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) if block is blocks[0] else b""
+        places.append(len(frame))
+        frame += compressor.compress(block) + compressor.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+    return frame + compressor.flush(), places
+
+
+@pytest.mark.parametrize("checksum", [False, True])
+@pytest.mark.parametrize("frames", [1, 2])
+@pytest.mark.parametrize("size", [3, 40, 300, 3000, 100_000])
+def test_all_blocks_that_precede_damage_of_zstd_are_given(size: int, frames: int, checksum: bool) -> None:
+    blocks = [random.Random(i).randbytes(size // 2).hex().encode() for i in range(30)]
+    blocks[20] = bytes(size)  # one octet that is repeated
+    whole, places = compress_blocks(blocks, write_checksum=checksum)
+    for i in range(1, 30):
+        damaged = bytearray(whole)
+        damaged[places[i]] |= 6  # a kind of block that there is not
+        content = b"".join(blocks) * (frames - 1) + b"".join(blocks[:i])
+        read = bytearray()
+        view = memoryview(bytearray(1 << 16))
+        with Content(io.BytesIO(whole * (frames - 1) + damaged)) as source:
+            while count := source.readinto(view):
+                read += view[:count]
+            assert source.fault == "zstd data is damaged"
+        assert bytes(read) == content

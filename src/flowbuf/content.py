@@ -7,7 +7,7 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from types import TracebackType
 from typing import Any, BinaryIO, Protocol
 
@@ -19,6 +19,9 @@ __all__ = ["Content", "check_source"]
 # octet of gzip for 1 KiB, so a piece becomes at most 16 MiB, which zstandard holds twice.
 READ_SIZE = 1 << 16
 PIECE_SIZE = 1 << 9
+
+ZSTD_FRAME = b"\x28\xb5\x2f\xfd"
+RLE_BLOCK = 1
 
 
 def check_source(source: object) -> None:
@@ -184,19 +187,68 @@ class _Decompressor(Protocol):
     def decompress(self, data: Any, /) -> bytes: ...
 
 
+class _Part:
+    """The part of a compressed file that the next octets belong to. No piece is longer: of a piece with damage, zstd
+    gives nothing."""
+
+    def __init__(self, sizes: Generator[int, bytes, None]) -> None:
+        self._sizes = sizes
+        self._seen = bytearray()
+        self.left = next(sizes)
+
+    def add(self, piece: memoryview) -> None:
+        """Take a piece of this part. At its end, go on to the next part."""
+        self._seen += piece
+        self.left -= len(piece)
+        while not self.left:
+            self.left = self._sizes.send(bytes(self._seen))
+            self._seen.clear()
+
+
+def _any_sizes() -> Generator[int, bytes, None]:
+    """Yield the sizes of parts of data whose parts are not known."""
+    while True:
+        yield PIECE_SIZE
+
+
+def _zstd_sizes() -> Generator[int, bytes, None]:
+    """Yield the sizes of the parts of a frame: headers, blocks, checksum. Gets each part (RFC 8878 section 3.1.1).
+
+    A frame of another kind, and what follows the frame, has parts of any size.
+    """
+    header = yield len(ZSTD_FRAME) + 1
+    if header.startswith(ZSTD_FRAME):
+        single_segment, id_size, size_size = header[4] >> 5 & 1, (0, 1, 2, 4)[header[4] & 3], header[4] >> 6
+        yield (not single_segment) + id_size + (1 << size_size if size_size else single_segment)
+        last = 0
+        while not last:
+            block = int.from_bytes((yield 3), "little")
+            last, kind, size = block & 1, block >> 1 & 3, block >> 3
+            yield 1 if kind == RLE_BLOCK else size
+        yield header[4] & 4  # of the checksum
+    yield from _any_sizes()
+
+
 class _DecompressedFile:
     """The content of a compressed file, all members (frames) one after another.
 
-    Damage ends it, and so does a file that ends too early: what could be decompressed before is given.
+    Damage ends it, and so does a file that ends too early: what could be decompressed before is given. Of zstd, that is
+    all blocks before the damaged one.
     """
 
     def __init__(
-        self, name: str, file: _File, new_decompressor: Callable[[], _Decompressor], error: type[Exception]
+        self,
+        name: str,
+        file: _File,
+        new_decompressor: Callable[[], _Decompressor],
+        error: type[Exception],
+        sizes: Callable[[], Generator[int, bytes, None]] = _any_sizes,
     ) -> None:
         self._name = name
         self._file = file
         self._new_decompressor = new_decompressor
         self._error = error
+        self._sizes = sizes
         self._start()
         self._compressed = memoryview(b"")
         self._content = memoryview(b"")
@@ -205,6 +257,7 @@ class _DecompressedFile:
     def _start(self) -> None:
         """Begin a member (frame)."""
         self._decompressor = self._new_decompressor()
+        self._part = _Part(self._sizes())
         self._keep()
 
     def _keep(self) -> None:
@@ -243,7 +296,7 @@ class _DecompressedFile:
                 self._compressed = memoryview(bytes(self._compressed).lstrip(b"\0"))
                 return
             self._start()
-        piece = self._compressed[:PIECE_SIZE]
+        piece = self._compressed[: min(PIECE_SIZE, self._part.left)]
         try:
             self._content = memoryview(self._decompressor.decompress(piece))
         except self._error:
@@ -252,6 +305,7 @@ class _DecompressedFile:
             self._content = memoryview(self._decompress_before_damage(piece))
         else:
             self._since.append(piece)
+            self._part.add(piece)
             unused = len(self._decompressor.unused_data) if self._decompressor.eof else 0
             self._compressed = self._compressed[len(piece) - unused :]
 
@@ -287,13 +341,17 @@ def _open_zstd(file: _File, name: str) -> _DecompressedFile:
     if sys.version_info >= (3, 14):
         from compression import zstd
 
-        return _DecompressedFile("zstd", file, zstd.ZstdDecompressor, zstd.ZstdError)
+        return _DecompressedFile("zstd", file, zstd.ZstdDecompressor, zstd.ZstdError, _zstd_sizes)
     try:
         import zstandard
     except ImportError:
         raise CaptureError(f"{name}: compressed with zstd; install the package zstandard to read it") from None
     decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 27)
-    return _DecompressedFile("zstd", file, lambda: decompressor.decompressobj(write_size=1 << 14), zstandard.ZstdError)
+
+    def new_decompressor() -> _Decompressor:
+        return decompressor.decompressobj(write_size=1 << 14)
+
+    return _DecompressedFile("zstd", file, new_decompressor, zstandard.ZstdError, _zstd_sizes)
 
 
 def _open_content(file: _File, name: str) -> _PlainFile | _DecompressedFile:
@@ -301,6 +359,6 @@ def _open_content(file: _File, name: str) -> _PlainFile | _DecompressedFile:
     if magic[:2] == b"\x1f\x8b":
         return _open_gzip(file)
     # A frame, or a skippable one (RFC 8878 section 3.1), whose first octet has any lower half.
-    if magic == b"\x28\xb5\x2f\xfd" or (magic[1:] == b"\x2a\x4d\x18" and magic[0] >> 4 == 5):
+    if magic == ZSTD_FRAME or (magic[1:] == b"\x2a\x4d\x18" and magic[0] >> 4 == 5):
         return _open_zstd(file, name)
     return _PlainFile(file)
