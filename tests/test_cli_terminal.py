@@ -18,6 +18,7 @@ from command import flowbuf, json_lines, pcap, write
 from datagrams import VARIABLE, data_set, ipfix, template, template_set, u32
 
 from flowbuf.cli.progress import show_steps
+from flowbuf.cli.terminal import escape_line
 from flowbuf.cli.writers import open_file_writer
 from flowbuf.schema import Schema
 from flowbuf.sinks.file import OutputFile
@@ -161,7 +162,7 @@ def test_styles_stay(folder: Path, arguments: tuple[str, ...]) -> None:
 def test_a_progress_bar_is_beside_clean_messages(folder: Path) -> None:
     status, text = on_a_terminal(folder, "encode", f"{EVIL}.cut.pcap", "-o", "x.pb", term="xterm-256color")
     assert status == 1
-    assert f"flowbuf: {SAFE}.cut.pcap" in text
+    assert f"flowbuf: {escape_line(EVIL)}.cut.pcap" in text
     assert "\x1b]0;" not in text
     assert "\u202e" not in text
 
@@ -177,6 +178,53 @@ def test_a_progress_bar_shows_clean_names(monkeypatch: pytest.MonkeyPatch) -> No
         show(f"[red]{EVIL}", 1)
     assert f"[red]{SAFE}" in terminal.getvalue()
     assert "\x1b]0;" not in terminal.getvalue()
+
+
+FORGED = "a\nflowbuf: forged\r\x1b[1A"
+ESCAPED = "a\\nflowbuf: forged\\r\\x1b[1A"
+NAMES = [f"{FORGED}.{kind}" for kind in ("none", "bad", "cut")]
+ERRORS = [
+    *[("read", name) for name in NAMES],
+    *[("read", "--strict", name) for name in NAMES],
+    *[("read", "-o", "out/", name) for name in NAMES],
+    *[("encode", "-o", "x.pb", name) for name in NAMES],
+    *[("query", "FROM flows", name) for name in NAMES],
+    *[("inspect", name) for name in NAMES],
+    ("read", "good", "-f", "csv", "-o", f"{FORGED}/none"),
+    ("read", "good", "-o", f"{FORGED}.none"),
+    ("encode", "good", "-o", f"{FORGED}/none.pb"),
+    ("encode", "good", "-o", f"{FORGED}.pb"),
+    ("encode", "good", "-o", "x.pb", "--state", f"{FORGED}.bad"),
+    ("read", "good", "--schema", f"{FORGED}.none"),
+    ("read", "good", "--schema", f"{FORGED}.toml"),
+    ("read", "good", "--enrich", f"{FORGED}.none"),
+    ("read", "good", "--enrich", f"{FORGED}.toml"),
+    ("schema", "check", f"{FORGED}.toml"),
+    ("schema", "diff", f"{FORGED}.toml", "flow"),
+    ("generate", "--protocol", "ipfix", "--flows", "1", "-o", f"{FORGED}/none"),
+    ("produce", f"{FORGED}.none", "--kafka", "localhost:1", "--topic", "t"),
+    ("bench", f"{FORGED}.none"),
+    ("query", "FROM flows", f"{FORGED}.parquet"),
+]
+
+
+@pytest.mark.parametrize("arguments", ERRORS, ids=repr)
+def test_a_name_of_a_file_forges_no_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    good = pcap(ipfix(template_set(template(256, (1, 4))), data_set(256, u32(7))))
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "good", good)
+    write(tmp_path / f"{FORGED}.cut", good[:-5])
+    for bad in ("bad", "toml", "parquet", "pb.proto"):
+        write(tmp_path / f"{FORGED}.{bad}", b"PAR1")
+    result = flowbuf(*arguments)
+    stderr = result.stderr
+    assert ESCAPED in result.output
+    assert FORGED not in result.output
+    assert controls(stderr) == set()
+    assert all(line.startswith(("flowbuf: ", "Error: ")) for line in stderr.splitlines())
+    assert not any(line.startswith("flowbuf: forged") for line in stderr.splitlines())
 
 
 BINARY = [

@@ -160,7 +160,7 @@ def query_problems(origin: str) -> Iterator[None]:
     try:
         yield
     except QueryError as error:
-        raise UsageProblem(f"{origin}: {error}") from error
+        raise UsageProblem(f"{origin}: {error}", lines=True) from error
 
 
 class ColumnWriter:

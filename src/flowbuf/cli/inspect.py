@@ -21,6 +21,7 @@ from flowbuf.cli.progress import show_progress
 from flowbuf.cli.report import Failure, Report
 from flowbuf.cli.state import check_known_state, read_state
 from flowbuf.cli.survey import survey_capture
+from flowbuf.cli.terminal import escape_line
 from flowbuf.content import Content
 from flowbuf.decoder import Decoder
 from flowbuf.errors import CaptureError
@@ -134,7 +135,7 @@ def _capture_text(capture: dict[str, Any]) -> Text:
         lines[0] += f" to port{'s' if len(ports) > 1 else ''} {', '.join(ports[:8])}{', …' if len(ports) > 8 else ''}"
         times = [_readable_time(capture[key]) for key in ("first", "last")]
         lines.append(" to ".join(dict.fromkeys(times)) + " UTC")
-    text = Text(f"\n{capture['name']}\n", style="bold")
+    text = Text(f"\n{escape_line(capture['name'])}\n", style="bold")
     return text.append("".join(f"{line}\n" for line in lines), style="not bold")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from flowbuf.cli.terminal import escape_line
 from flowbuf.decoder import TIMES, TUNNELS, Decoder, choose_tunnels
 from flowbuf.errors import SchemaError
 from flowbuf.schema import Schema
@@ -26,9 +27,17 @@ COUNTERS = "sflow_counters"
 
 
 class UsageProblem(click.ClickException):
-    """Something about the command line, or a file it names, is wrong."""
+    """Something about the command line, or a file it names, is wrong. It is one line, unless it has `lines`."""
 
     exit_code = 2
+
+    def __init__(self, message: str, lines: bool = False) -> None:
+        super().__init__(message)
+        self._lines = lines
+
+    def format_message(self) -> str:
+        """Return the message as it is shown."""
+        return "\n".join(map(escape_line, self.message.split("\n"))) if self._lines else escape_line(self.message)
 
 
 class WholeNumber(click.IntRange):

@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from flowbuf._core import STATUSES
-from flowbuf.cli.output import is_terminal
-from flowbuf.cli.terminal import clean_text
+from flowbuf.cli.terminal import escape_line
 from flowbuf.decoder import Decoder
 from flowbuf.errors import DecodeError
 from flowbuf.statuses import Counters, sort_counters
@@ -51,7 +50,7 @@ class Failure(click.ClickException):
     exit_code = 1
 
     def show(self, file: Any = None) -> None:
-        click.echo(f"flowbuf: {self.message}", err=True)
+        click.echo(f"flowbuf: {escape_line(self.message)}", err=True)
 
 
 class Report:
@@ -76,9 +75,8 @@ class Report:
 
     def add_note(self, text: str) -> None:
         """Something that leaves the exit status as it is. Not click.echo: it writes past a progress bar that is shown,
-        into its line. Cleaned here: a progress bar takes what stderr gets, and obeys the styles in it."""
-        line = f"flowbuf: {text}"
-        print(clean_text(line) if is_terminal(sys.stderr) else line, file=sys.stderr)
+        into its line. Escaped here: a progress bar takes what stderr gets, and obeys the styles in it."""
+        print(f"flowbuf: {escape_line(text)}", file=sys.stderr)
 
     def add_input(self, name: str, decoder: Decoder, capture: Counters) -> None:
         """What a decoder has counted since the last input, and what the capture itself has."""

@@ -2,7 +2,7 @@
 
 Text is cleaned where it is written. The wrapped `sys.stdout` and `sys.stderr` clean all text. `StdoutConsole` cleans
 the text between its styles. Tables and CSV clean their cells. JSON has escapes (`flowbuf.text`), also in pipes and
-files.
+files. So have messages on stderr: each is one line, also in a log.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from flowbuf.text import CONTROLS
 
-__all__ = ["clean_line", "clean_text", "guard_terminals", "terminal_of"]
+__all__ = ["clean_line", "clean_text", "escape_line", "guard_terminals", "terminal_of"]
 
 _KEPT = "\n\t"
 
@@ -25,6 +25,11 @@ def clean_line(text: str) -> str:
 def clean_text(text: str) -> str:
     """Replace every control character by U+FFFD, except for ends of lines and tabs."""
     return CONTROLS.sub(lambda found: found[0] if found[0] in _KEPT else "\ufffd", text)
+
+
+def escape_line(text: str) -> str:
+    """Return a text as one line: control characters, such as those of a file name, become escapes (`\\n`)."""
+    return CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class _TerminalText:
