@@ -13,7 +13,19 @@ from typing import Any
 
 import pytest
 from command import CUT_SHORT, EXPORTER, GOOD, WITHOUT_TEMPLATE, flowbuf, generated, pcap, write
-from datagrams import data_set, ipfix, netflow5, record5, template, template_set, u32
+from datagrams import (
+    VARIABLE,
+    data_set,
+    ipfix,
+    netflow5,
+    netflow9,
+    record5,
+    template,
+    template_set,
+    template_set9,
+    u16,
+    u32,
+)
 
 import flowbuf as api
 from flowbuf.messages import MessageStream
@@ -213,22 +225,24 @@ def test_strict_stops_at_the_first_fault(tmp_path: Path, output: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "octets", "column", "name"),
+    ("field", "octets", "column", "name", "element"),
     [
-        ((1, 9), bytes(8) + b"\x07", "bytes", "bad_field_size"),
-        ((8, 5), b"\xc0\0\2\1\0", "src_addr", "bad_field_size"),
-        ((7, 4), u32(1 << 20), "src_port", "out_of_range"),
+        ((1, 9), bytes(8) + b"\x07", "bytes", "bad_field_size", "ipfix:1 octetDeltaCount, 9 bytes"),
+        ((8, 5), b"\xc0\0\2\1\0", "src_addr", "bad_field_size", "ipfix:8 sourceIPv4Address, 5 bytes"),
+        ((7, 4), u32(1 << 20), "src_port", "out_of_range", "ipfix:7 sourceTransportPort, 4 bytes"),
+        ((8, VARIABLE), b"\5\xc0\0\2\1\0", "src_addr", "bad_field_size", "ipfix:8 sourceIPv4Address, variable length"),
     ],
 )
 def test_a_value_that_its_column_cannot_hold_is_reported(
-    tmp_path: Path, output: Path, field: tuple[int, int], octets: bytes, column: str, name: str
+    tmp_path: Path, output: Path, field: tuple[int, int], octets: bytes, column: str, name: str, element: str
 ) -> None:
     datagram = ipfix(template_set(template(256, field)), data_set(256, octets, octets))
     result = flowbuf("encode", write(tmp_path / "a.pcap", pcap(datagram)), "-o", output, "--columns", column)
     assert result.exit_code == 0
     prefix = f"flowbuf: {tmp_path}/a.pcap"
     assert result.stderr == (
-        f"{prefix}: {EXPORTER}: 2 {name}: {api.STATUSES[name][1]}\n{prefix}: values left out, by column: {column} 2\n"
+        f"{prefix}: {EXPORTER}: 2 {name}: {api.STATUSES[name][1]}\n"
+        f"{prefix}: values left out, by column: {column} 2 ({element})\n"
     )
 
 
@@ -246,8 +260,33 @@ def test_columns_that_cannot_hold_values_are_listed_for_each_input(tmp_path: Pat
     assert result.exit_code == 0, result.stderr
     listed = [line for line in result.stderr.splitlines() if "by column" in line]
     assert len(listed) == 2
-    assert listed[0].endswith(" 1 and 2 more")
-    assert listed[1] == f"flowbuf: {paths[1]}: values left out, by column: src_port 1"
+    assert listed[0].endswith(", 9 bytes) and 2 more")
+    assert listed[1].endswith(": values left out, by column: src_port 1 (ipfix:7 sourceTransportPort, 4 bytes)")
+
+
+def test_elements_that_fill_a_column_without_room_are_named(tmp_path: Path, output: Path) -> None:
+    """Those of other templates too: the counters do not tell them apart."""
+    schema = write(
+        tmp_path / "s.toml",
+        b"""[schema]
+extends = "flow"
+[[column]]
+name = "small"
+number = 1000
+type = "uint8"
+enabled = true
+sources = ["ipfix:2636/137", "ipfix:61", "netflow9:60"]
+""",
+    )
+    templates = template_set(template(256, (137, 2, 2636)), template(257, (61, 2), (1, 4)), template(258, (60, 2)))
+    datagram = ipfix(templates, data_set(256, u16(300)), data_set(257, u16(300) + u32(1)))
+    path = write(tmp_path / "a.pcap", pcap(datagram))
+    result = flowbuf("encode", path, "-o", output, "--schema", schema)
+    listed = result.stderr.splitlines()[-1]
+    assert listed.endswith(": small 2 (ipfix:61 flowDirection, 2 bytes or ipfix:2636/137, 2 bytes)")
+    version9 = netflow9(template_set9(template(258, (60, 2))), data_set(258, u16(300)))
+    result = flowbuf("encode", write(tmp_path / "b.pcap", pcap(version9)), "-o", output, "--schema", schema)
+    assert result.stderr.splitlines()[-1].endswith(": small 1 (netflow9:60 ipVersion, 2 bytes)")
 
 
 def test_strict_ignores_packets_that_are_not_flow_data(tmp_path: Path, output: Path) -> None:

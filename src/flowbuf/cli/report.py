@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
+from flowbuf import elements
 from flowbuf._core import STATUSES
 from flowbuf.cli.terminal import escape_line
 from flowbuf.decoder import Decoder
@@ -25,6 +27,10 @@ TERMINATED = 143
 
 MAX_LINES = 20  # of one input
 MAX_COLUMNS = 5  # in a line
+MAX_ELEMENTS = 3  # of a column
+
+REVERSE_PEN = 29305  # RFC 5103: the element of the same id, of the other direction
+VARIABLE = 0xFFFF  # RFC 7011 section 7
 
 # Notes that are printed without --verbose: values that were sent, and that their column cannot hold.
 VALUES_LEFT_OUT = ("bad_field_size", "bad_list", "out_of_range")
@@ -35,6 +41,34 @@ def count_by_exporter(decoder: Decoder) -> dict[str, dict[str, int]]:
     counters = {exporter: dict(stats["counters"]) for exporter, stats in decoder.stats.items()}
     counters[""] = dict(decoder.read_other()["counters"])
     return counters
+
+
+def _read_fields(decoder: Decoder) -> list[tuple[str, int, int, int]]:
+    """The fields of all data templates: "ipfix" or "netflow9", enterprise number, element, size in bytes."""
+    fields = {
+        ("netflow9" if domain["version"] == 9 else "ipfix", *field)
+        for exporter in decoder.read_exporters()
+        for domain in exporter["domains"]
+        for template in domain["templates"].values()
+        if not template["options"]
+        for field in template["fields"]
+    }
+    return sorted(fields)
+
+
+def _name_elements(decoder: Decoder, column: str, fields: Sequence[tuple[str, int, int, int]]) -> str:
+    """The elements among these fields that fill a column, as in " (ipfix:61 flowDirection, 2 bytes)"."""
+    sources = {(source.kind, source.pen, source.id) for rank in decoder.schema[column].sources for source in rank}
+    texts = []
+    for kind, pen, id, size in fields:
+        element = (0 if pen == REVERSE_PEN else pen, id)
+        if sources.isdisjoint({("ipfix", *element), (kind, *element)}):
+            continue
+        known = None if pen else elements.by_id(id)
+        name = f"{kind}:{pen}/{id}" if pen else f"{kind}:{id}{f' {known.name}' if known else ''}"
+        texts.append(f"{name}, {'variable length' if size == VARIABLE else f'{size} bytes'}")
+    more = " or others" if len(texts) > MAX_ELEMENTS else ""
+    return f" ({' or '.join(texts[:MAX_ELEMENTS])}{more})" if texts else ""
 
 
 def describe_fault(name: str, error: DecodeError) -> str:
@@ -87,21 +121,27 @@ class Report:
             new = {status: count - before.get(status, 0) for status, count in counters.items()}
             lines += self._lines(f"{name}: {exporter}" if exporter else name, new)
         self._before = after
-        lines += self._list_columns(name, decoder.read_left_out())
+        lines += self._list_columns(name, decoder)
         for line in lines[:MAX_LINES]:
             self.add_note(line)
         if len(lines) > MAX_LINES:
             self.add_note(f"{name}: {len(lines) - MAX_LINES} more such lines; flowbuf inspect shows all")
 
-    def _list_columns(self, name: str, left_out: dict[str, int]) -> list[str]:
-        """A line with the columns that could not hold values since the last input, most values first."""
+    def _list_columns(self, name: str, decoder: Decoder) -> list[str]:
+        """A line with the columns that could not hold values since the last input, most values first, and with the
+        elements of templates that fill them."""
+        left_out = decoder.read_left_out()
         new = {column: count - self._left_out.get(column, 0) for column, count in left_out.items()}
         self._left_out = left_out
-        counts = [f"{column} {new[column]}" for column in sorted(new, key=lambda column: -new[column]) if new[column]]
-        if not counts:
+        columns = [column for column in sorted(new, key=lambda column: -new[column]) if new[column]]
+        if not columns:
             return []
-        more = f" and {len(counts) - MAX_COLUMNS} more" if len(counts) > MAX_COLUMNS else ""
-        return [f"{name}: values left out, by column: {', '.join(counts[:MAX_COLUMNS])}{more}"]
+        fields = _read_fields(decoder)
+        counts = [
+            f"{column} {new[column]}{_name_elements(decoder, column, fields)}" for column in columns[:MAX_COLUMNS]
+        ]
+        more = f" and {len(columns) - MAX_COLUMNS} more" if len(columns) > MAX_COLUMNS else ""
+        return [f"{name}: values left out, by column: {', '.join(counts)}{more}"]
 
     def _lines(self, who: str, counters: Counters) -> list[str]:
         lines = []
