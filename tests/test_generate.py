@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import gzip
+import io
 import shutil
 import struct
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
+import flowbuf as api
 from flowbuf import _core
 from flowbuf.cli.generate import PROTOCOLS, generate
 
 START = 1_735_689_600_000_000_000  # 2025-01-01
-PORTS = {"netflow5": 2055, "netflow9": 2055, "ipfix": 4739, "sflow": 6343}
+PORTS = {"netflow1": 2055, "netflow5": 2055, "netflow7": 2055, "netflow9": 2055, "ipfix": 4739, "sflow": 6343}
 DATA_TEMPLATES = {256, 257, 258}
 
 needs_tshark = pytest.mark.skipif(shutil.which("tshark") is None, reason="TShark is not installed")
@@ -115,6 +119,32 @@ def test_flows_written_counts_up_to_all_flows() -> None:
     counts = [pieces.flows_written for _ in pieces]
     assert counts == sorted(counts)
     assert counts[0] < counts[-1] == 20_000
+
+
+FLOW = api.Schema.load("flow").enable("time_flow_start", "time_flow_end")
+NOT_IN_VERSION_1 = ("sampling_rate", "src_as", "dst_as", "src_prefix_len", "dst_prefix_len")
+
+
+def decode(protocol: str, flows: int, **options: int) -> list[dict[str, Any]]:
+    stream = api.read_capture(io.BytesIO(capture(protocol, flows, **options)), FLOW)
+    rows: list[dict[str, Any]] = pa.table(stream).to_pylist()
+    assert stream.counters == {}
+    return rows
+
+
+@pytest.mark.parametrize(("protocol", "absent"), [("netflow1", NOT_IN_VERSION_1), ("netflow7", ("sampling_rate",))])
+def test_old_versions_of_netflow_have_the_flows_of_version_5(protocol: str, absent: tuple[str, ...]) -> None:
+    rows, expected = decode(protocol, 24, exporters=1), decode("netflow5", 24, exporters=1)
+    assert {row.pop("flow_type") for row in rows} != {row.pop("flow_type") for row in expected}
+    for row in expected:
+        row.update(dict.fromkeys(absent, 0))
+    assert rows == expected
+    assert all(row["bytes"] and row["src_port"] is not None and row["time_received"] for row in rows)
+
+
+@pytest.mark.parametrize("protocol", ["netflow1", "netflow7"])
+def test_old_versions_of_netflow_have_as_many_flows_as_asked_for(protocol: str) -> None:
+    assert len(decode(protocol, 3000)) == 3000
 
 
 # What TShark says ---------------------------------------------------------------------------------------------------
@@ -224,7 +254,7 @@ def test_start_is_an_rfc_3339_time(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (("--protocol", "netflow7", "--flows", 1), "netflow7"),
+        (("--protocol", "netflow8", "--flows", 1), "netflow8"),
         (("--protocol", "ipfix", "--flows", -1), "-1"),
         (("--protocol", "ipfix", "--flows", 1, "--exporters", 0), "exporters"),
         (("--protocol", "ipfix", "--flows", 1, "--start", "yesterday"), "yesterday"),

@@ -104,7 +104,9 @@ static uint8_t *put_file_header(uint8_t *out) {
 
 static uint8_t *put_datagram(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out, const uint8_t *limit) {
     switch (exporter->protocol) {
+    case FB_GENERATOR_NETFLOW1: return fb_put_netflow1(generator, exporter, out, limit);
     case FB_GENERATOR_NETFLOW5: return fb_put_netflow5(generator, exporter, out, limit);
+    case FB_GENERATOR_NETFLOW7: return fb_put_netflow7(generator, exporter, out, limit);
     case FB_GENERATOR_NETFLOW9: return fb_put_netflow9(generator, exporter, out, limit);
     case FB_GENERATOR_IPFIX: return fb_put_ipfix(generator, exporter, out, limit);
     default: return fb_put_sflow(generator, exporter, out, limit);

@@ -20,13 +20,15 @@
 
 #include "base.h"
 
-/* Constant, name. MIXED: exporters speak the four protocols by turns. */
+/* Constant, name. MIXED: exporters speak the four protocols before it by turns. */
 #define FB_GENERATOR_PROTOCOL_LIST(X) \
     X(NETFLOW5, "netflow5") \
     X(NETFLOW9, "netflow9") \
     X(IPFIX, "ipfix") \
     X(SFLOW, "sflow") \
-    X(MIXED, "mixed")
+    X(MIXED, "mixed") \
+    X(NETFLOW1, "netflow1") \
+    X(NETFLOW7, "netflow7")
 
 typedef enum {
 #define FB_X(constant, name) FB_GENERATOR_##constant,

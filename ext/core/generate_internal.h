@@ -124,7 +124,9 @@ uint16_t fb_internet_checksum(const uint8_t *bytes, size_t size);
 
 /* A datagram of one exporter, written from `out` to `limit` at most; returns its end. Draws as many flows as have room and
    are left. REQUIRES: at least one flow is left; the room of a packet of FB_GENERATOR_MIN_MTU. */
+uint8_t *fb_put_netflow1(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out, const uint8_t *limit);
 uint8_t *fb_put_netflow5(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out, const uint8_t *limit);
+uint8_t *fb_put_netflow7(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out, const uint8_t *limit);
 uint8_t *fb_put_netflow9(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out, const uint8_t *limit);
 uint8_t *fb_put_ipfix(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out, const uint8_t *limit);
 uint8_t *fb_put_sflow(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out, const uint8_t *limit);

@@ -1,9 +1,17 @@
-/* NetFlow v5, NetFlow v9 and IPFIX datagrams. The last two are written from tables of templates: a table is what goes out
+/* NetFlow v1, v5, v7, v9 and IPFIX datagrams. The last two are written from tables of templates: a table is what goes out
    as a template, and what each record follows. */
 #include "generate_internal.h"
 
-/*  NetFlow v5 header: version, count, sysUptime, unix_secs, unix_nsecs, flow_sequence, engine type and id, sampling  */
-enum { NETFLOW5_HEADER_SIZE = 24, NETFLOW5_RECORD_SIZE = 48, NETFLOW5_MAX_RECORDS = 30, AS_TRANS = 23456 };
+/*  NetFlow v5 header: version, count, sysUptime, unix_secs, unix_nsecs, flow_sequence, engine type and id, sampling.
+    v7 has 4 reserved bytes after flow_sequence, v1 ends before it.  */
+typedef struct {
+    unsigned version;
+    size_t header_size; /* bytes */
+    size_t record_size;
+    unsigned max_records;
+} netflow_fixed;
+
+enum { AS_TRANS = 23456 };
 
 /* An AS number of 32 bits where there is room for 16 (RFC 6793). */
 static uint32_t as_of_16_bits(uint32_t as) {
@@ -22,7 +30,12 @@ static uint32_t first_switched(const fb_traffic_flow *flow, uint32_t uptime) {
     return uptime - flow->idle - flow->duration;
 }
 
-static uint8_t *put_netflow5_record(uint8_t *out, const fb_traffic_flow *flow, uint32_t uptime) {
+static uint8_t *put_zeros(uint8_t *out, size_t size) {
+    memset(out, 0, size);
+    return out + size;
+}
+
+static uint8_t *put_fixed_record(uint8_t *out, unsigned version, const fb_traffic_flow *flow, uint32_t uptime) {
     out = fb_put_bytes(out, flow->source.address, 4);
     out = fb_put_bytes(out, flow->destination.address, 4);
     out = fb_put_bytes(out, flow->destination.next_hop, 4);
@@ -30,34 +43,55 @@ static uint8_t *put_netflow5_record(uint8_t *out, const fb_traffic_flow *flow, u
     out = fb_put32(fb_put32(out, flow->packets), flow->octets);
     out = fb_put32(fb_put32(out, first_switched(flow, uptime)), last_switched(flow, uptime));
     out = fb_put16(fb_put16(out, flow->source.port), flow->destination.port);
+    if (version == 1) {
+        out = fb_put8(fb_put8(fb_put16(out, 0), flow->protocol), flow->tos);
+        return put_zeros(fb_put8(out, flow->tcp_flags), 11);
+    }
     out = fb_put8(fb_put8(out, 0), flow->tcp_flags);
     out = fb_put8(fb_put8(out, flow->protocol), flow->tos);
     out = fb_put16(fb_put16(out, as_of_16_bits(flow->source.as)), as_of_16_bits(flow->destination.as));
     out = fb_put8(fb_put8(out, flow->source.prefix_length), flow->destination.prefix_length);
-    return fb_put16(out, 0);
+    return put_zeros(out, version == 7 ? 6 : 2); /* v7: all fields are valid, and no router was bypassed */
 }
 
-uint8_t *fb_put_netflow5(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out, const uint8_t *limit) {
+/* A header, and records of one layout. */
+static uint8_t *put_fixed(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out, const uint8_t *limit,
+                          netflow_fixed layout) {
     const uint32_t packet_interval_mode = 1u << 14;
     uint32_t uptime = fb_generator_uptime(generator, exporter);
-    uint64_t count = (uint64_t)(limit - out - NETFLOW5_HEADER_SIZE) / NETFLOW5_RECORD_SIZE;
-    if (count > NETFLOW5_MAX_RECORDS) count = NETFLOW5_MAX_RECORDS;
+    uint64_t count = ((uint64_t)(limit - out) - layout.header_size) / layout.record_size;
+    if (count > layout.max_records) count = layout.max_records;
     if (count > fb_generator_flows_left(generator)) count = fb_generator_flows_left(generator);
 
-    out = fb_put16(fb_put16(out, 5), (uint32_t)count);
+    out = fb_put16(fb_put16(out, layout.version), (uint32_t)count);
     out = fb_put32(fb_put32(out, uptime), fb_generator_seconds(generator));
     out = fb_put32(out, (uint32_t)(generator->clock % 1000000000));
-    out = fb_put32(out, exporter->sequence);
-    out = fb_put8(fb_put8(out, 0), exporter->index);
-    out = fb_put16(out, packet_interval_mode | generator->options.sampling_rate);
+    if (layout.version != 1) out = fb_put32(out, exporter->sequence);
+    if (layout.version == 5) {
+        out = fb_put8(fb_put8(out, 0), exporter->index);
+        out = fb_put16(out, packet_interval_mode | generator->options.sampling_rate);
+    }
+    if (layout.version == 7) out = put_zeros(out, 4);
     for (uint64_t i = 0; i < count; i++) {
         fb_traffic_flow flow;
         fb_traffic_draw(&generator->random, false, &flow);
-        out = put_netflow5_record(out, &flow, uptime);
+        out = put_fixed_record(out, layout.version, &flow, uptime);
     }
     exporter->sequence += (uint32_t)count; /* flows */
     generator->flows_written += count;
     return out;
+}
+
+uint8_t *fb_put_netflow1(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out, const uint8_t *limit) {
+    return put_fixed(generator, exporter, out, limit, (netflow_fixed){1, 16, 52, 24});
+}
+
+uint8_t *fb_put_netflow5(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out, const uint8_t *limit) {
+    return put_fixed(generator, exporter, out, limit, (netflow_fixed){5, 24, 48, 30});
+}
+
+uint8_t *fb_put_netflow7(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out, const uint8_t *limit) {
+    return put_fixed(generator, exporter, out, limit, (netflow_fixed){7, 24, 52, 27});
 }
 
 /* Information elements: the enterprise number above the lowest 16 bits. NetFlow v9's scopes have numbers of their own

@@ -19,7 +19,7 @@ from flowbuf.cli.terminal import terminal_of
 
 __all__ = ["generate"]
 
-PROTOCOLS = ("netflow5", "netflow9", "ipfix", "sflow", "mixed")
+PROTOCOLS = ("netflow1", "netflow5", "netflow7", "netflow9", "ipfix", "sflow", "mixed")
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -40,7 +40,10 @@ def _nanoseconds(context: click.Context, parameter: click.Parameter, text: str) 
 
 @click.command()
 @click.option(
-    "--protocol", required=True, type=click.Choice(PROTOCOLS), help="What the exporters speak; mixed: each in turn."
+    "--protocol",
+    required=True,
+    type=click.Choice(PROTOCOLS),
+    help="What the exporters speak; mixed: v5, v9, IPFIX and sFlow in turn.",
 )
 @click.option("--flows", required=True, type=WholeNumber(0, 2**64 - 1), metavar="N", help="Flow records to write.")
 @click.option(
