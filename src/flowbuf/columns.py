@@ -51,9 +51,9 @@ def read_capture(
     ::ffff:a.b.c.d; MAC addresses as numbers) or "text". `batch_rows`: flows in a batch, 2 to 67,108,864. The other
     options are those of `encode_capture`.
 
-    Raises SchemaError, KeyError or ValueError for what cannot be; OSError, CaptureError where the source is no capture,
-    and with `strict` DecodeError, also where the capture itself is damaged, when flows are read, after those that were
-    decoded. Without it, what is malformed is counted: `FlowStream.counters`.
+    Raises SchemaError, KeyError or ValueError for what cannot be; OSError, CaptureError where the source is no capture
+    or cannot be read to its end, and with `strict` DecodeError, also where the capture itself is damaged, when flows
+    are read, after those that were decoded. Without it, what is malformed is counted: `FlowStream.counters`.
     """
     check_ip(ip)
     new_decoder = functools.partial(

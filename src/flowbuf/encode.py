@@ -55,8 +55,8 @@ def encode_capture(
 
     Raises OSError (FileExistsError for a .proto that flowbuf did not write, which stays), SchemaError, KeyError or
     ValueError for an `override` that the schema does not allow, ValueError for an option that cannot be, CaptureError
-    where the source is no capture, and with `strict` DecodeError at the first datagram that is malformed or left
-    undecoded, or where the capture itself is damaged. Without it, that is counted.
+    where the source is no capture or cannot be read to its end, and with `strict` DecodeError at the first datagram
+    that is malformed or left undecoded, or where the capture itself is damaged. Without it, that is counted.
     """
     decoder = Decoder(
         schema,
