@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 import signal
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +15,12 @@ import pytest
 import services
 from broker import PATIENCE, Broker
 from command import generated, write
-from consuming import consuming, produce
+from consuming import committed, consume, consuming, ports, ports_of, produce
 
 from flowbuf.consumer import KafkaSource
 from flowbuf.kafka import Notes
 from flowbuf.schema import Schema
+from flowbuf.sinks.dead_letters import DeadLetters, Fault
 
 pytestmark = pytest.mark.expensive
 
@@ -121,7 +125,7 @@ def test_a_consumer_reports_a_broker_that_leaves_and_returns(own_broker: Broker,
         own_broker.kill()
         reads_until(rf"kafka: broker {host}:\d+ unavailable; waiting.*")
         own_broker.start()
-        reads_until(r"kafka: broker 127.0.0.1:\d+ available")
+        reads_until(rf"kafka: broker (127.0.0.1|{host}):\d+ available")  # as it names itself, or as it was given
     assert not [line for line in lines if "brokers are down" in line]
     assert "available" in lines[-1]
     assert "unavailable" not in lines[-1]
@@ -168,8 +172,8 @@ def test_a_restarted_consumer_reports_the_session_that_it_waits_for(
             if len(told) == 2 or time.monotonic() - begun > PATIENCE:
                 break
     assert [text for _, text in told] == [
-        f"group {group!r}: waiting for 1 other member to rejoin, or for the previous session to expire "
-        "(session.timeout.ms: 10 s)",
+        f"group {group!r}: waiting for 1 other member to rejoin; a killed member stays in the group until its session "
+        "expires (session.timeout.ms: 10 s)",
         f"group {group!r}: joined",
     ]
     assert told[0][0] < 2
@@ -183,3 +187,141 @@ def test_the_first_member_of_a_group_reports_no_wait(broker: Broker, topic: str,
         with KafkaSource(broker.servers, [topic], group=group, on_problem=lines.append) as source:
             next(batch for batch in source if batch is not None)
     assert lines == []
+
+
+@contextmanager
+def member(
+    broker: Broker, topic: str, group: str, settings: dict[str, Any], lines: list[str], busy: float = 0.0
+) -> Iterator[list[float]]:
+    """A member of a group, in a thread. It stores each batch for `busy` seconds. The list has the seconds until it had
+    partitions."""
+    ended, joined = threading.Event(), list[float]()
+
+    def run() -> None:
+        begun = time.monotonic()
+        options: dict[str, Any] = {"group": group, "settings": settings, "on_problem": lines.append}
+        with KafkaSource(broker.servers, [topic], schema=Schema.load("flow"), **options) as source:
+            for batch in source:
+                if source._assigned and not joined:
+                    joined.append(time.monotonic() - begun)
+                if ended.is_set():
+                    return
+                if batch is not None:
+                    time.sleep(busy)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield joined
+    finally:
+        ended.set()
+        thread.join(PATIENCE)
+
+
+def until(done: Callable[[], object]) -> None:
+    assert services.wait(lambda: bool(done()), PATIENCE)
+
+
+@pytest.mark.parametrize(("protocol", "heartbeat"), [("classic", 1.0), ("consumer", 6.0)])
+def test_a_member_that_joins_live_members_reports_no_wait(
+    broker: Broker, make_topic: Callable[..., str], group: str, protocol: str, heartbeat: float
+) -> None:
+    """They rejoin by themselves, within a heartbeat. On a machine that is too slow for that, a report is right."""
+    topic, lines = make_topic(partitions=2), list[str]()
+    settings = {"group.protocol": protocol}
+    with member(broker, topic, group, settings, lines) as first:
+        until(lambda: first)
+        with member(broker, topic, group, settings, lines) as second:
+            until(lambda: second)
+    assert lines == [] or second[0] > heartbeat
+    assert second[0] < 2 * heartbeat
+
+
+def test_a_member_reports_that_it_waits_for_a_busy_one(
+    broker: Broker, make_topic: Callable[..., str], capture: Path, group: str
+) -> None:
+    topic, lines = make_topic(partitions=2), list[str]()
+    produce(broker, capture, topic)
+    with member(broker, topic, group, {}, [], busy=5.0) as first:
+        until(lambda: first)
+        with member(broker, topic, group, {}, lines) as second:
+            until(lambda: second)
+    assert lines == [
+        f"group {group!r}: waiting for 1 other member to rejoin; a killed member stays in the group until its session "
+        "expires (session.timeout.ms: 45 s)",
+        f"group {group!r}: joined",
+    ]
+
+
+class DelayingKafka(services.Kafka):
+    """A broker that delays new groups as brokers do by default."""
+
+    def write_properties(self, path: Path, data: Path, ports: list[int]) -> None:
+        super().write_properties(path, data, ports)
+        path.write_text(path.read_text().replace("initial.rebalance.delay.ms=0", "initial.rebalance.delay.ms=3000"))
+
+
+def test_members_that_start_together_report_no_wait(tmp_path: Path, group: str) -> None:
+    """The broker delays a new group: it waits for members that nobody knows yet."""
+    broker, lines = Broker(tmp_path / "broker", DelayingKafka), list[str]()
+    broker.start()
+    try:
+        topic = broker.make_topic(partitions=2)
+        with ExitStack() as stack:
+            members = []
+            for _ in range(2):
+                members.append(stack.enter_context(member(broker, topic, group, {}, lines)))
+                time.sleep(1)
+            for each in members:
+                until(lambda each=each: each)  # type: ignore[misc]
+    finally:
+        broker.kill()
+    assert lines == []
+    assert members[0][0] > 2
+
+
+def test_a_source_that_is_not_read_holds_no_statistics(broker: Broker, topic: str) -> None:
+    """librdkafka keeps statistics until somebody reads. Those of many partitions are large."""
+    held: list[str] = []
+    options: dict[str, Any] = {"schema": Schema.load("flow"), "settings": {"stats_cb": held.append}}
+    with KafkaSource(broker.servers, [topic], **options) as source:
+        time.sleep(3.5)
+        next(iter(source))
+        assert held == []
+
+
+def test_dead_letters_report_a_broker_that_leaves_and_returns(own_broker: Broker, lines: list[str]) -> None:
+    topic = own_broker.make_topic()
+    letters = DeadLetters(own_broker.servers, topic, {}, PATIENCE, Notes(lines.append, {}))
+    fault = Fault("flows", 0, 7, "it has no value", None, b"value")
+    letters.send([fault])
+    own_broker.kill()
+    sending = threading.Thread(target=letters.send, args=[[fault]])
+    sending.start()
+    until(lambda: lines)
+    assert re.fullmatch(r"kafka: broker 127.0.0.1:\d+ unavailable; waiting.*", lines[0])
+    own_broker.start()
+    sending.join(PATIENCE)
+    assert lines[-1] == f"kafka: broker {own_broker.servers} available"
+    assert own_broker.values(topic) == [b"value", b"value"]
+
+
+@pytest.mark.parametrize("setting", ["session.timeout.ms", "heartbeat.interval.ms"])
+def test_settings_that_kip_848_leaves_to_the_broker(broker: Broker, topic: str, group: str, setting: str) -> None:
+    result = consume(broker, topic, "--group", group, "-X", "group.protocol=consumer", "-X", f"{setting}=10000")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"settings of the client: Failed to create consumer: `{setting}` is not supported" in result.stderr
+
+
+def test_kip_848_reads_all_and_commits(
+    broker: Broker, make_topic: Callable[..., str], capture: Path, group: str, tmp_path: Path
+) -> None:
+    topic = make_topic(partitions=3)
+    options = ("--group", group, "-X", "group.protocol=consumer")
+    for name in ("first", "second"):
+        produce(broker, capture, topic, "--pack", 1000)
+        result = consume(broker, topic, *options, "-o", f"{tmp_path / name}/")
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert ports(tmp_path / name) == ports_of(capture)
+    end = len(broker.values(topic))
+    assert committed(broker, group, topic) == end

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import Any
 from flowbuf.batch import FlowBatch
 from flowbuf.errors import KafkaError, PartitionLost, SchemaError
 from flowbuf.finder import SchemaFinder
-from flowbuf.joining import Joining
+from flowbuf.joining import HEARTBEAT, Joining, uses_kip_848
 from flowbuf.kafka import TIMEOUT, Note, Notes, Topics, import_kafka, new_client
 from flowbuf.partitions import UNTOLD, Kind, Partition, fault_of, promise_of, read_promise
 from flowbuf.records import RecordReader
@@ -48,7 +47,6 @@ _DEFAULTS: dict[str, Any] = {
     "enable.auto.commit": False,
     "auto.offset.reset": "earliest",
     "enable.partition.eof": True,
-    "statistics.interval.ms": 1000,
     "queued.max.messages.kbytes": 65536,
     "queued.min.messages": 1_000_000,
     "fetch.message.max.bytes": 1 << 22,
@@ -172,12 +170,14 @@ class KafkaSource:
         counts = {topic: known.find(topic, timeout) for topic in self._topics}
         # A broker keeps a question for new records until there are some; who waits for the end wants to know that soon.
         own: dict[str, Any] = {"group.id": group or "flowbuf", "fetch.wait.max.ms": 20 if until_end else 500}
-        own["stats_cb"] = self._see_brokers
+        kip_848 = uses_kip_848(settings)
+        if not kip_848:  # else the broker sets it
+            own["heartbeat.interval.ms"] = HEARTBEAT
         self._joining = Joining(servers, group, settings, self._notes, on_problem) if group else None
         self._consumer = new_client("Consumer", servers, settings, {**_DEFAULTS, **own}, self._notes)
         if group:
             strategy = str(settings.get("partition.assignment.strategy", ""))
-            steps = "cooperative" in strategy or settings.get("group.protocol") == "consumer"
+            steps = "cooperative" in strategy or kip_848
             self._assign = self._consumer.incremental_assign if steps else self._consumer.assign
             own_calls = {"on_assign": self._on_assign, "on_revoke": self._on_revoke, "on_lost": self._on_lost}
             self._consumer.subscribe(self._topics, **own_calls)
@@ -282,16 +282,13 @@ class KafkaSource:
             raise KafkaError(error.args[0].str()) from error
         if self._notes.fatal:
             raise KafkaError(self._notes.fatal)
+        self._notes.look(self._consumer, self._topics[0])
         if self._joining:
-            self._joining.look(self._consumer.memberid)
+            self._joining.look()
         if messages:
             mean = sum(map(len, messages)) / len(messages)
             self._chunk = max(min(int(_CHUNK_OCTETS / (mean + 1)), _CHUNK), 10)
         return messages
-
-    def _see_brokers(self, statistics: str) -> None:
-        if self._notes.waiting:
-            self._notes.see(json.loads(statistics).get("brokers", {}))
 
     def _take(self) -> Iterator[SourceBatch]:
         """Puts records to those of their partitions; gives what must end before one of them, or is full."""

@@ -33,6 +33,8 @@ _RETRY = 0.2  # seconds between two questions to a broker
 _MESSAGE_LIMIT = 1_000_000  # octets
 _SILENCE = 30.0  # seconds before the same is told again
 _ALL_DOWN = "no broker is available"
+_LOOK_PAUSE = 1.0  # seconds between two looks for a broker that is unavailable
+_LOOK_TIMEOUT = 0.2  # seconds for an answer
 _STEADY = 2  # statistics that show a connection before it counts: the first may be older than the last error
 # Errors that name a broker, at their start: [thread: ][protocol://]HOST:PORT[/number]: reason
 _OF_BROKER = re.compile(r"(?:\S+: )?(?:\w+://)?(?P<address>[^/\s]+:\d+)(?:/\w+)?: (?P<reason>.*)", re.DOTALL)
@@ -108,6 +110,7 @@ class Notes:
         self._settings = settings
         self._told: dict[str, float] = {}
         self._down: dict[str, int] = {}  # unavailable brokers: statistics in a row that show a connection
+        self._next_look = 0.0
 
     @property
     def waiting(self) -> bool:
@@ -139,15 +142,31 @@ class Notes:
         self._down[address] = 0
         self._tell(address, f"broker {address} unavailable; waiting{reason}")
 
-    def see(self, brokers: Mapping[str, Mapping[str, Any]]) -> None:
+    def look(self, client: Any, topic: str) -> None:
+        """Look for brokers that are reported as unavailable, at most once in a second. `client` asks for `topic`, and
+        one of the brokers that it is connected to answers. Without an answer this takes 0.2 seconds."""
+        if not self.waiting or time.monotonic() < self._next_look:
+            return
+        try:
+            found = client.list_topics(topic, timeout=_LOOK_TIMEOUT)
+        except import_kafka().KafkaException:
+            found = None
+        self._next_look = time.monotonic() + _LOOK_PAUSE
+        if found is not None:
+            address = found.orig_broker_name.rpartition("://")[2].partition("/")[0]
+            known = {f"{each.host}:{each.port}" for each in found.brokers.values()} | {address}
+            self.see({each: {"nodename": each, "state": "UP" if each == address else ""} for each in known}, 1)
+
+    def see(self, brokers: Mapping[str, Mapping[str, Any]], steady: int = _STEADY) -> None:
         """Report brokers that are available again. `brokers` is that of librdkafka's statistics, which leave out a
-        bootstrap server as soon as the client knows the brokers behind it."""
+        bootstrap server as soon as the client knows the brokers behind it. A broker is available when `steady` calls
+        in a row show a connection."""
         known = {broker.get("nodename") for broker in brokers.values()}
         up = {str(broker.get("nodename")) for broker in brokers.values() if broker.get("state") == "UP"}
         for address in list(self._down):
             connected = address in up or (bool(up) and address not in known)
             self._down[address] = self._down[address] + 1 if connected else 0
-            if self._down[address] >= _STEADY:
+            if self._down[address] >= steady:
                 del self._down[address]
                 self._told.pop(address, None)
                 self._note(f"kafka: broker {address if address in up else min(up)} available")

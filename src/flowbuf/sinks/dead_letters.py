@@ -34,6 +34,7 @@ class DeadLetters:
         # A record with more headers is larger than the one that it copies: how large it may be, the broker says.
         defaults = {"enable.idempotence": True, "acks": "all", "message.max.bytes": 1_000_000_000}
         self._producer = new_client("Producer", servers, settings, defaults, notes)
+        self._notes = notes
         self._topic = topic
         self._problems: list[str] = []
 
@@ -42,7 +43,8 @@ class DeadLetters:
         for fault in faults:
             self._send(fault)
         while self._producer.flush(1.0):
-            pass
+            self._notes.look(self._producer, self._topic)
+        self._notes.look(self._producer, self._topic)
         if self._problems:
             raise KafkaError(f"topic {self._topic!r}, for records that cannot be read: {self._problems[0]}")
 
