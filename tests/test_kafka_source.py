@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import re
 import uuid
 from collections.abc import Iterable
 from contextlib import suppress
@@ -62,7 +63,7 @@ def test_a_batch_says_where_it_is_from(broker: Broker, topic: str) -> None:
     with source(broker, topic) as batches:
         (batch,) = filter(None, batches)
     assert (batch.topic, batch.partition, batch.first, batch.end, len(batch)) == (topic, 0, 0, 3, 3)
-    assert batch.token == f"{topic}:0:0-3"
+    assert re.fullmatch(rf"{topic}:[0-9a-f]{{32}}:0:0-3", batch.token)
     assert batch.schema.hash == SCHEMA.hash
     assert batches.records == 3
 

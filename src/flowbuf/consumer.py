@@ -57,7 +57,7 @@ _DEFAULTS: dict[str, Any] = {
 @dataclass(frozen=True)
 class SourceBatch:
     """The flows of the records of one partition from offset `first` up to `end`, all of one schema. `faults` are those
-    of these records that could not be read."""
+    of these records that could not be read. `topic_id` is Kafka's identifier of the topic, empty if it has none."""
 
     topic: str
     partition: int
@@ -66,11 +66,14 @@ class SourceBatch:
     schema: Schema
     flows: Sequence[FlowBatch]
     faults: Sequence[Fault]
+    topic_id: str = ""
 
     @property
     def token(self) -> str:
-        """What names it, and no other batch: whoever has stored one of this name has stored these flows."""
-        return f"{self.topic}:{self.partition}:{self.first}-{self.end}"
+        """What names it, and no other batch: whoever has stored one of this name has stored these flows. A topic of the
+        same name in another cluster, or one that was deleted and created again, has other tokens."""
+        names = filter(None, (self.topic, self.topic_id, str(self.partition), f"{self.first}-{self.end}"))
+        return ":".join(names)
 
     def __len__(self) -> int:
         """Return the number of flows."""
@@ -166,8 +169,9 @@ class KafkaSource:
         self._told: set[str] = set()  # topics whose records name their schemas
         self._assigned = False
         self._closed = False
-        known = Topics(servers, settings, self._notes)
-        counts = {topic: known.find(topic, timeout) for topic in self._topics}
+        self._known = Topics(servers, settings, self._notes)
+        counts = {topic: self._known.find(topic, timeout) for topic in self._topics}
+        self._ids = {topic: self._known.find_identifier(topic, timeout) for topic in self._topics}
         # A broker keeps a question for new records until there are some; who waits for the end wants to know that soon.
         own: dict[str, Any] = {"group.id": group or "flowbuf", "fetch.wait.max.ms": 20 if until_end else 500}
         kip_848 = uses_kip_848(settings)
@@ -314,6 +318,8 @@ class KafkaSource:
                 if partition.promised is not None and message.offset() >= partition.promised:
                     partition.end = partition.promised  # what is between them has been deleted
                 ended = self._give(partition)
+            if partition.first is not None and message.offset() < partition.first:
+                self._ids.pop(partition.topic, None)  # the topic was created again
             self._octets += partition.add(unread.popleft(), kind, reason)
             if ended is not None:
                 yield ended
@@ -389,6 +395,8 @@ class KafkaSource:
     def _give(self, partition: Partition) -> SourceBatch:
         """What has been read of a partition, which then has nothing."""
         assert partition.first is not None
+        if partition.topic not in self._ids:
+            self._ids[partition.topic] = self._known.find_identifier(partition.topic, self._timeout)
         schema, faults = self._finder.known, list(partition.faults)
         flows: Sequence[FlowBatch] = ()
         if partition.kind:
@@ -408,6 +416,7 @@ class KafkaSource:
             Schema.load() if schema is None else schema,
             flows,
             sorted(faults, key=lambda fault: fault.offset),
+            self._ids[partition.topic],
         )
         self.records += len(partition.records) + len(partition.faults)
         self._octets -= partition.octets

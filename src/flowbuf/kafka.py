@@ -243,6 +243,17 @@ class Topics:
             if error.args[0].code() != self._kafka.KafkaError.TOPIC_ALREADY_EXISTS:
                 raise KafkaError(f"topic {topic!r} cannot be made: {error.args[0].str()}") from error
 
+    def find_identifier(self, topic: str, timeout: float) -> str:
+        """Return what Kafka calls a topic, apart from its name: a topic that is deleted and created again has another
+        identifier. Brokers before Kafka 2.8 have none: then it is empty. Raises KafkaError."""
+        wanted = self._kafka.TopicCollection([topic])
+        try:
+            identifier = self._client.describe_topics(wanted, request_timeout=timeout)[topic].result().topic_id
+        except self._kafka.KafkaException as error:
+            raise KafkaError(f"topic {topic!r}: {error.args[0].str()}") from error
+        parts = identifier.get_most_significant_bits(), identifier.get_least_significant_bits()
+        return "".join(f"{part % (1 << 64):016x}" for part in parts) if any(parts) else ""
+
     def message_limit(self, topic: str, timeout: float) -> int:
         """The most octets that a batch of records may have in a topic. Who may not know is told what brokers allow that
         nobody has changed."""
