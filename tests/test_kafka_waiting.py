@@ -194,7 +194,7 @@ def member(
     broker: Broker, topic: str, group: str, settings: dict[str, Any], lines: list[str], busy: float = 0.0
 ) -> Iterator[list[float]]:
     """A member of a group, in a thread. It stores each batch for `busy` seconds. The list has the seconds until it had
-    partitions."""
+    partitions, and those until it stored each batch."""
     ended, joined = threading.Event(), list[float]()
 
     def run() -> None:
@@ -207,6 +207,7 @@ def member(
                 if ended.is_set():
                     return
                 if batch is not None:
+                    joined.append(time.monotonic() - begun)
                     time.sleep(busy)
 
     thread = threading.Thread(target=run)
@@ -243,7 +244,7 @@ def test_a_member_reports_that_it_waits_for_a_busy_one(
     topic, lines = make_topic(partitions=2), list[str]()
     produce(broker, capture, topic)
     with member(broker, topic, group, {}, [], busy=5.0) as first:
-        until(lambda: first)
+        until(lambda: len(first) > 1)
         with member(broker, topic, group, {}, lines) as second:
             until(lambda: second)
     assert lines == [
