@@ -314,6 +314,12 @@ def test_settings_that_kip_848_leaves_to_the_broker(broker: Broker, topic: str, 
     assert f"settings of the client: Failed to create consumer: `{setting}` is not supported" in result.stderr
 
 
+def test_a_session_that_is_no_number(broker: Broker, topic: str, group: str) -> None:
+    result = consume(broker, topic, "--group", group, "-X", "session.timeout.ms=soon")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "settings of the client: " in result.stderr
+
+
 def test_kip_848_reads_all_and_commits(
     broker: Broker, make_topic: Callable[..., str], capture: Path, group: str, tmp_path: Path
 ) -> None:

@@ -177,8 +177,8 @@ class KafkaSource:
         kip_848 = uses_kip_848(settings)
         if not kip_848:  # else the broker sets it
             own["heartbeat.interval.ms"] = HEARTBEAT
-        self._joining = Joining(servers, group, settings, self._notes, on_problem) if group else None
         self._consumer = new_client("Consumer", servers, settings, {**_DEFAULTS, **own}, self._notes)
+        self._joining = Joining(servers, group, settings, self._notes, on_problem) if group else None
         if group:
             strategy = str(settings.get("partition.assignment.strategy", ""))
             steps = "cooperative" in strategy or kip_848
