@@ -147,6 +147,7 @@ DATAGRAMS: dict[str, Case] = {
 # Of limits of the core's own; the reference has none.
 LIMITS: dict[str, Case] = {
     "exporter_evicted": case((ipfix(BYTES), ("192.0.2.1", 1)), (ipfix(BYTES), ("192.0.2.2", 1)), exporter_limit=1),
+    "domain_evicted": case(*(ipfix(domain=domain) for domain in range(1025))),
     "agent_evicted": case(sflow(agent="198.51.100.1"), sflow(agent="198.51.100.2"), exporter_limit=2),
     "template_limit": case(ipfix(template_set(template(256, *[(element, 4) for element in range(1, 1100)])))),
 }

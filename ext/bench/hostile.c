@@ -149,6 +149,14 @@ static void split_pending(void) {
     for (unsigned i = 0; i < 3; i++) define_from(1 + i % 2, 0, 1 + i % 2);
 }
 
+static void send_domains(uint32_t first, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) begin(first + i), send();
+}
+
+/* As many domains as an exporter may have; then others, one in each datagram. */
+static void fill_domains(void) { send_domains(0, FB_MAX_DOMAINS); }
+static void exceed_domains(void) { send_domains(FB_MAX_DOMAINS, SPLITS); }
+
 /* --- options --------------------------------------------------------------------------------------------------------- */
 
 /* Samplers in an order that moves all others, in a domain that is new. */
@@ -221,6 +229,7 @@ static const struct {
     {"definitions-withdrawn-beside-forgotten", forget_flows, alternate_flows, SAME},
     {"withdrawals-beside-contested", contest_flows, withdraw_flows, SAME},
     {"splits-beside-pending", let_wait, split_domains, NEW_DOMAINS},
+    {"domains-beyond-limit", fill_domains, exceed_domains, NEW_DOMAINS},
     {"split-of-pending", build_nothing, split_pending, NEW_ADDRESS},
     {"templates-inserted", build_nothing, define_flows, NEW_ADDRESS},
     {"templates-redefined", build_nothing, redefine_templates, SAME},

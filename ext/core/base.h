@@ -83,7 +83,8 @@
     X(OUT_OF_SEQUENCE, "out_of_sequence", NOTE, "by its sequence number, a datagram came late or twice") \
     X(EXPORTER_RESTART, "exporter_restart", NOTE, "the sequence numbers of an exporter began anew") \
     X(EXPORTER_EVICTED, "exporter_evicted", NOTE, "an exporter was forgotten to make room for another one") \
-    X(AGENT_EVICTED, "agent_evicted", NOTE, "an sFlow agent was forgotten: its UDP source speaks for too many")
+    X(AGENT_EVICTED, "agent_evicted", NOTE, "an sFlow agent was forgotten: its UDP source speaks for too many") \
+    X(DOMAIN_EVICTED, "domain_evicted", NOTE, "an observation domain was forgotten: its exporter has too many")
 
 typedef enum {
 #define FB_X(constant, name, class, text) FB_##constant,

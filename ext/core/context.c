@@ -21,8 +21,10 @@ void fb_context_count(fb_context *context, fb_status status, const uint8_t *at) 
 
 FB_NOINLINE fb_status fb_context_search_domain(fb_context *context, uint16_t version, uint32_t id) {
     fb_status status = fb_exporter_get_domain(context->exporters, context->exporter, version, id, &context->domain);
-    if (status == FB_OK) fb_domain_prefetch(context->domain);
-    return status;
+    if (status != FB_OK) return status;
+    fb_domain_prefetch(context->domain);
+    context->domain->used = (uint32_t)context->counters->datagrams;
+    return FB_OK;
 }
 
 void fb_context_use_temporary(fb_context *context, uint16_t version, uint32_t id) {

@@ -73,6 +73,7 @@ FB_INLINE fb_status fb_context_need_domain(fb_context *context, uint16_t version
         return fb_context_search_domain(context, version, id);
     FB_PREFETCH(latest->templates); /* it was fetched, unless the datagram came alone */
     FB_PREFETCH(latest->sequences.streams);
+    latest->used = (uint32_t)context->counters->datagrams;
     context->domain = latest;
     return FB_OK;
 }

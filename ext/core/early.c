@@ -259,11 +259,12 @@ void fb_early_split(fb_early *early, fb_exporters *exporters, fb_exporter *expor
     }
 }
 
-void fb_early_forget(fb_early *early, fb_exporter *exporter) {
+void fb_early_forget(fb_early *early, fb_exporter *exporter, fb_domain *domain) {
     fb_fault none = {.status = FB_OK};
+    fb_early_set *const *next = domain ? &domain->early : &exporter->early.oldest;
     if (!exporter->early.oldest) return;
     if (early->due) fb_early_return_all(early); /* of a datagram that was not decoded to its end */
-    while (exporter->early.oldest) give_up(early, exporter->early.oldest, early->fault ? early->fault : &none, 0, 0);
+    while (*next) give_up(early, *next, early->fault ? early->fault : &none, 0, 0);
 }
 
 void fb_early_give_up(fb_early *early, fb_fault *fault) {

@@ -80,8 +80,9 @@ void fb_early_return_all(fb_early *early);
 /* What waits in a domain that was split moves to the domains of its ports. */
 void fb_early_split(fb_early *early, fb_exporters *exporters, fb_exporter *exporter, fb_domain *common);
 
-/* Gives up what waits of an exporter that is about to be forgotten, and counts it as TEMPLATE_MISSING. */
-void fb_early_forget(fb_early *early, fb_exporter *exporter);
+/* Gives up what waits of an exporter, or of one of its domains (NULL: of all), that is about to be forgotten, and counts it
+   as TEMPLATE_MISSING. */
+void fb_early_forget(fb_early *early, fb_exporter *exporter, fb_domain *domain);
 
 /* No more input comes: all that waits is given up, and counted as TEMPLATE_MISSING. */
 void fb_early_give_up(fb_early *early, fb_fault *fault);

@@ -139,18 +139,19 @@ static void add_lost(fb_lost *lost, fb_sequence_unit unit, const fb_sequence_tot
     lost->units[unit] += totals->lost;
 }
 
+static void add_lost_of_domain(fb_lost *lost, const fb_domain *domain) {
+    if (domain->sequences.unit) add_lost(lost, domain->sequences.unit, &domain->sequences.totals);
+    if (domain->version == FB_DOMAIN_SFLOW) add_lost(lost, FB_SEQUENCE_SAMPLES, &domain->samples.totals);
+}
+
 void fb_exporter_sum_lost(const fb_exporter *exporter, fb_lost *lost) {
-    for (uint32_t i = 0; i < exporter->domains.count; i++) {
-        const fb_domain *domain = exporter->domains.entries[i].pointer;
-        if (domain->sequences.unit) add_lost(lost, domain->sequences.unit, &domain->sequences.totals);
-        if (domain->version == FB_DOMAIN_SFLOW) add_lost(lost, FB_SEQUENCE_SAMPLES, &domain->samples.totals);
-    }
+    for (uint32_t i = 0; i < exporter->domains.count; i++) add_lost_of_domain(lost, exporter->domains.entries[i].pointer);
 }
 
 /* False: there is none to evict. */
 static bool evict(fb_exporters *exporters, fb_exporter *exporter, fb_status reason) {
     if (!exporter) return false;
-    if (exporters->forget_early) exporters->forget_early(exporters->early, exporter);
+    if (exporters->forget_early) exporters->forget_early(exporters->early, exporter, NULL);
     add_counters(&exporters->overflow.counters, &exporter->counters);
     fb_exporter_sum_lost(exporter, &exporters->lost);
     exporters->overflow.counters.status[reason]++;
@@ -296,7 +297,22 @@ static fb_domain *find_domain(const fb_exporter *exporter, uint16_t version, int
     return entry ? entry->pointer : NULL;
 }
 
-static fb_domain *add_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version, int32_t port, uint32_t id) {
+/* Evicts a domain for another one of the exporter. What is lost in it stays in the sums. */
+static void evict_domain(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain) {
+    int32_t port = domain->common ? domain->port : NO_PORT;
+    if (exporters->forget_early) exporters->forget_early(exporters->early, exporter, domain);
+    add_lost_of_domain(&exporters->lost, domain);
+    exporter->counters.status[FB_DOMAIN_EVICTED]++;
+    if (exporter->latest == domain) exporter->latest = NULL;
+    fb_map_remove(&exporter->domains, domain_key(domain->version, port, domain->id));
+    fb_eviction_leave_domain(exporter, domain);
+    free_domain(exporters, exporter, domain);
+    fb_eviction_classify(exporters, exporter);
+}
+
+/* `common`: of a port's domain; else NULL. */
+static fb_domain *add_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version, int32_t port, uint32_t id,
+                             fb_domain *common) {
     if (exporter->domains.count >= FB_MAX_DOMAINS) return NULL;
     fb_domain *domain = fb_memory_allocate(&exporter->memory, sizeof *domain);
     if (!domain) return NULL;
@@ -307,7 +323,12 @@ static fb_domain *add_domain(fb_exporters *exporters, fb_exporter *exporter, uin
     }
     domain->version = version;
     domain->id = id;
+    domain->common = common;
+    domain->port = common ? (uint16_t)port : 0;
+    domain->used = domain->made = domain->checked = (uint32_t)exporter->counters.datagrams;
+    if (!exporter->counters.datagrams) domain->made--; /* from saved state: it counts as seen before */
     entry->pointer = domain;
+    fb_eviction_enter_domain(exporter, domain);
     return domain;
 }
 
@@ -323,8 +344,9 @@ fb_status fb_exporter_get_domain(fb_exporters *exporters, fb_exporter *exporter,
                                  fb_domain **domain) {
     if ((*domain = fb_exporter_find_domain(exporter, version, id))) return FB_OK;
     if (exporter->stateless) return FB_EXPORTER_LIMIT;
-    do *domain = add_domain(exporters, exporter, version, NO_PORT, id);
-    while (!*domain && exporter->domains.count < FB_MAX_DOMAINS && make_room(exporters, exporter));
+    if (exporter->domains.count >= FB_MAX_DOMAINS) evict_domain(exporters, exporter, fb_eviction_choose_domain(exporter));
+    do *domain = add_domain(exporters, exporter, version, NO_PORT, id, NULL);
+    while (!*domain && make_room(exporters, exporter));
     return *domain ? FB_OK : FB_TEMPLATE_LIMIT;
 }
 
@@ -336,10 +358,8 @@ fb_domain *fb_domain_find_of_port(const fb_exporter *exporter, fb_domain *common
 fb_domain *fb_domain_of_port(fb_exporters *exporters, fb_exporter *exporter, fb_domain *common, uint16_t port) {
     fb_domain *domain = fb_domain_find_of_port(exporter, common, port);
     if (!common->split || domain != common) return domain;
-    if (!(domain = add_domain(exporters, exporter, common->version, port, common->id))) return common;
-    domain->common = common;
-    domain->port = port;
-    return domain;
+    domain = add_domain(exporters, exporter, common->version, port, common->id, common);
+    return domain ? domain : common;
 }
 
 fb_domain *fb_exporters_get_temporary(fb_exporters *exporters, uint16_t version, uint32_t id) {
@@ -411,6 +431,7 @@ static void forget(fb_exporters *exporters, fb_exporter *exporter, fb_domain *do
     template->contested = false;
     template->replaced_count = 0;
     fb_eviction_classify(exporters, exporter);
+    fb_eviction_classify_domain(exporter, domain);
 }
 
 void fb_domain_forget_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, uint16_t id) {
@@ -511,6 +532,7 @@ static fb_status put_shape(fb_exporters *exporters, fb_exporter *exporter, fb_do
     domain->known++;
     exporter->known++;
     fb_eviction_classify(exporters, exporter);
+    fb_eviction_classify_domain(exporter, domain);
     return was_known && !same ? FB_TEMPLATE_REDEFINED : FB_OK;
 }
 

@@ -7,8 +7,9 @@
 
    Everything here is allocated under two budgets: the decoder's and the exporter's own, so that one that goes mad fills
    its own. sFlow agents that one UDP source speaks for share one budget. When the table or the decoder's memory is full,
-   an exporter is evicted (eviction.h). Its counters are added to those of `overflow`. Where no state can be kept at all,
-   the templates of a datagram are kept in a temporary domain until the next datagram begins.
+   an exporter is evicted (eviction.h). Its counters are added to those of `overflow`. When an exporter has FB_MAX_DOMAINS,
+   a new common domain evicts another domain of the exporter. Where no state can be kept at all, the templates of a datagram
+   are kept in a temporary domain until the next datagram begins.
 
    Several processes may export from one address, as one domain, each with its own idea of a template id. Once a port
    defines an id again as it did before another port defined it differently, the domain is *split*: from then on each
@@ -93,6 +94,7 @@ struct fb_domain {
     bool split;    /* its ports have domains of their own */
     bool withdrawn[2]; /* of a port's domain: its port has withdrawn the common templates of flows, of options */
     uint32_t id;
+    uint32_t used; /* the exporter's count of datagrams, modulo 2^32, when its latest one came */
     fb_domain *common;      /* of a port's domain: the one that was split; else NULL */
     fb_template *templates;   /* in the order in which their ids came */
     uint16_t *template_order; /* their places, sorted by id */
@@ -109,6 +111,10 @@ struct fb_domain {
     /* Two lists: templates of flows, and of options, that were defined since all of the kind were withdrawn. A withdrawal of
        all costs as much as the definitions before it. NULL where withdrawals are not obeyed. */
     fb_id_list *defined;
+    fb_domain *older, *newer; /* in the ring of its class (fb_exporter); NULL while domains of ports depend on it */
+    uint32_t made, checked;   /* `used` when it was made, and when eviction passed over it */
+    uint16_t ports;           /* domains of ports that depend on it */
+    uint8_t class;            /* fb_class */
 };
 
 /* Data sets that wait for their templates (early.h), from the oldest to the newest. */
@@ -127,13 +133,13 @@ typedef struct {
     size_t count;
 } fb_exporter_list;
 
-/* Classes of exporters, in the order in which they are evicted. */
+/* Classes of exporters, and of the domains of one, in the order in which they are evicted. */
 typedef enum {
-    FB_EXPORTER_BARE,      /* without templates */
-    FB_EXPORTER_SEEN_ONCE, /* with templates, but only one datagram */
-    FB_EXPORTER_IN_USE,
-    FB_EXPORTER_CLASSES
-} fb_exporter_class;
+    FB_CLASS_BARE,      /* without templates */
+    FB_CLASS_SEEN_ONCE, /* with templates, but only one datagram */
+    FB_CLASS_IN_USE,
+    FB_CLASSES
+} fb_class;
 
 /* A UDP source that speaks for sFlow agents other than itself. It lives as long as it has agents. */
 typedef struct fb_sender fb_sender;
@@ -165,8 +171,10 @@ struct fb_exporter {
     fb_sender *sender; /* of an sFlow agent that another UDP source speaks for; else NULL */
     uint64_t checked;  /* `used` when eviction passed over it */
     uint32_t known;    /* templates that have a shape, of all domains */
-    uint8_t class;     /* fb_exporter_class */
+    uint8_t class;     /* fb_class */
     bool restored;     /* from saved state: it counts as seen before */
+    uint16_t domain_counts[FB_CLASSES];
+    fb_domain *oldest_domains[FB_CLASSES]; /* the oldest of each ring; NULL: the class is empty */
 };
 
 /* The hash stands beside the pointer, so that no exporter but the right one is looked at. */
@@ -190,11 +198,11 @@ typedef struct {
     fb_exporter *last;      /* the one looked up before: most datagrams come in runs */
     fb_domain *temporary;   /* templates of the datagram that no state could be kept for; NULL: there are none */
     uint64_t clock;         /* advances when an exporter is added or evicted */
-    fb_exporter_list classes[FB_EXPORTER_CLASSES];
+    fb_exporter_list classes[FB_CLASSES];
     fb_senders senders;
-    /* Gives up the data sets that wait for templates of an exporter (early.h). NULL: none ever wait. */
-    void (*forget_early)(struct fb_early *early, fb_exporter *exporter);
-    fb_lost lost; /* of exporters that were evicted */
+    /* Gives up the data sets that wait for templates of an exporter, or of one of its domains (early.h). NULL: none ever wait. */
+    void (*forget_early)(struct fb_early *early, fb_exporter *exporter, fb_domain *domain);
+    fb_lost lost; /* of exporters and domains that were evicted */
     fb_exporter overflow;
 } fb_exporters;
 
@@ -243,7 +251,8 @@ fb_exporter *fb_exporters_at(const fb_exporters *exporters, size_t i);
 
 /* The domain that is common to all ports; NULL while nothing is known of it. */
 fb_domain *fb_exporter_find_domain(fb_exporter *exporter, uint16_t version, uint32_t id);
-/* The same, made where there is none. EXPORTER_LIMIT, TEMPLATE_LIMIT: there is no room for its state. */
+/* The same, made where there is none. At FB_MAX_DOMAINS another domain is evicted, so pointers to domains of the exporter are
+   not valid after this call. EXPORTER_LIMIT, TEMPLATE_LIMIT: there is no room for its state. */
 fb_status fb_exporter_get_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version, uint32_t id,
                                  fb_domain **domain);
 /* The domain of a port, where a domain is split (made when it is new), else the common one; that one also for ports that

@@ -52,6 +52,15 @@ fb_map_entry *fb_map_insert(fb_map *map, fb_memory *memory, uint64_t key) {
     return entry;
 }
 
+void fb_map_remove(fb_map *map, uint64_t key) {
+    uint32_t i = lower_bound(map, key), last = map->count - 1;
+    uint16_t gap = map->order[i];
+    map->order[lower_bound(map, map->entries[last].key)] = gap;
+    map->entries[gap] = map->entries[last];
+    memmove(&map->order[i], &map->order[i + 1], (last - i) * sizeof *map->order);
+    map->count = last;
+}
+
 void fb_map_free(fb_map *map, fb_memory *memory) {
     fb_memory_release(memory, map->entries, fb_order_size(map->capacity, sizeof *map->entries));
     *map = (fb_map){0};

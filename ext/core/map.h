@@ -34,6 +34,8 @@ typedef struct {
 fb_map_entry *fb_map_find(const fb_map *map, uint64_t key);
 /* The entry of a key, made (with a value of zero) where there is none. NULL: no memory. */
 fb_map_entry *fb_map_insert(fb_map *map, fb_memory *memory, uint64_t key);
+/* Removes an entry; another one takes its place. REQUIRES: it is there. */
+void fb_map_remove(fb_map *map, uint64_t key);
 void fb_map_free(fb_map *map, fb_memory *memory);
 
 #endif

@@ -230,6 +230,187 @@ static void keeps_a_genuine_exporter_beside_many_domains(void) {
     }
 }
 
+/* Domains of one exporter -------------------------------------------------------------------------------------------- */
+
+static fb_domain *find_domain(session *s, uint16_t version, uint32_t id) {
+    return fb_exporter_find_domain(s->decoder->exporters.last, version, id);
+}
+
+static void feed_domain(session *s, uint32_t domain, unsigned fields, unsigned repeats) {
+    octets d;
+    build(&d, 10, domain, fields, true);
+    for (unsigned i = 0; i < repeats; i++) feed(s, &d, GENUINE);
+}
+
+/* Adds `count` domains with a template each, from `first` on. Their first datagrams number the records. */
+static void fill_domains(session *s, uint32_t first, uint32_t count, unsigned repeats) {
+    for (uint32_t i = 0; i < count; i++) feed_domain(s, first + i, 1, repeats);
+}
+
+static void evicts_domains_by_class_then_by_age(void) {
+    session s;
+    enum { NEW = 100000, MANY = 100 };
+    open_limited(&s, (fb_decoder_options){0});
+    fill_domains(&s, 0, FB_MAX_DOMAINS - 2 * MANY, 2);  /* in use */
+    fill_domains(&s, 1000, MANY, 1);                    /* seen once */
+    for (uint32_t i = 0; i < MANY; i++) feed_domain(&s, 2000 + i, 0, 3); /* without templates */
+    CHECK_EQUAL(session_count(&s, FB_DOMAIN_EVICTED), 0);
+    for (uint32_t i = 0; i < MANY; i++) feed_domain(&s, i, 0, 1);
+    enum { SPARED = FB_MAX_DOMAINS / 16 };
+    fill_domains(&s, NEW, 2 * (MANY - SPARED), 2);
+    for (uint32_t i = 0; i < MANY; i++) {
+        CHECK_EQUAL(find_domain(&s, 10, 2000 + i) != NULL, i >= MANY - SPARED);
+        CHECK_EQUAL(find_domain(&s, 10, 1000 + i) != NULL, i >= MANY - SPARED);
+    }
+    fill_domains(&s, NEW + 1000, 1, 2);
+    for (uint32_t i = 0; i < MANY; i++) feed_domain(&s, i, 0, 1);
+    fill_domains(&s, NEW + 2000, MANY - 1, 2); /* the oldest in use, but those that go on sending */
+    for (uint32_t i = 0; i < MANY; i++) CHECK(find_domain(&s, 10, i) && !find_domain(&s, 10, MANY + i));
+    CHECK_EQUAL(session_count(&s, FB_DOMAIN_EVICTED), 2 * (MANY - SPARED) + MANY);
+    CHECK_EQUAL(s.decoder->exporters.last->domains.count, FB_MAX_DOMAINS);
+    session_close(&s);
+}
+
+/* The genuine domain comes when there are FB_MAX_DOMAINS, or before. Each of its datagrams gives its flow. */
+static void check_genuine_domain(const spoof *spoof, bool late) {
+    session s;
+    octets data, template, spoofed;
+    open_limited(&s, (fb_decoder_options){0});
+    build(&data, spoof->version, 0, 0, true);
+    build(&template, spoof->version, 0, 1, true);
+    uint32_t number = 1;
+    uint64_t own = 0, sent = 0;
+    for (unsigned i = 0; i < 10 * FB_MAX_DOMAINS + (late ? 2 * FB_MAX_DOMAINS : 0); i++, number++) {
+        build(&spoofed, spoof->version, number, spoof->fields, spoof->data);
+        for (unsigned j = 0; j < spoof->repeats; j++) feed(&s, &spoofed, GENUINE);
+        if (late && i < 2 * FB_MAX_DOMAINS) continue;
+        uint64_t flows = count_all(s.decoder).flows;
+        feed(&s, sent++ % 1000 ? &data : &template, GENUINE);
+        own += count_all(s.decoder).flows - flows;
+    }
+    CHECK_EQUAL(own, 10 * FB_MAX_DOMAINS);
+    CHECK_EQUAL(sent, own);
+    CHECK_EQUAL(session_count(&s, FB_DOMAIN_EVICTED), number - FB_MAX_DOMAINS);
+    CHECK_EQUAL(session_count(&s, FB_TEMPLATE_LIMIT), 0);
+    CHECK_EQUAL(s.decoder->exporters.last->domains.count, FB_MAX_DOMAINS);
+    CHECK(find_domain(&s, (uint16_t)spoof->version, 0));
+    session_close(&s);
+}
+
+static void keeps_a_genuine_domain_among_spoofed_ones(void) {
+    static const spoof spoofs[] = {{10, 0, 1, true}, {10, 1, 1, true}, {10, 3, 2, false},
+                                   {9, 0, 1, true},  {9, 1, 1, true},  {9, 2, 3, true}};
+    for (size_t i = 0; i < sizeof spoofs / sizeof *spoofs; i++) {
+        check_genuine_domain(&spoofs[i], false);
+        check_genuine_domain(&spoofs[i], true);
+    }
+}
+
+/* Numbers that were lost in a domain stay in the sums, and data that waited in it is counted as missing. */
+static void keeps_the_sums_of_an_evicted_domain(void) {
+    session s;
+    octets d = {0};
+    open_limited(&s, (fb_decoder_options){0});
+    for (uint32_t number = 0; number < 12; number += 11) {
+        d.size = 0;
+        netflow9_begin(&d, (netflow9_header){.source_id = 7, .sequence = number + 1});
+        size_t set = set_begin(&d, 300);
+        put32(&d, 7);
+        set_end(&d, set);
+        feed(&s, &d, GENUINE);
+    }
+    fb_lost before = {0};
+    fb_exporter_sum_lost(s.decoder->exporters.last, &before);
+    CHECK_EQUAL(before.units[FB_SEQUENCE_PACKETS], 10);
+    for (uint32_t i = 0; i < FB_MAX_DOMAINS / 16; i++) feed_domain(&s, i, 0, 2);
+    fill_domains(&s, 1000, FB_MAX_DOMAINS - FB_MAX_DOMAINS / 16, 2);
+    CHECK(!find_domain(&s, 9, 7));
+    fb_lost after = s.decoder->exporters.lost;
+    fb_exporter_sum_lost(s.decoder->exporters.last, &after);
+    CHECK_EQUAL(after.units[FB_SEQUENCE_PACKETS], 10);
+    CHECK_EQUAL(session_count(&s, FB_TEMPLATE_MISSING), 2);
+    CHECK_EQUAL(s.decoder->early.all.sets, FB_MAX_DOMAINS / 8);
+    CHECK_EQUAL(session_count(&s, FB_DOMAIN_EVICTED), 1);
+    session_close(&s);
+}
+
+static void feed_port(session *s, unsigned port, uint32_t domain, unsigned fields) {
+    octets d;
+    build(&d, 10, domain, fields, true);
+    fb_datagram datagram = datagram_of(d.data, d.size, GENUINE);
+    datagram.source_port = (uint16_t)port;
+    session_feed_batch(s, &datagram, 1);
+    session_forget(s);
+}
+
+/* A domain that is split goes behind the domains of its ports. A port that there is no room for shares it. */
+static void evicts_domains_of_ports_before_their_common_one(void) {
+    session s;
+    enum { NEW = 100000 };
+    open_limited(&s, (fb_decoder_options){0});
+    for (unsigned i = 0; i < 3; i++) feed_port(&s, 1 + i % 2, 0, 1 + i % 2);
+    CHECK_EQUAL(session_count(&s, FB_PORT_IN_KEY), 1);
+    for (unsigned port = 1; port < FB_MAX_DOMAINS; port++)
+        for (unsigned i = 0; i < 2; i++) feed_port(&s, port, 0, 1);
+    for (unsigned port = 0; port < 5; port++) feed_port(&s, FB_MAX_DOMAINS + port, 0, 0);
+    fb_domain *common = find_domain(&s, 10, 0);
+    CHECK_EQUAL(s.decoder->exporters.last->domains.count, FB_MAX_DOMAINS);
+    CHECK_EQUAL(common->ports, FB_MAX_DOMAINS - 1);
+    CHECK_EQUAL(session_count(&s, FB_DOMAIN_EVICTED), 0);
+    fill_domains(&s, NEW, FB_MAX_DOMAINS - 2, 2);
+    CHECK_EQUAL(common->ports, 1);
+    CHECK(find_domain(&s, 10, 0) == common);
+    fill_domains(&s, 2 * NEW, FB_MAX_DOMAINS, 2);
+    CHECK(!find_domain(&s, 10, 0));
+    for (uint32_t i = 0; i < 2 * FB_MAX_DOMAINS; i++) { /* splits with no room for their ports */
+        for (unsigned j = 0; j < 3; j++) feed_port(&s, 1 + j % 2, 3 * NEW + i, 1 + j % 2);
+        CHECK_EQUAL(s.decoder->exporters.last->domains.count, FB_MAX_DOMAINS);
+    }
+    session_close(&s);
+}
+
+/* Engines of NetFlow v5 have domains without templates. */
+static void evicts_engines_of_netflow5(void) {
+    session s;
+    octets d;
+    memset(&s, 0, sizeof s);
+    CHECK_STATUS(session_try(&s, "1 bytes uint : netflow5:dOctets\n", 0, (fb_decoder_options){0}), FB_OK);
+    for (uint32_t i = 0; i < 2 * FB_MAX_DOMAINS; i++) {
+        d.size = 0;
+        netflow5_begin(&d, 1, (netflow5_header){.engine_type = i >> 8, .engine_id = i & 255, .sequence = 5});
+        put_netflow5(&d, (netflow5_record){.octets = 7});
+        session_feed(&s, &d);
+        d.size = 0;
+        netflow5_begin(&d, 1, (netflow5_header){.engine_type = 255, .sequence = i + 1 + (i >= FB_MAX_DOMAINS)});
+        put_netflow5(&d, (netflow5_record){.octets = 7});
+        session_feed(&s, &d);
+    }
+    CHECK_COUNTERS(&s, "sequence_gap=1 domain_evicted=1025");
+    session_close(&s);
+}
+
+/* Each allocation fails in turn while domains are evicted. What is not decoded is counted. */
+static void evicts_domains_without_memory(void) {
+    for (size_t fail = 1, calls = SIZE_MAX; fail <= calls; fail++) {
+        session s;
+        open_limited(&s, (fb_decoder_options){0});
+        fill_domains(&s, 0, FB_MAX_DOMAINS, 1);
+        size_t before = s.allocator.calls;
+        s.allocator.fail_at = before + fail;
+        for (uint32_t i = 0; i < 3; i++) {
+            feed_domain(&s, 5000 + i, 0, 1);
+            feed_domain(&s, 5000 + i, 2, 1);
+            for (unsigned j = 0; j < 3; j++) feed_port(&s, 1 + j % 2, 7000 + i, 1 + j % 2);
+        }
+        calls = s.allocator.calls - before;
+        CHECK(s.decoder->exporters.last->domains.count <= FB_MAX_DOMAINS);
+        CHECK(s.decoder->exporters.last->domains.count >= FB_MAX_DOMAINS - 1);
+        CHECK_EQUAL(count_all(s.decoder).datagrams, FB_MAX_DOMAINS + 3 * 5);
+        CHECK(count_all(s.decoder).flows >= FB_MAX_DOMAINS + 3 * 4 - 1);
+        session_close(&s);
+    }
+}
+
 /* Memory -------------------------------------------------------------------------------------------------------------- */
 
 /* Many sources with templates of their own fill the memory that all share; a genuine one still finds some, and stays. */
@@ -327,6 +508,9 @@ static void reads_inner_records_by_templates_that_are_not_kept(void) {
 
 RUN_TESTS(TEST(evicts_by_class_then_by_age), TEST(finds_what_is_left), TEST(a_datagram_that_is_resumed_keeps_its_exporter), TEST(keeps_a_genuine_exporter_among_spoofed_ones),
           TEST(bounds_the_agents_of_a_source), TEST(keeps_a_genuine_exporter_beside_many_domains),
+          TEST(evicts_domains_by_class_then_by_age), TEST(keeps_a_genuine_domain_among_spoofed_ones),
+          TEST(keeps_the_sums_of_an_evicted_domain), TEST(evicts_domains_of_ports_before_their_common_one),
+          TEST(evicts_engines_of_netflow5), TEST(evicts_domains_without_memory),
           TEST(evicts_where_memory_is_short), TEST(counts_what_waited_of_an_evicted_exporter),
           TEST(decodes_a_datagram_with_its_own_templates),
           TEST(reads_inner_records_by_templates_that_are_not_kept))
