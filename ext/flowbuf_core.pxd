@@ -338,7 +338,7 @@ cdef extern from "core/exporter.h" nogil:
         size_t octets
     ctypedef struct fb_exporter:
         uint8_t *address
-        uint32_t sub_agent
+        uint64_t agent
         bint stateless
         fb_map domains
         fb_early_list early
@@ -349,7 +349,7 @@ cdef extern from "core/exporter.h" nogil:
         fb_lost lost
         fb_exporter overflow
     void fb_exporter_sum_lost(const fb_exporter *exporter, fb_lost *lost)
-    fb_exporter *fb_exporters_restore(fb_exporters *exporters, const uint8_t *address, uint32_t sub_agent)
+    fb_exporter *fb_exporters_restore(fb_exporters *exporters, const uint8_t *address, uint64_t agent)
     fb_exporter *fb_exporters_at(const fb_exporters *exporters, size_t i)
     fb_status fb_exporter_get_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version, uint32_t id,
                                      fb_domain **domain)

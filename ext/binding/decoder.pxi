@@ -328,14 +328,14 @@ cdef class Decoder:
         ({id: {"options", "scope_count", "fields": [(enterprise, id, size), …], "port": where it came from, "time": when it
         came last, ns since 1970 (0: unknown), "contested": whether another port had defined it differently}}).
         """
-        cdef list exporters = []
+        cdef dict exporters = {}
         self.claim()
         try:
             for i in range(self.decoder.exporters.capacity):
                 if fb_exporters_at(&self.decoder.exporters, i):
-                    exporters.append(read_exporter(fb_exporters_at(&self.decoder.exporters, i)))
+                    add_exporter(exporters, fb_exporters_at(&self.decoder.exporters, i))
             others = read_others(&self.decoder.exporters)
-            return [*exporters, others] if others["datagrams"] or others["counters"] else exporters
+            return [*exporters.values(), others] if others["datagrams"] or others["counters"] else [*exporters.values()]
         finally:
             self.busy = False
 

@@ -17,7 +17,7 @@ cdef dict read_exporter(fb_exporter *exporter):
     fb_exporter_sum_lost(exporter, &lost)
     return {
         "address": format_address(exporter.address),
-        "sub_agent": exporter.sub_agent,
+        "sub_agent": <uint32_t> exporter.agent,
         **_read_counters(&exporter.counters),
         "waiting": {"sets": exporter.early.sets, "octets": exporter.early.octets},
         "lost": _read_lost(&lost),
@@ -26,6 +26,24 @@ cdef dict read_exporter(fb_exporter *exporter):
             for i in range(exporter.domains.count)
         ],
     }
+
+
+cdef int add_exporter(dict exporters, fb_exporter *exporter) except -1:
+    """Add an exporter to those by address and sub-agent. One address may send NetFlow or IPFIX, and sFlow: add them up."""
+    cdef dict more = read_exporter(exporter)
+    cdef dict known = exporters.setdefault((more["address"], more["sub_agent"]), more)
+    if known is not more:
+        _add_up(known, more)
+    return 0
+
+
+cdef int _add_up(dict known, dict more) except -1:
+    for key, value in more.items():
+        if isinstance(value, dict):
+            _add_up(known.setdefault(key, {}), value)
+        elif key not in ("address", "sub_agent"):
+            known[key] = known[key] + value if key in known else value
+    return 0
 
 
 cdef dict read_others(fb_exporters *exporters):
@@ -175,7 +193,7 @@ cdef tuple check_field(object field, str where):
 
 
 cdef int restore_exporter(fb_exporters *exporters, bytes address, uint32_t sub_agent, list domains) except -1:
-    if address is None:
+    if address is None or not domains:
         return 0
     cdef fb_exporter *exporter = fb_exporters_restore(exporters, <const uint8_t *> PyBytes_AS_STRING(address), sub_agent)
     for version, number, port, system_init, samplers, templates in domains:

@@ -69,6 +69,7 @@ void fb_exporters_free(fb_exporters *exporters) {
     *exporters = (fb_exporters){0};
 }
 
+/* Without the protocol: of one address, few exporters speak two. */
 static uint64_t hash_key(const fb_exporters *exporters, const uint8_t *address, uint32_t sub_agent) {
     uint64_t hash = fb_hash(exporters->seed, fb_load64(address));
     return fb_hash(fb_hash(hash, fb_load64(address + 8)), sub_agent);
@@ -81,11 +82,11 @@ static size_t seek(const fb_exporter_place *table, size_t capacity, size_t i, ui
     return i;
 }
 
-static fb_exporter *find_exporter(const fb_exporters *exporters, uint64_t hash, const uint8_t *address, uint32_t sub_agent) {
+static fb_exporter *find_exporter(const fb_exporters *exporters, uint64_t hash, const uint8_t *address, uint64_t agent) {
     const fb_exporter_place *table = exporters->table;
     size_t capacity = exporters->capacity, i = seek(table, capacity, (size_t)hash, hash);
     for (; table[i].exporter; i = seek(table, capacity, i + 1, hash))
-        if (fb_exporter_has_key(table[i].exporter, address, sub_agent)) return table[i].exporter;
+        if (fb_exporter_has_key(table[i].exporter, address, agent)) return table[i].exporter;
     return NULL;
 }
 
@@ -113,7 +114,7 @@ static bool grow(fb_exporters *exporters) {
 /* Takes an exporter out of the table. Those behind it move up, so that no search ends at the place too early. */
 static void clear_place(fb_exporters *exporters, const fb_exporter *exporter) {
     fb_exporter_place *table = exporters->table;
-    uint64_t hash = hash_key(exporters, exporter->address, exporter->sub_agent);
+    uint64_t hash = hash_key(exporters, exporter->address, (uint32_t)exporter->agent);
     size_t mask = exporters->capacity - 1, gap = (size_t)hash & mask;
     while (table[gap].exporter != exporter) gap = (gap + 1) & mask;
     for (size_t i = (gap + 1) & mask; table[i].exporter; i = (i + 1) & mask) {
@@ -182,12 +183,12 @@ void *fb_exporters_allocate(fb_exporters *exporters, const fb_exporter *exporter
     return p;
 }
 
-static fb_exporter *add_exporter(fb_exporters *exporters, uint64_t hash, const uint8_t *address, uint32_t sub_agent) {
+static fb_exporter *add_exporter(fb_exporters *exporters, uint64_t hash, const uint8_t *address, uint64_t agent) {
     if (exporters->count * 2 >= exporters->capacity && !grow(exporters)) return NULL;
     fb_exporter *exporter = fb_memory_allocate(exporters->memory, sizeof *exporter);
     if (!exporter) return NULL;
     memcpy(exporter->address, address, 16);
-    exporter->sub_agent = sub_agent;
+    exporter->agent = agent;
     exporter->memory = fb_memory_within(exporters->memory, exporters->exporter_memory);
     put_exporter(exporters->table, exporters->capacity, hash, exporter);
     exporters->count++;
@@ -196,39 +197,39 @@ static fb_exporter *add_exporter(fb_exporters *exporters, uint64_t hash, const u
 }
 
 /* The same, in place of others where there is no room. */
-static fb_exporter *replace_exporter(fb_exporters *exporters, uint64_t hash, const uint8_t *address, uint32_t sub_agent,
+static fb_exporter *replace_exporter(fb_exporters *exporters, uint64_t hash, const uint8_t *address, uint64_t agent,
                                      const uint8_t *source) {
     fb_exporter *exporter;
-    bool is_agent = sub_agent || memcmp(address, source, 16) != 0;
+    bool is_agent = (uint32_t)agent || memcmp(address, source, 16) != 0;
     if (is_agent) evict(exporters, fb_eviction_choose_agent(exporters, source), FB_AGENT_EVICTED);
     if (exporters->count >= exporters->limit &&
         !evict(exporters, fb_eviction_choose(exporters, NULL), FB_EXPORTER_EVICTED))
         return NULL;
-    do exporter = add_exporter(exporters, hash, address, sub_agent);
+    do exporter = add_exporter(exporters, hash, address, agent);
     while (!exporter && make_room(exporters, NULL));
     if (exporter && is_agent) fb_eviction_set_sender(exporters, exporter, source);
     return exporter;
 }
 
-FB_NOINLINE fb_exporter *fb_exporters_search(fb_exporters *exporters, const uint8_t address[16], uint32_t sub_agent,
+FB_NOINLINE fb_exporter *fb_exporters_search(fb_exporters *exporters, const uint8_t address[16], uint64_t agent,
                                              const uint8_t source[16]) {
-    uint64_t hash = hash_key(exporters, address, sub_agent);
-    fb_exporter *exporter = find_exporter(exporters, hash, address, sub_agent);
-    if (!exporter) exporter = replace_exporter(exporters, hash, address, sub_agent, source);
+    uint64_t hash = hash_key(exporters, address, (uint32_t)agent);
+    fb_exporter *exporter = find_exporter(exporters, hash, address, agent);
+    if (!exporter) exporter = replace_exporter(exporters, hash, address, agent, source);
     if (!exporter) return &exporters->overflow;
     exporters->last = exporter;
     return exporter;
 }
 
-fb_exporter *fb_exporters_find(fb_exporters *exporters, const uint8_t address[16], uint32_t sub_agent) {
-    fb_exporter *exporter = find_exporter(exporters, hash_key(exporters, address, sub_agent), address, sub_agent);
+fb_exporter *fb_exporters_find(fb_exporters *exporters, const uint8_t address[16], uint64_t agent) {
+    fb_exporter *exporter = find_exporter(exporters, hash_key(exporters, address, (uint32_t)agent), address, agent);
     return exporter ? exporter : &exporters->overflow;
 }
 
-fb_exporter *fb_exporters_restore(fb_exporters *exporters, const uint8_t address[16], uint32_t sub_agent) {
-    uint64_t hash = hash_key(exporters, address, sub_agent);
-    fb_exporter *exporter = find_exporter(exporters, hash, address, sub_agent);
-    if (!exporter && exporters->count < exporters->limit) exporter = add_exporter(exporters, hash, address, sub_agent);
+fb_exporter *fb_exporters_restore(fb_exporters *exporters, const uint8_t address[16], uint64_t agent) {
+    uint64_t hash = hash_key(exporters, address, (uint32_t)agent);
+    fb_exporter *exporter = find_exporter(exporters, hash, address, agent);
+    if (!exporter && exporters->count < exporters->limit) exporter = add_exporter(exporters, hash, address, agent);
     if (!exporter) return &exporters->overflow;
     exporter->restored = true;
     return exporter;

@@ -1,9 +1,12 @@
 /* What is known of each exporter: templates, sampling, counters.
 
-     exporters ── exporter (address, sub-agent) ── domain (version, observation domain) ── templates: id -> template
+     exporters ── exporter (address, agent) ── domain (version, observation domain) ── templates: id -> template
                      │                                │                                 └─ samplers: id -> rate
                      └─ counters, budget              ├─ time of the exporter's start (element 160)
                                                       └─ sequence numbers
+
+   Anybody can send sFlow that names any address as its agent. An sFlow agent is therefore another exporter than the one that
+   sends NetFlow or IPFIX from its address.
 
    Everything here is allocated under two budgets: the decoder's and the exporter's own, so that one that goes mad fills
    its own. sFlow agents that one UDP source speaks for share one budget. When the table or the decoder's memory is full,
@@ -46,6 +49,8 @@ typedef struct {
 /* The `version` of an sFlow agent's only domain: sFlow's is a word, whose first half is 0. The domains of NetFlow v5 are
    engines: type << 8 | id. */
 #define FB_DOMAIN_SFLOW 0
+
+#define FB_AGENT_SFLOW (UINT64_C(1) << 32) /* in fb_exporter.agent */
 
 #define FB_MAX_REPLACED 4
 
@@ -157,7 +162,7 @@ typedef struct {
 
 struct fb_exporter {
     uint8_t address[16];
-    uint32_t sub_agent;
+    uint64_t agent; /* 0: of NetFlow and IPFIX; of sFlow FB_AGENT_SFLOW | sub-agent */
     bool stateless;    /* stands for all exporters without state, and for those that were evicted */
     fb_domain *latest; /* the common domain looked up before; NULL: none was */
     uint64_t used;     /* the clock (fb_exporters) when its latest datagram came */
@@ -212,25 +217,25 @@ void fb_exporters_free(fb_exporters *exporters);
 /* Adds what is missing of each unit in all domains of an exporter. */
 void fb_exporter_sum_lost(const fb_exporter *exporter, fb_lost *lost);
 
-FB_INLINE bool fb_exporter_has_key(const fb_exporter *exporter, const uint8_t address[16], uint32_t sub_agent) {
-    return exporter->sub_agent == sub_agent && memcmp(exporter->address, address, 16) == 0;
+FB_INLINE bool fb_exporter_has_key(const fb_exporter *exporter, const uint8_t address[16], uint64_t agent) {
+    return exporter->agent == agent && memcmp(exporter->address, address, 16) == 0;
 }
 
 /* The exporter of an address, made when it is new. Another one is evicted where there is no room: pointers to exporters
    and to their domains are not valid after this call. The stateless `overflow` where there is no memory. `source` is the
    address of the UDP source. As a rule it is the exporter before; the others are searched for. */
-fb_exporter *fb_exporters_search(fb_exporters *exporters, const uint8_t address[16], uint32_t sub_agent,
+fb_exporter *fb_exporters_search(fb_exporters *exporters, const uint8_t address[16], uint64_t agent,
                                  const uint8_t source[16]);
-FB_INLINE fb_exporter *fb_exporters_get(fb_exporters *exporters, const uint8_t address[16], uint32_t sub_agent,
+FB_INLINE fb_exporter *fb_exporters_get(fb_exporters *exporters, const uint8_t address[16], uint64_t agent,
                                         const uint8_t source[16]) {
     fb_exporter *exporter = exporters->last;
-    bool again = exporter && fb_exporter_has_key(exporter, address, sub_agent);
-    return FB_LIKELY(again) ? exporter : fb_exporters_search(exporters, address, sub_agent, source);
+    bool again = exporter && fb_exporter_has_key(exporter, address, agent);
+    return FB_LIKELY(again) ? exporter : fb_exporters_search(exporters, address, agent, source);
 }
 /* Return the exporter that a resumed datagram was begun with. None is made, and none is evicted: `overflow` where it is not known. */
-fb_exporter *fb_exporters_find(fb_exporters *exporters, const uint8_t address[16], uint32_t sub_agent);
+fb_exporter *fb_exporters_find(fb_exporters *exporters, const uint8_t address[16], uint64_t agent);
 /* The exporter that saved state belongs to. None is evicted for it: `overflow` where the table is full. */
-fb_exporter *fb_exporters_restore(fb_exporters *exporters, const uint8_t address[16], uint32_t sub_agent);
+fb_exporter *fb_exporters_restore(fb_exporters *exporters, const uint8_t address[16], uint64_t agent);
 
 /* Memory that lasts no longer than the datagram of an exporter. Others are evicted where there is none. NULL: no memory. */
 void *fb_exporters_allocate(fb_exporters *exporters, const fb_exporter *exporter, size_t size);

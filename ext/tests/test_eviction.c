@@ -205,6 +205,44 @@ static void bounds_the_agents_of_a_source(void) {
     session_close(&s);
 }
 
+static void feed_agent(session *s, uint32_t agent, uint32_t sequence, uint32_t sources, uint32_t source) {
+    octets d = {0};
+    sflow_begin(&d, sources, (sflow_header){.agent = agent, .sequence = sequence, .uptime = 1000});
+    for (uint32_t i = 0; i < sources; i++)
+        sample_end(&d, flow_sample_begin(&d, 0, (flow_sample){.sequence = 10 * sequence, .source = i, .rate = 1}));
+    feed(s, &d, source);
+}
+
+/* A spoofer's sFlow names the address of a genuine exporter as its agent, before the exporter comes and afterwards. */
+static void keeps_netflow_apart_from_sflow_of_its_address(void) {
+    for (unsigned version = 9; version <= 10; version++) {
+        session s;
+        octets data, template;
+        open_limited(&s, (fb_decoder_options){.exporter_limit = LIMIT});
+        build(&data, version, 0, 0, true);
+        build(&template, version, 0, 1, true);
+        feed_agent(&s, GENUINE, 1, 1, FIRST_SPOOFED);
+        feed(&s, &template, GENUINE);
+        const fb_exporter *genuine = s.decoder->exporters.last;
+        CHECK(!genuine->sender);
+        size_t held = genuine->memory.used;
+        for (uint32_t i = 0; i < 10; i++) feed_agent(&s, GENUINE, 1000 * i, 1000, FIRST_SPOOFED);
+        CHECK_EQUAL(genuine->memory.used, held);
+        CHECK_EQUAL(genuine->counters.datagrams, 1);
+        CHECK_EQUAL(genuine->domains.count, 1);
+        CHECK_EQUAL(genuine->counters.status[FB_EXPORTER_RESTART] + genuine->counters.status[FB_SAMPLE_GAP], 0);
+        for (uint32_t i = 1; i < SPOOFED; i++) { /* agents enough that the first ones are evicted */
+            feed_agent(&s, GENUINE + i, 1, 1, FIRST_SPOOFED);
+            uint64_t flows = count_all(s.decoder).flows;
+            feed(&s, &data, GENUINE);
+            CHECK_EQUAL(count_all(s.decoder).flows, flows + 1);
+        }
+        CHECK(session_count(&s, FB_AGENT_EVICTED) > SPOOFED / 2);
+        CHECK_EQUAL(session_count(&s, FB_TEMPLATE_MISSING) + session_count(&s, FB_EARLY_DATA), 0);
+        session_close(&s);
+    }
+}
+
 /* One source of domains fills its own budget alone. */
 static void keeps_a_genuine_exporter_beside_many_domains(void) {
     for (unsigned version = 9; version <= 10; version++) {
@@ -507,7 +545,7 @@ static void reads_inner_records_by_templates_that_are_not_kept(void) {
 }
 
 RUN_TESTS(TEST(evicts_by_class_then_by_age), TEST(finds_what_is_left), TEST(a_datagram_that_is_resumed_keeps_its_exporter), TEST(keeps_a_genuine_exporter_among_spoofed_ones),
-          TEST(bounds_the_agents_of_a_source), TEST(keeps_a_genuine_exporter_beside_many_domains),
+          TEST(bounds_the_agents_of_a_source), TEST(keeps_netflow_apart_from_sflow_of_its_address), TEST(keeps_a_genuine_exporter_beside_many_domains),
           TEST(evicts_domains_by_class_then_by_age), TEST(keeps_a_genuine_domain_among_spoofed_ones),
           TEST(keeps_the_sums_of_an_evicted_domain), TEST(evicts_domains_of_ports_before_their_common_one),
           TEST(evicts_engines_of_netflow5), TEST(evicts_domains_without_memory),
