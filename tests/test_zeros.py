@@ -9,6 +9,7 @@ import pytest
 from columnar import rows_of
 from datagrams import (
     VARIABLE,
+    basic_list,
     data_set,
     ethernet,
     extended_switch,
@@ -198,6 +199,34 @@ def test_a_replacement_may_be_written_in_another_way(decode: Decode, source: str
     schema = column(["ipfix:1", source], replaces_zero=[replacement])
     datagram = ipfix_record([(1, 4), (85, 4)], u32(0) + u32(65))
     assert decode(datagram, schema=schema).flow == {"v": 65}
+
+
+LISTS: list[tuple[list[bytes], int, int]] = [
+    ([u32(0)], 0, 9),
+    ([u32(0), u32(0)], 0, 9),
+    ([u32(0), u32(5)], 5, 5),
+    ([], 9, 9),
+]
+"""Members of a list, and the value of a column with and without the rule: 9 is that of a worse source."""
+
+
+@both_decoders
+@pytest.mark.parametrize(("members", "value", "otherwise"), LISTS)
+@pytest.mark.parametrize("list_first", [True, False])
+def test_a_list_of_zeros_is_a_zero(
+    decode: Decode, members: list[bytes], value: int, otherwise: int, list_first: bool
+) -> None:
+    content = variable(basic_list((16, 4), *members))
+    fields: list[Any] = [(291, VARIABLE), (17, 4)]
+    record = content + u32(9)
+    if not list_first:
+        fields, record = fields[::-1], u32(9) + content
+    datagram = ipfix_record(fields, record)
+    for rule, expected in (("value", value), ("absent", otherwise)):
+        schema = column(["ipfix:291", "ipfix:17"], zero=rule, explicit=True)
+        assert decode(datagram, schema=schema).flow == {"v": expected}
+        schema = column(["ipfix:291", "ipfix:17"], zero=rule)
+        assert decode(datagram, schema=schema).flow == ({"v": expected} if expected else {})
 
 
 @both_decoders

@@ -7,6 +7,10 @@
    rank wait until the better ones have had their turn. Fields of variable length, packets in records, biflows, elements that
    occur twice, data before its template: of all that, NetFlow v9 needs nothing, or the story's captures hold none.
 
+   A zero never ends the search for a value here, whatever the rule of its column: the core's operations decide that when a
+   template is compiled. The interpreter does no more for a field because of that. Where a field of a better rank is zero, its
+   flows have the value of a worse one.
+
    As fb_row_decode; datagrams of other protocols are passed over, and so is everything but data of known templates. */
 #ifndef FB_BENCH_INTERPRETED_H
 #define FB_BENCH_INTERPRETED_H

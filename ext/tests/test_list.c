@@ -59,6 +59,26 @@ static void takes_the_first_member_that_counts_where_there_is_one_place(void) {
     CHECK_LIST("1 v uint : ipfix:291@list", "\4\0\x10\0\2\0\7\x8", "v=7\n", ""); /* what comes after it is not looked at */
 }
 
+/* Columns without and with the rule that a zero is a value; the source of a worse rank is meta:source_port, 4000. */
+static void ends_the_search_at_a_list_of_zeros(void) {
+    static const struct {
+        const char *list;
+        size_t size;
+        const char *flow, *counters;
+    } cases[] = {
+        {"\4\0\x10\0\1\0\0", 7, "plain=4000\n", ""},
+        {"\4\0\x10\0\1\0\7", 7, "plain=7 zero=7\n", ""},
+        {"\4\0\x10\0\1", 5, "plain=4000 zero=4000\n", ""},
+        {"\4\0\x10\0\4\0\1\0\0\0\0\0\0", 13, "plain=4000\n", "out_of_range=2"},
+        {"\4\0\x10\0\4\0\1\0\0", 9, "plain=4000 zero=4000\n", "out_of_range=2"},
+        {"\4\0\x10\0\2\0\0\0", 8, "plain=4000\n", "bad_list=2"},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        check_list(REGISTRY "1 plain uint limit=65535 : ipfix:291@list meta:source_port\n"
+                            "2 zero uint limit=65535 zero : ipfix:291@list meta:source_port",
+                   cases[i].list, cases[i].size, cases[i].flow, cases[i].counters, __LINE__);
+}
+
 static void counts_lists_that_it_does_not_take(void) {
     CHECK_LIST(UINTS, "\0\0\x10\0\1\7", "\n", "opaque_value=1"); /* noneOf */
     CHECK_LIST(UINTS, "\4\0\x52\0\1x", "\n", "bad_list=1");
@@ -112,6 +132,6 @@ static void stays_within_its_room_with_the_longest_lists(void) {
             }
 }
 
-RUN_TESTS(TEST(writes_members_by_the_kind_of_their_element), TEST(takes_the_first_member_that_counts_where_there_is_one_place),
+RUN_TESTS(TEST(writes_members_by_the_kind_of_their_element), TEST(takes_the_first_member_that_counts_where_there_is_one_place), TEST(ends_the_search_at_a_list_of_zeros),
           TEST(counts_lists_that_it_does_not_take), TEST(keeps_what_is_whole_of_a_list_that_is_cut_short),
           TEST(stays_within_its_room_with_the_longest_lists))

@@ -20,7 +20,8 @@ Readings that the brief of the schema leaves open:
   record that gives a value.
 - A list with the semantic noneOf says what does not hold: it gives no values. Lists in lists are not opened.
 - A zero of a column with `zero = "value"` is its value: worse ranks are not tried. Equals of its rank are, and elements
-  of `replaces_zero` that follow. A number of an enum without a member, a list, and a time are no such zero.
+  of `replaces_zero` that follow. A list (RFC 6313) without a value has the zeros of its members. A number of an enum without
+  a member, a path, and a time are no such zero.
 - An `explicit` column of which no source gives anything but zero holds that zero; an address of zeros is absent even
   there.
 - A total that is too large for its column once it is scaled is out of range; without a sampling rate totals stay as
@@ -170,7 +171,7 @@ def search(column: Any, ranks: Any, given: Given, flow: Flow, notes: Counter[str
                 continue
             if value or is_negative_zero(value):
                 return value, True
-            ended |= value is not None and is_whole(column, source, raw)
+            ended |= value is not None and is_whole(column, raw)
             if zero is None:
                 zero = value
     return (zero if column.explicit else None), ended
@@ -247,11 +248,9 @@ def takes_zero(column: Any) -> bool:
     return not column.repeated and column.type in numbers and column.type not in ("mac", "timestamp")
 
 
-def is_whole(column: Any, source: Any, raw: Value) -> bool:
-    """Return whether a zero ends the search. One of a list does not."""
-    if not takes_zero(column) or isinstance(raw, Numbers | Addresses):
-        return False
-    return not (source.element and source.element.data_type == "basicList")
+def is_whole(column: Any, raw: Value) -> bool:
+    """Return whether a zero ends the search: one of a field, or of a list (RFC 6313) in it. One of a path does not."""
+    return takes_zero(column) and not isinstance(raw, Numbers | Addresses)
 
 
 def occurrences(column: Any, source: Any, given: Given, version: str) -> tuple[int, Value] | None:
