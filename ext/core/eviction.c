@@ -22,20 +22,20 @@ static void detach(fb_exporter_list *list, enum fb_exporter_place_in place, fb_e
 
 /* --- classes -------------------------------------------------------------------------------------------------------- */
 
-static fb_class class_of(const fb_exporter *exporter) {
-    if (!exporter->known) return FB_CLASS_BARE;
+static fb_eviction_class class_of(const fb_exporter *exporter) {
+    if (!exporter->known) return FB_EVICTION_BARE;
     bool seen_before = exporter->restored || exporter->counters.datagrams > 1;
-    return seen_before ? FB_CLASS_IN_USE : FB_CLASS_SEEN_ONCE;
+    return seen_before ? FB_EVICTION_IN_USE : FB_EVICTION_SEEN_ONCE;
 }
 
 void fb_eviction_enter(fb_exporters *exporters, fb_exporter *exporter) {
-    exporter->class = FB_CLASS_BARE;
+    exporter->class = FB_EVICTION_BARE;
     exporter->used = exporter->checked = ++exporters->clock;
-    append(&exporters->classes[FB_CLASS_BARE], FB_EXPORTER_OF_CLASS, exporter);
+    append(&exporters->classes[FB_EVICTION_BARE], FB_EXPORTER_OF_CLASS, exporter);
 }
 
 void fb_eviction_classify(fb_exporters *exporters, fb_exporter *exporter) {
-    fb_class class = class_of(exporter);
+    fb_eviction_class class = class_of(exporter);
     if (exporter->stateless || exporter->class == class) return;
     detach(&exporters->classes[exporter->class], FB_EXPORTER_OF_CLASS, exporter);
     append(&exporters->classes[class], FB_EXPORTER_OF_CLASS, exporter);
@@ -60,14 +60,14 @@ static fb_exporter *choose(fb_exporter_list *list, enum fb_exporter_place_in pla
 /* Exporters of which more has come since they were seen once are in use. */
 static void sort_seen_once(fb_exporters *exporters) {
     fb_exporter *oldest;
-    while ((oldest = exporters->classes[FB_CLASS_SEEN_ONCE].oldest) && class_of(oldest) != FB_CLASS_SEEN_ONCE)
+    while ((oldest = exporters->classes[FB_EVICTION_SEEN_ONCE].oldest) && class_of(oldest) != FB_EVICTION_SEEN_ONCE)
         fb_eviction_classify(exporters, oldest);
 }
 
 /* A class that few belong to is spared: otherwise a new exporter would go before its second datagram came, wherever all
    others are in use. */
 static bool is_spared(size_t class, size_t count, size_t all) {
-    return class != FB_CLASS_IN_USE && count <= all / 16;
+    return class != FB_EVICTION_IN_USE && count <= all / 16;
 }
 
 fb_exporter *fb_eviction_choose(fb_exporters *exporters, const fb_exporter *except) {
@@ -75,7 +75,7 @@ fb_exporter *fb_eviction_choose(fb_exporters *exporters, const fb_exporter *exce
     exporters->clock++;
     sort_seen_once(exporters);
     for (int spare = 1; spare >= 0; spare--)
-        for (size_t class = 0; !exporter && class < FB_CLASSES; class++)
+        for (size_t class = 0; !exporter && class < FB_EVICTION_CLASSES; class++)
             if (!spare || !is_spared(class, exporters->classes[class].count, exporters->count))
                 exporter = choose(&exporters->classes[class], FB_EXPORTER_OF_CLASS, except);
     return exporter;
@@ -150,9 +150,9 @@ static void leave_sender(fb_exporters *exporters, fb_exporter *exporter) {
 
 /* --- domains -------------------------------------------------------------------------------------------------------- */
 
-static fb_class class_of_domain(const fb_domain *domain) {
-    if (!domain->known) return FB_CLASS_BARE;
-    return domain->used == domain->made ? FB_CLASS_SEEN_ONCE : FB_CLASS_IN_USE;
+static fb_eviction_class class_of_domain(const fb_domain *domain) {
+    if (!domain->known) return FB_EVICTION_BARE;
+    return domain->used == domain->made ? FB_EVICTION_SEEN_ONCE : FB_EVICTION_IN_USE;
 }
 
 /* Adds a domain to the ring of its class, as the newest. */
@@ -181,12 +181,13 @@ void fb_eviction_enter_domain(fb_exporter *exporter, fb_domain *domain) {
 }
 
 void fb_eviction_leave_domain(fb_exporter *exporter, fb_domain *domain) {
+    fb_domain *common = domain->common;
     leave_ring(exporter, domain);
-    if (domain->common && --domain->common->ports == 0) fb_eviction_enter_domain(exporter, domain->common);
+    if (common && --common->ports == 0) fb_eviction_enter_domain(exporter, common);
 }
 
 void fb_eviction_classify_domain(fb_exporter *exporter, fb_domain *domain) {
-    fb_class class = class_of_domain(domain);
+    fb_eviction_class class = class_of_domain(domain);
     if (!domain->newer || domain->class == class) return;
     leave_ring(exporter, domain);
     domain->class = (uint8_t)class;
@@ -209,12 +210,14 @@ static fb_domain *choose_domain(fb_exporter *exporter, size_t class) {
 
 fb_domain *fb_eviction_choose_domain(fb_exporter *exporter) {
     fb_domain *oldest, *domain = NULL;
-    while ((oldest = exporter->oldest_domains[FB_CLASS_SEEN_ONCE]) && class_of_domain(oldest) != FB_CLASS_SEEN_ONCE)
+    while ((oldest = exporter->oldest_domains[FB_EVICTION_SEEN_ONCE]) &&
+           class_of_domain(oldest) != FB_EVICTION_SEEN_ONCE)
         fb_eviction_classify_domain(exporter, oldest);
     for (int spare = 1; !domain && spare >= 0; spare--)
-        for (size_t class = 0; !domain && class < FB_CLASSES; class++)
-            if (!spare || !is_spared(class, exporter->domain_counts[class], exporter->domains.count))
-                domain = choose_domain(exporter, class);
+        for (size_t class = 0; !domain && class < FB_EVICTION_CLASSES; class++) {
+            bool spared = is_spared(class, exporter->domain_counts[class], exporter->domains.count);
+            if (!spare || !spared) domain = choose_domain(exporter, class);
+        }
     return domain;
 }
 

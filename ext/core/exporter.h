@@ -119,7 +119,7 @@ struct fb_domain {
     fb_domain *older, *newer; /* in the ring of its class (fb_exporter); NULL while domains of ports depend on it */
     uint32_t made, checked;   /* `used` when it was made, and when eviction passed over it */
     uint16_t ports;           /* domains of ports that depend on it */
-    uint8_t class;            /* fb_class */
+    uint8_t class;            /* fb_eviction_class */
 };
 
 /* Data sets that wait for their templates (early.h), from the oldest to the newest. */
@@ -140,11 +140,11 @@ typedef struct {
 
 /* Classes of exporters, and of the domains of one, in the order in which they are evicted. */
 typedef enum {
-    FB_CLASS_BARE,      /* without templates */
-    FB_CLASS_SEEN_ONCE, /* with templates, but only one datagram */
-    FB_CLASS_IN_USE,
-    FB_CLASSES
-} fb_class;
+    FB_EVICTION_BARE,      /* without templates */
+    FB_EVICTION_SEEN_ONCE, /* with templates, but only one datagram */
+    FB_EVICTION_IN_USE,
+    FB_EVICTION_CLASSES
+} fb_eviction_class;
 
 /* A UDP source that speaks for sFlow agents other than itself. It lives as long as it has agents. */
 typedef struct fb_sender fb_sender;
@@ -176,10 +176,10 @@ struct fb_exporter {
     fb_sender *sender; /* of an sFlow agent that another UDP source speaks for; else NULL */
     uint64_t checked;  /* `used` when eviction passed over it */
     uint32_t known;    /* templates that have a shape, of all domains */
-    uint8_t class;     /* fb_class */
+    uint8_t class;     /* fb_eviction_class */
     bool restored;     /* from saved state: it counts as seen before */
-    uint16_t domain_counts[FB_CLASSES];
-    fb_domain *oldest_domains[FB_CLASSES]; /* the oldest of each ring; NULL: the class is empty */
+    uint16_t domain_counts[FB_EVICTION_CLASSES];
+    fb_domain *oldest_domains[FB_EVICTION_CLASSES]; /* the oldest of each ring; NULL: the class is empty */
 };
 
 /* The hash stands beside the pointer, so that no exporter but the right one is looked at. */
@@ -203,7 +203,7 @@ typedef struct {
     fb_exporter *last;      /* the one looked up before: most datagrams come in runs */
     fb_domain *temporary;   /* templates of the datagram that no state could be kept for; NULL: there are none */
     uint64_t clock;         /* advances when an exporter is added or evicted */
-    fb_exporter_list classes[FB_CLASSES];
+    fb_exporter_list classes[FB_EVICTION_CLASSES];
     fb_senders senders;
     /* Gives up the data sets that wait for templates of an exporter, or of one of its domains (early.h). NULL: none ever wait. */
     void (*forget_early)(struct fb_early *early, fb_exporter *exporter, fb_domain *domain);
