@@ -97,10 +97,20 @@ def test_agents_of_a_source_that_are_forgotten_are_counted() -> None:
     assert decoder.stats["others"]["datagrams"] == 4
 
 
-def test_a_datagram_with_its_own_template_is_decoded_where_no_more_domains_are_kept() -> None:
+def test_a_new_domain_replaces_another_one_at_the_limit() -> None:
     decoder = Decoder()
     for domain in range(1030):
         assert len(decoder.messages(ipfix(template_set(FIELDS), DATA, domain=domain), GENUINE)) == 1
-    assert decoder.counters == {"template_limit": 6}
-    assert decoder.messages(ipfix(DATA, domain=1029), GENUINE) == []
-    assert decoder.counters == {"template_limit": 6, "template_missing": 1}
+    assert decoder.counters == {"domain_evicted": 6}
+    assert len(decoder.messages(ipfix(DATA, domain=1029), GENUINE)) == 1
+    assert decoder.messages(ipfix(DATA, domain=0), GENUINE) == []
+    assert decoder.counters["domain_evicted"] == 7
+
+
+def test_the_statistics_of_an_address_add_up_both_protocols() -> None:
+    decoder = Decoder()
+    decoder.messages(sflow(flow_sample(), agent=GENUINE), ("203.0.113.1", 6343))
+    decoder.messages(ipfix(template_set(FIELDS), DATA), GENUINE)
+    (exporter,) = decoder.read_exporters()
+    assert (exporter["datagrams"], exporter["flows"], exporter["templates"]) == (2, 2, 1)
+    assert sorted(domain["version"] for domain in exporter["domains"]) == [0, 10]

@@ -20,8 +20,8 @@ Readings that the brief of the schema leaves open:
   record that gives a value.
 - A list with the semantic noneOf says what does not hold: it gives no values. Lists in lists are not opened.
 - A zero of a column with `zero = "value"` is its value: worse ranks are not tried. Equals of its rank are, and elements
-  of `replaces_zero` that follow. A list (RFC 6313) without a value has the zeros of its members. A number of an enum without
-  a member, a path, and a time are no such zero.
+  of `replaces_zero` that follow. A list (RFC 6313) without a value has the zeros of its members. A number of an enum
+  without a member, a path, and a time are no such zero.
 - An `explicit` column of which no source gives anything but zero holds that zero; an address of zeros is absent even
   there.
 - A total that is too large for its column once it is scaled is out of range; without a sampling rate totals stay as
