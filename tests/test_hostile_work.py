@@ -24,7 +24,7 @@ LIMITS = {
     # Each record of a few bytes adds a sampler, or each datagram a domain.
     "samplers-inserted": 60,
     "split-of-pending": 40,
-    "domains-beyond-limit": 60,
+    "domains-beyond-limit": 30,
 }
 """The highest ratio of each scenario to normal IPFIX."""
 
