@@ -79,6 +79,13 @@ class Broker:
         assert services.wait(lambda: self.leaders(name) == [1] * partitions, PATIENCE), name
         return name
 
+    def recreate_topic(self, topic: str, partitions: int = 1) -> None:
+        """Delete a topic and create it again under the same name. Its offsets begin again at 0."""
+        for deleted in self.admin.delete_topics([topic]).values():
+            deleted.result(PATIENCE)
+        assert services.wait(lambda: topic not in self.admin.list_topics(timeout=PATIENCE).topics, PATIENCE), topic
+        self.make_topic(topic, partitions)
+
     def leaders(self, topic: str) -> list[int]:
         """The broker that leads each partition, as far as it is known; -1 is none."""
         return [each.leader for each in self.admin.list_topics(topic, PATIENCE).topics[topic].partitions.values()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from broker import Broker
@@ -65,6 +66,7 @@ def test_a_batch_that_was_not_stored_is_in_no_file(capture: Path, tmp_path: Path
 
     class Source:
         lost = True
+        topic_ids: ClassVar[dict[str, str]] = {}
 
         def promise(self, batch: SourceBatch) -> None:
             if self.lost:

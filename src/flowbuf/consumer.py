@@ -247,6 +247,11 @@ class KafkaSource:
         self._assigned = bool(self._partitions)
 
     @property
+    def topic_ids(self) -> dict[str, str]:
+        """Return Kafka's identifier of each topic, empty if it has none, as far as they are known."""
+        return dict(self._ids)
+
+    @property
     def lag(self) -> int:
         """Records that are there and have not been given yet, as far as is known."""
         behind = 0

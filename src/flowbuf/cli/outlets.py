@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Protocol
@@ -128,6 +128,11 @@ class StreamOutlet:
 class FolderOutlet:
     """A folder with a file for each batch, named after its topic, partition and offsets: a batch that comes twice is
     written to the same file. Files of some of its offsets and of others are refused, since flows would be there twice.
+
+    The folder remembers Kafka's identifier of each topic in the name of an empty hidden file,
+    `.TOPIC.IDENTIFIER.topic`, which readers of Parquet folders skip. A topic that was deleted and created again
+    has other records at the same offsets. It is refused, because its files would replace those of the old topic.
+    A topic without an identifier is accepted.
     """
 
     def __init__(self, form: str, folder: str, ip: str, source: KafkaSource, commit: Commit) -> None:
@@ -139,11 +144,14 @@ class FolderOutlet:
         self._commit = commit
         self._columns: dict[str, ColumnSource] = {}
         self._ranges: dict[tuple[str, int], set[tuple[int, int]]] = {}  # of offsets that files are there of
+        self._remembered: dict[str, str] = {}  # identifiers of topics, as the folder has them
 
     def store(self, batch: SourceBatch, limit: int | None) -> None:
+        self._check_topic(batch.topic, batch.topic_id)
         if len(batch):
             self._check(batch)
             self._source.promise(batch)
+            self._remember(batch.topic, batch.topic_id)
             self._write(batch, limit)
         if limit is None or len(batch) <= limit:
             self._commit(batch)
@@ -176,14 +184,56 @@ class FolderOutlet:
                 )
 
     def _find_ranges(self, topic: str, partition: int) -> Iterator[tuple[int, int]]:
-        pattern = re.compile(rf"{re.escape(topic)}-{partition}-(\d{{20}})-(\d{{20}})\.{self._form}")
-        for name in os.listdir(self._folder):
-            if found := pattern.fullmatch(name):
-                yield int(found[1]), int(found[2])
+        for found in self._match_names(rf"{re.escape(topic)}-{partition}-(\d{{20}})-(\d{{20}})\.{self._form}"):
+            yield int(found[1]), int(found[2])
+
+    def _match_names(self, pattern: str) -> Iterator[re.Match[str]]:
+        return filter(None, map(re.compile(pattern).fullmatch, os.listdir(self._folder)))
+
+    def _check_topic(self, topic: str, identifier: str) -> None:
+        """Raise Failure if the folder has files of a topic with the same name and another identifier."""
+        if not identifier or self._remembered.get(topic) == identifier:
+            return
+        if self._find_identifiers(topic) - {identifier} and self._has_files(topic):
+            raise Failure(
+                f"{self._folder} holds files of another topic {topic!r} (deleted and created again?); "
+                "use another folder"
+            )
+
+    def _find_identifiers(self, topic: str) -> set[str]:
+        """Return the identifiers that the folder remembers of a topic. There is one, or none."""
+        return {found[1] for found in self._match_names(rf"\.{re.escape(topic)}\.([0-9a-f]{{32}})\.topic")}
+
+    def _has_files(self, topic: str) -> bool:
+        """Return True if the folder has files of the topic, in any format."""
+        forms = "|".join(COLUMN_FORMATS)
+        return any(self._match_names(rf"{re.escape(topic)}-\d+-\d{{20}}-\d{{20}}\.({forms})"))
+
+    def _remember(self, topic: str, identifier: str) -> None:
+        """Write the identifier of a topic before its first file. An identifier without files is replaced."""
+        if not identifier or self._remembered.get(topic) == identifier:
+            return
+        known = self._find_identifiers(topic)
+        for other in known - {identifier}:
+            with suppress(FileNotFoundError):  # another member of the group has removed it
+                os.unlink(self._mark(topic, other))
+        if identifier not in known:
+            with OutputFile(self._mark(topic, identifier), durable=True):
+                pass
+        self._remembered[topic] = identifier
+
+    def _mark(self, topic: str, identifier: str) -> str:
+        """Return the path of the file whose name has the identifier. Polars skips it because it is empty."""
+        return os.path.join(self._folder, f".{topic}.{identifier}.topic")
 
     def __enter__(self) -> FolderOutlet:
         with open_errors():
             os.makedirs(self._folder, exist_ok=True)
+            for topic, identifier in self._source.topic_ids.items():
+                self._check_topic(topic, identifier)
+            for topic, identifier in self._source.topic_ids.items():
+                if self._has_files(topic):  # of a flowbuf that did not remember identifiers, perhaps
+                    self._remember(topic, identifier)
         return self
 
     def __exit__(
