@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,21 @@ def test_the_topic_is_made_and_named_after_the_schema(broker: Broker, capture: P
 def test_says_what_cannot_be(options: dict[str, object], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         KafkaSink("192.0.2.1:9092", "never-asked", **options)
+
+
+def test_a_sink_that_is_only_polled_holds_no_statistics(broker: Broker, topic: str) -> None:
+    """librdkafka keeps statistics until somebody reads. They come all the time, also while nothing is sent."""
+    read: list[str] = []
+    settings = {"stats_cb": read.append, "statistics.interval.ms": 100}
+    with KafkaSink(broker.servers, topic, settings=settings) as sink:
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            sink.poll()
+            time.sleep(0.01)
+        assert len(read) >= 10
+        before = len(read)
+        sink.flush()
+        assert len(read) - before <= 3
 
 
 def test_the_command_says_what_was_sent(broker: Broker, topic: str, capture: Path) -> None:

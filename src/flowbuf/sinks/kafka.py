@@ -30,7 +30,6 @@ PACK_SIZE = 65536
 _NO_TOPIC = "make it, or say how many partitions it is to have (--partitions N)"
 _HEADROOM = 256  # octets of a batch of one record besides its value: key, headers, lengths
 _MESSAGE_LIMIT = 1_000_000  # octets of a record that librdkafka takes, unless it is told otherwise
-_POLL_RECORDS = 100  # between two looks at what was delivered
 _WAIT = 0.05  # seconds for room to appear
 _WAITING_LIMIT = 1 << 26  # octets in packs that are not full yet, of all exporters
 _FLUSH = 1.0  # seconds between two looks for a signal
@@ -164,7 +163,6 @@ class KafkaSink:
         self._waiting: dict[bytes | None, _Pack] = {}
         self._waiting_octets = 0
         self._waiting_since = 0.0
-        self._unseen = 0  # records since the last look at what was delivered
         self._closed = False
         self._deadline = math.inf  # for room to appear
         self._expired = False  # records have waited for longer than they may
@@ -246,13 +244,13 @@ class KafkaSink:
         self.poll()
 
     def poll(self) -> None:
-        """Sends what has waited for long enough, and sees to what was delivered. Raises KafkaError."""
+        """Sends what has waited for long enough, and reads what the client reports: failures and statistics. Call it
+        about once per second while nothing is written: the client keeps its reports until then. Raises
+        KafkaError."""
         self._check_open()
         if self._waiting and time.monotonic() - self._waiting_since >= self._linger:
             self._send_waiting()
-        if self._unseen >= _POLL_RECORDS:
-            self._unseen = 0
-            self._producer.poll(0)
+        self._producer.poll(0)  # statistics come all the time, also while nothing is sent
         if obstacle := self._find_obstacle():
             raise KafkaError(obstacle)
 
@@ -320,7 +318,6 @@ class KafkaSink:
             self.report.flows += len(sent)
             self.report.octets += sum(map(len, sent)) if left else len(messages)
             self.report.empty += sent.count(b"")
-            self._unseen += len(sent)
 
     def _send(self, value: bytes, key: bytes | None, count: int) -> None:
         """A record of so many messages."""
@@ -332,7 +329,6 @@ class KafkaSink:
             self.report.records += 1
             self.report.flows += count
             self.report.octets += len(value)
-            self._unseen += 1
 
     def _send_again(self, error: Exception, value: bytes, key: bytes | None, count: int) -> None:
         """What there was no room for waits until there is; what cannot be sent at all has failed."""
