@@ -141,14 +141,14 @@ def test_stats_add_up_the_domains_of_an_exporter() -> None:
 
 
 def test_what_evicted_exporters_have_lost_is_kept() -> None:
-    decoder = Decoder(exporter_limit=1)
+    decoder = Decoder(exporter_limit=2)  # an address is an exporter of NetFlow, and another one of sFlow
     for address in ("192.0.2.1", "192.0.2.2"):
         for number in (1, 5):
             for payload in (netflow5(record5(), sequence=number), netflow9(sequence=number)):
                 decoder.encode(payload, address, 1.0)
             decoder.encode(sflow(flow_sample(sequence=number), sequence=number, agent=address), address, 1.0)
     assert decoder.stats["others"]["lost"] == {"flows": 3, "packets": 3, "datagrams": 3, "samples": 3}
-    assert decoder.stats["others"]["counters"]["exporter_evicted"] == 1
+    assert decoder.stats["others"]["counters"]["exporter_evicted"] == 2
     assert decoder.stats["192.0.2.2"]["lost"] == {"flows": 3, "packets": 3, "datagrams": 3, "samples": 3}
 
 

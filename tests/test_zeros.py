@@ -36,6 +36,7 @@ from decoding import SOURCE, Decode, both_decoders, both_protocols, columns, ipf
 
 from flowbuf import Decoder, FlowbufError
 from flowbuf.schema import Column, Schema
+from flowbuf.schema.loader import expand_mirror
 
 FRAME = ethernet(tagged(ipv4(icmp(0, 0), proto=1), vlan=7), ethertype=0x8100)
 
@@ -290,6 +291,19 @@ def test_other_sources_keep_the_replacements_among_them() -> None:
     assert [source.id for source in kept] == [23]
     with pytest.raises(FlowbufError, match="which is no source of the column"):
         schema.alter("bytes", sources=["ipfix:1"], replaces_zero=["ipfix:23"])
+
+
+@pytest.mark.parametrize(("sources", "ids"), [(["ipfix:2"], []), (["ipfix:2", ["ipfix:postOctetDeltaCount"]], [23])])
+def test_a_mirror_with_other_sources_keeps_the_replacements_among_them(sources: list[Any], ids: list[int]) -> None:
+    table = {
+        "name": "v",
+        "number": 1,
+        "type": "uint32",
+        "sources": ["ipfix:1", "ipfix:23"],
+        "replaces_zero": ["ipfix:23"],
+    }
+    _, mirrored = expand_mirror({**table, "mirror": {"name": "w", "number": 2, "sources": sources}})
+    assert [source.id for source in Column.from_table(mirrored).replaces_zero] == ids
 
 
 def test_ipfix_template_of_a_reload_has_the_same_rule() -> None:

@@ -94,7 +94,7 @@ from typing import Any
 from flowbuf.documents import DocumentError, parse_toml
 from flowbuf.elements import data_folder
 from flowbuf.errors import SchemaError
-from flowbuf.schema.source import did_you_mean
+from flowbuf.schema.source import Source, did_you_mean
 
 __all__ = ["FRAMINGS", "RECORDS", "ROWS", "Document", "built_in_names", "expand_mirror", "parse", "read"]
 
@@ -257,11 +257,24 @@ def expand_mirror(table: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         **{key: turn(own[key]) for key in ("sources", "replaces_zero", "depends", "doc") if key in own},
         **other,
     }
+    if "sources" in other and "replaces_zero" not in other and "replaces_zero" in mirrored:
+        mirrored["replaces_zero"] = _choose_among(mirrored["replaces_zero"], other["sources"])
     if own.get("sources") and mirrored["sources"] == own["sources"]:
         fix = "give sources in the table of mirror"
         raise SchemaError(f"its mirror {other['name']!r} would have the same sources", fix, column=name)
     yield {**own, "mirror": other["name"]}
     yield {**mirrored, "mirror": name}
+
+
+def _choose_among(elements: Any, sources: Any) -> Any:
+    """Return those of the elements that are among the sources of a column. Its check names what is no list of texts."""
+    if not isinstance(elements, list) or not isinstance(sources, list):
+        return elements
+    texts = [text for rank in sources for text in (rank if isinstance(rank, list) else [rank])]
+    if not all(isinstance(text, str) for text in [*texts, *elements]):
+        return elements
+    keys = {Source.parse(text).key for text in texts}
+    return [text for text in elements if Source.parse(text).key in keys]
 
 
 def turn(value: Any) -> Any:
