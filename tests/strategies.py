@@ -87,6 +87,8 @@ TELLING_OCTETS = {
     27: [bytes(10) + b"\xff\xff" + bytes(4)],
     137: [b"\x08\x00", b"\x08\x01", b"\x0c\x01"],
 }
+# Bytes after the last set of a message.
+TAILS = [b"", b"", b"", bytes(1), bytes(3), bytes(4), bytes(21), b"\1", b"\1\0\0"]
 TEXTS = [b"", b"eth0\0\0\0", "Zürich".encode(), b"\xff\xfe", b"\xed\xa0\x80", b"a\xe2\x82", b"\0\0"]
 
 
@@ -318,7 +320,7 @@ def template_sequences(draw: st.DrawFn, ipfix: bool) -> list[Sent]:
         source, domain = draw(sources), draw(st.sampled_from([0, 1, 0xFFFFFFFF]))
         speaker = speakers.setdefault((source[0], domain), Speaker(ipfix))
         number, time = draw(uints(4)), draw(seconds)
-        sets = [*speaker.sets(draw), bytes(draw(st.sampled_from([0, 0, 0, 1, 3, 4, 21])))]
+        sets = [*speaker.sets(draw), draw(st.sampled_from(TAILS))]
         if ipfix:
             payload = d.ipfix(*sets, export_time=time, sequence=number, domain=domain)
         else:

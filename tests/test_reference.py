@@ -504,14 +504,8 @@ def test_a_reserved_set_id_is_skipped(decode: Decode, protocol: str, set_id: int
     assert outcome.counters == {"bad_set_id": 1}
 
 
-def test_netflow9_octets_after_the_last_set_are_padding(decode: Decode) -> None:
-    outcome = decode(netflow9(template_set9(BYTES), data_set(256, u32(1))) + bytes(3), schema=columns("bytes"))
-    assert outcome.flows == [{"bytes": 1}]
-    assert outcome.counters == {}
-
-
 @both_protocols
-@pytest.mark.parametrize("size", [4, 5, 46, 1000])
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 46, 1000])
 def test_zeros_after_the_last_set_are_padding(decode: Decode, protocol: str, size: int) -> None:
     """Palo Alto firewalls and Cisco ACI send them."""
     sets = [templates(protocol, BYTES), data_set(256, u32(1))]
@@ -522,6 +516,15 @@ def test_zeros_after_the_last_set_are_padding(decode: Decode, protocol: str, siz
         outcome = decode(message(protocol, *sets, damaged), schema=columns("bytes"))
         assert outcome.flows == [{"bytes": 1}]
         assert outcome.counters == {"bad_set_length": 1}
+
+
+def test_a_tail_that_is_no_padding_hides_records(decode: Decode) -> None:
+    """A set that is cut inside its header has an unknown number of records."""
+    fields, one = template_set(BYTES), data_set(256, u32(1))
+    sent = [ipfix(fields, one, u16(256) + u8(0), sequence=10), ipfix(one, sequence=15)]
+    outcome = decode(*sent, schema=columns("bytes"))
+    assert outcome.counters == {"bad_set_length": 1}
+    assert outcome.sequence["lost"] == 0
 
 
 def test_padding_of_a_message_does_not_hide_a_gap(decode: Decode) -> None:

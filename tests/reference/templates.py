@@ -2,8 +2,9 @@
 
 Readings that the specifications leave open:
 
-- One to three octets after the last set, or after the last template of a set, are padding, in IPFIX too; so are zeros
-  to the end of a set of templates, or of the message, however many. Four or more zeros after the last set are counted.
+- One to three octets after the last template of a set are padding, in IPFIX too. So are zeros to the end of a set of
+  templates, or of the message, however many. Zeros after the last set are counted as padding. Other octets there are a
+  malformed set, also where they are too few for its header.
 - An IPFIX options template without scope fields, which RFC 7011 section 3.4.2.2 forbids, is used as it is.
 - A set that is cut short is read as far as it goes: what is cut in it (a template, a record of variable length) is
   counted besides the set.
@@ -259,9 +260,12 @@ def withdraw(datagram: Datagram, domain: Domain, template_id: int, options: bool
 
 def split_sets(message: Octets, counters: Counter[str]) -> Iterator[tuple[int, Octets]]:
     """(set id, content) of each set: id 2, length 2 (of the set, these four octets included), content."""
-    while message.left >= 4:
+    while message.left:
         if message.is_zero:
             counters["padding"] += 1
+            return
+        if message.left < 4:
+            counters["bad_set_length"] += 1
             return
         set_id, length = message.u16(), message.u16()
         if length < 4:
