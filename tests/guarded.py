@@ -41,10 +41,14 @@ def varint(value: int) -> bytes:
 
 
 def streams() -> Iterator[bytes]:
-    """A message that ends inside the tag of a text, with the rest of the tag, a length and some text behind it."""
+    """A message of one text, cut after each of its bytes, at the end of the stream. And a message that ends inside the tag
+    of a text, with the rest of the tag, a length and some text behind it."""
     for number in NUMBERS:
         tag = varint(number << 3 | 2)
         for size in (0, 16, 17, 31, 32, 33):
+            message = tag + bytes([size]) + b"a" * size
+            for end in range(1, len(message)):
+                yield bytes([end]) + message[:end]
             for behind in range(30, 37):
                 yield b"\1" + tag[:1] + (tag[1:] + bytes([size])).ljust(behind, b"a")
 

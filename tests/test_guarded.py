@@ -11,7 +11,7 @@ import pytest
 
 
 @pytest.mark.parametrize("way", guarded.WAYS)
-def test_a_message_that_ends_inside_a_tag(way: str, tmp_path: Path) -> None:
+def test_a_message_that_ends_inside_a_field(way: str, tmp_path: Path) -> None:
     command = [sys.executable, guarded.__file__, way, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, f"{done.returncode}: {done.stderr[-2000:]}"
