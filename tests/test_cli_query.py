@@ -473,7 +473,14 @@ def test_single_values(value: Any, text: str) -> None:
     assert to_text(value) == text
 
 
-@pytest.mark.parametrize("options", [("--port", "2055"), ("--scale",), ("--decapsulate", "all")])
+@pytest.mark.parametrize(
+    "options",
+    [
+        *(("--port", "2055"), ("--scale",), ("--decapsulate", "all"), ("--time", "export")),
+        *(("--default-sampling", "5"), ("--override-sampling", "5")),
+        *(("--state", "x.state"), ("--template-expiry", "60"), ("--obey-withdrawals",)),
+    ],
+)
 @pytest.mark.parametrize("name", ["x.pb", "x.parquet"])
 @pytest.mark.parametrize("command", [("read",), ("query", "FROM flows")])
 def test_options_of_decoding_are_refused_before_any_output(
@@ -487,3 +494,17 @@ def test_options_of_decoding_are_refused_before_any_output(
     assert (result.exit_code, result.stdout) == (2, "")
     expected = f"Error: {tmp_path / name}: not a capture, and {options[0]} is for captures: leave it out\n"
     assert result.stderr == expected
+
+
+@pytest.mark.parametrize("options", [("--state", "x.state"), ("--template-expiry", "60"), ("--obey-withdrawals",)])
+@pytest.mark.parametrize("name", ["x.pb", "x.parquet"])
+def test_options_about_exporters_are_for_the_captures_among_the_inputs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], name: str
+) -> None:
+    """With a capture they have an effect."""
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "a.pcap", pcap(GOOD))
+    assert flowbuf("encode" if name == "x.pb" else "read", "a.pcap", "-o", name).exit_code == 0
+    result = flowbuf("query", "SELECT count(*) AS n FROM flows", name, "a.pcap", "-f", "jsonl", *options)
+    assert (result.exit_code, json_lines(result)) == (0, [{"n": 2}])
+    assert Path("x.state").exists() == (options[0] == "--state")

@@ -49,7 +49,7 @@ from flowbuf.cli.output import (
 from flowbuf.cli.progress import show_progress
 from flowbuf.cli.report import Failure, Report
 from flowbuf.cli.results import open_results
-from flowbuf.cli.session import Session, check_decoded, check_decoding
+from flowbuf.cli.session import Session, check_decoding
 from flowbuf.cli.signals import held_signals
 from flowbuf.cli.state import check_state
 from flowbuf.schema import Schema
@@ -124,9 +124,7 @@ def query(
     need("duckdb", "sql", "flowbuf query")
     files = [path for path in inputs if _is_parquet(path)]
     captures = [path for path in inputs if path not in files]
-    check_decoding(captures, decoding)
-    for path in files:
-        check_decoded(path, decoding)
+    check_decoding(captures, decoding, files)
     if enrich and files:
         raise UsageProblem(f"{files[0]}: --enrich is for captures and messages; files of columns were enriched, or not")
     report = Report(notes=verbose)

@@ -23,7 +23,7 @@ from flowbuf.cli.signals import Interrupt
 from flowbuf.cli.state import read_state, write_state
 from flowbuf.columns import decode_tables, message_tables
 from flowbuf.content import Content
-from flowbuf.decoder import Decoder
+from flowbuf.decoder import TIMES, Decoder
 from flowbuf.encode import decode_batches
 from flowbuf.errors import CaptureError, DecodeError
 from flowbuf.messages import MessageStream, StreamWindows, read_in_steps
@@ -39,22 +39,39 @@ Piece = TypeVar("Piece")
 
 def check_decoded(name: str, decoding: DecodeOptions) -> None:
     """Raise UsageProblem for options of decoding with flows that were decoded before. Nobody can tell if their totals
-    are scaled already, and their packets are gone."""
+    are scaled already, and their packets are gone. --strict is no such option: a malformed message is a fault too."""
     for option, is_set in (
         *(("--scale", decoding.scale), ("--decapsulate", decoding.decapsulate), ("--port", decoding.port)),
         *(("--override-sampling", decoding.override_sampling), ("--default-sampling", decoding.default_sampling)),
+        ("--time", decoding.time != TIMES[0]),
     ):
-        if is_set:
-            raise UsageProblem(f"{name}: not a capture, and {option} is for captures: leave it out")
+        _check_option(name, option, bool(is_set))
 
 
-def check_decoding(paths: Sequence[str], decoding: DecodeOptions) -> None:
-    """The same for the streams of messages in these files, before any output is written."""
-    for path in paths:
-        if os.path.isfile(path):
-            with Content(path) as content:
-                if holds_messages(path, content):
-                    check_decoded(path, decoding)
+def check_decoding(paths: Sequence[str], decoding: DecodeOptions, decoded: Sequence[str] = ()) -> None:
+    """The same for the streams of messages in these files and for the files in `decoded`, before any output is written.
+    Options about exporters are for the captures among the inputs. Raise UsageProblem for them if there is none."""
+    others = [*(path for path in paths if _is_message_file(path)), *decoded]
+    for path in others:
+        check_decoded(path, decoding)
+    if others and len(others) == len(paths) + len(decoded):
+        for option, is_set in (
+            *(("--state", decoding.state), ("--template-expiry", decoding.template_expiry)),
+            ("--obey-withdrawals", decoding.obey_withdrawals),
+        ):
+            _check_option(others[0], option, bool(is_set))
+
+
+def _check_option(name: str, option: str, is_set: bool) -> None:
+    if is_set:
+        raise UsageProblem(f"{name}: not a capture, and {option} is for captures: leave it out")
+
+
+def _is_message_file(path: str) -> bool:
+    if not os.path.isfile(path):  # the bytes of a pipe are gone after a look at them
+        return False
+    with Content(path) as content:
+        return holds_messages(path, content)
 
 
 class Session:
