@@ -268,3 +268,32 @@ def test_a_file_is_complete_or_absent(tmp_path: Path, output: str, inputs: list[
         assert process.stderr
         assert process.stderr.read() == b""
     assert set(os.listdir(tmp_path)) == {"pipe", "a.pcap"}
+
+
+STARTING = """
+import importlib.metadata, os, runpy, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["flowbuf", "--version"]
+{start}
+"""
+STARTS = (
+    "runpy.run_module('flowbuf', run_name='__main__')",
+    "(script,) = importlib.metadata.entry_points(group='console_scripts', name='flowbuf'); sys.exit(script.load()())",
+)
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize(
+    "module",
+    ["click", "flowbuf._core", "flowbuf.schema", "flowbuf.cli.main", "flowbuf.cli.report", "flowbuf.cli.output"],
+)
+def test_an_interrupt_during_the_imports_ends_the_command_silently(module: str, start: str) -> None:
+    line = [sys.executable, "-c", STARTING.format(module=module, start=start)]
+    result = subprocess.run(line, capture_output=True, timeout=PATIENCE, check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (130, b"", b"")

@@ -1,6 +1,6 @@
 """`python -m flowbuf`."""
 
-from flowbuf.cli.main import main
+from flowbuf.cli import run
 
 if __name__ == "__main__":
-    main(prog_name="flowbuf")
+    run()
