@@ -328,6 +328,28 @@ def test_bits_of_a_microsecond_fraction_that_must_be_ignored(decode: Decode) -> 
     assert decode(ipfix(*sets), schema=schema).flow == {"time": 1}
 
 
+@pytest.mark.parametrize("octets", [bytes(9), b"\1" * 9, b"\xff" * 9])
+@pytest.mark.parametrize("type", ["mac", "uint64"])
+def test_a_mac_address_has_six_octets(decode: Decode, type: str, octets: bytes) -> None:
+    """RFC 7011 section 6.2: reduced-size encoding is for integers and floats. Zeros of a wrong size are wrong too."""
+    for size in set(range(1, 10)) - {6}:
+        outcome = one_value(decode, size, octets[:size], type=type, source="ipfix:56")
+        assert outcome.flow == {}
+        assert outcome.counters == {"bad_field_size": 1}
+    outcome = one_value(decode, 6, b"\2" * 6, type=type, source="ipfix:56")
+    assert outcome.flow == {"value": 0x020202020202}
+
+
+def test_members_of_a_list_of_mac_addresses_have_six_octets(decode: Decode) -> None:
+    schema = FLOW.only().add("value", number=1001, type="mac", repeated=True, sources=["ipfix:291"])
+    members = [variable(octets) for octets in (bytes(3), b"\1" * 3, b"\2" * 6, bytes(7))]
+    value = u8(3) + u16(56) + u16(VARIABLE) + b"".join(members)
+    sent = ipfix(template_set(template(256, (291, VARIABLE))), data_set(256, variable(value)))
+    outcome = decode(sent, schema=schema)
+    assert outcome.flow == {"value": [0x020202020202]}
+    assert outcome.counters == {"bad_field_size": 3}
+
+
 def test_times_in_the_ntp_format_have_eight_octets(decode: Decode) -> None:
     outcome = one_value(decode, 4, u32(1), type="timestamp", unit="ms", source="ipfix:154")
     assert outcome.flow == {}

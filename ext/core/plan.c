@@ -193,6 +193,8 @@ bool fb_kind_fits(fb_kind kind, fb_type type) {
         case FB_KIND_UINT:
         case FB_KIND_TCP_BITS:
             return type != FB_TYPE_STRING && type != FB_TYPE_BYTES && type != FB_TYPE_IP;
+        case FB_KIND_MAC:
+            return fb_kind_fits(FB_KIND_UINT, type) && type != FB_TYPE_TIMESTAMP && type != FB_TYPE_DURATION;
         case FB_KIND_BYTES: return is_integer(type) || type == FB_TYPE_BYTES || type == FB_TYPE_STRING;
         case FB_KIND_IP: return type == FB_TYPE_IP || type == FB_TYPE_BYTES;
         case FB_KIND_STRING: return type == FB_TYPE_STRING || type == FB_TYPE_BYTES;

@@ -27,6 +27,7 @@
     X(TIME_DELTA, "time_delta")   /* microseconds before the export time (elements 158 and 159) */ \
     X(SPAN_S, "span_s") X(SPAN_MS, "span_ms") X(SPAN_US, "span_us") X(SPAN_NS, "span_ns") /* durations */ \
     X(TCP_BITS, "tcp_bits")       /* tcpControlBits: what stands above its low 12 bits is the data offset (RFC 7125) */ \
+    X(MAC, "mac")                 /* macAddress: exactly 6 bytes */ \
     X(LIST, "list")               /* basicList: its members, of a kind of their own (RFC 6313 section 4.5.1) */ \
     X(OPAQUE, "opaque")           /* subTemplateList, subTemplateMultiList, unsigned256: as their octets */
 

@@ -311,6 +311,9 @@ static void converts_values_to_what_columns_hold(void) {
     check_value("1 v uint limit=255 : ipfix:7", 7, "\0\xff", 2, "v=255\n", "");
     check_value("1 v uint limit=255 : ipfix:7", 7, "\1\0", 2, "\n", "out_of_range=1");
     check_value("1 v uint : ipfix:7", 7, "\0\0\0\0\0\0\0\1\0", 9, "\n", "bad_field_size=1");
+    check_value("1 v uint : ipfix:56@mac", 56, "\2\0\0\0\0\1", 6, "v=2199023255553\n", "");
+    check_value("1 v uint : ipfix:56@mac", 56, "\1\1\1", 3, "\n", "bad_field_size=1");
+    check_value("1 v uint : ipfix:56@mac", 56, "\0\0\0\0\0\0\0", 7, "\n", "bad_field_size=1");
     check_value("1 v enum map=0:1,5:2 : ipfix:61", 61, "\0", 1, "v=1\n", "");
     check_value("1 v enum map=0:1,5:2 : ipfix:61", 61, "\5", 1, "v=2\n", "");
     check_value("1 v enum map=0:1,5:2 : ipfix:61", 61, "\6", 1, "\n", "unmapped=1");

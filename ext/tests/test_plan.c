@@ -19,6 +19,7 @@ static const struct {
 } matrix[] = {
     {FB_KIND_UINT, " uint enum int sint bool float double fixed32 fixed64 timestamp duration "},
     {FB_KIND_TCP_BITS, " uint enum int sint bool float double fixed32 fixed64 timestamp duration "},
+    {FB_KIND_MAC, " uint enum int sint bool float double fixed32 fixed64 "},
     {FB_KIND_IP, " ip bytes "},
     {FB_KIND_BYTES, " uint int sint fixed32 fixed64 string bytes "},
     {FB_KIND_TIME, " uint int sint fixed32 fixed64 timestamp "},

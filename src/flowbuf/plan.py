@@ -27,10 +27,11 @@ _UNITS = {None: 0, "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 # Data types of RFC 7011 section 6.1 (and RFC 6313) -> what the core makes of their octets.
 _KINDS = {
-    **dict.fromkeys(("unsigned8", "unsigned16", "unsigned32", "unsigned64", "macAddress"), "uint"),
+    **dict.fromkeys(("unsigned8", "unsigned16", "unsigned32", "unsigned64"), "uint"),
     **dict.fromkeys(("signed8", "signed16", "signed32", "signed64"), "sint"),
     **dict.fromkeys(("float32", "float64"), "float"),
     **dict.fromkeys(("ipv4Address", "ipv6Address"), "ip"),
+    "macAddress": "mac",
     "boolean": "bool",
     "string": "string",
     "dateTimeSeconds": "time_s",

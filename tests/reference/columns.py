@@ -403,6 +403,8 @@ def read_field(column: Any, source: Any, octets: bytes, clock: Clock) -> Any:
         return read_address(column, octets)
     if column.type in ("string", "bytes"):
         return octets
+    if data_type == "macAddress" and len(octets) != 6:  # RFC 7011 sections 6.1.3 and 6.2
+        raise Refused("bad_field_size")
     if column.type in ("float", "double") and (data_type or "float").startswith("float"):
         return read_float(column, octets)
     if column.type in ("timestamp", "duration") and data_type is None:
