@@ -41,8 +41,8 @@ def varint(value: int) -> bytes:
 
 
 def streams() -> Iterator[bytes]:
-    """A message of one text, cut after each of its bytes, at the end of the stream. And a message that ends inside the tag
-    of a text, with the rest of the tag, a length and some text behind it."""
+    """A message of one text, cut after each of its bytes, at the end of the stream. And a message that ends inside the
+    tag of a text, with the rest of the tag, a length and some text behind it."""
     for number in NUMBERS:
         tag = varint(number << 3 | 2)
         for size in (0, 16, 17, 31, 32, 33):
