@@ -525,45 +525,6 @@ static void remembers_the_first_fault(void) {
     session_close(&s);
 }
 
-/* Another datagram may come between two calls. The place in one set is no place in the next. */
-static void resumes_a_message_whose_template_was_withdrawn(void) {
-    session s;
-    octets d;
-    fb_position position = {0};
-    memset(&s, 0, sizeof s);
-    fb_decoder_options options = {.obey_withdrawals = true};
-    CHECK_STATUS(session_try(&s, few, 65536, options), FB_OK);
-    ipfix_begin(&d, (ipfix_header){0});
-    size_t set = set_begin(&d, 2);
-    put_template(&d, 256, FIELDS({1, 4}));
-    put_template(&d, 257, FIELDS({7, 2}, {371, VARIABLE}));
-    set_end(&d, set), ipfix_end(&d);
-    session_feed(&s, &d);
-
-    ipfix_begin(&d, (ipfix_header){0});
-    set = set_begin(&d, 256);
-    put_repeated(&d, 1, 400);
-    set_end(&d, set), set = set_begin(&d, 257);
-    put16(&d, 53), put8(&d, 0);
-    set_end(&d, set), ipfix_end(&d);
-    uint8_t *copy = fb_guarded_copy(d.data, d.size);
-    fb_datagram datagram = datagram_of(copy, d.size, SOURCE_ADDRESS);
-    fb_row_set_output(&s.row, s.output, s.plan.plan->fixed_worst, 0);
-    CHECK_STATUS(fb_row_decode(s.decoder, &datagram, 1, &position, &s.row), FB_NO_SPACE);
-
-    ipfix_begin(&d, (ipfix_header){0});
-    set = set_begin(&d, 2);
-    put_template(&d, 256, NULL, 0);
-    set_end(&d, set), ipfix_end(&d);
-    session_forget(&s);
-    session_feed(&s, &d);
-    CHECK_STATUS(fb_row_decode(s.decoder, &datagram, 1, &position, &s.row), FB_OK);
-    CHECK_FLOWS(&s, "port=53\n");
-    CHECK_COUNTERS(&s, "withdrawal=1 early_data=1");
-    fb_guarded_free(copy, datagram.payload.size);
-    session_close(&s);
-}
-
 static void counts_exporters_that_are_evicted(void) {
     session s;
     octets d;
@@ -613,5 +574,4 @@ RUN_TESTS(TEST(decodes_a_datagram_of_each_kind), TEST(knows_protocols_by_their_f
           TEST(notes_a_fault_for_other_payloads_where_flows_are_expected),
           TEST(keeps_no_state_for_what_is_of_no_flow_protocol), TEST(decodes_exporters_in_a_batch_as_one_by_one),
           TEST(remembers_the_first_fault), TEST(counts_exporters_that_are_evicted),
-          TEST(resumes_a_message_whose_template_was_withdrawn),
           TEST(falls_back_to_the_default_sampling_rate))
