@@ -18,7 +18,7 @@ VENV := .venv/$(VERSION)
 PY := $(VENV)/bin/python
 BUILT := $(VENV)/.built
 PEERS := benchmarks/peers
-SOURCES := $(wildcard ext/*.pyx ext/*.pxd ext/binding/* ext/core/*) setup.py pyproject.toml
+SOURCES := $(wildcard ext/*.pyx ext/*.pxd ext/binding/* ext/core/*/* ext/generate/*) setup.py pyproject.toml
 
 .PHONY: demo demo-pipeline test sanitize sanitize-threads fuzz-binding bench bench-peers check fields kafka kafka-stop clean setup
 
@@ -50,15 +50,15 @@ sanitize: build/sanitized
 
 # Mutated input through the binding: each family for FUZZ_SECONDS of processor time. FUZZ_FLAGS="--seed 1 --family state"
 fuzz-binding: build/sanitized
-	$(ASAN) $(PY) tests/fuzz_binding.py --seconds $(or $(FUZZ_SECONDS),10) $(FUZZ_FLAGS)
+	$(ASAN) $(PY) -m tests.binding.fuzz_binding --seconds $(or $(FUZZ_SECONDS),10) $(FUZZ_FLAGS)
 
 # CPython has no ThreadSanitizer in it. The sanitizer sees its locks, and what the extension reads and writes.
 TSAN = LD_PRELOAD="$$(gcc -print-file-name=libtsan.so)" TSAN_OPTIONS=exitcode=66:halt_on_error=1 PYTHONMALLOC=malloc \
 	PYTHONPATH=build/sanitized-threads
 sanitize-threads: build/sanitized-threads
-	@$(TSAN) $(PY) tests/race_on_purpose.py 2>/dev/null; \
-		[ $$? = 66 ] || { echo "ThreadSanitizer does not report tests/race_on_purpose.py"; exit 1; }
-	$(TSAN) $(PY) -m pytest tests/test_races.py tests/test_threads.py
+	@$(TSAN) $(PY) -m tests.support.race_on_purpose 2>/dev/null; \
+		[ $$? = 66 ] || { echo "ThreadSanitizer does not report tests/support/race_on_purpose.py"; exit 1; }
+	$(TSAN) $(PY) -m pytest tests/binding/test_races.py tests/binding/test_threads.py
 
 # What setuptools keeps in build/lib.* may be of another kind, and it does not notice.
 build/sanitized build/sanitized-threads: $(BUILT)
@@ -73,7 +73,7 @@ bench: $(BUILT)
 	$(MAKE) -C ext bench PYTHON=$(abspath $(PY))
 	@mkdir -p build
 	$(PY) -m pytest benchmarks --benchmark-only --benchmark-columns=median,iqr,rounds --benchmark-json=build/benchmarks.json
-	$(PY) benchmarks/compare.py build/benchmarks.json
+	$(PY) -m benchmarks.compare build/benchmarks.json
 
 # What is missing is said, and the others are built.
 bench-peers:
@@ -92,21 +92,21 @@ check: $(BUILT)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
-	$(PY) -m pytest tests/test_structure.py
-	$(PY) benchmarks/instructions.py
+	$(PY) -m pytest tests/project/test_structure.py
+	$(PY) -m benchmarks.instructions
 
 fields: $(BUILT)
-	$(PY) docs/make_fields.py
+	$(PY) tools/make_fields.py
 
 kafka:
-	@$(PYTHON) scripts/kafka start
-	@echo "make kafka-stop stops it; scripts/kafka --help says what else there is" >&2
+	@$(PYTHON) tools/kafka start
+	@echo "make kafka-stop stops it; tools/kafka --help says what else there is" >&2
 
 kafka-stop:
-	@$(PYTHON) scripts/kafka stop
+	@$(PYTHON) tools/kafka stop
 
 clean:
-	@if [ -d build/kafka ]; then $(PYTHON) scripts/kafka stop && $(PYTHON) scripts/registry stop; fi
+	@if [ -d build/kafka ]; then $(PYTHON) tools/kafka stop && $(PYTHON) tools/registry stop; fi
 	rm -rf .venv build $(PEERS)/build ext/build ext/_core.c src/flowbuf.egg-info src/flowbuf/*.so .pytest_cache .hypothesis .mypy_cache .ruff_cache
 
 $(VENV)/bin/python:
@@ -116,6 +116,12 @@ $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV) && $(PY) -m pip install -q --upgrade pip || \
 		{ rm -rf $(VENV); echo "no virtual environment: python3-venv or the network may be missing"; exit 1; }
 
-$(BUILT): $(VENV)/bin/python $(SOURCES)
-	@$(PY) -m pip install -q --editable . 2>$(VENV)/build.log || { cat $(VENV)/build.log; exit 1; }
+# Installing builds the extension, too. After that, only what has changed is compiled.
+$(VENV)/.installed: $(VENV)/bin/python setup.py pyproject.toml
+	@$(PY) -m pip install -q "cython>=3.1" "setuptools>=77"
+	@$(PY) -m pip install -q --no-build-isolation --editable . 2>$(VENV)/build.log || { cat $(VENV)/build.log; exit 1; }
+	@touch $@
+
+$(BUILT): $(VENV)/.installed $(SOURCES)
+	@$(PY) setup.py -q build_ext --inplace 2>$(VENV)/build.log || { cat $(VENV)/build.log; exit 1; }
 	@touch $@

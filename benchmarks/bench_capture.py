@@ -1,7 +1,7 @@
 """A whole capture, `flowbuf encode big.pcap -o x.pb`, from the start of the process to its end, beside reading and
 writing the same octets and nothing else:
 
-    python benchmarks/bench_capture.py --protocol netflow9 --flows 5000000 --folder /dev/shm
+    python -m benchmarks.bench_capture --protocol netflow9 --flows 5000000 --folder /dev/shm
 
 Whatever else turns a whole capture into something (`CONTESTANTS`) is run in turn with it, as often. `--stages` says
 where the time of flowbuf goes.
@@ -23,9 +23,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from flowbuf import _core
-from flowbuf.capture import WINDOW_SIZE
-from flowbuf.content import Content
 from flowbuf.decoder import Decoder
+from flowbuf.io.capture import WINDOW_SIZE
+from flowbuf.io.input_stream import Content
 
 PEERS = Path(__file__).parent / "peers"
 FLOWBUF = (sys.executable, "-m", "flowbuf")

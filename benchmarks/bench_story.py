@@ -1,7 +1,7 @@
 """The story behind flowbuf as a series that anyone can run: five ways from NetFlow v9 to Protocol Buffers messages.
 
-    python benchmarks/bench_story.py [CAPTURE]           a table
-    python benchmarks/bench_story.py [CAPTURE] --json    the same as JSON
+    python -m benchmarks.bench_story [CAPTURE]           a table
+    python -m benchmarks.bench_story [CAPTURE] --json    the same as JSON
 
 CAPTURE is the name of one of NetFlow v9, from the folder that FLOWBUF_CORPUS names or from tests/data.
 
@@ -46,16 +46,15 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from core_programs import Failed, build, run
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.core_programs import Failed, build, run
 from flowbuf import Decoder, Schema, _core, wire
-from flowbuf.plan import compile_plan
+from flowbuf.schema.plan import compile_plan
 
-TESTS = Path(__file__).parent.parent / "tests"
-FOLDERS = (Path(os.environ.get("FLOWBUF_CORPUS", "no-corpus")), TESTS / "data")
+FOLDERS = (Path(os.environ.get("FLOWBUF_CORPUS", "no-corpus")), Path(__file__).parent.parent / "tests/data")
 DEFAULTS = ("netflow9-data", "generated-netflow9")
 """The first of them that is on this machine."""
 
@@ -115,8 +114,7 @@ def decode_by_core(schema: Schema) -> Callable[..., Values]:
 
 
 def decode_by_reference(schema: Schema) -> Callable[..., Values]:
-    sys.path.append(str(TESTS))
-    import reference
+    from tests import reference
 
     return reference.Decoder(schema).decode  # type: ignore[no-any-return]
 

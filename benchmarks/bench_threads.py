@@ -1,7 +1,7 @@
 """Two threads with a decoder each, beside one thread with one: is the GIL released, and does nothing else stand between
 them?
 
-    python benchmarks/bench_threads.py --protocol netflow9
+    python -m benchmarks.bench_threads --protocol netflow9
 
 It says how much faster two are than one by the clock, and how much CPU time they get in a second. On a machine that has
 other work neither says anything: `share` should be near 1, and no processor be taken.

@@ -1,6 +1,6 @@
 """So many passes of a codec over the records of a family, and nothing else: what benchmarks/instructions.py counts.
 
-python benchmarks/codec_passes.py FAMILY encode|decode PASSES
+python -m benchmarks.codec_passes FAMILY encode|decode PASSES
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 import gc
 import sys
 
-from lab.families import FAMILIES
-
+from benchmarks.lab.families import FAMILIES
 from flowbuf import Codec
 
 

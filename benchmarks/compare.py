@@ -1,7 +1,7 @@
 """Two result files side by side, or the decoders of one: medians, ratios, and how sure they are.
 
-    python benchmarks/compare.py OLD.json NEW.json
-    python benchmarks/compare.py RESULT.json
+    python -m benchmarks.compare OLD.json NEW.json
+    python -m benchmarks.compare RESULT.json
 
 A file is what `flowbuf bench --json` or `pytest benchmarks --benchmark-json=FILE` wrote. `±` is half the interquartile
 range, as a share of the median; p is that of the Mann–Whitney test, two-sided, of all samples; `~` stands for a ratio

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from datasets import NAMES, load
 
+from benchmarks.datasets import NAMES, load
 from flowbuf.bench import Workload
 
 

@@ -1,7 +1,7 @@
 """A guard against a core that grows slower: instructions a flow or a record, under valgrind the same in every run.
 
-    python benchmarks/instructions.py              count, and compare with instructions.toml
-    python benchmarks/instructions.py --update     count, and write instructions.toml
+    python -m benchmarks.instructions              count, and compare with instructions.toml
+    python -m benchmarks.instructions --update     count, and write instructions.toml
 
 Each dataset is decoded N times and 2N times: the difference is N passes over its flows and nothing else
 (ext/bench/count.c); so are the records of each codec encoded and decoded (codec_passes.py), in this Python. With the
@@ -24,8 +24,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from core_programs import Failed, build, find_compiler, run
-from lab.families import DISTINCT
+from benchmarks.core_programs import Failed, build, find_compiler, run
+from benchmarks.lab.families import DISTINCT
 
 if sys.version_info >= (3, 11):
     import tomllib

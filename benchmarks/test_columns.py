@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from datasets import load
-from lab import FAMILIES
-from record import read_clock, record, replay
 
+from benchmarks.datasets import load
+from benchmarks.lab import FAMILIES
+from benchmarks.record import read_clock, record, replay
 from flowbuf import Codec, Decoder, Schema, _core, encode_columns, wire
-from flowbuf.batch import BATCH_ROWS, new_table_type
+from flowbuf.arrow.batch import BATCH_ROWS, new_table_type
 from flowbuf.bench import Workload
-from flowbuf.plan import compile_plan
+from flowbuf.schema.plan import compile_plan
 
 pytestmark = pytest.mark.benchmark(timer=read_clock)
 ROUNDS = 11

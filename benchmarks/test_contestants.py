@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from datasets import load
-from record import read_clock, record, replay
 
+from benchmarks.datasets import load
+from benchmarks.record import read_clock, record, replay
 from flowbuf.bench import Contestant, Flowbuf, Measurement, Workload, import_peers, measure
 
 PEERS = import_peers(Path(__file__).parent)

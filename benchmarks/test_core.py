@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from datasets import CAPTURES
-from record import read_clock, record, replay
 
+from benchmarks.datasets import CAPTURES
+from benchmarks.record import read_clock, record, replay
 from flowbuf.bench import Workload
 
 EXT = Path(__file__).parent.parent / "ext"

@@ -6,8 +6,8 @@ import time
 from typing import Any
 
 import pytest
-from record import record
 
+from benchmarks.record import record
 from flowbuf import Decoder
 from flowbuf.bench import Datagram, Flowbuf, Workload
 

@@ -6,10 +6,11 @@ from functools import cache
 from typing import Any
 
 import pytest
-from lab import FAMILIES, FORMATS, Format
-from lab.allocations import Allocations, cannot_count, count_allocations
-from lab.timing import DIRECTIONS, Timing, measure
-from record import read_clock, record, replay
+
+from benchmarks.lab import FAMILIES, FORMATS, Format
+from benchmarks.lab.allocations import Allocations, cannot_count, count_allocations
+from benchmarks.lab.timing import DIRECTIONS, Timing, measure
+from benchmarks.record import read_clock, record, replay
 
 SIZES = [(family.name, count) for family in FAMILIES.values() for count in family.batches]
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 from broker import Broker, broker
-from record import read_clock, record, replay
 
+from benchmarks.record import read_clock, record, replay
 from flowbuf import Decoder, KafkaSink, KafkaSource, Schema, _core
-from flowbuf.capture import CaptureReader
-from flowbuf.sinks.kafka import PACK_SIZE
+from flowbuf.io.capture import CaptureReader
+from flowbuf.kafka.sink import PACK_SIZE
 
 __all__ = ["broker"]
 

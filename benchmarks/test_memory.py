@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from record import read_clock, record, replay
 
+from benchmarks.record import read_clock, record, replay
 from flowbuf import _core
 from flowbuf.bench import Flowbuf, Workload
 

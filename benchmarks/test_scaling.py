@@ -12,9 +12,9 @@ from statistics import median
 from typing import Any
 
 import pytest
-from datasets import load
-from record import read_clock, record, replay
 
+from benchmarks.datasets import load
+from benchmarks.record import read_clock, record, replay
 from flowbuf import Decoder, _core
 from flowbuf.bench import WORKING_SET, Flowbuf
 

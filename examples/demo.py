@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 import flowbuf
-from flowbuf.capture import CaptureReader
+from flowbuf import CaptureReader
 
 CAPTURE = Path(__file__).parent.parent / "tests/data/softflowd-ipfix.pcap"
 PROTOCOLS = {1: "ICMP", 6: "TCP", 17: "UDP", 58: "ICMPv6"}

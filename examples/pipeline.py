@@ -2,7 +2,7 @@
 
 python examples/pipeline.py [CAPTURE]
 
-The broker is a real one, started for the time being (scripts/kafka: Java, and Maven for its programs). ClickHouse is
+The broker is a real one, started for the time being (tools/kafka: Java, and Maven for its programs). ClickHouse is
 its engine inside this process (chdb), which reads the topic by itself, as a server does.
 """
 
@@ -81,8 +81,8 @@ def main() -> None:
     console = Console()
     schema = flowbuf.Schema.load("flow")
     with tempfile.TemporaryDirectory() as folder:
-        kafka = ROOT / "scripts/kafka"
-        console.rule("scripts/kafka start")
+        kafka = ROOT / "tools/kafka"
+        console.rule("tools/kafka start")
         broker = run(sys.executable, kafka, "start", "--folder", f"{folder}/broker")
         print(broker)
         try:

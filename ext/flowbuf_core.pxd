@@ -1,7 +1,7 @@
 # What the binding uses of the C core. The contracts stand in the headers.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-cdef extern from "core/base.h" nogil:
+cdef extern from "core/base/base.h" nogil:
     uint64_t FB_TIME_MAX
     ctypedef enum fb_status:
         FB_OK
@@ -34,12 +34,12 @@ cdef extern from "core/base.h" nogil:
         FB_PROCESSOR_ANY
     void fb_store_address(uint8_t *p, const uint8_t *data, size_t size)
 
-cdef extern from "core/spares.h" nogil:
+cdef extern from "core/base/block_cache.h" nogil:
     ctypedef struct fb_spares:
         pass
     fb_memory fb_memory_recycled(fb_spares *spares, size_t limit)
 
-cdef extern from "core/wire.h" nogil:
+cdef extern from "core/wire/wire.h" nogil:
     enum:
         FB_VARINT_MAX
         FB_NUMBER_MAX
@@ -57,7 +57,7 @@ cdef extern from "core/wire.h" nogil:
     uint64_t fb_wire_tag(uint32_t number, fb_wire_type type)
     const uint8_t *fb_wire_read_varint(const uint8_t *p, const uint8_t *end, uint64_t *value)
 
-cdef extern from "core/source.h" nogil:
+cdef extern from "core/plan/source.h" nogil:
     ctypedef enum fb_kind:
         FB_KIND_COUNT
     ctypedef enum fb_source:
@@ -66,7 +66,7 @@ cdef extern from "core/source.h" nogil:
         FB_SOURCE_FIRST_OF_COUNTERS
         FB_SOURCE_LAST_OF_COUNTERS
 
-cdef extern from "core/plan.h" nogil:
+cdef extern from "core/plan/plan.h" nogil:
     enum:
         FB_MAX_COLUMNS
         FB_MAX_RANK
@@ -149,7 +149,7 @@ cdef extern from "core/plan.h" nogil:
     const char *fb_netflow5_field_name(size_t index)
     fb_kind fb_netflow5_field_kind(size_t index)
 
-cdef extern from "core/slots.h" nogil:
+cdef extern from "core/emit/deferred_values.h" nogil:
     ctypedef enum fb_slot_state:
         FB_SLOT_UINT
         FB_SLOT_INT
@@ -160,7 +160,7 @@ cdef extern from "core/slots.h" nogil:
     fb_status fb_slots_override(fb_slots *slots, uint16_t column, fb_slot_state state, uint64_t number, fb_bytes octets)
     void fb_slots_clear_overrides(fb_slots *slots)
 
-cdef extern from "core/row.h" nogil:
+cdef extern from "core/emit/message_row.h" nogil:
     ctypedef struct fb_row_cursor:
         pass
     ctypedef struct fb_row:
@@ -183,12 +183,12 @@ cdef extern from "core/row.h" nogil:
     void fb_row_finish(fb_row *row, fb_row_cursor at)
     void fb_row_undo(fb_row *row, fb_row_cursor at)
 
-cdef extern from "core/format.h" nogil:
+cdef extern from "core/base/address_format.h" nogil:
     enum:
         FB_FORMAT_ADDRESS_MAX
     char *fb_format_address(char *p, const uint8_t *address)
 
-cdef extern from "core/arrow.h" nogil:
+cdef extern from "core/arrow/arrow.h" nogil:
     struct ArrowSchema:
         const char *name
         int64_t n_children
@@ -215,7 +215,7 @@ cdef extern from "core/arrow.h" nogil:
         bint dictionary
     fb_status fb_schema_export(const fb_field_type *fields, size_t count, fb_memory memory, ArrowSchema *schema)
 
-cdef extern from "core/batch.h" nogil:
+cdef extern from "core/emit/batch.h" nogil:
     ctypedef struct fb_batch:
         size_t rows
         size_t capacity
@@ -223,7 +223,7 @@ cdef extern from "core/batch.h" nogil:
     void fb_batch_free(fb_batch *batch)
     fb_status fb_batch_grow(fb_batch **batch, const fb_plan *plan, size_t capacity)
 
-cdef extern from "core/table.h" nogil:
+cdef extern from "core/arrow/arrow_table.h" nogil:
     ctypedef struct fb_table_field:
         uint16_t column
         bint nullable
@@ -239,7 +239,7 @@ cdef extern from "core/table.h" nogil:
     size_t fb_table_size(const fb_table *table)
     fb_status fb_table_export(fb_table *table, ArrowArray *array)
 
-cdef extern from "core/columns.h" nogil:
+cdef extern from "core/emit/columns.h" nogil:
     ctypedef struct fb_columns:
         uint64_t count
         fb_slots slots
@@ -247,7 +247,7 @@ cdef extern from "core/columns.h" nogil:
     void fb_columns_free(fb_columns *columns)
     void fb_columns_set_batch(fb_columns *columns, fb_batch *batch)
 
-cdef extern from "core/datagram.h" nogil:
+cdef extern from "core/base/datagram.h" nogil:
     ctypedef struct fb_datagram:
         uint64_t time
         uint8_t source[16]
@@ -255,7 +255,7 @@ cdef extern from "core/datagram.h" nogil:
         uint16_t destination_port
         fb_bytes payload
 
-cdef extern from "core/template.h" nogil:
+cdef extern from "core/exporter/template.h" nogil:
     ctypedef struct fb_field:
         uint32_t pen
         uint16_t id
@@ -268,7 +268,7 @@ cdef extern from "core/template.h" nogil:
     ctypedef struct fb_shapes:
         size_t count
 
-cdef extern from "core/sequence.h" nogil:
+cdef extern from "core/exporter/sequence.h" nogil:
     ctypedef enum fb_sequence_unit:
         FB_SEQUENCE_NONE
     ctypedef struct fb_sequence_totals:
@@ -287,7 +287,7 @@ cdef extern from "core/sequence.h" nogil:
     ctypedef struct fb_samples:
         fb_sequence_totals totals
 
-cdef extern from "core/exporter.h" nogil:
+cdef extern from "core/exporter/exporter.h" nogil:
     uint64_t FB_SYSTEM_INIT_MAX
     enum:
         FB_DOMAIN_SFLOW
@@ -359,19 +359,19 @@ cdef extern from "core/exporter.h" nogil:
     fb_template *fb_domain_find_template(fb_domain *domain, uint16_t id)
     fb_status fb_domain_set_sampler(fb_exporter *exporter, fb_domain *domain, uint64_t sampler, uint64_t rate)
 
-cdef extern from "core/context.h" nogil:
+cdef extern from "core/exporter/context.h" nogil:
     ctypedef struct fb_fault:
         fb_status status
         size_t datagram
         size_t offset
         uint8_t *exporter
 
-cdef extern from "core/packet.h" nogil:
+cdef extern from "core/packet/packet.h" nogil:
     ctypedef enum fb_tunnel:
         FB_TUNNEL_COUNT
     const char *fb_tunnel_name(fb_tunnel tunnel)
 
-cdef extern from "core/decode.h" nogil:
+cdef extern from "core/decode/decode.h" nogil:
     ctypedef struct fb_decoder_options:
         size_t exporter_limit
         size_t exporter_memory
@@ -402,7 +402,7 @@ cdef extern from "core/decode.h" nogil:
     fb_status fb_columns_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position,
                                 fb_columns *columns)
 
-cdef extern from "core/message.h" nogil:
+cdef extern from "core/wire/message_reader.h" nogil:
     ctypedef struct fb_message_field:
         uint32_t number
         fb_wire_type wire
@@ -420,7 +420,7 @@ cdef extern from "core/message.h" nogil:
         uint32_t proto
     uint64_t fb_message_hash_conversation(fb_bytes message, const fb_conversation *numbers)
 
-cdef extern from "core/message_columns.h" nogil:
+cdef extern from "core/arrow/message_columns.h" nogil:
     ctypedef enum fb_message_fault_kind:
         FB_MESSAGE_FAULT_NONE
     ctypedef struct fb_message_fault:
@@ -436,14 +436,14 @@ cdef extern from "core/message_columns.h" nogil:
     void fb_message_columns_free(fb_message_columns *reader)
     fb_status fb_message_columns_read(fb_message_columns *reader, fb_bytes *rest, fb_batch *batch, fb_message_fault *fault)
 
-cdef extern from "core/arrow_view.h" nogil:
+cdef extern from "core/arrow/arrow_view.h" nogil:
     ctypedef enum fb_arrow_reason:
         FB_ARROW_NONE
         FB_ARROW_BAD_SCHEMA
     bint fb_arrow_schema_is_sound(const ArrowSchema *schema)
     const char *fb_arrow_reason_text(fb_arrow_reason reason)
 
-cdef extern from "core/arrow_encode.h" nogil:
+cdef extern from "core/arrow/arrow_encode.h" nogil:
     size_t FB_NO_CHILD
     ctypedef struct fb_arrow_binding:
         uint16_t column
@@ -462,7 +462,7 @@ cdef extern from "core/arrow_encode.h" nogil:
     void fb_arrow_encoder_free(fb_arrow_encoder *encoder)
     fb_status fb_arrow_encode(fb_arrow_encoder *encoder, const ArrowArray *array, size_t *position)
 
-cdef extern from "core/capture.h" nogil:
+cdef extern from "core/capture/capture.h" nogil:
     size_t FB_CAPTURE_MAX_WINDOW
     ctypedef struct fb_capture:
         pass
@@ -481,7 +481,7 @@ cdef extern from "core/capture.h" nogil:
     const uint64_t *fb_capture_counters(const fb_capture *capture)
     fb_capture_stats fb_capture_get_stats(const fb_capture *capture)
 
-cdef extern from "core/generate.h" nogil:
+cdef extern from "generate/generate.h" nogil:
     ctypedef enum fb_generator_protocol:
         FB_GENERATOR_PROTOCOL_COUNT
     ctypedef struct fb_generator_options:
@@ -503,7 +503,7 @@ cdef extern from "core/generate.h" nogil:
     fb_status fb_generator_next(fb_generator *generator, uint8_t *buffer, size_t capacity, size_t *size)
     uint64_t fb_generator_flows_written(const fb_generator *generator)
 
-cdef extern from "core/codec.h" nogil:
+cdef extern from "core/codec/codec.h" nogil:
     ctypedef struct fb_codec_message
     ctypedef struct fb_codec_field:
         uint32_t number

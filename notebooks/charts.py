@@ -1,6 +1,6 @@
 """How the notebooks draw: one style, and results of the suites as data frames.
 
-    import charts
+    from notebooks import charts
 
     charts.use_style()
     results = charts.read_benchmarks("formats.json")

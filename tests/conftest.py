@@ -8,8 +8,9 @@ import signal
 from pathlib import Path
 
 import pytest
-from broker import broker, group, make_topic, own_broker, own_registry, registry, topic
-from clickhouse_http import front
+
+from tests.support.broker import broker, group, make_topic, own_broker, own_registry, registry, topic
+from tests.support.clickhouse_http import front
 
 __all__ = ["broker", "front", "group", "make_topic", "own_broker", "own_registry", "registry", "topic"]
 

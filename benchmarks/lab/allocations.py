@@ -48,7 +48,7 @@ def count_allocations(family: Family, direction: str, count: int, formats: Seque
     """Of each format that is not absent, `count` records at once. Raises CalledProcessError where the counter cannot be
     built, or loaded."""
     names = [form.name for form in formats if form.absent() is None]
-    arguments = ["-m", "lab.allocations", family.name, direction, str(count), ",".join(names)]
+    arguments = ["-m", "benchmarks.lab.allocations", family.name, direction, str(count), ",".join(names)]
     return {name: Allocations(*found) for name, found in json.loads(run_counted(arguments)).items()}
 
 
@@ -57,7 +57,7 @@ def run_counted(arguments: Sequence[str]) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         library = f"{folder}/allocations.so"
         subprocess.run(["cc", "-O2", "-fno-builtin", "-shared", "-fPIC", "-o", library, SOURCE], check=True)
-        place = os.pathsep.join([str(Path(__file__).parent.parent), *sys.path])
+        place = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
         environment = {**os.environ, "LD_PRELOAD": library, "PYTHONMALLOC": "malloc", "PYTHONPATH": place}
         done = subprocess.run([sys.executable, *arguments], env=environment, check=True, stdout=subprocess.PIPE)
     return done.stdout

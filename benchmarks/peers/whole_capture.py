@@ -7,7 +7,7 @@ import sys
 
 import netflow  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
-from flowbuf.capture import CaptureReader
+from flowbuf.io.capture import CaptureReader
 
 if __name__ == "__main__":
     templates: dict[str, dict[int, object]] = {"netflow": {}, "ipfix": {}}

@@ -14,10 +14,9 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 from benchmarks.lab import FAMILIES, FORMATS, Format, select_formats
-from flowbuf.sinks.file import OutputFile
+from flowbuf.io.output_file import OutputFile
 
 from .report import make_report, make_tables
 from .run import Failed, Plan, Show, run
@@ -34,7 +33,6 @@ formats:
 """
 DEFAULT = "flowbuf,protobuf-upb,json,orjson,avro-fastavro,msgpack,msgspec-msgpack-struct-array"
 PACKINGS = {"one": (False,), "many": (True,), "both": (False, True)}
-SCRIPTS = Path(__file__).parent.parent.parent / "scripts"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -110,8 +108,7 @@ def choose_formats(parser: argparse.ArgumentParser, names: str) -> list[Format]:
 
 def find_broker(parser: argparse.ArgumentParser) -> str:
     """That of `make kafka`."""
-    sys.path.insert(0, str(SCRIPTS))
-    from services import Kafka
+    from tools.services import Kafka
 
     broker = Kafka()
     if not broker.answers():

@@ -4,11 +4,11 @@
 
    PLAN is a schema as text (bench/write_plan.py). Its columns are those of generated flows; enums come as dictionaries of text, as
    flowbuf exports them. The output is emptied when it is full. Once for each kind of processor that this one is of. */
-#include "workload.h"
+#include "bench/workload.h"
 
-#include "arrow_encode.h"
-#include "batch_view.h"
-#include "generate.h"
+#include "core/arrow/arrow_encode.h"
+#include "tests/support/batch_view.h"
+#include "generate/generate.h"
 
 enum { ROWS = 20000, OUTPUT = 1 << 18 };
 

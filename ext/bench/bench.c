@@ -4,9 +4,9 @@
 
    PLAN is a schema as text (bench/write_plan.py). Without captures, traffic of every protocol is generated. Times are CPU
    time of the process; the median of the repetitions counts, the least and the greatest say how quiet the machine was. */
-#include "workload.h"
+#include "bench/workload.h"
 
-#include "generate.h"
+#include "generate/generate.h"
 
 enum { GENERATED_FLOWS = 20000 };
 

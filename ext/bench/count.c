@@ -8,7 +8,7 @@
    for much. Where any datagram comes late nevertheless, that fails: it is another way through the core that would be counted.
 
    The instructions of AVX-512 are never used: valgrind has none of them. */
-#include "workload.h"
+#include "bench/workload.h"
 
 enum { OCTETS = 500000 }; /* a fifth of what is timed: valgrind is slow */
 

@@ -5,9 +5,9 @@
    Each scenario prepares a decoder once and then decodes its round ROUNDS times. Prints the bytes of one round. Two runs differ
    by their rounds alone: all datagrams are built before. A round that uses up state of an exporter has a new address each time.
    `normal` decodes the data of CAPTURE: the others are compared with it. */
-#include "workload.h"
+#include "bench/workload.h"
 
-#include "datagrams.h"
+#include "tests/builders/datagrams.h"
 
 enum { SET_OCTETS = 200000, MOST = 65000, MANY = 4000, SPLITS = 100 };
 

@@ -1,5 +1,5 @@
 /* The interpreting decoder, compiled for Protocol Buffers messages. */
-#include "interpreted.h"
+#include "bench/interpreted.h"
 
 #define FB_EMITTER fb_row
-#include "interpreted.inc"
+#include "bench/interpreted.tmpl.h"

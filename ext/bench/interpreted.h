@@ -15,7 +15,7 @@
 #ifndef FB_BENCH_INTERPRETED_H
 #define FB_BENCH_INTERPRETED_H
 
-#include "decode.h"
+#include "core/decode/decode.h"
 
 fb_status fb_row_interpret(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position,
                            fb_row *row);

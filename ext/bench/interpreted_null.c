@@ -1,5 +1,5 @@
 /* The interpreting decoder, compiled for no messages at all. */
-#include "null_row.h"
+#include "bench/null_row.h"
 
 #define FB_EMITTER null_row
-#include "interpreted.inc"
+#include "bench/interpreted.tmpl.h"

@@ -1,9 +1,9 @@
-/* The decoders, compiled for no messages at all; which of the three runs is chosen as in decode_row.c. */
-#include "null_row.h"
+/* The decoders, compiled for no messages at all; which of the three runs is chosen as in decode_messages.c. */
+#include "bench/null_row.h"
 
 #define FB_EMITTER null_row
 #define FB_ENTRY null_row_decode_any
-#include "decode.inc"
+#include "core/decode/decode.tmpl.h"
 
 #ifdef FB_NEWER_PROCESSORS
 /* null_row_bmi2.c and null_row_avx512.c */

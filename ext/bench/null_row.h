@@ -1,10 +1,10 @@
 /* An emitter that writes nothing: what is left is the decoding. It takes every value that a message would be made of and folds
    it into one word, a single addition, so that no compiler leaves out the work of reading it. Which column already has
-   its value, zeros, late columns: all that belongs to writing messages (row.h), and is not done here. */
+   its value, zeros, late columns: all that belongs to writing messages (message_row.h), and is not done here. */
 #ifndef FB_BENCH_NULL_ROW_H
 #define FB_BENCH_NULL_ROW_H
 
-#include "decode.h"
+#include "core/decode/decode.h"
 
 typedef struct {
     uint64_t values;
@@ -89,7 +89,7 @@ FB_INLINE void null_row_append_ip(null_row *row, null_row_cursor *at, const fb_c
     null_row_put_ip(row, at, (fb_target){0}, data, size);
 }
 
-/* The numbers are dealt out to the lanes, as for messages (lanes.h), and no more. */
+/* The numbers are dealt out to the lanes, as for messages (varint_simd.h), and no more. */
 FB_INLINE bool null_row_append_lanes(null_row *row, null_row_cursor *at, const fb_lanes *lanes, const uint8_t *first,
                                      const uint8_t *second) {
     (void)row;
@@ -133,7 +133,7 @@ FB_INLINE uint64_t null_row_take_refused(null_row *row) {
     return 0;
 }
 
-/* The decoders of the core, and the interpreter (interpreted.inc). Never NO_SPACE. */
+/* The decoders of the core, and the interpreter (interpreted.tmpl.h). Never NO_SPACE. */
 fb_status null_row_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position,
                           null_row *row);
 fb_status null_row_interpret(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position,

@@ -1,13 +1,13 @@
 /* The decoders of null_row.c once more, for processors with BMI2. */
-#include "base.h"
+#include "core/base/base.h"
 
 #ifdef FB_NEWER_PROCESSORS
 #pragma GCC target("bmi,bmi2,lzcnt,movbe")
-#include "null_row.h"
+#include "bench/null_row.h"
 
 #define FB_EMITTER null_row
 #define FB_ENTRY null_row_decode_bmi2
-#include "decode.inc"
+#include "core/decode/decode.tmpl.h"
 #else
 typedef int fb_nothing; /* a file must hold something */
 #endif

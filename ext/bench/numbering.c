@@ -1,10 +1,10 @@
 /* Each numbering has a place in a hash table, by whoever counts there and what; what is found there is written down. */
-#include "numbering.h"
+#include "bench/numbering.h"
 
 #include <stdlib.h>
 
-#include "sflow.h"
-#include "workload.h"
+#include "core/packet/sflow_layout.h"
+#include "bench/workload.h"
 
 enum { SFLOW = 0, NETFLOW5 = 5, NETFLOW9 = 9, IPFIX = 10 };
 enum { LEAP = 1 << 27 }; /* more than any exporter sends in a minute */

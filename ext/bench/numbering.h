@@ -2,7 +2,7 @@
 
    A benchmark decodes the same datagrams over and over. With the numbers of the capture, each of them but the first copy
    came twice, and what is timed is how that is told: a way that no exporter makes the core take. Here each one begins
-   where the one before it ended, in the units of core/sequence.h.
+   where the one before it ended, in the units of core/exporter/sequence.h.
 
    Whoever decodes a set again and again jumps back in it; and a number that is just behind the newest one is late, as is
    everything after it until the newest is reached again: a whole pass, where an exporter has but few datagrams in the set.
@@ -11,7 +11,7 @@
 #ifndef FB_BENCH_NUMBERING_H
 #define FB_BENCH_NUMBERING_H
 
-#include "datagram.h"
+#include "core/base/datagram.h"
 
 typedef struct numbering_place numbering_place;
 

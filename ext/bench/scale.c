@@ -12,9 +12,9 @@
    such pass, which alone is timed, source addresses and sequence numbers are written into them, so that each exporter's
    numbering goes on as it should. What differs is what the decoder knows. Numbers of exporters take turns in each
    repetition; the median counts. Times are CPU time of the process. */
-#include "workload.h"
+#include "bench/workload.h"
 
-#include "datagrams.h"
+#include "tests/builders/datagrams.h"
 
 enum { TEMPLATES = 4, BUFFERS = 1800, DATAGRAM = 1400, DATAGRAMS = 100800, FIRST_ID = 256 };
 enum { SECONDS = 1735689600, UPTIME = 86400000 };

@@ -5,9 +5,9 @@
 
    Stages are "interpreted" and "compiled". "flows" are the rows that an emitter was given in one pass, "folded" the values
    that the one without messages was given, added up. CAPTURE is of NetFlow v9. What is compared: interpreted.h, null_row.h. */
-#include "interpreted.h"
-#include "null_row.h"
-#include "workload.h"
+#include "bench/interpreted.h"
+#include "bench/null_row.h"
+#include "bench/workload.h"
 
 enum { MAX_REPETITIONS = 1000 };
 

@@ -1,9 +1,9 @@
-#include "workload.h"
+#include "bench/workload.h"
 
 #include <time.h>
 
-#include "capture.h"
-#include "numbering.h"
+#include "core/capture/capture.h"
+#include "bench/numbering.h"
 
 enum { OUTPUT = 1 << 18, BATCH = 256 };
 static const double SECONDS_PER_REPETITION = 0.05;

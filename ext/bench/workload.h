@@ -6,12 +6,12 @@
 #ifndef FB_BENCH_WORKLOAD_H
 #define FB_BENCH_WORKLOAD_H
 
-#include "decode.h"
+#include "core/decode/decode.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "plan_text.h"
+#include "tests/support/plan_text.h"
 
 _Noreturn void fail(const char *what);
 void *must(void *p); /* p, unless there is no memory */

@@ -1,4 +1,4 @@
-"""Writes a schema as the plan text that the C benchmark reads (ext/tests/plan_text.h says what it looks like).
+"""Writes a schema as the plan text that the C benchmark reads (ext/tests/support/plan_text.h says what it looks like).
 
 usage: write_plan.py SCHEMA [COLUMN...]     a schema's name or file; further columns to enable
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-import flowbuf.plan
+import flowbuf.schema.plan
 from flowbuf import _core
 from flowbuf.schema import Schema
 from flowbuf.schema.source import LAST
@@ -91,7 +91,7 @@ class PlanWriter:
 def write_plan(schema: Schema) -> str:
     """The plan of a schema, as text."""
     _core.Plan = PlanWriter  # type: ignore[misc, assignment]
-    flowbuf.plan.compile_plan(schema)
+    flowbuf.schema.plan.compile_plan(schema)
     return "\n".join(PlanWriter.written.lines()) + "\n"
 
 

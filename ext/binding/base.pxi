@@ -24,7 +24,7 @@ STATUSES = {
     )
     for i in range(FB_STATUS_COUNT)
 }
-"""Every status of the core: name -> (class, text). Classes: control, fault, loss, note (see ext/core/base.h)."""
+"""Every status of the core: name -> (class, text). Classes: control, fault, loss, note (see ext/core/base/base.h)."""
 
 
 cdef int check(fb_status status) except -1:

@@ -3,7 +3,7 @@
 def generate(*, str protocol not None, uint64_t flows, uint64_t seed=1, uint32_t exporters=1, uint32_t sampling_rate=1000,
              uint64_t start=1735689600000000000, uint64_t flows_per_second=0, uint32_t mtu=0,
              uint32_t template_refresh=0, size_t chunk=1048576):
-    """A pcap file of valid traffic, in pieces of bytes. ext/core/generate.h says what the options mean.
+    """A pcap file of valid traffic, in pieces of bytes. ext/generate/generate.h says what the options mean.
 
     Raises ValueError where they are out of bounds.
     """

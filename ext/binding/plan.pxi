@@ -36,7 +36,7 @@ def kind_fits(int kind, str type):
 
 
 cdef class Plan:
-    """A schema, compiled. `flowbuf.plan.compile_plan` makes it; read-only and shareable once it is sealed."""
+    """A schema, compiled. `flowbuf.schema.plan.compile_plan` makes it; read-only and shareable once it is sealed."""
 
     cdef fb_memory memory
     cdef fb_plan *plan
@@ -124,7 +124,7 @@ cdef class Plan:
         self.sealed = True
 
     def slotted(self):
-        """Names of the columns that wait for the end of their row (ext/core/plan.h says why)."""
+        """Names of the columns that wait for the end of their row (ext/core/plan/plan.h says why)."""
         return self._flagged(FB_COLUMN_SLOTTED)
 
     def unordered(self):

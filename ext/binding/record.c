@@ -1,5 +1,5 @@
 /* Where in a record something is, as text. */
-#include "record.h"
+#include "binding/record.h"
 
 static PyObject *joined(PyObject *path, PyObject *more) {
     PyObject *both = path && more ? PyUnicode_Concat(path, more) : NULL;

@@ -1,4 +1,4 @@
-/* Any record as Python objects: how the fields of the core's codec (core/codec.h) are called, and what their values are.
+/* Any record as Python objects: how the fields of the core's codec (core/codec/codec.h) are called, and what their values are.
 
    Wire format is the core's alone. References: whatever these structures point to is owned by the RecordCodec or RecordShape that
    they belong to (record.pxi), but for what is said to be owned here. */
@@ -7,7 +7,7 @@
 
 #include <Python.h>
 
-#include "core/codec.h"
+#include "core/codec/codec.h"
 
 typedef enum { FB_VALUE_SCALAR, FB_VALUE_RECORD, FB_VALUE_MAP, FB_VALUE_TIMESTAMP, FB_VALUE_DURATION } fb_value_role;
 

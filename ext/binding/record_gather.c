@@ -1,5 +1,5 @@
 /* The values of a record, put by the slots of its fields, whatever kind of object it is; and who holds them meanwhile. */
-#include "record_writer.h"
+#include "binding/record_writer.h"
 
 #include <structmember.h>
 

@@ -1,5 +1,5 @@
 /* Maps: messages of a key and a value each, in a fixed order. */
-#include "record_writer.h"
+#include "binding/record_writer.h"
 
 typedef struct {
     PyObject *key, *value;

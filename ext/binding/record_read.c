@@ -2,7 +2,7 @@
    record is made of them.
 
    A message inside a message may come in parts, which are merged; so it is only read when all of the outer one has been. */
-#include "record.h"
+#include "binding/record.h"
 
 enum { SMALL = 32, FEW = 8 };
 

@@ -1,5 +1,5 @@
 /* google.protobuf.Timestamp and Duration as datetime, timedelta or nanoseconds. */
-#include "record.h"
+#include "binding/record.h"
 
 #include <datetime.h>
 

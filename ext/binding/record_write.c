@@ -1,5 +1,5 @@
 /* Records of Python -> messages: the fields of a record in the order of their numbers. */
-#include "record_writer.h"
+#include "binding/record_writer.h"
 
 enum { SMALL = 32 }; /* fields of a record whose values need no memory of their own */
 

@@ -2,7 +2,7 @@
 #ifndef FB_RECORD_WRITER_H
 #define FB_RECORD_WRITER_H
 
-#include "record.h"
+#include "binding/record.h"
 
 /* A record that is being written. */
 typedef struct fb_record_frame {

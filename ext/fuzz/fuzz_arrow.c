@@ -3,14 +3,14 @@
    What is refused is a row and a column that there are; messages are the same for every kind of processor, however rows are split
    into arrays and whatever room there is, and columns made of them become the same messages once more.
 
-   Input: octets of which each choice takes the next (tests/arrow_choice.h). */
-#include "fuzz.h"
+   Input: octets of which each choice takes the next (tests/builders/arrow_choice.h). */
+#include "fuzz/fuzz.h"
 
-#include "arrow_choice.h"
-#include "arrow_encode.h"
-#include "batch_view.h"
-#include "flow_text.h"
-#include "message_columns.h"
+#include "tests/builders/arrow_choice.h"
+#include "core/arrow/arrow_encode.h"
+#include "tests/support/batch_view.h"
+#include "tests/support/flow_text.h"
+#include "core/arrow/message_columns.h"
 
 enum { MAX_INPUT = 16384, ROOM = 1 << 18 /* for more than a block of rows */ };
 

@@ -1,7 +1,7 @@
 /* Files of any content. Read through a window that moves octet by octet, they must give what they give as a whole. */
-#include "fuzz.h"
+#include "fuzz/fuzz.h"
 
-#include "capture.h"
+#include "core/capture/capture.h"
 
 enum { CAPACITY = 8, MAX_INPUT = 65536 };
 

@@ -2,13 +2,13 @@
    message that is read to its end, with all messages in it, is written in one way, fields in order; what is written is read as the
    same record, and is written the same again.
 
-   Input: a message type (tests/plain_codec.h), then a message of it. */
-#include "fuzz.h"
+   Input: a message type (tests/support/plain_codec.h), then a message of it. */
+#include "fuzz/fuzz.h"
 
 #include <string.h>
 
-#include "codec.h"
-#include "plain_codec.h"
+#include "core/codec/codec.h"
+#include "tests/support/plain_codec.h"
 
 enum { MAX_INPUT = 4096 };
 

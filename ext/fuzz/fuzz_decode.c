@@ -1,12 +1,12 @@
 /* Datagrams of any content, several to one decoder. What comes out must be the same messages whatever room there is, and the
-   same values from the other emitters: columns, in batches of few rows, and the tests' own (tests/trace.h).
+   same values from the other emitters: columns, in batches of few rows, and the tests' own (tests/support/trace.h).
 
    Input: an octet of options (1: late columns are hooked; 2: few columns instead of all; 4: rows of counters; 8: tunnels are
    opened), then datagrams, each a length in two octets (big-endian) and as many octets, or all that are left. */
-#include "fuzz.h"
+#include "fuzz/fuzz.h"
 
-#include "session.h"
-#include "trace.h"
+#include "tests/support/session.h"
+#include "tests/support/trace.h"
 
 enum {
     OPTION_HOOK = 1,

@@ -1,8 +1,8 @@
 /* Streams of messages of any content: views stay inside, walks end, and text that was repaired needs no repair. Rows of columns say what
    a plain reading says, in whatever pieces the stream comes and however many rows a batch has. */
-#include "fuzz.h"
+#include "fuzz/fuzz.h"
 
-#include "message_table.h"
+#include "tests/builders/message_table.h"
 
 static void check_utf8(fb_bytes text) {
     uint8_t *replaced = malloc(3 * text.size + 1);

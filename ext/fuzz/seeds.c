@@ -2,15 +2,15 @@
    are choices, random ones.
 
    usage: seeds FOLDER [CAPTURE...]; makes FOLDER/decode, FOLDER/capture, FOLDER/message, FOLDER/arrow and FOLDER/codec. */
-#include "message_table.h"
+#include "tests/builders/message_table.h"
 
 #include <sys/stat.h>
 
-#include "capture.h"
-#include "generate.h"
-#include "plain_codec.h"
-#include "random_plan.h"
-#include "samples.h"
+#include "core/capture/capture.h"
+#include "generate/generate.h"
+#include "tests/support/plain_codec.h"
+#include "tests/builders/random_plan.h"
+#include "tests/builders/samples.h"
 
 static const char *folder;
 

@@ -2,7 +2,7 @@
    time is over. An input that ends the process is left beside the program, in PROGRAM.crash.
 
    usage: fuzz_X [-seconds=N] [-seed=N] FILE-OR-FOLDER... */
-#include "fuzz.h"
+#include "fuzz/fuzz.h"
 
 #include <dirent.h>
 #include <signal.h>

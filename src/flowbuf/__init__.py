@@ -6,31 +6,38 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from flowbuf._core import STATUSES
-    from flowbuf.batch import FlowBatch, FlowStream
+    from flowbuf.arrow.batch import FlowBatch, FlowStream
     from flowbuf.codec import UNKNOWN_FIELDS, Codec
-    from flowbuf.columns import encode_columns, read_capture, read_messages
-    from flowbuf.consumer import KafkaSource
     from flowbuf.decoder import Decoder
-    from flowbuf.encode import EncodeResult, encode_capture
     from flowbuf.errors import (
         CaptureError,
+        ClickHouseError,
         DecodeError,
         EncodeError,
         EnrichmentError,
         FlowbufError,
         KafkaError,
+        QueryError,
         SchemaError,
         StateError,
     )
-    from flowbuf.registry import SchemaRegistry
+    from flowbuf.io.capture import CaptureReader
+    from flowbuf.io.columns import encode_columns, read_capture, read_messages
+    from flowbuf.io.encode import EncodeResult, encode_capture
+    from flowbuf.io.state_file import load_state, save_state
+    from flowbuf.kafka.consumer import KafkaSource
+    from flowbuf.kafka.schema_registry import SchemaRegistry
+    from flowbuf.kafka.sink import KafkaSink, ProduceReport
     from flowbuf.schema import Column, Schema
-    from flowbuf.sinks.kafka import KafkaSink, ProduceReport
-    from flowbuf.state import load_state, save_state
+
+    __version__: str
 
 __all__ = [
     "STATUSES",
     "UNKNOWN_FIELDS",
     "CaptureError",
+    "CaptureReader",
+    "ClickHouseError",
     "Codec",
     "Column",
     "DecodeError",
@@ -45,10 +52,12 @@ __all__ = [
     "KafkaSink",
     "KafkaSource",
     "ProduceReport",
+    "QueryError",
     "Schema",
     "SchemaError",
     "SchemaRegistry",
     "StateError",
+    "__version__",
     "encode_capture",
     "encode_columns",
     "load_state",
@@ -60,24 +69,22 @@ __all__ = [
 # Imports wait until a name is used: a command holds signals before it imports anything that takes long.
 _MODULES = {
     "_core": ("STATUSES",),
-    "batch": ("FlowBatch", "FlowStream"),
+    "arrow.batch": ("FlowBatch", "FlowStream"),
     "codec": ("UNKNOWN_FIELDS", "Codec"),
-    "columns": ("encode_columns", "read_capture", "read_messages"),
-    "consumer": ("KafkaSource",),
     "decoder": ("Decoder",),
-    "encode": ("EncodeResult", "encode_capture"),
     "errors": tuple(name for name in __all__ if name.endswith("Error")),
-    "registry": ("SchemaRegistry",),
+    "io.capture": ("CaptureReader",),
+    "io.columns": ("encode_columns", "read_capture", "read_messages"),
+    "io.encode": ("EncodeResult", "encode_capture"),
+    "io.state_file": ("load_state", "save_state"),
+    "kafka.consumer": ("KafkaSource",),
+    "kafka.schema_registry": ("SchemaRegistry",),
+    "kafka.sink": ("KafkaSink", "ProduceReport"),
     "schema": ("Column", "Schema"),
-    "sinks.kafka": ("KafkaSink", "ProduceReport"),
-    "state": ("load_state", "save_state"),
 }
 _LATER = {name: f"flowbuf.{module}" for module, names in _MODULES.items() for name in names}
 # Modules that are attributes of the package without an import of their own.
-_ATTRIBUTES = {
-    *("_core", "batch", "capture", "columns", "content", "decoder", "documents", "elements", "encode", "errors"),
-    *("messages", "plan", "protofile", "schema", "state", "statuses", "text"),
-}
+_ATTRIBUTES = {"_core", "arrow", "decoder", "errors", "io", "schema", "targets"}
 
 
 def __getattr__(name: str) -> Any:
@@ -85,6 +92,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_LATER[name]), name)
     elif name in _ATTRIBUTES:
         value = importlib.import_module(f"flowbuf.{name}")
+    elif name == "__version__":
+        value = importlib.import_module("importlib.metadata").version("flowbuf")
     else:
         raise AttributeError(f"module 'flowbuf' has no attribute {name!r}")
     setattr(sys.modules[__name__], name, value)

@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 from flowbuf import _core
-from flowbuf.batch import FlowBatch, check_ip, new_table_type
-from flowbuf.plan import compile_plan
+from flowbuf.arrow.batch import FlowBatch, check_ip, new_table_type
 from flowbuf.schema import Column, Schema
 from flowbuf.schema.loader import RECORDS
+from flowbuf.schema.plan import compile_plan
 from flowbuf.schema.source import Source
 
 __all__ = ["TIMES", "TUNNELS", "Decoder", "check_rows", "choose_tunnels"]

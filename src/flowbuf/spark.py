@@ -34,8 +34,8 @@ except ImportError as error:
     raise ImportError(f"{error}; flowbuf.spark needs pyspark 4 or newer: pip install 'flowbuf[spark]'") from error
 
 from flowbuf._core import STATUSES
-from flowbuf.batch import FlowStream
-from flowbuf.columns import read_capture
+from flowbuf.arrow.batch import FlowStream
+from flowbuf.io.columns import read_capture
 from flowbuf.schema import Schema
 from flowbuf.schema.source import did_you_mean
 from flowbuf.targets.spark import spark_type, to_ddl

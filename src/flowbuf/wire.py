@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from flowbuf import _core
 from flowbuf._core import fixed32, fixed64, read_varint, tag, unzigzag, varint, zigzag
-from flowbuf.plan import compile_plan
 from flowbuf.schema import Schema
+from flowbuf.schema.plan import compile_plan
 
 __all__ = ["Row", "fixed32", "fixed64", "read_varint", "tag", "unzigzag", "varint", "zigzag"]
 

@@ -13,7 +13,7 @@ the RFC leaves open:
 
 from __future__ import annotations
 
-from flowbuf import elements
+from flowbuf.schema import elements
 
 from . import derived
 from .values import SILENT, Clock, Element, Field, Flow

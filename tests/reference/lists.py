@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from flowbuf import elements
+from flowbuf.schema import elements
 
 from .octets import Octets, Short
 

@@ -3,16 +3,12 @@ codecs. A batch is a length-delimited stream. And its reference of the tests, wh
 
 from __future__ import annotations
 
-import sys
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from ..families import Family, Record
 from .base import Coder, Format
 from .structs import define
-
-TESTS = Path(__file__).resolve().parents[3] / "tests"
 
 
 def open_dicts(family: Family) -> Coder:
@@ -51,10 +47,7 @@ def open_structs(family: Family) -> Coder:
 
 def open_reference(family: Family) -> Coder:
     from flowbuf import Codec
-
-    if str(TESTS) not in sys.path:
-        sys.path.append(str(TESTS))
-    from reference.codec import Reference
+    from tests.reference.codec import Reference
 
     reference = Reference(Codec.load(family.name).message)
     return Coder(reference.encode, reference.decode, reference.encode_many, reference.decode_many)

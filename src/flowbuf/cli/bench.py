@@ -33,13 +33,13 @@ from flowbuf.bench import (
     measure,
     name_processor,
 )
-from flowbuf.cli.console import StdoutConsole, fit_table
 from flowbuf.cli.inputs import check_inputs
 from flowbuf.cli.options import UsageProblem, WholeNumber, schema_options
-from flowbuf.cli.output import is_terminal, print_text, standard_output
-from flowbuf.cli.progress import show_steps
+from flowbuf.cli.output.console import StdoutConsole, fit_table
+from flowbuf.cli.output.progress import show_steps
+from flowbuf.cli.output.streams import is_terminal, print_text, standard_output
 from flowbuf.schema import Schema
-from flowbuf.text import escape_json
+from flowbuf.targets.flow_text import escape_json
 
 __all__ = ["bench"]
 
@@ -98,7 +98,7 @@ def bench(
       flowbuf bench
       flowbuf bench capture.pcap --rounds 30
       flowbuf bench capture.pcap --no-peers --columns src_addr,dst_addr,bytes
-      flowbuf bench --json > new.json; python benchmarks/compare.py old.json new.json
+      flowbuf bench --json > new.json; python -m benchmarks.compare old.json new.json
     """
     check_inputs(captures)
     if folder is not None and no_peers:

@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from flowbuf.cli.options import UsageProblem, WholeNumber, load_schema, schema_errors, schema_options
-from flowbuf.cli.output import print_text
+from flowbuf.cli.output.streams import print_text
 from flowbuf.schema import Schema
 from flowbuf.targets.clickhouse_migration import migration
 from flowbuf.targets.clickhouse_tables import (

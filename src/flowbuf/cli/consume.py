@@ -10,10 +10,13 @@ from typing import Any
 
 import click
 
-from flowbuf.cli.columnar import check_column_output, ip_option, need
+from flowbuf.cli.consume_outputs import ClickHouseOutlet, FolderOutlet, Outlet, SchemaChanged, StreamOutlet
+from flowbuf.cli.kafka_options import KafkaOptions, kafka_options
 from flowbuf.cli.options import UsageProblem, WholeNumber, load_schema, schema_errors, verbose_option
-from flowbuf.cli.outlets import ClickHouseOutlet, FolderOutlet, Outlet, SchemaChanged, StreamOutlet
-from flowbuf.cli.output import (
+from flowbuf.cli.output.columnar import check_column_output, ip_option, need
+from flowbuf.cli.output.progress import Show, show_lag
+from flowbuf.cli.output.report import MAX_LINES, Report
+from flowbuf.cli.output.streams import (
     COLUMN_FORMATS,
     check_overwrite,
     check_spreadsheet,
@@ -23,16 +26,13 @@ from flowbuf.cli.output import (
     is_terminal,
     spreadsheet_option,
 )
-from flowbuf.cli.progress import Show, show_lag
-from flowbuf.cli.queue import KafkaOptions, kafka_options
-from flowbuf.cli.report import MAX_LINES, Report
 from flowbuf.cli.signals import Stop, stop_signals
-from flowbuf.consumer import BatchLimits, KafkaSource, SourceBatch
+from flowbuf.clickhouse.sink import ClickHouseSink
 from flowbuf.errors import PartitionLost
+from flowbuf.kafka.consumer import BatchLimits, KafkaSource, SourceBatch
+from flowbuf.kafka.dead_letters import DeadLetters
 from flowbuf.schema import Schema
 from flowbuf.schema.loader import FRAMINGS
-from flowbuf.sinks.clickhouse import ClickHouseSink
-from flowbuf.sinks.dead_letters import DeadLetters
 from flowbuf.targets.clickhouse_tables import TableOptions
 
 __all__ = ["consume"]

@@ -17,16 +17,23 @@ from flowbuf.cli.options import (
     schema_options,
     verbose_option,
 )
-from flowbuf.cli.output import check_overwrite, force_option, is_terminal, open_errors, open_output, refuse_terminal
-from flowbuf.cli.progress import show_progress
-from flowbuf.cli.report import Report
+from flowbuf.cli.output.progress import show_progress
+from flowbuf.cli.output.report import Report
+from flowbuf.cli.output.streams import (
+    check_overwrite,
+    force_option,
+    is_terminal,
+    open_errors,
+    open_output,
+    refuse_terminal,
+)
 from flowbuf.cli.session import Session
 from flowbuf.cli.signals import input_interrupts
 from flowbuf.cli.state import check_state
 from flowbuf.decoder import check_rows
-from flowbuf.protofile import check_proto, write_proto
+from flowbuf.io.background_writer import WriteBehind
+from flowbuf.io.proto_file import check_proto, write_proto
 from flowbuf.schema import Schema
-from flowbuf.sinks.behind import WriteBehind
 
 __all__ = ["encode"]
 

@@ -14,8 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from flowbuf import _core
 from flowbuf.cli.options import UsageProblem, WholeNumber
-from flowbuf.cli.output import check_overwrite, force_option, open_output, refuse_terminal
-from flowbuf.cli.terminal import terminal_of
+from flowbuf.cli.output.streams import check_overwrite, force_option, open_output, refuse_terminal
+from flowbuf.cli.output.terminal import terminal_of
 
 __all__ = ["generate"]
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import click
 
 from flowbuf.cli.options import UsageProblem, schema_errors
-from flowbuf.content import Content
-from flowbuf.protofile import find_proto, read_proto
+from flowbuf.io.input_stream import Content
+from flowbuf.io.proto_file import find_proto, read_proto
 from flowbuf.schema import Schema
 
 __all__ = ["check_inputs", "expand_inputs", "holds_messages", "is_chosen", "shown_schema", "total_size"]

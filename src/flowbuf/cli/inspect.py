@@ -12,22 +12,22 @@ from rich.table import Table
 from rich.text import Text
 
 from flowbuf._core import STATUSES
-from flowbuf.capture import CaptureReader
-from flowbuf.cli.console import StdoutConsole, fit_table, new_table
+from flowbuf.cli.capture_summary import survey_capture
 from flowbuf.cli.inputs import check_inputs, total_size
 from flowbuf.cli.options import DecodeOptions, exporter_options
-from flowbuf.cli.output import is_terminal, print_text, standard_output
-from flowbuf.cli.progress import show_progress
-from flowbuf.cli.report import Failure, Report
+from flowbuf.cli.output.console import StdoutConsole, fit_table, new_table
+from flowbuf.cli.output.progress import show_progress
+from flowbuf.cli.output.report import Failure, Report
+from flowbuf.cli.output.streams import is_terminal, print_text, standard_output
+from flowbuf.cli.output.terminal import escape_line
 from flowbuf.cli.state import check_known_state, read_state
-from flowbuf.cli.survey import survey_capture
-from flowbuf.cli.terminal import escape_line
-from flowbuf.content import Content
 from flowbuf.decoder import Decoder
 from flowbuf.errors import CaptureError
+from flowbuf.io.capture import CaptureReader
+from flowbuf.io.input_stream import Content
+from flowbuf.io.statuses import sort_counters
 from flowbuf.schema import Schema
-from flowbuf.statuses import sort_counters
-from flowbuf.text import escape_json
+from flowbuf.targets.flow_text import escape_json
 
 __all__ = ["inspect"]
 

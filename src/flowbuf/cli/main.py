@@ -14,10 +14,10 @@ from typing import Any
 
 import click
 
-from flowbuf.cli.output import describe_os_error
-from flowbuf.cli.report import INTERRUPTED, PIPE_CLOSED, TERMINATED, Failure
+from flowbuf.cli.output.report import INTERRUPTED, PIPE_CLOSED, TERMINATED, Failure
+from flowbuf.cli.output.streams import describe_os_error
+from flowbuf.cli.output.terminal import guard_terminals
 from flowbuf.cli.signals import held_signals
-from flowbuf.cli.terminal import guard_terminals
 from flowbuf.errors import FlowbufError
 
 __all__ = ["COMMANDS", "main"]

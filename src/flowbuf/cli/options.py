@@ -11,7 +11,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from flowbuf.cli.terminal import escape_line
+from flowbuf.cli.output.terminal import escape_line
 from flowbuf.decoder import TIMES, TUNNELS, Decoder, choose_tunnels
 from flowbuf.errors import SchemaError
 from flowbuf.schema import Schema

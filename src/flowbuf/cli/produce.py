@@ -9,6 +9,7 @@ import click
 
 from flowbuf.cli.counters import no_rows
 from flowbuf.cli.inputs import check_inputs, expand_inputs, total_size
+from flowbuf.cli.kafka_options import KafkaOptions, kafka_options
 from flowbuf.cli.options import (
     DecodeOptions,
     UsageProblem,
@@ -18,17 +19,16 @@ from flowbuf.cli.options import (
     schema_options,
     verbose_option,
 )
-from flowbuf.cli.output import print_text
-from flowbuf.cli.progress import show_progress
-from flowbuf.cli.queue import KafkaOptions, kafka_options
-from flowbuf.cli.report import Report
+from flowbuf.cli.output.progress import show_progress
+from flowbuf.cli.output.report import Report
+from flowbuf.cli.output.streams import print_text
 from flowbuf.cli.session import Session
 from flowbuf.cli.state import check_state
 from flowbuf.decoder import check_rows
 from flowbuf.errors import KafkaError
+from flowbuf.kafka.sink import COMPRESSIONS, KEYS, PACK_SIZE, KafkaSink, check_pack
 from flowbuf.schema import Schema
 from flowbuf.schema.loader import FRAMINGS
-from flowbuf.sinks.kafka import COMPRESSIONS, KEYS, PACK_SIZE, KafkaSink, check_pack
 
 __all__ = ["produce"]
 

@@ -14,15 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flowbuf.cli.columnar import (
-    ColumnSource,
-    check_column_output,
-    enrich_option,
-    enriched_schema,
-    load_pipeline,
-    need,
-    query_problems,
-)
+from flowbuf.arrow.sql import FlowQuery, columns_named, plain
 from flowbuf.cli.counters import no_rows
 from flowbuf.cli.inputs import check_inputs, expand_inputs, is_chosen, shown_schema, total_size
 from flowbuf.cli.options import (
@@ -35,7 +27,19 @@ from flowbuf.cli.options import (
     schema_options,
     verbose_option,
 )
-from flowbuf.cli.output import (
+from flowbuf.cli.output.columnar import (
+    ColumnSource,
+    check_column_output,
+    enrich_option,
+    enriched_schema,
+    load_pipeline,
+    need,
+    query_problems,
+)
+from flowbuf.cli.output.progress import show_progress
+from flowbuf.cli.output.report import Failure, Report
+from flowbuf.cli.output.results import open_results
+from flowbuf.cli.output.streams import (
     COLUMN_FORMATS,
     check_overwrite,
     check_spreadsheet,
@@ -46,15 +50,11 @@ from flowbuf.cli.output import (
     open_output,
     spreadsheet_option,
 )
-from flowbuf.cli.progress import show_progress
-from flowbuf.cli.report import Failure, Report
-from flowbuf.cli.results import open_results
 from flowbuf.cli.session import Session, check_decoding
 from flowbuf.cli.signals import held_signals
 from flowbuf.cli.state import check_state
+from flowbuf.io.output_file import OutputFile
 from flowbuf.schema import Schema
-from flowbuf.sinks.file import OutputFile
-from flowbuf.sql import FlowQuery, columns_named, plain
 
 if TYPE_CHECKING:
     from flowbuf.enrich import Pipeline

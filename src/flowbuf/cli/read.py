@@ -7,7 +7,6 @@ import sys
 
 import click
 
-from flowbuf.cli.columnar import check_column_output, enrich_option, ip_option
 from flowbuf.cli.inputs import check_inputs, expand_inputs, is_chosen, total_size
 from flowbuf.cli.options import (
     DecodeOptions,
@@ -19,7 +18,10 @@ from flowbuf.cli.options import (
     schema_options,
     verbose_option,
 )
-from flowbuf.cli.output import (
+from flowbuf.cli.output.columnar import check_column_output, enrich_option, ip_option
+from flowbuf.cli.output.progress import show_progress
+from flowbuf.cli.output.report import Report
+from flowbuf.cli.output.streams import (
     COLUMN_FORMATS,
     check_overwrite,
     check_spreadsheet,
@@ -29,9 +31,7 @@ from flowbuf.cli.output import (
     is_terminal,
     spreadsheet_option,
 )
-from flowbuf.cli.progress import show_progress
 from flowbuf.cli.reading import Reading, check_parts
-from flowbuf.cli.report import Report
 from flowbuf.cli.session import check_decoding
 from flowbuf.cli.signals import input_interrupts
 from flowbuf.cli.state import check_state

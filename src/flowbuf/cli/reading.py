@@ -9,16 +9,16 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flowbuf.cli.columnar import ColumnSource, enriched_schema, load_pipeline, need
 from flowbuf.cli.counters import count_rows, no_rows
 from flowbuf.cli.inputs import shown_schema
 from flowbuf.cli.options import DecodeOptions, UsageProblem
-from flowbuf.cli.output import COLUMN_FORMATS, is_terminal, open_errors
-from flowbuf.cli.progress import Show
-from flowbuf.cli.report import Report
+from flowbuf.cli.output.columnar import ColumnSource, enriched_schema, load_pipeline, need
+from flowbuf.cli.output.progress import Show
+from flowbuf.cli.output.report import Report
+from flowbuf.cli.output.streams import COLUMN_FORMATS, is_terminal, open_errors
+from flowbuf.cli.output.writers import Discard, FlowWriter, open_parts, open_writer
 from flowbuf.cli.session import Session
 from flowbuf.cli.signals import Interrupt
-from flowbuf.cli.writers import Discard, FlowWriter, open_parts, open_writer
 from flowbuf.schema import Schema
 
 if TYPE_CHECKING:

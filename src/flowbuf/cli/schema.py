@@ -12,9 +12,9 @@ from rich import box
 from rich.table import Table
 
 from flowbuf.cli.clickhouse import clickhouse
-from flowbuf.cli.console import StdoutConsole
 from flowbuf.cli.options import load_schema, schema_errors, schema_options
-from flowbuf.cli.output import is_terminal, print_text, standard_output
+from flowbuf.cli.output.console import StdoutConsole
+from flowbuf.cli.output.streams import is_terminal, print_text, standard_output
 from flowbuf.schema import Column, Schema, Source
 from flowbuf.schema.evolution import Verdict
 from flowbuf.schema.evolution import diff as compare
@@ -22,7 +22,7 @@ from flowbuf.schema.loader import RECORDS
 from flowbuf.schema.message import reach
 from flowbuf.targets.arrow import describe_type, fields_of
 from flowbuf.targets.clickhouse import columns_of
-from flowbuf.text import escape_json
+from flowbuf.targets.flow_text import escape_json
 
 __all__ = ["schema"]
 
@@ -150,7 +150,7 @@ def check(file: str) -> None:
     Examples:
       flowbuf schema check my-schema.toml
     """
-    from flowbuf.plan import compile_plan
+    from flowbuf.schema.plan import compile_plan
 
     checked = load_schema(file)
     with schema_errors():

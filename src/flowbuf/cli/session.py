@@ -11,26 +11,26 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from flowbuf._core import ColumnBuilder, MessageReader, MessageTables, Plan
-from flowbuf.batch import BATCH_ROWS, FlowBatch, new_table_type
-from flowbuf.capture import CaptureReader
+from flowbuf.arrow.batch import BATCH_ROWS, FlowBatch, new_table_type
 from flowbuf.cli.counters import count_rows
 from flowbuf.cli.inputs import holds_messages
 from flowbuf.cli.options import DecodeOptions, UsageProblem, schema_errors
-from flowbuf.cli.output import describe_os_error
-from flowbuf.cli.progress import Show
-from flowbuf.cli.report import Failure, Report, describe_fault
+from flowbuf.cli.output.progress import Show
+from flowbuf.cli.output.report import Failure, Report, describe_fault
+from flowbuf.cli.output.streams import describe_os_error
 from flowbuf.cli.signals import Interrupt
 from flowbuf.cli.state import read_state, write_state
-from flowbuf.columns import decode_tables, message_tables
-from flowbuf.content import Content
 from flowbuf.decoder import TIMES, Decoder
-from flowbuf.encode import decode_batches
 from flowbuf.errors import CaptureError, DecodeError
-from flowbuf.messages import MessageStream, StreamWindows, read_in_steps
-from flowbuf.plan import compile_plan
-from flowbuf.protofile import find_proto, read_proto
+from flowbuf.io.capture import CaptureReader
+from flowbuf.io.columns import decode_tables, message_tables
+from flowbuf.io.encode import decode_batches
+from flowbuf.io.input_stream import Content
+from flowbuf.io.message_stream import MessageStream, StreamWindows, read_in_steps
+from flowbuf.io.proto_file import find_proto, read_proto
 from flowbuf.schema import Schema
 from flowbuf.schema.loader import RECORDS
+from flowbuf.schema.plan import compile_plan
 
 __all__ = ["Session", "check_decoded", "check_decoding"]
 

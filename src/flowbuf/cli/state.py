@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 
 from flowbuf.cli.options import UsageProblem
-from flowbuf.cli.output import describe_os_error, open_errors
-from flowbuf.cli.report import Report
+from flowbuf.cli.output.report import Report
+from flowbuf.cli.output.streams import describe_os_error, open_errors
 from flowbuf.decoder import Decoder
 from flowbuf.errors import StateError
-from flowbuf.state import load_state, save_state
+from flowbuf.io.state_file import load_state, save_state
 
 __all__ = ["check_known_state", "check_state", "read_state", "write_state"]
 

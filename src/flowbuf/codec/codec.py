@@ -13,16 +13,16 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
 from flowbuf._core import RECORD_KINDS, RECORD_ROLES, RecordCodec, RecordShape, RecordTypes
-from flowbuf.batch import BATCH_ROWS, FlowStream
+from flowbuf.arrow.batch import BATCH_ROWS, FlowStream
 from flowbuf.codec import descriptors, examples, schemas
 from flowbuf.codec.model import Field, Message
 from flowbuf.codec.shapes import make_shape
 from flowbuf.codec.times import from_time, to_time
-from flowbuf.columns import encode_columns, read_messages
 from flowbuf.errors import DecodeError, EncodeError, SchemaError, shorten
+from flowbuf.io.columns import encode_columns, read_messages
 from flowbuf.schema import Schema
+from flowbuf.schema.proto import PACKAGE, message_name
 from flowbuf.schema.source import did_you_mean
-from flowbuf.targets.proto import PACKAGE, message_name
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

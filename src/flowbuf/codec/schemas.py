@@ -9,8 +9,8 @@ from dataclasses import replace
 from flowbuf.codec.model import DURATION, TIMESTAMP, Field, Message, too_deep
 from flowbuf.errors import SchemaError
 from flowbuf.schema import Column, Schema
+from flowbuf.schema.proto import camel_case, message_name
 from flowbuf.schema.types import TYPES, WireType
-from flowbuf.targets.proto import camel_case, message_name
 
 __all__ = ["inner_schema", "to_message", "to_schema"]
 

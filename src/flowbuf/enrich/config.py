@@ -30,7 +30,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from flowbuf.documents import DocumentError, parse_toml
 from flowbuf.enrich.derived import DERIVED
 from flowbuf.enrich.prefixes import PrefixTable
 from flowbuf.enrich.records import (
@@ -51,6 +50,7 @@ from flowbuf.enrich.rules import EXPORTER_RULE, INTERFACE_RULE, Rule, RuleKind
 from flowbuf.enrich.watch import FileState, look
 from flowbuf.errors import EnrichmentError
 from flowbuf.schema.source import did_you_mean
+from flowbuf.schema.toml_json import DocumentError, parse_toml
 
 __all__ = ["GEO", "Config", "read_config"]
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from flowbuf.enrich.config import Config
+from flowbuf.enrich.fill_columns import fill_columns
 from flowbuf.enrich.flows import Flows
 from flowbuf.enrich.lookup import Distinct, Found, Lookup
 from flowbuf.enrich.records import EXPORTER, INTERFACE
 from flowbuf.enrich.rules import apply
-from flowbuf.enrich.spread import spread
 from flowbuf.schema import Schema
 
 __all__ = ["Exporters", "Interfaces"]
@@ -35,7 +35,7 @@ class Exporters:
     def fill(self, flows: Flows) -> None:
         """Fills what a batch lacks."""
         if flows.get("exporter_address") is not None:
-            spread(flows, self.provides, lambda: self._lookup.find(self._keys(flows)))
+            fill_columns(flows, self.provides, lambda: self._lookup.find(self._keys(flows)))
 
     def _keys(self, flows: Flows) -> Distinct:
         addresses = Distinct.of(flows.get("exporter_address"))
@@ -75,7 +75,7 @@ class Interfaces:
         exporters = functools.cache(lambda: self._exporter_keys(flows))  # both sides have them
         for side in SIDES:
             if flows.get(f"{side}_if") is not None:
-                spread(flows, self._names[side], functools.partial(self._look_up, flows, side, exporters))
+                fill_columns(flows, self._names[side], functools.partial(self._look_up, flows, side, exporters))
 
     def _exporter_keys(self, flows: Flows) -> Distinct:
         keys = Distinct.of(flows.get("exporter_address"))

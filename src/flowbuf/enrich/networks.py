@@ -6,11 +6,11 @@ import functools
 from typing import Any
 
 from flowbuf.enrich.config import Config
+from flowbuf.enrich.fill_columns import fill_columns
 from flowbuf.enrich.flows import Flows
 from flowbuf.enrich.geo import Databases
 from flowbuf.enrich.lookup import Distinct, Found, Lookup
 from flowbuf.enrich.records import Record
-from flowbuf.enrich.spread import spread
 from flowbuf.schema import Schema
 
 __all__ = ["Networks"]
@@ -42,7 +42,7 @@ class Networks:
             addresses = flows.get(f"{side}_addr")
             if addresses is not None:
                 find = functools.partial(self._look_up, addresses)
-                spread(flows, self._names[side], find)
+                fill_columns(flows, self._names[side], find)
 
     def _look_up(self, addresses: Any) -> Found:
         return self._lookup.find(Distinct.of(addresses))

@@ -91,10 +91,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from flowbuf.documents import DocumentError, parse_toml
-from flowbuf.elements import data_folder
 from flowbuf.errors import SchemaError
+from flowbuf.schema.elements import data_folder
 from flowbuf.schema.source import Source, did_you_mean
+from flowbuf.schema.toml_json import DocumentError, parse_toml
 
 __all__ = ["FRAMINGS", "RECORDS", "ROWS", "Document", "built_in_names", "expand_mirror", "parse", "read"]
 

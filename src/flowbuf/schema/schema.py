@@ -232,24 +232,24 @@ class Schema:
         """A text, such as the name of a topic, with the hash and the name of the schema for `{hash}` and `{name}`."""
         return text.replace("{hash}", self.hash).replace("{name}", self.name)
 
-    # What it becomes: the targets know schemas, so a schema looks for them only when asked --------------------------
+    # As Protocol Buffers: imported when asked for, because most commands need no .proto -------------------------------
 
     def to_proto(self, *, scaled: bool = False) -> str:
         """The text of the .proto file (proto3) of the enabled columns. `scaled`: its comments say that totals are
         multiplied by the sampling rate."""
-        from flowbuf.targets import proto
+        from flowbuf.schema import proto
 
         return proto.to_text(self, scaled)
 
     def file_descriptor(self) -> FileDescriptorProto:
         """The same as a google.protobuf FileDescriptorProto."""
-        from flowbuf.targets import proto
+        from flowbuf.schema import proto
 
         return proto.to_descriptor(self)
 
     def message_class(self) -> type[Message]:
         """The google.protobuf class of the messages."""
-        from flowbuf.targets import proto
+        from flowbuf.schema import proto
 
         return proto.to_message_class(self)
 

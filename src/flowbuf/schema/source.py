@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from flowbuf import elements
-from flowbuf.elements import Element
 from flowbuf.errors import SchemaError
+from flowbuf.schema import elements
+from flowbuf.schema.elements import Element
 
 __all__ = ["KINDS", "LAST", "Source", "did_you_mean"]
 

@@ -1,1 +1,1 @@
-"""What a schema becomes for others: Protocol Buffers definitions."""
+"""Types and tables of a schema in other systems: Arrow, ClickHouse, Spark, and text."""

@@ -141,7 +141,7 @@ def register_types(*, needed: bool = False) -> None:
 def _register() -> None:
     import pyarrow as pa
 
-    from flowbuf.text import format_address, format_mac
+    from flowbuf.targets.flow_text import format_address, format_mac
 
     class AddressScalar(pa.ExtensionScalar):  # type: ignore[misc]
         def as_py(self, **options: Any) -> str | None:

@@ -16,8 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from flowbuf.errors import SchemaError
-from flowbuf.schema import Column, Schema
-from flowbuf.targets import proto
+from flowbuf.schema import Column, Schema, proto
 from flowbuf.targets.clickhouse import ClickHouseColumn, columns_of, identifier, literal, text_alias
 
 __all__ = [

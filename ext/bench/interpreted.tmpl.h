@@ -1,0 +1,174 @@
+/* The interpreting decoder (interpreted.h), for one emitter. Converting values and concluding the ethertype are the core's own:
+   of those files, not all is needed here. */
+#include "core/emit/emitter.h"
+#include "core/exporter/sampling.h"
+
+#include <math.h>
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-function"
+#include "core/decode/value.tmpl.h"
+#include "core/decode/field.tmpl.h"
+#include "core/decode/derived.tmpl.h"
+#pragma GCC diagnostic pop
+
+enum { MAX_WAITING = 64, HEADER = 20 };
+
+/* A value of a lesser rank: a field, or a number where `octets` is NULL. */
+typedef struct {
+    fb_target target;
+    uint64_t number;
+    fb_bytes field;
+} lesser;
+
+typedef struct {
+    lesser values[MAX_WAITING];
+    size_t count;
+} lessers;
+
+static fb_cursor put_lesser(fb_context *c, fb_emitter *row, fb_cursor at, const lesser *value) {
+    if (value->field.data) return put_field(c, row, at, value->target, value->field.data, value->field.size);
+    put_uint(c, row, &at, value->target, value->number);
+    return at;
+}
+
+/* At once where it is of the best rank; what there is no room for has to wait no longer. */
+static fb_cursor offer(fb_context *c, fb_emitter *row, fb_cursor at, lessers *waiting, lesser value) {
+    if (!(c->plan->columns[value.target.column].flags & FB_COLUMN_ENABLED)) return at;
+    if (!value.target.rank || waiting->count == MAX_WAITING) return put_lesser(c, row, at, &value);
+    waiting->values[waiting->count++] = value;
+    return at;
+}
+
+static fb_cursor put_waiting(fb_context *c, fb_emitter *row, fb_cursor at, const lessers *waiting) {
+    size_t left = waiting->count;
+    for (unsigned rank = 1; left; rank++)
+        for (size_t i = 0; i < waiting->count; i++)
+            if (waiting->values[i].target.rank == rank) {
+                at = put_lesser(c, row, at, &waiting->values[i]);
+                left--;
+            }
+    return at;
+}
+
+static fb_cursor interpret_element(fb_context *c, fb_emitter *row, fb_cursor at, lessers *waiting, uint64_t pen,
+                                   uint32_t id, fb_bytes field) {
+    size_t count;
+    const fb_plan_element *elements = fb_plan_find_elements(c->plan, pen, id, &count);
+    for (size_t i = 0; i < count; i++) {
+        fb_target target = elements[i].target;
+        if (elements[i].occurrence > 1) continue;
+        target.kind = (uint8_t)fb_column_kind(&c->plan->columns[target.column], target.kind);
+        at = offer(c, row, at, waiting, (lesser){target, 0, field});
+    }
+    return at;
+}
+
+static fb_cursor interpret_derived(fb_context *c, fb_emitter *row, fb_cursor at, lessers *waiting, fb_source source,
+                                   uint64_t value) {
+    FB_FOR_TARGETS(c, source, target) at = offer(c, row, at, waiting, (lesser){*target, value, {NULL, 0}});
+    return at;
+}
+
+static fb_cursor interpret_record(fb_context *c, fb_emitter *row, fb_cursor at, const fb_shape *shape,
+                                  const uint8_t *record) {
+    lessers waiting;
+    const uint8_t *p = record;
+    waiting.count = 0;
+    for (size_t i = 0; i < shape->field_count; p += shape->fields[i++].size) {
+        fb_bytes field = {p, shape->fields[i].size};
+        at = interpret_element(c, row, at, &waiting, 0, shape->fields[i].id, field);
+        at = interpret_element(c, row, at, &waiting, FB_PEN_NETFLOW9, shape->fields[i].id, field);
+    }
+    at = interpret_derived(c, row, at, &waiting, FB_SOURCE_DERIVED_SAMPLING_RATE, fb_sampling_find(c, shape, record, NULL));
+    at = interpret_derived(c, row, at, &waiting, FB_SOURCE_DERIVED_ETYPE, derive_etype(shape, record, NULL));
+    return put_waiting(c, row, at, &waiting);
+}
+
+static fb_status interpret_records(fb_context *c, fb_emitter *row, const fb_shape *shape, const uint8_t *set,
+                                   const uint8_t *end, fb_position *position) {
+    size_t size = shape->record_size, worst = c->plan->fixed_worst + size * c->plan->octet_worst;
+    fb_cursor at;
+    for (const uint8_t *p = set + (position->record ? position->record : 4); (size_t)(end - p) >= size; p += size) {
+        position->record = (size_t)(p - set);
+        if (!FB_EMIT(begin)(row, worst, &at)) return FB_NO_SPACE;
+        FB_EMIT(finish)(row, interpret_record(c, row, at, shape, p));
+        c->counters->flows++;
+    }
+    position->record = 0;
+    return FB_OK;
+}
+
+static fb_status interpret_sets(fb_context *c, fb_emitter *row, fb_position *position) {
+    const uint8_t *payload = c->datagram->payload.data, *end = payload + c->datagram->payload.size;
+    for (const uint8_t *set = payload + position->set, *next; end - set >= 4; set = next) {
+        size_t length = fb_load16(set + 2);
+        if (length < 4 || length > (size_t)(end - set)) return FB_OK;
+        next = set + length;
+        position->set = (size_t)(set - payload);
+        fb_template *template = c->domain ? fb_domain_find_template(c->domain, fb_load16(set)) : NULL;
+        if (!template || !template->shape || template->shape->options) continue;
+        if (interpret_records(c, row, template->shape, set, next, position) != FB_OK) return FB_NO_SPACE;
+    }
+    return FB_OK;
+}
+
+/* The columns of the default schema that all flows of a datagram share. */
+static void interpret_header(fb_context *c, fb_emitter *row, const uint8_t *header) {
+    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+    const uint8_t *address = c->datagram->source;
+    bool ipv4 = memcmp(address, mapped, 12) == 0;
+    fb_cursor at;
+    FB_EMIT(begin_constants)(row, &at);
+    set_time(c, row, &at, FB_SOURCE_META_TIME_RECEIVED, c->datagram->time);
+    set_time(c, row, &at, FB_SOURCE_META_TIME_EXPORTED, c->export_time);
+    set_ip(c, row, &at, FB_SOURCE_META_EXPORTER_ADDRESS, ipv4 ? address + 12 : address, ipv4 ? 4 : 16);
+    set_ip(c, row, &at, FB_SOURCE_META_SOURCE_ADDRESS, ipv4 ? address + 12 : address, ipv4 ? 4 : 16);
+    set_uint(c, row, &at, FB_SOURCE_META_SOURCE_PORT, c->datagram->source_port);
+    set_uint(c, row, &at, FB_SOURCE_META_FLOW_TYPE, 3);
+    set_uint(c, row, &at, FB_SOURCE_META_SEQUENCE_NUMBER, fb_load32(header + 12));
+    set_uint(c, row, &at, FB_SOURCE_META_OBSERVATION_DOMAIN_ID, fb_load32(header + 16));
+    FB_EMIT(end_constants)(row, at);
+}
+
+static void open_datagram(fb_context *c, fb_decoder *decoder) {
+    const uint8_t *header = c->datagram->payload.data;
+    c->exporter = fb_exporters_get(&decoder->exporters, c->datagram->source, 0, c->datagram->source);
+    c->counters = &c->exporter->counters;
+    c->exporter_address = c->datagram->source;
+    c->export_time = fb_load32(header + 8) * FB_SECOND;
+    c->uptime = fb_load32(header + 4);
+    c->has_uptime = true;
+    fb_context_need_domain(c, 9, fb_load32(header + 16));
+}
+
+static fb_status interpret_datagram(fb_context *c, fb_decoder *decoder, fb_emitter *row, fb_position *position) {
+    const uint8_t *header = c->datagram->payload.data;
+    if (fb_payload_sniff(c->datagram->payload) != 9 || c->datagram->payload.size < HEADER) return FB_OK;
+    open_datagram(c, decoder);
+    if (!position->set) {
+        c->counters->datagrams++;
+        c->counters->octets += c->datagram->payload.size;
+        interpret_header(c, row, header);
+        position->set = HEADER;
+    }
+    if (interpret_sets(c, row, position) != FB_OK) return FB_NO_SPACE;
+    fb_context_check_sequence(c, FB_SEQUENCE_PACKETS, fb_load32(header + 12), c->uptime, (fb_sequence_content){.units = 1});
+    return FB_OK;
+}
+
+fb_status FB_EMIT(interpret)(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position,
+                             fb_emitter *row) {
+    while (position->datagram < count) {
+        fb_context c = {
+            .plan = decoder->plan,
+            .exporters = &decoder->exporters,
+            .datagram = &datagrams[position->datagram],
+            .fault = &decoder->fault,
+            .index = position->datagram,
+        };
+        if (interpret_datagram(&c, decoder, row, position) != FB_OK) return FB_NO_SPACE;
+        *position = (fb_position){position->datagram + 1, 0, 0};
+    }
+    return FB_OK;
+}

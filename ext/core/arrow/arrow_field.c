@@ -1,0 +1,230 @@
+/* Types are looked at when a field is bound, never again. The members of a list have no cells of their own: they are read twice, to
+   know them good and to write them. Another thread may change them in between: the second read gets no
+   more room than the first. */
+#include "core/arrow/arrow_field.h"
+
+#include <stdlib.h>
+
+/* Binding ------------------------------------------------------------------------------------------------------------ */
+
+fb_arrow_put fb_arrow_put_choose(const fb_column *column, bool required) {
+    if (column->flags & FB_COLUMN_REPEATED) return FB_PUT_LIST;
+    if (column->flags & FB_COLUMN_EXPLICIT || (column->type == FB_TYPE_IP && required)) return FB_PUT_EXPLICIT;
+    if (column->type == FB_TYPE_IP) return fb_column_is_direct(column) ? FB_PUT_ADDRESS : FB_PUT_NATIVE_ADDRESS;
+    if (column->wire == FB_WIRE_BYTES) return FB_PUT_OCTETS;
+    if (column->type == FB_TYPE_DOUBLE) return FB_PUT_DOUBLE;
+    if (!fb_column_is_direct(column)) return FB_PUT_OTHER_NUMBER;
+    if (column->type == FB_TYPE_BOOL || column->limit <= UINT8_MAX) return FB_PUT_OCTET;
+    return column->limit <= UINT16_MAX ? FB_PUT_PAIR : FB_PUT_NUMBER;
+}
+
+static int compare_members(const void *a, const void *b) {
+    return fb_bytes_compare(((const fb_member *)a)->name, ((const fb_member *)b)->name);
+}
+
+/* One allocation: members, and behind them their names. */
+static fb_status copy_members(fb_arrow_field *field, const fb_arrow_binding *binding, fb_memory *memory) {
+    size_t count = binding->member_count, size = count * sizeof *field->names;
+    for (size_t i = 0; i < count; i++) {
+        if (binding->members[i].number > INT32_MAX) return FB_BAD_ARGUMENT;
+        size += binding->members[i].name.size;
+    }
+    if (!count) return FB_OK;
+    if (!(field->names = fb_memory_allocate(memory, size))) return FB_NO_MEMORY;
+    field->names_size = size;
+    uint8_t *next = (uint8_t *)(field->names + count);
+    for (size_t i = 0; i < count; i++) {
+        fb_bytes name = binding->members[i].name;
+        field->names[i] = (fb_member){{next, name.size}, binding->members[i].number};
+        next = fb_wire_put_octets(next, name.data, name.size);
+    }
+    qsort(field->names, count, sizeof *field->names, compare_members);
+    return FB_OK;
+}
+
+static bool is_index(const fb_arrow_type *type) {
+    return type->meaning == FB_MEANS_NUMBER && type->layout >= FB_LAYOUT_INT8 && type->layout <= FB_LAYOUT_UINT64;
+}
+
+/* The type of values, and of the indices that stand for them. */
+static fb_arrow_reason read_types(const struct ArrowSchema *schema, fb_arrow_type *type, fb_arrow_type *index) {
+    if (!schema->dictionary) return fb_arrow_type_read(schema->format, type);
+    if (schema->dictionary->dictionary) return FB_ARROW_NESTED_DICTIONARY;
+    fb_arrow_reason reason = fb_arrow_type_read(schema->format, index);
+    if (reason == FB_ARROW_NONE && !is_index(index)) reason = FB_ARROW_MISFIT;
+    return reason == FB_ARROW_NONE ? fb_arrow_type_read(schema->dictionary->format, type) : reason;
+}
+
+static bool make_memo(fb_arrow_values *values, fb_memory *memory) {
+    return !fb_arrow_values_are_indexed(values) || (values->memo = fb_memory_allocate(memory, sizeof *values->memo));
+}
+
+/* Single values: of a column, or of a list. */
+static fb_status bind_values(fb_arrow_field *field, fb_arrow_values *values, const fb_arrow_type *type, const fb_arrow_binding *binding,
+                             fb_memory *memory, fb_arrow_reason *reason) {
+    *reason = fb_arrow_conversion_choose(&values->conversion, field->column, type);
+    if (*reason != FB_ARROW_NONE) return FB_BAD_SOURCE;
+    if (!make_memo(values, memory)) return FB_NO_MEMORY;
+    if (field->column->type != FB_TYPE_ENUM) return FB_OK;
+    fb_status status = copy_members(field, binding, memory);
+    values->conversion.members = field->names;
+    values->conversion.member_count = binding->member_count;
+    return status;
+}
+
+static fb_arrow_reason check_list(const struct ArrowSchema *list, const fb_arrow_type *type) {
+    if (type->meaning != FB_MEANS_LIST) return FB_ARROW_NOT_A_LIST;
+    return list->n_children == 1 ? FB_ARROW_NONE : FB_ARROW_UNKNOWN_TYPE;
+}
+
+static fb_status bind_list(fb_arrow_field *field, const struct ArrowSchema *list, const fb_arrow_type *type,
+                           const fb_arrow_binding *binding, fb_memory *memory, fb_arrow_reason *reason) {
+    fb_arrow_type member;
+    field->values.conversion.type = *type;
+    if (!make_memo(&field->values, memory)) return FB_NO_MEMORY;
+    if (type->meaning == FB_MEANS_NOTHING) return FB_OK;
+    if ((*reason = check_list(list, type)) != FB_ARROW_NONE) return FB_BAD_SOURCE;
+    if (!(field->members = fb_memory_allocate(memory, sizeof *field->members))) return FB_NO_MEMORY;
+    *reason = read_types(list->children[0], &member, &field->members->index);
+    if (*reason == FB_ARROW_NONE && member.meaning == FB_MEANS_LIST) *reason = FB_ARROW_NESTED_LIST;
+    return *reason == FB_ARROW_NONE ? bind_values(field, field->members, &member, binding, memory, reason) : FB_BAD_SOURCE;
+}
+
+fb_status fb_arrow_field_bind(fb_arrow_field *field, const fb_column *column, const struct ArrowSchema *schema,
+                              const fb_arrow_binding *binding, fb_memory *memory, fb_arrow_reason *reason) {
+    fb_arrow_type type;
+    field->column = column;
+    field->put = (uint8_t)fb_arrow_put_choose(column, binding->required);
+    field->required = binding->required;
+    *reason = read_types(schema, &type, &field->values.index);
+    if (*reason == FB_ARROW_NONE && type.meaning == FB_MEANS_LIST && field->put != FB_PUT_LIST) *reason = FB_ARROW_LIST;
+    if (*reason != FB_ARROW_NONE) return FB_BAD_SOURCE;
+    if (field->put != FB_PUT_LIST) return bind_values(field, &field->values, &type, binding, memory, reason);
+    return bind_list(field, schema->dictionary ? schema->dictionary : schema, &type, binding, memory, reason);
+}
+
+static void release(fb_memory *memory, void *p, size_t size) {
+    if (p) fb_memory_release(memory, p, size);
+}
+
+void fb_arrow_field_free(fb_arrow_field *field, fb_memory *memory) {
+    if (field->members) release(memory, field->members->memo, sizeof *field->members->memo);
+    release(memory, field->members, sizeof *field->members);
+    release(memory, field->values.memo, sizeof *field->values.memo);
+    release(memory, field->names, field->names_size);
+}
+
+bool fb_arrow_field_set(fb_arrow_field *field, const struct ArrowArray *array, int64_t rows) {
+    if (!fb_arrow_values_set(&field->values, array) || fb_arrow_values_length(&field->values) < rows) return false;
+    const struct ArrowArray *list = fb_arrow_values_are_indexed(&field->values) ? array->dictionary : array;
+    return !field->members || (list->n_children == 1 && fb_arrow_values_set(field->members, list->children[0]));
+}
+
+/* Lists -------------------------------------------------------------------------------------------------------------- */
+
+fb_arrow_reason fb_arrow_field_find_members(const fb_arrow_field *field, int64_t at, fb_arrow_members *members) {
+    const fb_arrow_values *lists = &field->values;
+    bool present = true;
+    *members = (fb_arrow_members){0, 0};
+    if (fb_arrow_values_are_indexed(lists)) {
+        fb_arrow_reason reason = fb_arrow_values_locate(lists, at, &at, &present);
+        if (reason != FB_ARROW_NONE) return reason;
+    }
+    if (!present || !field->members) return FB_ARROW_NONE;
+    if (!fb_arrow_view_members(&lists->view, at, &members->at, &members->end)) return FB_ARROW_BAD_OFFSET;
+    return members->end <= fb_arrow_values_length(field->members) ? FB_ARROW_NONE : FB_ARROW_BAD_OFFSET;
+}
+
+/* Takes the bytes that members need off *room. False: it is less than that. */
+static bool take_room(const fb_arrow_field *field, size_t count, size_t *room) {
+    size_t worst = FB_TAG_MAX + (field->column->wire == FB_WIRE_BYTES ? FB_TAG_MAX + 16u : FB_VARINT_MAX);
+    if (*room < count * worst) return false;
+    *room -= count * worst;
+    for (size_t i = 0; fb_column_holds_octets(field->column) && i < count; i++) {
+        if (*room < field->cells.octets[i].size) return false;
+        *room -= field->cells.octets[i].size;
+    }
+    return true;
+}
+
+size_t fb_arrow_field_read_members(fb_arrow_field *field, fb_arrow_members *members, size_t *room, fb_arrow_reason *reason) {
+    int64_t left = members->end - members->at;
+    size_t count = left < FB_ARROW_BLOCK ? (size_t)left : FB_ARROW_BLOCK;
+    uint64_t present = fb_arrow_values_present(field->members, members->at, count), all = fb_mask_of(count);
+    fb_arrow_reason found;
+    size_t good = fb_arrow_values_read(field->members, members->at, count, &present, &field->cells, &found);
+    *reason = good < count ? found : present != all ? FB_ARROW_NULL_MEMBER : FB_ARROW_NONE;
+    if (*reason == FB_ARROW_NONE && !take_room(field, count, room)) *reason = FB_ARROW_TOO_LONG;
+    members->at += (int64_t)count;
+    return count;
+}
+
+/* Protocol Buffers messages are shorter than 2 GiB; half of it is more than enough for everything else. */
+enum { MOST_OCTETS = INT32_MAX / 2 };
+
+static bool add_octets(size_t *more, size_t octets) {
+    *more += octets;
+    return *more <= MOST_OCTETS;
+}
+
+static fb_arrow_reason read_list(fb_arrow_field *field, int64_t at, size_t k, size_t *more) {
+    const size_t room = MOST_OCTETS - *more;
+    size_t left = room;
+    fb_arrow_members members;
+    fb_arrow_reason reason = fb_arrow_field_find_members(field, at, &members);
+    while (reason == FB_ARROW_NONE && members.at < members.end)
+        fb_arrow_field_read_members(field, &members, &left, &reason);
+    field->list_room[k] = (uint32_t)(room - left);
+    *more += room - left;
+    return reason;
+}
+
+static size_t read_lists(fb_arrow_field *field, int64_t first, size_t count, size_t *more, fb_arrow_reason *reason) {
+    for (size_t k = 0; k < count; k++) {
+        if (!(field->present >> k & 1)) continue;
+        if ((*reason = read_list(field, first + (int64_t)k, k, &more[k])) != FB_ARROW_NONE) return k;
+    }
+    return count;
+}
+
+static size_t add_cells(const fb_arrow_field *field, size_t count, fb_arrow_room *room, fb_arrow_reason *reason) {
+    for (size_t k = 0; k < count; k++) {
+        if (add_octets(&room->rows[k], field->cells.octets[k].size)) continue;
+        *reason = FB_ARROW_TOO_LONG;
+        return k;
+    }
+    return count;
+}
+
+enum { FEW_OCTETS = 65536, MANY_OCTETS = INT32_MAX / 4 };
+
+/* Each row gets the room of all. */
+static bool find_texts(fb_arrow_field *field, int64_t first, size_t count, fb_arrow_room *room) {
+    fb_arrow_texts *texts = &field->texts;
+    texts->octets = NULL;
+    if (room->any > MANY_OCTETS) return false;
+    if (!fb_arrow_values_find_texts(&field->values, first, count, field->present, FEW_OCTETS, texts)) return false;
+    room->any += (size_t)(texts->offsets[count] - texts->offsets[0]);
+    return true;
+}
+
+static size_t read_rows(fb_arrow_field *field, int64_t first, size_t count, fb_arrow_room *room, fb_arrow_reason *reason) {
+    if (field->put == FB_PUT_LIST) return read_lists(field, first, count, room->rows, reason);
+    if (field->put == FB_PUT_OCTETS && find_texts(field, first, count, room)) return count;
+    size_t good = fb_arrow_values_read(&field->values, first, count, &field->present, &field->cells, reason);
+    if (!fb_column_holds_octets(field->column)) return good;
+    fb_arrow_reason too_long = FB_ARROW_NONE;
+    size_t fitting = add_cells(field, good, room, &too_long);
+    if (fitting < good) *reason = too_long;
+    return fitting;
+}
+
+size_t fb_arrow_field_read(fb_arrow_field *field, int64_t first, size_t count, uint64_t wanted, fb_arrow_room *room,
+                           fb_arrow_reason *reason) {
+    field->present = wanted & fb_arrow_values_present(&field->values, first, count);
+    size_t good = read_rows(field, first, count, room, reason);
+    uint64_t missing = field->required && good ? ~field->present & fb_mask_of(good) : 0;
+    if (FB_LIKELY(!missing)) return good;
+    *reason = FB_ARROW_REQUIRED;
+    return (size_t)__builtin_ctzll(missing);
+}

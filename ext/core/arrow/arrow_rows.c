@@ -1,0 +1,44 @@
+/* Rows for any processor; and which of the three kinds there are is used. */
+#include "core/arrow/arrow_rows.h"
+
+#define FB_ENTRY put_any
+static size_t put_any(fb_arrow_block *block, fb_row *row, size_t count);
+#include "core/arrow/arrow_rows.tmpl.h"
+
+#ifdef FB_NEWER_PROCESSORS
+/* arrow_rows_bmi2.c and arrow_rows_avx512.c */
+size_t fb_arrow_block_put_bmi2(fb_arrow_block *block, fb_row *row, size_t count);
+size_t fb_arrow_block_put_avx512(fb_arrow_block *block, fb_row *row, size_t count);
+#endif
+
+size_t fb_arrow_block_put(fb_arrow_block *block, fb_row *row, size_t count) {
+    block->changed = NULL;
+#ifdef FB_NEWER_PROCESSORS
+    if (block->lanes) return fb_arrow_block_put_avx512(block, row, count);
+    if (block->processor >= FB_PROCESSOR_BMI2) return fb_arrow_block_put_bmi2(block, row, count);
+#endif
+    return put_any(block, row, count);
+}
+
+static size_t octets_of_lanes(const fb_arrow_block *block) {
+    size_t octets_of_row = FB_LANES * sizeof *block->numbers;
+    return FB_CACHE_LINE + block->lane_groups * (FB_ARROW_BLOCK * octets_of_row + sizeof *block->lanes);
+}
+
+/* Lanes begin at a cache line: they are read by whole ones. */
+fb_status fb_arrow_block_make_lanes(fb_arrow_block *block, fb_memory *memory) {
+    block->lane_groups = (block->plain_count + FB_LANES - 1) / FB_LANES;
+    if (block->processor != FB_PROCESSOR_AVX512 || !block->lane_groups) return FB_OK;
+    if (!(block->lane_memory = fb_memory_allocate(memory, octets_of_lanes(block)))) return FB_NO_MEMORY;
+    block->numbers = fb_align_to_line(block->lane_memory);
+    block->lanes = (fb_lanes *)(block->numbers + FB_ARROW_BLOCK * FB_LANES * block->lane_groups);
+    for (size_t i = 0; i < block->plain_count; i++) {
+        const fb_column *column = block->fields[i].column;
+        fb_lanes_set(&block->lanes[i / FB_LANES], i % FB_LANES, column, 0, 8, column->limit, 0);
+    }
+    return FB_OK;
+}
+
+void fb_arrow_block_free_lanes(fb_arrow_block *block, fb_memory *memory) {
+    if (block->lane_memory) fb_memory_release(memory, block->lane_memory, octets_of_lanes(block));
+}

@@ -1,0 +1,13 @@
+/* The rows of arrow_rows.c once more, for processors with AVX-512 VBMI2. */
+#include "core/base/base.h"
+
+#ifdef FB_NEWER_PROCESSORS
+#pragma GCC target("bmi,bmi2,lzcnt,movbe,popcnt,avx2,avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vbmi2")
+#include "core/arrow/arrow_rows.h"
+
+#define FB_ENTRY fb_arrow_block_put_avx512
+size_t FB_ENTRY(fb_arrow_block *block, fb_row *row, size_t count);
+#include "core/arrow/arrow_rows.tmpl.h"
+#else
+typedef int fb_nothing; /* a file must hold something */
+#endif

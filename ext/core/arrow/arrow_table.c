@@ -1,0 +1,426 @@
+/* What Arrow wants of a column besides its buffer, and the structures in which it is handed on. Every structure holds a
+   reference of its own, because whoever gets a struct array may keep one child of it and let the rest go. */
+#include "core/arrow/arrow_table.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "core/base/address_format.h"
+
+typedef struct block block;
+struct block {
+    block *next;
+    size_t size;
+};
+
+enum { BLOCK_HEAD = FB_CACHE_LINE };
+
+typedef struct {
+    const void *buffers[3];
+    int64_t buffer_count, length, null_count;
+} values;
+
+typedef struct {
+    values values;
+    const void *lists[2]; /* of a list: no nulls, offsets */
+    bool listed, dictionary;
+    values names; /* of the dictionary */
+} column;
+
+struct fb_table {
+    atomic_size_t references;
+    fb_memory memory;
+    fb_table *base; /* whose batch it is; NULL: its own */
+    fb_batch *batch;
+    block *blocks; /* what was made besides */
+    size_t rows, count;
+    column *columns;
+};
+
+/* Memory that lives as long as the table. */
+static void *make(fb_table *table, size_t size) {
+    block *block = fb_memory_allocate(&table->memory, BLOCK_HEAD + size);
+    if (!block) return NULL;
+    block->next = table->blocks;
+    block->size = BLOCK_HEAD + size;
+    table->blocks = block;
+    return (uint8_t *)block + BLOCK_HEAD;
+}
+
+/* What was made last keeps so many octets. It may move. */
+static void *trim(fb_table *table, size_t size) {
+    block *old = table->blocks, *block = fb_memory_resize(&table->memory, old, old->size, BLOCK_HEAD + size);
+    if (!block) block = old; /* as large as it was */
+    else block->size = BLOCK_HEAD + size;
+    table->blocks = block;
+    return (uint8_t *)block + BLOCK_HEAD;
+}
+
+/* Values ------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct {
+    fb_table *table;
+    const fb_column *column;
+    const fb_table_field *field;
+    const fb_vector *vector;
+    values *values;
+    size_t count; /* of values */
+} maker;
+
+static uint32_t load_u32(const fb_vector *vector, size_t i) {
+    uint32_t value;
+    memcpy(&value, vector->values + 4 * i, 4);
+    return value;
+}
+
+static uint64_t load_u64(const fb_vector *vector, size_t i) {
+    uint64_t value;
+    memcpy(&value, vector->values + 8 * i, 8);
+    return value;
+}
+
+/* Which values are there: an octet each, 0 or 1. */
+static void find_present(const maker *m, uint8_t *present) {
+    const fb_vector *vector = m->vector;
+    switch (vector->width) {
+        case 0:
+            for (size_t i = 0; i < m->count; i++) present[i] = vector->offsets[i + 1] > vector->offsets[i];
+            return;
+        case 4:
+            for (size_t i = 0; i < m->count; i++) present[i] = load_u32(vector, i) != 0;
+            return;
+        case 8:
+            for (size_t i = 0; i < m->count; i++) present[i] = load_u64(vector, i) != 0;
+            return;
+        case 16:
+            for (size_t i = 0; i < m->count; i++) present[i] = (load_u64(vector, 2 * i) | load_u64(vector, 2 * i + 1)) != 0;
+            return;
+        default:
+            for (size_t i = 0; i < m->count; i++) present[i] = fb_vector_get(vector, i) != 0;
+    }
+}
+
+/* Octets of 0 or 1 as bits, eight at a time: one product puts the lowest bit of each into the highest octet, the other adds them
+   up there. REQUIRES: zeros behind them, up to the next multiple of 8. Returns how many are 1. */
+static size_t pack(uint8_t *bits, const uint8_t *octets, size_t count) {
+    size_t ones = 0;
+    for (size_t i = 0; i < count; i += 8) {
+        uint64_t eight = fb_load_little64(octets + i);
+        bits[i / 8] = (uint8_t)(eight * 0x0102040810204080u >> 56);
+        ones += (size_t)(eight * 0x0101010101010101u >> 56);
+    }
+    return ones;
+}
+
+static bool make_validity(const maker *m) {
+    bool explicit = m->vector->present != NULL;
+    if (!m->count || (!explicit && !m->field->nullable)) return true;
+    uint8_t *bits = make(m->table, (m->count + 7) / 8), *present = fb_memory_allocate(&m->table->memory, m->count + 8);
+    if (!bits || !present) {
+        fb_memory_release(&m->table->memory, present, m->count + 8);
+        return false;
+    }
+    if (explicit)
+        memcpy(present, m->vector->present, m->count);
+    else
+        find_present(m, present);
+    m->values->null_count = (int64_t)(m->count - pack(bits, present, m->count));
+    if (m->values->null_count) m->values->buffers[0] = bits;
+    fb_memory_release(&m->table->memory, present, m->count + 8);
+    return true;
+}
+
+static bool make_bits(const maker *m) {
+    uint8_t *bits = make(m->table, (m->count + 7) / 8);
+    if (bits && m->count) pack(bits, m->vector->values, m->count);
+    m->values->buffers[1] = bits;
+    return bits != NULL;
+}
+
+/* The most octets that texts may have. */
+static size_t size_of_texts(const maker *m, bool address) {
+    size_t mapped = 0;
+    if (!address) return m->count * FB_FORMAT_MAC_MAX;
+    for (size_t i = 0; i < m->count; i++) mapped += fb_is_mapped(m->vector->values + 16 * i);
+    return mapped * FB_FORMAT_IPV4_MAX + (m->count - mapped) * FB_FORMAT_ADDRESS_MAX;
+}
+
+/* Every value has room for the longest; what is left of it is given back. */
+static bool make_text(const maker *m) {
+    bool address = m->vector->width == 16;
+    const uint8_t *validity = m->values->buffers[0];
+    const size_t most = size_of_texts(m, address);
+    if (most > INT32_MAX) return false;
+    uint32_t *offsets = make(m->table, (m->count + 1) * sizeof *offsets);
+    char *text = make(m->table, most), *p = text;
+    if (!text || !offsets) return false;
+    for (size_t i = 0; i < m->count; i++) {
+        if (!validity || validity[i / 8] >> i % 8 & 1)
+            p = address ? fb_format_address(p, m->vector->values + 16 * i) : fb_format_mac(p, load_u64(m->vector, i));
+        offsets[i + 1] = (uint32_t)(p - text);
+    }
+    m->values->buffer_count = 3;
+    m->values->buffers[1] = offsets;
+    m->values->buffers[2] = trim(m->table, (size_t)(p - text));
+    return true;
+}
+
+/* Enums ------------------------------------------------------------------------------------------------------------------- */
+
+/* The place of a number among sorted ones; *count where it is none of them. */
+static size_t find_number(const uint32_t *numbers, size_t count, uint32_t number) {
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (numbers[middle] < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < count && numbers[low] == number ? low : count;
+}
+
+static int compare_numbers(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Numbers that no member has, sorted, each once, behind those of the members. */
+static size_t add_strangers(const maker *m, uint32_t *numbers, size_t known) {
+    size_t count = known;
+    for (size_t i = 0; i < m->count; i++) {
+        uint32_t number = load_u32(m->vector, i);
+        if (find_number(numbers, known, number) == known) numbers[count++] = number;
+    }
+    if (count == known) return count;
+    qsort(numbers + known, count - known, sizeof *numbers, compare_numbers);
+    size_t end = known + 1;
+    for (size_t i = known + 1; i < count; i++)
+        if (numbers[i] != numbers[end - 1]) numbers[end++] = numbers[i];
+    return end;
+}
+
+static char *put_name(char *p, fb_bytes name) {
+    if (name.size) memcpy(p, name.data, name.size);
+    return p + name.size;
+}
+
+/* The dictionary: names of members; of a stranger, its number. */
+static bool make_names(const maker *m, values *names, const uint32_t *numbers, size_t known, size_t count) {
+    size_t size = (count - known) * FB_FORMAT_NUMBER_MAX;
+    for (size_t i = 0; i < known; i++) size += m->field->members[i].name.size;
+    if (size > INT32_MAX) return false;
+    char *text = make(m->table, size), *p = text;
+    uint32_t *offsets = make(m->table, (count + 1) * sizeof *offsets);
+    if (!text || !offsets) return false;
+    for (size_t i = 0; i < count; i++) {
+        p = i < known ? put_name(p, m->field->members[i].name) : fb_format_number(p, numbers[i]);
+        offsets[i + 1] = (uint32_t)(p - text);
+    }
+    *names = (values){{NULL, offsets, text}, 3, (int64_t)count, 0};
+    return true;
+}
+
+/* Whether members are numbered from 0 on, and nothing else is met: then a number is its index. */
+static bool is_index(const maker *m) {
+    uint32_t greatest = 0;
+    for (size_t i = 0; i < m->count; i++) {
+        uint32_t number = load_u32(m->vector, i);
+        if (number > greatest) greatest = number;
+    }
+    for (size_t i = 0; i < m->field->member_count; i++)
+        if (m->field->members[i].number != i) return false;
+    return greatest < m->field->member_count;
+}
+
+static bool make_indices(const maker *m, const uint32_t *numbers, size_t known, size_t count) {
+    uint32_t *indices = make(m->table, m->count * sizeof *indices);
+    if (!indices) return false;
+    for (size_t i = 0; i < m->count; i++) {
+        uint32_t number = load_u32(m->vector, i);
+        size_t index = find_number(numbers, known, number);
+        indices[i] = (uint32_t)(index < known ? index : known + find_number(numbers + known, count - known, number));
+    }
+    m->values->buffers[1] = indices;
+    return true;
+}
+
+static bool make_dictionary(const maker *m, values *names) {
+    size_t known = m->field->member_count, count = known, size = (known + m->count + 1) * sizeof(uint32_t);
+    uint32_t *numbers = fb_memory_allocate(&m->table->memory, size);
+    if (!numbers) return false;
+    for (size_t i = 0; i < known; i++) numbers[i] = m->field->members[i].number;
+    bool made = true;
+    if (!is_index(m)) {
+        count = add_strangers(m, numbers, known);
+        made = make_indices(m, numbers, known, count);
+    }
+    made = made && make_names(m, names, numbers, known, count);
+    fb_memory_release(&m->table->memory, numbers, size);
+    return made;
+}
+
+/* The table --------------------------------------------------------------------------------------------------------------- */
+
+/* What an array without values points at: Arrow wants an offset, at least. */
+static const uint64_t nothing[2];
+
+static const void *or_nothing(const void *buffer) { return buffer ? buffer : nothing; }
+
+static bool make_column(fb_table *table, const fb_plan *plan, const fb_table_field *field, column *out) {
+    const fb_column *column = &plan->columns[field->column];
+    const fb_vector *vector = &table->batch->vectors[field->column];
+    maker m = {table, column, field, vector, &out->values, vector->listed ? vector->count : table->rows};
+    out->listed = vector->listed;
+    out->lists[1] = vector->offsets;
+    const void *octets = or_nothing(vector->values), *offsets = or_nothing(vector->listed ? vector->members : vector->offsets);
+    if (vector->width)
+        *m.values = (values){{NULL, octets, NULL}, 2, (int64_t)m.count, 0};
+    else
+        *m.values = (values){{NULL, offsets, octets}, 3, (int64_t)m.count, 0};
+    if (!vector->listed && !make_validity(&m)) return false;
+    if (column->type == FB_TYPE_BOOL) return make_bits(&m);
+    if (column->type == FB_TYPE_ENUM) return (out->dictionary = true) && make_dictionary(&m, &out->names);
+    return !field->text || make_text(&m);
+}
+
+static void hold(fb_table *table) { atomic_fetch_add_explicit(&table->references, 1, memory_order_relaxed); }
+
+/* A table of its own batch, or of that of `base`. */
+static fb_status new_table(fb_table **out, const fb_plan *plan, fb_table *base, fb_batch *batch, const fb_table_field *fields, size_t count) {
+    fb_memory memory = batch->memory;
+    memory.used = 0;
+    fb_table *table = fb_memory_allocate(&memory, sizeof *table);
+    if (!table) {
+        if (!base) fb_batch_free(batch);
+        return FB_NO_MEMORY;
+    }
+    atomic_init(&table->references, 1);
+    table->memory = memory;
+    if ((table->base = base)) hold(base);
+    table->batch = batch;
+    table->rows = batch->rows;
+    table->count = count;
+    bool made = (table->columns = make(table, count * sizeof *table->columns));
+    for (size_t i = 0; made && i < count; i++) made = make_column(table, plan, &fields[i], &table->columns[i]);
+    if (!made) {
+        fb_table_release(table);
+        return FB_NO_MEMORY;
+    }
+    *out = table;
+    return FB_OK;
+}
+
+fb_status fb_table_new(fb_table **table, const fb_plan *plan, fb_batch *batch, const fb_table_field *fields, size_t count) {
+    return new_table(table, plan, NULL, batch, fields, count);
+}
+
+fb_status fb_table_view(fb_table **table, const fb_plan *plan, fb_table *base, const fb_table_field *fields, size_t count) {
+    return new_table(table, plan, base, base->batch, fields, count);
+}
+
+void fb_table_release(fb_table *table) {
+    if (!table || atomic_fetch_sub_explicit(&table->references, 1, memory_order_acq_rel) > 1) return;
+    fb_memory memory = table->memory;
+    for (block *block = table->blocks, *next; block; block = next) {
+        next = block->next;
+        fb_memory_release(&memory, block, block->size);
+    }
+    if (table->base)
+        fb_table_release(table->base);
+    else
+        fb_batch_free(table->batch);
+    fb_memory_release(&memory, table, sizeof *table);
+}
+
+size_t fb_table_rows(const fb_table *table) { return table->rows; }
+
+size_t fb_table_size(const fb_table *table) {
+    return table->memory.used + (table->base ? fb_table_size(table->base) : table->batch->memory.used);
+}
+
+/* Arrays ------------------------------------------------------------------------------------------------------------------ */
+
+/* What an exported array holds. Children lie here until somebody moves them; their own nodes are theirs. */
+typedef struct {
+    fb_memory memory;
+    size_t size;
+    fb_table *table;
+    const void *none; /* the validity of the struct */
+    struct ArrowArray **children, *arrays;
+} array_node;
+
+static void release_array(struct ArrowArray *array) {
+    array_node *node = array->private_data;
+    fb_memory memory = node->memory;
+    for (int64_t i = 0; i < array->n_children; i++)
+        if (array->children[i]->release) array->children[i]->release(array->children[i]);
+    if (array->dictionary && array->dictionary->release) array->dictionary->release(array->dictionary);
+    fb_table_release(node->table);
+    fb_memory_release(&memory, node, node->size);
+    array->release = NULL;
+}
+
+/* An array with room for `children` and its dictionary behind them, none of which is made yet. */
+static bool new_array(fb_table *table, struct ArrowArray *array, size_t children) {
+    fb_memory memory = table->memory;
+    memory.used = 0;
+    size_t size = sizeof(array_node) + (children + 1) * (sizeof(struct ArrowArray) + sizeof(struct ArrowArray *));
+    array_node *node = fb_memory_allocate(&memory, size);
+    if (!node) return false;
+    node->memory = memory;
+    node->size = size;
+    node->table = table;
+    node->arrays = (struct ArrowArray *)(node + 1);
+    node->children = (struct ArrowArray **)(node->arrays + children + 1);
+    for (size_t i = 0; i < children; i++) node->children[i] = &node->arrays[i];
+    *array = (struct ArrowArray){.children = children ? node->children : NULL, .release = release_array, .private_data = node};
+    hold(table);
+    return true;
+}
+
+static void set_values(struct ArrowArray *array, const values *values) {
+    array->length = values->length;
+    array->null_count = values->null_count;
+    array->n_buffers = values->buffer_count;
+    array->buffers = (const void **)(uintptr_t)values->buffers;
+}
+
+static bool export_values(fb_table *table, const column *column, struct ArrowArray *array) {
+    if (!new_array(table, array, 0)) return false;
+    set_values(array, &column->values);
+    if (!column->dictionary) return true;
+    struct ArrowArray *names = ((array_node *)array->private_data)->arrays;
+    if (!new_array(table, names, 0)) return false;
+    set_values(names, &column->names);
+    array->dictionary = names;
+    return true;
+}
+
+/* What is made of it when that fails is released with what it is a part of. */
+static bool export_column(fb_table *table, const column *column, struct ArrowArray *array) {
+    if (!column->listed) return export_values(table, column, array);
+    if (!new_array(table, array, 1)) return false;
+    array->length = (int64_t)table->rows;
+    array->n_buffers = 2;
+    array->buffers = (const void **)(uintptr_t)column->lists;
+    array->n_children = 1;
+    return export_values(table, column, array->children[0]);
+}
+
+fb_status fb_table_export(fb_table *table, struct ArrowArray *out) {
+    struct ArrowArray array;
+    if (!new_array(table, &array, table->count)) return FB_NO_MEMORY;
+    array_node *node = array.private_data;
+    array.length = (int64_t)table->rows;
+    array.n_buffers = 1;
+    array.buffers = &node->none;
+    array.n_children = (int64_t)table->count;
+    for (size_t i = 0; i < table->count; i++)
+        if (!export_column(table, &table->columns[i], array.children[i])) {
+            array.release(&array);
+            return FB_NO_MEMORY;
+        }
+    *out = array;
+    return FB_OK;
+}

@@ -1,0 +1,81 @@
+/* Digits of addresses and numbers. */
+#include "core/base/address_format.h"
+
+static const char hexadecimal[] = "0123456789abcdef";
+
+/* How many digits an octet has nothing foresees, so there is no branch: the four characters of a table are stored, and those that are too
+   many are overwritten. */
+#define FB_TEN(tens) tens "0.", tens "1.", tens "2.", tens "3.", tens "4.", tens "5.", tens "6.", tens "7.", tens "8.", tens "9."
+static const char octet_texts[256][5] = {
+    FB_TEN(""),   FB_TEN("1"),  FB_TEN("2"),  FB_TEN("3"),  FB_TEN("4"),  FB_TEN("5"),  FB_TEN("6"),  FB_TEN("7"),  FB_TEN("8"),
+    FB_TEN("9"),  FB_TEN("10"), FB_TEN("11"), FB_TEN("12"), FB_TEN("13"), FB_TEN("14"), FB_TEN("15"), FB_TEN("16"), FB_TEN("17"),
+    FB_TEN("18"), FB_TEN("19"), FB_TEN("20"), FB_TEN("21"), FB_TEN("22"), FB_TEN("23"), FB_TEN("24"), "250.",       "251.",
+    "252.",       "253.",       "254.",       "255.",
+};
+#undef FB_TEN
+
+static char *put_ipv4(char *p, const uint8_t *octets) {
+    for (unsigned i = 0; i < 4; i++) {
+        memcpy(p, octet_texts[octets[i]], 4);
+        p += 2 + (octets[i] >= 10) + (octets[i] >= 100);
+    }
+    return p - 1; /* without the last dot */
+}
+
+static char *put_group(char *p, unsigned group) {
+    for (unsigned shift = 16; shift;) {
+        shift -= 4;
+        if (!shift || group >> shift) *p++ = hexadecimal[group >> shift & 15];
+    }
+    return p;
+}
+
+/* The groups from `first` to `end` are the longest run of zeros, the first of several, which `::` stands for; one alone is no
+   run (RFC 5952 section 4.2). */
+static void find_zeros(const uint8_t *address, unsigned *first, unsigned *end) {
+    *first = *end = 8;
+    for (unsigned i = 0; i < 8; i++) {
+        unsigned begin = i;
+        while (i < 8 && !fb_load16(address + 2 * i)) i++;
+        if (i - begin > 1 && i - begin > *end - *first) *first = begin, *end = i;
+    }
+}
+
+static char *put_groups(char *p, const uint8_t *address) {
+    unsigned zeros, zeros_end;
+    find_zeros(address, &zeros, &zeros_end);
+    for (unsigned i = 0; i < 8; i++) {
+        if (i == zeros) {
+            *p++ = ':';
+            if (zeros_end == 8) *p++ = ':';
+            i = zeros_end;
+            if (i == 8) break;
+        }
+        if (i) *p++ = ':';
+        p = put_group(p, fb_load16(address + 2 * i));
+    }
+    return p;
+}
+
+char *fb_format_address(char *p, const uint8_t *address) {
+    return fb_is_mapped(address) ? put_ipv4(p, address + 12) : put_groups(p, address);
+}
+
+char *fb_format_mac(char *p, uint64_t mac) {
+    for (unsigned shift = 48; shift;) {
+        shift -= 8;
+        *p++ = hexadecimal[mac >> (shift + 4) & 15];
+        *p++ = hexadecimal[mac >> shift & 15];
+        if (shift) *p++ = ':';
+    }
+    return p;
+}
+
+char *fb_format_number(char *p, uint64_t number) {
+    char digits[FB_FORMAT_NUMBER_MAX];
+    unsigned count = 0;
+    do digits[count++] = (char)('0' + number % 10);
+    while (number /= 10);
+    while (count) *p++ = digits[--count];
+    return p;
+}

@@ -1,0 +1,384 @@
+/* Two formats, one loop: a reader takes one record (pcap) or block (pcapng) from the front of the input, and gives the
+   frame that was in it, if there was one. Records are read whole or not at all, so nothing is carried from one window
+   to the next but how much of a block is still to be skipped. */
+#include "core/capture/capture.h"
+
+#include "core/capture/fragments.h"
+
+enum {
+    MAX_CAPTURED = 256 * 1024, /* what libpcap allows, too (MAXIMUM_SNAPLEN) */
+    MAX_INTERFACES = 65536,    /* of a pcapng section */
+    DEFAULT_FRAGMENT_MEMORY = 4 * 1024 * 1024,
+    DEFAULT_FRAGMENT_DATAGRAMS = 1024
+};
+
+static const uint64_t NANO = 1000000000;
+static const int64_t MAX_SECONDS = INT64_C(9223372035); /* and any fraction: at most FB_TIME_MAX */
+
+/* An interface of a pcapng section; a pcap file is treated as having one. */
+typedef struct {
+    uint16_t link_type;
+    uint32_t snaplen;          /* 0 is no limit */
+    uint64_t ticks_per_second; /* 0: no time can be told */
+    int64_t offset;            /* seconds, added to every time; at most MAX_SECONDS either way */
+} capture_interface;
+
+typedef enum { UNKNOWN, PCAP, PCAPNG } file_format;
+
+struct fb_capture {
+    fb_memory *memory;
+    fb_capture_options options;
+    fb_status ended; /* FB_OK, or what every call returns from now on */
+    file_format format;
+    bool big_endian;
+    /* pcap */
+    size_t record_header_size;
+    capture_interface only_interface;
+    /* pcapng */
+    capture_interface *interfaces;
+    size_t interface_count, interface_capacity;
+    uint64_t skip; /* octets left of a block that is not read */
+
+    fb_fragments fragments;
+    fb_capture_stats stats;
+    uint64_t counters[FB_STATUS_COUNT];
+};
+
+static uint16_t load16(const fb_capture *capture, const uint8_t *p) {
+    return capture->big_endian ? fb_load16(p) : (uint16_t)(p[1] << 8 | p[0]);
+}
+
+static uint32_t load32(const fb_capture *capture, const uint8_t *p) {
+    if (capture->big_endian) return fb_load32(p);
+    return (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
+}
+
+static uint64_t load64(const fb_capture *capture, const uint8_t *p) {
+    uint64_t first = load32(capture, p), second = load32(capture, p + 4);
+    return capture->big_endian ? first << 32 | second : second << 32 | first;
+}
+
+static uint64_t get_nanoseconds(uint64_t fraction, uint64_t ticks_per_second) {
+    if (ticks_per_second % NANO == 0) return fraction / (ticks_per_second / NANO);
+    while (ticks_per_second > UINT64_C(1) << 32) { /* a power of two; the product below has to fit */
+        ticks_per_second >>= 1;
+        fraction >>= 1;
+    }
+    return fraction * NANO / ticks_per_second;
+}
+
+/* Nanoseconds since 1970, or 0 where they are no time. */
+static uint64_t get_time(const capture_interface *interface, uint64_t ticks) {
+    uint64_t per_second = interface->ticks_per_second;
+    if (per_second == 0 || ticks / per_second > (uint64_t)MAX_SECONDS) return 0;
+    int64_t seconds = (int64_t)(ticks / per_second) + interface->offset;
+    if (seconds < 0 || seconds > MAX_SECONDS) return 0;
+    return (uint64_t)seconds * NANO + get_nanoseconds(ticks % per_second, per_second);
+}
+
+static void set_frame(fb_frame *frame, const capture_interface *interface, uint64_t ticks, fb_bytes data,
+                      uint32_t original) {
+    frame->time = get_time(interface, ticks);
+    frame->data = data;
+    frame->link_type = interface->link_type;
+    frame->cut = original > data.size;
+}
+
+/* pcap (draft-ietf-opsawg-pcap), every integer in the byte order of the magic number:
+
+       file header: magic (4), version (2+2), reserved (8), snaplen (4), FCS length (4 bits) ... link type (16 bits)
+       record:      seconds (4), fraction (4), captured length (4), original length (4), data */
+enum { FILE_HEADER_SIZE = 24 };
+static const uint32_t MAGIC_MICRO = 0xa1b2c3d4;
+static const uint32_t MAGIC_NANO = 0xa1b23c4d;
+static const uint32_t MAGIC_MODIFIED = 0xa1b2cd34; /* Kuznetzov's patch: 8 octets more in every record header */
+
+static bool read_pcap_magic(fb_capture *capture, const uint8_t *p) {
+    for (int big_endian = 0; big_endian < 2; big_endian++) {
+        capture->big_endian = big_endian;
+        uint32_t magic = load32(capture, p);
+        if (magic != MAGIC_MICRO && magic != MAGIC_NANO && magic != MAGIC_MODIFIED) continue;
+        capture->record_header_size = magic == MAGIC_MODIFIED ? 24 : 16;
+        capture->only_interface.ticks_per_second = magic == MAGIC_NANO ? NANO : 1000000;
+        return true;
+    }
+    return false;
+}
+
+static fb_status read_pcap_record(fb_capture *capture, fb_bytes input, size_t *size, fb_frame *frame) {
+    const uint8_t *p = input.data;
+    size_t header_size = capture->record_header_size;
+    const capture_interface *interface = &capture->only_interface;
+    if (input.size < header_size) return FB_MORE_INPUT;
+    uint32_t captured = load32(capture, p + 8);
+    if (captured > MAX_CAPTURED) return FB_BAD_CAPTURE_RECORD;
+    if (input.size - header_size < captured) return FB_MORE_INPUT;
+    uint64_t ticks = load32(capture, p) * interface->ticks_per_second + load32(capture, p + 4);
+    set_frame(frame, interface, ticks, (fb_bytes){p + header_size, captured}, load32(capture, p + 12));
+    *size = header_size + captured;
+    return FB_OK;
+}
+
+/* pcapng (draft-ietf-opsawg-pcapng): blocks, each type (4), length (4), body, length again (4). */
+enum {
+    BLOCK_INTERFACE = 1,
+    BLOCK_PACKET = 2, /* obsolete */
+    BLOCK_SIMPLE_PACKET = 3,
+    BLOCK_ENHANCED_PACKET = 6,
+    BLOCK_SECTION = 0x0a0d0d0a, /* the same in both byte orders */
+    MIN_BLOCK_SIZE = 12
+};
+
+static bool is_section(const uint8_t *p) {
+    return fb_load32(p) == BLOCK_SECTION && (fb_load32(p + 8) == 0x1a2b3c4d || fb_load32(p + 8) == 0x4d3c2b1a);
+}
+
+/* if_tsresol: a power of ten, or of two if the top bit is set. */
+static uint64_t get_ticks_per_second(uint8_t resolution) {
+    unsigned exponent = resolution & 0x7f;
+    if (resolution & 0x80) return exponent < 64 ? UINT64_C(1) << exponent : 0;
+    if (exponent > 19) return 0;
+    uint64_t ticks = 1;
+    while (exponent--) ticks *= 10;
+    return ticks;
+}
+
+/* An option is its code (2), its length (2), and its value, padded to 4 octets. */
+static void read_interface_options(const fb_capture *capture, fb_bytes options, capture_interface *interface) {
+    enum { END = 0, IF_TSRESOL = 9, IF_TSOFFSET = 14 };
+    while (options.size >= 4) {
+        uint16_t code = load16(capture, options.data), size = load16(capture, options.data + 2);
+        size_t padded = 4 + ((size_t)size + 3) / 4 * 4;
+        if (code == END || padded > options.size) return;
+        const uint8_t *value = options.data + 4;
+        if (code == IF_TSRESOL && size == 1) interface->ticks_per_second = get_ticks_per_second(*value);
+        if (code == IF_TSOFFSET && size == 8) interface->offset = (int64_t)load64(capture, value);
+        options.data += padded;
+        options.size -= padded;
+    }
+}
+
+static bool reserve_interface(fb_capture *capture) {
+    if (capture->interface_count < capture->interface_capacity) return true;
+    size_t size = sizeof *capture->interfaces, old_capacity = capture->interface_capacity;
+    size_t capacity = old_capacity ? old_capacity * 2 : 4;
+    void *moved = fb_memory_resize(capture->memory, capture->interfaces, old_capacity * size, capacity * size);
+    if (!moved) return false;
+    capture->interfaces = moved;
+    capture->interface_capacity = capacity;
+    return true;
+}
+
+/* Interface description: link type (2), reserved (2), snaplen (4), options. */
+static fb_status read_interface(fb_capture *capture, fb_bytes body) {
+    if (body.size < 8 || capture->interface_count == MAX_INTERFACES) {
+        capture->counters[FB_BAD_CAPTURE_RECORD]++;
+        return FB_OK;
+    }
+    if (!reserve_interface(capture)) return FB_NO_MEMORY;
+    capture_interface new = {
+        .link_type = load16(capture, body.data),
+        .snaplen = load32(capture, body.data + 4),
+        .ticks_per_second = 1000000,
+    };
+    read_interface_options(capture, (fb_bytes){body.data + 8, body.size - 8}, &new);
+    if (new.offset > MAX_SECONDS || new.offset < -MAX_SECONDS) new.offset = 0, new.ticks_per_second = 0;
+    capture->interfaces[capture->interface_count++] = new;
+    return FB_OK;
+}
+
+/* Enhanced packet: interface (4), ticks (upper 4, lower 4), captured (4), original (4), data, options.
+   The obsolete packet block has the same shape, with an interface of 2 octets and a count of drops in the other 2. */
+static bool read_packet(const fb_capture *capture, fb_bytes body, bool obsolete, fb_frame *frame) {
+    const uint8_t *p = body.data;
+    if (body.size < 20) return false;
+    uint32_t id = obsolete ? load16(capture, p) : load32(capture, p), captured = load32(capture, p + 12);
+    if (id >= capture->interface_count || captured > body.size - 20) return false;
+    uint64_t ticks = (uint64_t)load32(capture, p + 4) << 32 | load32(capture, p + 8);
+    set_frame(frame, &capture->interfaces[id], ticks, (fb_bytes){p + 20, captured}, load32(capture, p + 16));
+    return true;
+}
+
+/* Simple packet: original length (4), data. It is of the first interface, and has no time. */
+static bool read_simple_packet(const fb_capture *capture, fb_bytes body, fb_frame *frame) {
+    if (body.size < 4 || capture->interface_count == 0) return false;
+    const capture_interface *interface = &capture->interfaces[0];
+    uint32_t original = load32(capture, body.data);
+    fb_bytes data = {body.data + 4, body.size - 4};
+    if (data.size > original) data.size = original;
+    if (interface->snaplen && data.size > interface->snaplen) data.size = interface->snaplen;
+    set_frame(frame, interface, 0, data, original);
+    frame->time = 0;
+    return true;
+}
+
+/* What a block says for itself does not damage what follows, so it is counted here, and reading goes on. */
+static fb_status read_block_body(fb_capture *capture, uint32_t type, fb_bytes body, fb_frame *frame) {
+    bool good = true;
+    switch (type) {
+    case BLOCK_SECTION:
+        capture->interface_count = 0;
+        break;
+    case BLOCK_INTERFACE:
+        return read_interface(capture, body);
+    case BLOCK_SIMPLE_PACKET:
+        good = read_simple_packet(capture, body, frame);
+        break;
+    default:
+        good = read_packet(capture, body, type == BLOCK_PACKET, frame);
+    }
+    if (!good) capture->counters[FB_BAD_CAPTURE_RECORD]++;
+    return FB_OK;
+}
+
+static bool is_read(uint32_t type) {
+    return type == BLOCK_SECTION || type == BLOCK_INTERFACE || type == BLOCK_PACKET || type == BLOCK_SIMPLE_PACKET ||
+           type == BLOCK_ENHANCED_PACKET;
+}
+
+static fb_status skip_block(fb_capture *capture, fb_bytes input, size_t *size) {
+    *size = capture->skip < input.size ? (size_t)capture->skip : input.size;
+    capture->skip -= *size;
+    return capture->skip ? FB_MORE_INPUT : FB_OK;
+}
+
+static fb_status read_block(fb_capture *capture, fb_bytes input, size_t *size, fb_frame *frame) {
+    const uint8_t *p = input.data;
+    if (capture->skip) return skip_block(capture, input, size);
+    if (input.size < MIN_BLOCK_SIZE) return FB_MORE_INPUT;
+    if (is_section(p)) capture->big_endian = p[8] == 0x1a;
+    uint32_t type = load32(capture, p), length = load32(capture, p + 4);
+    if (length < MIN_BLOCK_SIZE || length % 4) return FB_BAD_CAPTURE_RECORD;
+    if (type == BLOCK_SECTION && !is_section(p)) return FB_BAD_CAPTURE_RECORD;
+    if (!is_read(type)) {
+        capture->skip = length;
+        return skip_block(capture, input, size);
+    }
+    if (length > FB_CAPTURE_MAX_WINDOW) return FB_BAD_CAPTURE_RECORD;
+    if (input.size < length) return FB_MORE_INPUT;
+    if (load32(capture, p + length - 4) != length) return FB_BAD_CAPTURE_RECORD;
+    fb_status status = read_block_body(capture, type, (fb_bytes){p + 8, length - MIN_BLOCK_SIZE}, frame);
+    if (status == FB_OK) *size = length;
+    return status;
+}
+
+static fb_status recognize(fb_capture *capture, fb_bytes input, size_t *size) {
+    if (input.size < FILE_HEADER_SIZE) return FB_MORE_INPUT;
+    if (is_section(input.data)) {
+        capture->format = PCAPNG;
+        return FB_OK;
+    }
+    if (!read_pcap_magic(capture, input.data)) return FB_NOT_A_CAPTURE;
+    capture->format = PCAP;
+    /* The upper half of the field is about the FCS; a frame's IP length tells its end anyway. */
+    capture->only_interface.link_type = (uint16_t)load32(capture, input.data + 20);
+    *size = FILE_HEADER_SIZE;
+    return FB_OK;
+}
+
+static fb_status read_record(fb_capture *capture, fb_bytes input, size_t *size, fb_frame *frame) {
+    switch (capture->format) {
+    case PCAP:
+        return read_pcap_record(capture, input, size, frame);
+    case PCAPNG:
+        return read_block(capture, input, size, frame);
+    default:
+        return recognize(capture, input, size);
+    }
+}
+
+/* FB_OK: a datagram. FB_MORE_INPUT: a fragment of one. Otherwise what to count. */
+static fb_status read_datagram(fb_capture *capture, const fb_frame *frame, fb_datagram *datagram) {
+    fb_ip_packet packet;
+    fb_status status = fb_link_read_packet(frame, &packet);
+    if (status == FB_OK && packet.fragment) status = fb_fragments_add(&capture->fragments, frame->time, &packet);
+    if (status == FB_OK) status = fb_link_read_udp(&packet, datagram);
+    if (status != FB_OK) return status;
+    datagram->time = frame->time;
+    return capture->options.any_port || datagram->destination_port == capture->options.port ? FB_OK : FB_OTHER_PORT;
+}
+
+static fb_status end(fb_capture *capture, fb_status status) {
+    if (status == FB_TRUNCATED_CAPTURE || status == FB_BAD_CAPTURE_RECORD) {
+        capture->counters[status]++;
+        status = FB_END;
+    }
+    fb_fragments_drop(&capture->fragments);
+    capture->ended = status;
+    return status;
+}
+
+/* Nothing can be read from `rest`, the last octets of the capture. */
+static fb_status end_of_input(fb_capture *capture, size_t rest) {
+    if (capture->format == UNKNOWN) return end(capture, FB_NOT_A_CAPTURE);
+    return end(capture, rest || capture->skip ? FB_TRUNCATED_CAPTURE : FB_END);
+}
+
+static void note_link_type(fb_capture_stats *stats, uint16_t link_type) {
+    for (size_t i = 0; i < stats->link_type_count; i++)
+        if (stats->link_types[i] == link_type) return;
+    if (stats->link_type_count < FB_CAPTURE_MAX_LINK_TYPES) stats->link_types[stats->link_type_count++] = link_type;
+}
+
+static bool is_full(const fb_capture *capture, size_t count, size_t capacity) {
+    return count == capacity || capture->fragments.completed_size > capture->options.fragment_memory / 2;
+}
+
+fb_status fb_capture_scan(fb_capture *capture, fb_bytes input, bool final, fb_datagram *datagrams, size_t capacity,
+                          size_t *count, size_t *consumed) {
+    *count = *consumed = 0;
+    if (capacity == 0) return FB_BAD_ARGUMENT;
+    if (capture->ended != FB_OK) return capture->ended;
+    if (input.size == 0) input.data = (const uint8_t *)""; /* NULL cannot be added to */
+    fb_fragments_release(&capture->fragments);
+    while (!is_full(capture, *count, capacity)) {
+        fb_bytes rest = {input.data + *consumed, input.size - *consumed};
+        fb_frame frame = {0};
+        size_t size = 0;
+        fb_status status = read_record(capture, rest, &size, &frame);
+        *consumed += size;
+        if (status == FB_MORE_INPUT) return final ? end_of_input(capture, rest.size - size) : FB_MORE_INPUT;
+        if (status == FB_NO_MEMORY) return status;
+        if (status != FB_OK) return end(capture, status);
+        if (!frame.data.data) continue;
+        capture->stats.packets++;
+        note_link_type(&capture->stats, frame.link_type);
+        status = read_datagram(capture, &frame, &datagrams[*count]);
+        if (status == FB_OK) {
+            ++*count;
+            capture->stats.datagrams++;
+        } else if (status != FB_MORE_INPUT) {
+            capture->counters[status]++;
+        }
+    }
+    return FB_OK;
+}
+
+fb_status fb_capture_new(fb_capture **out, fb_memory *memory, fb_capture_options options) {
+    fb_capture *capture = fb_memory_allocate(memory, sizeof *capture);
+    *out = capture;
+    if (!capture) return FB_NO_MEMORY;
+    if (!options.fragment_memory) options.fragment_memory = DEFAULT_FRAGMENT_MEMORY;
+    if (!options.fragment_datagrams) options.fragment_datagrams = DEFAULT_FRAGMENT_DATAGRAMS;
+    capture->memory = memory;
+    capture->options = options;
+    fb_fragments_init(&capture->fragments, memory, options.fragment_memory, options.fragment_datagrams,
+                      &capture->counters[FB_FRAGMENT_DROPPED]);
+    return FB_OK;
+}
+
+void fb_capture_free(fb_capture *capture) {
+    if (!capture) return;
+    fb_fragments_release(&capture->fragments);
+    fb_fragments_drop(&capture->fragments);
+    fb_memory_release(capture->memory, capture->interfaces, capture->interface_capacity * sizeof *capture->interfaces);
+    fb_memory_release(capture->memory, capture, sizeof *capture);
+}
+
+const uint64_t *fb_capture_counters(const fb_capture *capture) {
+    return capture->counters;
+}
+
+fb_capture_stats fb_capture_get_stats(const fb_capture *capture) {
+    return capture->stats;
+}

@@ -1,0 +1,120 @@
+/* The decoder's state: made, freed; and which protocol a payload speaks. */
+#include "core/decode/decode.h"
+
+#define DEFAULT_EXPORTER_LIMIT 1048576
+#define DEFAULT_EXPORTER_MEMORY (16u << 20)
+#define DEFAULT_EARLY_DATA_LIMIT (4u << 20)
+#define DEFAULT_EARLY_DATA_TOTAL (128u << 20)
+
+/* NetFlow v1, v5 and v7 have no templates; their records are compiled as if they had these. */
+#define FB_X(constant, name, kind, offset, size) {0, FB_NETFLOW5_##constant, size},
+static const fb_field fields_of_netflow5[] = {FB_NETFLOW5_FIELD_LIST(FB_X)};
+static const fb_field fields_of_netflow7[] = {FB_NETFLOW7_FIELD_LIST(FB_X)};
+#undef FB_X
+#define PADDING(size) {0, FB_NETFLOW5_FIELD_COUNT, size}
+static const fb_field fields_of_netflow1[] = {
+    {0, FB_NETFLOW5_SRCADDR, 4}, {0, FB_NETFLOW5_DSTADDR, 4}, {0, FB_NETFLOW5_NEXTHOP, 4}, {0, FB_NETFLOW5_INPUT, 2},
+    {0, FB_NETFLOW5_OUTPUT, 2},  {0, FB_NETFLOW5_PACKETS, 4}, {0, FB_NETFLOW5_OCTETS, 4},  {0, FB_NETFLOW5_FIRST, 4},
+    {0, FB_NETFLOW5_LAST, 4},    {0, FB_NETFLOW5_SRCPORT, 2}, {0, FB_NETFLOW5_DSTPORT, 2}, PADDING(2),
+    {0, FB_NETFLOW5_PROT, 1},    {0, FB_NETFLOW5_TOS, 1},     {0, FB_NETFLOW5_TCP_FLAGS, 1}, PADDING(7),
+    PADDING(4), /* of records of 52 octets */
+};
+#define COUNT(array) ((uint16_t)(sizeof(array) / sizeof *(array)))
+
+static bool compile_fixed(fb_shapes *shapes, const fb_field *fields, uint16_t count, fb_shape **shape) {
+    return fb_shapes_acquire(shapes, 5, fields, count, 0, false, shape) == FB_OK;
+}
+
+static bool compile_netflow(fb_decoder *decoder) {
+    fb_shapes *shapes = &decoder->shapes;
+    return compile_fixed(shapes, fields_of_netflow5, COUNT(fields_of_netflow5), &decoder->netflow5) &&
+           compile_fixed(shapes, fields_of_netflow1, COUNT(fields_of_netflow1) - 1, &decoder->netflow1[0]) &&
+           compile_fixed(shapes, fields_of_netflow1, COUNT(fields_of_netflow1), &decoder->netflow1[1]) &&
+           compile_fixed(shapes, fields_of_netflow7, COUNT(fields_of_netflow7), &decoder->netflow7);
+}
+
+/* What waits must not take the memory that the templates it waits for will need. */
+static void open_early_data(fb_decoder *decoder) {
+    const fb_decoder_options *options = &decoder->options;
+    size_t limit = options->early_data_limit ? options->early_data_limit : DEFAULT_EARLY_DATA_LIMIT;
+    size_t total = options->early_data_total ? options->early_data_total : DEFAULT_EARLY_DATA_TOTAL;
+    size_t quarter = decoder->memory->limit / 4;
+    if (quarter && total > quarter) total = quarter;
+    fb_early_new(&decoder->early, decoder->memory, limit, total, options->hash_seed);
+    decoder->early.fault = &decoder->fault;
+    decoder->exporters.early = &decoder->early;
+    decoder->exporters.forget_early = fb_early_forget;
+}
+
+fb_status fb_decoder_new(fb_decoder **out, const fb_plan *plan, fb_decoder_options options, fb_memory *memory) {
+    fb_decoder *decoder = fb_memory_allocate(memory, sizeof *decoder);
+    if (!decoder) return FB_NO_MEMORY;
+    *decoder = (fb_decoder){.plan = plan, .memory = memory, .options = options};
+    decoder->processor = fb_processor_choose(options.processor);
+    size_t limit = options.exporter_limit ? options.exporter_limit : DEFAULT_EXPORTER_LIMIT;
+    size_t exporter_memory = options.exporter_memory ? options.exporter_memory : DEFAULT_EXPORTER_MEMORY;
+    size_t quarter = memory->limit / 4;
+    if (quarter && exporter_memory > quarter) exporter_memory = quarter;
+    decoder->left_out = fb_memory_allocate(memory, plan->column_count * sizeof *decoder->left_out);
+    if ((plan->column_count && !decoder->left_out) ||
+        fb_shapes_new(&decoder->shapes, plan, memory, options.hash_seed, decoder->processor == FB_PROCESSOR_AVX512) != FB_OK ||
+        fb_exporters_new(&decoder->exporters, &decoder->shapes, memory, limit, exporter_memory, options.hash_seed) != FB_OK ||
+        !compile_netflow(decoder)) {
+        fb_decoder_free(decoder);
+        return FB_NO_MEMORY;
+    }
+    open_early_data(decoder);
+    decoder->patterns = fb_patterns_new(plan, memory, decoder->processor == FB_PROCESSOR_AVX512);
+    decoder->exporters.template_expiry = options.template_expiry;
+    decoder->exporters.obey_withdrawals = options.obey_withdrawals;
+    *out = decoder;
+    return FB_OK;
+}
+
+void fb_decoder_free(fb_decoder *decoder) {
+    if (!decoder) return;
+    fb_patterns_free(&decoder->patterns);
+    fb_early_free(&decoder->early);
+    fb_exporters_free(&decoder->exporters);
+    fb_shapes_free(&decoder->shapes);
+    fb_memory_release(decoder->memory, decoder->left_out, decoder->plan->column_count * sizeof *decoder->left_out);
+    fb_memory_release(decoder->memory, decoder, sizeof *decoder);
+}
+
+void fb_decoder_finish(fb_decoder *decoder) {
+    fb_early_give_up(&decoder->early, &decoder->fault);
+}
+
+/* NetFlow v1 and v7 are recognised by their exact length: their version alone is too common at the start of other payloads. Where
+   the length is one of records of another size, they are not decoded. 0: something else. */
+static uint32_t sniff_netflow(fb_bytes payload, unsigned version) {
+    size_t header = version == 1 ? 16 : 24;
+    if (payload.size <= header) return 0;
+    size_t count = fb_load16(payload.data + 2), octets = payload.size - header;
+    if (octets == 52 * count || (version == 1 && octets == 48 * count)) return version;
+    bool plausible = count > 0 && octets > 40 * count && octets % count == 0 && fb_load32(payload.data + 12) < FB_SECOND;
+    return plausible ? FB_UNSUPPORTED : 0;
+}
+
+/* sFlow v2 and v4: with an agent address of a known type. */
+static bool is_old_sflow(fb_bytes payload) {
+    if (payload.size < 8) return false;
+    uint32_t version = fb_load32(payload.data), type = fb_load32(payload.data + 4);
+    return (version == 2 || version == 4) && (type == 1 || type == 2);
+}
+
+void fb_datagram_get_exporter(const fb_datagram *datagram, uint8_t address[16]) {
+    fb_bytes payload = datagram->payload, agent;
+    memcpy(address, datagram->source, 16);
+    if (fb_payload_sniff(payload) != FB_SFLOW5) return;
+    fb_xdr xdr = {payload.data + 4, payload.data + payload.size};
+    if (fb_xdr_read_address(&xdr, &agent)) fb_sflow_agent_address(address, agent);
+}
+
+uint32_t fb_payload_look_closer(fb_bytes payload) {
+    if (payload.size < 2) return 0;
+    unsigned version = fb_load16(payload.data);
+    if (version == 5 || version == 9 || version == 10) return version; /* cut short */
+    if (version == 1 || version == 7) return sniff_netflow(payload, version);
+    return is_old_sflow(payload) ? FB_UNSUPPORTED : 0;
+}

@@ -1,0 +1,82 @@
+/* The batch loop, for one emitter. */
+#ifndef FB_DECODE_DECODE_TMPL_H
+#define FB_DECODE_DECODE_TMPL_H
+
+#include "core/decode/decode.h"
+#include "core/decode/datagram.tmpl.h"
+#include "core/decode/ipfix.tmpl.h"
+#include "core/decode/netflow5.tmpl.h"
+#include "core/decode/sflow.tmpl.h"
+
+/* What is refused, or nobody's: a stranger is given no state. */
+FB_NOINLINE static void count_other(fb_context *c, fb_decoder *decoder, uint32_t version, const fb_position *position) {
+    if (version == FB_UNSUPPORTED) {
+        begin_datagram(c, decoder, c->datagram->source, 0, position);
+        fb_context_count(c, FB_UNSUPPORTED_VERSION, NULL);
+        return;
+    }
+    c->counters = &decoder->other;
+    c->counters->datagrams++;
+    c->counters->octets += c->datagram->payload.size;
+    fb_context_count(c, FB_OTHER_PACKET, NULL);
+    if (!decoder->expect_flows) return;
+    fb_fault_note(c->fault, FB_OTHER_PACKET, c->index, 0, c->datagram->source);
+}
+
+static fb_status decode_datagram(fb_context *c, fb_decoder *decoder, fb_emitter *row, fb_position *position) {
+    uint32_t version = fb_payload_sniff(c->datagram->payload);
+    if (version == FB_SFLOW5) return decode_sflow(c, row, decoder, position);
+    if (FB_UNLIKELY(version != 5 && version != 9 && version != 10 && version != 1 && version != 7)) {
+        count_other(c, decoder, version, position);
+        return FB_OK;
+    }
+    begin_datagram(c, decoder, c->datagram->source, 0, position);
+    if (FB_UNLIKELY(c->plan->rows == FB_ROWS_COUNTERS)) {
+        fb_context_count(c, FB_FLOWS_LEFT_OUT, NULL);
+        return FB_OK;
+    }
+    switch (version) {
+        case 1: return decode_netflow1(c, row, decoder, position);
+        case 5: return decode_netflow5(c, row, decoder, position);
+        case 7: return decode_netflow7(c, row, decoder, position);
+        default: return decode_ipfix(c, row, version, position);
+    }
+}
+
+/* What the ends of rows had to leave out; a row that ends knows of no exporter. */
+static void count_refused(fb_context *c, fb_emitter *row) {
+    for (uint64_t refused = FB_EMIT(take_refused)(row); FB_UNLIKELY(refused); refused--)
+        fb_context_count(c, FB_OUT_OF_RANGE, NULL);
+}
+
+/* Fetches what is known of the exporters of the next datagrams; of one alone it would come no sooner. Returns where they
+   end. */
+static size_t look_ahead(const fb_decoder *decoder, const fb_datagram *datagrams, size_t count, size_t at) {
+    size_t next = count - at < FB_LOOK_AHEAD ? count - at : FB_LOOK_AHEAD;
+    if (next > 1) fb_exporters_prefetch(&decoder->exporters, &datagrams[at], next);
+    return at + next;
+}
+
+fb_status FB_ENTRY(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position, fb_emitter *row);
+
+fb_status FB_ENTRY(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position, fb_emitter *row) {
+    fb_context c = {
+        .plan = decoder->plan,
+        .exporters = &decoder->exporters,
+        .fault = &decoder->fault,
+        .left_out = decoder->left_out,
+        .default_sampling_rate = decoder->options.default_sampling_rate,
+        .decapsulate = decoder->options.decapsulate,
+    };
+    for (size_t ahead = position->datagram; position->datagram < count;) {
+        if (position->datagram == ahead) ahead = look_ahead(decoder, datagrams, count, ahead);
+        fb_context_begin(&c, &datagrams[position->datagram], position->datagram);
+        fb_status status = decode_datagram(&c, decoder, row, position);
+        count_refused(&c, row);
+        if (status != FB_OK) return FB_NO_SPACE;
+        *position = (fb_position){position->datagram + 1, 0, 0};
+    }
+    return FB_OK;
+}
+
+#endif

@@ -1,0 +1,94 @@
+/* What flowbuf concludes from several fields of a record: the sources `derived:…`. */
+#ifndef FB_DECODE_DERIVED_TMPL_H
+#define FB_DECODE_DERIVED_TMPL_H
+
+#include "core/exporter/sampling.h"
+#include "core/decode/field.tmpl.h"
+#include "core/decode/value.tmpl.h"
+
+/* derived:etype. The family of the first non-zero address in record order; else ipVersion (60), else ethernetType (256). */
+static uint64_t derive_etype(const fb_shape *shape, const uint8_t *record, const fb_location *locations) {
+    if (shape->version == 5) return 0x0800;
+    for (size_t i = 0; i < FB_MAX_ADDRESS_FIELDS && shape->address_field[i] != FB_NO_FIELD; i++) {
+        fb_bytes address = fb_shape_field(shape, shape->address_field[i], record, locations);
+        bool ipv4 = shape->fields[shape->address_field[i]].id < 27; /* 8 and 12; IPv6 has 27 and 28 */
+        if ((address.size == 4 || address.size == 16) && !fb_is_no_address(address.data, address.size))
+            return ipv4 ? 0x0800 : 0x86dd;
+    }
+    switch (fb_role_uint(shape, FB_ROLE_IP_VERSION, record, locations)) {
+        case 4: return 0x0800;
+        case 6: return 0x86dd;
+        default: return fb_role_uint(shape, FB_ROLE_ETHERNET_TYPE, record, locations);
+    }
+}
+
+static bool has_uint(const fb_shape *shape, unsigned role, const uint8_t *record, const fb_location *locations) {
+    size_t size = fb_shape_role(shape, role, record, locations).size;
+    return size >= 1 && size <= 8;
+}
+
+/* derived:icmp_type and derived:icmp_code, as type << 8 | code. From icmpTypeCodeIPv4 (32) or icmpTypeCodeIPv6 (139), also if
+   they are zero: that is an echo reply. Without them, by Cisco's convention from the destination port, where the source port
+   is 0. A port below 256 carries no type: in ICMPv6 it is more likely some exporter's bare type, and type 0 does not exist.
+   False where there is neither. */
+static bool derive_icmp(const fb_shape *shape, const uint8_t *record, const fb_location *locations, uint64_t *both) {
+    bool ipv4_first = shape->role[FB_ROLE_ICMP_IPV4] < shape->role[FB_ROLE_ICMP_IPV6];
+    uint64_t value = fb_role_uint(shape, ipv4_first ? FB_ROLE_ICMP_IPV4 : FB_ROLE_ICMP_IPV6, record, locations);
+    if (!value) value = fb_role_uint(shape, ipv4_first ? FB_ROLE_ICMP_IPV6 : FB_ROLE_ICMP_IPV4, record, locations);
+    *both = value;
+    if (value || has_uint(shape, FB_ROLE_ICMP_IPV4, record, locations) || has_uint(shape, FB_ROLE_ICMP_IPV6, record, locations))
+        return true;
+    uint64_t proto = fb_role_uint(shape, FB_ROLE_PROTO, record, locations);
+    uint64_t port = fb_role_uint(shape, FB_ROLE_DST_PORT, record, locations);
+    bool icmp = shape->role[FB_ROLE_DST_PORT] != FB_NO_FIELD && (proto == 1 || (proto == 58 && port >= 256));
+    *both = port;
+    return icmp && !fb_role_uint(shape, FB_ROLE_SRC_PORT, record, locations);
+}
+
+/* derived:forwarding_status from Juniper's commonPropertiesId (2636/137), which a record holds several times: each is a
+   property of its own. The one of 2 octets whose top six bits are 2 says how forwarding ended, the rest is a drop reason.
+   64 is "forwarded", 128 "dropped", both of unknown reason (RFC 7270 section 4.12). */
+static uint64_t derive_forwarding_status(const fb_shape *shape, const uint8_t *record, const fb_location *locations) {
+    for (uint16_t i = shape->role[FB_ROLE_COMMON_PROPERTIES]; i < shape->field_count; i++) {
+        if (shape->fields[i].pen != FB_PEN_JUNIPER || shape->fields[i].id != FB_ID_COMMON_PROPERTIES) continue;
+        fb_bytes field = fb_shape_field(shape, i, record, locations);
+        if (field.size == 2 && fb_load16(field.data) >> 10 == 2) return fb_load16(field.data) & 0x3ff ? 128 : 64;
+    }
+    return 0;
+}
+
+/* derived:ip_flags from fragmentFlags (197), whose bits are numbered from the top of an octet: 0 reserved, 1 don't
+   fragment, 2 more fragments. As the packet's own, in the three low bits. A number that an octet does not hold, however
+   many octets brought it, is none of those. */
+static fb_cursor put_fragment_flags(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, const fb_shape *shape,
+                                    const uint8_t *record, const fb_location *locations) {
+    uint64_t flags = fb_role_uint(shape, FB_ROLE_FRAGMENT_FLAGS, record, locations);
+    if (!has_uint(shape, FB_ROLE_FRAGMENT_FLAGS, record, locations)) return at;
+    if (flags <= UINT8_MAX)
+        put_uint(c, row, &at, target, flags >> 5);
+    else
+        note(c, row, at, target, FB_OUT_OF_RANGE, record);
+    return at;
+}
+
+/* derived:mpls_labels. Sections 70 to 79, three octets each: label (20 bits), experimental (3), bottom of stack (1). All
+   labels up to the bottom of the stack (RFC 3032 section 2.1); empty sections count only between others. */
+static fb_cursor put_mpls_labels(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, const fb_shape *shape,
+                                 const uint8_t *record, const fb_location *locations) {
+    unsigned empty = 0;
+    for (unsigned role = FB_ROLE_MPLS_1; role <= FB_ROLE_MPLS_10; role++) {
+        fb_bytes section = fb_shape_role(shape, role, record, locations);
+        if (section.size != 3) continue;
+        uint32_t value = fb_load24(section.data);
+        if (!value) {
+            empty++;
+            continue;
+        }
+        for (; empty; empty--) at = put_member(c, row, at, target, 0);
+        at = put_member(c, row, at, target, value >> 4);
+        if (value & 1) break;
+    }
+    return end_list(c, row, at, target);
+}
+
+#endif

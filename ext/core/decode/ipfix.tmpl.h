@@ -1,0 +1,276 @@
+/* NetFlow v9 (RFC 3954) and IPFIX (RFC 7011): a header, then sets.
+
+     NetFlow v9, 20 octets: 9, count, sysUptime, unix_secs, sequence, source id
+     IPFIX,      16 octets: 10, length, export time, sequence, observation domain id
+     a set:                 id (2), length (2, this header included), templates or records, padding */
+#ifndef FB_DECODE_IPFIX_TMPL_H
+#define FB_DECODE_IPFIX_TMPL_H
+
+#include "core/exporter/template_set.h"
+#include "core/decode/datagram.tmpl.h"
+#include "core/decode/record.tmpl.h"
+
+typedef struct {
+    const uint8_t *begin, *end; /* the sets */
+    uint32_t sequence, domain;
+    uint16_t version;
+    bool cut; /* the message says that it is longer */
+} fb_message;
+
+FB_INLINE bool read_header_netflow9(fb_context *c, fb_bytes payload, fb_message *m) {
+    const uint8_t *p = payload.data;
+    if (payload.size < 20) return false;
+    c->export_time = fb_load32(p + 8) * FB_SECOND;
+    fb_context_set_uptime(c, fb_load32(p + 4), c->export_time);
+    *m = (fb_message){p + 20, p + payload.size, fb_load32(p + 12), fb_load32(p + 16), 9, false};
+    return true;
+}
+
+FB_INLINE bool read_header_ipfix(fb_context *c, fb_bytes payload, fb_message *m) {
+    const uint8_t *p = payload.data;
+    size_t length = payload.size < 16 ? 0 : fb_load16(p + 2);
+    if (length < 16) return false;
+    c->export_time = fb_load32(p + 4) * FB_SECOND;
+    *m = (fb_message){p + 16, p + payload.size, fb_load32(p + 8), fb_load32(p + 12), 10, length > payload.size};
+    if (length < payload.size) m->end = p + length;
+    return true;
+}
+
+FB_NOINLINE static void put_constants_ipfix(fb_context *c, fb_emitter *row, const fb_message *m) {
+    fb_cursor at;
+    FB_EMIT(begin_constants)(row, &at);
+    at = put_constants(c, row, at, m->version == 9 ? 3 : 4, m->sequence, m->domain);
+    FB_EMIT(end_constants)(row, at);
+}
+
+/* What is left of a set behind its last record is padding, shorter than any record and of zeros (RFC 7011 section 3.3.1); up
+   to a word it is let be, whatever it says. Anything else is the beginning of a record, or the template was another. */
+FB_NOINLINE static void check_padding(fb_context *c, const fb_shape *shape, const uint8_t *p, const uint8_t *end) {
+    size_t left = (size_t)(end - p);
+    if (left >= shape->record_size || fb_is_zero(p, end)) return;
+    fb_context_count(c, FB_TRUNCATED_RECORD, p);
+    fb_context_lose_count(c);
+}
+
+FB_INLINE void check_rest(fb_context *c, const fb_shape *shape, const uint8_t *p, const uint8_t *end) {
+    if (FB_UNLIKELY(end - p >= 4)) check_padding(c, shape, p, end);
+}
+
+static void read_options(fb_context *c, const fb_shape *shape, const uint8_t *p, const uint8_t *end) {
+    const uint8_t *next;
+    for (; (size_t)(end - p) >= shape->record_size; p = next) {
+        fb_location *locations = shape->variable_count ? c->exporters->shapes->locations : NULL;
+        next = locations ? fb_shape_locate(shape, p, end, locations) : p + shape->record_size;
+        if (!next) {
+            fb_context_count(c, FB_TRUNCATED_RECORD, p);
+            fb_context_lose_count(c);
+            return;
+        }
+        c->counters->options_records++;
+        fb_context_count_records(c, 1, true);
+        fb_options_read(c, shape, p, locations);
+    }
+    check_rest(c, shape, p, end);
+}
+
+static fb_status read_variable_records(fb_context *c, fb_emitter *row, const fb_shape *shape, const uint8_t **p,
+                                       const uint8_t *end) {
+    fb_location *locations = c->exporters->shapes->locations;
+    bool direct = is_direct(c, row, shape), begun = false, room = true;
+    while ((size_t)(end - *p) >= shape->record_size) {
+        const uint8_t *next = fb_shape_locate(shape, *p, end, locations);
+        if (!next) {
+            fb_context_count(c, FB_TRUNCATED_RECORD, *p);
+            fb_context_lose_count(c);
+            break;
+        }
+        size_t size = (size_t)(next - *p);
+        if (begun && shape->sampler && FB_UNLIKELY(sampler_of(shape, *p, locations) != c->sampler)) {
+            FB_EMIT(end_set)(row);
+            begun = false;
+        }
+        if (direct && !begun) begin_direct_set(c, row, shape, *p, locations);
+        begun = direct;
+        room = direct ? put_direct(c, row, shape, worst_of(c, size), *p, locations)
+                      : put_record(c, row, shape, size, *p, locations) == FB_OK;
+        if (!room) break;
+        fb_context_count_records(c, 1, false);
+        *p = next;
+    }
+    if (begun) FB_EMIT(end_set)(row);
+    return room ? FB_OK : FB_NO_SPACE;
+}
+
+/* REQUIRES: position->record is the offset of the next record from `set`, 0 at its beginning. */
+static fb_status read_records(fb_context *c, fb_emitter *row, const fb_shape *shape, const uint8_t *set,
+                              const uint8_t *end, fb_position *position) {
+    const uint8_t *p = set + 4;
+    if (shape->options) {
+        read_options(c, shape, p, end);
+        return FB_OK;
+    }
+    if (position->record) p = set + position->record;
+    fb_status status;
+    if (shape->variable_count) {
+        status = read_variable_records(c, row, shape, &p, end);
+    } else {
+        size_t left = (size_t)(end - p), size = shape->record_size;
+        if (c->content && !position->record) fb_context_count_records(c, (uint32_t)left / (uint32_t)size, false);
+        status = left < size ? FB_OK : put_fixed_records(c, row, shape, &p, end - (size - 1));
+    }
+    position->record = status == FB_OK ? 0 : (size_t)(p - set);
+    if (status == FB_OK) check_rest(c, shape, p, end);
+    return status;
+}
+
+/* The shape of a template that is known and fresh; NULL otherwise. Times of reception that are not known make none stale. */
+static const fb_shape *find_shape(fb_context *c, uint16_t id, const uint8_t *set) {
+    fb_template *template = find_template(c, id);
+    uint64_t expiry = c->exporters->template_expiry, now = c->datagram->time;
+    if (FB_UNLIKELY(expiry && template && template->time && now > template->time && now - template->time > expiry)) {
+        fb_domain_forget_template(c->exporters, c->exporter, c->domain, id);
+        fb_context_count(c, FB_TEMPLATE_EXPIRED, set);
+        return NULL;
+    }
+    return template ? template->shape : NULL;
+}
+
+static fb_status read_data_set(fb_context *c, fb_emitter *row, const fb_message *m, const uint8_t *set,
+                               const uint8_t *end, fb_position *position) {
+    const fb_shape *shape = find_shape(c, fb_load16(set), set);
+    if (FB_LIKELY(shape != NULL)) return read_records(c, row, shape, set, end, position);
+    fb_context_lose_count(c);
+    if (fb_context_need_domain(c, m->version, m->domain) == FB_OK && !c->exporter->stateless)
+        fb_early_wait(c, m->sequence, set, end);
+    else
+        fb_context_count(c, FB_TEMPLATE_MISSING, set);
+    return FB_OK;
+}
+
+static fb_status read_set(fb_context *c, fb_emitter *row, const fb_message *m, const uint8_t *set, const uint8_t *end,
+                          fb_position *position) {
+    unsigned id = fb_load16(set), template_set = m->version == 9 ? 0 : 2;
+    if (id >= 256) return read_data_set(c, row, m, set, end, position);
+    if (id == template_set || id == template_set + 1)
+        fb_template_set_read(c, m->version, m->domain, id != template_set, set + 4, end);
+    else
+        fb_context_count(c, FB_BAD_SET_ID, set);
+    return FB_OK;
+}
+
+/* The domain, that of the port where ports are told apart, and where the records of the message are counted. When decoding
+   is resumed, what was counted before stays, and a domain that there was no room for is not made now. */
+static void open_message(fb_context *c, const fb_message *m, bool resumed) {
+    if (FB_UNLIKELY(c->exporters->temporary)) fb_context_resume_temporary(c, m->version, m->domain);
+    fb_context_need_domain(c, m->version, m->domain);
+    if (!c->domain || c->exporter->stateless) return;
+    if (m->version == 10) {
+        c->content = &c->domain->sequences.pending;
+        if (!resumed) *c->content = (fb_sequence_content){.incomplete = m->cut};
+    }
+    if (FB_LIKELY(!c->domain->split)) return;
+    uint16_t port = c->datagram->source_port;
+    c->domain = resumed ? fb_domain_find_of_port(c->exporter, c->domain, port)
+                        : fb_domain_of_port(c->exporters, c->exporter, c->domain, port);
+    c->domain->used = (uint32_t)c->counters->datagrams;
+}
+
+/* The message is done. Its header's clock is the uptime, or in IPFIX the export time. */
+static void check_sequence(fb_context *c, const fb_message *m) {
+    if (m->version == 9)
+        fb_context_check_sequence(c, FB_SEQUENCE_PACKETS, m->sequence, c->uptime, (fb_sequence_content){.units = 1});
+    else if (c->content)
+        fb_context_check_sequence(c, FB_SEQUENCE_RECORDS, m->sequence, (uint32_t)(c->export_time / FB_MILLISECOND), *c->content);
+}
+
+FB_INLINE void take_system_init(fb_context *c, const fb_message *m) {
+    if (m->version != 10 || !c->domain) return;
+    uint64_t system_init = fb_domain_find_system_init(c->domain);
+    if (system_init) fb_context_set_system_init(c, system_init);
+}
+
+/* A set that has waited, as if its datagram came now: its own time, sequence number and port, with what is known by now. */
+static fb_status read_waiting_set(const fb_context *c, fb_emitter *row, const fb_message *m, fb_early_set *set,
+                                  const uint8_t *at) {
+    fb_datagram datagram = *c->datagram;
+    fb_context own = *c;
+    fb_message sent = {.version = m->version, .domain = m->domain, .sequence = set->sequence};
+    fb_position position = {.record = set->record};
+    datagram.time = set->time;
+    datagram.source_port = set->source_port;
+    own.datagram = &datagram;
+    own.domain = set->domain;
+    own.export_time = set->export_time;
+    own.has_uptime = false;
+    if (m->version == 9) fb_context_set_uptime(&own, set->uptime, set->export_time);
+    own.place = at;
+    own.content = NULL; /* its message has been counted without it */
+    take_system_init(&own, m);
+    if (!position.record) put_constants_ipfix(&own, row, &sent);
+    const fb_template *template = fb_domain_find_template(set->domain, fb_load16(set->octets));
+    fb_status status = read_records(&own, row, template->shape, set->octets, set->octets + set->size, &position);
+    set->record = (uint32_t)position.record;
+    return status;
+}
+
+/* What waited for the templates that have come: the oldest first. Then the constants are this datagram's again. `at` is where
+   it has got to. */
+static fb_status read_waiting(fb_context *c, fb_emitter *row, const fb_message *m, const uint8_t *at) {
+    fb_early *early = c->exporters->early;
+    for (fb_early_set *set; (set = fb_early_next(early)); fb_early_remove(early, set))
+        if (read_waiting_set(c, row, m, set, at) != FB_OK) return FB_NO_SPACE;
+    put_constants_ipfix(c, row, m);
+    take_system_init(c, m);
+    return FB_OK;
+}
+
+/* A set whose length cannot be, or bytes too few for the header of a set: their length is 0. Returns whether the set is read
+   as far as it goes. Zeros up to the end of the message are padding (Palo Alto and Cisco ACI send it), and hold no record. */
+FB_NOINLINE static bool count_bad_set(fb_context *c, const fb_message *m, const uint8_t *p, size_t length,
+                                      const fb_position *position) {
+    if (fb_is_zero(p, m->end)) {
+        fb_context_count(c, FB_PADDING, p);
+        return false;
+    }
+    if (!position->record) fb_context_count(c, FB_BAD_SET_LENGTH, p);
+    fb_context_lose_count(c);
+    return length >= 4;
+}
+
+/* The sets from `p` on. position->set is where they go on, once there is room again. */
+static fb_status read_sets(fb_context *c, fb_emitter *row, const fb_message *m, const uint8_t *p, fb_position *position) {
+    const fb_early *early = c->exporters->early;
+    for (const uint8_t *end;; p = end) {
+        position->set = (size_t)(p - c->datagram->payload.data);
+        if (FB_UNLIKELY(early->due) && read_waiting(c, row, m, p) != FB_OK) return FB_NO_SPACE;
+        size_t left = (size_t)(m->end - p), length = left < 4 ? 0 : fb_load16(p + 2);
+        if (!left) return FB_OK;
+        bool bad = length < 4 || length > left;
+        if (FB_UNLIKELY(bad) && !count_bad_set(c, m, p, length, position)) return FB_OK;
+        end = bad ? m->end : p + length;
+        if (read_set(c, row, m, p, end, position) != FB_OK) return FB_NO_SPACE;
+        position->record = 0; /* also where a resumed set was not read: its template may be gone */
+    }
+}
+
+static fb_status decode_ipfix(fb_context *c, fb_emitter *row, uint32_t version, fb_position *position) {
+    fb_message m;
+    fb_bytes payload = c->datagram->payload;
+    if (!(version == 9 ? read_header_netflow9(c, payload, &m) : read_header_ipfix(c, payload, &m))) {
+        fb_context_count(c, FB_TRUNCATED_HEADER, NULL);
+        return FB_OK;
+    }
+    bool resumed = position->set != 0;
+    open_message(c, &m, resumed);
+    take_system_init(c, &m);
+    if (!resumed) {
+        if (m.cut) fb_context_count(c, FB_TRUNCATED_DATAGRAM, m.end);
+        if (FB_UNLIKELY(c->exporters->early->due)) fb_early_return_all(c->exporters->early);
+        put_constants_ipfix(c, row, &m);
+    }
+    fb_status status = read_sets(c, row, &m, resumed ? payload.data + position->set : m.begin, position);
+    if (status == FB_OK) check_sequence(c, &m);
+    return status;
+}
+
+#endif

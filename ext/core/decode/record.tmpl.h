@@ -1,0 +1,156 @@
+/* Records of a template: each becomes a flow, or two. */
+#ifndef FB_DECODE_RECORD_TMPL_H
+#define FB_DECODE_RECORD_TMPL_H
+
+#include "core/exporter/sampling.h"
+#include "core/decode/datagram.tmpl.h"
+#include "core/decode/operation.tmpl.h"
+
+/* IPFIX may state the exporter's start in the record itself; it holds for that record alone. */
+FB_INLINE bool states_system_init(const fb_shape *shape) {
+    return shape->version == 10 && fb_shape_has_role(shape, FB_ROLE_SYSTEM_INIT_TIME);
+}
+
+FB_NOINLINE static fb_cursor run_with_system_init(fb_context *c, fb_emitter *row, fb_cursor at, const fb_shape *shape,
+                                                  const uint8_t *record, const fb_location *locations) {
+    fb_context own = *c;
+    uint64_t system_init = fb_system_init_read(shape, record, locations);
+    if (system_init) fb_context_set_system_init(&own, system_init);
+    return run_record(&own, row, at, shape, record, locations);
+}
+
+/* One flow from a record. NO_SPACE. */
+static fb_status put_flow(fb_context *c, fb_emitter *row, const fb_shape *shape, size_t worst, const uint8_t *record,
+                             const fb_location *locations) {
+    fb_cursor at;
+    if (!FB_EMIT(begin)(row, worst, &at)) return FB_NO_SPACE;
+    if (FB_UNLIKELY(states_system_init(shape)))
+        at = run_with_system_init(c, row, at, shape, record, locations);
+    else
+        at = run_record(c, row, at, shape, record, locations);
+    FB_EMIT(finish)(row, at);
+    c->counters->flows++;
+    return FB_OK;
+}
+
+/* Whether a counter of the reverse direction is not zero. A size that no counter has is no counter. */
+static bool has_reverse_flow(const fb_shape *reverse, const uint8_t *record, const fb_location *locations) {
+    for (size_t i = 0; i < reverse->counter_count; i++) {
+        fb_bytes field = fb_shape_field(reverse, reverse->counters[i], record, locations);
+        if (field.size >= 1 && field.size <= 8 && fb_load_uint(field.data, field.size)) return true;
+    }
+    return false;
+}
+
+/* Two flows (RFC 5103), or none: room for both is asked for at once, so that decoding is never resumed between them. */
+FB_NOINLINE static fb_status put_biflow(fb_context *c, fb_emitter *row, const fb_shape *shape, size_t worst,
+                                        const uint8_t *record, const fb_location *locations) {
+    bool both = has_reverse_flow(shape->reverse, record, locations);
+    if (both && !FB_EMIT(reserve)(row, 2, worst)) return FB_NO_SPACE;
+    for (; shape; shape = both ? shape->reverse : NULL)
+        if (put_flow(c, row, shape, worst, record, locations) != FB_OK) return FB_NO_SPACE;
+    if (both) fb_context_count(c, FB_BIFLOW, record);
+    return FB_OK;
+}
+
+/* The flows of a record. NO_SPACE: none of them. `locations` is NULL for a record of fixed size. */
+static fb_status put_record(fb_context *c, fb_emitter *row, const fb_shape *shape, size_t size, const uint8_t *record,
+                            const fb_location *locations) {
+    size_t worst = worst_of(c, size);
+    if (FB_UNLIKELY(shape->reverse != NULL)) return put_biflow(c, row, shape, worst, record, locations);
+    return put_flow(c, row, shape, worst, record, locations);
+}
+
+/* Whether records of a shape take the short way: one row each, no value of which waits, and no tunnel to be opened. */
+static bool is_direct(const fb_context *c, const fb_emitter *row, const fb_shape *shape) {
+    return FB_EMIT(is_direct)(row) && !shape->reverse && !shape->list_count && !states_system_init(shape) &&
+           !c->decapsulate;
+}
+
+static uint64_t find_value_of_set(fb_context *c, const fb_shape *shape, const fb_op *op, const uint8_t *record,
+                                  const fb_location *locations) {
+    switch (op->code) {
+        case FB_OP_RATE_OF_SAMPLER: return find_rate(c, load_sampler(find_field(op, record, locations), op->size));
+        case FB_OP_DERIVED_SAMPLING_RATE: return fb_sampling_find(c, shape, record, locations);
+        default: return derive_etype(shape, record, locations);
+    }
+}
+
+/* What is the same for all records of a set, beginning with this one, becomes a constant of it. To be ended with end_set. */
+static void begin_direct_set(fb_context *c, fb_emitter *row, const fb_shape *shape, const uint8_t *record,
+                             const fb_location *locations) {
+    fb_cursor at;
+    FB_EMIT(begin_set)(row, &at);
+    for (const fb_op *op = shape->ops + shape->move_end, *end = shape->ops + shape->set_end; op < end; op++)
+        FB_EMIT(append_uint)(row, &at, op->column, find_value_of_set(c, shape, op, record, locations), 8);
+    FB_EMIT(end_set_constants)(row, at);
+}
+
+static uint64_t sampler_of(const fb_shape *shape, const uint8_t *record, const fb_location *locations) {
+    return load_sampler(find_field(shape->sampler, record, locations), shape->sampler->size);
+}
+
+/* The first record whose sampler is another one; each size of sampler has a loop of its own. */
+FB_INLINE const uint8_t *find_other_sampler(const uint8_t *record, const uint8_t *end, size_t step, size_t offset, size_t size) {
+    uint64_t sampler = load_sampler(record + offset, size);
+    do record += step;
+    while (record < end && load_sampler(record + offset, size) == sampler);
+    return record;
+}
+
+/* The end of the records of fixed size that the constants of a set hold for, from the first one on. REQUIRES: there is one. */
+static const uint8_t *find_run(const fb_shape *shape, const uint8_t *record, const uint8_t *end) {
+    if (!shape->sampler) return end;
+    size_t step = shape->record_size, offset = shape->sampler->offset, size = shape->sampler->size;
+    switch (size) {
+        case 1: return find_other_sampler(record, end, step, offset, 1);
+        case 2: return find_other_sampler(record, end, step, offset, 2);
+        case 4: return find_other_sampler(record, end, step, offset, 4);
+        default: return find_other_sampler(record, end, step, offset, size);
+    }
+}
+
+/* One flow from a record on the short way. False: there is less room than `worst`. */
+FB_INLINE bool put_direct(fb_context *c, fb_emitter *row, const fb_shape *shape, size_t worst,
+                          const uint8_t *record, const fb_location *locations) {
+    fb_cursor at;
+    if (!FB_EMIT(begin)(row, worst, &at)) return false;
+    at = run_direct(c, row, at, shape, record, locations);
+    FB_EMIT(finish)(row, at);
+    c->counters->flows++;
+    return true;
+}
+
+#ifdef FB_BY_COLUMN
+#include "core/decode/run.tmpl.h"
+#else
+/* run.tmpl.h is for columns. */
+FB_INLINE size_t put_run(fb_context *c, fb_emitter *row, const fb_shape *shape, const uint8_t *record, size_t count) {
+    (void)c, (void)row, (void)shape, (void)record, (void)count;
+    return 0;
+}
+#endif
+
+/* Records of fixed size from *p on, as many as begin before `end`; *p is moved on. NO_SPACE: not all. REQUIRES: the last one is
+   whole. */
+static fb_status put_fixed_records(fb_context *c, fb_emitter *row, const fb_shape *shape, const uint8_t **p,
+                                   const uint8_t *end) {
+    size_t size = shape->record_size, worst = worst_of(c, size);
+    bool room = true;
+    if (!is_direct(c, row, shape)) {
+        for (; *p < end; *p += size)
+            if (put_record(c, row, shape, size, *p, NULL) != FB_OK) return FB_NO_SPACE;
+        return FB_OK;
+    }
+    while (*p < end && room) {
+        const uint8_t *record = *p, *run = find_run(shape, record, end);
+        begin_direct_set(c, row, shape, record, NULL);
+        record += size * put_run(c, row, shape, record, (size_t)(run - record) / size);
+        for (; record < run && (room = put_direct(c, row, shape, worst, record, NULL)); record += size) continue;
+        FB_EMIT(end_set)(row);
+        *p = record;
+    }
+    return room ? FB_OK : FB_NO_SPACE;
+}
+
+#endif

@@ -1,0 +1,238 @@
+/* sFlow v5: a header, then samples, each a list of records. Everything is XDR: big-endian words of 4 octets.
+
+     datagram: 5, address type (1 IPv4, 2 IPv6), agent address (4 or 16), sub-agent id, sequence, uptime, samples
+     sample:   format (enterprise << 12 | number), length, body
+     record:   format, length, body
+
+   The records of a flow sample are indexed first and read in the order of source.h, whatever their order on the wire, so
+   that which source wins depends on the schema alone. */
+#ifndef FB_DECODE_SFLOW_TMPL_H
+#define FB_DECODE_SFLOW_TMPL_H
+
+#include "core/packet/sflow_layout.h"
+#include "core/decode/datagram.tmpl.h"
+#include "core/decode/sampled_packet.tmpl.h"
+#include "core/decode/sflow_counters.tmpl.h"
+#include "core/decode/sflow_records.tmpl.h"
+#include "core/decode/value.tmpl.h"
+
+/* A sample that fits a pattern. ------------------------------------------------------------------------------------------ */
+
+FB_NOINLINE static fb_cursor append_numbers(fb_emitter *row, fb_cursor at, const fb_pattern_value *value,
+                                            const fb_pattern_value *end, const fb_sample_parts *parts) {
+    for (; value < end; value++) FB_EMIT(append_uint)(row, &at, value->column, fb_pattern_number(value, parts), 8);
+    return at;
+}
+
+FB_INLINE fb_cursor put_words(fb_context *c, fb_emitter *row, fb_cursor at, fb_source source, fb_bytes words) {
+    for (const uint8_t *p = words.data, *end = p + words.size; p < end; p += 4) set_member(c, row, &at, source, fb_load32(p));
+    return at;
+}
+
+/* The AS path of a gateway's record that is whole. */
+static fb_cursor put_path(fb_context *c, fb_emitter *row, fb_cursor at, fb_source source, fb_bytes path) {
+    const uint8_t *end = path.data + path.size;
+    for (const uint8_t *p = path.data + 4; p < end;) {
+        fb_bytes members = {p + 8, 4 * (size_t)fb_load32(p + 4)};
+        at = put_words(c, row, at, source, members);
+        p = members.data + members.size;
+    }
+    close_list(c, row, &at, source);
+    return at;
+}
+
+FB_NOINLINE static fb_cursor run_steps(fb_context *c, fb_emitter *row, fb_cursor at, const fb_pattern *pattern,
+                                       const fb_sample_parts *parts) {
+    const fb_pattern_value *end = pattern->values + pattern->value_count;
+    bool exact = !pattern->header_needed;
+    for (const fb_pattern_value *value = pattern->values + pattern->address_end; value < end; value++) {
+        const uint8_t *p = parts->part[value->part] + value->place;
+        fb_bytes octets = {p, value->size};
+        switch (value->code) {
+            case FB_PATTERN_NUMBER: set_uint(c, row, &at, value->source, fb_pattern_number(value, parts)); break;
+            case FB_PATTERN_ADDRESS: set_ip(c, row, &at, value->source, p, value->size); break;
+            case FB_PATTERN_AS_PATH: at = put_path(c, row, at, value->source, exact ? octets : parts->found.path); break;
+            case FB_PATTERN_COMMUNITIES:
+                at = put_words(c, row, at, value->source, exact ? octets : parts->found.communities);
+                close_list(c, row, &at, value->source);
+                break;
+            case FB_PATTERN_LAYERS: at = put_layers(c, row, at, exact ? octets : parts->header, FB_PACKET_FRAME); break;
+            default: fb_context_count(c, FB_UNKNOWN_SAMPLE_RECORD, p); break;
+        }
+    }
+    return at;
+}
+
+/* False: there is no room. */
+FB_INLINE bool put_pattern(fb_context *c, fb_emitter *row, const fb_pattern *pattern, const fb_sample_parts *parts, size_t worst,
+                           bool exact) {
+    const fb_pattern_value *values = pattern->values;
+    fb_cursor at;
+    if (!FB_EMIT(begin)(row, worst, &at)) return false;
+    for (const fb_pattern_group *group = pattern->groups, *end = group + pattern->group_count; group < end; group++) {
+        const uint8_t *first = fb_sample_part(parts, group->part[0], exact) + group->place[0];
+        const uint8_t *second = fb_sample_part(parts, group->part[1], exact) + group->place[1];
+        if (FB_UNLIKELY(!FB_EMIT(append_lanes)(row, &at, &group->lanes, first, second)))
+            at = append_numbers(row, at, values + group->first, values + group->end, parts);
+    }
+    if (pattern->number_end > pattern->lane_end)
+        at = append_numbers(row, at, values + pattern->lane_end, values + pattern->number_end, parts);
+    for (const fb_pattern_value *value = values + pattern->number_end, *end = values + pattern->address_end; value < end; value++) {
+        const uint8_t *p = fb_sample_part(parts, value->part, exact) + value->place;
+        if (value->size == 4)
+            FB_EMIT(append_ip)(row, &at, value->column, p, 4);
+        else
+            FB_EMIT(append_ip)(row, &at, value->column, p, 16);
+    }
+    if (pattern->value_count > pattern->address_end) at = run_steps(c, row, at, pattern, parts);
+    FB_EMIT(finish)(row, at);
+    return true;
+}
+
+/* The whole. -------------------------------------------------------------------------------------------------------------- */
+
+/* The patterns that samples may fit: where they pay, rows are flows, no value waits for their end, and no tunnel is opened. */
+static fb_patterns *patterns_in_use(const fb_context *c, const fb_emitter *row, fb_decoder *decoder) {
+    bool pay = decoder->patterns.wide || decoder->options.always_learn;
+    return pay && FB_EMIT(is_direct)(row) && !c->decapsulate && c->plan->rows == FB_ROWS_FLOWS ? &decoder->patterns : NULL;
+}
+
+/* Record by record. */
+FB_NOINLINE static fb_status read_flow_sample(fb_context *c, fb_emitter *row, fb_patterns *patterns, fb_bytes sample,
+                                              bool expanded) {
+    const unsigned rare = 1u << FB_PLACE_ETHERNET | 1u << FB_PLACE_IPV4 | 1u << FB_PLACE_IPV6;
+    size_t size = FB_FLOW_SAMPLE_SIZE(expanded);
+    fb_sample_records records;
+    uint64_t status;
+    fb_cursor at;
+    if (!FB_EMIT(begin)(row, worst_of(c, sample.size), &at)) return FB_NO_SPACE;
+    fb_xdr xdr = {sample.data + size, sample.data + sample.size};
+    index_records(c, xdr, fb_load32(xdr.p - 4), &records);
+    put_flow_sample(c, row, &at, sample.data, expanded, &status);
+    if (FB_LIKELY(((records.there & rare) | c->decapsulate | status) == 0))
+        at = put_records_of(c, row, at, &records, 0, true);
+    else
+        at = put_records(c, row, at, &records, status);
+    FB_EMIT(finish)(row, at);
+    c->counters->flows++;
+    if (patterns) fb_patterns_learn(patterns, sample, expanded);
+    return FB_OK;
+}
+
+/* By a pattern, if one fits. */
+FB_INLINE fb_status decode_by_pattern(fb_context *c, fb_emitter *row, fb_patterns *patterns, fb_bytes sample, bool expanded, bool exact) {
+    fb_sample_parts parts;
+    const fb_pattern *pattern = fb_patterns_find(patterns, sample, expanded, &parts, exact);
+    if (FB_UNLIKELY(!pattern)) return read_flow_sample(c, row, patterns, sample, expanded);
+    if (FB_UNLIKELY(!put_pattern(c, row, pattern, &parts, worst_of(c, sample.size), exact))) return FB_NO_SPACE;
+    c->counters->flows++;
+    return FB_OK;
+}
+
+FB_NOINLINE static fb_status decode_by_general_pattern(fb_context *c, fb_emitter *row, fb_patterns *patterns, fb_bytes sample,
+                                                       bool expanded) {
+    return decode_by_pattern(c, row, patterns, sample, expanded, false);
+}
+
+/* NO_SPACE; BAD_SAMPLE, not counted yet, when its fixed part is cut short. */
+FB_INLINE fb_status decode_flow_sample(fb_context *c, fb_emitter *row, fb_patterns *patterns, fb_bytes sample, bool expanded) {
+    if (FB_UNLIKELY(sample.size < FB_FLOW_SAMPLE_SIZE(expanded))) return FB_BAD_SAMPLE;
+    if (FB_UNLIKELY(!patterns || !patterns->table)) return read_flow_sample(c, row, patterns, sample, expanded);
+    if (patterns->general) return decode_by_general_pattern(c, row, patterns, sample, expanded);
+    return decode_by_pattern(c, row, patterns, sample, expanded, true);
+}
+
+FB_INLINE fb_status decode_sample(fb_context *c, fb_emitter *row, fb_patterns *patterns, uint32_t format, fb_bytes sample) {
+    if (FB_UNLIKELY(c->plan->rows == FB_ROWS_COUNTERS)) return decode_sample_of_counters(c, row, format, sample);
+    if (FB_LIKELY(format == FB_SAMPLE_FLOW || format == FB_SAMPLE_FLOW_EXPANDED))
+        return decode_flow_sample(c, row, patterns, sample, format == FB_SAMPLE_FLOW_EXPANDED);
+    switch (format) {
+        case FB_SAMPLE_COUNTERS:
+        case FB_SAMPLE_COUNTERS_EXPANDED: fb_context_count(c, FB_COUNTER_SAMPLE, sample.data); return FB_OK;
+        case FB_SAMPLE_DROP: fb_context_count(c, FB_DROP_SAMPLE, sample.data); return FB_OK;
+        default: fb_context_count(c, FB_UNKNOWN_SAMPLE, sample.data); return FB_OK;
+    }
+}
+
+/* The number of a sample among those of its kind and source. */
+FB_INLINE void check_sample(fb_context *c, uint32_t format, fb_bytes sample) {
+    fb_domain *domain = c->domain;
+    fb_sample_origin origin;
+    if (FB_UNLIKELY(!domain) || !fb_sample_find_origin(format, sample, &origin)) return;
+    uint64_t key = fb_samples_key(origin.kind, origin.type, origin.index);
+    uint32_t run = (uint32_t)domain->sequences.totals.restarts;
+    fb_status status = fb_samples_check(&domain->samples, &c->exporter->memory, c->exporters->seed, key, fb_load32(sample.data), run);
+    if (FB_UNLIKELY(status == FB_SEQUENCE_GAP)) fb_context_count(c, FB_SAMPLE_GAP, sample.data);
+}
+
+/* Fetches octets two samples ahead, as many as one has, whether they are of this datagram or of the next. What is read of a sample
+   first stands all over it: the processor does not foresee that. */
+FB_INLINE void fetch_ahead(const uint8_t *sample) {
+    for (uintptr_t line = 512; line < 768; line += FB_CACHE_LINE) FB_PREFETCH((const void *)((uintptr_t)sample + line));
+}
+
+FB_NOINLINE static fb_status decode_samples(fb_context *c, fb_emitter *row, fb_patterns *patterns, fb_xdr xdr, uint32_t count,
+                                            fb_position *position) {
+    const uint8_t *begin = c->datagram->payload.data;
+    if (position->record) xdr.p = begin + position->set;
+    for (size_t i = position->record; i < count; i++) {
+        const uint8_t *at = xdr.p;
+        fetch_ahead(at);
+        uint32_t format;
+        fb_status status = FB_BAD_SAMPLE;
+        fb_bytes sample;
+        if (FB_LIKELY(fb_xdr_read_item(&xdr, &format, &sample)))
+            status = decode_sample(c, row, patterns, format, sample);
+        if (FB_UNLIKELY(status == FB_NO_SPACE)) {
+            *position = (fb_position){position->datagram, (size_t)(at - begin), i};
+            return status;
+        }
+        if (FB_UNLIKELY(status == FB_BAD_SAMPLE)) {
+            fb_context_count(c, status, at);
+            return FB_OK;
+        }
+        check_sample(c, format, sample);
+    }
+    return FB_OK;
+}
+
+FB_NOINLINE static void put_constants_sflow(fb_context *c, fb_emitter *row, uint32_t sub_agent, uint32_t sequence,
+                                            uint32_t uptime) {
+    fb_cursor at;
+    unsigned wanted = c->plan->constants;
+    FB_EMIT(begin_constants)(row, &at);
+    at = put_constants(c, row, at, 1, sequence, 0);
+    if (WANTS(SFLOW_SUB_AGENT_ID)) set_uint(c, row, &at, FB_SOURCE_SFLOW_SUB_AGENT_ID, sub_agent);
+    if (WANTS(SFLOW_UPTIME)) set_uint(c, row, &at, FB_SOURCE_SFLOW_UPTIME, uptime);
+    FB_EMIT(end_constants)(row, at);
+}
+
+/* The header says no more than where the datagram came from. */
+FB_NOINLINE static fb_status refuse_sflow(fb_context *c, fb_decoder *decoder, const fb_position *position, fb_status status,
+                                          const uint8_t *at) {
+    begin_datagram(c, decoder, c->datagram->source, FB_AGENT_SFLOW, position);
+    fb_context_count(c, status, at);
+    return FB_OK;
+}
+
+static fb_status decode_sflow(fb_context *c, fb_emitter *row, fb_decoder *decoder, fb_position *position) {
+    fb_bytes payload = c->datagram->payload, agent;
+    fb_xdr xdr = {payload.data + 4, payload.data + payload.size};
+    uint32_t sub_agent, sequence, uptime, samples;
+    if (FB_UNLIKELY(payload.size >= 8 && fb_load32(payload.data + 4) > 2))
+        return refuse_sflow(c, decoder, position, FB_BAD_HEADER, payload.data + 4);
+    if (!fb_xdr_read_address(&xdr, &agent) || !fb_xdr_read_word(&xdr, &sub_agent) || !fb_xdr_read_word(&xdr, &sequence) ||
+        !fb_xdr_read_word(&xdr, &uptime) || !fb_xdr_read_word(&xdr, &samples))
+        return refuse_sflow(c, decoder, position, FB_TRUNCATED_HEADER, NULL);
+    uint8_t address[16];
+    bool known = fb_sflow_agent_address(address, agent);
+    begin_datagram(c, decoder, known ? address : c->datagram->source, FB_AGENT_SFLOW | sub_agent, position);
+    fb_context_need_domain(c, FB_DOMAIN_SFLOW, sub_agent);
+    if (!position->set) {
+        put_constants_sflow(c, row, sub_agent, sequence, uptime);
+        fb_context_check_sequence(c, FB_SEQUENCE_DATAGRAMS, sequence, uptime, (fb_sequence_content){.units = 1});
+    }
+    return decode_samples(c, row, patterns_in_use(c, row, decoder), xdr, samples, position);
+}
+
+#endif

@@ -1,0 +1,357 @@
+/* sFlow's counter samples (formats 2 and 4) and its notifications of discarded packets (format 5): the rows of a plan whose
+   rows are counters. One sample is one row; flow samples make none then.
+
+     counters:            sequence, source id (8 bits type, 24 bits index), records
+     counters, expanded:  sequence, source type, source index, records
+     discarded packet:    sequence, source type, source index, drops, input, output, reason, records
+
+   Records are a format, a length and a body each, as in flow samples. They are indexed first and read in the order of
+   source.h. A record of a format that another one had before it is not read, and counted. A counter that the exporter
+   does not know is all ones (sFlow version 5, "Counter Data"): it is absent. */
+#ifndef FB_DECODE_SFLOW_COUNTERS_TMPL_H
+#define FB_DECODE_SFLOW_COUNTERS_TMPL_H
+
+#include "core/packet/sflow_layout.h"
+#include "core/decode/datagram.tmpl.h"
+#include "core/decode/sampled_packet.tmpl.h"
+#include "core/decode/sflow_records.tmpl.h"
+#include "core/decode/value.tmpl.h"
+
+enum {
+    KIND_COUNTERS = 1, /* of `sflow:sample.kind` */
+    KIND_DROP = 2,
+    RECORD_EGRESS_QUEUE = 1036,
+    RECORD_ACL = 1037,
+    RECORD_FUNCTION = 1038,
+    RECORD_HW_TRAP = 1041,
+    RECORD_LINUX_DROP_REASON = 1042,
+    LANE_SIZE = 40,
+};
+
+/* Places in fb_counter_records. */
+enum {
+#define FB_X(record, format, size) COUNTERS_##record,
+    FB_COUNTER_RECORD_LIST(FB_X)
+#undef FB_X
+    COUNTERS_COUNT
+};
+
+typedef struct {
+    fb_bytes body[COUNTERS_COUNT];
+} fb_counter_records;
+
+/* What every counter or drop sample begins with. */
+typedef struct {
+    uint32_t kind, sequence, source_type, source_index;
+} fb_sample_head;
+
+/* What a drop sample says besides its packet, and what it says of that as a flow sample does. */
+typedef struct {
+    fb_bytes queue, acl, function, trap, linux_reason;
+    fb_sample_records packet;
+} fb_drop_records;
+
+static bool read_sample_head(fb_xdr *xdr, bool expanded, fb_sample_head *head) {
+    uint32_t source;
+    if (!fb_xdr_read_word(xdr, &head->sequence) || !fb_xdr_read_word(xdr, &source)) return false;
+    head->source_type = expanded ? source : source >> 24;
+    head->source_index = source & 0xffffff;
+    return !expanded || fb_xdr_read_word(xdr, &head->source_index);
+}
+
+static fb_cursor put_sample_head(fb_context *c, fb_emitter *row, fb_cursor at, const fb_sample_head *head) {
+    set_uint(c, row, &at, FB_SOURCE_SFLOW_SAMPLE_KIND, head->kind);
+    set_uint(c, row, &at, FB_SOURCE_SFLOW_COUNTERS_SEQUENCE, head->sequence);
+    set_uint(c, row, &at, FB_SOURCE_SFLOW_SOURCE_TYPE, head->source_type);
+    set_uint(c, row, &at, FB_SOURCE_SFLOW_SOURCE_INDEX, head->source_index);
+    return at;
+}
+
+/* Octets of a record, by the kind of their source. */
+static void set_octets(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source source, fb_bytes octets) {
+    FB_FOR_TARGETS(c, source, target) *at = put_field(c, row, *at, *target, octets.data, octets.size);
+}
+
+/* A string (RFC 4506 section 4.11); an empty one is unknown. */
+static bool read_string(fb_xdr *xdr, fb_bytes *text) {
+    uint32_t length;
+    return fb_xdr_read_word(xdr, &length) && read_opaque(xdr, length, text);
+}
+
+static void set_string(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source source, fb_bytes text) {
+    if (text.size) set_octets(c, row, at, source, text);
+}
+
+static void count_bad_record(fb_context *c, fb_bytes record) {
+    fb_context_count(c, FB_BAD_SAMPLE_RECORD, record.data);
+}
+
+/* The next record of a sample; false, and counted, when it is cut short. */
+static bool read_record(fb_context *c, fb_xdr *xdr, uint32_t *format, fb_bytes *body) {
+    const uint8_t *at = xdr->p;
+    if (fb_xdr_read_item(xdr, format, body)) return true;
+    fb_context_count(c, FB_BAD_SAMPLE_RECORD, at);
+    return false;
+}
+
+/* Where a record of a format belongs in a struct of records; NULL for one that is not read. */
+typedef fb_bytes *fb_record_finder(void *records, uint32_t format);
+
+static void index_records_of_counters(fb_context *c, fb_xdr xdr, uint32_t count, fb_record_finder *find, void *records) {
+    uint32_t format;
+    fb_bytes body;
+    for (; count; count--) {
+        const uint8_t *at = xdr.p;
+        if (!read_record(c, &xdr, &format, &body)) return;
+        fb_bytes *record = find(records, format);
+        if (record && !record->data)
+            *record = body;
+        else
+            fb_context_count(c, FB_UNKNOWN_SAMPLE_RECORD, at);
+    }
+}
+
+/* --- counters ------------------------------------------------------------------------------------------------------- */
+
+static fb_bytes *find_counter_record(void *of_counters, uint32_t format) {
+    fb_counter_records *records = of_counters;
+    switch (format) {
+#define FB_X(record, number, size) case number: return &records->body[COUNTERS_##record];
+        FB_COUNTER_RECORD_LIST(FB_X)
+#undef FB_X
+        default: return NULL;
+    }
+}
+
+/* A record that is shorter than its structure gives nothing. */
+static void drop_short_records(fb_context *c, fb_counter_records *records) {
+    static const uint8_t sizes[COUNTERS_COUNT] = {
+#define FB_X(record, format, size) size,
+        FB_COUNTER_RECORD_LIST(FB_X)
+#undef FB_X
+    };
+    for (size_t i = 0; i < COUNTERS_COUNT; i++)
+        if (!has_record(c, records->body[i], sizes[i])) records->body[i] = (fb_bytes){0};
+}
+
+/* All ones, in a counter or gauge of 32 or 64 bits; of a float, what no load is (sFlow Host Structures: -1). */
+static bool is_unknown(fb_kind kind, const uint8_t *p, size_t size) {
+    double real;
+    if (kind == FB_KIND_FLOAT) return !fb_load_real(p, size, &real) || !(real >= 0);
+    if (kind != FB_KIND_UINT) return false;
+    return (size == 4 && fb_load32(p) == UINT32_MAX) || (size == 8 && fb_load64(p) == UINT64_MAX);
+}
+
+/* All that is of a fixed size: one walk over the table of sflow_counter_fields.h. */
+static fb_cursor put_counters(fb_context *c, fb_emitter *row, fb_cursor at, const fb_counter_records *records) {
+    static const struct {
+        uint8_t record, offset, size, kind;
+    } fields[] = {
+#define FB_F(X, record, field, kind, offset, size) {COUNTERS_##record, offset, size, FB_KIND_##kind},
+        FB_COUNTER_LIST(FB_F, )
+#undef FB_F
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        fb_bytes record = records->body[fields[i].record];
+        size_t end = (size_t)fields[i].offset + fields[i].size;
+        if (record.size < end) continue; /* there is none, or it is of an older edition */
+        const uint8_t *p = record.data + fields[i].offset;
+        if (is_unknown(fields[i].kind, p, fields[i].size)) continue;
+        set_octets(c, row, &at, (fb_source)(FB_SOURCE_FIRST_COUNTER + i), (fb_bytes){p, fields[i].size});
+    }
+    return at;
+}
+
+/* The lanes of an optical module, after its 4 words: their number, and 10 words each. */
+static fb_cursor put_lanes(fb_context *c, fb_emitter *row, fb_cursor at, fb_bytes sfp) {
+    if (!sfp.data) return at;
+    size_t count = fb_load32(sfp.data + 16), whole = (sfp.size - 20) / LANE_SIZE;
+    if (count > whole) {
+        count_bad_record(c, sfp);
+        count = whole;
+    }
+    for (unsigned field = 0; field < LANE_SIZE / 4; field++) {
+        fb_source source = (fb_source)(FB_SOURCE_SFLOW_LANE_INDEX + field);
+        for (size_t i = 0; i < count; i++)
+            set_member(c, row, &at, source, fb_load32(sfp.data + 20 + i * LANE_SIZE + 4 * field));
+        close_list(c, row, &at, source);
+    }
+    return at;
+}
+
+static fb_cursor put_port_name(fb_context *c, fb_emitter *row, fb_cursor at, fb_bytes record) {
+    if (!record.data) return at;
+    fb_xdr xdr = {record.data, record.data + record.size};
+    fb_bytes name;
+    if (!read_string(&xdr, &name))
+        count_bad_record(c, record);
+    else
+        set_string(c, row, &at, FB_SOURCE_SFLOW_PORT_NAME, name);
+    return at;
+}
+
+/* Host name, UUID (16 octets; zeros are unknown), machine type, operating system, its release. */
+static fb_cursor put_host(fb_context *c, fb_emitter *row, fb_cursor at, fb_bytes record) {
+    static const uint8_t zeros[16];
+    if (!record.data) return at;
+    fb_xdr xdr = {record.data, record.data + record.size};
+    fb_bytes name, uuid, release;
+    uint32_t machine, os;
+    if (!read_string(&xdr, &name) || !read_opaque(&xdr, 16, &uuid) || !fb_xdr_read_word(&xdr, &machine) ||
+        !fb_xdr_read_word(&xdr, &os) || !read_string(&xdr, &release)) {
+        count_bad_record(c, record);
+        return at;
+    }
+    set_string(c, row, &at, FB_SOURCE_SFLOW_HOST_NAME, name);
+    if (memcmp(uuid.data, zeros, 16) != 0) set_octets(c, row, &at, FB_SOURCE_SFLOW_HOST_UUID, uuid);
+    set_uint(c, row, &at, FB_SOURCE_SFLOW_HOST_MACHINE_TYPE, machine);
+    set_uint(c, row, &at, FB_SOURCE_SFLOW_HOST_OS_NAME, os);
+    set_string(c, row, &at, FB_SOURCE_SFLOW_HOST_OS_RELEASE, release);
+    return at;
+}
+
+static void set_adapter(fb_context *c, fb_emitter *row, fb_cursor *at, uint32_t index, uint64_t mac) {
+    set_member(c, row, at, FB_SOURCE_SFLOW_ADAPTER_IF_INDEX, index);
+    set_member(c, row, at, FB_SOURCE_SFLOW_ADAPTER_MAC, mac);
+}
+
+/* Adapters: an ifIndex each, and its MAC addresses, padded to 8 octets. An adapter stands in the lists once for every one of
+   its addresses; for one without any the address is 0. False when they are cut short: those before the cut count. */
+static bool read_adapters(fb_context *c, fb_emitter *row, fb_cursor *at, fb_xdr xdr) {
+    uint32_t adapters, index, macs;
+    if (!fb_xdr_read_word(&xdr, &adapters)) return false;
+    for (; adapters; adapters--) {
+        if (!fb_xdr_read_word(&xdr, &index) || !fb_xdr_read_word(&xdr, &macs)) return false;
+        if (!macs) set_adapter(c, row, at, index, 0);
+        for (; macs; macs--) {
+            fb_bytes mac;
+            if (!read_opaque(&xdr, 6, &mac)) return false;
+            set_adapter(c, row, at, index, fb_load48(mac.data));
+        }
+    }
+    return true;
+}
+
+static fb_cursor put_adapters(fb_context *c, fb_emitter *row, fb_cursor at, fb_bytes record) {
+    if (!record.data) return at;
+    if (!read_adapters(c, row, &at, (fb_xdr){record.data, record.data + record.size})) count_bad_record(c, record);
+    close_list(c, row, &at, FB_SOURCE_SFLOW_ADAPTER_IF_INDEX);
+    close_list(c, row, &at, FB_SOURCE_SFLOW_ADAPTER_MAC);
+    return at;
+}
+
+/* NO_SPACE; BAD_SAMPLE, not counted yet, when its fixed part is cut short. The same of decode_drop. */
+static fb_status decode_counters(fb_context *c, fb_emitter *row, fb_bytes sample, bool expanded) {
+    fb_xdr xdr = {sample.data, sample.data + sample.size};
+    fb_counter_records records = {0};
+    fb_sample_head head = {.kind = KIND_COUNTERS};
+    uint32_t count;
+    fb_cursor at;
+    if (!read_sample_head(&xdr, expanded, &head) || !fb_xdr_read_word(&xdr, &count)) return FB_BAD_SAMPLE;
+    if (!FB_EMIT(begin)(row, worst_of(c, sample.size), &at)) return FB_NO_SPACE;
+    index_records_of_counters(c, xdr, count, find_counter_record, &records);
+    drop_short_records(c, &records);
+    at = put_sample_head(c, row, at, &head);
+    at = put_counters(c, row, at, &records);
+    at = put_lanes(c, row, at, records.body[COUNTERS_sfp]);
+    at = put_port_name(c, row, at, records.body[COUNTERS_port_name]);
+    at = put_host(c, row, at, records.body[COUNTERS_host_descr]);
+    at = put_adapters(c, row, at, records.body[COUNTERS_host_adapters]);
+    FB_EMIT(finish)(row, at);
+    c->counters->flows++;
+    return FB_OK;
+}
+
+/* --- discarded packets ---------------------------------------------------------------------------------------------- */
+
+static fb_bytes *find_drop_record(void *of_drop, uint32_t format) {
+    fb_drop_records *records = of_drop;
+    uint32_t kind;
+    switch (format) {
+        case RECORD_EGRESS_QUEUE: return &records->queue;
+        case RECORD_ACL: return &records->acl;
+        case RECORD_FUNCTION: return &records->function;
+        case RECORD_HW_TRAP: return &records->trap;
+        case RECORD_LINUX_DROP_REASON: return &records->linux_reason;
+        default: kind = fb_record_place(format); return kind < FB_PLACES ? &records->packet.of[kind] : NULL;
+    }
+}
+
+/* Number, name and direction of the access list. */
+static fb_cursor put_acl(fb_context *c, fb_emitter *row, fb_cursor at, fb_bytes record) {
+    if (!record.data) return at;
+    fb_xdr xdr = {record.data, record.data + record.size};
+    uint32_t number, direction;
+    fb_bytes name;
+    if (!fb_xdr_read_word(&xdr, &number) || !read_string(&xdr, &name) || !fb_xdr_read_word(&xdr, &direction)) {
+        count_bad_record(c, record);
+        return at;
+    }
+    set_uint(c, row, &at, FB_SOURCE_SFLOW_DROP_ACL_NUMBER, number);
+    set_string(c, row, &at, FB_SOURCE_SFLOW_DROP_ACL_NAME, name);
+    set_uint(c, row, &at, FB_SOURCE_SFLOW_DROP_ACL_DIRECTION, direction);
+    return at;
+}
+
+/* A record of one string, or of two; the sources of two follow one another. */
+static fb_cursor put_strings(fb_context *c, fb_emitter *row, fb_cursor at, fb_bytes record, fb_source source,
+                             unsigned count) {
+    if (!record.data) return at;
+    fb_xdr xdr = {record.data, record.data + record.size};
+    fb_bytes text[2];
+    for (unsigned i = 0; i < count; i++)
+        if (!read_string(&xdr, &text[i])) {
+            count_bad_record(c, record);
+            return at;
+        }
+    for (unsigned i = 0; i < count; i++) set_string(c, row, &at, (fb_source)(source + i), text[i]);
+    return at;
+}
+
+static fb_cursor put_drop_records(fb_context *c, fb_emitter *row, fb_cursor at, const fb_drop_records *records) {
+    if (has_record(c, records->queue, 4))
+        set_uint(c, row, &at, FB_SOURCE_SFLOW_DROP_QUEUE, fb_load32(records->queue.data));
+    at = put_acl(c, row, at, records->acl);
+    at = put_strings(c, row, at, records->function, FB_SOURCE_SFLOW_DROP_FUNCTION, 1);
+    at = put_strings(c, row, at, records->trap, FB_SOURCE_SFLOW_DROP_TRAP_GROUP, 2);
+    return put_strings(c, row, at, records->linux_reason, FB_SOURCE_SFLOW_DROP_LINUX_REASON, 1);
+}
+
+static fb_status decode_drop(fb_context *c, fb_emitter *row, fb_bytes sample) {
+    fb_xdr xdr = {sample.data, sample.data + sample.size};
+    fb_drop_records records = {0};
+    fb_sample_head head = {.kind = KIND_DROP};
+    uint32_t drops, input, output, reason, count;
+    fb_cursor at;
+    if (!read_sample_head(&xdr, true, &head) || !fb_xdr_read_word(&xdr, &drops) || !fb_xdr_read_word(&xdr, &input) ||
+        !fb_xdr_read_word(&xdr, &output) || !fb_xdr_read_word(&xdr, &reason) || !fb_xdr_read_word(&xdr, &count))
+        return FB_BAD_SAMPLE;
+    if (!FB_EMIT(begin)(row, worst_of(c, sample.size), &at)) return FB_NO_SPACE;
+    index_records_of_counters(c, xdr, count, find_drop_record, &records);
+    for (unsigned kind = 0; kind < FB_PLACES; kind++)
+        records.packet.there |= (unsigned)(records.packet.of[kind].data != NULL) << kind;
+    at = put_sample_head(c, row, at, &head);
+    set_uint(c, row, &at, FB_SOURCE_SFLOW_DROP_DROPS, drops);
+    set_interface(c, row, &at, FB_SOURCE_SFLOW_DROP_INPUT, 0, input);
+    set_interface(c, row, &at, FB_SOURCE_SFLOW_DROP_OUTPUT, 0, output);
+    set_uint(c, row, &at, FB_SOURCE_SFLOW_DROP_REASON, reason);
+    at = put_drop_records(c, row, at, &records);
+    /* The packet is described as in a flow sample whose output says that it was discarded, and why. */
+    at = put_records(c, row, at, &records.packet, discard_status(reason));
+    FB_EMIT(finish)(row, at);
+    c->counters->flows++;
+    return FB_OK;
+}
+
+static fb_status decode_sample_of_counters(fb_context *c, fb_emitter *row, uint32_t format, fb_bytes sample) {
+    switch (format) {
+        case FB_SAMPLE_FLOW:
+        case FB_SAMPLE_FLOW_EXPANDED: fb_context_count(c, FB_FLOWS_LEFT_OUT, sample.data); return FB_OK;
+        case FB_SAMPLE_COUNTERS:
+        case FB_SAMPLE_COUNTERS_EXPANDED: return decode_counters(c, row, sample, format == FB_SAMPLE_COUNTERS_EXPANDED);
+        case FB_SAMPLE_DROP: return decode_drop(c, row, sample);
+        default: fb_context_count(c, FB_UNKNOWN_SAMPLE, sample.data); return FB_OK;
+    }
+}
+
+#endif

@@ -1,0 +1,339 @@
+/* From a decoded value to a column: range, unit, enum, address, text. Written against the emitter contract.
+
+   The `set` functions give the value of a fixed source to every column it feeds; the `put` functions below them give one
+   value to one column. All of them count what they have to leave out, but only while the column still wants a value. */
+#ifndef FB_DECODE_VALUE_TMPL_H
+#define FB_DECODE_VALUE_TMPL_H
+
+#include "core/decode/decode.h"
+#include "core/emit/emitter.h"
+#include "core/exporter/context.h"
+
+#include <math.h>
+
+static void note(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, fb_status status, const uint8_t *p) {
+    if (!FB_EMIT(wants)(row, at, target)) return;
+    fb_context_count(c, status, p);
+    if (status == FB_OUT_OF_RANGE || status == FB_BAD_FIELD_SIZE) fb_context_leave_out(c, target.column);
+}
+
+/* As a rule the members are 0, 1, 2 … on the wire: false where it is no such one. */
+FB_INLINE bool find_member(const fb_column *column, uint64_t value, uint64_t *number) {
+    if (value >= column->mappings_size || column->mappings[value].from != value) return false;
+    *number = column->mappings[value].to;
+    return true;
+}
+
+static bool map_enum(const fb_column *column, uint64_t value, uint64_t *number) {
+    size_t low = 0, high = column->mappings_size;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (column->mappings[middle].from < value)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == column->mappings_size || column->mappings[low].from != value) return false;
+    *number = column->mappings[low].to;
+    return true;
+}
+
+/* A number that is finite on the wire must be so in its column; what is too small for it is zero there, and not written. */
+static fb_cursor put_real(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, double value) {
+    bool narrow = c->plan->columns[target.column].type == FB_TYPE_FLOAT;
+    if (narrow && isfinite(value) && !isfinite((float)value))
+        note(c, row, at, target, FB_OUT_OF_RANGE, NULL);
+    else
+        FB_EMIT(put_real)(row, &at, target, narrow ? (double)(float)value : value);
+    return at;
+}
+
+/* An unsigned integer into a column of any type that takes one. */
+FB_NOINLINE static fb_cursor convert_uint(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, uint64_t value) {
+    const fb_column *column = &c->plan->columns[target.column];
+    uint64_t number = 0;
+    switch (column->type) {
+        case FB_TYPE_ENUM:
+            if (!map_enum(column, value, &number)) {
+                note(c, row, at, target, FB_UNMAPPED, NULL);
+                if (column->flags & FB_COLUMN_REPEATED) return at; /* no member of a list */
+                target.zero = false;                               /* nor a value */
+            }
+            FB_EMIT(put_uint)(row, &at, target, number);
+            return at;
+        case FB_TYPE_BOOL: FB_EMIT(put_uint)(row, &at, target, value != 0); return at;
+        case FB_TYPE_FLOAT:
+        case FB_TYPE_DOUBLE: return put_real(c, row, at, target, (double)value);
+        default: break;
+    }
+    if (value > column->limit) {
+        note(c, row, at, target, FB_OUT_OF_RANGE, NULL);
+    } else if (column->type == FB_TYPE_INT || column->type == FB_TYPE_SINT || column->type == FB_TYPE_DURATION) {
+        FB_EMIT(put_int)(row, &at, target, (int64_t)value);
+    } else {
+        FB_EMIT(put_uint)(row, &at, target, value);
+    }
+    return at;
+}
+
+FB_INLINE void put_uint(fb_context *c, fb_emitter *row, fb_cursor *at, fb_target target, uint64_t value) {
+    const fb_column *column = &c->plan->columns[target.column];
+    if (FB_LIKELY(column->type == FB_TYPE_UINT && value <= column->limit))
+        FB_EMIT(put_uint)(row, at, target, value);
+    else
+        *at = convert_uint(c, row, *at, target, value);
+}
+
+static fb_cursor put_int(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, int64_t value) {
+    const fb_column *column = &c->plan->columns[target.column];
+    uint64_t magnitude = value < 0 ? ~(uint64_t)value : (uint64_t)value;
+    if (column->type == FB_TYPE_FLOAT || column->type == FB_TYPE_DOUBLE)
+        return put_real(c, row, at, target, (double)value);
+    if (magnitude > column->limit)
+        note(c, row, at, target, FB_OUT_OF_RANGE, NULL);
+    else
+        FB_EMIT(put_int)(row, &at, target, value);
+    return at;
+}
+
+/* Nanoseconds in units of a column. Dividing by a number that is not known beforehand takes long: milliseconds are the rule. */
+FB_INLINE uint64_t in_units(uint64_t nanoseconds, uint64_t unit) {
+    return FB_LIKELY(unit == FB_MILLISECOND) ? nanoseconds / FB_MILLISECOND : nanoseconds / unit;
+}
+
+/* Nanoseconds since 1970, or of a span. */
+static fb_cursor put_nanoseconds(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, uint64_t value) {
+    const fb_column *column = &c->plan->columns[target.column];
+    bool timed = column->type == FB_TYPE_TIMESTAMP || column->type == FB_TYPE_DURATION;
+    return convert_uint(c, row, at, target, timed ? in_units(value, column->unit) : value);
+}
+
+FB_INLINE void put_ip(fb_context *c, fb_emitter *row, fb_cursor *at, fb_target target, const uint8_t *p, size_t size) {
+    if (fb_is_no_address(p, size)) return;
+    if (FB_LIKELY(c->plan->columns[target.column].type == FB_TYPE_IP))
+        FB_EMIT(put_ip)(row, at, target, p, size);
+    else
+        FB_EMIT(put_octets)(row, at, target, p, size);
+}
+
+#define FB_FOR_TARGETS(c, source, target) \
+    for (const fb_target *target = (c)->plan->targets + (c)->plan->sources[source].first, \
+                         *target##_end = target + (c)->plan->sources[source].count; \
+         target != target##_end; target++)
+
+FB_NOINLINE static fb_cursor set_uint_long(fb_context *c, fb_emitter *row, fb_cursor at, fb_source source, uint64_t value) {
+    FB_FOR_TARGETS(c, source, target) put_uint(c, row, &at, *target, value);
+    return at;
+}
+
+FB_INLINE void set_uint(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source source, uint64_t value) {
+    const fb_target_range *range = &c->plan->sources[source];
+    if (FB_LIKELY(value < range->bound))
+        FB_EMIT(put_direct)(row, at, range, value);
+    else if (range->count)
+        *at = set_uint_long(c, row, *at, source, value);
+}
+
+/* The same of a source that an enum wants as a rule. */
+FB_INLINE void set_enum(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source source, uint64_t value) {
+    const fb_target_range *range = &c->plan->sources[source];
+    uint64_t number;
+    if (FB_LIKELY(range->way == FB_WAY_ENUM) && find_member(&c->plan->columns[range->target.column], value, &number))
+        FB_EMIT(put_uint)(row, at, range->target, number);
+    else
+        set_uint(c, row, at, source, value);
+}
+
+/* A member of a list into one column; a column that is not repeated takes the first that is not zero. */
+FB_NOINLINE static fb_cursor put_member(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, uint64_t value) {
+    const fb_column *column = &c->plan->columns[target.column];
+    if (!(column->flags & FB_COLUMN_REPEATED)) {
+        target.zero = false;
+        return convert_uint(c, row, at, target, value);
+    }
+    double real = (double)value;
+    switch (column->type) {
+        case FB_TYPE_ENUM:
+            if (map_enum(column, value, &value)) break;
+            note(c, row, at, target, FB_UNMAPPED, NULL);
+            return at;
+        case FB_TYPE_BOOL: value = value != 0; break;
+        case FB_TYPE_FLOAT:
+        case FB_TYPE_DOUBLE: memcpy(&value, &real, 8); break;
+        default:
+            if (value <= column->limit) break;
+            note(c, row, at, target, FB_OUT_OF_RANGE, NULL);
+            return at;
+    }
+    FB_EMIT(repeat_uint)(row, &at, target, value);
+    return at;
+}
+
+static fb_cursor end_list(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target) {
+    if (c->plan->columns[target.column].flags & FB_COLUMN_REPEATED) FB_EMIT(close)(row, &at, target.column);
+    return at;
+}
+
+static void set_member(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source source, uint64_t value) {
+    FB_FOR_TARGETS(c, source, target) *at = put_member(c, row, *at, *target, value);
+}
+
+static void set_member_ip(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source source, const uint8_t *p, size_t size) {
+    FB_FOR_TARGETS(c, source, target) {
+        if (c->plan->columns[target->column].flags & FB_COLUMN_REPEATED)
+            FB_EMIT(repeat_octets)(row, at, *target, p, size);
+        else
+            put_ip(c, row, at, *target, p, size);
+    }
+}
+
+/* The source has given its list: one of a lesser rank adds nothing to it. */
+FB_INLINE void close_list(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source source) {
+    FB_FOR_TARGETS(c, source, target) *at = end_list(c, row, *at, *target);
+}
+
+FB_NOINLINE static fb_cursor set_ip_long(fb_context *c, fb_emitter *row, fb_cursor at, fb_source source, const uint8_t *p,
+                                         size_t size) {
+    FB_FOR_TARGETS(c, source, target) put_ip(c, row, &at, *target, p, size);
+    return at;
+}
+
+FB_INLINE void set_ip(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source source, const uint8_t *p, size_t size) {
+    const fb_target_range *range = &c->plan->sources[source];
+    if (range->way == FB_WAY_NONE || fb_is_no_address(p, size)) return;
+    if (FB_LIKELY(range->way == FB_WAY_DIRECT))
+        FB_EMIT(put_ip)(row, at, range->target, p, size);
+    else
+        *at = set_ip_long(c, row, *at, source, p, size);
+}
+
+FB_NOINLINE static fb_cursor set_time_long(fb_context *c, fb_emitter *row, fb_cursor at, fb_source source, uint64_t nanoseconds) {
+    FB_FOR_TARGETS(c, source, target) at = put_nanoseconds(c, row, at, *target, nanoseconds);
+    return at;
+}
+
+/* A time; 0 is unknown. */
+FB_INLINE void set_time(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source source, uint64_t nanoseconds) {
+    const fb_target_range *range = &c->plan->sources[source];
+    if (range->way == FB_WAY_NONE || !nanoseconds) return;
+    if (FB_LIKELY(range->way == FB_WAY_DIRECT)) /* the column holds every time up to FB_TIME_MAX */
+        FB_EMIT(put_uint)(row, at, range->target, in_units(nanoseconds, c->plan->columns[range->target.column].unit));
+    else
+        *at = set_time_long(c, row, *at, source, nanoseconds);
+}
+
+/* --- fields of records ---------------------------------------------------------------------------------------------- */
+
+enum { TIME_MISSING, TIME_KNOWN, TIME_OUT_OF_RANGE, TIME_WITHOUT_START };
+
+/* Nanoseconds since 1970 of a number of units since 1970. */
+static int scale_time(uint64_t value, uint64_t unit, uint64_t *time) {
+    *time = value * unit;
+    if (value > FB_TIME_MAX / unit) return TIME_OUT_OF_RANGE;
+    return value ? TIME_KNOWN : TIME_MISSING;
+}
+
+/* NTP format: seconds since 1900, and a fraction of 2^32, rounded to the resolution. REQUIRES: 8 octets. */
+static int read_ntp(const uint8_t *p, uint64_t resolution, uint64_t *time) {
+    const uint64_t from_1900_to_1970 = 2208988800u;
+    uint64_t seconds = fb_load32(p), fraction = fb_load32(p + 4);
+    if (!seconds && !fraction) return TIME_MISSING;
+    if (seconds < from_1900_to_1970) seconds += 1ull << 32; /* no flow is older than 1970: the era that begins in 2036 */
+    uint64_t parts = (fraction * resolution + 0x80000000u) >> 32;
+    *time = (seconds - from_1900_to_1970) * FB_SECOND + parts * (FB_SECOND / resolution);
+    return TIME_KNOWN;
+}
+
+/* The low 11 bits of the fraction of a dateTimeMicroseconds carry nothing (RFC 7011 section 6.1.9). */
+static int read_ntp_microseconds(const uint8_t *p, uint64_t *time) {
+    uint8_t octets[8];
+    memcpy(octets, p, 8);
+    octets[6] &= 0xf8;
+    octets[7] = 0;
+    return read_ntp(octets, 1000000, time);
+}
+
+/* The moment that a field of a time kind means, in ns since 1970. A relative time of 0 is a moment like any other, an
+   absolute one is missing. REQUIRES: 1 <= size <= 8; 8 of NTP kinds. */
+static int read_time(const fb_context *c, uint8_t kind, const uint8_t *p, size_t size, uint64_t *time) {
+    uint64_t value = fb_load_uint(p, size);
+    switch (kind) {
+        case FB_KIND_TIME_S: return scale_time(value, FB_SECOND, time);
+        case FB_KIND_TIME_MS: return scale_time(value, FB_MILLISECOND, time);
+        case FB_KIND_TIME_NTP_US: return read_ntp_microseconds(p, time);
+        case FB_KIND_TIME_NTP_NS: return read_ntp(p, 1000000000, time);
+        case FB_KIND_TIME_UPTIME:
+            if (!c->has_uptime) return TIME_WITHOUT_START;
+            return fb_context_time(c, (uint32_t)value, time) ? TIME_KNOWN : TIME_OUT_OF_RANGE;
+        case FB_KIND_TIME_DELTA:
+            *time = c->export_time - value * 1000;
+            return value <= c->export_time / 1000 ? TIME_KNOWN : TIME_OUT_OF_RANGE;
+        default: return TIME_MISSING;
+    }
+}
+
+static fb_cursor put_time(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, const uint8_t *p, size_t size) {
+    uint64_t time;
+    bool ntp = target.kind == FB_KIND_TIME_NTP_US || target.kind == FB_KIND_TIME_NTP_NS;
+    if (ntp && size != 8) {
+        note(c, row, at, target, FB_BAD_FIELD_SIZE, p);
+        return at;
+    }
+    switch (read_time(c, target.kind, p, size, &time)) {
+        case TIME_KNOWN: return put_nanoseconds(c, row, at, target, time);
+        case TIME_OUT_OF_RANGE: note(c, row, at, target, FB_OUT_OF_RANGE, p); return at;
+        case TIME_WITHOUT_START: note(c, row, at, target, FB_NO_SYSTEM_START, p); return at;
+        default: return at;
+    }
+}
+
+static uint64_t span_unit(uint8_t kind) {
+    switch (kind) {
+        case FB_KIND_SPAN_S: return FB_SECOND;
+        case FB_KIND_SPAN_MS: return FB_MILLISECOND;
+        case FB_KIND_SPAN_US: return 1000;
+        default: return 1;
+    }
+}
+
+static int64_t sign_extend(uint64_t value, size_t size) {
+    unsigned shift = (unsigned)(64 - 8 * size);
+    return (int64_t)(value << shift) >> shift;
+}
+
+static fb_cursor put_octets(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, const uint8_t *p, size_t size) {
+    if (target.kind == FB_KIND_STRING) {
+        while (size && !p[size - 1]) size--;
+        if (!fb_utf8_valid((fb_bytes){p, size})) note(c, row, at, target, FB_INVALID_UTF8, p);
+    }
+    FB_EMIT(put_octets)(row, &at, target, p, size);
+    return at;
+}
+
+/* RFC 7011 section 6.1.5. */
+static fb_cursor put_bool(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, uint64_t value) {
+    if (value == 1 || value == 2) return convert_uint(c, row, at, target, value == 1);
+    if (value) note(c, row, at, target, FB_OUT_OF_RANGE, NULL);
+    return at;
+}
+
+static fb_cursor put_integer(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, const uint8_t *p, size_t size) {
+    uint64_t value = fb_load_uint(p, size), unit;
+    switch (target.kind) {
+        case FB_KIND_SINT: return put_int(c, row, at, target, sign_extend(value, size));
+        case FB_KIND_BOOL: return put_bool(c, row, at, target, value);
+        case FB_KIND_SPAN_S:
+        case FB_KIND_SPAN_MS:
+        case FB_KIND_SPAN_US:
+        case FB_KIND_SPAN_NS:
+            unit = span_unit(target.kind);
+            if (value <= UINT64_MAX / unit) return put_nanoseconds(c, row, at, target, value * unit);
+            note(c, row, at, target, FB_OUT_OF_RANGE, p);
+            return at;
+        case FB_KIND_TCP_BITS: value &= 0x0fff; /* fall through */
+        case FB_KIND_UINT: put_uint(c, row, &at, target, value); return at;
+        default: return put_time(c, row, at, target, p, size);
+    }
+}
+
+#endif

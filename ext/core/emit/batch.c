@@ -1,0 +1,207 @@
+/* Buffers of columns: made, grown, freed. */
+#include "core/emit/batch.h"
+
+#include "core/wire/wire.h"
+
+unsigned fb_batch_width(const fb_column *column) {
+    switch (column->type) {
+        case FB_TYPE_UINT: return column->limit >> 32 ? 8 : column->limit >> 16 ? 4 : column->limit >> 8 ? 2 : 1;
+        case FB_TYPE_INT:
+        case FB_TYPE_SINT: return column->limit >> 31 ? 8 : 4;
+        case FB_TYPE_BOOL: return 1;
+        case FB_TYPE_ENUM:
+        case FB_TYPE_FLOAT:
+        case FB_TYPE_FIXED32: return 4;
+        case FB_TYPE_STRING:
+        case FB_TYPE_BYTES: return 0;
+        case FB_TYPE_IP: return 16;
+        default: return 8;
+    }
+}
+
+bool fb_batch_is_uneven(const fb_column *column) {
+    return column->flags & FB_COLUMN_ENABLED && (column->flags & FB_COLUMN_REPEATED || !fb_batch_width(column));
+}
+
+static void describe(fb_vector *vector, const fb_column *column) {
+    vector->width = (uint8_t)fb_batch_width(column);
+    vector->listed = column->flags & FB_COLUMN_REPEATED;
+    while (vector->width > 1u << vector->shift) vector->shift++;
+}
+
+static bool is_fixed(const fb_vector *vector) { return vector->width && !vector->listed; }
+
+static size_t round_up(size_t size) { return (size + FB_CACHE_LINE - 1) / FB_CACHE_LINE * FB_CACHE_LINE; }
+
+/* Room for one more than there are rows: what is put when none is begun. */
+static size_t size_of_fixed(const fb_vector *vector, size_t capacity) {
+    return round_up((capacity + 1) * vector->width + FB_BATCH_SLACK);
+}
+
+static bool allocate_vector(fb_batch *batch, fb_vector *vector, const fb_column *column, uint8_t **next) {
+    if (is_fixed(vector)) {
+        vector->values = *next;
+        *next += size_of_fixed(vector, batch->capacity);
+    } else {
+        vector->offsets = fb_memory_allocate(&batch->memory, (batch->capacity + 1) * sizeof *vector->offsets);
+        if (!vector->offsets) return false;
+    }
+    if (!(column->flags & FB_COLUMN_EXPLICIT) || vector->listed) return true;
+    vector->present = fb_memory_allocate(&batch->memory, batch->capacity + 1);
+    return vector->present != NULL;
+}
+
+fb_status fb_batch_new(fb_batch **out, const fb_plan *plan, size_t capacity, fb_memory memory) {
+    fb_batch *batch = fb_memory_allocate(&memory, sizeof *batch);
+    if (!batch) return FB_NO_MEMORY;
+    *batch = (fb_batch){.memory = memory, .capacity = capacity, .vector_count = plan->column_count};
+    batch->vectors = fb_memory_allocate(&batch->memory, plan->column_count * sizeof *batch->vectors);
+    if (!batch->vectors) {
+        fb_batch_free(batch);
+        return FB_NO_MEMORY;
+    }
+    batch->fixed_size = FB_CACHE_LINE;
+    for (size_t i = 0; i < plan->column_count; i++) {
+        if (!(plan->columns[i].flags & FB_COLUMN_ENABLED)) continue;
+        describe(&batch->vectors[i], &plan->columns[i]);
+        if (is_fixed(&batch->vectors[i])) batch->fixed_size += size_of_fixed(&batch->vectors[i], capacity);
+    }
+    bool made = (batch->fixed = fb_memory_allocate(&batch->memory, batch->fixed_size));
+    uint8_t *next = made ? fb_align_to_line(batch->fixed) : NULL;
+    for (size_t i = 0; made && i < plan->column_count; i++)
+        if (plan->columns[i].flags & FB_COLUMN_ENABLED) made = allocate_vector(batch, &batch->vectors[i], &plan->columns[i], &next);
+    if (!made) {
+        fb_batch_free(batch);
+        return FB_NO_MEMORY;
+    }
+    *out = batch;
+    return FB_OK;
+}
+
+void fb_batch_free(fb_batch *batch) {
+    if (!batch) return;
+    fb_memory memory = batch->memory;
+    for (size_t i = 0; batch->vectors && i < batch->vector_count; i++) {
+        fb_vector *vector = &batch->vectors[i];
+        fb_memory_release(&memory, vector->offsets, (batch->capacity + 1) * sizeof *vector->offsets);
+        fb_memory_release(&memory, vector->members, (vector->capacity + 1) * sizeof *vector->members);
+        fb_memory_release(&memory, vector->present, batch->capacity + 1);
+        if (!is_fixed(vector)) fb_memory_release(&memory, vector->values, vector->size);
+    }
+    fb_memory_release(&memory, batch->vectors, batch->vector_count * sizeof *batch->vectors);
+    fb_memory_release(&memory, batch->fixed, batch->fixed_size);
+    fb_memory_release(&memory, batch, sizeof *batch);
+}
+
+/* Octets and members of lists change hands; what counts rows is copied. */
+static void move_vector(fb_batch *to, fb_batch *from, fb_vector *vector, fb_vector *old) {
+    size_t rows = from->rows;
+    if (vector->present) memcpy(vector->present, old->present, rows);
+    if (is_fixed(vector)) {
+        memcpy(vector->values, old->values, rows << vector->shift);
+        return;
+    }
+    uint32_t *offsets = vector->offsets;
+    size_t moved = (old->values ? old->size : 0) + (old->members ? (old->capacity + 1) * sizeof *old->members : 0);
+    memcpy(offsets, old->offsets, (rows + 1) * sizeof *offsets);
+    uint8_t *present = vector->present;
+    *vector = *old;
+    vector->offsets = offsets;
+    vector->present = present;
+    old->values = NULL;
+    old->members = NULL;
+    from->memory.used -= moved;
+    to->memory.used += moved;
+}
+
+fb_status fb_batch_grow(fb_batch **batch, const fb_plan *plan, size_t capacity) {
+    fb_batch *old = *batch, *larger;
+    fb_memory memory = old->memory;
+    memory.used = 0;
+    if (fb_batch_new(&larger, plan, capacity, memory) != FB_OK) return FB_NO_MEMORY;
+    larger->rows = old->rows;
+    for (size_t i = 0; i < old->vector_count; i++)
+        if (plan->columns[i].flags & FB_COLUMN_ENABLED) move_vector(larger, old, &larger->vectors[i], &old->vectors[i]);
+    fb_batch_free(old);
+    *batch = larger;
+    return FB_OK;
+}
+
+/* At least twice as much as there was, so that growing costs little in the end. */
+static size_t next_size(size_t size, size_t needed) {
+    size_t twice = size ? 2 * size : 4096;
+    return twice < needed ? needed : twice;
+}
+
+static bool grow_values(fb_batch *batch, fb_vector *vector, size_t needed) {
+    size_t size = next_size(vector->size, needed);
+    uint8_t *values = fb_memory_resize(&batch->memory, vector->values, vector->size, size);
+    if (!values) return false;
+    vector->values = values;
+    vector->size = size;
+    return true;
+}
+
+static bool grow_members(fb_batch *batch, fb_vector *vector, size_t needed) {
+    size_t capacity = next_size(vector->capacity, needed), size = (capacity + 1) * sizeof *vector->members;
+    if (!vector->width) {
+        size_t old = vector->members ? (vector->capacity + 1) * sizeof *vector->members : 0;
+        uint32_t *members = fb_memory_resize(&batch->memory, vector->members, old, size);
+        if (!members) return false;
+        vector->members = members;
+    }
+    vector->capacity = capacity;
+    return true;
+}
+
+/* An octet becomes a number of 8 at most, or the three of U+FFFD; of an address, four become 16. A list may have one member that
+   is not of the record. */
+bool fb_batch_reserve(fb_batch *batch, fb_vector *vector, size_t octets) {
+    const size_t most = INT32_MAX; /* Arrow's offsets are signed */
+    if (octets > most / 16) return false;
+    size_t size = vector->used + 8 * octets + 16 + FB_BATCH_SLACK, count = vector->count + octets + 1;
+    if (size > most) return false;
+    if (size > vector->size && !grow_values(batch, vector, size)) return false;
+    return !vector->listed || count <= vector->capacity || grow_members(batch, vector, count);
+}
+
+void fb_batch_undo(fb_batch *batch, size_t row) {
+    for (size_t i = 0; i < batch->vector_count; i++) {
+        fb_vector *vector = &batch->vectors[i];
+        if (vector->present) vector->present[row] = 0;
+        if (is_fixed(vector)) memset(vector->values + (row << vector->shift), 0, vector->width);
+        if (!vector->offsets) continue;
+        size_t begin = vector->offsets[row];
+        vector->used = !vector->listed ? begin : vector->width ? begin * vector->width : vector->members[begin];
+        if (vector->listed) vector->count = begin;
+    }
+}
+
+void fb_vector_put_octets(fb_vector *vector, const uint8_t *data, size_t size) {
+    if (size) memcpy(vector->values + vector->used, data, size);
+    vector->used += size;
+}
+
+bool fb_vector_put_text(fb_vector *vector, const uint8_t *data, size_t size) {
+    bool replaced = !fb_utf8_valid((fb_bytes){data, size});
+    uint8_t *from = vector->values + vector->used;
+    if (replaced)
+        vector->used += (size_t)(fb_utf8_put_replaced(from, (fb_bytes){data, size}, &replaced) - from);
+    else
+        fb_vector_put_octets(vector, data, size);
+    return replaced;
+}
+
+void fb_vector_end_member(fb_vector *vector) {
+    vector->members[++vector->count] = (uint32_t)vector->used;
+}
+
+void fb_vector_add_number(fb_vector *vector, uint64_t value) {
+    fb_vector_set(vector, vector->count++, value);
+    vector->used += vector->width;
+}
+
+void fb_vector_add_address(fb_vector *vector, const uint8_t *data, size_t size) {
+    fb_vector_set_address(vector, vector->count++, data, size);
+    vector->used += 16;
+}

@@ -1,0 +1,38 @@
+/* Which columns of the row under construction have a value, of those that the cursor of an emitter does not track: repeated ones,
+   those of octets, of fixed-size wire types, and what is beyond the 63 that it does. Emitters share it (message_row.h, columns.h). */
+#ifndef FB_FILLED_H
+#define FB_FILLED_H
+
+#include "core/plan/plan.h"
+
+/* LISTING: by the repeat verbs. OPEN, and GROWING once it has a member: by the put verbs. */
+enum fb_filled_state { FB_FILLED_EMPTY, FB_FILLED_LISTING, FB_FILLED_OPEN, FB_FILLED_GROWING, FB_FILLED_WHOLE };
+
+typedef struct {
+    uint8_t *state;    /* fb_filled_state of each column; NULL where all are tracked */
+    uint8_t *constant; /* what it begins with */
+    size_t count;
+} fb_filled;
+
+fb_status fb_filled_new(fb_filled *filled, const fb_plan *plan, fb_memory *memory);
+void fb_filled_free(fb_filled *filled, fb_memory *memory);
+
+void fb_filled_forget(fb_filled *filled);
+void fb_filled_keep_constants(fb_filled *filled);
+FB_INLINE void fb_filled_begin(fb_filled *filled) {
+    if (filled->state) memcpy(filled->state, filled->constant, filled->count);
+}
+
+/* Return whether a column may be written now, and mark it. A zero is written as a member of a list alone. With target.zero it still is
+   the column's value. */
+bool fb_filled_claim(fb_filled *filled, const fb_plan *plan, fb_target target, bool zero);
+/* Whether the list of a repeated column may grow; marks it. */
+bool fb_filled_claim_member(fb_filled *filled, const fb_plan *plan, uint16_t column);
+/* The verbs `open` and `close` of emitters. */
+void fb_filled_open(fb_filled *filled, uint16_t column);
+void fb_filled_close(fb_filled *filled, uint16_t column);
+FB_INLINE bool fb_filled_wants(const fb_filled *filled, uint16_t column) {
+    return filled->state && filled->state[column] != FB_FILLED_WHOLE;
+}
+
+#endif

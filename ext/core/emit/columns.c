@@ -1,0 +1,236 @@
+/* The ways less taken of a row of columns: constants, slots, lists, octets. */
+#include "core/emit/columns.h"
+
+fb_status fb_columns_new(fb_columns *columns, const fb_plan *plan, fb_memory *memory) {
+    size_t count = plan->column_count;
+    *columns = (fb_columns){.plan = plan, .columns = plan->columns, .memory = memory, .open = plan->open};
+    columns->constants = fb_memory_allocate(memory, (count + 1) * sizeof *columns->constants);
+    columns->untracked = fb_memory_allocate(memory, (count + 1) * sizeof *columns->untracked);
+    columns->uneven = fb_memory_allocate(memory, (count + 1) * sizeof *columns->uneven);
+    if (!columns->constants || !columns->untracked || !columns->uneven || fb_filled_new(&columns->filled, plan, memory) != FB_OK ||
+        fb_slots_new(&columns->slots, plan, memory) != FB_OK) {
+        fb_columns_free(columns);
+        return FB_NO_MEMORY;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const fb_column *column = &plan->columns[i];
+        if (!(column->flags & FB_COLUMN_ENABLED)) continue;
+        if (fb_batch_is_uneven(column)) columns->uneven[columns->uneven_count++] = (uint16_t)i;
+        for (unsigned bit = 0; bit < 64; bit++)
+            if (column->bit == 1ull << bit) columns->column_of_bit[bit] = (uint16_t)i;
+    }
+    return FB_OK;
+}
+
+void fb_columns_free(fb_columns *columns) {
+    if (!columns->plan) return;
+    size_t count = columns->plan->column_count + 1;
+    fb_memory_release(columns->memory, columns->constants, count * sizeof *columns->constants);
+    fb_memory_release(columns->memory, columns->untracked, count * sizeof *columns->untracked);
+    fb_memory_release(columns->memory, columns->uneven, count * sizeof *columns->uneven);
+    fb_filled_free(&columns->filled, columns->memory);
+    fb_slots_free(&columns->slots, columns->memory);
+    *columns = (fb_columns){0};
+}
+
+/* Values --------------------------------------------------------------------------------------------------------------- */
+
+/* As a value of the column's width: a number that is narrower than 64 bits has nothing above them. */
+static uint64_t narrow(const fb_column *column, uint64_t number) {
+    if (column->type == FB_TYPE_FLOAT) {
+        double wide;
+        memcpy(&wide, &number, 8);
+        float value = (float)wide;
+        uint32_t bits;
+        memcpy(&bits, &value, 4);
+        return bits;
+    }
+    unsigned width = fb_batch_width(column);
+    return width == 8 ? number : number & ((1ull << 8 * width) - 1);
+}
+
+static void put_number(fb_columns *columns, size_t row, uint16_t index, uint64_t number) {
+    const fb_column *column = &columns->columns[index];
+    fb_vector *vector = &columns->vectors[index];
+    if (vector->listed)
+        fb_vector_add_number(vector, narrow(column, number));
+    else
+        fb_vector_set(vector, row, narrow(column, number));
+    if (vector->present) vector->present[row] = 1;
+}
+
+static void put_octets(fb_columns *columns, size_t row, uint16_t index, const uint8_t *data, size_t size) {
+    const fb_column *column = &columns->columns[index];
+    fb_vector *vector = &columns->vectors[index];
+    if (vector->present) vector->present[row] = 1;
+    if (vector->width) {
+        if (vector->listed)
+            fb_vector_add_address(vector, data, size);
+        else
+            fb_vector_set_address(vector, row, data, size);
+        return;
+    }
+    if (column->type == FB_TYPE_STRING)
+        fb_vector_put_text(vector, data, size);
+    else
+        fb_vector_put_octets(vector, data, size);
+    if (vector->listed) fb_vector_end_member(vector);
+}
+
+static void keep(fb_constant *constant, uint16_t column, uint64_t number, const uint8_t *data, size_t size) {
+    *constant = (fb_constant){.number = number, .column = column, .size = (uint8_t)size};
+    if (size) memcpy(constant->octets, data, size);
+}
+
+FB_NOINLINE fb_columns_cursor fb_columns_offer_number(fb_columns *columns, fb_columns_cursor at, fb_target target, fb_slot_state state,
+                                                      uint64_t number) {
+    const fb_column *column = &columns->columns[target.column];
+    if (!(column->flags & FB_COLUMN_ENABLED)) return at;
+    if (fb_slots_collects(&columns->slots, column))
+        fb_slots_offer(&columns->slots, target, state, number, (fb_bytes){NULL, 0});
+    else if (!fb_filled_claim(&columns->filled, columns->plan, target, !number))
+        return at;
+    else if (columns->keeping)
+        keep(&columns->untracked[columns->untracked_count++], target.column, number, NULL, 0);
+    else
+        put_number(columns, at.row, target.column, number);
+    return at;
+}
+
+FB_NOINLINE fb_columns_cursor fb_columns_offer_octets(fb_columns *columns, fb_columns_cursor at, fb_target target, const uint8_t *data,
+                                                      size_t size) {
+    const fb_column *column = &columns->columns[target.column];
+    if (!(column->flags & FB_COLUMN_ENABLED)) return at;
+    if (fb_slots_collects(&columns->slots, column)) {
+        if (size || column->flags & FB_COLUMN_EXPLICIT)
+            fb_slots_offer(&columns->slots, target, FB_SLOT_OCTETS, 0, (fb_bytes){data, size});
+    } else if (!fb_filled_claim(&columns->filled, columns->plan, target, !size)) {
+        return at;
+    } else if (columns->keeping) {
+        keep(&columns->untracked[columns->untracked_count++], target.column, 0, data, size);
+    } else {
+        put_octets(columns, at.row, target.column, data, size);
+    }
+    return at;
+}
+
+void fb_columns_repeat_uint(fb_columns *columns, fb_columns_cursor *at, fb_target target, uint64_t value) {
+    if (fb_filled_claim_member(&columns->filled, columns->plan, target.column)) put_number(columns, at->row, target.column, value);
+}
+
+void fb_columns_repeat_octets(fb_columns *columns, fb_columns_cursor *at, fb_target target, const uint8_t *data, size_t size) {
+    if (fb_filled_claim_member(&columns->filled, columns->plan, target.column))
+        put_octets(columns, at->row, target.column, data, size);
+}
+
+bool fb_columns_wants(const fb_columns *columns, fb_columns_cursor at, fb_target target) {
+    const fb_column *column = &columns->columns[target.column];
+    if (!(column->flags & FB_COLUMN_ENABLED)) return false;
+    if (fb_slots_collects(&columns->slots, column)) return fb_slots_wants(&columns->slots, target);
+    if (column->bit) return at.open & column->bit;
+    return fb_filled_wants(&columns->filled, target.column);
+}
+
+/* Constants ------------------------------------------------------------------------------------------------------------ */
+
+/* They are put into the row behind the last that a batch has room for. */
+static fb_columns_cursor begin_keeping(fb_columns *columns, uint64_t open) {
+    columns->keeping = true;
+    return (fb_columns_cursor){columns->batch->capacity, open};
+}
+
+static uint64_t take_number(const fb_vector *vector, size_t row) {
+    uint64_t number = fb_vector_get(vector, row);
+    fb_vector_set(vector, row, 0);
+    return number;
+}
+
+/* What has been put there becomes constants, and the row is empty again. */
+static void end_keeping(fb_columns *columns, fb_columns_cursor at, uint64_t open) {
+    fb_constant *constant = columns->constants + columns->constant_count;
+    for (uint64_t filled = open & ~at.open; filled; filled &= filled - 1, constant++) {
+        constant->column = columns->column_of_bit[__builtin_ctzll(filled)];
+        const fb_vector *vector = &columns->vectors[constant->column];
+        constant->size = vector->width == 16 ? 16 : 0;
+        if (constant->size) {
+            memcpy(constant->octets, vector->values + 16 * at.row, 16);
+            memset(vector->values + 16 * at.row, 0, 16);
+        } else {
+            constant->number = take_number(vector, at.row);
+        }
+    }
+    columns->constant_count = (size_t)(constant - columns->constants);
+    columns->open = at.open;
+    columns->keeping = false;
+}
+
+static uint64_t find_open(const fb_columns *columns) {
+    return columns->plan->open & ~(columns->slots.late ? columns->plan->late : 0);
+}
+
+void fb_columns_begin_constants(fb_columns *columns, fb_columns_cursor *at) {
+    columns->constant_count = columns->untracked_count = 0;
+    fb_filled_forget(&columns->filled);
+    fb_slots_forget(&columns->slots);
+    *at = begin_keeping(columns, find_open(columns));
+}
+
+void fb_columns_end_constants(fb_columns *columns, fb_columns_cursor at) {
+    end_keeping(columns, at, find_open(columns));
+    fb_filled_keep_constants(&columns->filled);
+    if (columns->slots.active) fb_slots_keep_constants(&columns->slots);
+    columns->plain = !columns->slots.active && !columns->filled.state && !columns->uneven_count;
+}
+
+void fb_columns_begin_set(fb_columns *columns, fb_columns_cursor *at) {
+    columns->datagram_count = columns->constant_count;
+    columns->datagram_open = columns->open;
+    *at = begin_keeping(columns, columns->open);
+}
+
+void fb_columns_end_set_constants(fb_columns *columns, fb_columns_cursor at) {
+    end_keeping(columns, at, columns->open);
+}
+
+void fb_columns_end_set(fb_columns *columns) {
+    columns->constant_count = columns->datagram_count;
+    columns->open = columns->datagram_open;
+}
+
+/* The beginning and the end of a row ----------------------------------------------------------------------------------- */
+
+/* `worst` is of messages: so many octets of the wire make a row that long. */
+FB_NOINLINE bool fb_columns_reserve_uneven(fb_columns *columns, size_t worst) {
+    size_t octets = worst / columns->plan->octet_worst;
+    for (size_t i = 0; i < columns->uneven_count; i++)
+        if (!fb_batch_reserve(columns->batch, &columns->vectors[columns->uneven[i]], octets)) return false;
+    return true;
+}
+
+FB_NOINLINE void fb_columns_begin_rest(fb_columns *columns, fb_columns_cursor *at) {
+    fb_slots_begin(&columns->slots);
+    fb_filled_begin(&columns->filled);
+    for (const fb_constant *constant = columns->untracked, *end = constant + columns->untracked_count; constant < end; constant++)
+        if (constant->size)
+            put_octets(columns, at->row, constant->column, constant->octets, constant->size);
+        else
+            put_number(columns, at->row, constant->column, constant->number);
+}
+
+static void put_slots(fb_columns *columns, size_t row) {
+    fb_slots_settle(&columns->slots);
+    for (size_t i = 0; i < columns->plan->slot_count; i++) {
+        const fb_slot *slot = &columns->slots.slot[i];
+        const fb_column *column = &columns->columns[slot->column];
+        if (slot->state == FB_SLOT_EMPTY || !fb_slots_collects(&columns->slots, column)) continue;
+        if (slot->state == FB_SLOT_OCTETS)
+            put_octets(columns, row, slot->column, slot->data ? slot->data : slot->octets, slot->size);
+        else
+            put_number(columns, row, slot->column, slot->number);
+    }
+}
+
+FB_NOINLINE void fb_columns_finish_rest(fb_columns *columns, fb_columns_cursor at) {
+    if (columns->slots.active) put_slots(columns, at.row);
+    for (size_t i = 0; i < columns->uneven_count; i++) fb_vector_end(&columns->vectors[columns->uneven[i]], at.row);
+}

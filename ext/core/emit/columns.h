@@ -1,0 +1,200 @@
+/* One flow under construction as a row of a batch (batch.h): the second emitter. Its contract is drawn up in message_row.h.
+
+   A number is stored where it belongs at once, and a row that ends costs next to nothing: what nobody puts is 0 already.
+   Constants are put into a row behind the last one, kept from there, and copied to the beginning of each row. */
+#ifndef FB_COLUMNS_H
+#define FB_COLUMNS_H
+
+#include "core/emit/batch.h"
+#include "core/emit/column_state.h"
+#include "core/emit/varint_simd.h"
+#include "core/emit/deferred_values.h"
+
+typedef struct {
+    size_t row;    /* its place in the batch */
+    uint64_t open; /* bits of the columns that may still be written on the fast path */
+} fb_columns_cursor;
+
+/* A value that every row begins with. */
+typedef struct {
+    uint64_t number;
+    uint16_t column;
+    uint8_t size; /* of octets, at most 16; 0: it is a number */
+    uint8_t octets[16];
+} fb_constant;
+
+typedef struct {
+    const fb_plan *plan;
+    const fb_column *columns; /* the plan's */
+    fb_memory *memory;
+    fb_batch *batch; /* what rows are put into; NULL: there is no room */
+    fb_vector *vectors; /* the batch's */
+    uint16_t *uneven;  /* columns of octets and lists: their rows are ended one by one */
+    size_t uneven_count;
+    uint16_t column_of_bit[64];
+    uint64_t count;  /* finished rows, of all batches */
+    uint64_t open;   /* what a new row's cursor begins with */
+    bool plain;      /* nothing waits for the end of a row, and the cursor tracks all columns */
+    fb_constant *constants; /* of columns that the cursor tracks: those of the datagram, and behind them those of a set */
+    size_t constant_count, datagram_count;
+    uint64_t datagram_open;
+    fb_constant *untracked; /* of the others */
+    size_t untracked_count;
+    fb_filled filled;
+    fb_slots slots;
+    bool keeping; /* constants are being put */
+    uint64_t numbers[FB_LANES]; /* from lanes, on their way to their columns; not on the stack, where gcc may take them for aligned */
+} fb_columns;
+
+/* `plan` and `memory` must outlive it. NO_MEMORY. */
+fb_status fb_columns_new(fb_columns *columns, const fb_plan *plan, fb_memory *memory);
+void fb_columns_free(fb_columns *columns);
+/* What rows are put into from now on: the decoders want one, for two rows at least (a record may be two flows). `begin` says no
+   where it is full; where it is empty, memory was lacking. */
+FB_INLINE void fb_columns_set_batch(fb_columns *columns, fb_batch *batch) {
+    columns->batch = batch;
+    columns->vectors = batch ? batch->vectors : NULL;
+}
+
+/* The ways less taken. */
+fb_columns_cursor fb_columns_offer_number(fb_columns *columns, fb_columns_cursor at, fb_target target, fb_slot_state state, uint64_t number);
+fb_columns_cursor fb_columns_offer_octets(fb_columns *columns, fb_columns_cursor at, fb_target target, const uint8_t *data, size_t size);
+bool fb_columns_reserve_uneven(fb_columns *columns, size_t worst);
+void fb_columns_begin_rest(fb_columns *columns, fb_columns_cursor *at);
+void fb_columns_finish_rest(fb_columns *columns, fb_columns_cursor at);
+
+void fb_columns_begin_constants(fb_columns *columns, fb_columns_cursor *at);
+void fb_columns_end_constants(fb_columns *columns, fb_columns_cursor at);
+void fb_columns_begin_set(fb_columns *columns, fb_columns_cursor *at);
+void fb_columns_end_set_constants(fb_columns *columns, fb_columns_cursor at);
+void fb_columns_end_set(fb_columns *columns);
+
+/* REQUIRES: a batch holds so many. */
+FB_INLINE bool fb_columns_reserve(fb_columns *columns, size_t rows, size_t worst) {
+    fb_batch *batch = columns->batch;
+    if (FB_UNLIKELY(batch->capacity - batch->rows < rows)) return false;
+    return FB_LIKELY(!columns->uneven_count) || fb_columns_reserve_uneven(columns, rows * worst);
+}
+
+FB_INLINE bool fb_columns_begin(fb_columns *columns, size_t worst, fb_columns_cursor *at) {
+    if (FB_UNLIKELY(!fb_columns_reserve(columns, 1, worst))) return false;
+    *at = (fb_columns_cursor){columns->batch->rows, columns->open};
+    for (const fb_constant *constant = columns->constants, *end = constant + columns->constant_count; constant < end; constant++) {
+        const fb_vector *vector = &columns->vectors[constant->column];
+        if (constant->size)
+            fb_vector_set_address(vector, at->row, constant->octets, 16);
+        else
+            fb_vector_set(vector, at->row, constant->number);
+    }
+    if (FB_UNLIKELY(!columns->plain)) fb_columns_begin_rest(columns, at);
+    return true;
+}
+
+/* Whether late columns are written at once, as all others are. */
+FB_INLINE bool fb_columns_is_direct(const fb_columns *columns) {
+    return !columns->slots.late;
+}
+
+/* Of a column that is not open: whether it has its value, and takes no other. */
+FB_INLINE bool fb_columns_is_done(const fb_columns *columns, const fb_column *column) {
+    return fb_column_is_direct(column) && fb_columns_is_direct(columns);
+}
+
+FB_INLINE void fb_columns_append_uint(fb_columns *columns, fb_columns_cursor *at, const fb_column *column, uint64_t value, size_t width) {
+    (void)width;
+    assert(at->open & column->bit);
+    fb_vector_set(&columns->vectors[column - columns->columns], at->row, value);
+    at->open &= ~column->bit;
+}
+
+FB_INLINE void fb_columns_put_uint(fb_columns *columns, fb_columns_cursor *at, fb_target target, uint64_t value) {
+    const fb_column *column = &columns->columns[target.column];
+    if (FB_UNLIKELY(!(at->open & column->bit))) {
+        if (!fb_columns_is_done(columns, column)) *at = fb_columns_offer_number(columns, *at, target, FB_SLOT_UINT, value);
+        return;
+    }
+    if (!value) {
+        at->open &= ~(column->bit & -(uint64_t)target.zero);
+        return;
+    }
+    fb_columns_append_uint(columns, at, column, value, 8);
+}
+
+FB_INLINE void fb_columns_put_direct(fb_columns *columns, fb_columns_cursor *at, const fb_target_range *source, uint64_t value) {
+    fb_columns_put_uint(columns, at, source->target, value);
+}
+
+FB_INLINE void fb_columns_put_int(fb_columns *columns, fb_columns_cursor *at, fb_target target, int64_t value) {
+    *at = fb_columns_offer_number(columns, *at, target, FB_SLOT_INT, (uint64_t)value);
+}
+
+FB_INLINE void fb_columns_put_real(fb_columns *columns, fb_columns_cursor *at, fb_target target, double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, 8);
+    *at = fb_columns_offer_number(columns, *at, target, FB_SLOT_REAL, bits);
+}
+
+FB_INLINE void fb_columns_put_octets(fb_columns *columns, fb_columns_cursor *at, fb_target target, const uint8_t *data, size_t size) {
+    *at = fb_columns_offer_octets(columns, *at, target, data, size);
+}
+
+FB_INLINE void fb_columns_put_ip(fb_columns *columns, fb_columns_cursor *at, fb_target target, const uint8_t *data, size_t size) {
+    const fb_column *column = &columns->columns[target.column];
+    if (FB_LIKELY(at->open & column->bit)) {
+        fb_vector_set_address(&columns->vectors[target.column], at->row, data, size);
+        at->open &= ~column->bit;
+    } else if (!fb_columns_is_done(columns, column)) {
+        *at = fb_columns_offer_octets(columns, *at, target, data, size);
+    }
+}
+
+/* An address of zeros, or ::ffff:0.0.0.0, is absent: 16 zeros. */
+FB_INLINE void fb_columns_append_ip(fb_columns *columns, fb_columns_cursor *at, const fb_column *column, const uint8_t *data, size_t size) {
+    assert(at->open & column->bit);
+    if (FB_UNLIKELY(fb_is_no_address(data, size))) return;
+    fb_vector_set_address(&columns->vectors[column - columns->columns], at->row, data, size);
+    at->open &= ~column->bit;
+}
+
+FB_INLINE bool fb_columns_append_lanes(fb_columns *columns, fb_columns_cursor *at, const fb_lanes *lanes, const uint8_t *first,
+                                       const uint8_t *second) {
+#ifdef __AVX512VBMI2__
+    if (!fb_lanes_read(lanes, first, second, columns->numbers)) return false;
+    for (unsigned i = 0; i < lanes->count; i++)
+        fb_vector_set(&columns->vectors[lanes->column[i] - columns->columns], at->row, columns->numbers[i]);
+    return true;
+#else
+    (void)columns, (void)at, (void)lanes, (void)first, (void)second;
+    return false;
+#endif
+}
+
+void fb_columns_repeat_uint(fb_columns *columns, fb_columns_cursor *at, fb_target target, uint64_t value);
+void fb_columns_repeat_octets(fb_columns *columns, fb_columns_cursor *at, fb_target target, const uint8_t *data, size_t size);
+bool fb_columns_wants(const fb_columns *columns, fb_columns_cursor at, fb_target target);
+
+FB_INLINE void fb_columns_open(fb_columns *columns, fb_columns_cursor *at, uint16_t column) {
+    (void)at;
+    fb_filled_open(&columns->filled, column);
+}
+
+FB_INLINE void fb_columns_close(fb_columns *columns, fb_columns_cursor *at, uint16_t column) {
+    (void)at;
+    fb_filled_close(&columns->filled, column);
+}
+
+FB_INLINE void fb_columns_finish(fb_columns *columns, fb_columns_cursor at) {
+    if (FB_UNLIKELY(!columns->plain)) fb_columns_finish_rest(columns, at);
+    columns->batch->rows = at.row + 1;
+    columns->count++;
+}
+
+FB_INLINE uint64_t fb_columns_take_refused(fb_columns *columns) {
+    return fb_slots_take_refused(&columns->slots);
+}
+
+FB_INLINE void fb_columns_undo(fb_columns *columns, fb_columns_cursor at) {
+    fb_batch_undo(columns->batch, at.row);
+}
+
+#endif

@@ -1,0 +1,599 @@
+/* Exporters by address, in a hash table; all below them in small arrays, with their order beside them. */
+#include "core/exporter/eviction.h"
+
+#define FIRST_CAPACITY 64
+
+/* --- exporters ------------------------------------------------------------------------------------------------------ */
+
+fb_status fb_exporters_new(fb_exporters *exporters, fb_shapes *shapes, fb_memory *memory, size_t limit,
+                           size_t exporter_memory, uint64_t seed) {
+    *exporters = (fb_exporters){
+        .memory = memory, .shapes = shapes, .limit = limit, .exporter_memory = exporter_memory, .seed = seed};
+    exporters->overflow.stateless = true;
+    exporters->overflow.memory = fb_memory_within(memory, exporter_memory);
+    exporters->table = fb_memory_allocate(memory, FIRST_CAPACITY * sizeof *exporters->table);
+    if (!exporters->table) return FB_NO_MEMORY;
+    exporters->capacity = FIRST_CAPACITY;
+    return FB_OK;
+}
+
+static void drop_shape(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, fb_template *template) {
+    fb_shape *shape = template->shape;
+    if (!shape) return;
+    template->shape = NULL;
+    domain->known--;
+    exporter->known--;
+    fb_memory_charge(&exporter->memory, -(ptrdiff_t)shape->octets);
+    fb_shapes_release(exporters->shapes, shape);
+}
+
+static void free_lists(fb_exporter *exporter, fb_id_list *lists) {
+    for (size_t i = 0; lists && i < 2; i++)
+        fb_memory_release(&exporter->memory, lists[i].ids, lists[i].capacity * sizeof *lists[i].ids);
+    fb_memory_release(&exporter->memory, lists, 2 * sizeof *lists);
+}
+
+static void free_domain(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain) {
+    for (uint32_t i = 0; i < domain->template_count; i++) {
+        fb_template *template = &domain->templates[i];
+        drop_shape(exporters, exporter, domain, template);
+        fb_memory_release(&exporter->memory, template->replaced, FB_MAX_REPLACED * sizeof *template->replaced);
+    }
+    fb_memory_release(&exporter->memory, domain->templates,
+                      fb_order_size(domain->template_capacity, sizeof *domain->templates));
+    free_lists(exporter, domain->defined);
+    fb_map_free(&domain->samplers, &exporter->memory);
+    fb_sequences_free(&domain->sequences, &exporter->memory);
+    fb_samples_free(&domain->samples, &exporter->memory);
+    fb_memory_release(&exporter->memory, domain, sizeof *domain);
+}
+
+/* It stays in the table. */
+static void remove_exporter(fb_exporters *exporters, fb_exporter *exporter) {
+    for (uint32_t i = 0; i < exporter->domains.count; i++)
+        free_domain(exporters, exporter, exporter->domains.entries[i].pointer);
+    fb_map_free(&exporter->domains, &exporter->memory);
+    fb_eviction_leave(exporters, exporter); /* after what is charged to its sender */
+    fb_memory_release(exporters->memory, exporter, sizeof *exporter);
+}
+
+void fb_exporters_free(fb_exporters *exporters) {
+    if (!exporters->table) return;
+    if (exporters->temporary) fb_exporters_drop_temporary(exporters);
+    for (size_t i = 0; i < exporters->capacity; i++) {
+        fb_exporter *exporter = exporters->table[i].exporter;
+        if (exporter) remove_exporter(exporters, exporter);
+    }
+    fb_eviction_free(exporters);
+    fb_memory_release(exporters->memory, exporters->table, exporters->capacity * sizeof *exporters->table);
+    *exporters = (fb_exporters){0};
+}
+
+/* Without the protocol: of one address, few exporters speak two. */
+static uint64_t hash_key(const fb_exporters *exporters, const uint8_t *address, uint32_t sub_agent) {
+    uint64_t hash = fb_hash(exporters->seed, fb_load64(address));
+    return fb_hash(fb_hash(hash, fb_load64(address + 8)), sub_agent);
+}
+
+/* The first place from i on that has the hash or is empty. */
+static size_t seek(const fb_exporter_place *table, size_t capacity, size_t i, uint64_t hash) {
+    i &= capacity - 1;
+    while (table[i].exporter && table[i].hash != hash) i = (i + 1) & (capacity - 1);
+    return i;
+}
+
+static fb_exporter *find_exporter(const fb_exporters *exporters, uint64_t hash, const uint8_t *address, uint64_t agent) {
+    const fb_exporter_place *table = exporters->table;
+    size_t capacity = exporters->capacity, i = seek(table, capacity, (size_t)hash, hash);
+    for (; table[i].exporter; i = seek(table, capacity, i + 1, hash))
+        if (fb_exporter_has_key(table[i].exporter, address, agent)) return table[i].exporter;
+    return NULL;
+}
+
+/* REQUIRES: it is not there, and there is an empty place. */
+static void put_exporter(fb_exporter_place *table, size_t capacity, uint64_t hash, fb_exporter *exporter) {
+    size_t i = (size_t)hash & (capacity - 1);
+    while (table[i].exporter) i = (i + 1) & (capacity - 1);
+    table[i] = (fb_exporter_place){hash, exporter};
+}
+
+static bool grow(fb_exporters *exporters) {
+    size_t capacity = exporters->capacity * 2;
+    fb_exporter_place *table = fb_memory_allocate(exporters->memory, capacity * sizeof *table);
+    if (!table) return false;
+    for (size_t i = 0; i < exporters->capacity; i++) {
+        const fb_exporter_place *place = &exporters->table[i];
+        if (place->exporter) put_exporter(table, capacity, place->hash, place->exporter);
+    }
+    fb_memory_release(exporters->memory, exporters->table, exporters->capacity * sizeof *table);
+    exporters->table = table;
+    exporters->capacity = capacity;
+    return true;
+}
+
+/* Takes an exporter out of the table. Those behind it move up, so that no search ends at the place too early. */
+static void clear_place(fb_exporters *exporters, const fb_exporter *exporter) {
+    fb_exporter_place *table = exporters->table;
+    uint64_t hash = hash_key(exporters, exporter->address, (uint32_t)exporter->agent);
+    size_t mask = exporters->capacity - 1, gap = (size_t)hash & mask;
+    while (table[gap].exporter != exporter) gap = (gap + 1) & mask;
+    for (size_t i = (gap + 1) & mask; table[i].exporter; i = (i + 1) & mask) {
+        size_t from_home = (i - (size_t)table[i].hash) & mask;
+        if (from_home < ((i - gap) & mask)) continue; /* the gap lies before its home */
+        table[gap] = table[i];
+        gap = i;
+    }
+    table[gap] = (fb_exporter_place){0};
+}
+
+static void add_counters(fb_counters *total, const fb_counters *more) {
+    total->datagrams += more->datagrams;
+    total->octets += more->octets;
+    total->flows += more->flows;
+    total->options_records += more->options_records;
+    total->templates += more->templates;
+    for (size_t i = 0; i < FB_STATUS_COUNT; i++) total->status[i] += more->status[i];
+}
+
+static void add_lost(fb_lost *lost, fb_sequence_unit unit, const fb_sequence_totals *totals) {
+    lost->counted[unit] = true;
+    lost->units[unit] += totals->lost;
+}
+
+static void add_lost_of_domain(fb_lost *lost, const fb_domain *domain) {
+    if (domain->sequences.unit) add_lost(lost, domain->sequences.unit, &domain->sequences.totals);
+    if (domain->version == FB_DOMAIN_SFLOW) add_lost(lost, FB_SEQUENCE_SAMPLES, &domain->samples.totals);
+}
+
+void fb_exporter_sum_lost(const fb_exporter *exporter, fb_lost *lost) {
+    for (uint32_t i = 0; i < exporter->domains.count; i++) add_lost_of_domain(lost, exporter->domains.entries[i].pointer);
+}
+
+/* False: there is none to evict. */
+static bool evict(fb_exporters *exporters, fb_exporter *exporter, fb_status reason) {
+    if (!exporter) return false;
+    if (exporters->forget_early) exporters->forget_early(exporters->early, exporter, NULL);
+    add_counters(&exporters->overflow.counters, &exporter->counters);
+    fb_exporter_sum_lost(exporter, &exporters->lost);
+    exporters->overflow.counters.status[reason]++;
+    if (exporters->last == exporter) exporters->last = NULL;
+    clear_place(exporters, exporter);
+    remove_exporter(exporters, exporter);
+    exporters->count--;
+    return true;
+}
+
+/* Return whether a budget is nearly used up. */
+static bool is_short(const fb_memory *memory) {
+    return memory->limit && (memory->used > memory->limit || memory->limit - memory->used < memory->limit / 16);
+}
+
+/* Evicts another exporter where one could not get the memory that all share. False: nothing would be gained. Nobody is
+   evicted for `overflow`: the datagram that is being decoded may belong to any other exporter. */
+static bool make_room(fb_exporters *exporters, const fb_exporter *exporter) {
+    if (!is_short(exporters->memory)) return false;
+    if (exporter && (exporter->stateless || is_short(&exporter->memory))) return false;
+    return evict(exporters, fb_eviction_choose(exporters, exporter), FB_EXPORTER_EVICTED);
+}
+
+void *fb_exporters_allocate(fb_exporters *exporters, const fb_exporter *exporter, size_t size) {
+    void *p;
+    do p = fb_memory_allocate(exporters->memory, size);
+    while (!p && make_room(exporters, exporter));
+    return p;
+}
+
+static fb_exporter *add_exporter(fb_exporters *exporters, uint64_t hash, const uint8_t *address, uint64_t agent) {
+    if (exporters->count * 2 >= exporters->capacity && !grow(exporters)) return NULL;
+    fb_exporter *exporter = fb_memory_allocate(exporters->memory, sizeof *exporter);
+    if (!exporter) return NULL;
+    memcpy(exporter->address, address, 16);
+    exporter->agent = agent;
+    exporter->memory = fb_memory_within(exporters->memory, exporters->exporter_memory);
+    put_exporter(exporters->table, exporters->capacity, hash, exporter);
+    exporters->count++;
+    fb_eviction_enter(exporters, exporter);
+    return exporter;
+}
+
+/* The same, in place of others where there is no room. */
+static fb_exporter *replace_exporter(fb_exporters *exporters, uint64_t hash, const uint8_t *address, uint64_t agent,
+                                     const uint8_t *source) {
+    fb_exporter *exporter;
+    bool is_agent = (uint32_t)agent || memcmp(address, source, 16) != 0;
+    if (is_agent) evict(exporters, fb_eviction_choose_agent(exporters, source), FB_AGENT_EVICTED);
+    if (exporters->count >= exporters->limit &&
+        !evict(exporters, fb_eviction_choose(exporters, NULL), FB_EXPORTER_EVICTED))
+        return NULL;
+    do exporter = add_exporter(exporters, hash, address, agent);
+    while (!exporter && make_room(exporters, NULL));
+    if (exporter && is_agent) fb_eviction_set_sender(exporters, exporter, source);
+    return exporter;
+}
+
+FB_NOINLINE fb_exporter *fb_exporters_search(fb_exporters *exporters, const uint8_t address[16], uint64_t agent,
+                                             const uint8_t source[16]) {
+    uint64_t hash = hash_key(exporters, address, (uint32_t)agent);
+    fb_exporter *exporter = find_exporter(exporters, hash, address, agent);
+    if (!exporter) exporter = replace_exporter(exporters, hash, address, agent, source);
+    if (!exporter) return &exporters->overflow;
+    exporters->last = exporter;
+    return exporter;
+}
+
+fb_exporter *fb_exporters_find(fb_exporters *exporters, const uint8_t address[16], uint64_t agent) {
+    fb_exporter *exporter = find_exporter(exporters, hash_key(exporters, address, (uint32_t)agent), address, agent);
+    return exporter ? exporter : &exporters->overflow;
+}
+
+fb_exporter *fb_exporters_restore(fb_exporters *exporters, const uint8_t address[16], uint64_t agent) {
+    uint64_t hash = hash_key(exporters, address, (uint32_t)agent);
+    fb_exporter *exporter = find_exporter(exporters, hash, address, agent);
+    if (!exporter && exporters->count < exporters->limit) exporter = add_exporter(exporters, hash, address, agent);
+    if (!exporter) return &exporters->overflow;
+    exporter->restored = true;
+    return exporter;
+}
+
+fb_exporter *fb_exporters_at(const fb_exporters *exporters, size_t i) {
+    return i < exporters->capacity ? exporters->table[i].exporter : NULL;
+}
+
+/* --- looking ahead -------------------------------------------------------------------------------------------------- */
+
+#define FETCHED_TEMPLATES 8 /* most exporters have no more; of one that has thousands, not all are worth it */
+
+/* Every line of [p, p + size). REQUIRES: size > 0. */
+static void prefetch(const void *p, size_t size) {
+    const char *begin = p;
+    for (size_t i = 0; i < size; i += FB_CACHE_LINE) FB_PREFETCH(begin + i);
+    FB_PREFETCH(begin + size - 1);
+}
+
+void fb_domain_prefetch(const fb_domain *domain) {
+    uint32_t templates = domain->template_count < FETCHED_TEMPLATES ? domain->template_count : FETCHED_TEMPLATES;
+    if (templates) prefetch(domain->templates, templates * sizeof *domain->templates);
+    if (templates > 1) FB_PREFETCH(domain->template_order);
+    if (domain->sequences.streams) prefetch(domain->sequences.streams, offsetof(fb_sequence, gaps));
+}
+
+/* The hashes of exporters that are not those of the datagram before. */
+static size_t hash_sources(const fb_exporters *exporters, const fb_datagram *datagrams, size_t count, uint64_t *hashes) {
+    const uint8_t *latest = exporters->last ? exporters->last->address : NULL;
+    size_t hashed = 0;
+    for (size_t i = 0; i < count; latest = datagrams[i++].source)
+        if (!latest || memcmp(datagrams[i].source, latest, 16)) hashes[hashed++] = hash_key(exporters, datagrams[i].source, 0);
+    return hashed;
+}
+
+/* Each step reads what the one before it has fetched, of all datagrams: their waits pass at the same time. */
+void fb_exporters_prefetch(const fb_exporters *exporters, const fb_datagram *datagrams, size_t count) {
+    const fb_exporter_place *table = exporters->table;
+    const fb_exporter *found[FB_LOOK_AHEAD];
+    uint64_t hashes[FB_LOOK_AHEAD];
+    size_t capacity = exporters->capacity, known = 0;
+    count = hash_sources(exporters, datagrams, count, hashes);
+    for (size_t i = 0; i < count; i++) FB_PREFETCH(&table[hashes[i] & (capacity - 1)]);
+    for (size_t i = 0; i < count; i++) {
+        found[known] = table[seek(table, capacity, (size_t)hashes[i], hashes[i])].exporter;
+        if (found[known]) prefetch(found[known++], offsetof(fb_exporter, counters.options_records));
+    }
+    for (size_t i = 0; i < known; i++)
+        if (found[i]->latest) prefetch(found[i]->latest, offsetof(fb_domain, samples));
+    for (size_t i = 0; i < known; i++)
+        if (found[i]->latest) fb_domain_prefetch(found[i]->latest);
+}
+
+/* --- domains -------------------------------------------------------------------------------------------------------- */
+
+#define NO_PORT (-1)
+
+static uint64_t domain_key(uint16_t version, int32_t port, uint32_t id) {
+    uint64_t of_port = port == NO_PORT ? 0 : 1u << 16 | (uint32_t)port;
+    return (uint64_t)version << 49 | of_port << 32 | id;
+}
+
+static fb_domain *find_domain(const fb_exporter *exporter, uint16_t version, int32_t port, uint32_t id) {
+    fb_map_entry *entry = fb_map_find(&exporter->domains, domain_key(version, port, id));
+    return entry ? entry->pointer : NULL;
+}
+
+/* Evicts a domain for another one of the exporter. What is lost in it stays in the sums. */
+static void evict_domain(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain) {
+    int32_t port = domain->common ? domain->port : NO_PORT;
+    if (exporters->forget_early) exporters->forget_early(exporters->early, exporter, domain);
+    add_lost_of_domain(&exporters->lost, domain);
+    exporter->counters.status[FB_DOMAIN_EVICTED]++;
+    if (exporter->latest == domain) exporter->latest = NULL;
+    fb_map_remove(&exporter->domains, domain_key(domain->version, port, domain->id));
+    fb_eviction_leave_domain(exporter, domain);
+    free_domain(exporters, exporter, domain);
+    fb_eviction_classify(exporters, exporter);
+}
+
+/* `common`: of a port's domain; else NULL. */
+static fb_domain *add_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version, int32_t port, uint32_t id,
+                             fb_domain *common) {
+    if (exporter->domains.count >= FB_MAX_DOMAINS) return NULL;
+    fb_domain *domain = fb_memory_allocate(&exporter->memory, sizeof *domain);
+    if (!domain) return NULL;
+    fb_map_entry *entry = fb_map_insert(&exporter->domains, &exporter->memory, domain_key(version, port, id));
+    if (!entry) {
+        free_domain(exporters, exporter, domain);
+        return NULL;
+    }
+    domain->version = version;
+    domain->id = id;
+    domain->common = common;
+    domain->port = common ? (uint16_t)port : 0;
+    domain->used = domain->made = domain->checked = (uint32_t)exporter->counters.datagrams;
+    if (!exporter->counters.datagrams) domain->made--; /* from saved state: it counts as seen before */
+    entry->pointer = domain;
+    fb_eviction_enter_domain(exporter, domain);
+    return domain;
+}
+
+fb_domain *fb_exporter_find_domain(fb_exporter *exporter, uint16_t version, uint32_t id) {
+    fb_domain *domain = exporter->latest;
+    if (domain && domain->version == version && domain->id == id) return domain;
+    domain = find_domain(exporter, version, NO_PORT, id);
+    if (domain) exporter->latest = domain;
+    return domain;
+}
+
+fb_status fb_exporter_get_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version, uint32_t id,
+                                 fb_domain **domain) {
+    if ((*domain = fb_exporter_find_domain(exporter, version, id))) return FB_OK;
+    if (exporter->stateless) return FB_EXPORTER_LIMIT;
+    if (exporter->domains.count >= FB_MAX_DOMAINS) evict_domain(exporters, exporter, fb_eviction_choose_domain(exporter));
+    do *domain = add_domain(exporters, exporter, version, NO_PORT, id, NULL);
+    while (!*domain && make_room(exporters, exporter));
+    return *domain ? FB_OK : FB_TEMPLATE_LIMIT;
+}
+
+fb_domain *fb_domain_find_of_port(const fb_exporter *exporter, fb_domain *common, uint16_t port) {
+    fb_domain *domain = common->split ? find_domain(exporter, common->version, port, common->id) : NULL;
+    return domain ? domain : common;
+}
+
+fb_domain *fb_domain_of_port(fb_exporters *exporters, fb_exporter *exporter, fb_domain *common, uint16_t port) {
+    fb_domain *domain = fb_domain_find_of_port(exporter, common, port);
+    if (!common->split || domain != common) return domain;
+    domain = add_domain(exporters, exporter, common->version, port, common->id, common);
+    return domain ? domain : common;
+}
+
+fb_domain *fb_exporters_get_temporary(fb_exporters *exporters, uint16_t version, uint32_t id) {
+    fb_domain *domain = exporters->temporary;
+    if (!domain) domain = fb_memory_allocate(&exporters->overflow.memory, sizeof *domain);
+    if (!domain) return NULL;
+    domain->version = version;
+    domain->id = id;
+    exporters->temporary = domain;
+    return domain;
+}
+
+void fb_exporters_drop_temporary(fb_exporters *exporters) {
+    free_domain(exporters, &exporters->overflow, exporters->temporary);
+    exporters->temporary = NULL;
+}
+
+/* --- templates ------------------------------------------------------------------------------------------------------ */
+
+/* Fields may be empty, so a template of many such makes work that the octets of its records do not bound. No exporter comes
+   near these numbers. */
+#define MAX_FIELDS 1024
+#define MAX_EMPTY_FIELDS 64
+
+/* Not so when all fields are empty: that is an empty template. */
+static bool is_excessive(const fb_definition *definition) {
+    size_t empty = 0;
+    for (size_t i = 0; i < definition->field_count; i++) empty += definition->fields[i].size == 0;
+    return definition->field_count > MAX_FIELDS || (empty > MAX_EMPTY_FIELDS && empty < definition->field_count);
+}
+
+/* Where the template of an id stands in the order, or would stand. */
+static uint32_t find_template_place(const fb_domain *domain, uint16_t id) {
+    uint32_t low = 0, high = domain->template_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (domain->templates[domain->template_order[middle]].id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static fb_template *find_own(const fb_domain *domain, uint16_t id) {
+    uint32_t i = find_template_place(domain, id);
+    fb_template *template = i < domain->template_count ? &domain->templates[domain->template_order[i]] : NULL;
+    return template && template->id == id ? template : NULL;
+}
+
+/* Of a template of the common domain: it is what the port of a domain means by its id. */
+static bool is_seen_by(const fb_template *template, const fb_domain *domain) {
+    if (!template || !template->shape || domain->withdrawn[template->shape->options]) return false;
+    return !template->contested || template->port == domain->port;
+}
+
+FB_NOINLINE fb_template *fb_domain_search_template(fb_domain *domain, uint16_t id) {
+    fb_template *template = find_own(domain, id);
+    if (template) domain->latest_template = (uint32_t)(template - domain->templates);
+    if (template && template->shape) return template;
+    if (!domain->common) return NULL;
+    template = find_own(domain->common, id);
+    return is_seen_by(template, domain) ? template : NULL;
+}
+
+/* It keeps its place in the map, for the next one of its id. */
+static void forget(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, fb_template *template) {
+    drop_shape(exporters, exporter, domain, template);
+    template->contested = false;
+    template->replaced_count = 0;
+    fb_eviction_classify(exporters, exporter);
+    fb_eviction_classify_domain(exporter, domain);
+}
+
+void fb_domain_forget_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, uint16_t id) {
+    fb_template *template = find_own(domain, id);
+    if (template) forget(exporters, exporter, domain, template);
+    template = domain->common ? find_own(domain->common, id) : NULL;
+    if (is_seen_by(template, domain)) forget(exporters, exporter, domain->common, template);
+}
+
+void fb_domain_forget_all(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, bool options) {
+    fb_id_list *list = domain->defined ? &domain->defined[options] : NULL;
+    for (uint32_t i = 0; list && i < list->count; i++) {
+        fb_template *template = find_own(domain, list->ids[i]);
+        template->listed &= (uint8_t)~(1u << options);
+        if (template->shape && template->shape->options == options) forget(exporters, exporter, domain, template);
+    }
+    if (list) list->count = 0;
+    domain->withdrawn[options] = domain->common != NULL;
+}
+
+/* Enters a template into the list that a withdrawal of its kind goes through. False: no memory. */
+static bool list_template(const fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, fb_template *template,
+                          bool options) {
+    if (!exporters->obey_withdrawals || template->listed & 1u << options) return true;
+    if (!domain->defined) domain->defined = fb_memory_allocate(&exporter->memory, 2 * sizeof *domain->defined);
+    if (!domain->defined) return false;
+    fb_id_list *list = &domain->defined[options];
+    if (list->count == list->capacity) {
+        uint32_t capacity = list->capacity ? list->capacity * 2 : 4;
+        uint16_t *ids = fb_memory_resize(&exporter->memory, list->ids, list->capacity * sizeof *ids, capacity * sizeof *ids);
+        if (!ids) return false;
+        list->ids = ids;
+        list->capacity = capacity;
+    }
+    list->ids[list->count++] = template->id;
+    template->listed |= (uint8_t)(1u << options);
+    return true;
+}
+
+/* A short name for what a template says; that two have the same one does no more harm than a domain split in vain. */
+static uint32_t short_hash(const fb_shape *shape) {
+    return (uint32_t)(shape->hash >> 32);
+}
+
+/* Whether a port says again what it said before others said otherwise. Random ports do not, nor does an exporter that is
+   configured anew. */
+static bool is_at_odds(const fb_domain *domain, const fb_template *template, const fb_shape *shape, uint16_t port) {
+    if (domain->common || domain->split || !template->shape || template->shape == shape) return false;
+    for (size_t i = 0; i < template->replaced_count; i++)
+        if (template->replaced[i].port == port && template->replaced[i].shape_hash == short_hash(shape)) return true;
+    return false;
+}
+
+/* Where there is no memory for it, it is not remembered: that port is at odds with nobody yet. */
+static void remember_replaced(fb_exporter *exporter, fb_template *template) {
+    size_t octets = FB_MAX_REPLACED * sizeof *template->replaced;
+    template->contested = true;
+    if (!template->replaced && !(template->replaced = fb_memory_allocate(&exporter->memory, octets))) return;
+    memmove(&template->replaced[1], &template->replaced[0], octets - sizeof *template->replaced);
+    template->replaced[0] = (fb_replaced){short_hash(template->shape), template->port};
+    if (template->replaced_count < FB_MAX_REPLACED) template->replaced_count++;
+}
+
+static bool reserve_template(fb_exporter *exporter, fb_domain *domain) {
+    if (domain->template_count >= FB_MAX_TEMPLATES) return false;
+    if (domain->template_count < domain->template_capacity) return true;
+    void *templates = domain->templates;
+    bool reserved = fb_order_double(&exporter->memory, &templates, &domain->template_order, sizeof *domain->templates,
+                                    &domain->template_capacity);
+    domain->templates = templates;
+    return reserved;
+}
+
+/* REQUIRES: the domain has none of this id. */
+static fb_template *add_template(fb_exporter *exporter, fb_domain *domain, uint16_t id) {
+    if (!reserve_template(exporter, domain)) return NULL;
+    uint32_t i = find_template_place(domain, id);
+    fb_template *template = &domain->templates[domain->template_count++];
+    *template = (fb_template){.id = id};
+    fb_order_enter(domain->template_order, i, domain->template_count);
+    return template;
+}
+
+/* Takes over the reference to the shape. */
+static fb_status put_shape(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, fb_template *template,
+                           fb_shape *shape, const fb_definition *definition) {
+    bool was_known = template->shape != NULL, same = template->shape == shape;
+    if (was_known && !same && template->port != definition->port) remember_replaced(exporter, template);
+    drop_shape(exporters, exporter, domain, template);
+    if (!list_template(exporters, exporter, domain, template, shape->options) ||
+        !fb_memory_charge(&exporter->memory, (ptrdiff_t)shape->octets)) {
+        fb_shapes_release(exporters->shapes, shape);
+        return FB_TEMPLATE_LIMIT;
+    }
+    template->shape = shape;
+    template->port = definition->port;
+    template->time = definition->time;
+    domain->known++;
+    exporter->known++;
+    fb_eviction_classify(exporters, exporter);
+    fb_eviction_classify_domain(exporter, domain);
+    return was_known && !same ? FB_TEMPLATE_REDEFINED : FB_OK;
+}
+
+static fb_status set_shape(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, fb_shape *shape,
+                           const fb_definition *definition) {
+    fb_template *template = find_own(domain, definition->id);
+    bool at_odds = template && is_at_odds(domain, template, shape, definition->port);
+    if (!at_odds && (template || (template = add_template(exporter, domain, definition->id))))
+        return put_shape(exporters, exporter, domain, template, shape, definition);
+    fb_shapes_release(exporters->shapes, shape);
+    return at_odds ? FB_PORT_IN_KEY : FB_TEMPLATE_LIMIT;
+}
+
+static fb_status compile_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
+                                  const fb_definition *definition) {
+    fb_shape *shape;
+    fb_status status = fb_shapes_acquire(exporters->shapes, domain->version, definition->fields, definition->field_count,
+                                         definition->scope_count, definition->options, &shape);
+    if (status == FB_OK) status = set_shape(exporters, exporter, domain, shape, definition);
+    return status == FB_NO_MEMORY ? FB_TEMPLATE_LIMIT : status;
+}
+
+fb_status fb_domain_set_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
+                                 const fb_definition *definition) {
+    fb_status status = FB_TEMPLATE_LIMIT;
+    if (!is_excessive(definition)) {
+        do status = compile_template(exporters, exporter, domain, definition);
+        while (status == FB_TEMPLATE_LIMIT && domain->template_count < FB_MAX_TEMPLATES && make_room(exporters, exporter));
+    }
+    if (status == FB_TEMPLATE_LIMIT || status == FB_EMPTY_TEMPLATE)
+        fb_domain_forget_template(exporters, exporter, domain, definition->id);
+    return status;
+}
+
+/* --- samplers and the exporter's start ------------------------------------------------------------------------------- */
+
+fb_status fb_domain_set_sampler(fb_exporter *exporter, fb_domain *domain, uint64_t sampler, uint64_t rate) {
+    fb_map_entry *entry = fb_map_find(&domain->samplers, sampler);
+    domain->rate_known = false;
+    if (!entry && domain->samplers.count < FB_MAX_SAMPLERS)
+        entry = fb_map_insert(&domain->samplers, &exporter->memory, sampler);
+    if (!entry) return FB_TEMPLATE_LIMIT;
+    entry->number = rate;
+    return FB_OK;
+}
+
+uint64_t fb_domain_find_rate(const fb_domain *domain, bool named, uint64_t sampler) {
+    for (const fb_domain *d = domain; named && d; d = d->common) {
+        const fb_map_entry *entry = fb_map_find(&d->samplers, sampler);
+        if (entry) return entry->number;
+    }
+    const fb_map *known = domain->samplers.count || !domain->common ? &domain->samplers : &domain->common->samplers;
+    return known->count == 1 ? known->entries[0].number : 0;
+}
+
+/* What the common domain knows may change without this one's being told: then nothing is remembered. */
+FB_NOINLINE uint64_t fb_domain_look_up_rate(fb_domain *domain, uint64_t sampler) {
+    uint64_t rate = fb_domain_find_rate(domain, true, sampler);
+    domain->rate_known = !domain->common;
+    domain->sampler = sampler;
+    domain->rate = rate;
+    return rate;
+}

@@ -1,0 +1,142 @@
+/* How sFlow v5 lays out its samples. Everything is XDR: big-endian words of 4 octets. */
+#ifndef FB_SFLOW_H
+#define FB_SFLOW_H
+
+#include "core/base/base.h"
+
+enum {
+    FB_SAMPLE_FLOW = 1,
+    FB_SAMPLE_COUNTERS = 2,
+    FB_SAMPLE_FLOW_EXPANDED = 3,
+    FB_SAMPLE_COUNTERS_EXPANDED = 4,
+    FB_SAMPLE_DROP = 5,
+    FB_RECORD_HEADER = 1,
+    FB_RECORD_ETHERNET = 2,
+    FB_RECORD_IPV4 = 3,
+    FB_RECORD_IPV6 = 4,
+    FB_RECORD_SWITCH = 1001,
+    FB_RECORD_ROUTER = 1002,
+    FB_RECORD_GATEWAY = 1003,
+    FB_HEADER_ETHERNET = 1, /* of a sampled header: its protocol */
+    FB_INTERFACE_INDEX = 0, /* of an interface: its format */
+    FB_INTERFACE_DISCARDED = 1,
+    FB_INTERFACE_INTERNAL = 0x3fffffff, /* the index of the exporter itself */
+    FB_LOWEST_UNKNOWN_VLAN = 4095,
+};
+
+/* Octets of the fixed part of a flow sample. */
+#define FB_FLOW_SAMPLE_SIZE(expanded) ((expanded) ? 44 : 32)
+
+/* Records that are read, by their place among these formats. */
+enum {
+    FB_PLACE_HEADER,
+    FB_PLACE_ETHERNET,
+    FB_PLACE_IPV4,
+    FB_PLACE_IPV6,
+    FB_PLACE_SWITCH,
+    FB_PLACE_ROUTER,
+    FB_PLACE_GATEWAY,
+    FB_PLACES
+};
+
+/* The place of a record; FB_PLACES: it is not read. */
+FB_INLINE uint32_t fb_record_place(uint32_t format) {
+    if (format - FB_RECORD_HEADER <= FB_RECORD_IPV6 - FB_RECORD_HEADER) return FB_PLACE_HEADER + (format - FB_RECORD_HEADER);
+    if (format - FB_RECORD_SWITCH <= FB_RECORD_GATEWAY - FB_RECORD_SWITCH) return FB_PLACE_SWITCH + (format - FB_RECORD_SWITCH);
+    return FB_PLACES;
+}
+
+typedef struct {
+    const uint8_t *p, *end;
+} fb_xdr;
+
+FB_INLINE bool fb_xdr_read_word(fb_xdr *xdr, uint32_t *value) {
+    if (xdr->end - xdr->p < 4) return false;
+    *value = fb_load32(xdr->p);
+    xdr->p += 4;
+    return true;
+}
+
+/* struct address: a type, and as many octets as it says; none for type 0. */
+FB_INLINE bool fb_xdr_read_address(fb_xdr *xdr, fb_bytes *address) {
+    uint32_t type;
+    if (!fb_xdr_read_word(xdr, &type) || type > 2) return false;
+    size_t size = type == 0 ? 0 : type == 1 ? 4 : 16;
+    if ((size_t)(xdr->end - xdr->p) < size) return false;
+    *address = (fb_bytes){xdr->p, size};
+    xdr->p += size;
+    return true;
+}
+
+/* An agent's address as 16 octets. Returns false where it has told none. */
+FB_INLINE bool fb_sflow_agent_address(uint8_t address[16], fb_bytes agent) {
+    if (!agent.size || fb_is_no_address(agent.data, agent.size)) return false;
+    fb_store_address(address, agent.data, agent.size);
+    return true;
+}
+
+/* A format, a length, and as many octets: a sample, or a record of one. False: it is cut short. */
+FB_INLINE bool fb_xdr_read_item(fb_xdr *xdr, uint32_t *format, fb_bytes *body) {
+    size_t left = (size_t)(xdr->end - xdr->p);
+    if (left < 8) return false;
+    *format = fb_load32(xdr->p);
+    size_t length = fb_load32(xdr->p + 4), padded = (length + 3) & ~(size_t)3;
+    left -= 8;
+    if (length > left) return false;
+    *body = (fb_bytes){xdr->p + 8, length};
+    xdr->p += 8 + (padded < left ? padded : left);
+    return true;
+}
+
+/* Whose samples one is numbered among. */
+typedef struct {
+    uint32_t kind; /* 1 flows, 2 counters, 3 drops */
+    uint32_t type, index;
+} fb_sample_origin;
+
+/* Flow, counter and drop samples begin with their number and their source: type (8 bits) and index, or a word each. False: it is
+   none of them, or cut short. */
+FB_INLINE bool fb_sample_find_origin(uint32_t format, fb_bytes sample, fb_sample_origin *origin) {
+    static const uint8_t kinds[] = {[FB_SAMPLE_FLOW] = 1, [FB_SAMPLE_COUNTERS] = 2, [FB_SAMPLE_FLOW_EXPANDED] = 1,
+                                    [FB_SAMPLE_COUNTERS_EXPANDED] = 2, [FB_SAMPLE_DROP] = 3};
+    if (FB_UNLIKELY(sample.size < 12 || format < FB_SAMPLE_FLOW || format > FB_SAMPLE_DROP)) return false;
+    uint32_t type = fb_load32(sample.data + 4);
+    bool expanded = format > FB_SAMPLE_COUNTERS;
+    origin->kind = kinds[format];
+    origin->type = expanded ? type : type >> 24;
+    origin->index = expanded ? fb_load32(sample.data + 8) : type & 0xffffff;
+    return true;
+}
+
+/* An extended_gateway record, from its AS path on. */
+typedef struct {
+    const uint8_t *next_hop, *destination, *preference; /* words: the AS of the next hop, that of the destination; local preference */
+    fb_bytes path;        /* how many segments, and these */
+    fb_bytes communities; /* words, behind how many they are */
+} fb_gateway_found;
+
+/* `own` is where the AS of the exporter stands: that of the destination, where the path is empty, and there is no next hop. False:
+   the record is cut short. */
+FB_INLINE bool fb_gateway_find(fb_gateway_found *found, fb_bytes record, const uint8_t *own) {
+    const uint8_t *p = record.data, *end = p + record.size;
+    if (end - p < 4) return false;
+    found->next_hop = NULL;
+    found->destination = own;
+    uint32_t segments = fb_load32(p), count;
+    for (p += 4; segments; segments--, p += 4 * (size_t)count) {
+        if (end - p < 8) return false;
+        count = fb_load32(p + 4);
+        p += 8;
+        if (count > (size_t)(end - p) / 4) return false;
+        if (!count) continue;
+        if (!found->next_hop) found->next_hop = p;
+        found->destination = p + 4 * (size_t)count - 4;
+    }
+    found->path = (fb_bytes){record.data, (size_t)(p - record.data)};
+    if (end - p < 8 || (count = fb_load32(p)) > (size_t)(end - p - 8) / 4) return false;
+    found->communities = (fb_bytes){p + 4, 4 * (size_t)count};
+    found->preference = p + 4 + found->communities.size;
+    return true;
+}
+
+#endif

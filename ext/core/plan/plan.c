@@ -1,0 +1,563 @@
+/* Schema -> plan: tags, worst sizes, which source feeds which column, and which columns can be written at once. */
+#include "core/plan/plan.h"
+
+#include <stdlib.h>
+
+#define FIXED_SLACK 160 /* a length prefix, the 64-octet copy of the constants, and a store of 64 octets behind the last column */
+
+#define MOST_DIRECT 63 /* a bit each, and one that is no column's */
+
+/* A source of a column, as it was added. */
+struct fb_plan_entry {
+    uint64_t pen;
+    uint32_t id; /* of an element, or an fb_source */
+    uint16_t occurrence;
+    fb_target target;
+    bool is_element;
+};
+
+static const struct {
+    const char *name;
+    fb_kind kind;
+} sources[FB_SOURCE_COUNT] = {
+#define FB_X(constant, name, kind) {name, FB_KIND_##kind},
+    FB_SOURCE_LIST(FB_X)
+#undef FB_X
+};
+
+static const char *const kinds[FB_KIND_COUNT] = {
+#define FB_X(constant, name) name,
+    FB_KIND_LIST(FB_X)
+#undef FB_X
+};
+
+static const struct {
+    const char *name;
+    fb_kind kind;
+} netflow5_fields[] = {
+#define FB_X(constant, name, kind, offset, size) {name, FB_KIND_##kind},
+    FB_NETFLOW7_FIELD_LIST(FB_X)
+#undef FB_X
+};
+
+const char *fb_source_name(fb_source source) {
+    return (unsigned)source < FB_SOURCE_COUNT ? sources[source].name : NULL;
+}
+
+fb_kind fb_source_kind(fb_source source) {
+    return sources[source].kind;
+}
+
+const char *fb_kind_name(fb_kind kind) {
+    return (unsigned)kind < FB_KIND_COUNT ? kinds[kind] : NULL;
+}
+
+size_t fb_netflow5_field_count(void) {
+    return sizeof netflow5_fields / sizeof *netflow5_fields;
+}
+
+const char *fb_netflow5_field_name(size_t index) {
+    return index < fb_netflow5_field_count() ? netflow5_fields[index].name : NULL;
+}
+
+fb_kind fb_netflow5_field_kind(size_t index) {
+    return netflow5_fields[index].kind;
+}
+
+fb_status fb_plan_new(fb_plan **out, fb_memory *memory) {
+    fb_plan *plan = fb_memory_allocate(memory, sizeof *plan);
+    if (!plan) return FB_NO_MEMORY;
+    plan->memory = memory;
+    plan->rate_column = FB_NO_COLUMN;
+    *out = plan;
+    return FB_OK;
+}
+
+fb_status fb_plan_set_rows(fb_plan *plan, fb_rows rows) {
+    if (plan->sealed || (rows != FB_ROWS_FLOWS && rows != FB_ROWS_COUNTERS)) return FB_BAD_ARGUMENT;
+    plan->rows = rows;
+    return FB_OK;
+}
+
+/* Of one more than there are: ranges may be empty, and still need an array to point into. */
+static size_t octets_of_targets(const fb_plan *plan) {
+    return (plan->target_count + 1) * sizeof *plan->targets;
+}
+
+static size_t octets_of_elements(const fb_plan *plan) {
+    return (plan->element_count + 1) * sizeof *plan->elements;
+}
+
+void fb_plan_free(fb_plan *plan) {
+    if (!plan) return;
+    fb_memory *memory = plan->memory;
+    for (size_t i = 0; i < plan->column_count; i++)
+        fb_memory_release(memory, plan->columns[i].mappings, plan->columns[i].mappings_size * sizeof(fb_mapping));
+    fb_memory_release(memory, plan->columns, plan->column_count * sizeof *plan->columns);
+    fb_memory_release(memory, plan->targets, octets_of_targets(plan));
+    fb_memory_release(memory, plan->elements, octets_of_elements(plan));
+    fb_memory_release(memory, plan->registry, plan->registry_size);
+    fb_memory_release(memory, plan->entries, plan->entry_count * sizeof *plan->entries);
+    fb_memory_release(memory, plan, sizeof *plan);
+}
+
+static fb_wire_type choose_wire(fb_type type) {
+    switch (type) {
+        case FB_TYPE_FLOAT:
+        case FB_TYPE_FIXED32: return FB_WIRE_FIXED32;
+        case FB_TYPE_DOUBLE:
+        case FB_TYPE_FIXED64: return FB_WIRE_FIXED64;
+        case FB_TYPE_STRING:
+        case FB_TYPE_BYTES:
+        case FB_TYPE_IP: return FB_WIRE_BYTES;
+        default: return FB_WIRE_VARINT;
+    }
+}
+
+static int compare_mappings(const void *a, const void *b) {
+    const fb_mapping *x = a, *y = b;
+    return (x->from > y->from) - (x->from < y->from);
+}
+
+/* Whether the column may take the part in scaling that its flags say, if any: an unsigned number, and one rate alone. */
+static bool may_scale(const fb_plan *plan, const fb_column_spec *spec) {
+    unsigned part = spec->flags & (FB_COLUMN_SCALED | FB_COLUMN_RATE);
+    bool is_unsigned = spec->type == FB_TYPE_UINT || spec->type == FB_TYPE_FIXED32 || spec->type == FB_TYPE_FIXED64;
+    if (!part) return true;
+    if (!is_unsigned || spec->flags & FB_COLUMN_REPEATED || part == (FB_COLUMN_SCALED | FB_COLUMN_RATE)) return false;
+    return part == FB_COLUMN_SCALED || !(spec->flags & FB_COLUMN_ENABLED) || plan->rate_column == FB_NO_COLUMN;
+}
+
+/* Return whether a zero may be a value of a column. Addresses, times, bytes and lists have no such zero. */
+static bool takes_zero(const fb_column_spec *spec) {
+    fb_type type = spec->type;
+    bool octets = type == FB_TYPE_STRING || type == FB_TYPE_BYTES || type == FB_TYPE_IP;
+    return !octets && type != FB_TYPE_TIMESTAMP && !(spec->flags & FB_COLUMN_REPEATED);
+}
+
+fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec) {
+    bool timed = spec->type == FB_TYPE_TIMESTAMP || spec->type == FB_TYPE_DURATION;
+    if (plan->sealed || plan->column_count == FB_MAX_COLUMNS || spec->number == 0 || spec->number > FB_NUMBER_MAX ||
+        (unsigned)spec->type >= FB_TYPE_COUNT || spec->mappings_size > UINT16_MAX || (timed && !spec->unit) ||
+        !may_scale(plan, spec))
+        return FB_BAD_ARGUMENT;
+
+    fb_mapping *mappings = NULL;
+    size_t mappings_octets = spec->mappings_size * sizeof *mappings;
+    if (mappings_octets) {
+        mappings = fb_memory_allocate(plan->memory, mappings_octets);
+        if (!mappings) return FB_NO_MEMORY;
+        memcpy(mappings, spec->mappings, mappings_octets);
+        qsort(mappings, spec->mappings_size, sizeof *mappings, compare_mappings);
+    }
+    size_t old = plan->column_count * sizeof *plan->columns;
+    fb_column *columns = fb_memory_resize(plan->memory, plan->columns, old, old + sizeof *columns);
+    if (!columns) {
+        fb_memory_release(plan->memory, mappings, mappings_octets);
+        return FB_NO_MEMORY;
+    }
+    plan->columns = columns;
+    if ((spec->flags & (FB_COLUMN_RATE | FB_COLUMN_ENABLED)) == (FB_COLUMN_RATE | FB_COLUMN_ENABLED))
+        plan->rate_column = (uint16_t)plan->column_count;
+    fb_column *column = &columns[plan->column_count++];
+    uint64_t latest = spec->type == FB_TYPE_TIMESTAMP ? FB_TIME_MAX / spec->unit : UINT64_MAX;
+    *column = (fb_column){
+        .limit = spec->limit < latest ? spec->limit : latest,
+        .unit = spec->unit,
+        .number = spec->number,
+        .type = (uint8_t)spec->type,
+        .wire = (uint8_t)choose_wire(spec->type),
+        .flags = (uint16_t)(takes_zero(spec) ? spec->flags : spec->flags & ~(unsigned)FB_COLUMN_ZERO),
+        .slot = FB_NO_SLOT,
+        .lane = FB_NO_LANE,
+        .packet_rank = FB_NO_RANK,
+        .mirror = FB_NO_MIRROR,
+        .mappings_size = (uint16_t)spec->mappings_size,
+        .mappings = mappings,
+    };
+    uint64_t tag = fb_wire_tag(spec->number, column->wire);
+    unsigned last;
+    column->tag = fb_wire_short_varint(tag, &last);
+    column->tag_size = (uint8_t)(last / 8 + 1);
+    column->tag_bits = (uint8_t)(8 * column->tag_size);
+    return FB_OK;
+}
+
+static bool is_integer(fb_type type) {
+    return type == FB_TYPE_UINT || type == FB_TYPE_INT || type == FB_TYPE_SINT || type == FB_TYPE_FIXED32 ||
+           type == FB_TYPE_FIXED64;
+}
+
+bool fb_kind_fits(fb_kind kind, fb_type type) {
+    switch (kind) {
+        case FB_KIND_UINT:
+        case FB_KIND_TCP_BITS:
+            return type != FB_TYPE_STRING && type != FB_TYPE_BYTES && type != FB_TYPE_IP;
+        case FB_KIND_MAC:
+            return fb_kind_fits(FB_KIND_UINT, type) && type != FB_TYPE_TIMESTAMP && type != FB_TYPE_DURATION;
+        case FB_KIND_BYTES: return is_integer(type) || type == FB_TYPE_BYTES || type == FB_TYPE_STRING;
+        case FB_KIND_IP: return type == FB_TYPE_IP || type == FB_TYPE_BYTES;
+        case FB_KIND_STRING: return type == FB_TYPE_STRING || type == FB_TYPE_BYTES;
+        case FB_KIND_SINT:
+            return type == FB_TYPE_INT || type == FB_TYPE_SINT || type == FB_TYPE_FLOAT || type == FB_TYPE_DOUBLE;
+        case FB_KIND_BOOL: return type == FB_TYPE_BOOL || type == FB_TYPE_UINT || type == FB_TYPE_ENUM;
+        case FB_KIND_FLOAT: return type == FB_TYPE_FLOAT || type == FB_TYPE_DOUBLE;
+        case FB_KIND_TIME:
+        case FB_KIND_TIME_UPTIME:
+        case FB_KIND_TIME_DELTA:
+        case FB_KIND_TIME_S:
+        case FB_KIND_TIME_MS:
+        case FB_KIND_TIME_NTP_US:
+        case FB_KIND_TIME_NTP_NS: return is_integer(type) || type == FB_TYPE_TIMESTAMP;
+        case FB_KIND_SPAN_S:
+        case FB_KIND_SPAN_MS:
+        case FB_KIND_SPAN_US:
+        case FB_KIND_SPAN_NS: return is_integer(type) || type == FB_TYPE_DURATION;
+        case FB_KIND_LIST: return true; /* its members may not */
+        case FB_KIND_OPAQUE: return type == FB_TYPE_BYTES;
+        default: return false;
+    }
+}
+
+/* Whether a column has the source already. */
+static bool is_same_source(const struct fb_plan_entry *a, const struct fb_plan_entry *b) {
+    return a->target.column == b->target.column && a->is_element == b->is_element && a->pen == b->pen && a->id == b->id &&
+           a->occurrence == b->occurrence;
+}
+
+static fb_status add_entry(fb_plan *plan, struct fb_plan_entry entry, unsigned rank) {
+    if (plan->sealed || entry.target.column >= plan->column_count || rank > FB_MAX_RANK) return FB_BAD_ARGUMENT;
+    if (!fb_kind_fits(entry.target.kind, plan->columns[entry.target.column].type)) return FB_BAD_SOURCE;
+    for (size_t i = 0; i < plan->entry_count; i++)
+        if (is_same_source(&plan->entries[i], &entry)) return FB_BAD_ARGUMENT;
+    entry.target.rank = (uint8_t)rank;
+    size_t old = plan->entry_count * sizeof *plan->entries;
+    struct fb_plan_entry *entries = fb_memory_resize(plan->memory, plan->entries, old, old + sizeof entry);
+    if (!entries) return FB_NO_MEMORY;
+    plan->entries = entries;
+    entries[plan->entry_count++] = entry;
+    return FB_OK;
+}
+
+fb_status fb_plan_add_source(fb_plan *plan, uint16_t column, unsigned rank, fb_source source) {
+    if ((unsigned)source >= FB_SOURCE_COUNT) return FB_BAD_ARGUMENT;
+    struct fb_plan_entry entry = {.id = source, .target = {.column = column, .kind = sources[source].kind & 63}};
+    bool octets = column < plan->column_count && plan->columns[column].type == FB_TYPE_BYTES;
+    if (entry.target.kind == FB_KIND_STRING && octets) entry.target.kind = FB_KIND_BYTES; /* as they are, UTF-8 or not */
+    return add_entry(plan, entry, rank);
+}
+
+fb_status fb_plan_add_element(fb_plan *plan, uint16_t column, unsigned rank, uint64_t pen, uint32_t id, uint16_t occurrence,
+                              fb_kind kind) {
+    if ((unsigned)kind >= FB_KIND_COUNT) return FB_BAD_ARGUMENT;
+    struct fb_plan_entry entry = {pen, id, occurrence, {.column = column, .kind = kind & 63}, true};
+    return add_entry(plan, entry, rank);
+}
+
+fb_status fb_plan_set_replacement(fb_plan *plan) {
+    if (plan->sealed || !plan->entry_count || !plan->entries[plan->entry_count - 1].is_element) return FB_BAD_ARGUMENT;
+    plan->entries[plan->entry_count - 1].target.last = true;
+    return FB_OK;
+}
+
+fb_status fb_plan_set_mirror(fb_plan *plan, uint16_t column, uint16_t mirror) {
+    if (plan->sealed || column >= plan->column_count || mirror >= plan->column_count || column == mirror ||
+        plan->columns[column].type != plan->columns[mirror].type)
+        return FB_BAD_ARGUMENT;
+    plan->columns[column].mirror = mirror;
+    plan->columns[mirror].mirror = column;
+    return FB_OK;
+}
+
+fb_status fb_plan_set_registry(fb_plan *plan, const uint8_t *kinds, size_t count) {
+    if (plan->sealed || plan->registry) return FB_BAD_ARGUMENT;
+    if (!(plan->registry = fb_memory_allocate(plan->memory, count))) return count ? FB_NO_MEMORY : FB_OK;
+    memcpy(plan->registry, kinds, count);
+    plan->registry_size = count;
+    return FB_OK;
+}
+
+/* The kind that a column wants of an element of which nothing is known. */
+static fb_kind wanted_kind(fb_type type) {
+    switch (type) {
+        case FB_TYPE_INT:
+        case FB_TYPE_SINT: return FB_KIND_SINT;
+        case FB_TYPE_BOOL: return FB_KIND_BOOL;
+        case FB_TYPE_FLOAT:
+        case FB_TYPE_DOUBLE: return FB_KIND_FLOAT;
+        case FB_TYPE_STRING: return FB_KIND_STRING;
+        case FB_TYPE_BYTES: return FB_KIND_BYTES;
+        case FB_TYPE_IP: return FB_KIND_IP;
+        default: return FB_KIND_UINT;
+    }
+}
+
+static bool is_time(fb_kind kind) {
+    return kind == FB_KIND_TIME || (kind >= FB_KIND_TIME_S && kind <= FB_KIND_SPAN_NS);
+}
+
+fb_kind fb_column_kind(const fb_column *column, fb_kind kind) {
+    bool octets = column->type == FB_TYPE_BYTES || column->type == FB_TYPE_STRING;
+    bool timed = column->type == FB_TYPE_TIMESTAMP || column->type == FB_TYPE_DURATION;
+    if (kind == FB_KIND_LIST || kind == FB_KIND_OPAQUE) return kind;
+    bool plain = column->type == FB_TYPE_TIMESTAMP && !(column->flags & FB_COLUMN_REPEATED); /* a list holds no absent time */
+    if (plain && kind == FB_KIND_TIME_MS && column->unit == 1000000) return FB_KIND_UINT;
+    if (plain && kind == FB_KIND_TIME_S && column->unit == 1000000000) return FB_KIND_UINT;
+    if ((is_time(kind) && !timed) || (kind == FB_KIND_BYTES && !octets)) return FB_KIND_UINT;
+    return octets ? wanted_kind(column->type) : kind;
+}
+
+fb_kind fb_plan_member_kind(const fb_plan *plan, const fb_column *column, uint32_t pen, uint32_t id) {
+    fb_kind wanted = wanted_kind(column->type);
+    if (wanted == FB_KIND_BYTES) return wanted;
+    if (pen || id >= plan->registry_size || plan->registry[id] >= FB_KIND_COUNT) return wanted;
+    fb_kind kind = plan->registry[id];
+    if (kind == FB_KIND_BYTES && (wanted == FB_KIND_IP || wanted == FB_KIND_STRING)) return wanted;
+    /* A plain number is no time. */
+    bool timed = column->type == FB_TYPE_TIMESTAMP || column->type == FB_TYPE_DURATION;
+    if (!timed && kind >= FB_KIND_TIME_UPTIME && kind <= FB_KIND_SPAN_NS) kind = FB_KIND_UINT;
+    if (column->type == FB_TYPE_DURATION && kind == FB_KIND_TIME_UPTIME) return FB_KIND_SPAN_MS;
+    if (column->type == FB_TYPE_DURATION && kind == FB_KIND_TIME_DELTA) return FB_KIND_SPAN_US;
+    if (kind == FB_KIND_LIST || (timed && kind == FB_KIND_UINT) || !fb_kind_fits(kind, column->type)) return FB_KIND_COUNT;
+    return timed ? kind : fb_column_kind(column, kind);
+}
+
+static int compare_entries(const void *a, const void *b) {
+    const struct fb_plan_entry *x = a, *y = b;
+    if (x->is_element != y->is_element) return x->is_element - y->is_element;
+    if (x->pen != y->pen) return (x->pen > y->pen) - (x->pen < y->pen);
+    if (x->id != y->id) return (x->id > y->id) - (x->id < y->id);
+    if (x->target.column != y->target.column) return x->target.column - y->target.column;
+    return x->target.rank - y->target.rank;
+}
+
+/* When values of a source arrive within one row, for a comparison with the ranks: constants, the operations of a template
+   before its packet, the other fixed sources in their order, and between those of the packet and those after it the
+   operations that come after the packet. */
+static unsigned arrival(const struct fb_plan_entry *entry, bool after_packet) {
+    if (entry->is_element) return after_packet ? FB_SOURCE_LAST_PACKET + 2 : FB_SOURCE_LAST_CONSTANT + 1;
+    return entry->id + (entry->id > FB_SOURCE_LAST_CONSTANT) + (entry->id > FB_SOURCE_LAST_PACKET);
+}
+
+static bool is_packet(const struct fb_plan_entry *entry) {
+    return !entry->is_element && entry->id >= FB_SOURCE_FIRST_PACKET &&
+           entry->id <= FB_SOURCE_LAST_PACKET;
+}
+
+/* Whether the sources of a column arrive in the order of their ranks. REQUIRES: no column has more than FB_MAX_RANK ranks. */
+static bool arrives_in_order(const fb_plan *plan, uint16_t column) {
+    unsigned latest = 0;
+    bool after_packet = false;
+    for (unsigned rank = 0; rank <= FB_MAX_RANK; rank++) {
+        unsigned first = UINT32_MAX, last = 0;
+        bool packet = false;
+        for (size_t i = 0; i < plan->entry_count; i++) {
+            const struct fb_plan_entry *entry = &plan->entries[i];
+            if (entry->target.column != column || entry->target.rank != rank) continue;
+            unsigned when = arrival(entry, after_packet);
+            if (when < first) first = when;
+            if (when > last) last = when;
+            packet |= is_packet(entry);
+        }
+        if (first == UINT32_MAX) return true; /* ranks have no gaps */
+        if (first < latest) return false;
+        latest = last;
+        after_packet |= packet;
+    }
+    return true;
+}
+
+/* Return whether a rank of a column has a fixed source and another one. A zero of one must not block the other. */
+static bool has_fixed_equals(const fb_plan *plan, uint16_t column) {
+    uint16_t count[FB_MAX_RANK + 1] = {0};
+    bool fixed[FB_MAX_RANK + 1] = {false}, found = false;
+    for (size_t i = 0; i < plan->entry_count; i++) {
+        const struct fb_plan_entry *entry = &plan->entries[i];
+        if (entry->target.column != column) continue;
+        unsigned rank = entry->target.rank;
+        fixed[rank] |= !entry->is_element;
+        found |= ++count[rank] > 1 && fixed[rank];
+    }
+    return found;
+}
+
+_Static_assert(FB_SOURCE_LAST_PACKET - FB_SOURCE_FIRST_PACKET < 64, "packet_sources has a bit for each of them");
+
+static void mark_constants(fb_plan *plan) {
+    for (size_t i = 0; i < plan->entry_count; i++) {
+        const struct fb_plan_entry *entry = &plan->entries[i];
+        if (entry->is_element || entry->id > FB_SOURCE_LAST_CONSTANT) continue;
+        bool netflow5 = entry->id >= FB_SOURCE_NETFLOW5_SAMPLING_INTERVAL;
+        plan->columns[entry->target.column].flags |= netflow5 ? FB_COLUMN_CONSTANT_NETFLOW5 : FB_COLUMN_CONSTANT;
+    }
+}
+
+static void mark_packet_ranks(fb_plan *plan) {
+    for (size_t i = 0; i < plan->entry_count; i++) {
+        const struct fb_plan_entry *entry = &plan->entries[i];
+        fb_column *column = &plan->columns[entry->target.column];
+        if (!is_packet(entry) || !(column->flags & FB_COLUMN_ENABLED)) continue;
+        if (entry->target.rank < column->packet_rank) column->packet_rank = entry->target.rank;
+        plan->packet_sources |= 1ull << (entry->id - FB_SOURCE_FIRST_PACKET);
+        plan->has_packet = true;
+    }
+}
+
+/* Whether the fast path of a row may append the column: a single plain varint, a single 16-octet address. */
+static bool is_plain(const fb_column *column) {
+    if (column->flags & (FB_COLUMN_SLOTTED | FB_COLUMN_REPEATED) || !(column->flags & FB_COLUMN_ENABLED)) return false;
+    return column->type == FB_TYPE_UINT || column->type == FB_TYPE_ENUM || column->type == FB_TYPE_BOOL ||
+           column->type == FB_TYPE_TIMESTAMP || (column->type == FB_TYPE_IP && !(column->flags & FB_COLUMN_NATIVE_IP));
+}
+
+/* Columns of numbers come first, so that a number's lane is the place of its bit. */
+static void number_bits(fb_plan *plan) {
+    unsigned bits = 0;
+    for (int numbers = 1; numbers >= 0; numbers--)
+        for (size_t i = 0; i < plan->column_count; i++) {
+            fb_column *column = &plan->columns[i];
+            if (!fb_column_is_direct(column) || (column->type == FB_TYPE_UINT) != numbers) continue;
+            if (numbers) column->lane = (uint8_t)plan->lane_count++;
+            column->bit = 1ull << bits++;
+            plan->open |= column->bit;
+            if (column->slot != FB_NO_SLOT) plan->late |= column->bit;
+        }
+}
+
+static void open_columns(fb_plan *plan) {
+    unsigned direct = 0;
+    for (size_t i = 0; i < plan->column_count; i++) {
+        fb_column *column = &plan->columns[i];
+        if (!(column->flags & FB_COLUMN_ENABLED)) continue;
+        bool single = !(column->flags & FB_COLUMN_REPEATED), ordered = arrives_in_order(plan, (uint16_t)i);
+        bool waits = !ordered || column->flags & (FB_COLUMN_EXPLICIT | FB_COLUMN_SCALED | FB_COLUMN_RATE);
+        if (column->flags & FB_COLUMN_ZERO) waits |= has_fixed_equals(plan, (uint16_t)i);
+        if (single && waits) column->flags |= FB_COLUMN_SLOTTED;
+        if (!single && !ordered) column->flags |= FB_COLUMN_UNORDERED;
+        plan->collects |= !single;
+        if (single && column->flags & (FB_COLUMN_SLOTTED | FB_COLUMN_LATE)) column->slot = (uint16_t)plan->slot_count++;
+        if (direct == MOST_DIRECT || !is_plain(column)) continue;
+        column->bit = 1;
+        direct++;
+    }
+    number_bits(plan);
+}
+
+static fb_way choose_way(fb_kind kind, const fb_column *column) {
+    if (!fb_column_is_direct(column)) return FB_WAY_LONG;
+    if (kind == FB_KIND_UINT && column->type == FB_TYPE_ENUM) return FB_WAY_ENUM;
+    fb_type wanted = kind == FB_KIND_IP ? FB_TYPE_IP : kind == FB_KIND_TIME ? FB_TYPE_TIMESTAMP : FB_TYPE_UINT;
+    bool fits = kind != FB_KIND_TIME || column->limit >= FB_TIME_MAX / column->unit; /* any time */
+    return column->type == wanted && fits ? FB_WAY_DIRECT : FB_WAY_LONG;
+}
+
+_Static_assert(FB_SOURCE_SFLOW_UPTIME < 32, "constants has a bit for each of them, whatever the protocol");
+
+static void choose_ways(fb_plan *plan) {
+    for (unsigned source = 0; source < FB_SOURCE_COUNT; source++) {
+        fb_target_range *range = &plan->sources[source];
+        range->way = range->count ? FB_WAY_LONG : FB_WAY_NONE;
+        plan->wanted_before[source + 1] = (uint16_t)(plan->wanted_before[source] + (range->count > 0));
+        if (range->count && source <= FB_SOURCE_SFLOW_UPTIME) plan->constants |= 1u << source;
+        if (range->count != 1) continue;
+        range->target = plan->targets[range->first];
+        const fb_column *column = &plan->columns[range->target.column];
+        range->column = column;
+        range->way = choose_way(sources[source].kind, column);
+        range->bit = column->bit;
+        range->zero = range->target.zero ? column->bit : 0;
+        range->lane = column->lane;
+        if (range->way == FB_WAY_DIRECT) range->bound = column->limit < UINT64_MAX ? column->limit + 1 : UINT64_MAX;
+    }
+}
+
+static size_t value_worst(const fb_column *column) {
+    switch (column->wire) {
+        case FB_WIRE_FIXED32: return 4;
+        case FB_WIRE_FIXED64: return 8;
+        case FB_WIRE_BYTES: return FB_TAG_MAX + 16; /* a length below 2^32; an address that is not of the record */
+        default: return FB_VARINT_MAX;
+    }
+}
+
+/* Octets that one octet on the wire may become, where their number is not known before the wire is read. */
+static size_t octet_worst(const fb_column *column) {
+    bool text = column->type == FB_TYPE_STRING; /* one malformed octet becomes the three of U+FFFD */
+    if (!(column->flags & FB_COLUMN_REPEATED)) {
+        if (text) return 3;
+        return column->type == FB_TYPE_BYTES ? 1 : 0;
+    }
+    return column->tag_size + value_worst(column) + (text ? 3 : 1);
+}
+
+static void measure(fb_plan *plan) {
+    plan->fixed_worst = FIXED_SLACK;
+    for (size_t i = 0; i < plan->column_count; i++) {
+        const fb_column *column = &plan->columns[i];
+        if (!(column->flags & FB_COLUMN_ENABLED)) continue;
+        plan->octet_worst += octet_worst(column);
+        plan->fixed_worst += column->tag_size + value_worst(column); /* of a repeated one, a list of one */
+    }
+}
+
+/* Return whether an IPFIX record may have the element, and the element is no list of records. */
+static bool is_value(const struct fb_plan_entry *entry) {
+    return entry->pen <= UINT32_MAX && !fb_element_is_sub_template(entry->pen, entry->id);
+}
+
+static fb_status index_sources(fb_plan *plan) {
+    size_t elements = 0;
+    if (plan->entry_count) qsort(plan->entries, plan->entry_count, sizeof *plan->entries, compare_entries);
+    for (size_t i = 0; i < plan->entry_count; i++) elements += plan->entries[i].is_element;
+    size_t targets = plan->entry_count - elements;
+    if (plan->entry_count >= UINT16_MAX / 4) return FB_BAD_ARGUMENT; /* a reverse flow may want each twice, and repeat it */
+    plan->target_count = targets;
+    plan->element_count = elements;
+    if (!(plan->targets = fb_memory_allocate(plan->memory, octets_of_targets(plan))) ||
+        !(plan->elements = fb_memory_allocate(plan->memory, octets_of_elements(plan))))
+        return FB_NO_MEMORY;
+
+    size_t element = 0, target = 0;
+    for (size_t i = 0; i < plan->entry_count; i++) {
+        const struct fb_plan_entry *entry = &plan->entries[i];
+        if (entry->is_element) {
+            plan->elements[element++] = (fb_plan_element){entry->pen, entry->id, entry->occurrence, entry->target};
+            plan->has_elements |= is_value(entry) && plan->columns[entry->target.column].flags & FB_COLUMN_ENABLED;
+        } else if (plan->columns[entry->target.column].flags & FB_COLUMN_ENABLED) {
+            fb_target_range *range = &plan->sources[entry->id];
+            if (!range->count++) range->first = (uint16_t)target;
+            plan->targets[target] = entry->target;
+            plan->targets[target++].zero = (plan->columns[entry->target.column].flags & FB_COLUMN_ZERO) != 0;
+        }
+    }
+    return FB_OK;
+}
+
+fb_status fb_plan_seal(fb_plan *plan) {
+    if (plan->sealed) return FB_BAD_ARGUMENT;
+    fb_status status = index_sources(plan);
+    if (status != FB_OK) return status;
+    plan->sealed = true;
+    mark_constants(plan);
+    mark_packet_ranks(plan);
+    open_columns(plan);
+    choose_ways(plan);
+    measure(plan);
+    return FB_OK;
+}
+
+const fb_plan_element *fb_plan_find_elements(const fb_plan *plan, uint64_t pen, uint32_t id, size_t *count) {
+    size_t low = 0, high = plan->element_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const fb_plan_element *element = &plan->elements[middle];
+        if (element->pen < pen || (element->pen == pen && element->id < id))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    size_t end = low;
+    while (end < plan->element_count && plan->elements[end].pen == pen && plan->elements[end].id == id) end++;
+    *count = end - low;
+    return plan->elements + low;
+}

@@ -1,0 +1,353 @@
+/* Turns lessons into patterns, and keeps them. */
+#include "core/sflow_pattern/pattern_learn.h"
+
+/* The most samples of one size that fit no pattern and are not learned from, between two that are. */
+enum { LONGEST_WAIT = 4095 };
+
+/* Compiling ------------------------------------------------------------------------------------------------------------ */
+
+/* What is being made of a lesson. */
+typedef struct {
+    const fb_plan *plan;
+    const fb_lesson *lesson;
+    bool wide;
+    bool dropped[FB_LESSON_VALUES]; /* a better source has a value in any case */
+    bool step[FB_LESSON_VALUES];    /* not appended, but put: some column of its source may have a value already, or converts it */
+} compiler;
+
+static const fb_target_range *targets_of(const compiler *c, size_t value) {
+    return &c->plan->sources[c->lesson->values[value].value.source];
+}
+
+/* Whether a fixed source feeds a column. */
+static bool feeds(const fb_plan *plan, unsigned source, uint16_t column) {
+    const fb_target_range *range = &plan->sources[source];
+    for (size_t i = 0; i < range->count; i++)
+        if (plan->targets[range->first + i].column == column) return true;
+    return false;
+}
+
+/* Whether a value may fill a column. Layers have the values of two sources. */
+static bool may_fill(const compiler *c, size_t value, uint16_t column) {
+    const fb_pattern_value *of = &c->lesson->values[value].value;
+    if (of->code == FB_PATTERN_UNKNOWN) return false;
+    if (of->code == FB_PATTERN_LAYERS && feeds(c->plan, FB_SOURCE_PACKET_LAYER_SIZES, column)) return true;
+    return feeds(c->plan, of->source, column);
+}
+
+/* Whether a value, whatever it is, is appended to a column as it is. */
+static bool takes_any(const fb_column *column, const fb_pattern_value *value) {
+    if (!fb_column_is_direct(column)) return false;
+    if (value->code == FB_PATTERN_ADDRESS) return column->type == FB_TYPE_IP;
+    return column->type == FB_TYPE_UINT && value->mask + value->add <= column->limit;
+}
+
+/* Return whether a zero is a value of a column. A source with a number in every sample then always fills it. */
+static bool takes_zero(const compiler *c, uint16_t column) {
+    return c->plan->columns[column].flags & FB_COLUMN_ZERO;
+}
+
+/* Whether a value before this one fills a column in every sample: what comes first counts. */
+static bool is_filled_before(const compiler *c, size_t value, uint16_t column) {
+    for (size_t i = 0; i < value; i++) {
+        const fb_lesson_value *before = &c->lesson->values[i];
+        bool fills = (before->least || takes_zero(c, column)) && takes_any(&c->plan->columns[column], &before->value);
+        if (fills && may_fill(c, i, column)) return true;
+    }
+    return false;
+}
+
+/* Return whether a value behind this one may fill a column. */
+static bool is_offered_after(const compiler *c, size_t value, uint16_t column) {
+    for (size_t i = value + 1; i < c->lesson->value_count; i++)
+        if (may_fill(c, i, column)) return true;
+    return false;
+}
+
+/* Whether a value is zero in every sample. Columns that take it as it is do without it: an explicit one, or an enum, does not. */
+static bool is_zero(const fb_pattern_value *value) {
+    return value->code == FB_PATTERN_NUMBER && value->mask == 0 && value->add == 0;
+}
+
+/* Whether columns can do without a value. Only those of fb_column_is_direct have their sources come in order. */
+static bool is_dropped(const compiler *c, size_t value) {
+    const fb_pattern_value *of = &c->lesson->values[value].value;
+    const fb_target_range *range = targets_of(c, value);
+    for (size_t i = 0; i < range->count; i++) {
+        uint16_t column = c->plan->targets[range->first + i].column;
+        bool keeps_away = takes_zero(c, column) && is_offered_after(c, value, column);
+        if (is_zero(of) && takes_any(&c->plan->columns[column], of) && !keeps_away) continue;
+        if (!fb_column_is_direct(&c->plan->columns[column]) || !is_filled_before(c, value, column)) return false;
+    }
+    return true;
+}
+
+/* Whether some constant of a datagram may fill a column. */
+static bool may_be_constant(const fb_plan *plan, uint16_t column) {
+    return plan->columns[column].flags & FB_COLUMN_CONSTANT || feeds(plan, FB_SOURCE_SFLOW_SUB_AGENT_ID, column) ||
+           feeds(plan, FB_SOURCE_SFLOW_UPTIME, column);
+}
+
+/* Whether some other value may fill a column of the same sample. */
+static bool is_shared(const compiler *c, size_t value, uint16_t column) {
+    for (size_t i = 0; i < c->lesson->value_count; i++)
+        if (i != value && !c->dropped[i] && may_fill(c, i, column)) return true;
+    return false;
+}
+
+static bool is_step(const compiler *c, size_t value) {
+    const fb_pattern_value *of = &c->lesson->values[value].value;
+    const fb_target_range *range = targets_of(c, value);
+    for (size_t i = 0; i < range->count; i++) {
+        uint16_t column = c->plan->targets[range->first + i].column;
+        if (!takes_any(&c->plan->columns[column], of) || may_be_constant(c->plan, column)) return true;
+        if (is_shared(c, value, column)) return true;
+    }
+    return false;
+}
+
+static void sort_out(compiler *c) {
+    for (size_t i = 0; i < c->lesson->value_count; i++) {
+        unsigned code = c->lesson->values[i].value.code;
+        bool plain = code == FB_PATTERN_NUMBER || code == FB_PATTERN_ADDRESS;
+        c->step[i] = !plain;
+        c->dropped[i] = plain && is_dropped(c, i);
+    }
+    for (size_t i = 0; i < c->lesson->value_count; i++)
+        if (!c->dropped[i] && !c->step[i]) c->step[i] = is_step(c, i);
+}
+
+enum { IN_LANES, OTHER_NUMBERS, ADDRESSES };
+
+/* Lanes take whole octets. */
+static unsigned group_of(const compiler *c, const fb_pattern_value *value) {
+    if (value->code == FB_PATTERN_ADDRESS) return ADDRESSES;
+    bool fits = fb_lanes_fit(value->column, value->mask + value->add), whole = value->shift % 8 == 0;
+    return c->wide && fits && whole ? IN_LANES : OTHER_NUMBERS;
+}
+
+/* Eight octets, of which a number is a part, are looked at before the end of its part. */
+static void set_window(const fb_lesson *lesson, fb_pattern_value *value) {
+    int last = (int)(lesson->end[value->part] - lesson->begin[value->part]) - 8;
+    value->window = (int16_t)(value->place < last ? value->place : last);
+    value->shift = (uint8_t)(8 * (value->window + 8 - value->place - value->size) + value->shift);
+}
+
+/* False: there are too many. */
+static bool put_value(const fb_lesson *lesson, fb_pattern *pattern, fb_pattern_value value) {
+    if (pattern->value_count == FB_PATTERN_VALUES) return false;
+    if (value.code == FB_PATTERN_NUMBER) set_window(lesson, &value);
+    pattern->values[pattern->value_count++] = value;
+    return true;
+}
+
+/* Values that are appended, one for each column. */
+static bool put_appended(const compiler *c, unsigned group, fb_pattern *pattern) {
+    for (size_t i = 0; i < c->lesson->value_count; i++) {
+        if (c->dropped[i] || c->step[i]) continue;
+        const fb_target_range *range = targets_of(c, i);
+        for (size_t j = 0; j < range->count; j++) {
+            fb_pattern_value value = c->lesson->values[i].value;
+            value.column = &c->plan->columns[c->plan->targets[range->first + j].column];
+            if (group_of(c, &value) == group && !put_value(c->lesson, pattern, value)) return false;
+        }
+    }
+    return true;
+}
+
+static bool put_steps(const compiler *c, fb_pattern *pattern) {
+    for (size_t i = 0; i < c->lesson->value_count; i++)
+        if (!c->dropped[i] && c->step[i] && !put_value(c->lesson, pattern, c->lesson->values[i].value)) return false;
+    return true;
+}
+
+static bool is_constant(const fb_pattern_value *value) {
+    return value->mask == 0;
+}
+
+static bool comes_before(const fb_pattern_value *a, const fb_pattern_value *b) {
+    if (is_constant(a) || is_constant(b)) return is_constant(b) && !is_constant(a);
+    return a->part != b->part ? a->part < b->part : a->place < b->place;
+}
+
+/* Lanes take numbers from two places: neighbours go together. Constants come from nowhere: they fill up the last group. */
+static void sort_lanes(fb_pattern *pattern) {
+    fb_pattern_value *values = pattern->values;
+    for (size_t i = 1; i < pattern->lane_end; i++)
+        for (size_t j = i; j && comes_before(&values[j], &values[j - 1]); j--) {
+            fb_pattern_value before = values[j - 1];
+            values[j - 1] = values[j];
+            values[j] = before;
+        }
+}
+
+static bool put_values(const compiler *c, fb_pattern *pattern) {
+    if (!put_appended(c, IN_LANES, pattern)) return false;
+    pattern->lane_end = pattern->value_count;
+    sort_lanes(pattern);
+    if (!put_appended(c, OTHER_NUMBERS, pattern)) return false;
+    pattern->number_end = pattern->value_count;
+    if (!put_appended(c, ADDRESSES, pattern)) return false;
+    pattern->address_end = pattern->value_count;
+    return put_steps(c, pattern);
+}
+
+/* Whether a number is within reach of the places of a group, `places` of which are taken; takes another one where it must. */
+static bool is_in_reach(fb_pattern_group *group, unsigned *places, const fb_pattern_value *value, unsigned *place) {
+    for (*place = 0; *place < *places; ++*place) {
+        int offset = value->place - group->place[*place];
+        if (value->part == group->part[*place] && offset + value->size <= FB_LANES_REACH) return true;
+    }
+    if (*places == 2) return false;
+    group->part[*places] = value->part;
+    group->place[*places] = value->place;
+    ++*places;
+    return true;
+}
+
+static void write_group(const fb_pattern *pattern, fb_pattern_group *group, uint8_t first) {
+    size_t reach[2] = {0, 0};
+    unsigned places = 0, place = 0;
+    *group = (fb_pattern_group){.first = first, .end = first};
+    for (; group->end < pattern->lane_end && group->end - first < FB_LANES; group->end++) {
+        const fb_pattern_value *value = &pattern->values[group->end];
+        size_t offset = 0;
+        if (!is_constant(value)) {
+            if (!is_in_reach(group, &places, value, &place)) break;
+            offset = (size_t)(value->place - group->place[place]);
+            if (offset + value->size > reach[place]) reach[place] = offset + value->size;
+        }
+        fb_lanes_set(&group->lanes, group->end - first, value->column, FB_LANES_REACH * place + offset, value->size, value->mask, value->add);
+    }
+    fb_lanes_set_window(&group->lanes, reach[0], reach[1]);
+}
+
+static bool put_groups(fb_pattern *pattern) {
+    for (uint8_t i = 0; i < pattern->lane_end; i = pattern->groups[pattern->group_count++].end) {
+        if (pattern->group_count == FB_PATTERN_GROUPS) return false;
+        write_group(pattern, &pattern->groups[pattern->group_count], i);
+    }
+    return true;
+}
+
+/* Windows over the octets of a part that must be the same. They may begin before it, where nothing must be so. */
+static bool put_windows(const fb_lesson *lesson, size_t part, fb_pattern *pattern) {
+    size_t begin = lesson->begin[part], end = lesson->end[part];
+    for (size_t place = begin; place < end; place++) {
+        if (!lesson->mask[place]) continue;
+        if (pattern->window_count == FB_PATTERN_WINDOWS) return false;
+        fb_pattern_window *window = &pattern->windows[pattern->window_count++];
+        size_t first = place < end - FB_PATTERN_WINDOW ? place : end - FB_PATTERN_WINDOW;
+        window->part = (uint16_t)part;
+        window->place = (int16_t)((int)first - (int)begin);
+        for (size_t i = 0; i < FB_PATTERN_WINDOW; i++) {
+            window->mask[i] = first + i < begin ? 0 : lesson->mask[first + i];
+            window->same[i] = lesson->sample[first + i] & window->mask[i];
+        }
+        place = first + FB_PATTERN_WINDOW - 1;
+    }
+    return true;
+}
+
+static bool put_all_windows(const fb_lesson *lesson, fb_pattern *pattern) {
+    for (size_t part = 0; part < FB_SAMPLE_PARTS; part++)
+        if (lesson->begin[part] != SIZE_MAX && !put_windows(lesson, part, pattern)) return false;
+    return true;
+}
+
+/* False: it has more than a pattern may have. */
+static bool write_pattern(const compiler *c, fb_pattern *pattern) {
+    const fb_lesson *lesson = c->lesson;
+    *pattern = (fb_pattern){
+        .header_needed = (uint16_t)(lesson->exact ? 0 : lesson->header_needed),
+        .gateway_needed = (uint16_t)lesson->gateway_needed,
+        .has_path = lesson->gateway_needed && lesson->parts.found.next_hop,
+    };
+    if (!put_values(c, pattern) || !put_groups(pattern) || !put_all_windows(lesson, pattern)) return false;
+    pattern->bound_count = (uint16_t)lesson->bound_count;
+    memcpy(pattern->bounds, lesson->bounds, lesson->bound_count * sizeof *lesson->bounds);
+    return true;
+}
+
+/* Keeping ------------------------------------------------------------------------------------------------------------- */
+
+fb_patterns fb_patterns_new(const fb_plan *plan, fb_memory *memory, bool wide) {
+    return (fb_patterns){.plan = plan, .memory = memory, .wide = wide};
+}
+
+static const size_t octets_of_table = sizeof(fb_pattern_table) + FB_CACHE_LINE;
+
+void fb_patterns_free(fb_patterns *patterns) {
+    if (patterns->block) fb_memory_release(patterns->memory, patterns->block, octets_of_table);
+    patterns->block = patterns->table = NULL;
+    patterns->exact_count = 0;
+}
+
+/* All memory that there will be for patterns: nothing is allocated for one. */
+static bool make_table(fb_patterns *patterns) {
+    if (patterns->table) return true;
+    patterns->block = fb_memory_allocate(patterns->memory, octets_of_table);
+    if (patterns->block) patterns->table = fb_align_to_line(patterns->block);
+    return patterns->table;
+}
+
+/* One that is empty; NULL: none is. */
+static fb_pattern *find_empty_place(const fb_patterns *patterns, size_t place) {
+    for (size_t way = 0; way < FB_PATTERN_WAYS; way++)
+        if (!patterns->table->patterns[place ^ way].key) return &patterns->table->patterns[place ^ way];
+    return NULL;
+}
+
+static bool write_lesson(const fb_patterns *patterns, const fb_lesson *lesson, uint32_t key, fb_pattern *pattern) {
+    compiler c = {.plan = patterns->plan, .lesson = lesson, .wide = patterns->wide};
+    sort_out(&c);
+    pattern->key = 0;
+    if (!write_pattern(&c, pattern)) return false;
+    pattern->key = key;
+    return true;
+}
+
+/* False: there is no room for one more. */
+static bool learn_exact(fb_patterns *patterns, const fb_lesson *lesson, fb_bytes sample, bool expanded) {
+    uint32_t key = fb_sample_size_key(sample, expanded);
+    size_t header = (size_t)(lesson->parts.header.data - lesson->sample);
+    fb_pattern *pattern = find_empty_place(patterns, fb_pattern_place(key, lesson->parts.header.data));
+    if (!pattern || patterns->exact_count == FB_PATTERN_EXACT) return false;
+    if (!write_lesson(patterns, lesson, key, pattern)) return true;
+    patterns->exact_count++;
+    patterns->table->sizes[fb_sample_size_place(sample, expanded)] = (fb_sample_size){key, (uint32_t)header};
+    return true;
+}
+
+static void become_general(fb_patterns *patterns) {
+    patterns->general = true;
+    memset(patterns->table, 0, sizeof *patterns->table);
+    memset(patterns->turns, 0, sizeof patterns->turns);
+}
+
+/* Whether there is one pattern more; where there is no room, another one gives way. */
+static bool learn_general(fb_patterns *patterns, const fb_lesson *lesson) {
+    size_t place = fb_pattern_place(lesson->parts.key, lesson->parts.header.data);
+    fb_pattern *empty = find_empty_place(patterns, place);
+    fb_pattern *pattern = empty ? empty : &patterns->table->patterns[place ^ patterns->replaced++ % FB_PATTERN_WAYS];
+    return write_lesson(patterns, lesson, lesson->parts.key, pattern) && empty;
+}
+
+FB_NOINLINE static bool learn(fb_patterns *patterns, fb_bytes sample, bool expanded) {
+    fb_lesson lesson;
+    uint32_t before = patterns->exact_count;
+    if (!fb_lesson_read(&lesson, patterns->plan, sample, expanded, !patterns->general) || !make_table(patterns)) return false;
+    if (patterns->general) return learn_general(patterns, &lesson);
+    if (learn_exact(patterns, &lesson, sample, expanded)) return patterns->exact_count > before;
+    become_general(patterns);
+    return true;
+}
+
+void fb_patterns_learn(fb_patterns *patterns, fb_bytes sample, bool expanded) {
+    if (sample.size > FB_PATTERN_OCTETS) return;
+    fb_pattern_turn *turn = &patterns->turns[fb_sample_size_place(sample, expanded)];
+    if (turn->missed++ < turn->wait) return;
+    bool gained = learn(patterns, sample, expanded);
+    turn->missed = 0;
+    turn->wait = (uint16_t)(gained ? 0 : turn->wait < LONGEST_WAIT ? 2 * turn->wait + 1 : LONGEST_WAIT);
+}

@@ -1,0 +1,294 @@
+/* Flow samples that look like one seen before. sFlow has no templates, and still an exporter sends the same few layouts over and
+   over: these records, an Ethernet frame, IPv4, TCP. A *pattern* is learned from such a sample. It says
+
+     what must be the same  a mask over the octets of the sample, and what they are: formats and lengths of records, the
+                            ethertype, the header length of IPv4, the protocol; everything that decoding branches on
+     what has bounds        numbers that mean something else beyond them, as the VLAN id 4095 does
+     where the columns are  numbers and addresses at fixed places then, as in a record of a template
+
+   At first patterns are *exact*: all lengths are the same, too. Once there are too many, all that are learned are *general*, which
+   takes longer, and few fit any traffic. Two records are of any length then, sampled_header and extended_gateway: as much
+   of a packet as there is, an AS path. They divide a sample into parts, and places are counted from the beginning of their part:
+
+     │ fixed part │ sampled_header ┄┄┄┄┄│ extended_switch │ extended_gateway ┄┄┄┄┄│ …
+     └ 0                                └ 1                                       └ 2
+
+   A sample that fits a pattern gives the same row as it does when it is read record by record (sflow.tmpl.h), which is how all
+   others are read, and whose place this takes for speed alone. Only what is common is learned: an Ethernet frame with
+   fb_packet_walk_plain's kinds of packet, of the records those that routers and switches send. */
+#ifndef FB_PATTERN_H
+#define FB_PATTERN_H
+
+#include "core/packet/sflow_layout.h"
+#include "core/exporter/template.h"
+
+#define FB_PATTERN_OCTETS 512 /* of the longest sample that is learned from, and of all records of fixed length in one that fits */
+#define FB_PATTERN_WINDOW 64  /* octets that are looked at together; as many are before the end of each part */
+
+/* The parts of a sample, and besides the words that are found in a gateway's record (fb_gateway_found). */
+enum { FB_SAMPLE_PARTS = 3, FB_PART_NEXT_HOP = FB_SAMPLE_PARTS, FB_PART_DESTINATION, FB_PART_PREFERENCE, FB_PATTERN_PARTS };
+
+/* A flow sample, divided. */
+typedef struct {
+    const uint8_t *part[FB_PATTERN_PARTS];
+    uint32_t key;        /* of general patterns: whose parts end at the same places, and how many records there are; never 0 */
+    fb_bytes header;     /* the packet: 34 octets or more */
+    fb_bytes gateway;    /* the record, 28 octets or more; no data: there is none */
+    fb_gateway_found found;
+} fb_sample_parts;
+
+/* Octets of a sample that must be the same, where `mask` says so. */
+typedef struct {
+    _Alignas(FB_CACHE_LINE) uint8_t mask[FB_PATTERN_WINDOW];
+    uint8_t same[FB_PATTERN_WINDOW]; /* 0 where the mask is */
+    int16_t place;                   /* from the beginning of its part; some lie before it */
+    uint16_t part;
+} fb_pattern_window;
+
+/* Four octets of a sample: low <= (number & mask) <= low + span. */
+typedef struct {
+    uint32_t mask, low, span;
+    int16_t place;
+    uint16_t part;
+} fb_pattern_bound;
+
+typedef enum {
+    FB_PATTERN_NUMBER,
+    FB_PATTERN_ADDRESS,
+    FB_PATTERN_AS_PATH,     /* the lists of a gateway */
+    FB_PATTERN_COMMUNITIES,
+    FB_PATTERN_LAYERS,      /* the headers of the packet */
+    FB_PATTERN_UNKNOWN,     /* a record that is not read, and counted */
+} fb_pattern_code;
+
+typedef struct {
+    const fb_column *column; /* of what is appended */
+    uint64_t mask, add;      /* a number is its octets & mask, and so much more */
+    uint16_t source;         /* fb_source */
+    int16_t place;           /* from the beginning of its part */
+    int16_t window;          /* the place of 8 octets of which a number is a part */
+    uint16_t size;           /* octets; in a general pattern those of a list are found anew each time */
+    uint8_t part;
+    uint8_t shift;           /* from the end of the window, bits; in a lesson from the end of its octets */
+    uint8_t code;            /* fb_pattern_code */
+} fb_pattern_value;
+
+/* What a pattern may have at most; what would have more is not learned. */
+enum { FB_PATTERN_WINDOWS = 8, FB_PATTERN_GROUPS = 6, FB_PATTERN_BOUNDS = 16, FB_PATTERN_VALUES = 48 };
+
+/* Numbers that are appended at once, values[first … end), from two places. */
+typedef struct {
+    fb_lanes lanes;
+    int16_t place[2];
+    uint8_t part[2];
+    uint8_t first, end;
+    uint8_t unused[FB_CACHE_LINE - (sizeof(fb_lanes) + 8) % FB_CACHE_LINE]; /* to the end of a cache line */
+} fb_pattern_group;
+_Static_assert(sizeof(fb_pattern_group) % FB_CACHE_LINE == 0, "lanes are read by whole cache lines");
+
+typedef struct {
+    _Alignas(FB_CACHE_LINE) uint32_t key; /* 0: there is no pattern */
+    uint16_t header_needed;  /* octets of the packet that columns look at; 0: the pattern is exact */
+    uint16_t gateway_needed; /* octets of the gateway's record before its AS path; 0: it is of one length, or there is none */
+    uint16_t window_count, bound_count, group_count;
+    /* Values in groups: numbers in lanes, other numbers, addresses, all of columns that nothing else may fill; and what goes to
+       the columns of its source, in the order of source.h. */
+    uint16_t lane_end, number_end, address_end, value_count;
+    bool has_path; /* some AS is in the gateway's path */
+    fb_pattern_window windows[FB_PATTERN_WINDOWS];
+    fb_pattern_group groups[FB_PATTERN_GROUPS];
+    fb_pattern_bound bounds[FB_PATTERN_BOUNDS];
+    fb_pattern_value values[FB_PATTERN_VALUES];
+} fb_pattern;
+_Static_assert(offsetof(fb_pattern, groups) % FB_CACHE_LINE == 0, "lanes are read by whole cache lines");
+
+/* A pattern is at its place, or at one of those beside it: other patterns may have the same. */
+enum { FB_PATTERN_PLACES = 256, FB_PATTERN_WAYS = 4, FB_PATTERN_EXACT = 64 };
+
+/* Sizes of samples that are learned from: so many words, expanded or not. */
+enum { FB_PATTERN_SIZES = 2 * (FB_PATTERN_OCTETS / 4 + 1) };
+
+/* When the next sample of a size is learned from. */
+typedef struct {
+    uint16_t missed; /* that fit no pattern, since the last one that was */
+    uint16_t wait;   /* how many of them are not learned from: twice as many, each time that nothing is gained */
+} fb_pattern_turn;
+
+/* Where the packet is in samples of one size: which exact pattern may fit is told by it. */
+typedef struct {
+    uint32_t key;    /* as of a pattern; 0: none */
+    uint32_t header; /* the place of its octets */
+} fb_sample_size;
+
+typedef struct {
+    fb_sample_size sizes[FB_PATTERN_SIZES];
+    fb_pattern patterns[FB_PATTERN_PLACES];
+} fb_pattern_table;
+
+/* The patterns of one decoder. */
+typedef struct {
+    const fb_plan *plan;
+    fb_memory *memory;
+    bool wide;               /* numbers are put into lanes */
+    bool general;            /* there were too many exact ones */
+    uint32_t exact_count;
+    uint32_t replaced;       /* patterns that gave way to another */
+    fb_pattern_turn turns[FB_PATTERN_SIZES];
+    fb_pattern_table *table; /* NULL before the first one */
+    void *block;             /* what it lies in, from the first cache line on */
+} fb_patterns;
+
+fb_patterns fb_patterns_new(const fb_plan *plan, fb_memory *memory, bool wide);
+void fb_patterns_free(fb_patterns *patterns);
+
+/* Learns from a flow sample that none of the patterns fits, if there is something to learn, and it is its turn: whoever makes up
+   new ones all the time gets few. */
+void fb_patterns_learn(fb_patterns *patterns, fb_bytes sample, bool expanded);
+
+/* Octets of a record of any length before that of which it has more or less. */
+enum { FB_HEADER_LEAST = 14 + 20, FB_GATEWAY_LEAST = 4 + 12 + 12 };
+
+/* Divides a flow sample. False: no pattern fits it. REQUIRES: its fixed part is there. */
+FB_INLINE bool fb_sample_divide(fb_sample_parts *parts, fb_bytes sample, bool expanded) {
+    const uint8_t *p = sample.data + FB_FLOW_SAMPLE_SIZE(expanded), *end = sample.data + sample.size;
+    uint32_t count = fb_load32(p - 4), next = 0;
+    size_t any_length = 0, ends = 0; /* octets of the records that are so; where they are in their parts, and which comes first */
+    parts->part[0] = sample.data;
+    parts->header.data = parts->gateway.data = NULL;
+    if (FB_UNLIKELY(sample.size % 4 || count > 31)) return false;
+    for (uint32_t left = count; left; left--) {
+        if (FB_UNLIKELY(end - p < 8)) return false;
+        uint32_t format = fb_load32(p);
+        size_t length = fb_load32(p + 4), padded = (length + 3) & ~(size_t)3;
+        const uint8_t *body = p + 8;
+        if (FB_UNLIKELY(length > (size_t)(end - body))) return false;
+        p = body + padded; /* as a sample is of whole words, so is what is left of it */
+        if (format == FB_RECORD_HEADER && !parts->header.data) {
+            if (FB_UNLIKELY(length < 16 + FB_HEADER_LEAST)) return false;
+            parts->header = (fb_bytes){body + 16, fb_load32(body + 12)};
+            if (FB_UNLIKELY(parts->header.size > length - 16)) return false;
+        } else if (format == FB_RECORD_GATEWAY && !parts->gateway.data) {
+            if (FB_UNLIKELY(length < FB_GATEWAY_LEAST)) return false;
+            parts->gateway = (fb_bytes){body, length};
+            ends |= (size_t)!parts->header.data << 16;
+        } else {
+            continue;
+        }
+        ends |= (size_t)(body - parts->part[next]) / 4 << 8 * next;
+        parts->part[++next] = p;
+        any_length += padded;
+    }
+    size_t rest = sample.size - any_length;
+    parts->key = (uint32_t)(ends << 14 | (size_t)expanded << 13 | count << 8 | rest / 4);
+    return parts->header.data && rest <= FB_PATTERN_OCTETS;
+}
+
+/* The key of exact patterns, by the size of a sample; and the place of what is known of that size. REQUIRES: it is no larger than
+   one that is learned from. */
+FB_INLINE uint32_t fb_sample_size_key(fb_bytes sample, bool expanded) {
+    return UINT32_C(1) << 31 | (uint32_t)sample.size << 1 | expanded;
+}
+
+FB_INLINE size_t fb_sample_size_place(fb_bytes sample, bool expanded) {
+    return sample.size / 4 * 2 + expanded;
+}
+
+/* Tags are passed over: what they say is another one each time, and so is what stands so far behind them. */
+FB_INLINE size_t fb_pattern_place(uint32_t key, const uint8_t *header) {
+    const uint8_t *ip = header + 14;
+    uint32_t etype = fb_load16(ip - 2), tags = 0;
+    for (; FB_UNLIKELY(etype != FB_ETHERTYPE_IPV4 && etype != FB_ETHERTYPE_IPV6) && tags < 2; tags++) ip += 4, etype = fb_load16(ip - 2);
+    uint32_t ipv4 = ip[9], ipv6 = ip[6], protocol = etype == FB_ETHERTYPE_IPV6 ? ipv6 : ipv4;
+    return ((key * 0x85ebca6bu ^ (etype << 16 | tags << 8 | protocol)) * 0x9e3779b1u) >> 24;
+}
+_Static_assert(FB_PATTERN_PLACES == 1 << (32 - 24), "places are the high bits");
+_Static_assert(14 + 2 * 4 + 10 <= FB_HEADER_LEAST, "a place is found by octets that are there");
+
+/* Where a part begins; an exact pattern has one alone. `exact` is known when this is compiled. */
+FB_INLINE const uint8_t *fb_sample_part(const fb_sample_parts *parts, size_t part, bool exact) {
+    return parts->part[exact ? 0 : part];
+}
+
+FB_INLINE uint64_t fb_pattern_number(const fb_pattern_value *value, const fb_sample_parts *parts) {
+    return (fb_load64(parts->part[value->part] + value->window) >> value->shift & value->mask) + value->add;
+}
+
+/* Whether all octets that must be so are the same. */
+FB_INLINE bool fb_pattern_is_same(const fb_pattern *pattern, const fb_sample_parts *parts, bool exact) {
+    const fb_pattern_window *window = pattern->windows, *end = window + pattern->window_count;
+#ifdef __AVX512VBMI2__
+    __m512i differs = _mm512_setzero_si512();
+    for (; window < end; window++) {
+        __m512i octets = _mm512_loadu_si512(fb_sample_part(parts, window->part, exact) + window->place);
+        octets = _mm512_and_si512(octets, _mm512_load_si512(window->mask));
+        differs = _mm512_or_si512(differs, _mm512_xor_si512(octets, _mm512_load_si512(window->same)));
+    }
+    return !_mm512_test_epi64_mask(differs, differs);
+#else
+    uint64_t differs = 0, octets, mask, same;
+    for (; window < end; window++)
+        for (size_t i = 0; i < FB_PATTERN_WINDOW; i += 8) {
+            memcpy(&octets, fb_sample_part(parts, window->part, exact) + window->place + i, 8);
+            memcpy(&mask, window->mask + i, 8);
+            memcpy(&same, window->same + i, 8);
+            differs |= (octets & mask) ^ same;
+        }
+    return !differs;
+#endif
+}
+
+FB_INLINE bool fb_pattern_is_within(const fb_pattern *pattern, const fb_sample_parts *parts, bool exact) {
+    bool within = true;
+    for (const fb_pattern_bound *bound = pattern->bounds, *end = bound + pattern->bound_count; bound < end; bound++)
+        within &= (fb_load32(fb_sample_part(parts, bound->part, exact) + bound->place) & bound->mask) - bound->low <= bound->span;
+    return within;
+}
+
+/* Whether there is enough of the records of any length. */
+FB_INLINE bool fb_pattern_is_whole(const fb_pattern *pattern, const fb_sample_parts *parts) {
+    if (parts->header.size < pattern->header_needed) return false;
+    return !pattern->gateway_needed || parts->gateway.size >= pattern->gateway_needed + (size_t)12;
+}
+
+/* What is found in a gateway's record of any length. */
+FB_INLINE bool fb_pattern_find_path(const fb_pattern *pattern, fb_sample_parts *parts) {
+    fb_gateway_found *found = &parts->found;
+    if (FB_LIKELY(!pattern->gateway_needed)) return true;
+    const uint8_t *p = parts->gateway.data + pattern->gateway_needed;
+    if (!fb_gateway_find(found, (fb_bytes){p, parts->gateway.size - pattern->gateway_needed}, p - 12)) return false;
+    parts->part[FB_PART_NEXT_HOP] = found->next_hop;
+    parts->part[FB_PART_DESTINATION] = found->destination;
+    parts->part[FB_PART_PREFERENCE] = found->preference;
+    return !found->next_hop == !pattern->has_path;
+}
+
+/* The pattern of a key that a sample fits; NULL: none. */
+FB_INLINE const fb_pattern *fb_patterns_match(const fb_patterns *patterns, fb_sample_parts *parts, uint32_t key, const uint8_t *header,
+                                              bool exact) {
+    size_t place = fb_pattern_place(key, header);
+    for (size_t way = 0; way < FB_PATTERN_WAYS; way++) {
+        const fb_pattern *pattern = &patterns->table->patterns[place ^ way];
+        if (FB_UNLIKELY(pattern->key != key || (!exact && !fb_pattern_is_whole(pattern, parts)))) continue;
+        if (FB_UNLIKELY(!fb_pattern_is_same(pattern, parts, exact) || (!exact && !fb_pattern_find_path(pattern, parts)))) continue;
+        if (FB_LIKELY(fb_pattern_is_within(pattern, parts, exact))) return pattern;
+    }
+    return NULL;
+}
+
+/* The pattern that a flow sample fits, and its parts; NULL: none. `exact` is known when this is compiled. REQUIRES: there is a
+   table, and its patterns are exact, or not. */
+FB_INLINE const fb_pattern *fb_patterns_find(const fb_patterns *patterns, fb_bytes sample, bool expanded, fb_sample_parts *parts,
+                                             bool exact) {
+    if (!exact) {
+        if (!fb_sample_divide(parts, sample, expanded)) return NULL;
+        return fb_patterns_match(patterns, parts, parts->key, parts->header.data, exact);
+    }
+    if (FB_UNLIKELY(sample.size > FB_PATTERN_OCTETS)) return NULL;
+    uint32_t key = fb_sample_size_key(sample, expanded);
+    const fb_sample_size *size = &patterns->table->sizes[fb_sample_size_place(sample, expanded)];
+    if (FB_UNLIKELY(size->key != key)) return NULL;
+    parts->part[0] = sample.data;
+    return fb_patterns_match(patterns, parts, key, sample.data + size->header, exact);
+}
+
+#endif

@@ -1,0 +1,51 @@
+/* UTF-8: what Protocol Buffers demands of a string. */
+#include "core/wire/wire.h"
+
+/* Octets of a character by its first one, and the bounds of the second: no overlong forms, no surrogates, nothing past
+   U+10FFFF. 0 where no character starts so. */
+static size_t read_first(uint8_t first, uint8_t *low, uint8_t *high) {
+    *low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+    *high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    if (first < 0x80) return 1;
+    if (first >= 0xc2 && first <= 0xdf) return 2;
+    if (first >= 0xe0 && first <= 0xef) return 3;
+    if (first >= 0xf0 && first <= 0xf4) return 4;
+    return 0;
+}
+
+bool fb_utf8_character(const uint8_t *p, const uint8_t *end, size_t *size) {
+    uint8_t low, high;
+    size_t whole = read_first(p[0], &low, &high);
+    size_t have = 1;
+    while (have < whole && p + have < end && p[have] >= low && p[have] <= high) {
+        low = 0x80;
+        high = 0xbf;
+        have++;
+    }
+    *size = have;
+    return have == whole;
+}
+
+bool fb_utf8_valid(fb_bytes text) {
+    const uint8_t *p = text.data, *end = text.data + text.size;
+    size_t size;
+    if (FB_LIKELY(fb_is_ascii(p, text.size))) return true;
+    for (; p < end; p += size)
+        if (!fb_utf8_character(p, end, &size)) return false;
+    return true;
+}
+
+uint8_t *fb_utf8_put_replaced(uint8_t *p, fb_bytes text, bool *replaced) {
+    const uint8_t *from = text.data, *end = text.data + text.size;
+    size_t size;
+    *replaced = false;
+    for (; from < end; from += size) {
+        if (fb_utf8_character(from, end, &size)) {
+            p = fb_wire_put_octets(p, from, size);
+        } else {
+            p = fb_wire_put_octets(p, "\xef\xbf\xbd", 3);
+            *replaced = true;
+        }
+    }
+    return p;
+}

@@ -1,0 +1,205 @@
+/* The Protocol Buffers wire format: appenders and readers of its atoms.
+
+   An appender takes the output pointer and returns it moved on. The plain ones (`put`) trust the caller to have checked
+   the room once for a whole row; the `append` ones check, and return NULL when the value does not fit. */
+#ifndef FB_WIRE_H
+#define FB_WIRE_H
+
+#include "core/base/base.h"
+
+#ifdef __BMI2__
+#include <immintrin.h>
+#endif
+
+#define FB_VARINT_MAX 10
+#define FB_TAG_MAX 5
+#define FB_NUMBER_MAX 536870911u
+
+typedef enum { FB_WIRE_VARINT = 0, FB_WIRE_FIXED64 = 1, FB_WIRE_BYTES = 2, FB_WIRE_FIXED32 = 5 } fb_wire_type;
+
+FB_INLINE size_t fb_wire_varint_size(uint64_t value) {
+    size_t size = 1;
+    while (value >= 0x80) {
+        value >>= 7;
+        size++;
+    }
+    return size;
+}
+
+/* REQUIRES: room for fb_wire_varint_size(value) octets. */
+FB_INLINE uint8_t *fb_wire_put_varint(uint8_t *p, uint64_t value) {
+    while (value >= 0x80) {
+        *p++ = (uint8_t)(value | 0x80);
+        value >>= 7;
+    }
+    *p++ = (uint8_t)value;
+    return p;
+}
+
+/* The varint of a value below 2^56 as the low octets of a number, without a branch: its length changes from flow to flow, and
+   nothing foresees it. *last is the bit at which its last octet begins; of 0, which has no octet, anything. */
+FB_INLINE uint64_t fb_wire_short_varint(uint64_t value, unsigned *last) {
+    const uint64_t more = 0x8080808080808080u; /* the bits that say that another octet follows */
+#ifdef __BMI2__
+    uint64_t groups = _pdep_u64(value, 0x7f7f7f7f7f7f7f7fu);
+    *last = ((unsigned)_lzcnt_u64(groups) ^ 63) & 56;
+    return groups | _bzhi_u64(more, *last);
+#else /* 28 bits each way, then 14, then 7 */
+    uint64_t groups = (value & 0xfffffff) | (value & 0xfffffff0000000u) << 4;
+    groups = (groups & 0x00003fff00003fffu) | (groups & 0x0fffc0000fffc000u) << 2;
+    groups = (groups & 0x007f007f007f007fu) | (groups & 0x3f803f803f803f80u) << 1;
+    *last = ((unsigned)__builtin_clzll(groups | 1) ^ 63) & 56;
+    return groups | (more & (((uint64_t)1 << *last) - 1));
+#endif
+}
+
+/* The same of one octet, whose top bit is that of the first, and the second one's value. */
+FB_INLINE uint64_t fb_wire_octet_varint(uint64_t value, unsigned *last) {
+    uint64_t second = value >> 7;
+    *last = (unsigned)second * 8;
+    return value | second << 8;
+}
+
+/* 0, -1, 1, -2 … become 0, 1, 2, 3 … */
+FB_INLINE uint64_t fb_wire_zigzag(int64_t value) {
+    return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
+}
+
+FB_INLINE int64_t fb_wire_unzigzag(uint64_t value) {
+    return (int64_t)(value >> 1 ^ (~(value & 1) + 1));
+}
+
+FB_INLINE uint64_t fb_wire_tag(uint32_t number, fb_wire_type type) {
+    return (uint64_t)number << 3 | (uint64_t)type;
+}
+
+/* REQUIRES: room for 4 and 8 octets. */
+FB_INLINE uint8_t *fb_wire_put_fixed32(uint8_t *p, uint32_t value) {
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    value = __builtin_bswap32(value);
+#endif
+    memcpy(p, &value, 4);
+    return p + 4;
+}
+
+FB_INLINE uint8_t *fb_wire_put_fixed64(uint8_t *p, uint64_t value) {
+    fb_store64(p, value);
+    return p + 8;
+}
+
+/* REQUIRES: room for size octets. */
+FB_INLINE uint8_t *fb_wire_put_octets(uint8_t *p, const void *data, size_t size) {
+    if (size) memcpy(p, data, size);
+    return p + size;
+}
+
+/* So many octets, and as many to the end of size, which are the same ones in part. */
+#define FB_PUT_ENDS(width) (memcpy(p, data, width), memcpy(p + size - (width), data + size - (width), width))
+
+/* As fb_wire_put_octets, without a call where they are few, as those of most texts are. */
+FB_INLINE uint8_t *fb_wire_put_few_octets(uint8_t *p, const uint8_t *data, size_t size) {
+    if (FB_UNLIKELY(size > 32)) return fb_wire_put_octets(p, data, size);
+    if (size > 16) FB_PUT_ENDS(16);
+    else if (size >= 8) FB_PUT_ENDS(8);
+    else if (size >= 4) FB_PUT_ENDS(4);
+    else for (size_t i = 0; i < size; i++) p[i] = data[i];
+    return p + size;
+}
+
+#undef FB_PUT_ENDS
+
+/* Checked: NULL when [p, end) is too small. */
+FB_INLINE uint8_t *fb_wire_append_varint(uint8_t *p, const uint8_t *end, uint64_t value) {
+    return (size_t)(end - p) < fb_wire_varint_size(value) ? NULL : fb_wire_put_varint(p, value);
+}
+
+FB_INLINE uint8_t *fb_wire_append_fixed32(uint8_t *p, const uint8_t *end, uint32_t value) {
+    return end - p < 4 ? NULL : fb_wire_put_fixed32(p, value);
+}
+
+FB_INLINE uint8_t *fb_wire_append_fixed64(uint8_t *p, const uint8_t *end, uint64_t value) {
+    return end - p < 8 ? NULL : fb_wire_put_fixed64(p, value);
+}
+
+FB_INLINE uint8_t *fb_wire_append_octets(uint8_t *p, const uint8_t *end, const void *data, size_t size) {
+    return (size_t)(end - p) < size ? NULL : fb_wire_put_octets(p, data, size);
+}
+
+/* Readers return the position after the value, or NULL when it is cut short or a varint is longer than 10 octets. Bits of
+   a varint beyond the 64th are dropped, as Protocol Buffers implementations do. */
+FB_INLINE const uint8_t *fb_wire_read_varint(const uint8_t *p, const uint8_t *end, uint64_t *value) {
+    uint64_t result = 0;
+    for (unsigned shift = 0; shift < 7 * FB_VARINT_MAX && p < end; shift += 7) {
+        uint8_t octet = *p++;
+        result |= (uint64_t)(octet & 0x7f) << shift;
+        if (octet < 0x80) {
+            *value = result;
+            return p;
+        }
+    }
+    return NULL;
+}
+
+/* The same where nothing need be compared with an end. That a varint has one octet is true of most columns always or never, and can be
+   foreseen; which length it has else cannot, so there is no branch. REQUIRES: FB_VARINT_MAX octets at p, of the varint or not. */
+FB_INLINE const uint8_t *fb_wire_load_varint(const uint8_t *p, uint64_t *value) {
+    if (*p < 0x80) {
+        *value = *p;
+        return p + 1;
+    }
+    uint64_t octets = fb_load_little64(p), ends = ~octets & 0x8080808080808080u;
+    if (FB_UNLIKELY(!ends)) return fb_wire_read_varint(p, p + FB_VARINT_MAX, value);
+    uint64_t groups = octets & (ends ^ (ends - 1)); /* of this varint alone */
+#ifdef __BMI2__
+    *value = _pext_u64(groups, 0x7f7f7f7f7f7f7f7fu);
+#else /* 7 bits each way, then 14, then 28 */
+    groups = (groups & 0x007f007f007f007fu) | (groups & 0x7f007f007f007f00u) >> 1;
+    groups = (groups & 0x00003fff00003fffu) | (groups & 0x3fff00003fff0000u) >> 2;
+    *value = (groups & 0xfffffff) | (groups & 0x0fffffff00000000u) >> 4;
+#endif
+    return p + __builtin_ctzll(ends) / 8 + 1;
+}
+
+FB_INLINE const uint8_t *fb_wire_read_fixed32(const uint8_t *p, const uint8_t *end, uint32_t *value) {
+    if (end - p < 4) return NULL;
+    *value = (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
+    return p + 4;
+}
+
+FB_INLINE const uint8_t *fb_wire_read_fixed64(const uint8_t *p, const uint8_t *end, uint64_t *value) {
+    uint32_t low = 0, high = 0;
+    if (end - p < 8) return NULL;
+    fb_wire_read_fixed32(p, end, &low);
+    fb_wire_read_fixed32(p + 4, end, &high);
+    *value = (uint64_t)high << 32 | low;
+    return p + 8;
+}
+
+/* A length and as many octets: the view points into the input. */
+FB_INLINE const uint8_t *fb_wire_read_bytes(const uint8_t *p, const uint8_t *end, fb_bytes *view) {
+    uint64_t size;
+    if (!(p = fb_wire_read_varint(p, end, &size)) || size > (uint64_t)(end - p)) return NULL;
+    *view = (fb_bytes){p, (size_t)size};
+    return p + size;
+}
+
+/* Whether all octets are below 0x80, as those of most texts are: then they are UTF-8. */
+FB_INLINE bool fb_is_ascii(const uint8_t *p, size_t size) {
+    uint64_t all = 0;
+    if (size < 8) {
+        for (size_t i = 0; i < size; i++) all |= p[i];
+        return all < 0x80;
+    }
+    for (size_t i = 0; i < size - 8; i += 8) all |= fb_load_little64(p + i);
+    all |= fb_load_little64(p + size - 8);
+    return !(all & 0x8080808080808080u);
+}
+
+/* UTF-8 (RFC 3629). Whether a well-formed character stands at p; *size is its octets, or those of the malformed part that
+   one U+FFFD replaces (the longest start of a character, as Unicode recommends; at least 1). REQUIRES: p < end. */
+bool fb_utf8_character(const uint8_t *p, const uint8_t *end, size_t *size);
+bool fb_utf8_valid(fb_bytes text);
+/* Copies text with its malformed parts replaced by U+FFFD. REQUIRES: room for 3 * text.size octets. */
+uint8_t *fb_utf8_put_replaced(uint8_t *p, fb_bytes text, bool *replaced);
+
+#endif

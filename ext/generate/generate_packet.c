@@ -1,0 +1,67 @@
+/* Ethernet, IPv4, IPv6 headers and checksums: around each datagram, and inside sFlow's sampled packets. */
+#include "generate/generate_internal.h"
+
+uint8_t *fb_put_ethernet(uint8_t *out, uint64_t destination, uint64_t source, uint16_t vlan_tci, bool ipv6) {
+    out = fb_put_uint(out, destination, 6);
+    out = fb_put_uint(out, source, 6);
+    if (vlan_tci) out = fb_put16(fb_put16(out, 0x8100), vlan_tci);
+    return fb_put16(out, ipv6 ? 0x86dd : 0x0800);
+}
+
+/* One's complement sums do not care where they are folded, so 32 bits are added at a time. An odd last octet counts as if a
+   zero came after it. */
+static uint64_t add_words(uint64_t sum, const uint8_t *bytes, size_t size) {
+    for (; size >= 4; bytes += 4, size -= 4) sum += fb_load32(bytes);
+    if (size >= 2) {
+        sum += fb_load16(bytes);
+        bytes += 2;
+        size -= 2;
+    }
+    return size ? sum + ((uint64_t)bytes[0] << 8) : sum;
+}
+
+static uint16_t fold(uint64_t sum) {
+    while (sum >> 16) sum = (sum & 0xffff) + (sum >> 16);
+    return (uint16_t)~sum;
+}
+
+uint16_t fb_internet_checksum(const uint8_t *bytes, size_t size) {
+    return fold(add_words(0, bytes, size));
+}
+
+uint16_t fb_transport_checksum(const fb_ip_header *header, const uint8_t *transport, size_t size) {
+    size_t width = header->ipv6 ? 16 : 4;
+    uint64_t sum = header->protocol + (uint64_t)size;
+    sum = add_words(sum, header->source, width);
+    sum = add_words(sum, header->destination, width);
+    return fold(add_words(sum, transport, size));
+}
+
+static uint8_t *put_ipv4(uint8_t *out, const fb_ip_header *header) {
+    const uint8_t version_and_header_words = 0x45;
+    const uint16_t dont_fragment = 0x4000;
+    uint8_t *start = out;
+    out = fb_put8(out, version_and_header_words);
+    out = fb_put8(out, header->tos);
+    out = fb_put16(out, header->size);
+    out = fb_put16(out, header->identification);
+    out = fb_put16(out, dont_fragment);
+    out = fb_put8(out, header->ttl);
+    out = fb_put8(out, header->protocol);
+    uint8_t *checksum = out;
+    out = fb_put16(out, 0);
+    out = fb_put_bytes(out, header->source, 4);
+    out = fb_put_bytes(out, header->destination, 4);
+    fb_put16(checksum, fb_internet_checksum(start, FB_IPV4_HEADER_SIZE));
+    return out;
+}
+
+uint8_t *fb_put_ip(uint8_t *out, const fb_ip_header *header) {
+    if (!header->ipv6) return put_ipv4(out, header);
+    out = fb_put32(out, 6u << 28 | (uint32_t)header->tos << 20 | header->flow_label);
+    out = fb_put16(out, header->size - FB_IPV6_HEADER_SIZE);
+    out = fb_put8(out, header->protocol);
+    out = fb_put8(out, header->ttl);
+    out = fb_put_bytes(out, header->source, 16);
+    return fb_put_bytes(out, header->destination, 16);
+}

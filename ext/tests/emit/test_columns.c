@@ -1,0 +1,295 @@
+/* Rows of columns: what the buffers hold, octet for octet; constants, late columns, lists; and little memory. */
+#include "tests/support/session.h"
+
+#include "tests/builders/samples.h"
+
+typedef struct {
+    session session; /* the plan, and a decoder */
+    fb_columns columns;
+    fb_batch *batch;
+    text text;
+} table;
+
+static void table_open(table *t, const char *lines, size_t rows) {
+    memset(t, 0, sizeof *t);
+    session_open(&t->session, lines, 0);
+    CHECK_STATUS(fb_columns_new(&t->columns, t->session.plan.plan, &t->session.memory), FB_OK);
+    CHECK_STATUS(fb_batch_new(&t->batch, t->session.plan.plan, rows, t->session.memory), FB_OK);
+    fb_columns_set_batch(&t->columns, t->batch);
+}
+
+static void table_close(table *t) {
+    fb_batch_free(t->batch);
+    fb_columns_free(&t->columns);
+    text_free(&t->text);
+    session_close(&t->session);
+}
+
+static fb_vector *vector_of(const table *t, const char *name) {
+    return &t->batch->vectors[plan_column(&t->session.plan, name)];
+}
+
+static const char *table_text(table *t) {
+    text_clear(&t->text);
+    describe_batch(&t->text, &t->session.plan, t->batch);
+    return text_of(&t->text);
+}
+
+static fb_target target_of(const table *t, const char *name) {
+    return (fb_target){.column = plan_column(&t->session.plan, name)};
+}
+
+/* No datagram: no constants. */
+static void begin_nothing(table *t) {
+    fb_columns_cursor at;
+    fb_columns_begin_constants(&t->columns, &at);
+    fb_columns_end_constants(&t->columns, at);
+}
+
+/* What buffers hold ------------------------------------------------------------------------------------------------- */
+
+static const char *const every_type =
+    "1 octet uint limit=255\n2 pair uint limit=65535\n3 word uint limit=4294967295\n4 wide uint\n5 mac uint limit=281474976710655\n"
+    "6 kind enum map=1:2\n7 flag bool\n8 at timestamp unit=1000000\n9 addr ip\n10 small int limit=2147483647\n11 big int\n"
+    "12 zigzag sint limit=2147483647\n13 real float\n14 double double\n15 four fixed32 limit=4294967295\n16 eight fixed64\n"
+    "17 span duration unit=1000000\n18 name string\n19 raw bytes\n20 off uint disabled\n"
+    "21 sure uint explicit limit=255\n22 native ip native_ip";
+
+static void has_a_width_for_each_type(void) {
+    static const struct {
+        const char *name;
+        unsigned width;
+    } widths[] = {{"octet", 1}, {"pair", 2}, {"word", 4}, {"wide", 8}, {"mac", 8}, {"kind", 4}, {"flag", 1}, {"at", 8}, {"addr", 16},
+                  {"small", 4}, {"big", 8}, {"zigzag", 4}, {"real", 4}, {"double", 8}, {"four", 4}, {"eight", 8}, {"span", 8},
+                  {"name", 0}, {"raw", 0}, {"sure", 1}, {"native", 16}};
+    table t;
+    table_open(&t, every_type, 2);
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        const fb_vector *vector = vector_of(&t, widths[i].name);
+        CHECK_EQUAL(vector->width, widths[i].width);
+        CHECK_EQUAL(1u << vector->shift, widths[i].width ? widths[i].width : 1);
+        CHECK_EQUAL(vector->offsets != NULL, widths[i].width == 0);
+        CHECK_EQUAL((uintptr_t)vector->values % FB_CACHE_LINE, 0);
+    }
+    CHECK(!vector_of(&t, "off")->values);
+    CHECK(vector_of(&t, "sure")->present && !vector_of(&t, "wide")->present);
+    table_close(&t);
+}
+
+static void holds_the_greatest_and_the_least(void) {
+    table t;
+    fb_columns_cursor at;
+    table_open(&t, every_type, 3);
+    begin_nothing(&t);
+    CHECK(fb_columns_begin(&t.columns, 1000, &at));
+    fb_columns_finish(&t.columns, at);
+    CHECK(fb_columns_begin(&t.columns, 1000, &at));
+    static const uint8_t ipv6[16] = {0x20, 1, 0xd, 0xb8, [15] = 1}, ipv4[4] = {192, 0, 2, 7};
+    fb_columns_put_uint(&t.columns, &at, target_of(&t, "octet"), 255);
+    fb_columns_put_uint(&t.columns, &at, target_of(&t, "pair"), 65535);
+    fb_columns_put_uint(&t.columns, &at, target_of(&t, "word"), UINT32_MAX);
+    fb_columns_put_uint(&t.columns, &at, target_of(&t, "wide"), UINT64_MAX);
+    fb_columns_put_uint(&t.columns, &at, target_of(&t, "kind"), 2);
+    fb_columns_put_uint(&t.columns, &at, target_of(&t, "flag"), 1);
+    fb_columns_put_uint(&t.columns, &at, target_of(&t, "at"), 1700000000000);
+    fb_columns_put_ip(&t.columns, &at, target_of(&t, "addr"), ipv6, 16);
+    fb_columns_put_ip(&t.columns, &at, target_of(&t, "native"), ipv4, 4);
+    fb_columns_put_int(&t.columns, &at, target_of(&t, "small"), INT32_MIN);
+    fb_columns_put_int(&t.columns, &at, target_of(&t, "big"), INT64_MIN);
+    fb_columns_put_int(&t.columns, &at, target_of(&t, "zigzag"), -1);
+    fb_columns_put_real(&t.columns, &at, target_of(&t, "real"), -1.5);
+    fb_columns_put_real(&t.columns, &at, target_of(&t, "double"), 0.1);
+    fb_columns_put_uint(&t.columns, &at, target_of(&t, "four"), UINT32_MAX);
+    fb_columns_put_uint(&t.columns, &at, target_of(&t, "eight"), UINT64_MAX);
+    fb_columns_put_int(&t.columns, &at, target_of(&t, "span"), -5);
+    fb_columns_put_octets(&t.columns, &at, target_of(&t, "name"), (const uint8_t *)"a\xff" "b", 3);
+    fb_columns_put_octets(&t.columns, &at, target_of(&t, "raw"), (const uint8_t *)"\0\xff", 2);
+    fb_columns_put_uint(&t.columns, &at, target_of(&t, "sure"), 0);
+    fb_columns_finish(&t.columns, at);
+    CHECK(fb_columns_begin(&t.columns, 1000, &at));
+    fb_columns_put_uint(&t.columns, &at, target_of(&t, "octet"), 1);
+    fb_columns_put_uint(&t.columns, &at, target_of(&t, "octet"), 2); /* the first stays */
+    fb_columns_finish(&t.columns, at);
+    CHECK_TEXT(table_text(&t), "\noctet=255 pair=65535 word=4294967295 wide=18446744073709551615 kind=2 flag=1 at=1700000000000 "
+                               "addr=2001:db8:0:0:0:0:0:1 small=-2147483648 big=-9223372036854775808 zigzag=-1 real=-1.5 "
+                               "double=0.10000000000000001 four=4294967295 eight=18446744073709551615 span=-5 name=\"a\xef\xbf\xbd" "b\" "
+                               "raw=x00ff sure=0 native=native:192.0.2.7\noctet=1\n");
+    CHECK_BYTES(vector_of(&t, "native")->values + 16, 16, "\0\0\0\0\0\0\0\0\0\0\xff\xff\xc0\0\2\7", 16);
+    CHECK(!fb_columns_begin(&t.columns, 1000, &at)); /* full */
+    table_close(&t);
+}
+
+static void takes_a_row_back(void) {
+    table t;
+    fb_columns_cursor at;
+    table_open(&t, "1 a uint\n2 b ip\n3 c string\n4 d uint repeated\n5 e string repeated\n6 f uint explicit", 4);
+    begin_nothing(&t);
+    for (unsigned round = 0; round < 3; round++) {
+        CHECK(fb_columns_begin(&t.columns, 1000, &at));
+        fb_columns_put_uint(&t.columns, &at, target_of(&t, "a"), round + 1);
+        fb_columns_put_ip(&t.columns, &at, target_of(&t, "b"), (const uint8_t *)"\1\2\3\4", 4);
+        fb_columns_put_octets(&t.columns, &at, target_of(&t, "c"), (const uint8_t *)"text", 4);
+        for (unsigned i = 0; i <= round; i++) {
+            fb_columns_repeat_uint(&t.columns, &at, target_of(&t, "d"), i);
+            fb_columns_repeat_octets(&t.columns, &at, target_of(&t, "e"), (const uint8_t *)"xyz", i);
+        }
+        fb_columns_put_uint(&t.columns, &at, target_of(&t, "f"), 0);
+        if (round == 1)
+            fb_columns_undo(&t.columns, at);
+        else
+            fb_columns_finish(&t.columns, at);
+    }
+    CHECK(fb_columns_begin(&t.columns, 1000, &at));
+    fb_columns_finish(&t.columns, at);
+    CHECK_TEXT(table_text(&t), "a=1 b=1.2.3.4 c=\"text\" d=[0] e=[\"\"] f=0\n"
+                               "a=3 b=1.2.3.4 c=\"text\" d=[0,1,2] e=[\"\",\"x\",\"xy\"] f=0\n\n");
+    CHECK_EQUAL(t.columns.count, 3);
+    table_close(&t);
+}
+
+/* Batches ------------------------------------------------------------------------------------------------------------ */
+
+/* All samples, in batches of so many rows: what they say, one after the other. */
+static void decode_all(table *t, size_t rows, const char *lines, void (*prepare)(table *), text *said) {
+    static octets d[16];
+    fb_datagram datagrams[16];
+    fb_position position = {0};
+    fb_status status;
+    table_open(t, lines, rows);
+    if (prepare) prepare(t);
+    for (size_t i = 0; i < sample_count; i++) {
+        samples[i].build(&d[i]);
+        datagrams[i] = datagram_of(d[i].data, d[i].size, SOURCE_ADDRESS);
+    }
+    do {
+        status = fb_columns_decode(t->session.decoder, datagrams, sample_count, &position, &t->columns);
+        CHECK(t->batch->rows || status == FB_OK);
+        describe_batch(said, &t->session.plan, t->batch);
+        fb_batch_free(t->batch);
+        CHECK_STATUS(fb_batch_new(&t->batch, t->session.plan.plan, rows, t->session.memory), FB_OK);
+        fb_columns_set_batch(&t->columns, t->batch);
+    } while (status == FB_NO_SPACE);
+}
+
+static void check_every_size(const char *lines, void (*prepare)(table *)) {
+    text whole = {0};
+    table t;
+    decode_all(&t, 1000, lines, prepare, &whole);
+    fb_counters counters = count_all(t.session.decoder);
+    size_t flows = t.columns.count;
+    CHECK_EQUAL(flows, counters.flows);
+    table_close(&t);
+    for (size_t rows = 2; rows < flows + 2; rows++) {
+        text parts = {0};
+        decode_all(&t, rows, lines, prepare, &parts);
+        fb_counters seen = count_all(t.session.decoder);
+        CHECK_TEXT(text_of(&parts), text_of(&whole));
+        CHECK_BYTES(&seen, sizeof seen, &counters, sizeof counters);
+        table_close(&t);
+        text_free(&parts);
+    }
+    text_free(&whole);
+}
+
+static void override_source_as(table *t) {
+    fb_bytes none = {0};
+    CHECK_STATUS(fb_slots_override(&t->columns.slots, plan_column(&t->session.plan, "src_as"), FB_SLOT_UINT, 65001, none), FB_OK);
+}
+
+static void says_the_same_in_batches_of_every_size(void) {
+    text lines = {0};
+    plan_put_rich(&lines);
+    check_every_size(usual_columns, NULL);
+    check_every_size(usual_columns, override_source_as);
+    check_every_size(scaled_columns, NULL);
+    check_every_size(text_of(&lines), NULL);
+    text_free(&lines);
+}
+
+static void overrides_late_columns(void) {
+    text said = {0};
+    table t;
+    decode_all(&t, 1000, usual_columns, override_source_as, &said);
+    size_t rows = 0, overridden = 0;
+    for (const char *p = text_of(&said); (p = strstr(p, "src_as=65001")); p++) overridden++;
+    for (const char *p = text_of(&said); (p = strchr(p, '\n')); p++) rows++;
+    CHECK_EQUAL(overridden, rows);
+    CHECK(rows > 10);
+    table_close(&t);
+    text_free(&said);
+}
+
+/* One batch that grows, from two rows on, and says what large ones do. */
+static void grows(void) {
+    text lines = {0}, whole = {0}, grown = {0};
+    octets d[16];
+    fb_datagram datagrams[16];
+    fb_position position = {0};
+    table t;
+    plan_put_rich(&lines);
+    decode_all(&t, 1000, text_of(&lines), NULL, &whole);
+    table_close(&t);
+    table_open(&t, text_of(&lines), 2);
+    for (size_t i = 0; i < sample_count; i++) {
+        samples[i].build(&d[i]);
+        datagrams[i] = datagram_of(d[i].data, d[i].size, SOURCE_ADDRESS);
+    }
+    while (fb_columns_decode(t.session.decoder, datagrams, sample_count, &position, &t.columns) == FB_NO_SPACE) {
+        CHECK_STATUS(fb_batch_grow(&t.batch, t.session.plan.plan, t.batch->capacity + 1), FB_OK);
+        fb_columns_set_batch(&t.columns, t.batch);
+    }
+    describe_batch(&grown, &t.session.plan, t.batch);
+    CHECK_TEXT(text_of(&grown), text_of(&whole));
+    table_close(&t);
+    text_free(&lines);
+    text_free(&whole);
+    text_free(&grown);
+}
+
+/* Little memory ------------------------------------------------------------------------------------------------------ */
+
+static void survives_every_failed_allocation(void) {
+    const char *lines = "1 a uint : ipfix:1\n2 text string : ipfix:82\n3 labels uint repeated : ipfix:70 packet:mpls.labels\n"
+                        "4 names string repeated : ipfix:82\n5 f uint explicit : ipfix:2";
+    for (size_t fail_at = 1;; fail_at++) {
+        session s;
+        fb_columns columns;
+        fb_batch *batch;
+        session_open(&s, lines, 0);
+        size_t before = s.memory.used;
+        s.allocator = (fb_check_allocator){.fail_at = s.allocator.calls + fail_at, .calls = s.allocator.calls, .held = s.allocator.held};
+        bool made = fb_columns_new(&columns, s.plan.plan, &s.memory) == FB_OK;
+        bool with_batch = made && fb_batch_new(&batch, s.plan.plan, 10, s.memory) == FB_OK;
+        bool put = false;
+        if (with_batch) {
+            fb_columns_cursor at;
+            fb_columns_set_batch(&columns, batch);
+            fb_columns_begin_constants(&columns, &at);
+            fb_columns_end_constants(&columns, at);
+            put = fb_columns_begin(&columns, 300, &at);
+            CHECK_EQUAL(batch->rows, 0);
+            if (put) fb_columns_finish(&columns, at);
+            fb_batch_free(batch);
+        }
+        if (made) fb_columns_free(&columns);
+        CHECK_EQUAL(s.memory.used, before);
+        session_close(&s);
+        if (put) break;
+        CHECK(fail_at < 100);
+    }
+}
+
+static void is_full_before_its_offsets_are(void) {
+    table t;
+    fb_columns_cursor at;
+    table_open(&t, "1 text string", 10);
+    begin_nothing(&t);
+    CHECK(!fb_columns_begin(&t.columns, (size_t)INT32_MAX, &at));
+    CHECK(fb_columns_begin(&t.columns, 100, &at));
+    fb_columns_undo(&t.columns, at);
+    table_close(&t);
+}
+
+RUN_TESTS(TEST(has_a_width_for_each_type), TEST(holds_the_greatest_and_the_least), TEST(takes_a_row_back),
+          TEST(says_the_same_in_batches_of_every_size), TEST(overrides_late_columns), TEST(grows), TEST(survives_every_failed_allocation),
+          TEST(is_full_before_its_offsets_are))

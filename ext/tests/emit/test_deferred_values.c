@@ -1,0 +1,348 @@
+/* Values that wait for the end of their row: of columns whose sources do not arrive in the order of their ranks, of explicit
+   ones, and of late ones while a hook or an override may replace them. */
+#include "tests/support/session.h"
+
+#include "tests/builders/samples.h"
+
+/* Ranks -------------------------------------------------------------------------------------------------------------- */
+
+static const char *const waiting = "1 best uint : packet:ip.proto ipfix:4 meta:source_port\n2 zero uint explicit\n3 addr ip explicit";
+
+static void put(fb_row *row, fb_row_cursor *at, uint16_t column, unsigned rank, uint64_t value) {
+    fb_row_put_uint(row, at, (fb_target){.column = column, .rank = (uint8_t)rank}, value);
+}
+
+static void keeps_the_best_rank(void) {
+    /* Values by rank, in the order in which they come, and what stays. 0 is no value. */
+    static const struct {
+        struct {
+            unsigned rank, value;
+        } offers[3];
+        const char *flow;
+    } cases[] = {
+        {{{2, 7}, {1, 8}, {0, 9}}, "best=9\n"},
+        {{{0, 9}, {1, 8}, {2, 7}}, "best=9\n"},
+        {{{1, 8}, {2, 7}, {0, 0}}, "best=8\n"},   /* a zero is no better than a value */
+        {{{1, 1}, {1, 2}, {1, 3}}, "best=1\n"},   /* of equals the first */
+        {{{1, 0}, {1, 2}, {2, 3}}, "best=2\n"},   /* that is not zero */
+        {{{0, 0}, {1, 0}, {2, 0}}, "\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        session s;
+        fb_row_cursor at;
+        session_open(&s, waiting, 4096);
+        CHECK(s.plan.plan->columns[0].flags & FB_COLUMN_SLOTTED);
+        fb_row_begin(&s.row, 1000, &at);
+        for (unsigned k = 0; k < 3; k++) {
+            fb_target target = {.column = 0, .rank = (uint8_t)cases[i].offers[k].rank};
+            fb_row_put_uint(&s.row, &at, target, cases[i].offers[k].value);
+        }
+        fb_row_finish(&s.row, at);
+        CHECK_FLOWS(&s, cases[i].flow);
+        session_close(&s);
+    }
+}
+
+static void keeps_a_zero_that_is_a_value(void) {
+    static const struct {
+        struct {
+            unsigned rank, value;
+        } offers[3];
+        const char *flow;
+    } cases[] = {
+        {{{1, 8}, {2, 7}, {0, 0}}, "best=0\n"}, /* a better rank, though it comes later */
+        {{{0, 0}, {1, 8}, {2, 7}}, "best=0\n"},
+        {{{1, 0}, {2, 7}, {0, 9}}, "best=9\n"},
+        {{{1, 0}, {1, 8}, {2, 7}}, "best=8\n"}, /* of equals the one that is not zero */
+        {{{2, 0}, {1, 0}, {2, 7}}, "best=0\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        session s;
+        fb_row_cursor at;
+        session_open(&s, "1 best uint explicit zero : packet:ip.proto ipfix:4 meta:source_port", 4096);
+        fb_row_begin(&s.row, 1000, &at);
+        for (unsigned k = 0; k < 3; k++) {
+            fb_target target = {.column = 0, .rank = (uint8_t)cases[i].offers[k].rank, .zero = true};
+            fb_row_put_uint(&s.row, &at, target, cases[i].offers[k].value);
+        }
+        fb_row_finish(&s.row, at);
+        CHECK_FLOWS(&s, cases[i].flow);
+        session_close(&s);
+    }
+}
+
+static void wants_what_would_be_kept(void) {
+    session s;
+    fb_row_cursor at;
+    session_open(&s, waiting, 4096);
+    fb_row_begin(&s.row, 1000, &at);
+    fb_target first = {.rank = 0}, second = {.rank = 1}, third = {.rank = 2};
+    CHECK(fb_row_wants(&s.row, at, third));
+    put(&s.row, &at, 0, 1, 5);
+    CHECK(fb_row_wants(&s.row, at, first));
+    CHECK(!fb_row_wants(&s.row, at, second));
+    CHECK(!fb_row_wants(&s.row, at, third));
+    fb_row_undo(&s.row, at);
+    session_close(&s);
+}
+
+static void writes_the_zero_of_an_explicit_column(void) {
+    session s;
+    fb_row_cursor at;
+    session_open(&s, waiting, 4096);
+    fb_row_begin(&s.row, 1000, &at);
+    put(&s.row, &at, 1, 0, 0);
+    fb_row_finish(&s.row, at);
+    fb_row_begin(&s.row, 1000, &at);
+    put(&s.row, &at, 1, 0, 0), put(&s.row, &at, 1, 1, 6), put(&s.row, &at, 1, 1, 0);
+    fb_row_put_ip(&s.row, &at, (fb_target){.column = 2}, (const uint8_t *)"\1\2\3\4", 4);
+    fb_row_finish(&s.row, at);
+    fb_row_begin(&s.row, 1000, &at); /* and nothing where nothing came */
+    fb_row_finish(&s.row, at);
+    CHECK_FLOWS(&s, "zero=0\nzero=6 addr=1.2.3.4\n\n");
+    session_close(&s);
+}
+
+/* Late columns ------------------------------------------------------------------------------------------------------- */
+
+static void collects_late_columns_only_while_somebody_may_replace_them(void) {
+    session s;
+    session_open(&s, "1 late uint late\n2 plain uint", 4096);
+    fb_slots *slots = &s.row.slots;
+    uint16_t late = plan_column(&s.plan, "late"), plain = plan_column(&s.plan, "plain");
+    CHECK(!slots->active);
+    CHECK(!fb_slots_find(slots, late));
+    CHECK_STATUS(fb_slots_override(slots, late, FB_SLOT_UINT, 5, (fb_bytes){NULL, 0}), FB_OK);
+    CHECK(slots->active);
+    CHECK(fb_slots_find(slots, late));
+    CHECK(!fb_slots_find(slots, plain));
+    CHECK(!fb_slots_find(slots, 99));
+    fb_slots_clear_overrides(slots);
+    CHECK(!slots->active);
+    session_close(&s);
+}
+
+typedef struct {
+    session *s;
+    unsigned calls;
+    bool replace;
+} watcher;
+
+/* Replaces every late column that is collected. */
+static void replace_all(void *context, void *slots) {
+    static uint8_t address[16] = {0x20, 1, 0xd, 0xb8, [15] = 0x99};
+    watcher *w = context;
+    w->calls++;
+    for (uint16_t i = 0; i < w->s->plan.count; i++) {
+        fb_slot *slot = fb_slots_find(slots, i);
+        const fb_column *column = &w->s->plan.plan->columns[i];
+        if (!slot || !w->replace || !(column->flags & FB_COLUMN_LATE)) continue;
+        bool octets = column->type == FB_TYPE_IP;
+        slot->state = octets ? FB_SLOT_OCTETS : FB_SLOT_UINT;
+        slot->number = 1000u + i;
+        slot->data = octets ? address : NULL;
+        slot->size = octets ? sizeof address : 0;
+    }
+}
+
+/* A column that was written twice would show twice. */
+static void check_each_late_column_once(session *s, const char *flows) {
+    text column = {0};
+    for (size_t i = 0; i < s->plan.count; i++) {
+        if (!(s->plan.plan->columns[i].flags & FB_COLUMN_LATE)) continue;
+        for (const char *line = flows; *line; line = strchr(line, '\n') + 1) {
+            size_t size = strcspn(line, "\n"), found = 0;
+            text_clear(&column);
+            text_put(&column, " %s=", s->plan.names[i]);
+            for (const char *p = line; (p = strstr(p, text_of(&column))) && p < line + size; p++) found++;
+            CHECK_EQUAL(found, 1);
+        }
+    }
+    text_free(&column);
+}
+
+static void lets_a_hook_replace_late_columns(void) {
+    session s;
+    octets d;
+    session_open(&s, usual_columns, 1 << 16);
+    watcher w = {&s, 0, true};
+    fb_slots_set_hook(&s.row.slots, replace_all, &w);
+    for (size_t i = 0; i < sample_count; i++) {
+        samples[i].build(&d);
+        session_feed(&s, &d);
+    }
+    CHECK_EQUAL(w.calls, s.row.count);
+    CHECK(strstr(session_text(&s), " exporter=2001:db8:0:0:0:0:0:99 rate=1002 "));
+    check_each_late_column_once(&s, session_text(&s));
+    session_close(&s);
+}
+
+static void changes_nothing_where_a_hook_changes_nothing(void) {
+    for (size_t i = 0; i < sample_count; i++) {
+        session s;
+        octets d;
+        session_open(&s, usual_columns, 1 << 16);
+        watcher w = {&s, 0, false};
+        fb_slots_set_hook(&s.row.slots, replace_all, &w);
+        samples[i].build(&d);
+        session_feed(&s, &d);
+        CHECK_FLOWS(&s, samples[i].flows);
+        CHECK(w.calls > 0);
+        fb_slots_set_hook(&s.row.slots, NULL, NULL);
+        session_forget(&s);
+        unsigned calls = w.calls;
+        session_feed(&s, &d);
+        CHECK_FLOWS(&s, samples[i].flows);
+        CHECK_EQUAL(w.calls, calls);
+        session_close(&s);
+    }
+}
+
+static void overrides_late_columns(void) {
+    session s;
+    octets d;
+    session_open(&s, usual_columns, 1 << 16);
+    fb_slots *slots = &s.row.slots;
+    fb_bytes none = {NULL, 0}, address = {(const uint8_t *)"\xcb\0\x71\1", 4};
+    watcher w = {&s, 0, true};
+    fb_slots_set_hook(slots, replace_all, &w);
+    CHECK_STATUS(fb_slots_override(slots, plan_column(&s.plan, "src_as"), FB_SLOT_UINT, 65001, none), FB_OK);
+    CHECK_STATUS(fb_slots_override(slots, plan_column(&s.plan, "exporter"), FB_SLOT_OCTETS, 0, address), FB_OK);
+    samples[0].build(&d);
+    session_feed(&s, &d);
+    const char *flows = session_text(&s);
+    CHECK(strstr(flows, "exporter=203.0.113.1 rate=1002 ")); /* an override has the last word, after the hook */
+    CHECK(strstr(flows, " src_as=65001 "));
+    check_each_late_column_once(&s, flows);
+    fb_slots_set_hook(slots, NULL, NULL);
+    fb_slots_clear_overrides(slots);
+    session_forget(&s);
+    session_feed(&s, &d);
+    CHECK_FLOWS(&s, samples[0].flows);
+    session_close(&s);
+}
+
+static void refuses_overrides_that_cannot_be(void) {
+    session s;
+    session_open(&s, "1 u uint late limit=255\n2 a ip late\n3 f double late\n4 i int late limit=127\n5 plain uint\n6 off uint late disabled", 4096);
+    fb_bytes none = {NULL, 0}, octets = {(const uint8_t *)"12345678", 8};
+    static const struct {
+        uint16_t column;
+        fb_slot_state state;
+        uint64_t number;
+        fb_status status;
+    } cases[] = {
+        {0, FB_SLOT_UINT, 255, FB_OK},           {0, FB_SLOT_UINT, 256, FB_BAD_ARGUMENT},
+        {0, FB_SLOT_INT, 1, FB_BAD_ARGUMENT},    {0, FB_SLOT_OCTETS, 0, FB_BAD_ARGUMENT},
+        {1, FB_SLOT_UINT, 1, FB_BAD_ARGUMENT},   {1, FB_SLOT_OCTETS, 0, FB_BAD_ARGUMENT}, /* of 8 octets */
+        {2, FB_SLOT_REAL, 1, FB_OK},             {2, FB_SLOT_UINT, 1, FB_BAD_ARGUMENT},
+        {3, FB_SLOT_INT, 127, FB_OK},            {3, FB_SLOT_INT, 128, FB_BAD_ARGUMENT},
+        {3, FB_SLOT_INT, (uint64_t)-128, FB_OK}, {3, FB_SLOT_INT, (uint64_t)-129, FB_BAD_ARGUMENT},
+        {4, FB_SLOT_UINT, 1, FB_BAD_ARGUMENT}, /* not late */
+        {5, FB_SLOT_UINT, 1, FB_BAD_ARGUMENT}, /* not enabled */
+        {6, FB_SLOT_UINT, 1, FB_BAD_ARGUMENT}, /* not there */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        CHECK_STATUS(fb_slots_override(&s.row.slots, cases[i].column, cases[i].state, cases[i].number,
+                                       cases[i].state == FB_SLOT_OCTETS ? octets : none), cases[i].status);
+    session_close(&s);
+}
+
+/* Scaling ------------------------------------------------------------------------------------------------------------ */
+
+static const char *const totals = "1 rate uint rate late limit=1000000\n2 bytes uint scaled\n3 packets fixed32 scaled limit=4294967295\n"
+                                  "4 zero uint scaled explicit\n5 plain uint";
+
+/* One row: a value for each column in turn, 0 for none. */
+static void feed_row(session *s, uint64_t rate, uint64_t bytes, uint64_t packets, uint64_t zero, uint64_t plain) {
+    const uint64_t values[] = {rate, bytes, packets, zero, plain};
+    fb_row_cursor at;
+    fb_row_begin(&s->row, 1000, &at);
+    for (uint16_t i = 5; i-- > 0;) put(&s->row, &at, i, 0, values[i]); /* the rate comes last */
+    fb_row_finish(&s->row, at);
+}
+
+static void multiplies_totals_by_the_rate_of_their_row(void) {
+    static const struct {
+        uint64_t rate, bytes, packets;
+        const char *flow;
+        unsigned refused;
+    } cases[] = {
+        {100, 1500, 2, "rate=100 bytes=150000 packets=200 zero=0 plain=7\n", 0},
+        {0, 1500, 2, "bytes=1500 packets=2 zero=0 plain=7\n", 0}, /* nobody knows it */
+        {1, 1500, 2, "rate=1 bytes=1500 packets=2 zero=0 plain=7\n", 0},
+        {100, 0, 2, "rate=100 packets=200 zero=0 plain=7\n", 0},
+        {65536, 0xffffffffffff, 65535, "rate=65536 bytes=18446744073709486080 packets=4294901760 zero=0 plain=7\n", 0},
+        {65536, 1, 65536, "rate=65536 bytes=65536 zero=0 plain=7\n", 1}, /* 2^32 packets */
+        {65536, 0x1000000000000, 65536, "rate=65536 zero=0 plain=7\n", 2}, /* and 2^64 octets */
+        {3, 0x5555555555555555, 0x55555555, "rate=3 bytes=18446744073709551615 packets=4294967295 zero=0 plain=7\n", 0},
+        {3, 0x5555555555555556, 0x55555556, "rate=3 zero=0 plain=7\n", 2},
+        {1, UINT64_MAX, UINT32_MAX, "rate=1 bytes=18446744073709551615 packets=4294967295 zero=0 plain=7\n", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        session s;
+        session_open(&s, totals, 4096);
+        feed_row(&s, cases[i].rate, cases[i].bytes, cases[i].packets, 0, 7);
+        CHECK_FLOWS(&s, cases[i].flow);
+        CHECK_EQUAL(fb_row_take_refused(&s.row), cases[i].refused);
+        CHECK_EQUAL(fb_row_take_refused(&s.row), 0);
+        session_close(&s);
+    }
+}
+
+static void set_rate(void *context, void *slots) {
+    CHECK_STATUS(fb_slots_replace(slots, 0, FB_SLOT_UINT, *(uint64_t *)context, (fb_bytes){NULL, 0}), FB_OK);
+}
+
+/* A hook comes first, an override has the last word, and the totals are scaled by what is written. */
+static void scales_by_the_rate_that_is_written(void) {
+    session s;
+    uint64_t rate = 20;
+    session_open(&s, totals, 4096);
+    feed_row(&s, 10, 5, 0, 0, 0);
+    fb_slots_set_hook(&s.row.slots, set_rate, &rate);
+    feed_row(&s, 10, 5, 0, 0, 0);
+    CHECK_STATUS(fb_slots_override(&s.row.slots, 0, FB_SLOT_UINT, 30, (fb_bytes){NULL, 0}), FB_OK);
+    feed_row(&s, 10, 5, 0, 0, 0);
+    feed_row(&s, 0, 5, 0, 0, 0);
+    fb_slots_set_hook(&s.row.slots, NULL, NULL);
+    fb_slots_clear_overrides(&s.row.slots);
+    feed_row(&s, 0, 5, 0, 0, 0);
+    CHECK_FLOWS(&s, "rate=10 bytes=50 zero=0\nrate=20 bytes=100 zero=0\nrate=30 bytes=150 zero=0\nrate=30 bytes=150 zero=0\n"
+                    "bytes=5 zero=0\n");
+    session_close(&s);
+}
+
+static void scales_what_an_exporter_says(void) {
+    session s;
+    octets d;
+    session_open(&s, scaled_columns, 1 << 16);
+    netflow5_begin(&d, 2, (netflow5_header){.sampling = 0x4064}); /* 1 in 100 */
+    put_netflow5(&d, (netflow5_record){.octets = 1500, .packets = 2});
+    put_netflow5(&d, (netflow5_record){.octets = 84, .packets = 3});
+    session_feed(&s, &d);
+    CHECK_FLOWS(&s, "exporter=192.0.2.1 rate=100 bytes=150000 packets=200 plain=1500\n"
+                    "exporter=192.0.2.1 rate=100 bytes=8400 plain=84\n"); /* 300 packets do not fit into 255 */
+    CHECK_COUNTERS(&s, "out_of_range=1");
+    session_close(&s);
+}
+
+/* What is disabled is not there, and what is repeated cannot be replaced: it is written as ever. */
+static void leaves_other_columns_to_themselves(void) {
+    session s;
+    octets d;
+    session_open(&s, "1 off uint late disabled : netflow5:dPkts\n2 ports uint late repeated : netflow5:srcport,netflow5:dstport\n"
+                     "3 as uint late : netflow5:src_as", 4096);
+    watcher w = {&s, 0, true};
+    fb_slots_set_hook(&s.row.slots, replace_all, &w);
+    samples[0].build(&d);
+    session_feed(&s, &d);
+    CHECK_FLOWS(&s, "ports=[51000] as=1002\nports=[2048] as=1002\n");
+    session_close(&s);
+}
+
+RUN_TESTS(TEST(keeps_the_best_rank), TEST(keeps_a_zero_that_is_a_value), TEST(wants_what_would_be_kept), TEST(writes_the_zero_of_an_explicit_column),
+          TEST(collects_late_columns_only_while_somebody_may_replace_them), TEST(lets_a_hook_replace_late_columns),
+          TEST(changes_nothing_where_a_hook_changes_nothing), TEST(overrides_late_columns),
+          TEST(refuses_overrides_that_cannot_be), TEST(multiplies_totals_by_the_rate_of_their_row),
+          TEST(scales_by_the_rate_that_is_written), TEST(scales_what_an_exporter_says), TEST(leaves_other_columns_to_themselves))

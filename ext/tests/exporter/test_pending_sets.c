@@ -1,0 +1,573 @@
+/* Data before its template: it waits, bounded, and comes out as if its template had been there; whatever the room. */
+#include "tests/support/session.h"
+
+#include <time.h>
+
+static const char *const columns =
+    "1 bytes uint : ipfix:1\n"
+    "2 received timestamp unit=1000000 : meta:time_received\n"
+    "3 exported timestamp unit=1000000 : meta:time_exported\n"
+    "4 port uint : meta:source_port\n"
+    "5 sequence uint : meta:sequence_number\n"
+    "6 start timestamp unit=1000000 : ipfix:22@time_uptime\n"
+    "7 rate uint : derived:sampling_rate\n";
+static const char *const bytes = "1 bytes uint : ipfix:1\n";
+
+/* One datagram of a batch, which keeps its octets. */
+typedef struct {
+    octets octets;
+    fb_datagram datagram;
+} sent;
+
+enum { MOST_SENT = 12 };
+static sent sequence[MOST_SENT];
+static size_t sequence_size;
+
+/* Adds what `d` holds to the sequence, from a port, at so many ms. */
+static void send(const octets *d, unsigned port, uint64_t ms) {
+    sent *s = &sequence[sequence_size++];
+    s->octets = *d;
+    s->datagram = datagram_of(s->octets.data, s->octets.size, SOURCE_ADDRESS);
+    s->datagram.source_port = (uint16_t)port;
+    s->datagram.time = ms * 1000000;
+}
+
+static void feed_sequence(session *s, uint32_t source) {
+    fb_datagram batch[MOST_SENT];
+    for (size_t i = 0; i < sequence_size; i++) {
+        batch[i] = sequence[i].datagram;
+        memcpy(batch[i].source, datagram_of(NULL, 0, source).source, 16);
+    }
+    session_feed_batch(s, batch, sequence_size);
+}
+
+static void put_records(octets *d, unsigned id, uint32_t first, unsigned count) {
+    size_t set = set_begin(d, id);
+    for (unsigned i = 0; i < count; i++) put32(d, first + i);
+    set_end(d, set);
+}
+
+static void put_bytes_template(octets *d, unsigned id) {
+    size_t set = set_begin(d, 2);
+    put_template(d, id, FIELDS({1, 4}));
+    set_end(d, set);
+}
+
+static void build_data(octets *d, unsigned id, uint32_t first, unsigned count) {
+    ipfix_begin(d, (ipfix_header){0});
+    put_records(d, id, first, count);
+    ipfix_end(d);
+}
+
+static void build_template(octets *d, unsigned id) {
+    ipfix_begin(d, (ipfix_header){0});
+    put_bytes_template(d, id);
+    ipfix_end(d);
+}
+
+/* Its own datagram's ----------------------------------------------------------------------------------------------- */
+
+static void put_timed(octets *d, uint32_t first) {
+    size_t set = set_begin(d, 256);
+    put32(d, first), put32(d, 60100);
+    put32(d, first + 1), put32(d, 60200);
+    set_end(d, set);
+}
+
+static void build_netflow9_sequence(void) {
+    octets d;
+    sequence_size = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        netflow9_begin(&d, (netflow9_header){.uptime = 60000 + i, .seconds = 1000 + i, .sequence = 7 + i, .source_id = 5});
+        put_timed(&d, 10 + 10 * i);
+        send(&d, 4000 + i, 5000 + i);
+    }
+    netflow9_begin(&d, (netflow9_header){.uptime = 70000, .seconds = 2000, .sequence = 9, .source_id = 5});
+    size_t set = set_begin(&d, 0);
+    put_template(&d, 256, FIELDS({1, 4}, {22, 4}));
+    set_end(&d, set);
+    put_timed(&d, 30);
+    send(&d, 5000, 6000);
+}
+
+static void keeps_time_and_numbers_of_its_own_datagram(void) {
+    session s;
+    session_open(&s, columns, 4096);
+    build_netflow9_sequence();
+    feed_sequence(&s, SOURCE_ADDRESS);
+    CHECK_FLOWS(&s, "bytes=10 received=5000 exported=1000000 port=4000 sequence=7 start=1000100\n"
+                    "bytes=11 received=5000 exported=1000000 port=4000 sequence=7 start=1000200\n"
+                    "bytes=20 received=5001 exported=1001000 port=4001 sequence=8 start=1001099\n"
+                    "bytes=21 received=5001 exported=1001000 port=4001 sequence=8 start=1001199\n"
+                    "bytes=30 received=6000 exported=2000000 port=5000 sequence=9 start=1990100\n"
+                    "bytes=31 received=6000 exported=2000000 port=5000 sequence=9 start=1990200\n");
+    CHECK_COUNTERS(&s, "early_data=2");
+    session_close(&s);
+}
+
+/* What was not known when it came: the sampling rate, and when the exporter started. Both come with early options, and with
+   late ones. */
+static void applies_what_was_learnt_meanwhile(void) {
+    for (unsigned late = 0; late < 2; late++) {
+        session s;
+        octets d;
+        session_open(&s, columns, 4096);
+        ipfix_begin(&d, (ipfix_header){.seconds = 1000});
+        if (!late) put_records(&d, 300, 1, 1), patch16(&d, 18, 20), put64(&d, 900000), put32(&d, 100);
+        put_timed(&d, 10);
+        ipfix_end(&d);
+        session_feed(&s, &d);
+        ipfix_begin(&d, (ipfix_header){.seconds = 2000});
+        size_t set = set_begin(&d, 3);
+        put_options_template(&d, 300, 1, FIELDS({144, 4}, {160, 8}, {34, 4}));
+        set_end(&d, set);
+        if (late) {
+            set = set_begin(&d, 300);
+            put32(&d, 1), put64(&d, 900000), put32(&d, 100);
+            set_end(&d, set);
+        }
+        set = set_begin(&d, 2);
+        put_template(&d, 256, FIELDS({1, 4}, {22, 4}));
+        set_end(&d, set);
+        set = set_begin(&d, 256);
+        put32(&d, 30), put32(&d, 60300);
+        set_end(&d, set), ipfix_end(&d);
+        session_feed(&s, &d);
+        CHECK_FLOWS(&s, "bytes=10 received=1000500 exported=1000000 port=4000 start=960100 rate=100\n"
+                        "bytes=11 received=1000500 exported=1000000 port=4000 start=960200 rate=100\n"
+                        "bytes=30 received=1000500 exported=2000000 port=4000 start=960300 rate=100\n");
+        CHECK_COUNTERS(&s, late ? "early_data=1" : "early_data=2");
+        session_close(&s);
+    }
+}
+
+/* Of all ids that a set of templates defines together. */
+static void comes_out_in_order_of_arrival(void) {
+    enum { IDS = 37, ROUNDS = 5 };
+    session s;
+    octets d;
+    text expected = {0};
+    session_open(&s, bytes, 4096);
+    for (unsigned i = 0; i < IDS * ROUNDS; i++) {
+        build_data(&d, 256 + i * 11 % IDS, 1000 + i, 1);
+        session_feed(&s, &d);
+        text_put(&expected, "bytes=%u\n", 1000 + i);
+    }
+    ipfix_begin(&d, (ipfix_header){0});
+    size_t set = set_begin(&d, 2);
+    for (unsigned i = 0; i < IDS; i++) put_template(&d, 256 + i * 7 % IDS, FIELDS({1, 4}));
+    set_end(&d, set), ipfix_end(&d);
+    session_feed(&s, &d);
+    CHECK_FLOWS(&s, text_of(&expected));
+    CHECK_EQUAL(s.decoder->early.all.sets, 0);
+    CHECK_EQUAL(s.decoder->early.all.octets, 0);
+    CHECK_EQUAL(s.decoder->early.queue_count, 0);
+    text_free(&expected);
+    session_close(&s);
+}
+
+/* A set that defines an id and then does not has not defined it. */
+static void waits_on_when_its_template_is_empty_after_all(void) {
+    session s;
+    octets d;
+    session_open(&s, bytes, 4096);
+    build_data(&d, 256, 1, 1);
+    session_feed(&s, &d);
+    ipfix_begin(&d, (ipfix_header){0});
+    size_t set = set_begin(&d, 2);
+    put_template(&d, 256, FIELDS({1, 4})), put_template(&d, 256, FIELDS({1, 0}));
+    set_end(&d, set), ipfix_end(&d);
+    session_feed(&s, &d);
+    CHECK_FLOWS(&s, "");
+    build_template(&d, 256);
+    session_feed(&s, &d);
+    CHECK_FLOWS(&s, "bytes=1\n");
+    CHECK_COUNTERS(&s, "empty_template=1 early_data=1");
+    session_close(&s);
+}
+
+/* Faults in it are told where the decoder is, not where the set once was. */
+static void tells_its_faults_where_the_decoder_is(void) {
+    session s;
+    octets d;
+    session_open(&s, bytes, 4096);
+    ipfix_begin(&d, (ipfix_header){0});
+    size_t set = set_begin(&d, 256);
+    put32(&d, 7), put8(&d, 200); /* a name of 200 octets that are not there */
+    set_end(&d, set), ipfix_end(&d);
+    session_feed(&s, &d);
+    CHECK_STATUS(s.decoder->fault.status, FB_OK);
+    ipfix_begin(&d, (ipfix_header){0});
+    set = set_begin(&d, 2);
+    put_template(&d, 256, FIELDS({1, 4}, {82, VARIABLE}));
+    set_end(&d, set), ipfix_end(&d);
+    session_feed(&s, &d);
+    CHECK_STATUS(s.decoder->fault.status, FB_TRUNCATED_RECORD);
+    CHECK_EQUAL(s.decoder->fault.offset, d.size);
+    CHECK_COUNTERS(&s, "truncated_record=1 early_data=1");
+    session_close(&s);
+}
+
+/* Little room ------------------------------------------------------------------------------------------------------- */
+
+static void open_limited(session *s, size_t limit, size_t total) {
+    memset(s, 0, sizeof *s);
+    fb_decoder_options options = {.early_data_limit = limit, .early_data_total = total};
+    CHECK_STATUS(session_try(s, bytes, 1 << 20, options), FB_OK);
+}
+
+static uint64_t missing_of(const session *s, uint32_t address) {
+    fb_datagram datagram = datagram_of(NULL, 0, address);
+    return fb_exporters_get(&s->decoder->exporters, datagram.source, 0, datagram.source)->counters.status[FB_TEMPLATE_MISSING];
+}
+
+enum { COST = FB_EARLY_SET_OCTETS + 8 }; /* of a set with one record */
+
+static void gives_up_the_oldest_of_an_exporter(void) {
+    session s;
+    octets d;
+    open_limited(&s, 3 * COST, 0);
+    for (unsigned i = 0; i < 5; i++) {
+        build_data(&d, 256 + i % 2, 1 + i, 1);
+        session_feed(&s, &d);
+        build_data(&d, 256, 100 + i, 1);
+        if (i < 3) session_feed_bytes(&s, d.data, d.size, SOURCE_ADDRESS + 1); /* another one has room of its own */
+    }
+    CHECK_COUNTERS(&s, "template_missing=2 early_data=8");
+    CHECK_EQUAL(missing_of(&s, SOURCE_ADDRESS), 2);
+    CHECK_STATUS(s.decoder->fault.status, FB_TEMPLATE_MISSING);
+    build_template(&d, 256);
+    session_feed(&s, &d);
+    build_template(&d, 257);
+    session_feed(&s, &d);
+    CHECK_FLOWS(&s, "bytes=3\nbytes=5\nbytes=4\n");
+    session_close(&s);
+}
+
+static void gives_up_the_oldest_of_all(void) {
+    session s;
+    octets d;
+    open_limited(&s, 0, 3 * COST);
+    for (unsigned i = 0; i < 5; i++) {
+        build_data(&d, 256, 1 + i, 1);
+        session_feed_bytes(&s, d.data, d.size, SOURCE_ADDRESS + i);
+    }
+    CHECK_COUNTERS(&s, "template_missing=2 early_data=5");
+    for (unsigned i = 0; i < 5; i++) CHECK_EQUAL(missing_of(&s, SOURCE_ADDRESS + i), i < 2);
+    CHECK_EQUAL(s.decoder->fault.exporter[15], 1);
+    CHECK_EQUAL(s.decoder->early.all.octets, 3 * COST);
+    session_close(&s);
+}
+
+static void gives_up_at_once_what_never_fits(void) {
+    session s;
+    octets d;
+    open_limited(&s, 2 * COST, 0);
+    build_data(&d, 256, 1, 1);
+    session_feed(&s, &d);
+    build_data(&d, 256, 10, 1 + COST);
+    session_feed(&s, &d);
+    CHECK_COUNTERS(&s, "template_missing=1 early_data=1"); /* and what waited was not in its way */
+    session_close(&s);
+}
+
+static void gives_up_at_once_where_there_is_no_state(void) {
+    session s;
+    octets d;
+    memset(&s, 0, sizeof s);
+    CHECK_STATUS(session_try(&s, bytes, 4096, (fb_decoder_options){.exporter_memory = 1}), FB_OK);
+    build_data(&d, 256, 1, 1);
+    for (uint32_t i = 0; i < 3; i++) session_feed_bytes(&s, d.data, d.size, SOURCE_ADDRESS + i);
+    CHECK_COUNTERS(&s, "template_missing=3");
+    session_close(&s);
+}
+
+/* No more than a quarter of the memory that there is, so that templates still find theirs. */
+static void leaves_memory_for_templates(void) {
+    octets d;
+    fb_memory memory = fb_memory_system(1 << 20);
+    named_plan plan;
+    fb_decoder *decoder;
+    fb_row row;
+    uint8_t output[4096];
+    CHECK_STATUS(plan_read(&plan, bytes, &memory), FB_OK);
+    CHECK_STATUS(fb_row_new(&row, plan.plan, &memory), FB_OK);
+    CHECK_STATUS(fb_decoder_new(&decoder, plan.plan, (fb_decoder_options){0}, &memory), FB_OK);
+    fb_row_set_output(&row, output, sizeof output, 0);
+    for (unsigned i = 0; i < 5000; i++) {
+        build_data(&d, 256 + i % 1000, i, 20);
+        fb_datagram datagram = datagram_of(d.data, d.size, SOURCE_ADDRESS);
+        CHECK_STATUS(fb_row_decode(decoder, &datagram, 1, &(fb_position){0}, &row), FB_OK);
+        CHECK(memory.used < (1 << 20) / 2);
+    }
+    build_template(&d, 400);
+    fb_datagram datagram = datagram_of(d.data, d.size, SOURCE_ADDRESS);
+    CHECK_STATUS(fb_row_decode(decoder, &datagram, 1, &(fb_position){0}, &row), FB_OK);
+    CHECK_EQUAL(count_all(decoder).status[FB_TEMPLATE_LIMIT], 0);
+    CHECK(row.count > 0);
+    fb_decoder_free(decoder);
+    fb_row_free(&row);
+    plan_free(&plan);
+    CHECK_EQUAL(memory.used, 0);
+}
+
+static void counts_what_still_waits_in_the_end(void) {
+    session s;
+    octets d;
+    session_open(&s, bytes, 4096);
+    fb_decoder_finish(s.decoder);
+    CHECK_COUNTERS(&s, "");
+    for (uint32_t i = 0; i < 3; i++) {
+        build_data(&d, 256, 1, 1);
+        session_feed_bytes(&s, d.data, d.size, SOURCE_ADDRESS + 1 + i / 2);
+    }
+    fb_decoder_finish(s.decoder);
+    CHECK_COUNTERS(&s, "template_missing=3 early_data=3");
+    CHECK_EQUAL(missing_of(&s, SOURCE_ADDRESS + 1), 2);
+    CHECK_STATUS(s.decoder->fault.status, FB_TEMPLATE_MISSING);
+    CHECK_EQUAL(s.decoder->fault.exporter[15], 2);
+    CHECK_EQUAL(s.decoder->early.all.sets, 0);
+    build_data(&d, 256, 5, 1); /* and on it goes */
+    session_feed(&s, &d);
+    build_template(&d, 256);
+    session_feed(&s, &d);
+    CHECK_FLOWS(&s, "bytes=5\n");
+    session_close(&s);
+}
+
+/* Every capacity, every failed allocation --------------------------------------------------------------------------- */
+
+/* Data of two ids and of options, early, in variable and fixed records, from two ports that come to be told apart. */
+static void build_long_sequence(void) {
+    octets d;
+    build_netflow9_sequence();
+    for (unsigned i = 0; i < 3; i++) {
+        ipfix_begin(&d, (ipfix_header){.seconds = 3000 + i, .sequence = 20 + i, .domain = 9});
+        put_records(&d, 400, 100 + 10 * i, 3);
+        put_records(&d, 401, 200 + 10 * i, 2);
+        ipfix_end(&d);
+        send(&d, 10 + i, 7000 + i);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        ipfix_begin(&d, (ipfix_header){.seconds = 3100 + i, .sequence = 30 + i, .domain = 9});
+        size_t set = set_begin(&d, 2);
+        put_template(&d, 402, FIELDS({i == 1 ? 2 : 1, 4}));
+        if (i == 1) put_template(&d, 400, FIELDS({1, 4}));
+        if (i == 2) put_template(&d, 401, FIELDS({1, 4}));
+        set_end(&d, set);
+        put_records(&d, 402, 300 + 10 * i, 2);
+        ipfix_end(&d);
+        send(&d, 10 + i % 2, 7100 + i);
+    }
+}
+
+static void gives_the_same_at_every_capacity(void) {
+    session whole;
+    session_open(&whole, columns, 1 << 16);
+    build_long_sequence();
+    feed_sequence(&whole, SOURCE_ADDRESS);
+    fb_counters counters = count_all(whole.decoder);
+    size_t size = fb_row_size(&whole.row);
+    CHECK_EQUAL(counters.status[FB_PORT_IN_KEY], 1);
+    CHECK(whole.row.count > 20);
+    for (size_t capacity = 0; capacity < size + 200; capacity++) {
+        session s;
+        session_open(&s, columns, capacity);
+        feed_sequence(&s, SOURCE_ADDRESS);
+        fb_counters seen = count_all(s.decoder);
+        CHECK_BYTES(s.output, fb_row_size(&s.row), whole.output, size);
+        CHECK_BYTES(&seen, sizeof seen, &counters, sizeof counters);
+        session_close(&s);
+    }
+    session_close(&whole);
+}
+
+/* Whatever it hits, the next exporter gets everything. */
+static void survives_every_failed_allocation(void) {
+    size_t unhurt = 0;
+    session whole;
+    session_open(&whole, columns, 1 << 16);
+    build_long_sequence();
+    feed_sequence(&whole, SOURCE_ADDRESS);
+    for (size_t fail_at = 1; !unhurt; fail_at++)
+        for (int for_ever = 0; for_ever < 2; for_ever++) {
+            session s;
+            memset(&s, 0, sizeof s);
+            if (session_try(&s, columns, 1 << 16, (fb_decoder_options){0}) != FB_OK) abort();
+            size_t before = s.allocator.calls;
+            s.allocator.fail_at = before + fail_at;
+            s.allocator.fail_forever = for_ever;
+            feed_sequence(&s, SOURCE_ADDRESS);
+            unhurt += s.allocator.calls < before + fail_at;
+            s.allocator.fail_at = 0;
+            fb_decoder_finish(s.decoder);
+            CHECK_EQUAL(s.decoder->early.all.sets, 0);
+            session_forget(&s);
+            feed_sequence(&s, SOURCE_ADDRESS + 1);
+            CHECK_BYTES(s.output, fb_row_size(&s.row), whole.output, fb_row_size(&whole.row));
+            session_close(&s);
+        }
+    CHECK_EQUAL(unhurt, 2);
+    session_close(&whole);
+}
+
+/* The caller takes what there is and never comes back. */
+static void loses_nothing_when_a_call_is_given_up(void) {
+    session s;
+    octets d;
+    session_open(&s, bytes, 4096);
+    for (unsigned i = 0; i < 3; i++) {
+        build_data(&d, 256, 10 * i + 1, 2);
+        session_feed(&s, &d);
+    }
+    build_template(&d, 256);
+    fb_datagram datagram = datagram_of(d.data, d.size, SOURCE_ADDRESS);
+    const fb_plan *plan = s.plan.plan;
+    fb_row_set_output(&s.row, s.output, plan->fixed_worst + 4 * plan->octet_worst + 4, 0); /* room for a row or two */
+    CHECK_STATUS(fb_row_decode(s.decoder, &datagram, 1, &(fb_position){0}, &s.row), FB_NO_SPACE);
+    size_t taken = s.row.count;
+    CHECK(taken > 0 && taken < 6);
+    session_forget(&s);
+    build_data(&d, 300, 100, 1); /* something else, and it comes again with the template */
+    session_feed(&s, &d);
+    build_template(&d, 256);
+    session_feed(&s, &d);
+    CHECK(strstr(session_text(&s), "bytes=21\nbytes=22\n"));
+    CHECK_COUNTERS(&s, "early_data=4");
+    fb_decoder_finish(s.decoder);
+    CHECK_COUNTERS(&s, "template_missing=1 early_data=4");
+    session_close(&s);
+}
+
+/* Little time, little memory ---------------------------------------------------------------------------------------- */
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+static const double bound = 20;
+#else
+static const double bound = 1;
+#endif
+
+enum { MOST = 65500 };
+
+static void feed_quickly(session *s, const octets *d, unsigned times, const char *what) {
+    clock_t start = clock();
+    for (unsigned i = 0; i < times; i++) session_feed(s, d);
+    double seconds = (double)(clock() - start) / CLOCKS_PER_SEC / times;
+    printf("     %-40s %6.1f ms\n", what, 1000 * seconds);
+    CHECK(seconds < bound || getenv("FLOWBUF_SLOW_RUN"));
+}
+
+/* Sets of one octet of ids in falling order, the worst that a sorted map could meet; then templates for all of them. */
+static void build_flood(octets *d, unsigned first_id) {
+    ipfix_begin(d, (ipfix_header){0});
+    for (unsigned id = first_id; d->size < MOST; id--) {
+        size_t set = set_begin(d, id);
+        put8(d, 6);
+        set_end(d, set);
+    }
+    ipfix_end(d);
+}
+
+static void is_done_at_once_with_a_flood(void) {
+    session s;
+    octets d;
+    open_limited(&s, 0, 0);
+    build_flood(&d, 65535);
+    feed_quickly(&s, &d, 10, "13,000 early sets");
+    const fb_early *early = &s.decoder->early;
+    CHECK(early->all.octets <= 4 << 20);
+    CHECK(early->all.sets > 20000);
+    CHECK(s.memory.used < 8 << 20);
+    CHECK_EQUAL(session_count(&s, FB_EARLY_DATA), early->all.sets + session_count(&s, FB_TEMPLATE_MISSING));
+
+    ipfix_begin(&d, (ipfix_header){0}); /* thousands of sets of templates that free nothing */
+    while (d.size < MOST) put_bytes_template(&d, 300);
+    ipfix_end(&d);
+    feed_quickly(&s, &d, 1, "5,000 template sets");
+    ipfix_begin(&d, (ipfix_header){0}); /* that define what is waited for, but for nothing */
+    while (d.size < MOST) {
+        size_t set = set_begin(&d, 2);
+        put_template(&d, 65535, FIELDS({1, 4})), put_template(&d, 65535, FIELDS({1, 0}));
+        set_end(&d, set);
+    }
+    ipfix_end(&d);
+    feed_quickly(&s, &d, 1, "3,000 template sets for nothing");
+    ipfix_begin(&d, (ipfix_header){0});
+    size_t set = set_begin(&d, 2);
+    for (unsigned id = 65535; d.size < MOST; id--) put_template(&d, id, FIELDS({4, 1}));
+    set_end(&d, set), ipfix_end(&d);
+    feed_quickly(&s, &d, 1, "8,000 templates for 30,000 sets");
+    CHECK(s.row.count > 4000); /* as many templates as a domain may have */
+    session_close(&s);
+}
+
+static void is_done_at_once_with_one_long_queue(void) {
+    session s;
+    octets d;
+    open_limited(&s, 0, 0);
+    ipfix_begin(&d, (ipfix_header){0});
+    while (d.size < MOST) {
+        size_t set = set_begin(&d, 256);
+        put8(&d, 6);
+        set_end(&d, set);
+    }
+    ipfix_end(&d);
+    feed_quickly(&s, &d, 10, "13,000 early sets of one id");
+    build_template(&d, 257);
+    feed_quickly(&s, &d, 1, "a template that frees nothing");
+    ipfix_begin(&d, (ipfix_header){0});
+    size_t set = set_begin(&d, 2);
+    put_template(&d, 256, FIELDS({4, 1}));
+    set_end(&d, set), ipfix_end(&d);
+    feed_quickly(&s, &d, 1, "20,000 early sets set free");
+    CHECK(s.row.count > 20000);
+    session_close(&s);
+}
+
+/* What an exporter sends after an empty template, or a withdrawal, is copied and no more. */
+static void is_done_at_once_with_data_of_an_empty_template(void) {
+    session s;
+    octets d;
+    memset(&s, 0, sizeof s);
+    CHECK_STATUS(session_try(&s, bytes, 1 << 20, (fb_decoder_options){.obey_withdrawals = true}), FB_OK);
+    netflow9_begin(&d, (netflow9_header){0});
+    size_t set = set_begin(&d, 0);
+    put_template(&d, 256, NULL, 0);
+    set_end(&d, set);
+    set = set_begin(&d, 256);
+    put_repeated(&d, 1, MOST - d.size);
+    set_end(&d, set);
+    feed_quickly(&s, &d, 200, "data after an empty template");
+    ipfix_begin(&d, (ipfix_header){0});
+    set = set_begin(&d, 2);
+    put_template(&d, 256, FIELDS({1, 4})), put_template(&d, 256, NULL, 0); /* withdrawn */
+    set_end(&d, set);
+    set = set_begin(&d, 256);
+    put_repeated(&d, 1, MOST - d.size);
+    set_end(&d, set), ipfix_end(&d);
+    feed_quickly(&s, &d, 200, "data after a withdrawal");
+    ipfix_begin(&d, (ipfix_header){0}); /* of all, over and over */
+    for (unsigned id = 256; d.size < MOST; id++) {
+        set = set_begin(&d, 2);
+        put_template(&d, 256 + id % 5000, FIELDS({1, 4})), put_template(&d, 2, NULL, 0);
+        set_end(&d, set);
+    }
+    ipfix_end(&d);
+    feed_quickly(&s, &d, 1, "4,000 withdrawals of all");
+    CHECK_FLOWS(&s, "");
+    CHECK(s.memory.used < 8 << 20);
+    session_close(&s);
+}
+
+RUN_TESTS(TEST(keeps_time_and_numbers_of_its_own_datagram), TEST(applies_what_was_learnt_meanwhile),
+          TEST(comes_out_in_order_of_arrival), TEST(waits_on_when_its_template_is_empty_after_all),
+          TEST(tells_its_faults_where_the_decoder_is), TEST(gives_up_the_oldest_of_an_exporter), TEST(gives_up_the_oldest_of_all),
+          TEST(gives_up_at_once_what_never_fits), TEST(gives_up_at_once_where_there_is_no_state), TEST(leaves_memory_for_templates),
+          TEST(counts_what_still_waits_in_the_end), TEST(gives_the_same_at_every_capacity), TEST(survives_every_failed_allocation),
+          TEST(loses_nothing_when_a_call_is_given_up), TEST(is_done_at_once_with_a_flood), TEST(is_done_at_once_with_one_long_queue),
+          TEST(is_done_at_once_with_data_of_an_empty_template))

@@ -1,0 +1,253 @@
+/* When patterns are learned, what columns get of them, and what samples cost that are made up. That they say what records say is in
+   test_pattern_random.c. */
+#include "tests/support/session.h"
+
+#include "tests/builders/random_plan.h"
+#include "tests/builders/random_sample.h"
+
+/* When patterns are used ---------------------------------------------------------------------------------------------- */
+
+static bool learns(const char *lines, fb_decoder_options options, const char *late) {
+    octets d;
+    session s;
+    memset(&s, 0, sizeof s);
+    CHECK_STATUS(session_try(&s, lines, 1 << 16, options), FB_OK);
+    build_plain_sample(&d, 0);
+    if (late) CHECK_STATUS(fb_slots_override(&s.row.slots, plan_column(&s.plan, late), FB_SLOT_UINT, 1, (fb_bytes){NULL, 0}), FB_OK);
+    session_feed(&s, &d);
+    CHECK(session_text(&s)[0] != '\0' || s.plan.plan->rows == FB_ROWS_COUNTERS);
+    bool found = s.decoder->patterns.table && session_find_pattern(&s, &d, FIRST_SAMPLE);
+    if (!found) CHECK(!s.decoder->patterns.table);
+    session_close(&s);
+    return found;
+}
+
+static void patterns_are_for_plain_flows(void) {
+    for (unsigned i = 0; i < fb_processor_find(); i++) {
+        fb_decoder_options options = {.processor = (fb_processor)(i + 1)};
+        CHECK(learns(usual_columns, options, NULL));
+        CHECK(learns(scaled_columns, options, NULL));
+        CHECK(learns("1 rate uint : sflow:flow_sample.sampling_rate\n", options, NULL));
+        CHECK(!learns(usual_columns, options, "rate"));
+        CHECK(!learns(counter_columns, options, NULL));
+        options.decapsulate = 1u << FB_TUNNEL_VXLAN;
+        CHECK(!learns(usual_columns, options, NULL));
+    }
+}
+
+/* A zero that is the same in all samples: some columns do not leave it out. */
+static void zeros_are_there_where_they_are_wanted(void) {
+    octets d;
+    session s;
+    session_open(&s, "1 offset uint explicit : packet:ip.fragment_offset\n2 vlan uint explicit : sflow:extended_switch.dst_vlan\n"
+                 "3 kind enum map=0:7,1:8 : packet:ip.fragment_offset\n4 plain uint : packet:ip.fragment_offset\n"
+                 "5 shared uint : sflow:extended_switch.dst_vlan packet:ip.ttl\n6 none uint repeated : packet:ip.fragment_offset\n"
+                 "7 unknown enum map=1:1 : sflow:extended_switch.dst_vlan\n", 1 << 16);
+    build_plain_sample(&d, 0);
+    for (unsigned times = 1; times <= 3; times++) {
+        session_feed(&s, &d);
+        CHECK(session_find_pattern(&s, &d, FIRST_SAMPLE) != NULL);
+        CHECK_FLOWS(&s, "offset=0 kind=7 shared=63\n"); /* the VLAN is unknown */
+        CHECK_EQUAL(session_count(&s, FB_UNMAPPED), 0);
+        session_forget(&s);
+    }
+    session_close(&s);
+}
+
+/* An IPv6 header says how long what follows it is. */
+static void a_sum_may_be_too_much(void) {
+    octets d;
+    session s;
+    session_open(&s, "1 length uint limit=65535 : packet:ip.length\n2 frame uint : sflow:sampled_header.frame_length\n", 1 << 16);
+    build_plain_sample(&d, 2);
+    size_t length = FIRST_SAMPLE + 32 + 8 + 16 + 8 + 16 + 14 + 4; /* behind the fixed part, the router's record, what is before the header */
+    session_feed(&s, &d);
+    patch16(&d, length, 65495), session_feed(&s, &d);
+    patch16(&d, length, 65496), session_feed(&s, &d);
+    CHECK(session_find_pattern(&s, &d, FIRST_SAMPLE) != NULL);
+    CHECK_FLOWS(&s, "length=940 frame=1000\nlength=65535 frame=1000\nframe=1000\n");
+    CHECK_EQUAL(session_count(&s, FB_OUT_OF_RANGE), 1);
+    session_close(&s);
+}
+
+/* Members of lists into columns that take one value. */
+static void a_list_may_fill_a_column_of_others(void) {
+    octets d;
+    session s;
+    session_open(&s, "1 size uint : packet:layers.sizes sflow:sampled_header.frame_length\n2 kind uint : packet:ip.proto packet:layers.stack\n"
+                 "3 as uint : sflow:extended_gateway.as_path sflow:extended_gateway.dst_as\n"
+                 "4 path uint repeated : sflow:extended_gateway.src_as sflow:extended_gateway.as_path\n", 1 << 16);
+    for (unsigned times = 0; times < 2; times++) {
+        build_plain_sample(&d, 0);
+        session_feed(&s, &d);
+        CHECK_FLOWS(&s, "size=14 kind=6 as=64510 path=[64501]\n");
+        session_forget(&s);
+    }
+    CHECK(session_find_pattern(&s, &d, FIRST_SAMPLE) != NULL);
+    session_close(&s);
+}
+
+/* Flags and the traffic class are no whole octets; what they are is no other layout. */
+static void flags_may_be_any(void) {
+    octets d;
+    session s;
+    session_open(&s, "1 flags uint : packet:ip.flags\n2 tos uint : packet:ip.tos\n", 1 << 16);
+    for (unsigned which = 0; which < 3; which += 2)
+        for (unsigned i = 0; i < 8; i++) {
+            size_t ip = FIRST_SAMPLE + 32 + (which ? 24 : 0) + 24 + 14;
+            text expected = {0};
+            build_plain_sample(&d, which);
+            if (which)
+                patch16(&d, ip, 0x6000 | (16 * i + 1) << 4);
+            else
+                d.data[ip + 6] = (uint8_t)(i << 5), d.data[ip + 1] = 9;
+            CHECK(!i == !session_find_pattern(&s, &d, FIRST_SAMPLE));
+            session_forget(&s);
+            session_feed(&s, &d);
+            if (!which && i) text_put(&expected, "flags=%u ", i);
+            text_put(&expected, "tos=%u\n", which ? 16 * i + 1 : 9);
+            CHECK_FLOWS(&s, text_of(&expected));
+            text_free(&expected);
+        }
+    session_close(&s);
+}
+
+/* Samples that are made up ----------------------------------------------------------------------------------------------- */
+
+/* One of very many layouts: sizes, protocols, what is fixed. */
+static void put_forged(octets *d) {
+    sample_look look;
+    do look_choose(&look);
+    while (look.protocol != 1);
+    look.proto = look.etype == 0x0800 ? below(256) : look.proto;
+    look.captured += below(60);
+    look.wide = 4;
+    put_random_datagram(d, &look, 1);
+}
+
+static size_t count_patterns(const fb_patterns *patterns) {
+    size_t count = 0;
+    for (size_t i = 0; patterns->table && i < FB_PATTERN_PLACES; i++) count += patterns->table->patterns[i].key != 0;
+    return count;
+}
+
+/* Layouts without end: the table is as large as it is, and what is learned from them is less and less. */
+static void forged_layouts_cost_little(void) {
+    enum { MOST_OCTETS = 8 << 20 };
+    static octets d;
+    octets usual;
+    session s;
+    size_t forged = getenv("FLOWBUF_SLOW_RUN") ? 1500 : 100000;
+    random_begin(1);
+    session_open(&s, usual_columns, 1 << 16);
+    build_plain_sample(&usual, 0);
+    session_feed(&s, &usual);
+    size_t calls = s.allocator.calls, used = s.memory.used;
+    for (size_t i = 0; i < forged; i++) {
+        put_forged(&d);
+        fb_datagram datagram = datagram_of(d.data, d.size, SOURCE_ADDRESS);
+        session_forget(&s);
+        session_feed_batch(&s, &datagram, 1);
+    }
+    CHECK(s.decoder->patterns.general && count_patterns(&s.decoder->patterns) > 20);
+    CHECK(s.allocator.calls - calls < 100); /* of numberings: all patterns that will ever be lie in one table */
+    CHECK(s.memory.used - used < MOST_OCTETS && s.allocator.most_held < used + MOST_OCTETS);
+    session_forget(&s);
+    session_feed(&s, &usual);
+    CHECK(strstr(session_text(&s), "sport=443 dport=50000") != NULL);
+    session_close(&s);
+}
+
+/* Memory fails at the first or second allocation, or from it on. There is but one, for all patterns: without it samples are read
+   record by record. */
+static void a_pattern_without_memory_is_none(void) {
+    for (unsigned k = 0; k < 4; k++) {
+        octets d, other;
+        session s;
+        session_open(&s, usual_columns, 1 << 16);
+        build_plain_sample(&other, 0);
+        patch32(&other, FIRST_SAMPLE + 28, 0); /* no records: nothing is learned, and the exporter is known */
+        session_feed(&s, &other);
+        CHECK(!s.decoder->patterns.table);
+        memset(s.decoder->patterns.turns, 0, sizeof s.decoder->patterns.turns); /* it is learned from at once */
+        s.allocator.fail_at = s.allocator.calls + 1 + k / 2;
+        s.allocator.fail_forever = k % 2;
+        build_plain_sample(&d, 0);
+        session_forget(&s);
+        session_feed(&s, &d);
+        CHECK(!session_find_pattern(&s, &d, FIRST_SAMPLE) == (k < 2));
+        text first = {0};
+        text_put(&first, "%s", session_text(&s));
+        for (unsigned times = 0; times < 3; times++) {
+            session_forget(&s);
+            session_feed(&s, &d);
+            CHECK_FLOWS(&s, text_of(&first));
+        }
+        CHECK(k % 2 || session_find_pattern(&s, &d, FIRST_SAMPLE));
+        text_free(&first);
+        session_close(&s);
+    }
+}
+
+/* A limit holds for patterns, too: there are all or none. */
+static void patterns_keep_to_the_limit(void) {
+    static const size_t limits[] = {60000, 4 << 20};
+    static octets d;
+    for (unsigned k = 0; k < 2; k++) {
+        session s;
+        random_begin(2);
+        session_open(&s, usual_columns, 1 << 16);
+        s.memory.limit = s.memory.used + limits[k];
+        for (unsigned i = 0; i < 600; i++) {
+            put_forged(&d);
+            session_forget(&s);
+            session_feed(&s, &d);
+            CHECK(s.memory.used <= s.memory.limit);
+        }
+        CHECK(!count_patterns(&s.decoder->patterns) == (k == 0));
+        session_close(&s);
+    }
+}
+
+/* A table is released with what is in it, and decoding begins anew without. */
+static void patterns_can_be_forgotten(void) {
+    octets d;
+    session s;
+    session_open(&s, usual_columns, 1 << 16);
+    for (unsigned times = 0; times < 3; times++) {
+        for (unsigned which = 0; which < PLAIN_SAMPLES; which++) {
+            build_plain_sample(&d, which);
+            session_feed(&s, &d);
+            CHECK(session_find_pattern(&s, &d, FIRST_SAMPLE) != NULL);
+        }
+        CHECK_EQUAL(count_patterns(&s.decoder->patterns), PLAIN_SAMPLES);
+        fb_patterns_free(&s.decoder->patterns);
+        CHECK_EQUAL(count_patterns(&s.decoder->patterns), 0);
+    }
+    session_close(&s);
+}
+
+/* An exporter that tags its frames sends few layouts, too, whatever the tags and the identification behind them say. */
+static void tagged_frames_have_few_patterns(void) {
+    static octets d;
+    session s;
+    unsigned found = 0;
+    sample_look look = {.count = 1, .records = {1}, .protocol = 1, .etype = 0x0800, .first_octet = 0x45, .proto = 6, .captured = 128, .wide = 24};
+    random_begin(3);
+    session_open(&s, usual_columns, 1 << 16);
+    for (unsigned i = 0; i < 300; i++) {
+        look.tags = i % 3;
+        look.tag_type = i % 2 ? 0x8100 : 0x88a8;
+        put_random_datagram(&d, &look, 1);
+        session_forget(&s);
+        session_feed(&s, &d);
+        found += i > 200 && session_find_pattern(&s, &d, FIRST_SAMPLE);
+    }
+    CHECK(found > 90); /* others are too short for ports */
+    CHECK(count_patterns(&s.decoder->patterns) <= 12); /* interfaces may be wide or not */
+    session_close(&s);
+}
+
+RUN_TESTS(TEST(patterns_are_for_plain_flows), TEST(zeros_are_there_where_they_are_wanted), TEST(a_sum_may_be_too_much), TEST(flags_may_be_any),
+          TEST(a_list_may_fill_a_column_of_others), TEST(tagged_frames_have_few_patterns), TEST(forged_layouts_cost_little),
+          TEST(a_pattern_without_memory_is_none), TEST(patterns_keep_to_the_limit), TEST(patterns_can_be_forgotten))

@@ -1,0 +1,386 @@
+/* A flow sample that fits a pattern gives what it gives record by record: random plans and samples, samples in which an octet
+   or what decoding branches on is another one, and samples made up to cost much. Any number of rounds: FLOWBUF_ROUNDS and
+   FLOWBUF_SEED. */
+#include "tests/support/session.h"
+
+#include "core/wire/message_reader.h"
+#include "tests/builders/random_plan.h"
+#include "tests/builders/random_sample.h"
+
+/* Two decoders ---------------------------------------------------------------------------------------------------------- */
+
+/* Of one kind of processor: one learns patterns, the other has no memory for any. */
+typedef struct {
+    session learning, plain;
+} pair;
+
+typedef struct {
+    pair of[FB_PROCESSOR_AVX512];
+    unsigned kinds;
+    const char *lines;
+    size_t fitting, others; /* samples of the newest kind's */
+} contest;
+
+static fb_memory nothing;
+
+enum { ROOM = 1 << 17 };
+
+/* Ends at a guard page. */
+static uint8_t *input(void) {
+    static uint8_t *room;
+    if (!room) room = fb_guarded_room_of(ROOM);
+    return room;
+}
+
+static void open_session(session *s, const char *lines, fb_decoder_options options) {
+    memset(s, 0, sizeof *s);
+    CHECK_STATUS(session_try(s, lines, 1 << 16, options), FB_OK);
+}
+
+/* `general`: no pattern is exact. */
+static void contest_open(contest *c, const char *lines, fb_decoder_options options, bool general) {
+    *c = (contest){.kinds = fb_processor_find(), .lines = lines};
+    nothing = fb_memory_system(1);
+    for (unsigned i = 0; i < c->kinds; i++) {
+        options.processor = (fb_processor)(i + 1);
+        open_session(&c->of[i].learning, lines, options);
+        c->of[i].learning.decoder->patterns.general = general;
+        open_session(&c->of[i].plain, lines, options);
+        c->of[i].plain.decoder->patterns.memory = &nothing;
+    }
+}
+
+/* What was learned stays, and nothing takes its place. */
+static void stop_learning(contest *c) {
+    for (unsigned i = 0; i < c->kinds; i++) c->of[i].learning.decoder->patterns.memory = &nothing;
+}
+
+static void contest_close(contest *c) {
+    for (unsigned i = 0; i < c->kinds; i++) {
+        CHECK(!c->of[i].plain.decoder->patterns.table);
+        c->of[i].learning.decoder->patterns.memory = &c->of[i].learning.memory;
+        session_close(&c->of[i].learning);
+        session_close(&c->of[i].plain);
+    }
+}
+
+/* What they say ------------------------------------------------------------------------------------------------------- */
+
+enum { MOST_FIELDS = 4000 };
+
+/* The fields of all messages, sorted by their numbers in each of them. */
+static size_t list_fields(const session *s, fb_message_field *fields) {
+    fb_bytes rest = {s->output, fb_row_size(&s->row)}, message;
+    size_t count = 0;
+    while (fb_stream_next(&rest, &message) == FB_OK) {
+        fields[count++] = (fb_message_field){.number = 0};
+        for (fb_message_field field; count < MOST_FIELDS && fb_message_next(&message, &field) == FB_OK; count++) {
+            size_t at = count;
+            for (; fields[at - 1].number > field.number; at--) fields[at] = fields[at - 1];
+            fields[at] = field;
+        }
+    }
+    return count;
+}
+
+static bool has_same_fields(const session *a, const session *b) {
+    static fb_message_field of_a[MOST_FIELDS], of_b[MOST_FIELDS];
+    size_t count = list_fields(a, of_a);
+    if (fb_row_size(&a->row) != fb_row_size(&b->row) || list_fields(b, of_b) != count) return false;
+    for (size_t i = 0; i < count; i++) {
+        const fb_message_field *x = &of_a[i], *y = &of_b[i];
+        if (x->number != y->number || x->wire != y->wire || x->value != y->value || x->bytes.size != y->bytes.size) return false;
+        if (x->bytes.size && memcmp(x->bytes.data, y->bytes.data, x->bytes.size) != 0) return false;
+    }
+    return true;
+}
+
+static bool has_same_counters(const session *a, const session *b) {
+    fb_counters of_a = count_all(a->decoder), of_b = count_all(b->decoder);
+    return memcmp(&of_a, &of_b, sizeof of_a) == 0;
+}
+
+static bool has_same_fault(const session *a, const session *b) {
+    const fb_fault *x = &a->decoder->fault, *y = &b->decoder->fault;
+    return x->status == y->status && x->datagram == y->datagram && x->offset == y->offset;
+}
+
+static void feed(session *s, size_t size) {
+    fb_datagram datagram = datagram_of(input() + ROOM - size, size, SOURCE_ADDRESS);
+    session_forget(s);
+    s->decoder->fault = (fb_fault){0};
+    session_feed_batch(s, &datagram, 1);
+}
+
+static void complain(const contest *c, session *found, session *expected, const octets *d) {
+    text a = {0}, b = {0};
+    put_counters_text(&a, found->decoder);
+    put_counters_text(&b, expected->decoder);
+    CHECK_TEXT(session_text(found), session_text(expected));
+    CHECK_TEXT(text_of(&a), text_of(&b));
+    CHECK(has_same_fields(found, expected) && has_same_counters(found, expected) && has_same_fault(found, expected));
+    fprintf(stderr, "processor %d, the plan:\n%s\nthe datagram:", (int)found->decoder->processor, c->lines);
+    for (size_t i = 0; i < d->size; i++) fprintf(stderr, "%s%02x", i % 4 ? "" : " ", d->data[i]);
+    fprintf(stderr, "\n");
+    text_free(&a);
+    text_free(&b);
+}
+
+/* Feeds one datagram to all; its first sample begins at `sample`. */
+static void check_same(contest *c, const octets *d, size_t sample) {
+    bool fitting = session_find_pattern(&c->of[c->kinds - 1].learning, d, sample) != NULL;
+    memcpy(input() + ROOM - d->size, d->data, d->size);
+    c->fitting += fitting;
+    c->others += !fitting;
+    for (unsigned i = 0; i < c->kinds; i++) {
+        session *learning = &c->of[i].learning, *plain = &c->of[i].plain;
+        feed(plain, d->size);
+        feed(learning, d->size);
+        bool same = has_same_fields(learning, plain) && has_same_counters(learning, plain) && has_same_fault(learning, plain);
+        if (!same) complain(c, learning, plain, d);
+        CHECK_EQUAL(fb_row_size(&learning->row), fb_row_size(&c->of[0].plain.row));
+    }
+}
+
+/* Random samples ------------------------------------------------------------------------------------------------------ */
+
+static void corrupt(octets *d, size_t sample) {
+    static const uint32_t words[] = {0, 1, 2, 3, 4, 0xff, 0x100, 0xfff, 0x1000, 0xffff, 0x10000, 0x3fffffff, 0x40000000, 0x80000000, 0xffffffff};
+    for (unsigned changes = 1 + below(2); changes; changes--) {
+        size_t at = sample + below((uint32_t)(d->size - sample - 3));
+        switch (below(4)) {
+            case 0: patch32(d, at & ~(size_t)3, PICK(words)); break;
+            case 1: d->data[at] ^= 1 << below(8); break;
+            case 2: d->data[at] += below(2) ? 1 : 255; break;
+            default: d->data[at] = below(256); break;
+        }
+    }
+}
+
+/* A sample like one that was learned, or nearly so. */
+static size_t put_variant(octets *d, const sample_look *base) {
+    sample_look look = *base;
+    unsigned mood = below(4);
+    if (mood == 0) look_change(&look);
+    size_t sample = put_random_datagram(d, &look, 1 + (below(8) == 0));
+    if (mood == 1) corrupt(d, sample);
+    if (below(64) == 0) d->size -= 1 + below(20);
+    return sample;
+}
+
+static void set_room(session *s, size_t capacity) {
+    fb_guarded_free(s->output, s->capacity);
+    s->output = fb_guarded_room_of(capacity);
+    s->capacity = capacity;
+    fb_row_set_output(&s->row, s->output, capacity, 0);
+}
+
+/* Output for no row at all: what was asked for comes, and no more. */
+static void check_in_little_room(contest *c, const octets *d, size_t sample) {
+    for (unsigned i = 0; i < c->kinds; i++) set_room(&c->of[i].learning, below(200));
+    check_same(c, d, sample);
+    for (unsigned i = 0; i < c->kinds; i++) set_room(&c->of[i].learning, 1 << 16);
+}
+
+static void override_late(contest *c) {
+    const fb_plan *plan = c->of[0].plain.plan.plan;
+    for (uint16_t k = 0; k < plan->column_count; k++)
+        for (unsigned i = 0; i < c->kinds; i++) {
+            fb_slots_override(&c->of[i].learning.row.slots, k, FB_SLOT_UINT, k, (fb_bytes){NULL, 0});
+            fb_slots_override(&c->of[i].plain.row.slots, k, FB_SLOT_UINT, k, (fb_bytes){NULL, 0});
+        }
+}
+
+static void run_round(const char *lines, bool overridden, unsigned decapsulate, size_t *fitting, size_t *others) {
+    static octets d;
+    sample_look look;
+    contest c;
+    contest_open(&c, lines, (fb_decoder_options){.default_sampling_rate = below(2), .decapsulate = decapsulate}, below(2));
+    if (overridden) override_late(&c);
+    for (unsigned looks = 0; looks < 4; looks++) {
+        look_choose(&look);
+        check_same(&c, &d, put_random_datagram(&d, &look, 1 + below(2)));
+        for (unsigned variants = 0; variants < 24 && !fb_check_failures; variants++) check_same(&c, &d, put_variant(&d, &look));
+        size_t sample = put_random_datagram(&d, &look, 3);
+        check_in_little_room(&c, &d, sample);
+    }
+    if (decapsulate) CHECK(!c.of[0].learning.decoder->patterns.table);
+    *fitting += c.fitting;
+    *others += c.others;
+    contest_close(&c);
+}
+
+static void put_plan(text *lines, uint64_t round) {
+    switch (round % 8) {
+        case 0: text_put(lines, "%s", usual_columns); break;
+        case 1: text_put(lines, "%s", scaled_columns); break;
+        case 2:
+            if (round % 64 == 2) plan_put_rich(lines);
+            else plan_put_random(lines, FROM_RECORDS);
+            break;
+        default: plan_put_random(lines, FROM_FLOW_SAMPLES); break;
+    }
+}
+
+static void patterns_say_what_records_say(void) {
+    uint64_t seed = read_number("FLOWBUF_SEED", 1), rounds = read_number("FLOWBUF_ROUNDS", getenv("FLOWBUF_SLOW_RUN") ? 6 : 150);
+    size_t fitting = 0, others = 0;
+    for (uint64_t i = 0; i < rounds && !fb_check_failures; i++) {
+        text lines = {0};
+        random_begin(fb_hash(seed, i));
+        put_plan(&lines, i);
+        run_round(text_of(&lines), below(16) == 0, below(16) ? 0 : ~0u, &fitting, &others);
+        text_free(&lines);
+        if (fb_check_failures) fprintf(stderr, "FLOWBUF_SEED=%llu, round %llu\n", (unsigned long long)seed, (unsigned long long)i);
+    }
+    if (!fb_check_failures) CHECK(fitting > others / 2); /* or nothing is proven */
+}
+
+/* Each octet, and what may be asked of it ----------------------------------------------------------------------------- */
+
+/* A column for each source of flow samples, with such flags. */
+static void plan_put_samples(text *lines, const char *flags) {
+    for (unsigned i = FB_SOURCE_SFLOW_SAMPLING_RATE; i < FB_SOURCE_COUNT; i++) {
+        const char *type = fb_source_kind((fb_source)i) == FB_KIND_IP ? "ip" : "uint";
+        text_put(lines, "%u c%u %s%s : %s\n", i, i, type, flags, fb_source_name((fb_source)i));
+    }
+}
+
+static bool is_within(const uint8_t *p, const uint8_t *begin, size_t size) {
+    return p >= begin && p < begin + size;
+}
+
+/* Whether an octet says how long something of any length is, or may. */
+static bool is_length(const fb_pattern *pattern, const fb_sample_parts *parts, const uint8_t *p) {
+    if (!pattern->header_needed) return false;
+    if (is_within(p, parts->header.data - 4, 4) || is_within(p, parts->header.data - 16 - 4, 4)) return true;
+    if (!pattern->gateway_needed) return false;
+    const uint8_t *path = parts->gateway.data + pattern->gateway_needed, *end = parts->gateway.data + parts->gateway.size;
+    return is_within(p, parts->gateway.data - 4, 4) || is_within(p, path, (size_t)(end - path));
+}
+
+/* Whether a pattern looks at an octet. */
+static bool is_looked_at(const fb_pattern *pattern, const fb_sample_parts *parts, const uint8_t *p) {
+    for (const fb_pattern_window *window = pattern->windows, *end = window + pattern->window_count; window < end; window++) {
+        const uint8_t *begin = parts->part[window->part] + window->place;
+        if (is_within(p, begin, FB_PATTERN_WINDOW) && window->mask[p - begin]) return true;
+    }
+    for (const fb_pattern_bound *bound = pattern->bounds, *end = bound + pattern->bound_count; bound < end; bound++)
+        if (is_within(p, parts->part[bound->part] + bound->place, 4)) return true;
+    return is_length(pattern, parts, p);
+}
+
+/* Each octet is greatest, smallest, next to what it was and one bit away from it; with `all`, those that a pattern looks at are
+   anything. */
+static void check_octets(contest *c, octets *d, bool slow, bool all) {
+    bool looked_at[FB_PATTERN_OCTETS];
+    fb_sample_parts parts;
+    const fb_pattern *pattern = session_find_parts(&c->of[0].learning, d, FIRST_SAMPLE, &parts);
+    CHECK(pattern != NULL);
+    for (size_t i = 0; pattern && i < d->size - FIRST_SAMPLE; i++) looked_at[i] = is_looked_at(pattern, &parts, d->data + FIRST_SAMPLE + i);
+    for (size_t at = FIRST_SAMPLE; pattern && at < d->size && !fb_check_failures; at++) {
+        uint8_t was = d->data[at];
+        const uint8_t others[] = {0, 255, (uint8_t)(was + 1), (uint8_t)(was - 1)};
+        bool any = looked_at[at - FIRST_SAMPLE] && all && !slow;
+        for (unsigned change = 0; change < (any ? 256 : slow ? 4 : 12); change++) {
+            d->data[at] = any ? (uint8_t)change : change < 4 ? others[change] : (uint8_t)(was ^ 1u << (change - 4));
+            check_same(c, d, FIRST_SAMPLE);
+        }
+        d->data[at] = was;
+    }
+}
+
+static void every_octet_is_the_same_or_does_not_matter(void) {
+    static const char *const flags[] = {"", " explicit limit=100", " repeated", " limit=65535"};
+    static octets d;
+    bool slow = getenv("FLOWBUF_SLOW_RUN");
+    for (unsigned i = 0; i < 6 * PLAIN_SAMPLES && !fb_check_failures; i++) {
+        bool general = i >= 5 * PLAIN_SAMPLES; /* each sample once more, with one plan */
+        unsigned which = general ? i % PLAIN_SAMPLES : i / 5;
+        text lines = {0};
+        contest c;
+        if (i % 5 < 4) plan_put_samples(&lines, flags[i % 5]);
+        contest_open(&c, i % 5 < 4 ? text_of(&lines) : usual_columns, (fb_decoder_options){0}, general);
+        build_plain_sample(&d, which);
+        check_same(&c, &d, FIRST_SAMPLE);
+        stop_learning(&c);
+        check_octets(&c, &d, slow, i % 5 == which);
+        if (!fb_check_failures) CHECK(c.fitting > d.size);
+        contest_close(&c);
+        text_free(&lines);
+    }
+}
+
+/* Headers cut anywhere, with what is read last in front of a page that cannot be read. */
+static void nothing_is_read_behind_a_sample(void) {
+    static const unsigned protos[] = {6, 17, 1}, protos_of_ipv6[] = {6, 17, 58};
+    static octets d;
+    text lines = {0};
+    plan_put_samples(&lines, "");
+    sample_look look = {.count = 1, .records = {1}, .protocol = 1, .tag_type = 0x8100, .wide = 8};
+    size_t fitting = 0;
+    for (look.captured = 34; look.captured <= 90; look.captured += getenv("FLOWBUF_SLOW_RUN") ? 7 : 1) { /* exact and general */
+        contest c;
+        contest_open(&c, text_of(&lines), (fb_decoder_options){0}, look.captured & 1);
+        for (unsigned k = 0; k < 24; k++) {
+            look.expanded = k & 1;
+            look.etype = k & 2 ? 0x86dd : 0x0800;
+            look.first_octet = k & 2 ? 0x60 : 0x45;
+            look.tags = k >> 2 & 1;
+            look.proto = (k & 2 ? protos_of_ipv6 : protos)[k / 8];
+            for (unsigned times = 0; times < 7; times++) {
+                look.length = times > 2 ? times - 3 : 0;
+                check_same(&c, &d, put_random_datagram(&d, &look, 1));
+            }
+        }
+        fitting += c.fitting;
+        contest_close(&c);
+    }
+    CHECK(fitting > 300);
+    text_free(&lines);
+}
+
+/* Numbers and addresses differ from sample to sample; what is behind them does not. */
+static void what_is_the_same_in_all_samples_is_learned_once(void) {
+    octets d, other;
+    session s;
+    session_open(&s, usual_columns, 1 << 16);
+    for (unsigned round = 0; round < 2 * PLAIN_SAMPLES; round++) {
+        s.decoder->patterns.general = round >= PLAIN_SAMPLES;
+        build_plain_sample(&d, round % PLAIN_SAMPLES);
+        session_feed(&s, &d);
+        for (size_t at = FIRST_SAMPLE; at < d.size; at++) {
+            fb_sample_parts parts;
+            const fb_pattern *pattern = session_find_parts(&s, &d, FIRST_SAMPLE, &parts);
+            other = d;
+            other.data[at] ^= 0x08;
+            CHECK(pattern != NULL);
+            if (pattern && !is_looked_at(pattern, &parts, d.data + at)) CHECK(session_find_pattern(&s, &other, FIRST_SAMPLE) == pattern);
+        }
+    }
+    session_close(&s);
+}
+
+/* Of too many layouts the patterns become general, without anything to be seen outside. Few of them fit what comes. */
+static void many_layouts_become_few(void) {
+    static octets d;
+    contest c;
+    size_t fitting = 0, rounds = getenv("FLOWBUF_SLOW_RUN") ? 300 : 1200;
+    random_begin(4);
+    contest_open(&c, usual_columns, (fb_decoder_options){0}, false);
+    for (size_t i = 0; i < rounds && !fb_check_failures; i++) {
+        sample_look look = {.count = 2, .records = {1, 1003}, .protocol = 1, .etype = 0x0800, .first_octet = 0x45, .proto = below(2) ? 6 : 17, .wide = 4};
+        look.captured = 60 + below(70);
+        look.segments = below(3);
+        look.hops[0] = below(3), look.hops[1] = below(3);
+        look.communities = below(4);
+        if (i == rounds / 2) fitting = c.fitting;
+        check_same(&c, &d, put_random_datagram(&d, &look, 1));
+    }
+    for (unsigned i = 0; i < c.kinds; i++) CHECK(c.of[i].learning.decoder->patterns.general);
+    CHECK(c.fitting - fitting > rounds * 2 / 5);
+    contest_close(&c);
+}
+
+RUN_TESTS(TEST(patterns_say_what_records_say), TEST(many_layouts_become_few), TEST(every_octet_is_the_same_or_does_not_matter),
+          TEST(what_is_the_same_in_all_samples_is_learned_once), TEST(nothing_is_read_behind_a_sample))

@@ -1,0 +1,156 @@
+/* What every C test of the core uses: checks that say what they saw, input that ends at a protected page, and memory
+   that fails on demand. Include it first; a test file ends with RUN_TESTS(TEST(first_test), TEST(second_test), ...). */
+#ifndef FB_CHECK_H
+#define FB_CHECK_H
+
+#ifndef _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS, hidden by -std=c11 */
+#endif
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/base/base.h"
+
+#define UNUSED __attribute__((unused))
+
+/* A failed check is reported and the test goes on, so that one run shows everything. */
+static int fb_check_failures;
+
+#define CHECK(condition) \
+    do { \
+        if (!(condition)) { \
+            fprintf(stderr, "%s:%d: %s: not so: %s\n", __FILE__, __LINE__, __func__, #condition); \
+            fb_check_failures++; \
+        } \
+    } while (0)
+
+#define CHECK_EQUAL(actual, expected) \
+    fb_check_equal((uint64_t)(actual), (uint64_t)(expected), #actual, __FILE__, __LINE__, __func__)
+
+#define CHECK_STATUS(actual, expected) \
+    fb_check_status((actual), (expected), #actual, __FILE__, __LINE__, __func__)
+
+#define CHECK_BYTES(actual, actual_size, expected, expected_size) \
+    fb_check_bytes((actual), (actual_size), (expected), (expected_size), #actual, __FILE__, __LINE__, __func__)
+
+UNUSED static void fb_check_equal(uint64_t actual, uint64_t expected, const char *what, const char *file, int line,
+                                  const char *test) {
+    if (actual == expected) return;
+    fprintf(stderr, "%s:%d: %s: %s is %llu, not %llu\n", file, line, test, what, (unsigned long long)actual,
+            (unsigned long long)expected);
+    fb_check_failures++;
+}
+
+UNUSED static void fb_check_status(fb_status actual, fb_status expected, const char *what, const char *file, int line,
+                                   const char *test) {
+    if (actual == expected) return;
+    fprintf(stderr, "%s:%d: %s: %s is %s, not %s\n", file, line, test, what, fb_status_name(actual),
+            fb_status_name(expected));
+    fb_check_failures++;
+}
+
+UNUSED static void fb_check_bytes(const void *actual, size_t actual_size, const void *expected, size_t expected_size,
+                                  const char *what, const char *file, int line, const char *test) {
+    size_t common = actual_size < expected_size ? actual_size : expected_size;
+    for (size_t i = 0; i < common; i++) {
+        const uint8_t *a = actual, *e = expected;
+        if (a[i] == e[i]) continue;
+        fprintf(stderr, "%s:%d: %s: %s differs at octet %zu: %02x, not %02x\n", file, line, test, what, i, a[i], e[i]);
+        fb_check_failures++;
+        return;
+    }
+    if (actual_size == expected_size) return;
+    fprintf(stderr, "%s:%d: %s: %s has %zu octets, not %zu\n", file, line, test, what, actual_size, expected_size);
+    fb_check_failures++;
+}
+
+typedef struct {
+    const char *name;
+    void (*run)(void);
+} fb_check_case;
+
+UNUSED static int fb_check_run(const fb_check_case *cases, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        int before = fb_check_failures;
+        cases[i].run();
+        printf("%s %s\n", fb_check_failures == before ? "ok  " : "FAIL", cases[i].name);
+        fflush(stdout);
+    }
+    printf("%zu tests, %d failed checks\n", count, fb_check_failures);
+    return fb_check_failures ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+#define TEST(name) {#name, name}
+#define RUN_TESTS(...) \
+    int main(void) { \
+        static const fb_check_case cases[] = {__VA_ARGS__}; \
+        return fb_check_run(cases, sizeof cases / sizeof *cases); \
+    }
+
+/* A copy of bytes whose end is the end of a page; the page after it cannot be touched, so one octet of over-read
+   faults, with or without a sanitizer. Free it with fb_guarded_free. */
+static inline size_t fb_guarded_room(size_t size) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (size / page + 1) * page;
+}
+
+/* Octets of any value, with such an end: an output that may not be overrun. */
+UNUSED static uint8_t *fb_guarded_room_of(size_t size) {
+    size_t room = fb_guarded_room(size), page = (size_t)sysconf(_SC_PAGESIZE);
+    uint8_t *start = mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (start == MAP_FAILED || mprotect(start + room, page, PROT_NONE)) {
+        perror("fb_guarded_room_of");
+        exit(EXIT_FAILURE);
+    }
+    return start + room - size;
+}
+
+UNUSED static uint8_t *fb_guarded_copy(const void *bytes, size_t size) {
+    uint8_t *copy = fb_guarded_room_of(size);
+    if (size) memcpy(copy, bytes, size);
+    return copy;
+}
+
+UNUSED static void fb_guarded_free(uint8_t *copy, size_t size) {
+    size_t room = fb_guarded_room(size), page = (size_t)sysconf(_SC_PAGESIZE);
+    munmap(copy + size - room, room + page);
+}
+
+/* Memory that moves with every resize, knows what it holds, and can refuse: call number `fail_at` (from 1; 0 is never),
+   or from that call on with `fail_forever`. Sizes that a release gets wrong show in `held`. */
+typedef struct {
+    size_t calls;
+    size_t fail_at;
+    bool fail_forever;
+    size_t held;
+    size_t most_held;
+} fb_check_allocator;
+
+UNUSED static void *fb_check_resize(void *context, void *p, size_t old_size, size_t new_size) {
+    fb_check_allocator *allocator = context;
+    uint8_t *moved = NULL;
+    if (new_size) {
+        allocator->calls++;
+        bool later = allocator->fail_at && allocator->calls > allocator->fail_at;
+        if (allocator->calls == allocator->fail_at || (later && allocator->fail_forever)) return NULL;
+        moved = malloc(new_size);
+        if (!moved) return NULL;
+        if (p) memcpy(moved, p, old_size < new_size ? old_size : new_size);
+        if (old_size < new_size) memset(moved + old_size, 0, new_size - old_size);
+    }
+    free(p);
+    allocator->held = allocator->held - old_size + new_size;
+    if (allocator->held > allocator->most_held) allocator->most_held = allocator->held;
+    return moved;
+}
+
+UNUSED static fb_memory fb_check_memory(fb_check_allocator *allocator) {
+    return (fb_memory){fb_check_resize, allocator, 0, 0};
+}
+
+#endif

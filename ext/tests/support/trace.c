@@ -1,0 +1,312 @@
+#include "tests/support/trace.h"
+
+#include <stdlib.h>
+
+void trace_new(trace *t, const named_plan *plan) {
+    *t = (trace){.plan = plan, .cells = calloc(plan->count + 1, sizeof *t->cells),
+                 .constants = calloc(plan->count + 1, sizeof *t->constants),
+                 .datagram = calloc(plan->count + 1, sizeof *t->datagram)};
+    if (!t->cells || !t->constants || !t->datagram) abort();
+}
+
+void trace_free(trace *t) {
+    for (size_t i = 0; i < t->plan->count; i++) {
+        free(t->cells[i].values);
+        free(t->constants[i].values);
+        free(t->datagram[i].values);
+    }
+    free(t->cells);
+    free(t->constants);
+    free(t->datagram);
+    text_free(&t->text);
+}
+
+/* Cells -------------------------------------------------------------------------------------------------------------- */
+
+static void add_value(trace_cell *cell, trace_value value) {
+    if (cell->count == cell->capacity) {
+        cell->capacity = cell->capacity ? 2 * cell->capacity : 1;
+        cell->values = realloc(cell->values, cell->capacity * sizeof *cell->values);
+        if (!cell->values) abort();
+    }
+    cell->values[cell->count++] = value;
+}
+
+static void copy_cells(const named_plan *plan, trace_cell *to, const trace_cell *from) {
+    for (size_t i = 0; i < plan->count; i++) {
+        to[i].count = 0;
+        to[i].rank = from[i].rank;
+        to[i].zero_rank = from[i].zero_rank;
+        to[i].filled = from[i].filled;
+        for (size_t k = 0; k < from[i].count; k++) add_value(&to[i], from[i].values[k]);
+    }
+}
+
+static void clear_cells(const named_plan *plan, trace_cell *cells) {
+    for (size_t i = 0; i < plan->count; i++) {
+        cells[i].count = 0;
+        cells[i].zero_rank = 0;
+        cells[i].filled = false;
+    }
+}
+
+static bool is_zero(const trace_value *value) { return value->data ? !value->size : !value->number; }
+
+/* Whether the column is still without a value that counts, or has one of a worse rank. */
+static bool is_open(const trace *t, fb_target target) {
+    const trace_cell *cell = &t->cells[target.column];
+    unsigned flags = t->plan->plan->columns[target.column].flags;
+    if (!(flags & FB_COLUMN_ENABLED)) return false;
+    if (flags & FB_COLUMN_REPEATED) return !cell->filled;
+    if (cell->zero_rank && target.rank >= cell->zero_rank) return false;
+    return !cell->count || is_zero(cell->values) || target.rank < cell->rank;
+}
+
+/* A value by itself: of a repeated column, a list of one. */
+static void offer(trace *t, fb_target target, trace_value value) {
+    trace_cell *cell = &t->cells[target.column];
+    unsigned flags = t->plan->plan->columns[target.column].flags;
+    bool repeated = flags & FB_COLUMN_REPEATED, explicit = flags & FB_COLUMN_EXPLICIT;
+    if (cell->open) {
+        add_value(cell, value);
+        return;
+    }
+    if (!is_open(t, target)) return;
+    if (is_zero(&value) && target.zero) {
+        cell->zero_rank = target.rank + (target.rank != FB_NO_RANK);
+        if (cell->count && !is_zero(cell->values) && cell->rank > target.rank) cell->count = 0;
+    }
+    if ((is_zero(&value) && (repeated || !explicit || cell->count))) return;
+    if (repeated && cell->count) return;
+    cell->count = 0;
+    cell->rank = target.rank;
+    cell->filled = true;
+    add_value(cell, value);
+}
+
+/* The verbs ---------------------------------------------------------------------------------------------------------- */
+
+static void trace_begin_constants(trace *t, trace_cursor *at) {
+    clear_cells(t->plan, t->cells);
+    *at = (trace_cursor){0};
+}
+
+static void trace_end_constants(trace *t, trace_cursor at) {
+    (void)at;
+    copy_cells(t->plan, t->constants, t->cells);
+    for (size_t i = 0; i < t->plan->count; i++)
+        for (size_t k = 0; k < t->constants[i].count; k++) {
+            trace_value *value = &t->constants[i].values[k];
+            if (value->data) memmove(value->kept, value->data, value->size);
+        }
+}
+
+/* The cells begin with the constants, whose octets have been kept: what they were made of may be gone. */
+static void begin_cells(trace *t) {
+    copy_cells(t->plan, t->cells, t->constants);
+    for (size_t i = 0; i < t->plan->count; i++)
+        for (size_t k = 0; k < t->cells[i].count; k++)
+            if (t->cells[i].values[k].data) t->cells[i].values[k].data = t->constants[i].values[k].kept;
+}
+
+/* Constants of a set: those of the datagram are kept aside. */
+static void trace_begin_set(trace *t, trace_cursor *at) {
+    copy_cells(t->plan, t->datagram, t->constants);
+    begin_cells(t);
+    *at = (trace_cursor){0};
+}
+
+static void trace_end_set_constants(trace *t, trace_cursor at) {
+    trace_end_constants(t, at);
+}
+
+static void trace_end_set(trace *t) {
+    copy_cells(t->plan, t->constants, t->datagram);
+}
+
+static bool trace_is_direct(const trace *t) {
+    (void)t;
+    return true;
+}
+
+static bool trace_reserve(trace *t, size_t rows, size_t worst) {
+    (void)worst;
+    t->begun++;
+    if (t->refuse_each && t->begun % t->refuse_each == 0) return false;
+    t->promised = rows;
+    return true;
+}
+
+static bool trace_begin(trace *t, size_t worst, trace_cursor *at) {
+    if (!t->promised && !trace_reserve(t, 1, worst)) return false;
+    t->promised--;
+    begin_cells(t);
+    *at = (trace_cursor){0};
+    return true;
+}
+
+static void trace_put_uint(trace *t, trace_cursor *at, fb_target target, uint64_t value) {
+    (void)at;
+    offer(t, target, (trace_value){.number = value});
+}
+
+static void trace_put_direct(trace *t, trace_cursor *at, const fb_target_range *source, uint64_t value) {
+    if (source->way != FB_WAY_DIRECT || source->column->type != FB_TYPE_UINT || value >= source->bound) abort();
+    trace_put_uint(t, at, source->target, value);
+}
+
+/* What is appended is alone: its rank does not matter. */
+static fb_target find_target(const trace *t, const fb_column *column) {
+    fb_target target = {.column = (uint16_t)(column - t->plan->plan->columns)};
+    assert(fb_column_is_direct(column) && !t->cells[target.column].count);
+    return target;
+}
+
+static void trace_append_uint(trace *t, trace_cursor *at, const fb_column *column, uint64_t value, size_t width) {
+    if (width < 8 && value >> 8 * width) abort();
+    fb_target target = find_target(t, column);
+    if (value) trace_put_uint(t, at, target, value);
+}
+
+static void trace_put_int(trace *t, trace_cursor *at, fb_target target, int64_t value) {
+    (void)at;
+    offer(t, target, (trace_value){.number = (uint64_t)value});
+}
+
+static void trace_put_real(trace *t, trace_cursor *at, fb_target target, double value) {
+    (void)at;
+    uint64_t bits;
+    memcpy(&bits, &value, 8);
+    offer(t, target, (trace_value){.number = bits});
+}
+
+/* Octets that are none are a value of an explicit column alone. */
+static void trace_put_octets(trace *t, trace_cursor *at, fb_target target, const uint8_t *data, size_t size) {
+    (void)at;
+    const fb_column *column = &t->plan->plan->columns[target.column];
+    bool explicit = column->flags & FB_COLUMN_EXPLICIT && !(column->flags & FB_COLUMN_REPEATED);
+    if (size || explicit || t->cells[target.column].open) offer(t, target, (trace_value){.data = data, .size = size});
+}
+
+static void trace_put_ip(trace *t, trace_cursor *at, fb_target target, const uint8_t *data, size_t size) {
+    (void)at;
+    offer(t, target, (trace_value){.data = data, .size = size});
+}
+
+static void trace_append_ip(trace *t, trace_cursor *at, const fb_column *column, const uint8_t *data, size_t size) {
+    fb_target target = find_target(t, column);
+    if (!fb_is_no_address(data, size)) trace_put_ip(t, at, target, data, size);
+}
+
+static bool trace_append_lanes(trace *t, trace_cursor *at, const fb_lanes *lanes, const uint8_t *first, const uint8_t *second) {
+    (void)t, (void)at, (void)lanes, (void)first, (void)second;
+    return false;
+}
+
+static bool trace_wants(trace *t, trace_cursor at, fb_target target) {
+    (void)at;
+    return is_open(t, target);
+}
+
+static void trace_repeat_uint(trace *t, trace_cursor *at, fb_target target, uint64_t value) {
+    (void)at;
+    assert(t->plan->plan->columns[target.column].flags & FB_COLUMN_REPEATED);
+    if (is_open(t, target)) add_value(&t->cells[target.column], (trace_value){.number = value});
+}
+
+static void trace_repeat_octets(trace *t, trace_cursor *at, fb_target target, const uint8_t *data,
+                                                        size_t size) {
+    (void)at;
+    assert(t->plan->plan->columns[target.column].flags & FB_COLUMN_REPEATED);
+    if (is_open(t, target)) add_value(&t->cells[target.column], (trace_value){.data = data, .size = size});
+}
+
+static void trace_open(trace *t, trace_cursor *at, uint16_t column) {
+    (void)at;
+    assert(t->plan->plan->columns[column].flags & FB_COLUMN_REPEATED);
+    t->cells[column].open = !t->cells[column].filled;
+}
+
+static void trace_close(trace *t, trace_cursor *at, uint16_t column) {
+    (void)at;
+    assert(t->plan->plan->columns[column].flags & FB_COLUMN_REPEATED);
+    if (t->cells[column].count) t->cells[column].filled = true;
+    t->cells[column].open = false;
+}
+
+/* Text as it should be written: malformed parts are U+FFFD. */
+static void put_string(text *text, const fb_column *column, const trace_value *value) {
+    uint8_t *replaced = malloc(3 * value->size + 1);
+    bool any;
+    if (!replaced) abort();
+    size_t size = (size_t)(fb_utf8_put_replaced(replaced, (fb_bytes){value->data, value->size}, &any) - replaced);
+    put_octets_text(text, column, replaced, size);
+    free(replaced);
+}
+
+static void put_address(text *text, const fb_column *column, const trace_value *value) {
+    uint8_t mapped[16] = {[10] = 0xff, [11] = 0xff};
+    bool widen = value->size == 4 && !(column->flags & FB_COLUMN_NATIVE_IP);
+    if (widen) memcpy(mapped + 12, value->data, 4);
+    put_octets_text(text, column, widen ? mapped : value->data, widen ? 16 : value->size);
+}
+
+static void put_traced(text *text, const fb_column *column, const trace_value *value) {
+    if (!value->data)
+        put_number_text(text, column, value->number);
+    else if (column->type == FB_TYPE_STRING)
+        put_string(text, column, value);
+    else if (column->type == FB_TYPE_IP)
+        put_address(text, column, value);
+    else
+        put_octets_text(text, column, value->data, value->size);
+}
+
+/* Totals times the rate of the row, where the product fits. */
+static void scale_cells(trace *t) {
+    const fb_plan *plan = t->plan->plan;
+    if (plan->rate_column == FB_NO_COLUMN || !t->cells[plan->rate_column].count) return;
+    uint64_t rate = t->cells[plan->rate_column].values[0].number;
+    for (size_t i = 0; rate && i < t->plan->count; i++) {
+        trace_cell *cell = &t->cells[i];
+        if (!(plan->columns[i].flags & FB_COLUMN_SCALED) || !cell->count) continue;
+        bool fits = cell->values[0].number <= plan->columns[i].limit / rate;
+        if (fits) cell->values[0].number *= rate;
+        if (!fits) cell->count = 0, t->refused++;
+    }
+}
+
+static uint64_t trace_take_refused(trace *t) {
+    uint64_t refused = t->refused;
+    t->refused = 0;
+    return refused;
+}
+
+static void trace_finish(trace *t, trace_cursor at) {
+    const char *space = "";
+    (void)at;
+    scale_cells(t);
+    for (size_t i = 0; i < t->plan->count; i++) {
+        const trace_cell *cell = &t->cells[i];
+        const fb_column *column = &t->plan->plan->columns[i];
+        bool repeated = column->flags & FB_COLUMN_REPEATED;
+        if (!cell->count) continue;
+        text_put(&t->text, "%s%s=%s", space, t->plan->names[i], repeated ? "[" : "");
+        for (size_t k = 0; k < cell->count; k++) {
+            if (k) text_put(&t->text, ",");
+            put_traced(&t->text, column, &cell->values[k]);
+        }
+        text_put(&t->text, "%s", repeated ? "]" : "");
+        space = " ";
+    }
+    text_put(&t->text, "\n");
+}
+
+/* Part of the contract, though no decoder takes a row back yet. */
+__attribute__((unused)) static void trace_undo(trace *t, trace_cursor at) {
+    (void)at;
+    t->undone++;
+}
+
+#define FB_EMITTER trace
+#include "core/decode/decode.tmpl.h"

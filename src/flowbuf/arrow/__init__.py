@@ -1,0 +1,1 @@
+"""Flows as Arrow columns: batches, streams of batches, rows, and SQL over them."""

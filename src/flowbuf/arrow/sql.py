@@ -1,0 +1,410 @@
+"""SQL over flows, by duckdb. Addresses are text in SQL, durations numbers in the unit of their column, and
+`in_net(src_addr, '10.0.0.0/8')` tells networks.
+
+A network of IPv4 holds IPv4 addresses alone, one of IPv6 those of IPv6 alone; IPv4-mapped ones count as IPv4.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import glob
+import ipaddress
+import json
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from flowbuf.arrow.rows import render_addresses
+from flowbuf.errors import QueryError
+from flowbuf.schema import Schema
+from flowbuf.schema.assemble import suggest_fix
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["FlowQuery", "RowFilter", "columns_named", "connect", "plain", "query_errors"]
+
+_IPV4 = 2**32 - 1
+_WORD = re.compile(r"\w+")
+_ACROSS_FLOWS = re.compile(r".*(Table with name .* does not exist|cannot contain (aggregates|window functions))")
+SHOWN_COLUMNS = 30
+"""So many names of columns an error lists."""
+RESULT_ROWS = 1 << 14
+"""Rows of a batch of results."""
+
+Columns = tuple[tuple[str, str], ...]
+"""The columns of a file: names, and types as duckdb calls them."""
+
+_RENDERERS = {
+    **{("ip", "BLOB"): "text_of_ip", ("ip", "BLOB[]"): "text_of_ips"},
+    **{("mac", "UBIGINT"): "text_of_mac", ("mac", "UBIGINT[]"): "text_of_macs"},
+}
+"""What makes text of an address, by the types of its column in the schema and in a file."""
+
+
+def columns_named(sql: str, schema: Schema) -> tuple[str, ...]:
+    """The columns of a schema, enabled or not, whose names occur in some SQL, which does not distinguish cases."""
+    words = {word.lower() for word in _WORD.findall(sql)}
+    return tuple(column.name for column in schema if column.name.lower() in words)
+
+
+def connect() -> Any:
+    """A database in memory that knows what `flowbuf` adds to SQL; times are in UTC, names are never those of Python
+    variables, and no extension of duckdb is fetched from the network. Raises ImportError without duckdb and pyarrow
+    (`flowbuf[sql]`)."""
+    import duckdb
+    import pyarrow  # noqa: F401
+
+    config: dict[str, Any] = {"python_enable_replacements": False, "autoinstall_known_extensions": False}
+    connection: Any = duckdb.connect(config=config)
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET temp_directory = ?", [tempfile.gettempdir()])
+    connection.create_function("in_net", _in_net, ["VARCHAR", "VARCHAR"], "BOOLEAN", type="arrow")
+    connection.create_function("text_of_ip", _text_of_ip, ["BLOB"], "VARCHAR", type="arrow")
+    connection.create_function("text_of_mac", _text_of_mac, ["UBIGINT"], "VARCHAR", type="arrow")
+    connection.create_function("text_of_ips", _text_of_ip, ["BLOB[]"], "VARCHAR[]", type="arrow")
+    connection.create_function("text_of_macs", _text_of_mac, ["UBIGINT[]"], "VARCHAR[]", type="arrow")
+    return connection
+
+
+@contextlib.contextmanager
+def query_errors(columns: Iterable[str]) -> Iterator[None]:
+    """What duckdb raises inside becomes a QueryError. Where it is about names, it lists these columns."""
+    import duckdb
+    import pyarrow
+
+    try:
+        yield
+    except duckdb.BinderException as error:
+        raise QueryError("\n".join(filter(None, (_message(error), _advise(str(error), list(columns)))))) from error
+    except (duckdb.Error, pyarrow.ArrowException) as error:
+        raise QueryError(_message(error)) from error
+
+
+def _message(error: Exception) -> str:
+    """What duckdb says, without the way through Python that an error in a function has come."""
+    if extension := re.search(r"required extension '(\w+)", str(error)):
+        fix = f"python -c \"import duckdb; duckdb.install_extension('{extension[1]}')\""
+        return f"duckdb's extension {extension[1]} is not installed, and not fetched without being asked for: {fix}"
+    lines = [line.rstrip() for line in str(error).splitlines() if line.strip() and "row_number_of_flow" not in line]
+    text = "\n".join(lines)
+    return text.partition("ValueError: ")[2].partition("\nAt:")[0] or text
+
+
+def _advise(message: str, columns: list[str]) -> str:
+    """Which column is meant, or which there are; nothing where no column is missing."""
+    missing = re.search(r'[Cc]olumn (?:named )?"(.*?)"', message)
+    if not missing or missing[1] in columns:
+        return ""
+    if advice := suggest_fix(missing[1], columns):
+        return advice
+    rest = len(columns) - SHOWN_COLUMNS
+    more = f" and {rest} more: flowbuf schema show --all" if rest > 0 else ""
+    return f"columns are {', '.join(columns[:SHOWN_COLUMNS])}{more}"
+
+
+def plain(table: Any) -> Any:
+    """A batch, or a table, with durations as numbers, and lists of enums as lists of text: some versions of duckdb
+    cannot read them where all are empty."""
+    import pyarrow
+
+    for place, field in enumerate(table.schema):
+        if pyarrow.types.is_duration(field.type):
+            type = pyarrow.int64()
+        elif pyarrow.types.is_list(field.type) and pyarrow.types.is_dictionary(field.type.value_type):
+            type = pyarrow.list_(pyarrow.string())
+        else:
+            continue
+        column = pyarrow.field(field.name, type, field.nullable)
+        table = table.set_column(place, column, table.column(place).cast(type))
+    return table
+
+
+class RowFilter:
+    """Tells which rows of batches fulfil a condition in SQL, one batch at a time. `columns` are those that it names.
+    Raises QueryError for what is no condition."""
+
+    def __init__(self, condition: str, schema: Schema) -> None:
+        self.columns = columns_named(condition, schema)
+        self._known = [column.name for column in schema]
+        # Flows have the name `flows`, but there is no such table: a subquery would see one batch of them.
+        self._sql = f"SELECT row_number_of_flow FROM batch_of_flows AS flows WHERE (\n{condition}\n)"
+        self._connection = connect()
+        self._check(condition)
+
+    def _check(self, condition: str) -> None:
+        """What can stand in brackets and without them, where only one expression can, is one."""
+        import duckdb
+
+        wanted = QueryError("one condition is wanted, such as dst_port = 53 AND bytes > 512")
+        if not re.sub("--.*", "", condition).strip():
+            raise wanted
+        with query_errors(self._known):
+            if len(self._connection.extract_statements(self._sql)) != 1:
+                raise QueryError("one condition is wanted, not several statements")
+        try:
+            self._connection.extract_statements(f"SELECT CASE WHEN\n{condition}\nTHEN true END")
+        except duckdb.Error as error:
+            raise wanted from error
+
+    def rows(self, batch: pyarrow.RecordBatch) -> Any:
+        """The numbers of the rows that fulfil it, as an Arrow array. `batch` has the columns that the condition names,
+        addresses as text. Raises QueryError."""
+        import pyarrow
+
+        numbers = pyarrow.array(range(batch.num_rows), pyarrow.int64())
+        arrays = [batch[name] for name in self.columns]
+        table = plain(pyarrow.table([numbers, *arrays], ["row_number_of_flow", *self.columns]))
+        with query_errors(self._known), _errors_across_flows():
+            self._connection.register("batch_of_flows", table)
+            found = self._connection.sql(self._sql).to_arrow_table()["row_number_of_flow"]
+        return found.combine_chunks().sort()  # OR of some versions does not keep the order
+
+
+@contextlib.contextmanager
+def _errors_across_flows() -> Iterator[None]:
+    """What asks for more than the flow that a condition looks at becomes a QueryError that says where to ask it."""
+    import duckdb
+
+    try:
+        yield
+    except (duckdb.BinderException, duckdb.CatalogException) as error:
+        said = _ACROSS_FLOWS.search(str(error))
+        if not said:
+            raise
+        raise QueryError(f"{said[0]}\na condition looks at one flow at a time; flowbuf query looks at all") from error
+
+
+class FlowQuery:
+    """One query of `flows`, which are batches of a stream, Parquet files, or both.
+
+    `type` is the `pyarrow.Schema` of flows (as `plain` makes it), and that of the stream where there is one, which
+    `streams` says; `schema` tells which columns of the files are addresses. Then `columns` are the columns of the
+    stream that the query looks at, all where that cannot be told, and `files` those that can be read; `on_problem` is
+    told of each other.
+
+    `reads`: it looks at the stream at all. Raises QueryError for a query that cannot be, before anything is read.
+    """
+
+    def __init__(
+        self,
+        sql: str,
+        schema: Schema,
+        type: Any,
+        streams: bool,
+        files: Sequence[str],
+        on_problem: Callable[[str], None],
+    ) -> None:
+        self._sql = sql
+        self._schema = schema
+        self._type = type
+        self._known = list(dict.fromkeys([*type.names, *(column.name for column in schema)]))
+        self._names = list(type.names) if streams else []
+        self._connection = connect()
+        self._tables = self._group(files, on_problem)
+        self.files = [name for names in self._tables.values() for name in names]
+        self._absent: list[str] = [] if streams or self.files else list(type.names)
+        with query_errors(self._known):
+            self._check_kind()
+            scans, repeats = self._prepare(_no_batches(type) if streams else None)
+        self.reads = bool(scans)
+        self._streams = streams
+        self._keeps = len(scans) > 1 or repeats
+        used = set(columns_named(sql, schema)).union(*scans)
+        self.columns = [name for name in self._names if name in used or not scans]
+
+    def _group(self, files: Sequence[str], on_problem: Callable[[str], None]) -> dict[Columns, list[str]]:
+        """Files by their columns: those that have the same are read together."""
+        import duckdb
+
+        tables: dict[Columns, list[str]] = {}
+        for name in files:
+            try:
+                described = self._connection.execute(f"DESCRIBE FROM {_read_parquet([name])}").fetchall()
+            except duckdb.Error as error:
+                on_problem(f"{name}: not a whole Parquet file: {_reason(error)}")
+                continue
+            tables.setdefault(tuple((column, type) for column, type, *_ in described), []).append(name)
+        return tables
+
+    def _check_kind(self) -> None:
+        import duckdb
+
+        statements = self._connection.extract_statements(self._sql)
+        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+            raise QueryError("one query is wanted: SELECT … FROM flows")
+
+    def _prepare(self, stream: Any) -> tuple[list[set[str]], bool]:
+        """Defines `flows`, and plans. A query that cannot be without columns that only the schema has gets them, null;
+        to any other they would be in the way: of names of its own, and of what it wants all columns for."""
+        import duckdb
+
+        try:
+            self._define(stream)
+            return self._plan()
+        except duckdb.BinderException:
+            there = {*self._names, *self._absent, *(name for columns in self._tables for name, _ in columns)}
+            self._absent += [name for name in columns_named(self._sql, self._schema) if name not in there]
+            if not self._absent:
+                raise
+        self._define(stream)
+        return self._plan()
+
+    def _define(self, stream: Any, keep: bool = False) -> None:
+        """Makes the view `flows`. A stream that is to be looked at more than once is kept in a table, which takes to
+        the disk where memory is short."""
+        parts = []
+        if stream is not None:
+            self._connection.register("flow_stream", stream)
+            if keep:
+                self._connection.execute("CREATE TEMP TABLE kept_flows AS FROM flow_stream")
+            parts.append(self._select_stream("kept_flows" if keep else "flow_stream", stream.schema.names))
+        parts += [self._select_files(columns, names) for columns, names in self._tables.items()]
+        if self._absent:
+            self._define_absent()
+            parts.append("FROM absent_columns")
+        self._connection.execute("CREATE OR REPLACE TEMP VIEW flows AS " + " UNION ALL BY NAME ".join(parts))
+
+    def _select_stream(self, source: str, names: Sequence[str]) -> str:
+        """SQL that selects all columns from a stream that may have those alone that are looked at: each has its place,
+        by which SQL may call it."""
+        columns = ", ".join(f"{'' if name in names else 'NULL AS '}{_quoted(name)}" for name in self._names)
+        return f"SELECT {columns} FROM {source}"
+
+    def _select_files(self, columns: Columns, names: Sequence[str]) -> str:
+        """SQL that selects from files that have the same columns as from a stream: addresses become text."""
+        selected = ", ".join(self._select_column(name, type) for name, type in columns)
+        return f"SELECT {selected} FROM {_read_parquet(names)}"
+
+    def _select_column(self, name: str, type: str) -> str:
+        quoted = _quoted(name)
+        kind = self._schema[name].type if name in self._schema else ""
+        render = _RENDERERS.get((kind, type))
+        return f"{render}({quoted}) AS {quoted}" if render else quoted
+
+    def _define_absent(self) -> None:
+        """A table of no rows, for the types of columns that nothing has."""
+        import pyarrow
+
+        type = pyarrow.schema([self._type.field(name) for name in self._absent])
+        self._connection.register("no_flows", _no_batches(type))
+        self._connection.execute("CREATE OR REPLACE TEMP TABLE absent_columns AS FROM no_flows")
+
+    def _plan(self) -> tuple[list[set[str]], bool]:
+        """The columns that each scan of the stream looks at, and whether scans are repeated."""
+        rows = self._connection.execute(f"EXPLAIN (FORMAT JSON)\n{self._sql}").fetchall()
+        scans: list[set[str]] = []
+        repeats = False
+        waiting = list(json.loads(rows[0][1]))
+        while waiting:
+            node = waiting.pop()
+            waiting += node["children"]
+            name = node["name"].strip()
+            repeats = repeats or "REC" in name  # a recursive CTE
+            if name.endswith("ARROW_SCAN"):
+                shown = node["extra_info"]
+                projected = shown.get("Projections", [])
+                scans.append({projected} if isinstance(projected, str) else set(projected))
+                scans[-1].update(_WORD.findall(str(shown.get("Filters", ""))))
+        return scans, repeats
+
+    def run(self, stream: Any = None) -> tuple[Any, Iterator[Any]]:
+        """The `pyarrow.Schema` of what is found, and what is found as record batches. `stream` is a
+        `pyarrow.RecordBatchReader` with the columns of `columns`, and may be read in other threads. Raises QueryError,
+        also while batches are read."""
+        with query_errors(self._known):
+            self._define(stream if self._streams else None, self._keeps)
+            relation = self._connection.sql(self._sql)
+            # the name of it depends on the version of duckdb
+            read = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+            reader = read(RESULT_ROWS)
+        return reader.schema, self._read(reader)
+
+    def interrupt(self) -> None:
+        """Ends what is under way in another thread."""
+        self._connection.interrupt()
+
+    def close(self) -> None:
+        """Nothing more is asked: what the query holds is let go."""
+        self._connection.close()
+
+    def _read(self, reader: Any) -> Iterator[Any]:
+        while True:
+            with query_errors(self._known):
+                try:
+                    batch = reader.read_next_batch()
+                except StopIteration:
+                    return
+            yield batch
+
+
+def _reason(error: Exception) -> str:
+    """The first line of what duckdb says, without the kind of error."""
+    return str(error).partition("\n")[0].partition("Error: ")[2] or str(error)
+
+
+def _read_parquet(names: Sequence[str]) -> str:
+    """SQL of some files, whose names are no patterns."""
+    literals = ", ".join("'" + glob.escape(name).replace("'", "''") + "'" for name in names)
+    return f"read_parquet([{literals}])"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _no_batches(type: Any) -> Any:
+    import pyarrow
+
+    return pyarrow.RecordBatchReader.from_batches(type, [])
+
+
+# Functions of SQL -----------------------------------------------------------------------------------------------------
+
+
+def _text_of_ip(addresses: Any) -> Any:
+    return render_addresses(addresses, "ip")
+
+
+def _text_of_mac(addresses: Any) -> Any:
+    return render_addresses(addresses, "mac")
+
+
+def _in_net(addresses: Any, networks: Any) -> Any:
+    """For Arrow arrays of text: which address is in which network. Nulls never come here."""
+    import pyarrow
+
+    pairs = zip(addresses.to_pylist(), networks.to_pylist(), strict=True)
+    return pyarrow.array([_is_inside(*pair) for pair in pairs], pyarrow.bool_())
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _is_inside(address: str, network: str) -> bool:
+    try:
+        version, number = _parse(address)
+    except ValueError:
+        return False
+    net_version, first, last = _range(network)
+    return version == net_version and first <= number <= last
+
+
+def _parse(address: str) -> tuple[int, int]:
+    parsed = ipaddress.ip_address(address)
+    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
+    parsed = mapped or parsed
+    return parsed.version, int(parsed)
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _range(network: str) -> tuple[int, int, int]:
+    """The version of a network, its first and its last address. Raises ValueError."""
+    try:
+        parsed = ipaddress.ip_network(network, strict=False)
+    except ValueError:
+        raise ValueError(f"in_net: {network!r} is no network; write it as '192.0.2.0/24' or '2001:db8::/32'") from None
+    first, last = parsed.network_address, parsed.broadcast_address
+    if isinstance(first, ipaddress.IPv6Address) and first.ipv4_mapped and parsed.prefixlen >= 96:
+        return 4, int(first) & _IPV4, int(last) & _IPV4
+    return parsed.version, int(first), int(last)

@@ -1,0 +1,41 @@
+"""Measurements of the decoding time, beside other decoders."""
+
+from flowbuf.bench.bench import (
+    GENERATED,
+    ROUNDS,
+    SECONDS,
+    WORKING_SET,
+    Contestant,
+    Datagram,
+    Flowbuf,
+    Measurement,
+    Quotation,
+    Result,
+    Run,
+    Workload,
+    generate_workload,
+    import_peers,
+    load_workload,
+    measure,
+    name_processor,
+)
+
+__all__ = [
+    "GENERATED",
+    "ROUNDS",
+    "SECONDS",
+    "WORKING_SET",
+    "Contestant",
+    "Datagram",
+    "Flowbuf",
+    "Measurement",
+    "Quotation",
+    "Result",
+    "Run",
+    "Workload",
+    "generate_workload",
+    "import_peers",
+    "load_workload",
+    "measure",
+    "name_processor",
+]

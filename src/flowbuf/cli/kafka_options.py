@@ -1,0 +1,116 @@
+"""What commands that speak to Kafka share: where it is, how to speak to it, where schemas are."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+
+from flowbuf.cli.options import UsageProblem
+from flowbuf.cli.output.columnar import need
+from flowbuf.cli.output.streams import open_errors
+from flowbuf.errors import KafkaError
+from flowbuf.kafka.client import TIMEOUT, Note, Notes, read_settings
+from flowbuf.kafka.dead_letters import DeadLetters
+from flowbuf.kafka.schema_registry import SCHEMAS_TOPIC, SchemaRegistry
+
+__all__ = ["KafkaOptions", "kafka_options"]
+
+_REGISTRY_PREFIX = "schema.registry."
+
+
+@dataclass(frozen=True)
+class KafkaOptions:
+    """What the user says of brokers. `registry` are settings of the registry's client."""
+
+    servers: str
+    settings: dict[str, str] = field(default_factory=dict, repr=False)
+    registry_url: str | None = field(default=None, repr=False)
+    registry_settings: dict[str, str] = field(default_factory=dict, repr=False)
+    schema_topic: str | None = SCHEMAS_TOPIC
+    timeout: float = TIMEOUT
+
+    def open_registry(self) -> SchemaRegistry | None:
+        """The registry of --schema-registry. Raises UsageProblem where its client is missing, and KafkaError."""
+        if self.registry_url is None:
+            return None
+        need("confluent_kafka.schema_registry", "registry", "--schema-registry")
+        return SchemaRegistry(self.registry_url, self.registry_settings, self.timeout)
+
+    def open_letters(self, topic: str, note: Note) -> DeadLetters:
+        """Where records go that cannot be read. Raises KafkaError."""
+        return DeadLetters(self.servers, topic, self.settings, self.timeout, Notes(note, self.settings))
+
+
+_OPTIONS = [
+    click.option("--kafka", "servers", required=True, metavar="HOST:PORT,...", help="Brokers to begin with."),
+    click.option(
+        "-X", "pairs", multiple=True, metavar="NAME=VALUE", help="A setting of librdkafka; schema.registry.* are of it."
+    ),
+    click.option("--kafka-config", metavar="FILE", help="A file of such settings, a line each: the place for secrets."),
+    click.option("--schema-registry", "registry_url", metavar="URL", help="A Confluent schema registry."),
+    click.option(
+        "--schema-topic",
+        default=SCHEMAS_TOPIC,
+        show_default=True,
+        metavar="T",
+        help="Where schemas are; none: nowhere.",
+    ),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(0, min_open=True),
+        default=TIMEOUT,
+        show_default=True,
+        metavar="SECONDS",
+        help="For brokers to answer at first.",
+    ),
+]
+
+
+def kafka_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives a command the options of brokers; it gets them as `kafka: KafkaOptions`."""
+
+    @functools.wraps(command)
+    def with_kafka(
+        *args: Any,
+        servers: str,
+        pairs: tuple[str, ...],
+        kafka_config: str | None,
+        registry_url: str | None,
+        schema_topic: str,
+        timeout: float,
+        **rest: Any,
+    ) -> Any:
+        need("confluent_kafka", "kafka", "--kafka")
+        settings = _read_file(kafka_config) | dict(map(_split_pair, pairs))
+        prefix = len(_REGISTRY_PREFIX)
+        ours = {name: value for name, value in settings.items() if not name.startswith(_REGISTRY_PREFIX)}
+        theirs = {name[prefix:]: value for name, value in settings.items() if name not in ours}
+        topic = None if schema_topic == "none" else schema_topic
+        options = KafkaOptions(servers, ours, registry_url, theirs, topic, timeout)
+        return command(*args, kafka=options, **rest)
+
+    for option in reversed(_OPTIONS):
+        with_kafka = option(with_kafka)
+    return with_kafka
+
+
+def _read_file(path: str | None) -> dict[str, str]:
+    if path is None:
+        return {}
+    try:
+        with open_errors():
+            return read_settings(path)
+    except (KafkaError, UnicodeDecodeError) as error:
+        raise UsageProblem(f"--kafka-config: {error}") from None
+
+
+def _split_pair(pair: str) -> tuple[str, str]:
+    """The value may be a secret, and is not said."""
+    name, equals, value = pair.partition("=")
+    if not equals or not name:
+        raise UsageProblem(f"-X {name}: not NAME=VALUE")
+    return name, value

@@ -1,0 +1,1 @@
+"""Output of the commands: formats, files, standard streams and terminals."""

@@ -1,0 +1,155 @@
+"""What a command says on stderr of the things that went wrong, and the exit status that follows from them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from flowbuf._core import STATUSES
+from flowbuf.cli.output.terminal import escape_line
+from flowbuf.decoder import Decoder
+from flowbuf.errors import DecodeError
+from flowbuf.io.statuses import Counters, sort_counters
+from flowbuf.schema import elements
+
+__all__ = [
+    *("INTERRUPTED", "PIPE_CLOSED", "TERMINATED"),
+    *("Failure", "Report", "count_by_exporter", "describe_fault"),
+]
+
+# 128 + the signal (SIGINT, SIGPIPE, SIGTERM): what a shell reports of a program that it ends.
+INTERRUPTED = 130
+PIPE_CLOSED = 141
+TERMINATED = 143
+
+MAX_LINES = 20  # of one input
+MAX_COLUMNS = 5  # in a line
+MAX_ELEMENTS = 3  # of a column
+
+REVERSE_PEN = 29305  # RFC 5103: the element of the same id, of the other direction
+VARIABLE = 0xFFFF  # RFC 7011 section 7
+
+# Notes that are printed without --verbose: values that were sent, and that their column cannot hold.
+VALUES_LEFT_OUT = ("bad_field_size", "bad_list", "out_of_range")
+
+
+def count_by_exporter(decoder: Decoder) -> dict[str, dict[str, int]]:
+    """The counters of each exporter by its address; of datagrams that belong to none below an empty one."""
+    counters = {exporter: dict(stats["counters"]) for exporter, stats in decoder.stats.items()}
+    counters[""] = dict(decoder.read_other()["counters"])
+    return counters
+
+
+def _read_fields(decoder: Decoder) -> list[tuple[str, int, int, int]]:
+    """The fields of all data templates: "ipfix" or "netflow9", enterprise number, element, size in bytes."""
+    fields = {
+        ("netflow9" if domain["version"] == 9 else "ipfix", *field)
+        for exporter in decoder.read_exporters()
+        for domain in exporter["domains"]
+        for template in domain["templates"].values()
+        if not template["options"]
+        for field in template["fields"]
+    }
+    return sorted(fields)
+
+
+def _name_elements(decoder: Decoder, column: str, fields: Sequence[tuple[str, int, int, int]]) -> str:
+    """The elements among these fields that fill a column, as in " (ipfix:61 flowDirection, 2 bytes)"."""
+    sources = {(source.kind, source.pen, source.id) for rank in decoder.schema[column].sources for source in rank}
+    texts = []
+    for kind, pen, id, size in fields:
+        element = (0 if pen == REVERSE_PEN else pen, id)
+        if sources.isdisjoint({("ipfix", *element), (kind, *element)}):
+            continue
+        known = None if pen else elements.by_id(id)
+        name = f"{kind}:{pen}/{id}" if pen else f"{kind}:{id}{f' {known.name}' if known else ''}"
+        texts.append(f"{name}, {'variable length' if size == VARIABLE else f'{size} bytes'}")
+    more = " or others" if len(texts) > MAX_ELEMENTS else ""
+    return f" ({' or '.join(texts[:MAX_ELEMENTS])}{more})" if texts else ""
+
+
+def describe_fault(name: str, error: DecodeError) -> str:
+    """What a strict decoder stopped at, as one line."""
+    text = STATUSES[error.status][1] if error.status in STATUSES else str(error)
+    place = "" if error.offset is None else f"octet {error.offset}: "
+    return f"{name}: {error.exporter}: {place}{error.status}: {text}"
+
+
+class Failure(click.ClickException):
+    """Ends the command with one line on stderr."""
+
+    exit_code = 1
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"flowbuf: {escape_line(self.message)}", err=True)
+
+
+class Report:
+    """Collects what is wrong with the inputs of one command and prints it, a line each. Faults and losses make the exit
+    status 1. Notes are printed only when asked for, except those of VALUES_LEFT_OUT."""
+
+    def __init__(self, notes: bool = False) -> None:
+        self.status = 0
+        self.notes = notes
+        self._before: dict[str, dict[str, int]] = {}
+        self._left_out: dict[str, int] = {}
+
+    def add_problem(self, text: str) -> None:
+        """Something that is no counter."""
+        self.status = 1
+        self.add_note(text)
+
+    def add_interrupt(self, rows: str) -> None:
+        """Report Ctrl-C, and how many rows were written nevertheless."""
+        self.status = INTERRUPTED
+        self.add_note(f"interrupted: {rows} written")
+
+    def add_note(self, text: str) -> None:
+        """Something that leaves the exit status as it is. Not click.echo: it writes past a progress bar that is shown,
+        into its line. Escaped here: a progress bar takes what stderr gets, and obeys the styles in it."""
+        print(f"flowbuf: {escape_line(text)}", file=sys.stderr)
+
+    def add_input(self, name: str, decoder: Decoder, capture: Counters) -> None:
+        """What a decoder has counted since the last input, and what the capture itself has."""
+        lines = self._lines(name, capture)
+        after = count_by_exporter(decoder)
+        for exporter, counters in after.items():
+            before = self._before.get(exporter, {})
+            new = {status: count - before.get(status, 0) for status, count in counters.items()}
+            lines += self._lines(f"{name}: {exporter}" if exporter else name, new)
+        self._before = after
+        lines += self._list_columns(name, decoder)
+        for line in lines[:MAX_LINES]:
+            self.add_note(line)
+        if len(lines) > MAX_LINES:
+            self.add_note(f"{name}: {len(lines) - MAX_LINES} more such lines; flowbuf inspect shows all")
+
+    def _list_columns(self, name: str, decoder: Decoder) -> list[str]:
+        """A line with the columns that could not hold values since the last input, most values first, and with the
+        elements of templates that fill them."""
+        left_out = decoder.read_left_out()
+        new = {column: count - self._left_out.get(column, 0) for column, count in left_out.items()}
+        self._left_out = left_out
+        columns = [column for column in sorted(new, key=lambda column: -new[column]) if new[column]]
+        if not columns:
+            return []
+        fields = _read_fields(decoder)
+        counts = [
+            f"{column} {new[column]}{_name_elements(decoder, column, fields)}" for column in columns[:MAX_COLUMNS]
+        ]
+        more = f" and {len(columns) - MAX_COLUMNS} more" if len(columns) > MAX_COLUMNS else ""
+        return [f"{name}: values left out, by column: {', '.join(counts)}{more}"]
+
+    def _lines(self, who: str, counters: Counters) -> list[str]:
+        lines = []
+        for name, count in sort_counters({name: count for name, count in counters.items() if count}):
+            kind, text = STATUSES[name]
+            if kind in ("fault", "loss"):
+                self.status = 1
+            elif not self.notes and name not in VALUES_LEFT_OUT:
+                continue
+            lines.append(f"{who}: {count} {name}: {text}")
+        return lines

@@ -1,0 +1,377 @@
+"""Flows as a table for people: only what occurs, aligned, as much of it as the terminal is wide.
+
+Flows come in blocks. The first block decides on columns and widths; a later one that does not fit gets a new heading,
+with whatever the blocks before it needed, so that the headings soon stop changing.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.style import Style
+
+from flowbuf.cli.counters import COUNTER_WORDS, SECTIONS, count_rows, section_of, section_schema
+from flowbuf.cli.output.terminal import clean_line
+from flowbuf.io.output_file import OutputFile
+from flowbuf.schema import Column, Schema
+from flowbuf.targets.flow_text import NUMBERS, format_address, text_renderer
+
+__all__ = ["CounterTable", "FlowTable", "Heading", "RowTable"]
+
+Flow = Mapping[str, Any]
+Cells = Mapping["Heading", list[str]]
+GAP = "  "
+ARROW = "→ "
+MAX_TITLE = 8  # of a name in one line
+
+# The columns that people look for first; when a terminal is too narrow for all, these are the last to go.
+IMPORTANCE = (
+    *("source", "destination", "src_addr", "dst_addr", "bytes", "packets", "proto", "time", "src_port", "dst_port"),
+    *("time_received", "tcp_flags"),
+    *("tunnel", "in_if", "out_if", "src_as", "dst_as", "exporter_address", "sampling_rate"),
+    *(name for section in SECTIONS.values() for name in section),
+)
+# What is often the same in all flows: then it is said once, above the table.
+CONTEXT = {
+    "date": "{}",
+    "exporter_address": "exporter {}",
+    "flow_type": "{}",
+    "sampling_rate": "sampling {}",
+    "flow_direction": "{}",
+    "observation_domain_id": "domain {}",
+    "sample_kind": "{}",
+}
+
+PROTOCOLS = {
+    **{1: "ICMP", 2: "IGMP", 4: "IPIP", 6: "TCP", 17: "UDP", 33: "DCCP", 41: "IPv6", 46: "RSVP", 47: "GRE"},
+    **{50: "ESP", 51: "AH", 58: "ICMPv6", 88: "EIGRP", 89: "OSPF", 103: "PIM", 112: "VRRP", 115: "L2TP"},
+    **{132: "SCTP", 136: "UDPLite"},
+}
+TCP_FLAGS = "FSRPAUECN"
+TUNNEL = ("tunnel_src_addr", "tunnel_dst_addr", "tunnel_id")  # one column of the table
+# Numbers that are shown as words.
+LEFT = {"proto", "tcp_flags", "forwarding_status", "if_status", "drop_reason", "source_id_type"}
+
+BOLD, DIM = Style(bold=True), Style(dim=True)
+
+
+class RowTable:
+    """Writes rows as a table of these headings, block by block. On a terminal it is as wide as that is and has some
+    style; elsewhere it has every column that occurs. `as_asked`: as in `Layout`. `count_text` says how many there
+    were."""
+
+    def __init__(
+        self,
+        file: OutputFile,
+        headings: Sequence[Heading],
+        to_terminal: bool,
+        count_text: Callable[[int], str],
+        as_asked: bool = False,
+    ) -> None:
+        self.count = 0
+        self._file = file
+        self._headings = headings
+        self._count_text = count_text
+        self._layout = Layout(shutil.get_terminal_size().columns if to_terminal else None, as_asked)
+        self._to_terminal = to_terminal
+        self._has_style = to_terminal and not Console().is_dumb_terminal
+
+    @property
+    def hidden(self) -> list[str]:
+        """Columns that there was no room for."""
+        return [heading.name for heading in self._layout.hidden]
+
+    def write(self, flows: Sequence[Flow], heading: bool = False) -> None:
+        """Writes a block of them; with `heading`, below one even if the last one still holds."""
+        if not flows:
+            return
+        self.count += len(flows)
+        cells = {heading: [heading.render(flow) for flow in flows] for heading in self._headings}
+        if self._layout.fit(cells) or heading:
+            self._print_heading()
+        self._file.write("".join(self._layout.lines(cells)).encode())
+
+    def finish(self) -> None:
+        """Says how many there were, and what there was no room for."""
+        self.summarize(self.count, self.hidden)
+
+    def summarize(self, count: int, hidden: Sequence[str]) -> None:
+        """The last line, on a terminal."""
+        if not self._to_terminal or not count:
+            return
+        notes = [self._count_text(count)]
+        if hidden:
+            notes.append("no room for " + ", ".join(hidden))
+        self._file.write(f"\n{self._styled('; '.join(notes), DIM)}\n".encode())
+
+    def _print_heading(self) -> None:
+        layout = self._layout
+        lines = [self._styled(" · ".join(layout.context_texts()), DIM)] if layout.context else []
+        lines += [self._styled(line, BOLD) for line in layout.heading_lines()]
+        above = "\n" if self._to_terminal else ""
+        self._file.write((above + "\n".join(lines) + "\n").encode())
+
+    def _styled(self, text: str, style: Style) -> str:
+        return style.render(text) if self._has_style else text
+
+
+class FlowTable(RowTable):
+    """Writes flows as a table."""
+
+    def __init__(self, file: OutputFile, schema: Schema, to_terminal: bool) -> None:
+        super().__init__(file, make_headings(schema), to_terminal, functools.partial(count_rows, schema))
+
+
+class CounterTable:
+    """Writes counter and drop samples as tables. A host has other counters than an interface, and a discarded packet
+    has none, so that each block becomes up to three."""
+
+    def __init__(self, file: OutputFile, schema: Schema, to_terminal: bool) -> None:
+        self.count = 0
+        self._tables = {name: FlowTable(file, section_schema(schema, name), to_terminal) for name in SECTIONS}
+        self._last = ""
+
+    def write(self, rows: Sequence[Flow]) -> None:
+        """Writes a block of them."""
+        self.count += len(rows)
+        sections: dict[str, list[Flow]] = {}
+        for row in rows:
+            sections.setdefault(section_of(row), []).append(row)
+        for name, part in sections.items():
+            self._tables[name].write(part, heading=name != self._last)
+            self._last = name
+
+    def finish(self) -> None:
+        """Says how many there were, and what there was no room for."""
+        tables = list(self._tables.values())
+        hidden = dict.fromkeys(name for table in tables for name in table.hidden)
+        tables[0].summarize(self.count, list(hidden))
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A column of the table: what it says of a flow, "" where it has nothing to say."""
+
+    name: str
+    render: Callable[[Flow], str]
+    right: bool = False
+
+    @functools.cached_property
+    def title(self) -> tuple[str, str]:
+        """The name in two lines, a long one cut where that makes it the least wide."""
+        cuts = [match.end() for match in re.finditer("_", self.name)] if len(self.name) > MAX_TITLE else []
+        cut = min(cuts, key=lambda cut: max(cut, len(self.name) - cut), default=0)
+        return self.name[:cut], self.name[cut:]
+
+    def align(self, text: str, width: int) -> str:
+        """The text in as many cells."""
+        room = " " * (width - measure(text))
+        return room + text if self.right else text + room
+
+
+class Layout:
+    """What of the table is shown, and how wide. `width` is that of the terminal, None where there is none. With
+    `as_asked`, nothing is said above the table, and where there is no room, the last columns go first."""
+
+    def __init__(self, width: int | None, as_asked: bool = False) -> None:
+        self._as_asked = as_asked
+        self.context: dict[Heading, str] = {}
+        self.hidden: list[Heading] = []
+        self._width = width
+        self._widths: dict[Heading, int] = {}
+        self._shown: list[Heading] = []
+        self._second: Heading | None = None  # what is shown below the first column, where there is no room beside it
+
+    def fit(self, cells: Cells) -> bool:
+        """Makes room for a block; true if anything had to change."""
+        before = (dict(self.context), dict(self._widths))
+        for heading, texts in cells.items():
+            if not self._keeps_context(heading, texts):
+                width = max(map(measure, texts))
+                if width or self._as_asked:
+                    known = self._widths.get(heading, max(map(len, heading.title)))
+                    self._widths[heading] = max(width, known)
+        if (self.context, self._widths) == before:
+            return False
+        self._choose([heading for heading in cells if heading in self._widths])
+        return True
+
+    def _keeps_context(self, heading: Heading, texts: list[str]) -> bool:
+        """Whether these texts are all the same and can stay above the table."""
+        if self._as_asked or heading.name not in CONTEXT or heading in self._widths:
+            return False
+        same = texts[0] if all(text == texts[0] for text in texts) else ""
+        known = self.context.get(heading, same)
+        if same and known == same:
+            self.context[heading] = same
+            return True
+        if self.context.pop(heading, ""):
+            self._widths[heading] = max(map(len, heading.title))
+        return False
+
+    def _choose(self, headings: list[Heading]) -> None:
+        """Shows the most important of them, as many as there is room for."""
+        wanted = headings[:] if self._as_asked else sorted(headings, key=importance)
+        self._second = self._find_second(wanted)
+        if self._second:
+            wanted.remove(self._second)
+            first = wanted[0]
+            self._widths[first] = max(self._widths[first], self._widths[self._second] + len(ARROW))
+        room = self._width
+        chosen: set[Heading] = set()
+        for heading in wanted:
+            taken = self._widths[heading] + (len(GAP) if chosen else 0)
+            if room is None or taken <= room or not chosen:
+                chosen.add(heading)
+                room = None if room is None else room - taken
+        self._shown = [heading for heading in headings if heading in chosen]
+        self.hidden = [heading for heading in wanted if heading not in chosen]
+
+    def _find_second(self, wanted: list[Heading]) -> Heading | None:
+        names = [heading.name for heading in wanted[:3]]
+        if self._width is None or self._as_asked or names[:2] != ["source", "destination"]:
+            return None
+        needed = sum(self._widths[heading] + len(GAP) for heading in wanted[:3]) - len(GAP)
+        return wanted[1] if needed > self._width else None
+
+    def context_texts(self) -> list[str]:
+        """What goes for all flows."""
+        return [CONTEXT[heading.name].format(text) for heading, text in self.context.items()]
+
+    def heading_lines(self) -> list[str]:
+        """The names of the columns."""
+        shown = [*self._shown, *filter(None, [self._second])]
+        lines = self._rows({heading: list(heading.title) for heading in shown})
+        return [line for line in lines if line.strip(" →")]
+
+    def lines(self, cells: Cells) -> list[str]:
+        """A block of flows."""
+        return [line + "\n" for line in self._rows(cells)]
+
+    def _rows(self, cells: Mapping[Heading, Sequence[str]]) -> list[str]:
+        columns = [[heading.align(text, self._widths[heading]) for text in cells[heading]] for heading in self._shown]
+        rows = [GAP.join(row).rstrip() for row in zip(*columns, strict=True)]
+        if not self._second:
+            return rows
+        return [line for row, text in zip(rows, cells[self._second], strict=True) for line in (row, ARROW + text)]
+
+
+def _plain(name: str) -> str:
+    """What the names of a column in different schemas have in common: src_addr, SrcAddr."""
+    return name.replace("_", "").lower()
+
+
+_RANKS = {_plain(name): rank for rank, name in reversed([*enumerate(IMPORTANCE)])}
+
+
+def importance(heading: Heading) -> int:
+    """The smaller, the later it has to go."""
+    return _RANKS.get(_plain(heading.name), len(IMPORTANCE))
+
+
+def measure(text: str) -> int:
+    """Cells of a terminal that a text takes."""
+    return len(text) if text.isascii() else cell_len(text)
+
+
+# What the table says of a flow --------------------------------------------------------------------------------------
+
+
+def make_headings(schema: Schema) -> list[Heading]:
+    """The columns that the table of a schema may have, in the order of the table."""
+    enabled = {column.name: column for column in schema.enabled}
+    headings: list[Heading] = []
+    if "time_received" in enabled and enabled["time_received"].type == "timestamp":
+        headings += _time_headings(enabled.pop("time_received"))
+    for name, side in (("source", "src"), ("destination", "dst")):
+        if f"{side}_addr" in enabled and enabled[f"{side}_addr"].type == "ip":
+            del enabled[f"{side}_addr"]
+            enabled.pop(f"{side}_port", None)
+            headings.append(Heading(name, _endpoint(f"{side}_addr", f"{side}_port")))
+    first = [enabled.pop(name) for name in ("proto", "tcp_flags", "packets", "bytes") if name in enabled]
+    headings += [_heading(column) for column in first]
+    if [enabled.pop(name) for name in TUNNEL if name in enabled]:
+        headings.append(Heading("tunnel", _tunnel))
+    return headings + [_heading(column) for column in enabled.values()]
+
+
+def _time_headings(column: Column) -> list[Heading]:
+    render = text_renderer(column)
+
+    def part(flow: Flow, begin: int, end: int | None) -> str:
+        return render(flow[column.name])[begin:end].rstrip("Z") if column.name in flow else ""
+
+    return [
+        Heading("date", lambda flow: part(flow, 0, 10)),
+        Heading("time", lambda flow: part(flow, 11, None)),
+    ]
+
+
+def _endpoint(address: str, port: str) -> Callable[[Flow], str]:
+    """An address with its port: 192.0.2.1:53, [2001:db8::1]:53."""
+
+    def render(flow: Flow) -> str:
+        text = format_address(flow[address]) if address in flow else ""
+        if port not in flow:
+            return text
+        return f"[{text}]:{flow[port]}" if ":" in text else f"{text}:{flow[port]}"
+
+    return render
+
+
+def _tunnel(flow: Flow) -> str:
+    """The ends of a tunnel and its id: 192.0.2.1 → 192.0.2.2 #5000."""
+    source, destination, number = TUNNEL
+    parts = [format_address(flow[source])] if source in flow else []
+    parts += [ARROW + format_address(flow[destination])] if destination in flow else []
+    parts += [f"#{flow[number]}"] if number in flow else []
+    return " ".join(parts)
+
+
+def _heading(column: Column) -> Heading:
+    name = column.name
+    number = column.type in NUMBERS and not column.repeated
+    render: Callable[[Any], str] = (number and _SPECIAL.get(name)) or text_renderer(column)
+    if number and name == "etype":
+        return Heading(name, _ethertype)
+    if column.type == "timestamp":
+        plain = render
+        render = lambda value: plain(value).replace("T", " ").rstrip("Z")  # noqa: E731
+    elif column.type in ("string", "enum"):
+        plain = render
+        render = lambda value: clean_line(plain(value))  # noqa: E731
+    return Heading(name, lambda flow: render(flow[name]) if name in flow else "", right=number and name not in LEFT)
+
+
+def _ethertype(flow: Flow) -> str:
+    """Where there are addresses, they tell."""
+    value = flow.get("etype", 0)
+    return "" if not value or (value in (0x0800, 0x86DD) and "src_addr" in flow) else f"0x{value:04x}"
+
+
+def _status(value: int) -> str:
+    """RFC 7270 section 4.12: the upper two bits say what, the others why."""
+    what = ("unknown", "forwarded", "dropped", "consumed")[value >> 6 & 3]
+    return f"{what} {value}" if value & 63 else what
+
+
+def _flags(value: int) -> str:
+    return "".join(letter for bit, letter in enumerate(TCP_FLAGS) if value >> bit & 1)
+
+
+_SPECIAL: dict[str, Callable[[Any], str]] = {
+    "proto": lambda value: PROTOCOLS.get(value, str(value)),
+    "tcp_flags": _flags,
+    "packets": "{:,}".format,
+    "bytes": "{:,}".format,
+    "sampling_rate": "1:{}".format,
+    "forwarding_status": _status,
+    **COUNTER_WORDS,
+}

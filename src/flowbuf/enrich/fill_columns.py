@@ -1,0 +1,23 @@
+"""From what was looked up to the columns of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from flowbuf.enrich.flows import Flows
+from flowbuf.enrich.lookup import Found
+
+__all__ = ["fill_columns"]
+
+
+def fill_columns(flows: Flows, names: Sequence[str], find: Callable[[], Found]) -> None:
+    """Fills columns with what `find` finds for each row, in the order of `names`. It is not asked where no column lacks
+    anything."""
+    lacking = [(i, name, rows) for i, name in enumerate(names) if (rows := flows.to_fill(name)) is not None]
+    if not lacking:
+        return
+    found = find()
+    for i, name, rows in lacking:
+        values = found.column(i)
+        if values is not None:
+            flows.fill(name, rows, values)

@@ -1,0 +1,1 @@
+"""Files and streams: captures, messages, columns, .proto files and state files."""

@@ -1,0 +1,182 @@
+"""Captures, plain or compressed, as batches of UDP datagrams.
+
+The formats themselves (pcap, pcapng, link layers, fragments) are read by the core; here the core is fed.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from types import TracebackType
+from typing import BinaryIO
+
+from flowbuf._core import MAX_WINDOW, STATUSES, Capture, Datagrams
+from flowbuf.errors import CaptureError, DecodeError
+from flowbuf.io.input_stream import Content
+from flowbuf.io.statuses import sort_counters
+
+__all__ = ["CaptureReader"]
+
+# 1 MiB: more than the core has to see at once, so that the window never has to grow.
+WINDOW_SIZE = 2 * MAX_WINDOW
+# What flowbuf writes too, and what reads it.
+_OTHER_FILES = {
+    b"PAR1": "Parquet: flowbuf query reads such files",
+    b"ARROW1": "Arrow: pyarrow and polars read such files",
+}
+
+
+class CaptureReader:
+    """Reads the UDP datagrams of one capture, in bounded memory.
+
+    `source` is a path, `"-"` for standard input, a binary file object, which is read from where it stands and left
+    open, or a `Content`. `port`: only datagrams to this port. Iterating gives batches for `Decoder`; **a batch is valid
+    until the next one is asked for.** A reader can be iterated once. Another thread may decode a batch. RuntimeError is
+    raised if the next batch is asked for before that is done.
+
+    Raises what `open` raises, ValueError for a port that cannot be, and `CaptureError` where the file is no capture. A
+    damaged capture is no error: what precedes the damage is read, and `counters` says that there was some. Who wants
+    one calls `check`.
+    """
+
+    def __init__(self, source: str | os.PathLike[str] | BinaryIO | Content, port: int | None = None) -> None:
+        if port is not None and not 1 <= port <= 65535:
+            raise ValueError(f"port is {port}; it may be 1 to 65535")
+        self._core = Capture(port)
+        self._content = source if isinstance(source, Content) else Content(source)
+        self.name = self._content.name
+        self.size = self._content.size
+
+    def __iter__(self) -> Iterator[Datagrams]:
+        return _Batches(self._core, self._content)
+
+    def batches(self) -> Iterator[Datagrams]:
+        """The same as iterating, but CaptureError where the file cannot be read on: an OSError is then of whatever is
+        done with the batches."""
+        return _CarefulBatches(self._core, self._content)
+
+    @property
+    def position(self) -> int:
+        """How much of the file has been read, in octets as they are in the file; `size` at the end."""
+        return self._content.position
+
+    @property
+    def packets(self) -> int:
+        """Packet records read so far."""
+        count: int = self._core.packets
+        return count
+
+    @property
+    def link_types(self) -> list[int]:
+        """Link types of the packets read so far (https://www.tcpdump.org/linktypes.html)."""
+        link_types: list[int] = self._core.link_types
+        return link_types
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """What was not delivered, or is damaged: name of the status -> how often; zeros are left out."""
+        counters = dict(self._core.counters)
+        if self._content.fault or self._content.failure:
+            counters.pop("truncated_capture", None)  # it follows from the damage
+        if self._content.fault:
+            counters.pop("bad_capture_record", None)  # so does this
+            counters["damaged_compression"] = 1
+        return counters
+
+    def check(self) -> None:
+        """Raises DecodeError where packets were lost, or are damaged: no datagram is to blame, so that a strict decoder
+        does not see it."""
+        for name, _ in sort_counters(self.counters):
+            kind, text = STATUSES[name]
+            if kind != "note":
+                raise DecodeError(f"{self.name}: {name}: {text}", status=name)
+
+    def close(self) -> None:
+        """Closes the file if it was opened here."""
+        self._content.close()
+
+    def __enter__(self) -> CaptureReader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Batches:
+    """The batches of a capture. An error does not end the iteration: it can go on once its reason is gone."""
+
+    def __init__(self, core: Capture, content: Content) -> None:
+        self._core = core
+        self._content = content
+        self._window = memoryview(bytearray(WINDOW_SIZE))
+        self._begin = self._end = 0  # of the part of the window that has not been scanned
+        self._final = False
+        self._status = ""
+        self._lock = threading.Lock()
+
+    def __iter__(self) -> Iterator[Datagrams]:
+        return self
+
+    def __next__(self) -> Datagrams:
+        if not self._lock.acquire(blocking=False):
+            raise RuntimeError("this capture is being read in another thread")
+        try:
+            return self._scan()
+        finally:
+            self._lock.release()
+
+    def _scan(self) -> Datagrams:
+        while self._status != "end":
+            if self._status == "not_a_capture":
+                if self._content.failure:
+                    raise CaptureError(f"{self._content.name}: {self._content.failure}")
+                raise CaptureError(f"{self._content.name}: not a capture: {self._explain()}")
+            self._core.advance()  # before the window changes
+            if self._status == "more_input":
+                self._fill()
+            consumed, self._status, batch = self._core.scan(self._window[self._begin : self._end], self._final)
+            self._begin += consumed
+            if len(batch):
+                return batch
+        if self._content.compressed and "bad_capture_record" in self._core.counters:
+            self._read_rest()
+        raise StopIteration
+
+    def _read_rest(self) -> None:
+        """Read compressed data to its end. Its checksum tells whether the bad record is damage to the compression."""
+        rest = memoryview(bytearray(WINDOW_SIZE))  # the last batch is in the window
+        while self._read(rest):
+            pass
+
+    def _fill(self) -> None:
+        left = self._end - self._begin
+        self._window[:left] = self._window[self._begin : self._end]
+        self._begin, self._end = 0, left
+        count = self._read(self._window[left:])
+        self._end += count
+        self._final = count == 0
+
+    def _read(self, view: memoryview) -> int:
+        return self._content.readinto(view)
+
+    def _explain(self) -> str:
+        if self._content.fault:
+            return f"its {self._content.fault} from the start"
+        if not self._end:
+            return "it is empty"
+        seen = bytes(self._window[:16])
+        readers = [f", but {readers}" for magic, readers in _OTHER_FILES.items() if seen.startswith(magic)]
+        return "neither pcap nor pcapng" + "".join(readers)
+
+
+class _CarefulBatches(_Batches):
+    """The same, with CaptureError instead of OSError."""
+
+    def _read(self, view: memoryview) -> int:
+        try:
+            return super()._read(view)
+        except OSError as error:
+            raise CaptureError(f"{self._content.name}: {error.strerror or error}") from error

@@ -1,0 +1,180 @@
+"""Files of Arrow columns: Parquet, and Arrow's own format (IPC, which is called Feather, too)."""
+
+from __future__ import annotations
+
+import io
+from types import TracebackType
+from typing import Any, Protocol
+
+from flowbuf.io.output_file import OutputFile
+
+__all__ = ["ArrowSink", "ColumnSink", "ParquetSink"]
+
+GROUP_ROWS = 1 << 17
+"""Rows of a row group at least, but in the last one: batches may be much smaller."""
+
+
+class ColumnSink(Protocol):
+    """Takes record batches of one schema, as a context manager: a block that ends well leaves a whole file."""
+
+    def write(self, batch: Any) -> None:
+        """Appends the rows of a `pyarrow.RecordBatch`."""
+        ...
+
+    def __enter__(self) -> ColumnSink: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+
+class _Octets(io.RawIOBase):
+    """An open `OutputFile` as pyarrow wants it. Nothing is written any more once it is `cut`: what is unfinished is
+    not to be finished."""
+
+    def __init__(self, file: OutputFile) -> None:
+        self._file = file
+        self._position = 0
+        self._cut = False
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        octets = memoryview(data)
+        if not self._cut:
+            self._file.write(octets)
+        self._position += octets.nbytes
+        return octets.nbytes
+
+    def tell(self) -> int:
+        return self._position
+
+    def cut(self) -> None:
+        self._cut = True
+
+
+class ParquetSink:
+    """Writes Parquet to an open `OutputFile`, which may be a pipe. `schema` is a `pyarrow.Schema`.
+
+    Batches are gathered to row groups of a size that readers like, so that some of them stay in memory. Raises
+    ImportError without pyarrow, and OSError.
+    """
+
+    def __init__(self, file: OutputFile, schema: Any) -> None:
+        import pyarrow
+        import pyarrow.parquet
+
+        compression = "zstd" if pyarrow.Codec.is_available("zstd") else "snappy"
+        self._octets = _Octets(file)
+        self._writer = pyarrow.parquet.ParquetWriter(self._octets, schema, compression=compression)
+        self._schema = schema
+        self._waiting: list[Any] = []
+        self._rows = 0
+
+    def write(self, batch: Any) -> None:
+        """Appends the rows of a `pyarrow.RecordBatch`."""
+        self._waiting.append(batch)
+        self._rows += batch.num_rows
+        if self._rows >= GROUP_ROWS:
+            self._write_group()
+
+    def _write_group(self) -> None:
+        import pyarrow
+
+        table = pyarrow.Table.from_batches(self._waiting, self._schema).unify_dictionaries()
+        self._waiting, self._rows = [], 0
+        self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
+
+    def __enter__(self) -> ParquetSink:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None and self._rows:
+                self._write_group()
+        except BaseException:
+            kind = BaseException
+            raise
+        finally:
+            if kind is not None:
+                self._octets.cut()
+            self._writer.close()
+
+
+class ArrowSink:
+    """Writes Arrow IPC to an open `OutputFile`: a file with an index at its end, or a `stream` for pipes. `schema` is a
+    `pyarrow.Schema`.
+
+    A file has one dictionary for a column; what later batches add to it is appended. Raises ImportError without
+    pyarrow, and OSError.
+    """
+
+    def __init__(self, file: OutputFile, schema: Any, stream: bool = False) -> None:
+        import pyarrow.ipc
+
+        self._octets = _Octets(file)
+        if stream:
+            self._writer = pyarrow.ipc.new_stream(self._octets, schema)
+            self._dictionaries: dict[int, _Dictionary] = {}
+        else:
+            options = pyarrow.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
+            self._writer = pyarrow.ipc.new_file(self._octets, schema, options=options)
+            types = ((place, _item_type(field.type)) for place, field in enumerate(schema))
+            self._dictionaries = {
+                place: _Dictionary(type) for place, type in types if pyarrow.types.is_dictionary(type)
+            }
+
+    def write(self, batch: Any) -> None:
+        """Appends the rows of a `pyarrow.RecordBatch`."""
+        if self._dictionaries:
+            arrays = [
+                self._dictionaries[place].encode(array) if place in self._dictionaries else array
+                for place, array in enumerate(batch.columns)
+            ]
+            batch = type(batch).from_arrays(arrays, schema=batch.schema)
+        self._writer.write_batch(batch)
+
+    def __enter__(self) -> ArrowSink:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._octets.cut()
+        self._writer.close()
+
+
+def _item_type(type: Any) -> Any:
+    """That of the items of a list; else the type itself."""
+    import pyarrow
+
+    return type.value_type if pyarrow.types.is_list(type) else type
+
+
+class _Dictionary:
+    """The values of a dictionary column so far, or of one of lists, to which those of later batches are appended."""
+
+    def __init__(self, type: Any) -> None:
+        self._type = type
+        self._values: Any = None
+
+    def encode(self, array: Any) -> Any:
+        """An array of dictionary type, or of lists, as one whose dictionary begins with all values before."""
+        import pyarrow
+        import pyarrow.compute as pc
+
+        if pyarrow.types.is_list(array.type):
+            items, buffers = self.encode(array.values), array.buffers()[:2]
+            return pyarrow.Array.from_buffers(array.type, len(array), buffers, offset=array.offset, children=[items])
+        if self._values is None:
+            self._values = array.dictionary
+        if array.dictionary.equals(self._values):
+            return array
+        new = array.dictionary.filter(pc.invert(pc.is_in(array.dictionary, self._values)))
+        self._values = pyarrow.concat_arrays([self._values, new])
+        places = pc.index_in(array.dictionary, self._values).cast(self._type.index_type)
+        return pyarrow.DictionaryArray.from_arrays(places.take(array.indices), self._values)

@@ -1,0 +1,159 @@
+"""The .proto file beside a stream of messages: it says which columns the stream was written with."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from flowbuf.errors import SchemaError
+from flowbuf.io.output_file import OutputFile
+from flowbuf.schema import Column, Schema
+from flowbuf.schema.loader import ROWS
+from flowbuf.schema.shape import more_than_flat
+
+__all__ = ["check_proto", "find_proto", "proto_path", "read_proto", "schema_of_proto", "write_proto"]
+
+_HASH = re.compile(r"^// Schema .* hash ([0-9a-f]{16})\.$", re.MULTILINE)
+_FIRST_LINE = re.compile(rb'// Schema ".*" of flowbuf, hash ')
+_FIELD = re.compile(r"^\s*((?:repeated |optional )?\w+) (\w+) = (\d+)(?: \[packed = false\])?;", re.MULTILINE)
+
+
+def proto_path(path: str | os.PathLike[str]) -> str:
+    """Where the .proto of a stream is: flows.pb.proto, flows.pb.gz.proto. No two streams share one."""
+    return os.fspath(path) + ".proto"
+
+
+def find_proto(path: str | os.PathLike[str]) -> str | None:
+    """The path of the .proto beside a stream, if there is one."""
+    beside = proto_path(path)
+    return beside if os.path.isfile(beside) else None
+
+
+def check_proto(path: str | os.PathLike[str]) -> None:
+    """Raises FileExistsError where something else is in the place of the .proto that a stream would have."""
+    proto = find_proto(path)
+    if proto is None:
+        return
+    with open(proto, "rb") as file:
+        if not _FIRST_LINE.match(file.readline(1000)):
+            raise FileExistsError(errno.EEXIST, "flowbuf did not write it; move it, or write to another file", proto)
+
+
+def write_proto(path: str | os.PathLike[str], schema: Schema, *, scaled: bool = False) -> None:
+    """Writes the .proto beside a stream; `scaled` as in `Schema.to_proto`. Raises OSError, also where `check_proto`
+    does."""
+    check_proto(path)
+    with OutputFile(proto_path(path)) as file:
+        file.write(schema.to_proto(scaled=scaled).encode())
+
+
+def read_proto(proto: str, schema: Schema) -> Schema:
+    """`schema` with exactly the columns enabled that a .proto has. Raises SchemaError where they are not the same in
+    both, and for records that are not flat."""
+    schema.require_flat("a table")
+    try:
+        with open(proto, encoding="utf-8") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SchemaError(f"cannot be read: {error}", origin=proto) from None
+    fields = {name: f"{type} {name} = {number}" for type, name, number in _FIELD.findall(text)}
+    _check_known(fields, schema, proto)
+    same = schema.only(*fields)
+    _check_fields(fields, same, proto)
+    written = _HASH.search(text)
+    if written and written[1] != same.hash:
+        problem = f"its hash is {written[1]}, that of the same columns in schema {schema.name!r} is {same.hash}"
+        raise SchemaError(problem, "a unit, an enum or the form of addresses has changed: " + _fix(proto), origin=proto)
+    return same
+
+
+_ENUM = re.compile(r"^\s*enum (\w+) \{(.*?)^\s*\}", re.MULTILINE | re.DOTALL)
+_MEMBER = re.compile(r"(\w+) = (\d+);")
+_NAMES = re.compile(r"^message (\w+) \{", re.MULTILINE)
+
+
+def schema_of_proto(text: str, known: Sequence[Schema], origin: str) -> Schema:
+    """A schema of the text of a .proto that flowbuf has made, also where a registry has set it anew. What a column is
+    beyond its type there is taken from the one of the `known` schemas that has most of them, or else from the first
+    that has it; where none has, it is what its type says. Raises SchemaError."""
+    members = {
+        name: {member: int(number) for member, number in _MEMBER.findall(body)} for name, body in _ENUM.findall(text)
+    }
+    plain = _ENUM.sub("", text)
+    fields = _FIELD.findall(plain)
+    known = sorted(known, key=lambda schema: -sum(_has(schema, declared) for declared in fields))
+    columns = [_find_column(declared, members, known, origin) for declared in fields]
+    name = _NAMES.search(plain)
+    if not name:
+        raise SchemaError("has no message", "is it one of flowbuf's?", origin=origin)
+    columns.sort(key=lambda column: column.number)
+    rows = next((schema.rows for schema in known[:1] if any(_has(schema, each) for each in fields)), ROWS[0])
+    return Schema(name[1], tuple(columns), (), origin, name[1], rows)
+
+
+def _has(schema: Schema, declared: tuple[str, str, str]) -> bool:
+    type, name, number = declared
+    if name not in schema:
+        return False
+    plain = _plain(schema[name])
+    return not more_than_flat(plain) and _declare(plain) == f"{type} {name} = {number}"
+
+
+def _find_column(
+    declared: tuple[str, str, str], members: dict[str, dict[str, int]], known: Sequence[Schema], origin: str
+) -> Column:
+    type, name, number = declared
+    for schema in known:
+        if _has(schema, declared):
+            return _plain(schema[name])
+    label, _, plain = type.rpartition(" ")
+    return Column(
+        name,
+        int(number),
+        "enum" if plain in members else plain,
+        enabled=True,
+        values=members.get(plain, {}),
+        repeated=label == "repeated",
+        explicit=label == "optional",
+        origin=origin,
+    )
+
+
+def _plain(column: Column) -> Column:
+    """A column as what a .proto says of it."""
+    return replace(column, enabled=True, depends=(), mirror=None, required=False, packed=True)
+
+
+def _declare(column: Column) -> str:
+    """A plain column as a .proto declares it."""
+    text = Schema("one", (column,)).to_proto()
+    type, name, number = _FIELD.findall(_ENUM.sub("", text))[0]
+    return f"{type} {name} = {number}"
+
+
+def _check_known(fields: dict[str, str], schema: Schema, proto: str) -> None:
+    unknown = [name for name in fields if name not in schema]
+    if unknown:
+        problem = f"schema {schema.name!r} has no column for {fields[unknown[0]]!r}{_others(unknown)}"
+        raise SchemaError(problem, _fix(proto), origin=proto)
+
+
+def _check_fields(fields: dict[str, str], schema: Schema, proto: str) -> None:
+    ours = {name: f"{type} {name} = {number}" for type, name, number in _FIELD.findall(schema.to_proto())}
+    different = [name for name, field in ours.items() if fields[name] != field]
+    if different:
+        first = different[0]
+        problem = f"it says {fields[first]!r}, schema {schema.name!r} says {ours[first]!r}{_others(different)}"
+        raise SchemaError(problem, _fix(proto), origin=proto, column=first)
+
+
+def _others(names: list[str]) -> str:
+    """Columns of which the same is so, besides the first."""
+    return f" (the same of {', '.join(names[1:])})" if len(names) > 1 else ""
+
+
+def _fix(proto: str) -> str:
+    return f"give the schema that wrote the messages with --schema, or remove {os.path.basename(proto)}"

@@ -1,0 +1,1 @@
+"""Kafka: sink, consumer, schema registry and dead letters."""

@@ -1,0 +1,544 @@
+"""Records of Kafka as flows: read in batches that say where they came from, committed when their reader says so."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from flowbuf.arrow.batch import FlowBatch
+from flowbuf.errors import KafkaError, PartitionLost, SchemaError
+from flowbuf.kafka.client import TIMEOUT, Note, Notes, Topics, import_kafka, new_client
+from flowbuf.kafka.dead_letters import Fault
+from flowbuf.kafka.kafka_records import RecordReader
+from flowbuf.kafka.partitions import UNTOLD, Kind, Partition, fault_of, promise_of, read_promise
+from flowbuf.kafka.schema_lookup import SchemaFinder
+from flowbuf.kafka.schema_registry import (
+    FRAMING_HEADER,
+    MAGIC,
+    PREFIX_SIZE,
+    SCHEMA_HEADER,
+    SCHEMAS_TOPIC,
+    SchemaRegistry,
+    find_hash,
+)
+from flowbuf.kafka.waiting import HEARTBEAT, Joining, uses_kip_848
+from flowbuf.schema import Schema
+
+__all__ = ["BatchLimits", "KafkaSource", "SourceBatch"]
+
+_CHUNK = 2000  # records asked for at once, at most
+_CHUNK_OCTETS = 1 << 23  # that they are to have together
+_WAIT = 0.1  # seconds for them
+_BATCHES = 4  # so many full batches may wait in memory, of all partitions
+_PATIENCE = 300.0  # seconds for an offset to be committed: after them a group takes a silent member's partitions away
+_NO_VALUE = "it has no value"
+_UNSAID = f"it does not say what it is of: it has no header {SCHEMA_HEADER}"
+
+# What a broker says to a member of a group that is none any more, or is about to get other partitions.
+_LOST = {
+    *("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS", "STALE_MEMBER_EPOCH", "FENCED_MEMBER_EPOCH"),
+    "_ASSIGNMENT_LOST",
+}
+# What is said of a broker that is away or has just come, which passes.
+_AWAY = {
+    *("_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_WAIT_COORD", "NETWORK_EXCEPTION", "REQUEST_TIMED_OUT"),
+    *("COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "_TIMED_OUT_QUEUE"),
+}
+
+# What a client of Kafka does unless its user says otherwise.
+_DEFAULTS: dict[str, Any] = {
+    "enable.auto.commit": False,
+    "auto.offset.reset": "earliest",
+    "enable.partition.eof": True,
+    "queued.max.messages.kbytes": 65536,
+    "queued.min.messages": 1_000_000,
+    "fetch.message.max.bytes": 1 << 22,
+    "fetch.queue.backoff.ms": 10,  # it waits for a second where it holds enough, unless it is told
+}
+
+
+@dataclass(frozen=True)
+class SourceBatch:
+    """The flows of the records of one partition from offset `first` up to `end`, all of one schema. `faults` are those
+    of these records that could not be read. `topic_id` is Kafka's identifier of the topic, empty if it has none."""
+
+    topic: str
+    partition: int
+    first: int
+    end: int
+    schema: Schema
+    flows: Sequence[FlowBatch]
+    faults: Sequence[Fault]
+    topic_id: str = ""
+
+    @property
+    def token(self) -> str:
+        """What names it, and no other batch: whoever has stored one of this name has stored these flows. A topic of the
+        same name in another cluster, or one that was deleted and created again, has other tokens."""
+        names = filter(None, (self.topic, self.topic_id, str(self.partition), f"{self.first}-{self.end}"))
+        return ":".join(names)
+
+    def __len__(self) -> int:
+        """Return the number of flows."""
+        return sum(map(len, self.flows))
+
+    def __bool__(self) -> bool:
+        """Return True. A batch without flows still has offsets to commit, and may have faults."""
+        return True
+
+
+@dataclass(frozen=True)
+class BatchLimits:
+    """When a batch is given: as soon as there are so many `octets` of records, or after so many `seconds`. Where many
+    partitions fill theirs at a time, and have four times as many octets together, the largest is given."""
+
+    octets: int = 1 << 24
+    seconds: float = 0.0
+
+
+class KafkaSource:
+    """Reads flows from `topics` of Kafka, one or several. As a context manager it leaves its group at the end;
+    iterating gives batches, and None where there is nothing new for now.
+
+    With a `group`, it begins where that has committed to last, and shares partitions with its other members; `commit`
+    says that a batch is stored. Without, it begins at the beginning, and nothing is committed. `until_end`: iterating
+    ends when all records that there are have been given.
+
+    Who wants nothing twice calls `promise` before it stores a batch, under the name `batch.token`: after a crash in
+    between, the same batch is given again under the same name. Both calls raise PartitionLost where the group has given
+    the partition to another member in the meantime: a batch that was not promised is then not to be stored; iterating
+    goes on with the partitions that are left.
+
+    `schema` is for records that do not name theirs, `registry` for those whose schema is in a Confluent schema
+    registry, `schema_topic` is where others are described. `framing`: of records that do not say it. What a record is
+    of that cannot be read at all, KafkaError says; single records that cannot are in `SourceBatch.faults`.
+
+        with KafkaSource("localhost:9092", ["flows"], group="archive") as source:
+            for batch in source:
+                if batch is None:
+                    continue
+                for fault in batch.faults:
+                    report(fault)
+                for flows in batch.flows:
+                    store(flows.to_arrow())
+                source.commit(batch)
+
+    `records` counts those that were given, `unknown_fields` fields that are not in their schema, `invalid_texts`
+    strings that were mended. One thread at a time. Raises ImportError without confluent-kafka, KafkaError, and
+    SchemaError.
+    """
+
+    def __init__(
+        self,
+        servers: str,
+        topics: str | Sequence[str],
+        *,
+        group: str | None = None,
+        until_end: bool = False,
+        schema: Schema | None = None,
+        framing: str | None = None,
+        registry: SchemaRegistry | None = None,
+        schema_topic: str | None = SCHEMAS_TOPIC,
+        limits: BatchLimits | None = None,
+        settings: Mapping[str, Any] | None = None,
+        timeout: float = TIMEOUT,
+        on_problem: Note = lambda text: None,
+    ) -> None:
+        self.records = 0
+        self._kafka = import_kafka()
+        self._topics = [topics] if isinstance(topics, str) else list(topics)
+        self._group = group
+        self._until_end = until_end
+        self._framing = framing
+        self._limits = limits or BatchLimits()
+        self._timeout = timeout
+        settings = dict(settings or {})
+        self._notes = Notes(on_problem, settings)
+        self._finder = SchemaFinder(
+            servers,
+            settings,
+            known=schema,
+            registry=registry,
+            schema_topic=schema_topic,
+            timeout=timeout,
+            notes=self._notes,
+        )
+        self._readers: dict[tuple[str, Kind], RecordReader] = {}
+        self._partitions: dict[tuple[str, int], Partition] = {}
+        self._kept: dict[tuple[str, int], Partition] = {}  # taken away a moment ago; most come back at once
+        self._unread: deque[Any] = deque()
+        self._octets = 0  # of records that wait, in all partitions
+        self._chunk = _CHUNK // 10
+        self._told: set[str] = set()  # topics whose records name their schemas
+        self._assigned = False
+        self._closed = False
+        self._known = Topics(servers, settings, self._notes)
+        counts = {topic: self._known.find(topic, timeout) for topic in self._topics}
+        self._ids = {topic: self._known.find_identifier(topic, timeout) for topic in self._topics}
+        # A broker keeps a question for new records until there are some; who waits for the end wants to know that soon.
+        own: dict[str, Any] = {"group.id": group or "flowbuf", "fetch.wait.max.ms": 20 if until_end else 500}
+        kip_848 = uses_kip_848(settings)
+        if not kip_848:  # else the broker sets it
+            own["heartbeat.interval.ms"] = HEARTBEAT
+        self._consumer = new_client("Consumer", servers, settings, {**_DEFAULTS, **own}, self._notes)
+        self._joining = Joining(servers, group, settings, self._notes, on_problem) if group else None
+        if group:
+            strategy = str(settings.get("partition.assignment.strategy", ""))
+            steps = "cooperative" in strategy or kip_848
+            self._assign = self._consumer.incremental_assign if steps else self._consumer.assign
+            own_calls = {"on_assign": self._on_assign, "on_revoke": self._on_revoke, "on_lost": self._on_lost}
+            self._consumer.subscribe(self._topics, **own_calls)
+        else:
+            self._assign_all(counts)
+
+    # Partitions -----------------------------------------------------------------------------------------------------
+
+    def _assign_all(self, counts: Mapping[str, int]) -> None:
+        begin = self._kafka.OFFSET_BEGINNING
+        places = [(topic, number) for topic, count in counts.items() for number in range(count)]
+        with suppress(self._kafka.KafkaException):  # else it learns half a second later who has the offsets
+            for topic in counts:
+                self._consumer.list_topics(topic, timeout=self._timeout)
+        self._consumer.assign([self._kafka.TopicPartition(*place, begin) for place in places])
+        self._partitions = {place: self._new_partition(*place) for place in places}
+        self._assigned = True
+
+    def _new_partition(self, topic: str, number: int) -> Partition:
+        return Partition(topic, number, plain=self._finder.known is not None or bool(find_hash(topic)))
+
+    def _on_assign(self, consumer: Any, partitions: list[Any]) -> None:
+        """Goes on after the last batch of what this member has had until now. What is new begins where the group has
+        committed to; the metadata there may promise where the next batch ends."""
+        places = consumer.committed(partitions, timeout=self._timeout) if partitions else []
+        for place in places:
+            if place.error is not None:
+                raise self._kafka.KafkaException(place.error)
+            key = place.topic, place.partition
+            partition = self._kept.get(key) or self._new_partition(*key)
+            if place.offset >= 0 and place.offset > (partition.first or -1):
+                partition.begin_at(place.offset)
+                partition.begin = place.offset
+                partition.promised = read_promise(place.metadata)
+            if partition.first is not None:
+                place.offset = partition.first
+            self._partitions[key] = partition
+        self._kept = {}
+        self._assign(places)
+        self._assigned = True
+        if self._joining:
+            self._joining.end()
+            self._joining = None
+
+    def _on_revoke(self, consumer: Any, partitions: list[Any]) -> None:
+        """What was read of them and is not given yet is read again, by whoever has them next."""
+        self._forget(partitions, self._kept)
+
+    def _on_lost(self, consumer: Any, partitions: list[Any]) -> None:
+        """Others have had them for a while."""
+        self._kept = {}
+        self._forget(partitions, {})
+
+    def _forget(self, partitions: Iterable[Any], kept: dict[tuple[str, int], Partition]) -> None:
+        for place in partitions:
+            partition = self._partitions.pop((place.topic, place.partition), None)
+            if partition:
+                self._octets -= partition.octets
+                partition.clear()
+                partition.at_end = False
+                partition.end = partition.first or 0
+                kept[place.topic, place.partition] = partition
+        self._assigned = bool(self._partitions)
+
+    @property
+    def topic_ids(self) -> dict[str, str]:
+        """Return Kafka's identifier of each topic, empty if it has none, as far as they are known."""
+        return dict(self._ids)
+
+    @property
+    def lag(self) -> int:
+        """Records that are there and have not been given yet, as far as is known."""
+        behind = 0
+        for (topic, number), partition in self._partitions.items():
+            place = self._kafka.TopicPartition(topic, number)
+            begin, end = self._consumer.get_watermark_offsets(place, cached=True)
+            behind += max(end - max(partition.first or 0, begin), 0)
+        return behind
+
+    # Reading --------------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[SourceBatch | None]:
+        while not self._closed:
+            given = self.records
+            if not self._unread:
+                self._unread.extend(self._consume())
+            yield from self._take()
+            for partition in list(self._partitions.values()):
+                if self._is_ready(partition):
+                    yield self._give(partition)
+            if self._is_done():
+                return
+            if self.records == given:
+                yield None
+
+    def rest(self) -> Iterator[SourceBatch]:
+        """The batches that are not full yet, for whoever ends here; but for one that was promised to be longer."""
+        yield from self._take()
+        for partition in list(self._partitions.values()):
+            if partition.since is not None and (partition.promised is None or self._is_ready(partition)):
+                yield self._give(partition)
+
+    def _consume(self) -> list[Any]:
+        try:
+            messages: list[Any] = self._consumer.consume(self._chunk, _WAIT)
+        except self._kafka.KafkaException as error:
+            raise KafkaError(error.args[0].str()) from error
+        if self._notes.fatal:
+            raise KafkaError(self._notes.fatal)
+        self._notes.look(self._consumer, self._topics[0])
+        if self._joining:
+            self._joining.look()
+        if messages:
+            mean = sum(map(len, messages)) / len(messages)
+            self._chunk = max(min(int(_CHUNK_OCTETS / (mean + 1)), _CHUNK), 10)
+        return messages
+
+    def _take(self) -> Iterator[SourceBatch]:
+        """Puts records to those of their partitions; gives what must end before one of them, or is full."""
+        unread, partitions, full = self._unread, self._partitions, self._limits.octets
+        alike = self._find_alike()
+        if alike:
+            self._octets += alike.add_all(unread, unread[-1].offset())
+            unread.clear()
+            if alike.octets >= full:
+                yield self._give(alike)
+        while unread:
+            message = unread[0]
+            partition = partitions.get((message.topic(), message.partition()))
+            if message.error() is not None:
+                self._note_error(unread.popleft(), partition)
+                continue
+            if partition is None:  # it was taken away in the meantime
+                unread.popleft()
+                continue
+            kind, reason = self._kind_of(partition, message)
+            ended = None
+            if partition.must_end(kind, message.offset()):
+                if partition.promised is not None and message.offset() >= partition.promised:
+                    partition.end = partition.promised  # what is between them has been deleted
+                ended = self._give(partition)
+            if partition.first is not None and message.offset() < partition.first:
+                self._ids.pop(partition.topic, None)  # the topic was created again
+            self._octets += partition.add(unread.popleft(), kind, reason)
+            if ended is not None:
+                yield ended
+            if partition.octets >= full and partition.promised is None:
+                yield self._give(partition)
+            elif self._octets >= _BATCHES * full:
+                free = [each for each in partitions.values() if each.promised is None and each.since is not None]
+                if free:
+                    yield self._give(max(free, key=lambda each: each.octets))
+
+    def _find_alike(self) -> Partition | None:
+        """The partition of all unread records, where none of them needs to be looked at by itself: such a look costs
+        more than the single flow of a record."""
+        if not self._unread or self._finder.registry is not None:
+            return None
+        first, message = self._unread[0], self._kafka.Message
+        partition = self._partitions.get((first.topic(), first.partition()))
+        if partition is None or partition.promised is not None or not partition.plain:
+            return None
+        if partition.kind not in (None, UNTOLD) or first.offset() < partition.end or partition.first is None:
+            return None
+        if any(map(message.error, self._unread)) or any(map(message.headers, self._unread)):
+            return None
+        if len(set(map(message.partition, self._unread))) > 1 or len(set(map(message.topic, self._unread))) > 1:
+            return None
+        return partition if None not in map(message.value, self._unread) else None
+
+    def _note_error(self, message: Any, partition: Partition | None) -> None:
+        error, codes = message.error(), self._kafka.KafkaError
+        if error.code() == codes._PARTITION_EOF:
+            if partition:
+                partition.at_end = True
+        elif error.code() == codes._MAX_POLL_EXCEEDED:  # it joins the group again by itself
+            self._notes.add(error)
+        elif not error.retriable():
+            raise KafkaError(f"topic {message.topic()!r}: {error.str()}")
+
+    def _kind_of(self, partition: Partition, message: Any) -> tuple[Kind | None, str]:
+        """The kind of a record, or what is wrong with it before its messages are looked at. What cannot be of any kind
+        belongs to the batch in which it comes."""
+        headers = message.headers()
+        if headers:
+            told = dict(headers)
+            if SCHEMA_HEADER in told:
+                self._told.add(partition.topic)
+                if message.value() is None:
+                    return None, _NO_VALUE
+                return Kind(*(_text(told.get(name)) for name in (SCHEMA_HEADER, FRAMING_HEADER))), ""
+        value = message.value()
+        if value is None:
+            return None, _NO_VALUE
+        if self._finder.registry is not None:
+            if value[:1] != MAGIC or len(value) < PREFIX_SIZE:
+                return None, "not in the wire format of a schema registry"
+            if value[5] != 0:
+                return None, "not the first message of its .proto"
+            return Kind(int.from_bytes(value[1:5], "big"), "bare"), ""
+        return (UNTOLD, "") if partition.plain else (None, _UNSAID)
+
+    def _is_ready(self, partition: Partition) -> bool:
+        if partition.since is None:
+            return False
+        if partition.promised is not None:
+            return partition.end >= partition.promised or partition.at_end
+        age = time.monotonic() - partition.since
+        full = partition.octets >= self._limits.octets or age >= self._limits.seconds
+        return full or (self._until_end and partition.at_end)
+
+    def _is_done(self) -> bool:
+        partitions = self._partitions.values()
+        return self._until_end and self._assigned and all(each.at_end and each.since is None for each in partitions)
+
+    def _give(self, partition: Partition) -> SourceBatch:
+        """What has been read of a partition, which then has nothing."""
+        assert partition.first is not None
+        if partition.topic not in self._ids:
+            self._ids[partition.topic] = self._known.find_identifier(partition.topic, self._timeout)
+        schema, faults = self._finder.known, list(partition.faults)
+        flows: Sequence[FlowBatch] = ()
+        if partition.kind:
+            reader = self._reader(partition.topic, partition.kind)
+            schema = reader.schema
+            flows, unread = reader.read(list(map(self._kafka.Message.value, partition.records)))
+            faults += [fault_of(partition.records[place], reason) for place, reason in unread.items()]
+        elif partition.topic not in self._told and any(fault.reason == _UNSAID for fault in faults):
+            schema = self._finder.of_topic(partition.topic)  # which says that nobody knows
+        if partition.promised is not None and partition.at_end:
+            partition.end = max(partition.end, partition.promised)
+        batch = SourceBatch(
+            partition.topic,
+            partition.number,
+            partition.first,
+            partition.end,
+            Schema.load() if schema is None else schema,
+            flows,
+            sorted(faults, key=lambda fault: fault.offset),
+            self._ids[partition.topic],
+        )
+        self.records += len(partition.records) + len(partition.faults)
+        self._octets -= partition.octets
+        partition.begin_at(partition.end)
+        partition.clear()
+        return batch
+
+    def _reader(self, topic: str, kind: Kind) -> RecordReader:
+        """What reads records of this kind. Raises KafkaError and SchemaError where nobody knows what they are."""
+        if (topic, kind) not in self._readers:
+            if isinstance(kind.schema, int):
+                schema = self._finder.of_number(kind.schema)
+            else:
+                schema = self._finder.of_hash(kind.schema) if kind.schema else self._finder.of_topic(topic)
+            framing = kind.framing or self._framing or schema.framing or "bare"
+            if framing not in ("bare", "delimited"):
+                raise SchemaError(
+                    f"framing is {framing!r}", "a newer flowbuf has written these records: update this one"
+                )
+            skip = PREFIX_SIZE if isinstance(kind.schema, int) else 0
+            self._readers[topic, kind] = RecordReader(schema, framing, skip)
+        return self._readers[topic, kind]
+
+    @property
+    def unknown_fields(self) -> int:
+        """Fields met so far that are not in their schema."""
+        return sum(reader.unknown_fields for reader in self._readers.values())
+
+    @property
+    def invalid_texts(self) -> int:
+        """Strings met so far that were not UTF-8 as a whole."""
+        return sum(reader.invalid_texts for reader in self._readers.values())
+
+    # Offsets --------------------------------------------------------------------------------------------------------
+
+    def promise(self, batch: SourceBatch) -> None:
+        """Says that a batch is about to be stored, so that after a crash the same one is given again. Raises
+        PartitionLost where another member of the group has its partition by now, or will have it, and KafkaError."""
+        try:
+            self._commit(batch, batch.first, promise_of(batch.end))
+        except PartitionLost:
+            self._rewind(batch)
+            raise
+
+    def commit(self, batch: SourceBatch) -> None:
+        """Says that a batch, and all before it, is stored. Raises PartitionLost and KafkaError as `promise` does: then
+        whoever has the partition next gets the batch again."""
+        self._commit(batch, batch.end, "")
+
+    def _commit(self, batch: SourceBatch, offset: int, metadata: str) -> None:
+        """Waits for a broker that is away."""
+        if self._group is None:
+            return
+        where = f"topic {batch.topic!r}, partition {batch.partition}, offset {offset}"
+        partition = self._partitions.get((batch.topic, batch.partition))
+        if partition is None or batch.first < partition.begin:
+            raise PartitionLost(f"{where}: not committed: another member of the group has the partition")
+        place = self._kafka.TopicPartition(batch.topic, batch.partition, offset, metadata)
+        deadline = time.monotonic() + _PATIENCE
+        while (error := self._try_commit(place)) is not None:
+            problem = f"{where}: not committed: {error.str()}"
+            if error.name() in _LOST:
+                raise PartitionLost(problem)
+            if error.name() not in _AWAY or time.monotonic() > deadline:
+                raise KafkaError(problem)
+            time.sleep(_WAIT)
+
+    def _try_commit(self, place: Any) -> Any:
+        """The error, None where there is none."""
+        try:
+            (done,) = self._consumer.commit(offsets=[place], asynchronous=False)
+        except self._kafka.KafkaException as error:
+            return error.args[0]
+        return done.error
+
+    def _rewind(self, batch: SourceBatch) -> None:
+        """Gives a batch again that was not stored, if its partition stays here after all."""
+        place = batch.topic, batch.partition
+        unread = [each for each in self._unread if (each.topic(), each.partition()) != place]
+        self._unread.clear()
+        self._unread.extend(unread)
+        for partition in (self._partitions.get(place), self._kept.get(place)):
+            if partition and batch.first >= partition.begin:
+                self._octets -= partition.octets
+                partition.clear()
+                partition.begin_at(batch.first)
+                partition.promised, partition.at_end = batch.end, False
+        if place in self._partitions:
+            with suppress(self._kafka.KafkaException):  # then it is being taken away
+                self._consumer.seek(self._kafka.TopicPartition(*place, batch.first))
+
+    def close(self) -> None:
+        """Leaves the group; iterating ends."""
+        if not self._closed:
+            self._closed = True
+            self._joining = None
+            self._unread.clear()
+            self._forget(self._consumer.assignment(), {})
+            with suppress(self._kafka.KafkaException):  # of a group that it was just about to join
+                self._consumer.close()
+
+    def __enter__(self) -> KafkaSource:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _text(header: bytes | str | None) -> str | None:
+    return header.decode("utf-8", "replace") if isinstance(header, bytes) else header

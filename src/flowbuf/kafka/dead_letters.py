@@ -1,0 +1,68 @@
+"""Records that could not be read, copied to a topic where somebody looks after them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flowbuf.errors import KafkaError
+from flowbuf.kafka.client import Notes, Topics, import_kafka, new_client
+
+__all__ = ["DeadLetters", "Fault"]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A record that could not be read, and why. `key`, `value` and `headers` are as they were; None: it had none."""
+
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+class DeadLetters:
+    """Copies records as they are to `topic`, with more headers, which say where they were and what is wrong with them:
+    `flowbuf-error`, `flowbuf-topic`, `flowbuf-partition`, `flowbuf-offset`. Raises KafkaError."""
+
+    def __init__(self, servers: str, topic: str, settings: Mapping[str, Any], timeout: float, notes: Notes) -> None:
+        Topics(servers, settings, notes).find(topic, timeout)
+        # A record with more headers is larger than the one that it copies: how large it may be, the broker says.
+        defaults = {"enable.idempotence": True, "acks": "all", "message.max.bytes": 1_000_000_000}
+        self._producer = new_client("Producer", servers, settings, defaults, notes)
+        self._notes = notes
+        self._topic = topic
+        self._problems: list[str] = []
+
+    def send(self, faults: Iterable[Fault]) -> None:
+        """Returns when all of them are there."""
+        for fault in faults:
+            self._send(fault)
+        while self._producer.flush(1.0):
+            self._notes.look(self._producer, self._topic)
+        self._notes.look(self._producer, self._topic)
+        if self._problems:
+            raise KafkaError(f"topic {self._topic!r}, for records that cannot be read: {self._problems[0]}")
+
+    def _send(self, fault: Fault) -> None:
+        where = {"topic": fault.topic, "partition": fault.partition, "offset": fault.offset}
+        said = {"flowbuf-error": fault.reason, **{f"flowbuf-{name}": str(value) for name, value in where.items()}}
+        before = [(name, text) for name, text in fault.headers if name not in said]
+        headers = before + [(name, text.encode()) for name, text in said.items()]
+        while True:
+            try:
+                self._producer.produce(self._topic, fault.value, fault.key, headers=headers, on_delivery=self._note)
+                return
+            except BufferError:  # there is room as soon as some have been delivered
+                self._producer.poll(0.1)
+            except import_kafka().KafkaException as error:
+                self._note(error.args[0], None)
+                return
+
+    def _note(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self._problems.append(error.str())

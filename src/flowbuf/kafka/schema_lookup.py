@@ -1,0 +1,121 @@
+"""Where a reader of records finds what they mean: see `flowbuf.kafka.schema_registry`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flowbuf.errors import KafkaError, SchemaError
+from flowbuf.io.proto_file import schema_of_proto
+from flowbuf.kafka.client import Notes, import_kafka, new_client
+from flowbuf.kafka.schema_registry import SCHEMAS_TOPIC, SchemaRegistry, find_hash, read_description
+from flowbuf.schema import Schema
+from flowbuf.schema.loader import built_in_names
+
+__all__ = ["SchemaFinder"]
+
+
+class SchemaFinder:
+    """Finds schemas by their hashes, by numbers of a `registry`, and by the names of topics. `known` is what its user
+    knows, for records that say nothing; hashes that are neither its nor a built-in schema's are looked up in
+    `schema_topic`, which is read when it is asked for. What is found is kept. Raises KafkaError and SchemaError."""
+
+    def __init__(
+        self,
+        servers: str,
+        settings: Mapping[str, Any],
+        *,
+        known: Schema | None = None,
+        registry: SchemaRegistry | None = None,
+        schema_topic: str | None = SCHEMAS_TOPIC,
+        timeout: float,
+        notes: Notes,
+    ) -> None:
+        self.known = known
+        self.registry = registry
+        self._servers = servers
+        self._settings = settings
+        self._schema_topic = schema_topic
+        self._timeout = timeout
+        self._notes = notes
+        self._found: dict[str | int, Schema] = {}
+
+    def of_hash(self, hash: str) -> Schema:
+        """The schema of a hash."""
+        if hash not in self._found:
+            self._found[hash] = self._look_up(hash)
+        return self._found[hash]
+
+    def of_number(self, number: int) -> Schema:
+        """The schema of a number that the registry gave."""
+        if number not in self._found:
+            if self.registry is None:
+                raise KafkaError(f"schema {number} of a registry, but none is known: say which (--schema-registry URL)")
+            text = self.registry.find(number)
+            self._found[number] = schema_of_proto(text, self._locals, f"schema {number}")
+        return self._found[number]
+
+    def of_topic(self, topic: str) -> Schema:
+        """The schema of records that name none: by the topic's name, or what the user knows."""
+        hash = find_hash(topic)
+        if hash:
+            return self.of_hash(hash)
+        if self.known is not None:
+            return self.known
+        raise KafkaError(
+            f"topic {topic!r}: nothing says what its records are of: no header, and no hash in its name; "
+            "give the schema that wrote them (--schema), or the registry (--schema-registry)"
+        )
+
+    @functools.cached_property
+    def _locals(self) -> Sequence[Schema]:
+        """Schemas that need not be looked up."""
+        return [*([] if self.known is None else [self.known]), *map(Schema.load, built_in_names())]
+
+    def _look_up(self, hash: str) -> Schema:
+        for schema in self._locals:
+            if schema.hash == hash:
+                return schema
+        if self._schema_topic is None:
+            raise KafkaError(f"schema {hash} is not known here: give the one that wrote the records (--schema)")
+        description = self._read_topic(self._schema_topic).get(hash)
+        if description is None:
+            where = f"topic {self._schema_topic!r} does not describe schema {hash}"
+            raise KafkaError(f"{where}: give the one that wrote the records (--schema)")
+        origin = f"{self._schema_topic}/{hash}"
+        schema = read_description(description, origin)
+        if schema.hash != hash:
+            raise SchemaError(f"describes schema {schema.hash}", "who wrote it under that key?", origin=origin)
+        return schema
+
+    def _read_topic(self, topic: str) -> dict[str, bytes]:
+        """All descriptions, by their hashes; none where there is no such topic."""
+        kafka = import_kafka()
+        defaults = {"group.id": "flowbuf-schemas", "enable.auto.commit": False, "enable.partition.eof": True}
+        consumer = new_client("Consumer", self._servers, self._settings, defaults, self._notes)
+        described: dict[str, bytes] = {}
+        try:
+            problem = consumer.list_topics(topic, self._timeout).topics[topic].error
+            if problem is not None and problem.code() == kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return {}
+            if problem is not None and problem.code() != kafka.KafkaError.LEADER_NOT_AVAILABLE:  # which passes
+                raise KafkaError(f"topic {topic!r}, which describes schemas: {problem.str()}")
+            consumer.assign([kafka.TopicPartition(topic, 0, kafka.OFFSET_BEGINNING)])
+            while (message := consumer.poll(self._timeout)) is not None:
+                if message.error() is None:
+                    hash = (message.key() or b"").decode("ascii", "replace")
+                    described.pop(hash, None)
+                    if message.value() is not None:
+                        described[hash] = message.value()
+                elif message.error().code() == kafka.KafkaError._PARTITION_EOF:
+                    return described
+                elif not message.error().retriable():
+                    raise KafkaError(f"topic {topic!r}, which describes schemas: {message.error().str()}")
+            raise KafkaError(
+                f"topic {topic!r}, which describes schemas, cannot be read: {self._notes.latest or 'no answer'}"
+            )
+        except kafka.KafkaException as error:
+            raise KafkaError(f"topic {topic!r}, which describes schemas: {error.args[0].str()}") from error
+        finally:
+            consumer.close()

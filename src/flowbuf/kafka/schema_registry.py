@@ -1,0 +1,179 @@
+"""How whoever reads messages from Kafka learns what they mean.
+
+1. The name of the topic may have the hash of the schema: `flows-{hash}`.
+2. Records of many messages have it in a header, `flowbuf-schema`, beside `flowbuf-framing`. What a hash stands for is
+   in the topic `flowbuf-schemas`, which Kafka compacts: a JSON object by its hash, with the .proto, the descriptor, and
+   the columns as a schema file has them.
+3. Records in the wire format of a Confluent schema registry begin with the number that it gave to the .proto.
+4. ClickHouse takes the .proto itself, in its DDL (`flowbuf.targets.clickhouse`).
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from flowbuf.errors import KafkaError, SchemaError, optional_import
+from flowbuf.kafka.client import TIMEOUT, redact
+from flowbuf.schema import Column, Reserved, Schema, SubMessage
+from flowbuf.schema.toml_json import DocumentError, parse_json
+
+__all__ = [
+    *("FRAMING_HEADER", "MAGIC", "PREFIX_SIZE", "SCHEMAS_TOPIC", "SCHEMA_HEADER"),
+    *("SchemaRegistry", "describe_schema", "find_hash", "read_description"),
+]
+
+SCHEMA_HEADER = "flowbuf-schema"
+FRAMING_HEADER = "flowbuf-framing"
+SCHEMAS_TOPIC = "flowbuf-schemas"
+
+MAGIC = b"\0"
+"""What a record begins with in the wire format of a Confluent schema registry; the number of its schema follows, in 4
+octets, and which message of the .proto it is: 0, the first, in one more."""
+PREFIX_SIZE = 6
+"""All of that."""
+
+_TRIES = 4  # of the client of a registry
+
+_HASH = re.compile(r"(?<![0-9a-f])[0-9a-f]{16}(?![0-9a-f])")
+
+
+def find_hash(topic: str) -> str | None:
+    """The hash of a schema in the name of a topic."""
+    found = _HASH.findall(topic)
+    return found[-1] if found else None
+
+
+# What a hash stands for -----------------------------------------------------------------------------------------------
+
+
+def describe_schema(schema: Schema) -> bytes:
+    """All that a reader needs of a schema, as a JSON object: the enabled columns, the .proto, the descriptor."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
+    descriptors = FileDescriptorSet(file=[schema.file_descriptor()])
+    described = {
+        "hash": schema.hash,
+        "name": schema.name,
+        "message_name": schema.message_name,
+        "rows": schema.rows,
+        "framing": schema.framing,
+        "reserved": _describe_reserved(schema.reserved),
+        "columns": [_describe_column(column) for column in schema.enabled],
+        **({"messages": [_describe_message(message) for message in schema.used_messages]} if schema.nested else {}),
+        "proto": schema.to_proto(),
+        "descriptor_set": base64.b64encode(descriptors.SerializeToString(deterministic=True)).decode(),
+    }
+    return json.dumps(described, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _describe_column(column: Column) -> dict[str, Any]:
+    """A column as a file has it, without its sources: what is not said is as a column has it anyway."""
+    needed = {key: getattr(column, key) for key in ("unit", "values", "message", "key", "value")}
+    plain = Column(column.name, column.number, column.type, **needed)
+    keys = ("group", "repeated", "explicit", "ip", "scale", "clickhouse", "doc", "required", "oneof", "packed")
+    said = {key: getattr(column, key) for key in keys if getattr(column, key) != getattr(plain, key)}
+    said |= {key: value for key, value in needed.items() if value}
+    return {"name": column.name, "number": column.number, "type": column.type, **said}
+
+
+def _describe_reserved(reserved: Iterable[Reserved]) -> list[dict[str, Any]]:
+    return [{"number": old.number, "name": old.name} for old in reserved]
+
+
+def _describe_message(message: SubMessage) -> dict[str, Any]:
+    columns = [_describe_column(column) for column in message.columns]
+    return {"name": message.name, "reserved": _describe_reserved(message.reserved), "columns": columns}
+
+
+def read_description(data: bytes, origin: str = SCHEMAS_TOPIC) -> Schema:
+    """The schema that `describe_schema` has described. Raises SchemaError, also where its hash is another one."""
+    try:
+        described: dict[str, Any] = parse_json(data)
+        columns, reserved = _read_columns(described, origin)
+        nested = tuple(
+            SubMessage(message["name"], *_read_columns(message, origin), origin)
+            for message in described.get("messages", ())
+        )
+        names = {key: str(described[key]) for key in ("name", "message_name", "rows", "framing")}
+        wanted = described["hash"]
+    except SchemaError:
+        raise
+    except DocumentError as error:
+        raise SchemaError(str(error), "check which program writes to this topic", origin=origin) from None
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise SchemaError(
+            f"is no description of a schema: {error!r}", "was it flowbuf that wrote it?", origin=origin
+        ) from None
+    schema = Schema(columns=columns, reserved=reserved, origin=origin, nested=nested, **names)
+    if schema.hash != wanted:
+        problem = f"the hash of its columns is {schema.hash}, not {wanted}"
+        raise SchemaError(problem, "a newer flowbuf has written it: update this one", origin=origin)
+    return schema
+
+
+def _read_columns(described: Mapping[str, Any], origin: str) -> tuple[tuple[Column, ...], tuple[Reserved, ...]]:
+    columns = tuple(Column.from_table({**table, "enabled": True}, origin) for table in described["columns"])
+    return columns, tuple(Reserved(old["number"], old["name"]) for old in described["reserved"])
+
+
+# The registry of Confluent, and those that speak as it does -----------------------------------------------------------
+
+
+class SchemaRegistry:
+    """A schema registry by its URL; `settings` are those of its client (`basic.auth.user.info`, `ssl.ca.location`), and
+    in `timeout` seconds, or not many more, it has to answer. Raises ImportError without its client
+    (`flowbuf[registry]`), and KafkaError."""
+
+    def __init__(self, url: str, settings: Mapping[str, Any] | None = None, timeout: float = TIMEOUT) -> None:
+        with optional_import("a schema registry needs the client of confluent-kafka", "flowbuf[registry]"):
+            from confluent_kafka.schema_registry import SchemaRegistryClient
+        self._settings = {"url": url, **(settings or {})}
+        self.name = re.sub(r"//[^/]*@", "//", url)
+        try:
+            numbers = {"timeout": timeout / _TRIES, **_numbers(self._settings)}
+            self._open = functools.partial(SchemaRegistryClient, {**self._settings, **numbers})
+            self._open().close()  # only to see that it can be
+        except Exception as error:  # of the settings, of files of certificates: they have no base
+            raise self._error(error) from None
+
+    def register(self, subject: str, schema: Schema) -> bytes:
+        """Registers the .proto of a schema, if it is not known yet, and gives what messages begin with. The registry
+        refuses one whose messages readers of the last one could not read, as it is set up."""
+        from confluent_kafka.schema_registry import Schema as Text
+
+        try:
+            with self._open() as client:
+                number = client.register_schema(subject, Text(schema.to_proto(), "PROTOBUF"))
+        except Exception as error:  # of the registry, of HTTP, of sockets: they have no base
+            raise self._error(error, f"{subject}: ") from None
+        return MAGIC + int(number).to_bytes(4, "big") + b"\0"
+
+    def find(self, number: int) -> str:
+        """The .proto by its number."""
+        try:
+            with self._open() as client:
+                return str(client.get_schema(number).schema_str)
+        except Exception as error:
+            raise self._error(error, f"schema {number}: ") from None
+
+    def _error(self, error: Exception, what: str = "") -> KafkaError:
+        """Not raised from that of the client, which may hold secrets."""
+        names = [str(self._settings.get("basic.auth.user.info", "")), *re.findall(r"//([^/]*)@", self._settings["url"])]
+        names += [unquote(name) for name in names]
+        passwords = {f"password {name}": name.partition(":")[2] for name in names}
+        text = redact(str(error), {**self._settings, **{f"credential {name}": name for name in names}, **passwords})
+        if isinstance(error, json.JSONDecodeError) or getattr(error, "error_code", 0) == -1:
+            text = f"what answers there is no registry, or its path is another one: {' '.join(text.split())[:200]}"
+        return KafkaError(f"schema registry {self.name}: {what}{text}")
+
+
+def _numbers(settings: Mapping[str, Any]) -> dict[str, float]:
+    """Those of the settings that a client of a registry takes as numbers only; the command line has but text."""
+    names = ("timeout", "max.retries", "retries.wait.ms", "retries.max.wait.ms", "cache.capacity")
+    return {name: float(settings[name]) for name in names if name in settings}

@@ -1,0 +1,95 @@
+"""Report that a consumer waits for other members of its group, for example for one that was killed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from flowbuf.kafka.client import Notes, import_kafka, new_client
+
+__all__ = ["HEARTBEAT", "Joining", "uses_kip_848"]
+
+HEARTBEAT = 500
+"""heartbeat.interval.ms of consumers. A heartbeat tells a member to rejoin. librdkafka's default is 3,000."""
+
+_PAUSE = 0.3  # seconds between two questions to the broker
+_TIMEOUT = 2.0  # seconds for an answer
+_FIRST_TIMEOUT = 1.0  # the same before this member joins
+_SESSION = 45_000  # session.timeout.ms of librdkafka
+_MARGIN = 500  # milliseconds for a live member to rejoin, after its heartbeat
+_LONG_WAIT = 6.0  # seconds: longer than brokers delay new groups (3 s), and than the heartbeats of KIP-848 (5 s)
+
+
+def uses_kip_848(settings: Mapping[str, Any]) -> bool:
+    """Return True if the group protocol is that of KIP-848, in which the broker sets heartbeats and sessions."""
+    return str(settings.get("group.protocol", "")).lower() == "consumer"
+
+
+class Joining:
+    """Watch a group while a member has no partitions yet. Create it before the member joins.
+
+    A broker gives no partitions before all members that it knows have joined again, or their sessions have expired. A
+    killed member stays known until then. Live members rejoin within a heartbeat, unless they are busy. So a wait is
+    reported only if it is longer, and only for members that were in the group before.
+    """
+
+    def __init__(
+        self, servers: str, group: str, settings: Mapping[str, Any], notes: Notes, note: Callable[[str], None]
+    ) -> None:
+        self._group = group
+        self._note = note
+        self._broker_side = uses_kip_848(settings)
+        self._session = int(settings.get("session.timeout.ms", _SESSION)) / 1000
+        self._wait = (int(settings.get("heartbeat.interval.ms", HEARTBEAT)) + _MARGIN) / 1000
+        self._told = False
+        self._since = time.monotonic()
+        self._next = self._since + _PAUSE
+        self._client = new_client("admin.AdminClient", servers, settings, {}, notes)
+        self._answer: Any = self._ask(_FIRST_TIMEOUT)
+        self._before: set[str] = set()
+        with suppress(import_kafka().KafkaException):
+            self._begin(self._answer.result())
+        self._answer = None
+
+    def _ask(self, timeout: float) -> Any:
+        return self._client.describe_consumer_groups([self._group], request_timeout=timeout)[self._group]
+
+    def _begin(self, found: Any) -> None:
+        """Note the members that are there before this one. Nobody knows of a group that is not stable if it is new."""
+        self._before = {each.member_id for each in found.members}
+        if self._broker_side or found.state.name != "STABLE":
+            self._wait = _LONG_WAIT
+
+    def look(self) -> None:
+        """Ask for the members of the group now and then, without waiting for the answer. Report once that it waits for
+        others that were there before."""
+        now = time.monotonic()
+        if self._told or not self._before or now < max(self._next, self._since + self._wait):
+            return
+        self._client.poll(0)
+        if self._answer is None:
+            self._answer = self._ask(_TIMEOUT)
+        elif self._answer.done():
+            if self._answer.exception() is None:
+                self._report(len(self._before & {each.member_id for each in self._answer.result().members}))
+            self._answer = None
+            self._next = now + _PAUSE
+
+    def _report(self, others: int) -> None:
+        if others:
+            self._told = True
+            members = "1 other member" if others == 1 else f"{others} other members"
+            setting = "group.consumer.session.timeout.ms of the broker"
+            if not self._broker_side:
+                setting = f"session.timeout.ms: {self._session:g} s"
+            self._note(
+                f"group {self._group!r}: waiting for {members} to rejoin; a killed member stays in the group until its "
+                f"session expires ({setting})"
+            )
+
+    def end(self) -> None:
+        """Report that the wait is over, if it was reported."""
+        if self._told:
+            self._note(f"group {self._group!r}: joined")

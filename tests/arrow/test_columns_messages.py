@@ -1,0 +1,157 @@
+"""Streams of messages as columns: the same flows as the capture they were made of, and what becomes of damage."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+
+import pytest
+
+from flowbuf import DecodeError, SchemaError, encode_capture, read_capture, read_messages, wire
+from flowbuf.schema import Schema
+from tests.arrow.test_columns import NETFLOW9, SCHEMAS, SHIPPED
+from tests.support.columnar import rows_expected, rows_of
+from tests.support.command import GOOD, pcap
+
+FLOW = Schema.load("flow")
+
+
+@pytest.fixture
+def stream(tmp_path: Path) -> Path:
+    encode_capture(NETFLOW9, tmp_path / "flows.pb")
+    return tmp_path / "flows.pb"
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_messages_say_what_their_capture_says(name: str, corpus: Path, tmp_path: Path) -> None:
+    for capture in [*sorted(SHIPPED.glob("*.pcap")), *sorted(corpus.glob("*.pcap"))]:
+        encode_capture(capture, tmp_path / "flows.pb", SCHEMAS[name])
+        columns = read_messages(tmp_path / "flows.pb", SCHEMAS[name])
+        assert rows_of(columns) == rows_of(read_capture(capture, SCHEMAS[name])), capture
+        assert columns.counters == {}
+
+
+def test_the_proto_beside_a_stream_says_which_columns(tmp_path: Path) -> None:
+    encode_capture(NETFLOW9, tmp_path / "flows.pb", FLOW.only("src_addr", "bytes"))
+    columns = read_messages(tmp_path / "flows.pb")
+    assert [column.name for column in columns.schema.enabled] == ["bytes", "src_addr"]
+    assert [list(row) for row in rows_of(columns)[:1]] == [["bytes", "src_addr"]]
+    (tmp_path / "flows.pb.proto").unlink()
+    assert len(rows_of(read_messages(tmp_path / "flows.pb"))[0]) == len(FLOW.enabled)
+
+
+def test_a_schema_that_is_given_says_which_columns(stream: Path) -> None:
+    """The .proto beside the stream has more, or fewer."""
+    columns = read_messages(stream, FLOW.only("bytes", "src_addr"))
+    assert rows_of(columns) == rows_of(read_capture(NETFLOW9, FLOW.only("bytes", "src_addr")))
+    assert columns.counters == {}
+    more = rows_of(read_messages(stream, FLOW.only("bytes", "src_mac")))
+    assert more == [{"bytes": row["bytes"], "src_mac": None} for row in rows_of(columns)]
+
+
+def test_a_schema_of_another_stream_is_refused(stream: Path) -> None:
+    with pytest.raises(SchemaError, match=r"no column for 'uint64 sampling_rate = 3' \(the same of packets, src_as,"):
+        read_messages(stream, "sflow_counters")
+    other = FLOW.alter("flow_direction", values={"undefined": 0, "in": 1, "out": 2})
+    with pytest.raises(SchemaError, match="an enum"):
+        read_messages(stream, other)
+
+
+def test_columns_may_be_few(stream: Path) -> None:
+    columns = read_messages(stream, columns=["bytes", "proto"])
+    assert columns.counters == {}
+    rows = rows_of(columns)
+    assert rows == [{name: row[name] for name in ("bytes", "proto")} for row in rows_of(read_capture(NETFLOW9))]
+    with pytest.raises(SchemaError, match="nothing"):
+        read_messages(stream, columns=["nothing"])
+
+
+def test_streams_are_compressed_or_objects_or_paths(stream: Path, tmp_path: Path) -> None:
+    expected = rows_of(read_messages(stream))
+    (tmp_path / "flows.pb.gz").write_bytes(gzip.compress(stream.read_bytes()))
+    assert rows_of(read_messages(tmp_path / "flows.pb.gz")) == expected != []
+    once = read_messages(io.BytesIO(stream.read_bytes()))
+    assert rows_of(once) == expected
+    with pytest.raises(ValueError, match="read already"):
+        list(once)
+
+
+@pytest.mark.parametrize("batch_rows", [2, 7, 100_000])
+def test_batches_of_any_size_hold_the_same_flows(stream: Path, batch_rows: int) -> None:
+    batches = list(read_messages(stream, batch_rows=batch_rows))
+    assert max(len(batch) for batch in batches) <= batch_rows
+    assert [row for batch in batches for row in rows_of(batch)] == rows_of(read_messages(stream))
+
+
+def test_a_stream_longer_than_a_window(tmp_path: Path) -> None:
+    stream, schema = tmp_path / "flows.pb", FLOW.only("bytes", "src_addr")
+    one = encode_capture(NETFLOW9, stream, schema).octets
+    stream.write_bytes(stream.read_bytes() * (3_000_000 // one))
+    (total,) = {sum(len(batch) for batch in read_messages(stream, schema)) for _ in range(2)}
+    assert total == 300 * (3_000_000 // one)
+
+
+def test_damage_ends_a_stream_and_is_counted(stream: Path) -> None:
+    whole = stream.read_bytes()
+    for cut in (len(whole) - 1, len(whole) // 2, 1):
+        stream.write_bytes(whole[:cut])
+        columns = read_messages(stream)
+        rows = rows_of(columns)
+        assert rows == rows_of(read_capture(NETFLOW9))[: len(rows)]
+        assert columns.counters == {"bad_message": 1}
+        with pytest.raises(DecodeError, match=r"flows\.pb: octet \d+: the message is cut short"):
+            list(read_messages(stream, strict=True))
+
+
+FAULTS = {
+    b"\x02\x20\x80": "malformed",
+    wire.varint(5) + wire.tag(4, 5) + bytes(4): "octet 1: column 'bytes': a field of another wire type",
+    wire.varint(3) + wire.tag(9, 0) + wire.varint(300): "octet 1: column 'proto': a number that its column cannot hold",
+    wire.varint(5) + wire.tag(6, 2) + b"\x03abc": "octet 1: column 'src_addr': an address of neither 4 nor 16 octets",
+}
+
+
+@pytest.mark.parametrize("octets", FAULTS, ids=lambda octets: octets.hex())
+def test_what_is_wrong_is_said_with_column_and_offset(octets: bytes) -> None:
+    good = wire.varint(2) + wire.tag(4, 0) + b"\x05"
+    columns = read_messages(io.BytesIO(octets))
+    assert rows_of(columns) == []
+    assert columns.counters == {"bad_message": 1}
+    columns = read_messages(io.BytesIO(good + octets + good), columns=["bytes", "proto", "src_addr"], strict=True)
+    flows = iter(columns)
+    assert [row["bytes"] for row in rows_of(next(flows))] == [5]
+    with pytest.raises(DecodeError, match=FAULTS[octets].replace("octet 1:", "octet 4:")):
+        next(flows)
+
+
+def test_unknown_fields_are_skipped_and_counted() -> None:
+    octets = wire.tag(5000, 0) + b"\x01" + wire.tag(4, 0) + b"\x05"
+    columns = read_messages(io.BytesIO(wire.varint(len(octets)) + octets))
+    assert [row["bytes"] for row in rows_of(columns)] == [5]
+    assert columns.counters == {"unknown_field": 1}
+
+
+def test_numbers_that_no_member_has_are_their_digits() -> None:
+    octets = wire.tag(21, 0) + wire.varint(77)
+    columns = read_messages(io.BytesIO(wire.varint(len(octets)) + octets))
+    assert [row["flow_direction"] for row in rows_of(columns)] == ["77"]
+
+
+def test_an_empty_stream_has_no_flows() -> None:
+    assert rows_of(read_messages(io.BytesIO(b""))) == []
+    assert rows_of(read_messages(io.BytesIO(b"\0\0"))) == rows_expected(b"\0\0", FLOW)
+
+
+def test_packed_lists_are_read_too() -> None:
+    schema = FLOW.only("mpls_labels")
+    number = FLOW["mpls_labels"].number
+    octets = wire.tag(number, 2) + b"\x02\x07\x08" + wire.tag(number, 0) + b"\x09"
+    columns = read_messages(io.BytesIO(wire.varint(len(octets)) + octets), schema)
+    assert rows_of(columns) == [{"mpls_labels": [7, 8, 9]}]
+
+
+def test_captures_are_no_messages() -> None:
+    columns = read_messages(io.BytesIO(pcap(GOOD)))
+    assert rows_of(columns) == []
+    assert columns.counters["bad_message"] == 1

@@ -1,0 +1,150 @@
+"""SQL over flows: conditions on batches, and networks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from flowbuf.arrow.sql import RowFilter, columns_named, connect, query_errors
+from flowbuf.errors import QueryError
+from flowbuf.schema import Schema
+
+FLOW = Schema.load("flow")
+BATCH = pa.RecordBatch.from_pydict(
+    {
+        "src_addr": ["192.0.2.1", "198.51.100.7", "2001:db8::1", None],
+        "bytes": pa.array([0, 100, 200, 300], pa.uint64()),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("condition", "rows"),
+    [
+        ("true", [0, 1, 2, 3]),
+        ("false", []),
+        ("null", []),
+        ("bytes >= 200", [2, 3]),
+        ("BYTES >= 200 -- large", [2, 3]),
+        ("src_addr is null or src_addr = '192.0.2.1'", [0, 3]),
+        ("src_addr like '192%' and bytes = 0", [0]),
+        ("in_net(src_addr, '192.0.2.0/24')", [0]),
+        ("not in_net(src_addr, '192.0.2.0/24')", [1, 2]),
+        ("in_net(src_addr, '2001:db8::/32') or in_net(src_addr, '198.51.100.7')", [1, 2]),
+    ],
+)
+def test_a_condition_chooses_rows(condition: str, rows: list[int]) -> None:
+    assert RowFilter(condition, FLOW).rows(BATCH).to_pylist() == rows
+
+
+def test_a_condition_is_used_again_and_again() -> None:
+    large = RowFilter("bytes > 150", FLOW)
+    assert large.columns == ("bytes",)
+    assert [large.rows(BATCH.slice(begin)).to_pylist() for begin in (0, 1, 3)] == [[2, 3], [1, 2], [0]]
+    assert large.rows(BATCH.slice(0, 0)).to_pylist() == []
+
+
+def test_rows_keep_their_order() -> None:
+    batch = pa.RecordBatch.from_pydict({"bytes": pa.array(range(100_000), pa.uint64())})
+    rows = RowFilter("bytes % 3 = 0", FLOW).rows(batch).to_pylist()
+    assert rows == list(range(0, 100_000, 3))
+
+
+@pytest.mark.parametrize(
+    ("condition", "says"),
+    [
+        ("src_adr = 'x'", "did you mean src_addr"),
+        ("src_ip = 'x'", "did you mean src_addr?"),
+        ("nothing_like_it > 1", "columns are time_received, exporter_address"),
+        ("bytes >", "syntax error"),
+        ("count(*) > 1", "cannot contain aggregates"),
+        ("true); select (1", "not several statements"),
+        ("bytes > 1400) or (true", "one condition is wanted"),
+        ("bytes, src_addr", "one condition is wanted"),
+        ("select true", "one condition is wanted"),
+        ("", "one condition is wanted, such as dst_port = 53"),
+        ("-- nothing", "one condition is wanted"),
+        ("src_addr::INTEGER > 1", "Could not convert string '192.0.2.1'"),
+        ("in_net(src_addr, '192.0.2.0/33')", "'192.0.2.0/33' is no network; write it as '192.0.2.0/24'"),
+    ],
+)
+def test_what_is_wrong_with_a_condition_is_said(condition: str, says: str) -> None:
+    with pytest.raises(QueryError) as raised:
+        RowFilter(condition, FLOW).rows(BATCH)
+    assert says in str(raised.value)
+    assert "row_number" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("condition", "says"),
+    [
+        ("bytes > (select avg(bytes) from flows)", "Table with name flows does not exist"),
+        ("bytes in (from FLOWS)", "Table with name FLOWS does not exist"),
+        ("bytes = max(bytes)", "cannot contain aggregates"),
+        ("bytes = (select max(bytes))", "cannot contain aggregates"),
+        ("row_number() over () < 10", "cannot contain window functions"),
+    ],
+)
+def test_a_condition_looks_at_one_flow_at_a_time(condition: str, says: str) -> None:
+    with pytest.raises(QueryError, match="one flow at a time; flowbuf query looks at all") as raised:
+        RowFilter(condition, FLOW).rows(BATCH)
+    assert says in str(raised.value)
+
+
+def test_a_condition_may_name_its_table_and_look_at_others() -> None:
+    assert RowFilter("flows.bytes > 100", FLOW).rows(BATCH).to_pylist() == [2, 3]
+    assert RowFilter("bytes in (select 50 * unnest(range(4)))", FLOW).rows(BATCH).to_pylist() == [0, 1]
+
+
+def test_nothing_is_downloaded_for_sql() -> None:
+    settings = "SELECT value FROM duckdb_settings() WHERE name = 'autoinstall_known_extensions'"
+    assert connect().execute(settings).fetchall() == [("false",)]
+
+
+@pytest.mark.parametrize(
+    ("address", "network", "inside"),
+    [
+        ("10.0.0.0", "10.0.0.0/8", True),
+        ("10.255.255.255", "10.0.0.0/8", True),
+        ("11.0.0.0", "10.0.0.0/8", False),
+        ("10.1.2.3", "10.9.9.9/8", True),
+        ("10.1.2.3", "10.1.2.3", True),
+        ("10.1.2.3", "0.0.0.0/0", True),
+        ("10.1.2.3", "::/0", False),
+        ("2001:db8::1", "::/0", True),
+        ("2001:db8::1", "0.0.0.0/0", False),
+        ("2001:db8:ffff::1", "2001:db8::/32", True),
+        ("2001:db9::", "2001:db8::/32", False),
+        ("10.1.2.3", "::ffff:10.0.0.0/104", True),
+        ("::ffff:10.1.2.3", "10.0.0.0/8", True),
+        ("not an address", "10.0.0.0/8", False),
+        (None, "10.0.0.0/8", None),
+        ("10.1.2.3", None, None),
+    ],
+)
+def test_networks(address: str | None, network: str | None, inside: bool | None) -> None:
+    assert connect().execute("SELECT in_net($1, $2)", [address, network]).fetchall() == [(inside,)]
+
+
+def test_names_in_sql_are_found_in_any_case() -> None:
+    assert columns_named("select Src_Mac, sum(bytes) from flows where bytes_ > 1", FLOW) == ("bytes", "src_mac")
+
+
+def test_extensions_are_not_fetched(tmp_path: Path) -> None:
+    connection = connect()
+    connection.execute("SET extension_directory = ?", [str(tmp_path)])
+    with pytest.raises(QueryError, match=r"duckdb\.install_extension\('inet'\)"), query_errors(["src_addr"]):
+        connection.execute("SELECT '192.0.2.1'::INET")
+    assert connection.execute("SELECT current_setting('autoinstall_known_extensions')").fetchall() == [(False,)]
+
+
+def test_variables_of_the_program_are_no_tables() -> None:
+    with pytest.raises(Exception, match="BATCH does not exist"):
+        connect().execute("select * from BATCH")
+
+
+def test_a_column_of_another_schema_suggests_to_extend_that() -> None:
+    with pytest.raises(QueryError, match='schema flow has it: write extends = "flow"'), query_errors(["my_bytes"]):
+        connect().sql("SELECT src_mac FROM (SELECT 1 AS my_bytes)")

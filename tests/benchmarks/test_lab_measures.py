@@ -1,0 +1,146 @@
+"""What the lab measures: times by turns, allocations of Python and of libraries alike, and what they say of formats."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.lab import FAMILIES, FORMATS, Format, select_formats
+from benchmarks.lab.allocations import cannot_count, count_allocations, run_counted
+from benchmarks.lab.split import Factor, split_speed
+from benchmarks.lab.timing import make_pass, measure
+
+ROOT = Path(__file__).parents[2]
+MESSAGES = FAMILIES["client_message"]
+counted = pytest.mark.skipif(cannot_count() is not None, reason=str(cannot_count()))
+
+
+def select(names: str) -> list[Format]:
+    """Formats by name. Skips the test where one is absent."""
+    chosen = select_formats(names)
+    for form in chosen:
+        if reason := form.absent():
+            pytest.skip(f"{form.name} is {reason}")
+    return chosen
+
+
+# Times ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("count", "octets_more"), [(1, 0), (10, 4 / 10), (1000, 4 / 1000)])
+def test_a_pass_is_over_all_distinct_records(count: int, octets_more: float) -> None:
+    """At the least; what a batch of `struct` has besides is a number of four octets."""
+    (form,) = select_formats("struct")
+    coder = form.open(MESSAGES)
+    run, records, octets = make_pass(coder, MESSAGES, "encode", count)
+    run()
+    assert records == {1: 256, 10: 250, 1000: 1000}[count]
+    alone = [len(coder.encode(coder.prepare(record))) for record in MESSAGES.rotate(records)]
+    assert octets == pytest.approx(sum(alone) / records + octets_more)
+
+
+@pytest.mark.parametrize("direction", ["encode", "decode"])
+def test_every_format_has_a_sample_for_each_round(direction: str) -> None:
+    timings = measure(MESSAGES, direction, 10, select_formats("json,pickle,struct"), rounds=3, seconds=0.001)
+    assert list(timings) == ["json", "pickle", "struct"]
+    for timing in timings.values():
+        assert len(timing.samples) == 3
+        assert 10 < timing.median < 1e6
+
+
+def test_formats_that_are_absent_are_left_out() -> None:
+    missing = Format(**{**vars(select_formats("json")[0]), "name": "morse", "needs": (("morse_code", "morse-code"),)})
+    assert missing.absent() == "not installed: pip install morse-code"
+    assert measure(MESSAGES, "encode", 1, [missing], rounds=1, seconds=0) == {}
+
+
+# Allocations ----------------------------------------------------------------------------------------------------------
+
+
+@counted
+def test_every_block_is_counted_and_the_most_that_was_held() -> None:
+    script = "from lab.allocations import count_here; print(count_here(lambda: [bytes(100_000) for _ in range(10)]))"
+    calls, peak = json.loads(run_counted(["-c", script]).replace(b"(", b"[").replace(b")", b"]"))
+    assert 11 <= calls <= 20
+    assert 1_000_000 < peak < 1_010_000
+
+
+@counted
+def test_allocations_of_libraries_count_like_those_of_python() -> None:
+    """A decoded message is a dict and two strings: three at least. What upb holds besides is no object of Python's."""
+    formats = select("protobuf-upb,msgspec-msgpack,struct")
+    found = count_allocations(MESSAGES, "decode", 1, formats)
+    assert 3 <= found["msgspec-msgpack"].calls < 4 < found["protobuf-upb"].calls
+    batch = count_allocations(MESSAGES, "encode", 1000, formats)
+    assert batch["msgspec-msgpack"].calls < 0.1 < 1 < batch["struct"].calls
+    assert batch["msgspec-msgpack"].peak > 80_000 > 1000 > found["msgspec-msgpack"].peak
+
+
+# Where the speed comes from -------------------------------------------------------------------------------------------
+
+LADDER = ("msgspec-json", "msgspec-msgpack", "msgspec-msgpack-array")
+
+
+def test_the_whole_is_split_by_factors() -> None:
+    times = dict(zip(LADDER, ([80.0, 160.0, 80.0], [40.0, 80.0, 40.0], [10.0, 20.0, 10.0]), strict=True))
+    (split,) = split_speed({**times, "flowbuf": [5.0, 10.0, 5.0]})
+    assert split.ladder[:3] == LADDER
+    assert split.binary == Factor(2, 0)
+    assert split.keyless == Factor(4, 0)
+    assert split.whole == Factor(8, 0)
+    assert split.rest == Factor(2, 0)
+    assert split.binary_share == pytest.approx(1 / 3)
+    assert split.keyless_share == pytest.approx(2 / 3)
+
+
+def test_ratios_are_of_the_same_round() -> None:
+    """A round in which the machine was slow was slow for all."""
+    times = {LADDER[0]: [20.0, 200.0, 22.0], LADDER[1]: [10.0, 100.0, 10.0], LADDER[2]: [10.0, 100.0, 10.0]}
+    (split,) = split_speed(times)
+    assert split.binary == Factor(2.0, pytest.approx(0.05))
+    assert split.rest is None
+
+
+def test_what_is_not_faster_has_no_shares() -> None:
+    (split,) = split_speed({LADDER[0]: [10.0], LADDER[1]: [5.0], LADDER[2]: [10.0]})
+    assert (split.binary.ratio, split.keyless.ratio) == (2, 0.5)
+    assert split.binary_share is split.keyless_share is None
+
+
+def test_ladders_that_were_not_all_measured_are_left_out() -> None:
+    assert split_speed({name: [1.0] for name in LADDER[:2]}) == []
+
+
+def test_ladders_differ_in_one_respect_at_a_time() -> None:
+    forms = {form.name: form for form in FORMATS}
+    every = split_speed({name: [1.0] for name in forms})
+    assert len(every) >= 5
+    for text, keyed, positional, pure in (split.ladder for split in every):
+        assert [(forms[name].text, forms[name].keyed) for name in (text, keyed, positional)] == [
+            *((True, True), (False, True), (False, False))
+        ]
+        assert forms[keyed].library == forms[positional].library
+        assert pure == bool(forms[text].library), "Python's own json has no binary form"
+
+
+def test_results_of_a_run_are_split(tmp_path: Path) -> None:
+    """From the very file that pytest-benchmark writes."""
+    if importlib.util.find_spec("msgspec") is None:
+        pytest.skip("msgspec is not installed: pip install msgspec")
+    result = tmp_path / "result.json"
+    run = [sys.executable, "-m", "pytest", "benchmarks/test_formats.py", "--benchmark-only", "-q"]
+    chosen = ["-k", "client_message-1-encode and msgspec", f"--benchmark-json={result}"]
+    subprocess.run([*run, *chosen], cwd=ROOT, check=True, capture_output=True)
+    command = [sys.executable, "-m", "benchmarks.lab.split", str(result)]
+    lines = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert lines[0] == "client_message encode 1"
+    assert lines[1].startswith(f"  {' > '.join(LADDER)}: binary ")
+    assert len(lines) == 3
+    refused = subprocess.run([*command[:-1], str(ROOT / "pyproject.toml")], cwd=ROOT, capture_output=True, text=True)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(f"split: {ROOT / 'pyproject.toml'}: ")

@@ -1,0 +1,28 @@
+"""Nothing is read behind the end of messages: they end where readable memory ends, and a read behind it is a crash."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import guarded
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("way", guarded.WAYS)
+def test_a_message_that_ends_inside_a_field(way: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.support.guarded", way, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, f"{done.returncode}: {done.stderr[-2000:]}"
+
+
+def test_a_read_behind_the_end_is_a_crash() -> None:
+    """The check above can fail."""
+    read = "ctypes.string_at(ctypes.addressof(ctypes.c_char.from_buffer(guarded.guarded(5))), 6)"
+    code = f"import ctypes; from tests.support import guarded; {read}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True)
+    assert done.returncode < 0

@@ -1,0 +1,338 @@
+"""Objects that release the GIL refuse to be changed while another thread, or a callback, uses them."""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import flowbuf
+from flowbuf import Decoder, _core, encode_capture
+from flowbuf.arrow.batch import new_table_type
+from flowbuf.io.capture import CaptureReader
+from flowbuf.io.columns import message_tables
+from flowbuf.io.message_stream import StreamOctets
+from flowbuf.schema import Schema
+from flowbuf.schema.plan import compile_plan
+
+FLOW = Schema.load("flow")
+PLAN = compile_plan(FLOW)
+TYPE = new_table_type(FLOW, PLAN)
+FLOWS = 60_000
+
+
+@pytest.fixture(scope="module")
+def capture() -> bytes:
+    """A capture of several batches."""
+    return b"".join(_core.generate(protocol="netflow9", flows=FLOWS))
+
+
+@pytest.fixture(scope="module")
+def messages(capture: bytes, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("threads") / "flows.pb"
+    encode_capture(io.BytesIO(capture), path)
+    return path.read_bytes()
+
+
+class Meddler:
+    """A value of a column whose conversion calls a function: in the midst of a call, as another thread would."""
+
+    def __init__(self, meddle: Callable[[], object]) -> None:
+        self._meddle = meddle
+        self.errors: list[str] = []
+
+    def __index__(self) -> int:
+        with pytest.raises(RuntimeError) as raised:
+            self._meddle()
+        self.errors.append(str(raised.value))
+        return 64500
+
+
+def _decode_by_columns(batch: _core.Datagrams, override: dict[str, Any]) -> object:
+    decoder = Decoder()
+    return _core.ColumnBuilder(decoder, new_table_type(decoder.schema, decoder.plan), 1000).decode(
+        batch, override=override
+    )
+
+
+DECODE: dict[str, Callable[[_core.Datagrams, dict[str, Any]], object]] = {
+    "encode_datagrams": lambda batch, override: Decoder().encode_datagrams(batch, override=override),
+    "view_datagrams": lambda batch, override: Decoder().view_datagrams(batch, override=override),
+    "encode_each": lambda batch, override: Decoder().encode_each(batch, override=override),
+    "columns": _decode_by_columns,
+}
+
+
+@pytest.mark.parametrize("decode", DECODE.values(), ids=DECODE)
+@pytest.mark.parametrize("careful", [False, True])
+def test_a_capture_does_not_advance_while_its_batch_is_decoded(
+    decode: Callable[[_core.Datagrams, dict[str, Any]], object], careful: bool, capture: bytes
+) -> None:
+    reader = CaptureReader(io.BytesIO(capture))
+    batches = reader.batches() if careful else iter(reader)
+    meddler = Meddler(lambda: next(batches))
+    first = next(batches)
+    decode(first, {"src_as": meddler})
+    assert meddler.errors
+    assert set(meddler.errors) == {
+        "the batch of this capture is being decoded: finish that before you ask for the next batch"
+    }
+    # The batch is as it was, and the capture goes on where it was.
+    assert first[0][0][:2] == b"\0\x09"
+    assert len(first) + sum(len(batch) for batch in batches) == reader._core.datagrams
+    with pytest.raises(RuntimeError, match="valid until the capture's next one"):
+        decode(first, {})
+
+
+def test_the_core_does_not_scan_while_a_batch_is_decoded(capture: bytes) -> None:
+    scanner = _core.Capture()
+    consumed, _, batch = scanner.scan(capture, True, 100)
+    for meddle in (lambda: scanner.scan(capture[consumed:], True), scanner.advance):
+        meddler = Meddler(meddle)
+        Decoder().encode_datagrams(batch, override={"src_as": meddler})
+        assert len(meddler.errors) == 1
+
+
+def test_a_view_that_is_taken_while_columns_are_overridden_stays_as_it_is(capture: bytes) -> None:
+    payloads = [datagram[0] for datagram in next(iter(CaptureReader(io.BytesIO(capture))))]
+    decoder = Decoder()
+    view = decoder.view_datagrams(_core.pack_datagrams(payloads[:20], ("192.0.2.1", 4000)))
+    expected, output = bytes(view), view.obj
+    view.release()
+    taken: list[memoryview] = []
+
+    class Taker:
+        def __index__(self) -> int:
+            taken.append(memoryview(output))
+            return 64500
+
+    decoder.encode_datagrams(_core.pack_datagrams(payloads, ("192.0.2.1", 4000)), override={"src_as": Taker()})
+    assert bytes(taken[0]) == expected
+
+
+def test_a_batch_can_be_decoded_again_after_an_error(capture: bytes) -> None:
+    batches = iter(CaptureReader(io.BytesIO(capture)))
+    batch = next(batches)
+    for override in ({"no such column": 1}, {"src_as": -1}):
+        with pytest.raises((KeyError, flowbuf.EncodeError)):
+            Decoder().encode_datagrams(batch, override=override)
+    assert Decoder().encode_datagrams(batch)
+    assert len(next(batches)) > 0  # nothing holds the batch
+
+
+def test_an_advance_ends_a_batch(capture: bytes) -> None:
+    scanner = _core.Capture()
+    _, _, batch = scanner.scan(capture, True, 100)
+    scanner.advance()
+    with pytest.raises(RuntimeError, match="valid until the capture's next one"):
+        batch[0]
+
+
+def test_a_builder_does_not_finish_while_it_decodes(capture: bytes) -> None:
+    _, _, batch = _core.Capture().scan(capture, True, 100)
+    decoder = Decoder()
+    builder = _core.ColumnBuilder(decoder, new_table_type(decoder.schema, decoder.plan), 100_000)
+    for meddle in (builder.finish, lambda: builder.decode(batch)):
+        meddler = Meddler(meddle)
+        builder.decode(batch, override={"src_as": meddler})
+        assert [error.partition(":")[0] for error in meddler.errors] == ["this builder is at work in another thread"]
+    rows = len(builder.finish())
+    assert rows == decoder.flows
+
+
+def test_a_decoder_is_at_work_for_other_builders(capture: bytes) -> None:
+    _, _, batch = _core.Capture().scan(capture, True, 100)
+    decoder = Decoder()
+    type = new_table_type(decoder.schema, decoder.plan)
+    builder, other = (_core.ColumnBuilder(decoder, type, 1000) for _ in range(2))
+    for meddle in (lambda: other.decode(batch), decoder.read_exporters, decoder.finish, decoder.read_other):
+        meddler = Meddler(meddle)
+        builder.decode(batch, override={"src_as": meddler})
+        assert [error.partition(":")[0] for error in meddler.errors] == ["this decoder is at work in another thread"]
+    assert len(other.finish()) == 0
+
+
+# Two threads --------------------------------------------------------------------------------------------------------
+
+
+def while_it_runs(work: Callable[[], object], meddle: Callable[[], object]) -> tuple[object, int]:
+    """The result of `work` in another thread, and how often `meddle` was refused meanwhile."""
+    results: list[object] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    refused = 0
+    thread.start()
+    while thread.is_alive():
+        try:
+            meddle()
+        except RuntimeError:
+            refused += 1
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0], refused
+
+
+def test_messages_are_read_by_one_thread_at_a_time(messages: bytes) -> None:
+    data = messages * 8
+    builder = _core.MessageTables(TYPE, 1 << 26)
+    tables: list[_core.Table] = []
+    finished: list[_core.Table] = []
+    used, refused = while_it_runs(lambda: builder.read(data, tables), lambda: finished.append(builder.finish()))
+    assert used == len(data)
+    assert refused > 0
+    assert sum(map(len, [*tables, *finished, builder.finish()])) == 8 * FLOWS
+    _, refused = while_it_runs(lambda: builder.read(data, []), lambda: builder.read(messages, []))
+    assert refused > 0
+
+
+def test_writable_data_is_read_with_the_gil(messages: bytes) -> None:
+    """No other thread can change it then."""
+    builder = _core.MessageTables(TYPE, 1 << 26)
+    data = bytearray(messages * 8)
+    _, refused = while_it_runs(lambda: builder.read(data, []), builder.finish)
+    assert refused == 0
+
+
+def test_windows_of_files_are_read_without_the_gil(messages: bytes, tmp_path: Path) -> None:
+    (tmp_path / "flows.pb").write_bytes(messages)
+    with flowbuf.io.input_stream.Content(tmp_path / "flows.pb") as content:
+        assert all(window.readonly for window, _ in flowbuf.io.message_stream.StreamWindows(content))
+
+
+@pytest.mark.parametrize("by_columns", [False, True])
+def test_a_reader_is_advanced_while_other_threads_decode(by_columns: bool, capture: bytes) -> None:
+    """Each batch is decoded as a whole, or is refused: no datagram is read from a window that has gone on."""
+    current: list[_core.Datagrams] = []
+    outcomes: Counter[str] = Counter()
+    done = threading.Event()
+
+    def advance() -> None:
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline and min(outcomes["decoded"], outcomes["refused"]) < 30:
+            batches = iter(CaptureReader(io.BytesIO(capture)))
+            while time.monotonic() < deadline:
+                try:
+                    current[:] = [next(batches)]
+                except StopIteration:
+                    break
+                except RuntimeError:
+                    outcomes["refused"] += 1
+                time.sleep(0.0002)
+        done.set()
+
+    def decode() -> None:
+        decoder = Decoder(strict=True)
+        for batch in CaptureReader(io.BytesIO(capture)):  # later batches need the templates of the first
+            decoder.encode_datagrams(batch)
+        builder = _core.ColumnBuilder(decoder, new_table_type(decoder.schema, decoder.plan), 1000)
+        while not done.is_set():
+            for batch in list(current):
+                try:
+                    (builder.decode if by_columns else decoder.encode_datagrams)(batch)
+                    outcomes["decoded"] += 1
+                except RuntimeError:
+                    outcomes["too late"] += 1
+                except flowbuf.DecodeError as error:  # a strict decoder notices a window that has changed
+                    outcomes[str(error)] += 1
+                time.sleep(0.0002)
+
+    threads = [threading.Thread(target=target) for target in (advance, decode, decode)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert outcomes.keys() <= {"decoded", "refused", "too late"}
+    assert outcomes["decoded"]
+    assert outcomes["refused"]
+
+
+def test_a_generator_is_one_threads() -> None:
+    generator = _core.generate(protocol="sflow", flows=500_000, chunk=1 << 25)
+    _, refused = while_it_runs(lambda: next(generator), lambda: next(generator, None))
+    assert refused > 0
+
+
+# Objects that are not made as they should be ------------------------------------------------------------------------
+
+
+def test_objects_that_were_not_made_by_their_makers() -> None:
+    with pytest.raises(TypeError):
+        _core.Table()
+    for arguments in ((None, 100), (TYPE,), ()):
+        with pytest.raises((TypeError, ValueError)):
+            _core.TableBuilder(*arguments)
+    generator = type(_core.generate(protocol="sflow", flows=1))
+    assert (list(generator()), generator().flows_written) == ([], 0)
+
+
+def test_an_unsealed_plan_is_refused() -> None:
+    plan = _core.Plan()
+    makers: list[Callable[[], object]] = [
+        lambda: _core.Decoder(plan),
+        lambda: _core.TableType(plan, []),
+        lambda: _core.MessageReader(plan),
+        lambda: _core.Row(plan),
+        lambda: _core.encode_arrow_stream(plan, _core.export_stream(TYPE, []), list),
+    ]
+    for make in makers:
+        with pytest.raises(ValueError, match="not sealed"):
+            make()
+    with pytest.raises(flowbuf.FlowbufError):
+        PLAN.add_column("late", 60000, _core.TYPES["bool"], 0, 1, 0, {})
+
+
+def test_the_names_of_a_plan_are_a_copy() -> None:
+    plan = compile_plan(FLOW)
+    plan.names.clear()
+    assert plan.names == PLAN.names != []
+
+
+def test_a_message_that_is_none() -> None:
+    with pytest.raises(TypeError):
+        _core.join_messages([b"", None])  # type: ignore[list-item]
+
+
+def test_bindings_that_are_not_as_many_as_the_columns() -> None:
+    for bind in (lambda names: [], lambda names: [(None, None, False)] * 1000, lambda names: names.clear() or []):
+        with pytest.raises(ValueError, match=r"bindings for \d+ columns"):
+            _core.encode_arrow_stream(PLAN, _core.export_stream(TYPE, []), bind)
+
+
+def test_a_decoder_that_is_initialised_again_keeps_its_plan(capture: bytes) -> None:
+    _, _, batch = _core.Capture().scan(capture, True, 100)
+    decoder = Decoder()
+    plan, flows = decoder.plan, decoder.encode_datagrams(batch)
+    decoder.__init__("goflow2")  # type: ignore[misc]
+    assert decoder.plan is plan
+    assert decoder.encode_datagrams(batch) == flows
+
+
+def test_streams_share_nothing(messages: bytes) -> None:
+    """Eight readers of one stream at once."""
+    expected = sum(map(len, message_tables(StreamOctets(messages), _core.MessageTables(TYPE, 1000))))
+    counts: list[int] = []
+
+    def read() -> None:
+        tables = message_tables(StreamOctets(messages), _core.MessageTables(TYPE, 1000))
+        counts.append(sum(map(len, tables)))
+
+    threads = [threading.Thread(target=read) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert counts == [expected] * 8

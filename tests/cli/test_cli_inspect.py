@@ -1,0 +1,305 @@
+"""`flowbuf inspect`: what it finds in a capture."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowbuf.cli.inspect import _share as share
+from tests.support.command import EXPORTER, GOOD, WITHOUT_TEMPLATE, flowbuf, generated, pcap, write
+from tests.support.datagrams import (
+    data_set,
+    flow_sample,
+    ipfix,
+    netflow1,
+    netflow5,
+    netflow7,
+    netflow9,
+    options_template,
+    options_template9,
+    options_template_set,
+    options_template_set9,
+    record1,
+    record5,
+    record7,
+    sflow,
+    template,
+    template_set,
+    template_set9,
+    u8,
+    u16,
+    u32,
+    uint,
+    variable,
+)
+
+STARTS = options_template(257, [(149, 4)], [(160, 8)])
+
+
+def inspect(path: Path, content: bytes) -> dict[str, Any]:
+    survey: dict[str, Any] = json.loads(flowbuf("inspect", write(path, content), "--json").stdout)
+    return survey
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "a.pcap"
+
+
+NETFLOW9 = pcap(
+    netflow9(
+        options_template_set9(options_template9(257, [(1, 4)], [(48, 2), (34, 4)])),
+        template_set9(template(256, (1, 4), (48, 1), (40000, 2))),
+        source_id=5,
+    ),
+    netflow9(data_set(257, u32(0) + u16(3) + u32(1000)), source_id=5),
+    netflow9(data_set(256, u32(1500) + u8(3) + u16(0)), source_id=5),
+)
+
+
+def test_the_capture_itself(path: Path) -> None:
+    capture = inspect(path, pcap(GOOD, GOOD))["capture"]
+    assert capture == {
+        "name": str(path),
+        "octets": path.stat().st_size,
+        "packets": 2,
+        "link_types": ["raw IP"],
+        "datagrams": 2,
+        "first": "2023-11-14T22:13:20.500000000Z",
+        "last": "2023-11-14T22:13:21.500000000Z",
+        "ports": {"2055": 2},
+        "counters": {},
+    }
+
+
+def test_an_exporter_and_its_templates(path: Path) -> None:
+    (exporter,) = inspect(path, NETFLOW9)["exporters"]
+    (domain,) = exporter.pop("domains")
+    assert exporter == {
+        "address": EXPORTER,
+        "sub_agent": 0,
+        "protocols": ["NetFlow v9"],
+        "datagrams": 3,
+        "octets": sum(len(part) for part in (NETFLOW9,)) - 24 - 3 * (16 + 28),
+        "flows": 1,
+        "options_records": 1,
+        "templates_received": 2,
+        "sampling_rates": [1000],
+        "counters": {},
+    }
+    assert domain == {
+        "protocol": "NetFlow v9",
+        "id": 5,
+        "port": None,
+        "sequence": {"unit": "packets", "expected": 3, "lost": 0, "late": 0, "restarts": 0},
+        "system_init": None,
+        "samplers": [{"id": 3, "rate": 1000}],
+        "templates": [
+            {
+                "id": 256,
+                "kind": "data",
+                "record_size": 7,
+                "fields": [
+                    {"name": "octetDeltaCount", "pen": 0, "id": 1, "size": 4, "scope": False},
+                    {"name": "samplerId", "pen": 0, "id": 48, "size": 1, "scope": False},
+                    {"name": None, "pen": 0, "id": 40000, "size": 2, "scope": False},
+                ],
+            },
+            {
+                "id": 257,
+                "kind": "options",
+                "record_size": 10,
+                "fields": [
+                    {"name": "System", "pen": 0, "id": 1, "size": 4, "scope": True},
+                    {"name": "samplerId", "pen": 0, "id": 48, "size": 2, "scope": False},
+                    {"name": "samplingInterval", "pen": 0, "id": 34, "size": 4, "scope": False},
+                ],
+            },
+        ],
+    }
+
+
+def test_enterprise_and_variable_fields(path: Path) -> None:
+    content = pcap(
+        ipfix(template_set(template(256, (1, 8), (137, 2, 2636), (82, 65535)))),
+        ipfix(data_set(256, uint(9, 8) + u16(0) + variable(b"eth0"))),
+    )
+    (exporter,) = inspect(path, content)["exporters"]
+    (described,) = exporter["domains"][0]["templates"]
+    assert described["record_size"] is None
+    assert described["fields"][1:] == [
+        {"name": None, "pen": 2636, "id": 137, "size": 2, "scope": False},
+        {"name": "interfaceName", "pen": 0, "id": 82, "size": None, "scope": False},
+    ]
+    text = flowbuf("inspect", path).stdout
+    assert "octetDeltaCount:8, 2636/137:2, interfaceName:variable" in text
+
+
+def test_a_field_of_variable_length_in_netflow9(path: Path) -> None:
+    content = pcap(netflow9(template_set9(template(256, (1, 8), (82, 65535)))))
+    (exporter,) = inspect(path, content)["exporters"]
+    (described,) = exporter["domains"][0]["templates"]
+    assert described["record_size"] is None
+    assert [field["size"] for field in described["fields"]] == [8, None]
+
+
+def test_uptimes_without_the_start_of_the_exporter(path: Path) -> None:
+    fields, start = template_set(template(256, (22, 4), (1, 4))), options_template_set(STARTS)
+    datagrams = [ipfix(fields, data_set(256, u32(1000), u32(7)), domain=domain) for domain in (1, 2)]
+    content = pcap(ipfix(start, data_set(257, u32(1) + uint(1_600_000_000_000, 8)), domain=2), *datagrams)
+    result = flowbuf("inspect", write(path, content))
+    assert result.exit_code == 0
+    assert "domain 1; start unknown, no flow times" in result.stdout
+    assert "domain 2; running since 2020-09-13 12:26:40.000 UTC" in result.stdout
+    (counted,) = [line for line in result.stdout.splitlines() if "no_system_start" in line]
+    assert EXPORTER in counted
+
+
+def test_netflow1_and_netflow7(path: Path) -> None:
+    content = pcap(
+        netflow1(record1(octets=7), record1(octets=8)), netflow7(record7(), sequence=1), netflow7(record7(), sequence=5)
+    )
+    (exporter,) = inspect(path, content)["exporters"]
+    assert exporter["protocols"] == ["NetFlow v1", "NetFlow v7"]
+    assert exporter["flows"] == 4
+    (domain,) = exporter["domains"]
+    assert (domain["protocol"], domain["sequence"]["unit"], domain["sequence"]["lost"]) == ("NetFlow v7", "flows", 3)
+
+
+def test_every_protocol_is_named(path: Path) -> None:
+    exporters = inspect(path, generated("mixed", 2000, exporters=4))["exporters"]
+    assert sorted(exporter["protocols"][0] for exporter in exporters) == [
+        *("IPFIX", "NetFlow v5", "NetFlow v9", "sFlow v5"),
+    ]
+    assert sum(exporter["flows"] for exporter in exporters) == 2000
+    assert all(exporter["sampling_rates"] == [1000] for exporter in exporters)
+
+
+def test_the_tables_say_the_same(path: Path) -> None:
+    write(path, NETFLOW9)
+    result = flowbuf("inspect", path)
+    assert (result.exit_code, result.stderr) == (0, "")
+    text = " ".join(result.stdout.split())
+    assert (
+        "3 packets (raw IP), 3 UDP datagrams to port 2055 2023-11-14 22:13:20.500 to 2023-11-14 22:13:22.500 UTC"
+        in text
+    )
+    assert f"{EXPORTER} NetFlow v9 3 " in text
+    assert f"{EXPORTER}, NetFlow v9, domain 5; sampler 3 1:1000" in text
+    assert "256 data 7 octetDeltaCount:4, samplerId:1, 40000:2" in text
+    assert "257 options 10 System:4 | samplerId:2, samplingInterval:4" in text
+    assert "Counters" not in text
+
+
+def test_domains_of_ports_that_do_not_agree(path: Path) -> None:
+    payloads = [netflow9(template_set9(template(256, (element, 4)))) for element in (1, 2, 1)]
+    content = pcap(*payloads, ports=[1000, 2000, 1000])
+    (exporter,) = inspect(path, content)["exporters"]
+    assert [domain["port"] for domain in exporter["domains"]] == [None, 1000]
+    assert exporter["counters"] == {"template_redefined": 1, "port_in_key": 1}
+    text = " ".join(flowbuf("inspect", path).stdout.split())
+    assert f"{EXPORTER}, NetFlow v9, domain 0 template" in text
+    assert f"{EXPORTER}, NetFlow v9, domain 0, port 1000 template" in text
+
+
+LOSSY = pcap(
+    *(netflow5(record5(), sequence=number, engine_type=1, engine_id=3) for number in (1, 2, 4, 3, 8)),
+    *(netflow9(sequence=number, source_id=7) for number in range(100, 1300) if number != 200),
+    *(ipfix(sequence=number, domain=9) for number in (0, 0)),
+    *(sflow(flow_sample(sequence=10 * number), sequence=number) for number in (5, 6)),
+)
+
+
+def test_losses_are_shown_in_the_unit_of_each_protocol(path: Path) -> None:
+    write(path, LOSSY)
+    result = flowbuf("inspect", path)
+    assert (result.exit_code, result.stderr) == (0, ""), "what the network lost is no fault of the capture"
+    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    assert "exporter protocol domain lost of share late restarts" in lines
+    assert f"{EXPORTER} NetFlow v5 engine 1/3 3 8 flows 38% 1 0" in lines
+    assert f"{EXPORTER} NetFlow v9 7 1 1,200 packets 0.08% 0 0" in lines
+    assert "192.0.2.200 sFlow v5 9 11 samples 82% 0 0" in lines
+    assert not any("IPFIX 9" in line or "datagrams 0" in line for line in lines), "only what is uneven"
+    (exporters,) = (line for line in lines if line.startswith(f"{EXPORTER} IPFIX, NetFlow v5, NetFlow v9"))
+    assert exporters.endswith(" 38% 0 unknown"), "the worst of them"
+    (agent,) = (line for line in lines if line.startswith("192.0.2.200 sFlow v5 2 "))
+    assert agent.endswith(" 82% 0 unknown")
+
+
+def test_where_nothing_is_lost_nothing_is_said_of_it(path: Path) -> None:
+    text = flowbuf("inspect", write(path, generated("mixed", 2000, exporters=4))).stdout
+    assert "Sequence numbers" not in text
+    assert [line.split()[-3:-1] for line in text.splitlines() if "1:1000" in line and "domain" not in line] == [
+        ["0", "0"]
+    ] * 4
+
+
+def test_losses_in_json(path: Path) -> None:
+    exporters = {exporter["address"]: exporter for exporter in inspect(path, LOSSY)["exporters"]}
+    sequences = {domain["protocol"]: domain["sequence"] for domain in exporters[EXPORTER]["domains"]}
+    assert sequences == {
+        "NetFlow v5": {"unit": "flows", "expected": 8, "lost": 3, "late": 1, "restarts": 0},
+        "NetFlow v9": {"unit": "packets", "expected": 1200, "lost": 1, "late": 0, "restarts": 0},
+        "IPFIX": {"unit": "records", "expected": 0, "lost": 0, "late": 0, "restarts": 0},
+    }
+    (domain,) = exporters["192.0.2.200"]["domains"]
+    assert domain["sequence"] == {
+        **{"unit": "datagrams", "expected": 2, "lost": 0, "late": 0, "restarts": 0},
+        "samples": {"expected": 11, "lost": 9, "late": 0, "restarts": 0},
+    }
+
+
+@pytest.mark.parametrize(("width", "shown"), [(160, {"protocol", "octets"}), (80, {"protocol"}), (60, set())])
+def test_what_there_is_no_room_for_is_left_out_rather_than_cut(
+    path: Path, width: int, shown: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flowbuf.cli.inspect.WIDTH_IN_A_PIPE", width)
+    write(path, pcap(*(netflow5(record5(), sequence=number) for number in (1, 40, 20))))
+    text = flowbuf("inspect", path).stdout
+    assert "…" not in text
+    (headings,) = (set(line.split()) for line in text.splitlines() if "sampling" in line)
+    assert {"exporter", "flows", "lost", "errors", "sampling"} <= headings
+    assert headings & {"protocol", "octets"} == shown
+
+
+@pytest.mark.parametrize("width", [60, 100, 200])
+def test_tables_of_any_width(path: Path, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flowbuf.cli.inspect.WIDTH_IN_A_PIPE", width)
+    text = flowbuf("inspect", write(path, LOSSY)).stdout
+    assert "Sequence numbers" in text
+    assert max(len(line.rstrip()) for line in text.splitlines()[5:]) <= width
+
+
+@pytest.mark.parametrize(
+    ("lost", "expected", "text"),
+    [
+        *((0, 0, "0"), (0, 5, "0"), (1, 10**6, "<0.01%"), (1, 1000, "0.10%"), (1, 40, "2.5%"), (143, 147, "97%")),
+        *((999, 1000, ">99%"), (5, 5, "100%")),
+    ],
+)
+def test_shares_are_short_and_never_say_nothing_or_all_wrongly(lost: int, expected: int, text: str) -> None:
+    assert share(lost, expected) == text
+
+
+def test_counters_are_explained_and_losses_make_the_status_1(path: Path) -> None:
+    write(path, pcap(GOOD, WITHOUT_TEMPLATE, b"nothing known"))
+    result = flowbuf("inspect", path)
+    assert result.exit_code == 1
+    text = " ".join(result.stdout.split())
+    assert f"{EXPORTER} 1 template_missing loss a data set that is given up" in text
+    assert f"{EXPORTER} 1 early_data note a data set came before its template" in text
+    assert "1 other_packet note not a UDP datagram, or not of a flow protocol" in text
+
+
+@pytest.mark.parametrize(("content", "reason"), [(b"", "it is empty"), (b"hello, world", "neither pcap nor pcapng")])
+def test_what_is_no_capture_is_one_line(path: Path, content: bytes, reason: str) -> None:
+    result = flowbuf("inspect", write(path, content))
+    assert (result.exit_code, result.output) == (1, f"flowbuf: {path}: not a capture: {reason}\n")
+
+
+def test_a_missing_file() -> None:
+    result = flowbuf("inspect", "missing.pcap")
+    assert (result.exit_code, result.output) == (2, "Error: missing.pcap: No such file or directory\n")

@@ -1,0 +1,299 @@
+"""Ctrl-C on a live pipe: `encode` and `read` write the flows before it."""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import csv
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pyarrow.ipc
+import pyarrow.parquet as pq
+import pytest
+
+from flowbuf.io.message_stream import MessageStream
+from tests.support.command import CUT_SHORT, GOOD, WITHOUT_TEMPLATE, pcap, write
+
+FLOWBUF = (sys.executable, "-m", "flowbuf")
+PATIENCE = 20
+OUTPUTS = ("x.pb", "x.pb.gz", "x.parquet", "x.arrow", "x.jsonl", "x.csv", "x.csv.zst")
+PARTIAL = pcap(GOOD, GOOD, GOOD)[:-5]  # Ctrl-C comes in the middle of a packet
+
+
+def command(output: str, *options: str) -> list[str]:
+    return [*FLOWBUF, "encode" if ".pb" in output else "read", "-", "-o", output, *options]
+
+
+def flows_in(path: Path) -> int:
+    if ".pb" in path.name:
+        with MessageStream(path) as stream:
+            flows = sum(map(len, stream))
+            assert stream.fault == ""
+        return flows
+    if path.suffix == ".parquet":
+        return int(pq.read_table(path).num_rows)
+    if path.suffix == ".arrow":
+        return int(pyarrow.ipc.open_file(path).read_all().num_rows)
+    if path.suffix == ".zst":
+        zstandard = pytest.importorskip("zstandard")
+        with open(path, "rb") as file:
+            text = zstandard.ZstdDecompressor().stream_reader(file).read().decode()
+    else:
+        text = path.read_text()
+    lines = text.splitlines()
+    if path.suffix == ".jsonl":
+        return len([json.loads(line) for line in lines])
+    return len(list(csv.DictReader(lines)))
+
+
+def start(folder: Path, output: str, content: bytes, *options: str) -> subprocess.Popen[bytes]:
+    """A command that has read some content and waits for more."""
+    process = subprocess.Popen(
+        command(output, *options), cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdin
+    process.stdin.write(content)
+    process.stdin.flush()
+    deadline = time.monotonic() + PATIENCE
+    while unread(process) or (output != "-" and not any(name.endswith(".tmp") for name in os.listdir(folder))):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(0.3)  # until it waits for more
+    return process
+
+
+def unread(process: subprocess.Popen[bytes]) -> int:
+    """Bytes in the pipe to a process."""
+    size = array.array("i", [0])
+    assert process.stdin
+    fcntl.ioctl(process.stdin, termios.FIONREAD, size)
+    return size[0]
+
+
+def end(process: subprocess.Popen[bytes]) -> tuple[int, str]:
+    status = process.wait(PATIENCE)
+    assert process.stdin
+    assert process.stdout
+    assert process.stderr
+    says = process.stderr.read().decode()
+    for file in (process.stdin, process.stdout, process.stderr):
+        file.close()
+    return status, says
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_an_interrupt_writes_the_flows_before_it(tmp_path: Path, output: str) -> None:
+    process = start(tmp_path, output, PARTIAL)
+    process.send_signal(signal.SIGINT)
+    assert end(process) == (130, "flowbuf: interrupted: 2 flows written\n")
+    assert flows_in(tmp_path / output) == 2
+    proto = {f"{output}.proto"} if ".pb" in output else set()
+    assert set(os.listdir(tmp_path)) == {output, *proto}
+
+
+@pytest.mark.parametrize("output", ["x.pb", "x.parquet", "x.jsonl"])
+def test_packets_that_the_writer_still_held_are_read(tmp_path: Path, output: str) -> None:
+    """tcpdump gets the signal too, writes its buffer and ends."""
+    process = start(tmp_path, output, pcap(GOOD))
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.2)
+    assert process.stdin
+    process.stdin.write(pcap(GOOD, GOOD)[24:])
+    process.stdin.close()
+    assert end(process) == (130, "flowbuf: interrupted: 3 flows written\n")
+    assert flows_in(tmp_path / output) == 3
+
+
+TCPDUMP = """
+import signal, sys, time
+def end(number, frame):
+    {before}
+    sys.stdout.buffer.write(rest); sys.stdout.flush(); sys.exit(0)
+data = open("a.pcap", "rb").read(); rest = data[-40:]
+signal.signal(signal.SIGINT, end)
+sys.stdout.buffer.write(data[:-40]); sys.stdout.flush()
+open("ready", "w").close()
+while True: time.sleep(0.05)
+"""
+
+
+@pytest.mark.parametrize("before", ["pass", "time.sleep(0.3)"])
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_the_process_group_is_interrupted(tmp_path: Path, output: str, before: str) -> None:
+    """The shell's job: the writer of the pipe ends first, or after flowbuf got the signal."""
+    write(tmp_path / "a.pcap", pcap(GOOD, GOOD))
+    write(tmp_path / "tcpdump.py", TCPDUMP.format(before=before).encode())
+    line = f"{sys.executable} tcpdump.py | {' '.join(command(output))}; exit ${{PIPESTATUS[1]}}"
+    shell = subprocess.Popen(
+        ["bash", "-c", f"trap : INT; {line}"], cwd=tmp_path, stderr=subprocess.PIPE, start_new_session=True
+    )
+    deadline = time.monotonic() + PATIENCE
+    while not ((tmp_path / "ready").exists() and any(name.endswith(".tmp") for name in os.listdir(tmp_path))):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(0.4)
+    os.killpg(shell.pid, signal.SIGINT)
+    _, stderr = shell.communicate(timeout=PATIENCE)
+    assert (shell.returncode, stderr.decode()) == (130, "flowbuf: interrupted: 2 flows written\n")
+    assert flows_in(tmp_path / output) == 2
+
+
+def test_an_endless_writer_does_not_delay_the_end(tmp_path: Path) -> None:
+    process = start(tmp_path, "x.pb", pcap(GOOD))
+    assert process.stdin
+    process.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    while process.poll() is None:
+        assert time.monotonic() < began + 5
+        try:
+            process.stdin.write(pcap(GOOD)[24:])
+            process.stdin.flush()
+        except BrokenPipeError:
+            break
+        time.sleep(0.001)
+    status, says = end_broken(process)
+    assert status == 130
+    assert says == f"flowbuf: interrupted: {flows_in(tmp_path / 'x.pb'):,} flows written\n"
+
+
+def end_broken(process: subprocess.Popen[bytes]) -> tuple[int, str]:
+    assert process.stdin
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.close()
+    return end(process)
+
+
+@pytest.mark.parametrize("output", ["x.pb", "x.parquet", "x.csv"])
+def test_a_second_interrupt_ends_at_once(tmp_path: Path, output: str) -> None:
+    process = start(tmp_path, output, pcap(GOOD))
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    assert end(process) == (130, "")
+    assert time.monotonic() - began < 0.6
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("output", ["x.pb", "x.parquet"])
+def test_nothing_before_an_interrupt_is_no_file(tmp_path: Path, output: str) -> None:
+    process = start(tmp_path, output, b"")
+    process.send_signal(signal.SIGINT)
+    assert end(process) == (130, "flowbuf: interrupted: 0 flows written\n")
+    assert os.listdir(tmp_path) == []
+
+
+def test_standard_output_gets_the_rest(tmp_path: Path) -> None:
+    process = start(tmp_path, "-", pcap(GOOD), "-f", "parquet")
+    process.send_signal(signal.SIGINT)
+    assert process.stdout
+    content = process.stdout.read()
+    assert end(process) == (130, "flowbuf: interrupted: 1 flow written\n")
+    assert pq.read_table(pyarrow.BufferReader(content)).num_rows == 1
+
+
+@pytest.mark.parametrize("content", [pcap(GOOD, CUT_SHORT), pcap(GOOD, WITHOUT_TEMPLATE)])
+def test_faults_are_still_reported(tmp_path: Path, content: bytes) -> None:
+    process = start(tmp_path, "x.csv", content)
+    process.send_signal(signal.SIGINT)
+    status, says = end(process)
+    fault, last = says.splitlines()
+    assert (status, "192.0.2.1: 1 " in fault) == (130, True)
+    assert last == f"flowbuf: interrupted: {flows_in(tmp_path / 'x.csv')} flows written".replace("1 flows", "1 flow")
+
+
+def test_strict_keeps_what_an_interrupt_cuts(tmp_path: Path) -> None:
+    process = start(tmp_path, "x.csv", PARTIAL, "--strict")
+    process.send_signal(signal.SIGINT)
+    assert end(process) == (130, "flowbuf: interrupted: 2 flows written\n")
+    assert flows_in(tmp_path / "x.csv") == 2
+
+
+def test_state_is_kept_at_an_interrupt(tmp_path: Path) -> None:
+    process = start(tmp_path, "x.pb", pcap(GOOD), "--state", "s.state")
+    process.send_signal(signal.SIGINT)
+    assert end(process)[0] == 130
+    assert (tmp_path / "s.state").exists()
+
+
+BETWEEN = """
+import os, signal, sys
+from flowbuf.cli.main import main
+
+def watch(frame, event, argument):
+    if event == "call" and frame.f_code.co_name == "close" and frame.f_code.co_filename.endswith("signals.py"):
+        sys.setprofile(None)
+        os.kill(os.getpid(), signal.SIGINT)
+
+sys.setprofile(watch)
+main()
+"""
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_an_interrupt_between_standard_input_and_the_next_input_reads_no_more(tmp_path: Path, output: str) -> None:
+    """The signal comes when standard input has ended and the next input is not open yet."""
+    write(tmp_path / "a.pcap", pcap(GOOD, GOOD))
+    write(tmp_path / "cut.pcap", pcap(GOOD, GOOD)[:-5])
+    line = [sys.executable, "-c", BETWEEN, *command(output)[3:], "cut.pcap"]
+    with open(tmp_path / "a.pcap", "rb") as content:
+        result = subprocess.run(line, cwd=tmp_path, stdin=content, capture_output=True, timeout=PATIENCE, check=False)
+    assert (result.returncode, result.stderr.decode()) == (130, "flowbuf: interrupted: 2 flows written\n")
+    assert flows_in(tmp_path / output) == 2
+
+
+@pytest.mark.parametrize("output", ["x.pb", "x.csv", "x.parquet"])
+@pytest.mark.parametrize("inputs", [["pipe"], ["pipe", "-"], ["-", "pipe"]])
+def test_a_file_is_complete_or_absent(tmp_path: Path, output: str, inputs: list[str]) -> None:
+    """An interrupt before or after standard input is that of any other input."""
+    os.mkfifo(tmp_path / "pipe")
+    write(tmp_path / "a.pcap", pcap(GOOD))
+    arguments = [each for part in command(output) for each in (inputs if part == "-" else [part])]
+    with open(tmp_path / "a.pcap", "rb") as content:
+        process = subprocess.Popen(arguments, cwd=tmp_path, stdin=content, stderr=subprocess.PIPE)
+    with process, open(tmp_path / "pipe", "wb") as pipe:
+        pipe.write(pcap(GOOD))
+        pipe.flush()
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 130
+        assert process.stderr
+        assert process.stderr.read() == b""
+    assert set(os.listdir(tmp_path)) == {"pipe", "a.pcap"}
+
+
+STARTING = """
+import importlib.metadata, os, runpy, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["flowbuf", "--version"]
+{start}
+"""
+STARTS = (
+    "runpy.run_module('flowbuf', run_name='__main__')",
+    "(script,) = importlib.metadata.entry_points(group='console_scripts', name='flowbuf'); sys.exit(script.load()())",
+)
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize(
+    "module",
+    ["click", "flowbuf._core", "flowbuf.schema", "flowbuf.cli.main", "flowbuf.cli.output", "flowbuf.io"],
+)
+def test_an_interrupt_during_the_imports_ends_the_command_silently(module: str, start: str) -> None:
+    line = [sys.executable, "-c", STARTING.format(module=module, start=start)]
+    result = subprocess.run(line, capture_output=True, timeout=PATIENCE, check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (130, b"", b"")

@@ -1,0 +1,190 @@
+"""Many captures at once: patterns, a folder with a file for each, and files of so many rows."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.command import GOOD, WITHOUT_TEMPLATE, end, flowbuf, generated, json_lines, pcap, write
+
+SHIPPED = Path(__file__).parents[1] / "data"
+CAPTURES = sorted(SHIPPED.glob("*.pcap"))
+SFLOW, NETFLOW9 = SHIPPED / "generated-sflow.pcap", SHIPPED / "generated-netflow9.pcap"
+
+
+@pytest.fixture
+def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flowbuf.cli.many._processors", lambda: 1)
+
+
+def files_in(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+# Patterns -------------------------------------------------------------------------------------------------------------
+
+
+def test_patterns_stand_for_files(tmp_path: Path) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    paths = [write(tmp_path / name, pcap(GOOD)) for name in ("x.pcap", "a/y.pcap", "a/b/z.pcap")]
+    every = flowbuf("read", *paths).stdout
+    assert flowbuf("read", tmp_path / "**/*.pcap").stdout == every
+    assert flowbuf("read", tmp_path / "a/?.pcap").stdout == flowbuf("read", paths[1]).stdout
+    (count,) = json_lines(flowbuf("query", "SELECT count(*) AS n FROM flows", tmp_path / "**/[yz].pcap"))
+    assert count == {"n": 2}
+    assert flowbuf("encode", tmp_path / "**/*.pcap", "-o", tmp_path / "all.pb").exit_code == 0
+    assert len(json_lines(flowbuf("read", tmp_path / "all.pb"))) == 3
+
+
+def test_a_pattern_that_no_file_fits_is_a_usage_error(tmp_path: Path) -> None:
+    result = flowbuf("read", tmp_path / "*.pcap")
+    assert (result.exit_code, result.stderr) == (2, f"Error: {tmp_path}/*.pcap: no file fits this pattern\n")
+
+
+def test_a_file_that_is_called_as_a_pattern_is_itself(tmp_path: Path) -> None:
+    path = write(tmp_path / "[a].pcap", pcap(GOOD))
+    assert len(json_lines(flowbuf("read", path))) == 1
+
+
+# A file for each ------------------------------------------------------------------------------------------------------
+
+
+def test_each_capture_becomes_a_file(tmp_path: Path) -> None:
+    """In processes of their own, where there are processors."""
+    result = flowbuf("read", *CAPTURES, "-o", f"{tmp_path}/out/")
+    assert (result.exit_code, result.output) == (0, "")
+    names = {path: path.name.partition(".")[0] + ".parquet" for path in CAPTURES}
+    assert files_in(tmp_path / "out") == sorted(names.values())
+    for path, name in names.items():
+        assert flowbuf("read", path, "-o", tmp_path / "same.parquet").exit_code in (0, 1)
+        assert pq.read_table(tmp_path / "out" / name).equals(pq.read_table(tmp_path / "same.parquet")), path
+
+
+@pytest.mark.usefixtures("one_process")
+@pytest.mark.parametrize("form", ["jsonl", "csv", "arrow"])
+def test_any_format_but_a_table(tmp_path: Path, form: str) -> None:
+    options = ("-f", form, "--where", "bytes > 500", "--columns", "bytes,src_addr")
+    assert flowbuf("read", SFLOW, NETFLOW9, "-o", f"{tmp_path}/out/", *options).exit_code == 0
+    assert files_in(tmp_path / "out") == [f"generated-netflow9.{form}", f"generated-sflow.{form}"]
+    flowbuf("read", SFLOW, "-o", tmp_path / f"x.{form}", *options)
+    assert (tmp_path / "out" / f"generated-sflow.{form}").read_bytes() == (tmp_path / f"x.{form}").read_bytes()
+
+
+@pytest.mark.usefixtures("one_process")
+def test_folders_stay_as_they_are(tmp_path: Path) -> None:
+    for name in ("in/a/x.pcap", "in/b/x.pcap", "in/y.pcap"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        write(tmp_path / name, pcap(GOOD))
+    (tmp_path / "out").mkdir()
+    assert flowbuf("read", tmp_path / "in/**/*.pcap", "-o", tmp_path / "out").exit_code == 0
+    assert files_in(tmp_path / "out") == ["a/x.parquet", "b/x.parquet", "y.parquet"]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_the_worst_decides_and_each_is_reported(
+    tmp_path: Path, processes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flowbuf.cli.many._processors", lambda: processes)
+    contents = {"bad": b"bad", "good": pcap(GOOD), "lost": pcap(GOOD, WITHOUT_TEMPLATE), "none": pcap()}
+    paths = [write(tmp_path / f"{name}.pcap", content) for name, content in contents.items()]
+    result = flowbuf("read", *paths, "-o", f"{tmp_path}/out/")
+    alone = [flowbuf("read", path) for path in paths]
+    assert result.exit_code == 1
+    lines = [line for each in alone for line in each.stderr.splitlines()]
+    assert result.stderr.splitlines() == [*lines[:-1], f"flowbuf: {paths[-1]}: no flows"]
+    assert files_in(tmp_path / "out") == ["good.parquet", "lost.parquet", "none.parquet"]
+    strict = flowbuf("read", *paths, "-o", f"{tmp_path}/strict/", "--strict")
+    assert (strict.exit_code, files_in(tmp_path / "strict")) == (1, ["good.parquet", "none.parquet"])
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("-f", "table"), "a table is for one output"),
+        (("--state", "x.state"), "each is decoded on its own"),
+        (("-n", "3"), "-n is for one output"),
+        (("-",), "standard input"),
+        ((SFLOW,), "generated-sflow.parquet: several inputs would be written to it"),
+        (("--where", "nothing > 1"), "--where: "),
+    ],
+)
+def test_what_is_not_for_many_is_a_usage_error(tmp_path: Path, options: tuple[str, ...], says: str) -> None:
+    result = flowbuf("read", SFLOW, *options, "-o", f"{tmp_path}/out/")
+    assert (result.exit_code, files_in(tmp_path)) == (2, [])
+    assert says in result.stderr
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_leaves_no_partial_file(tmp_path: Path, number: signal.Signals, status: int) -> None:
+    pipes = [tmp_path / "a.pcap", tmp_path / "b.pcap"]
+    for pipe in pipes:
+        os.mkfifo(pipe)
+    command = [sys.executable, "-m", "flowbuf", "read", *map(str, pipes), "-o", "out/"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE) as process:
+        files = [open(pipe, "wb") for pipe in pipes]  # noqa: SIM115
+        for file in files:
+            file.write(pcap(GOOD))
+            file.flush()
+        assert end(process, number, lambda: len(files_in(tmp_path / "out")) == 2) == status
+        for file in files:
+            file.close()
+    assert files_in(tmp_path / "out") == []
+
+
+# Files of so many rows ------------------------------------------------------------------------------------------------
+
+
+def test_files_of_so_many_rows(tmp_path: Path) -> None:
+    one, other = (write(tmp_path / f"{seed}.pcap", generated(flows=250, seed=seed)) for seed in (1, 2))
+    result = flowbuf("read", one, other, "-o", f"{tmp_path}/out/", "--rows-per-file", 200)
+    assert (result.exit_code, result.output) == (0, "")
+    assert files_in(tmp_path / "out") == [f"part-{number:05d}.parquet" for number in range(3)]
+    parts = [pq.read_table(tmp_path / "out" / name) for name in files_in(tmp_path / "out")]
+    assert [part.num_rows for part in parts] == [200, 200, 100]
+    flowbuf("read", one, other, "-o", tmp_path / "x.parquet")
+    assert pa.concat_tables(parts).combine_chunks().equals(pq.read_table(tmp_path / "x.parquet").combine_chunks())
+    again = flowbuf("read", one, "-o", f"{tmp_path}/out/", "--rows-per-file", 200)
+    assert again.exit_code == 2
+    assert "part-00000.parquet: is there already; empty the folder, or name another" in again.stderr
+
+
+def test_no_rows_are_one_file_with_the_columns(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.pcap", pcap())
+    assert flowbuf("read", path, "-o", f"{tmp_path}/out/", "--rows-per-file", 200).exit_code == 0
+    assert pq.read_table(tmp_path / "out/part-00000.parquet").num_rows == 0
+
+
+def test_a_failure_leaves_no_partial_file(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.pcap", pcap(*[GOOD] * 5, WITHOUT_TEMPLATE))
+    result = flowbuf("read", path, "-o", f"{tmp_path}/out/", "--rows-per-file", 2, "--strict")
+    assert result.exit_code == 1
+    assert files_in(tmp_path / "out") == ["part-00000.parquet", "part-00001.parquet"]
+    assert "out/: files so far, each of them whole: 2; what was to follow is missing\n" in result.stderr
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_between_files_is_said(tmp_path: Path, number: signal.Signals, status: int) -> None:
+    write(tmp_path / "a.pcap", generated(flows=40_000))
+    os.mkfifo(tmp_path / "pipe")
+    command = [sys.executable, "-m", "flowbuf", "read", "a.pcap", "pipe", "-o", "out/", "--rows-per-file", "15000"]
+    says = "flowbuf: out/: files so far, each of them whole: 2; what was to follow is missing\n"
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE) as process:
+        assert end(process, number, lambda: (tmp_path / "out/part-00001.parquet").exists(), says) == status
+    assert files_in(tmp_path / "out") == ["part-00000.parquet", "part-00001.parquet"]
+
+
+@pytest.mark.parametrize("options", [("-o", "x.parquet"), ("-o", "out/", "-f", "csv")])
+def test_rows_per_file_is_for_folders_of_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = flowbuf("read", SFLOW, "--rows-per-file", 10, *options)
+    assert (result.exit_code, files_in(tmp_path)) == (2, [])
+    assert "--rows-per-file is for " in result.stderr

@@ -1,0 +1,155 @@
+"""Errors of the system while an input is read: the flows before them are kept, and the exit status is 1."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import pty
+import subprocess
+import sys
+import threading
+import tty
+from pathlib import Path
+
+import pytest
+
+import flowbuf as api
+from tests.cli.test_cli_interrupt import flows_in
+from tests.support.command import GOOD, flowbuf, pcap, write
+
+ERROR = "Input/output error"
+OUTPUTS = ("x.pb", "x.pb.gz", "x.parquet", "x.arrow", "x.jsonl", "x.csv")
+
+
+def run(content: bytes, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command whose standard input fails with EIO after its content, as a terminal does at its end."""
+    master, slave = pty.openpty()
+    tty.setraw(slave)
+
+    def feed() -> None:
+        left = memoryview(content)
+        while left:
+            left = left[os.write(slave, left) :]
+        os.close(slave)
+
+    thread = threading.Thread(target=feed)
+    thread.start()
+    try:
+        line = [sys.executable, "-m", "flowbuf", *arguments]
+        return subprocess.run(line, cwd=folder, stdin=master, capture_output=True, text=True, timeout=60, check=False)
+    finally:
+        thread.join()
+        os.close(master)
+
+
+def command(output: str, *inputs: str) -> list[str]:
+    return ["encode" if ".pb" in output else "read", *inputs, "-o", output]
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_flows_before_an_error_are_written(tmp_path: Path, output: str) -> None:
+    result = run(pcap(*[GOOD] * 300)[:-5], tmp_path, *command(output, "-"))
+    assert result.stderr == f"flowbuf: <stdin>: {ERROR} after 299 flows; the flows before it were written\n"
+    assert result.returncode == 1
+    assert flows_in(tmp_path / output) == 299
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_other_inputs_are_read(tmp_path: Path, output: str) -> None:
+    write(tmp_path / "a.pcap", pcap(GOOD, GOOD))
+    result = run(pcap(GOOD), tmp_path, *command(output, "a.pcap", "-", "a.pcap"))
+    assert result.stderr == f"flowbuf: <stdin>: {ERROR} after 1 flow; the flows before it were written\n"
+    assert result.returncode == 1
+    assert flows_in(tmp_path / output) == 5
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("content", [b"", pcap(GOOD)[:2], pcap(GOOD)[:20]])
+def test_an_error_before_the_first_packet_is_no_capture(tmp_path: Path, output: str, content: bytes) -> None:
+    write(tmp_path / "a.pcap", pcap(GOOD, GOOD))
+    result = run(content, tmp_path, *command(output, "-"))
+    assert result.returncode == 1
+    assert result.stderr == f"flowbuf: <stdin>: {ERROR}\n"
+    assert os.listdir(tmp_path) == ["a.pcap"]
+    result = run(content, tmp_path, *command(output, "a.pcap", "-"))
+    assert (result.returncode, result.stderr) == (1, f"flowbuf: <stdin>: {ERROR}\n")
+    assert flows_in(tmp_path / output) == 2
+
+
+def test_an_input_that_cannot_be_opened_is_no_end_of_the_others(tmp_path: Path) -> None:
+    """Linux gives EIO for the first byte of a process's memory."""
+    a = write(tmp_path / "a.pcap", pcap(GOOD, GOOD))
+    result = flowbuf("encode", a, "/proc/self/mem", a, "-o", tmp_path / "x.pb")
+    assert (result.exit_code, result.stderr) == (1, f"flowbuf: /proc/self/mem: {ERROR}\n")
+    assert flows_in(tmp_path / "x.pb") == 4
+
+
+def test_strict_ends_at_an_error(tmp_path: Path) -> None:
+    result = run(pcap(GOOD, GOOD), tmp_path, *command("x.pb", "-"), "--strict")
+    assert (result.returncode, result.stderr) == (1, f"flowbuf: <stdin>: {ERROR} after 2 flows\n")
+    assert os.listdir(tmp_path) == []
+
+
+def test_content_of_compressed_data_before_an_error_is_kept(tmp_path: Path) -> None:
+    result = run(gzip.compress(pcap(GOOD, GOOD))[:-8], tmp_path, *command("x.pb", "-"))
+    assert result.stderr == f"flowbuf: <stdin>: {ERROR} after 2 flows; the flows before it were written\n"
+    assert flows_in(tmp_path / "x.pb") == 2
+
+
+@pytest.mark.parametrize("output", ["x.jsonl", "x.parquet"])
+def test_messages_before_an_error_are_written(tmp_path: Path, output: str) -> None:
+    flowbuf("encode", write(tmp_path / "a.pcap", pcap(GOOD, GOOD)), "-o", tmp_path / "a.pb")
+    result = run((tmp_path / "a.pb").read_bytes() + b"\x10abc", tmp_path, *command(output, "-"))
+    assert result.returncode == 1
+    assert result.stderr == f"flowbuf: <stdin>: {ERROR} after 2 flows; the flows before it were written\n"
+    assert flows_in(tmp_path / output) == 2
+
+
+def test_a_query_answers_of_the_flows_before_an_error(tmp_path: Path) -> None:
+    result = run(pcap(GOOD, GOOD), tmp_path, "query", "SELECT count(*) AS n FROM flows", "-", "-f", "jsonl")
+    assert result.stderr == f"flowbuf: <stdin>: {ERROR} after 2 flows; the flows before it were queried\n"
+    assert (result.returncode, json.loads(result.stdout)) == (1, {"n": 2})
+
+
+def test_inspect_shows_what_precedes_an_error(tmp_path: Path) -> None:
+    result = run(pcap(GOOD, GOOD)[:-5], tmp_path, "inspect", "-", "--json")
+    assert result.stderr == f"flowbuf: <stdin>: {ERROR} after 1 flow\n"
+    assert result.returncode == 1
+    survey = json.loads(result.stdout)
+    assert survey["exporters"][0]["flows"] == 1
+    assert survey["capture"]["counters"] == {}
+    result = run(b"", tmp_path, "inspect", "-")
+    assert (result.returncode, result.stderr, result.stdout) == (1, f"flowbuf: <stdin>: {ERROR}\n", "")
+
+
+class Failing:
+    """A file object that fails after its content."""
+
+    name = "failing"
+
+    def __init__(self, content: bytes) -> None:
+        self._left = content
+
+    def read(self, size: int) -> bytes:
+        if not self._left:
+            raise OSError(5, ERROR)
+        given, self._left = self._left[: min(size, 100)], self._left[min(size, 100) :]
+        return given
+
+
+def test_the_library_gives_the_flows_before_an_error() -> None:
+    stream = api.read_capture(Failing(pcap(GOOD, GOOD)))  # type: ignore[arg-type]
+    flows: list[int] = []
+    with pytest.raises(api.CaptureError, match=f"failing: {ERROR}"):
+        flows.extend(map(len, stream))
+    assert sum(flows) == 2
+
+
+def test_the_library_gives_the_messages_before_an_error(tmp_path: Path) -> None:
+    flowbuf("encode", write(tmp_path / "a.pcap", pcap(GOOD, GOOD)), "-o", tmp_path / "a.pb")
+    flows: list[int] = []
+    stream = api.read_messages(Failing((tmp_path / "a.pb").read_bytes()))  # type: ignore[arg-type]
+    with pytest.raises(OSError, match=ERROR):
+        flows.extend(map(len, stream))
+    assert sum(flows) == 2

@@ -1,0 +1,375 @@
+"""The tables of `flowbuf schema clickhouse` in ClickHouse's own engine (chdb): what goes in is what is there."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowbuf import FlowbufError, Schema, encode_capture, read_capture, read_messages
+from flowbuf.errors import QueryError
+from flowbuf.targets.clickhouse_insert import Insert, insert_query
+from flowbuf.targets.clickhouse_migration import migration, obstacles
+from flowbuf.targets.clickhouse_tables import INTERVALS, KafkaOptions, TableOptions, drop_ddl, schema_settings, to_ddl
+from flowbuf.wire import Row
+from tests.support.clickhouse_rows import TIME, messages_of, ordered, rows_expected, rows_in
+
+pytest.importorskip("chdb", reason="chdb is not installed: pip install --group chdb")
+
+from flowbuf.clickhouse import Local
+
+DATA = Path(__file__).parents[1] / "data"
+CAPTURE = DATA / "generated-netflow9.pcap"
+FLOW = Schema.load("flow")
+EVERY_TYPE = Schema.from_toml('[schema]\nname = "every-type"')
+MEMBERS = {"none": 0, "some": 1}
+KINDS: list[tuple[str, dict[str, Any]]] = [
+    *((name, {}) for name in ("uint8", "uint16", "uint32", "uint64", "mac", "ip", "string", "bytes", "bool")),
+    *((name, {}) for name in ("int32", "int64", "sint32", "sint64", "fixed32", "fixed64", "float", "double")),
+    *(("timestamp", {"unit": unit}) for unit in ("s", "ms", "us", "ns")),
+    *(("duration", {"unit": unit}) for unit in ("s", "ns")),
+    *(("ip", {"ip": "native"}), ("enum", {"values": MEMBERS})),
+]
+for _number, (_type, _keys) in enumerate(KINDS):
+    _name = "_".join([_type, *(value for value in _keys.values() if isinstance(value, str))])
+    for _offset, _more in ((1, {}), (101, {"explicit": True}), (201, {"repeated": True})):
+        _suffix = "".join(f"_{key}" for key in _more)
+        EVERY_TYPE = EVERY_TYPE.add(f"{_name}{_suffix}", _offset + _number, _type, **_keys, **_more)
+
+SCHEMAS = {
+    "every-type": EVERY_TYPE,
+    "flow": FLOW.only(*(column.name for column in FLOW)),
+    "goflow2": Schema.load("goflow2"),
+    "akvorado": Schema.load("akvorado"),
+    "sflow_counters": Schema.load("sflow_counters"),
+}
+VIEWS_ALONE = TableOptions(kafka=KafkaOptions("127.0.0.1:1"))
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Local]:
+    with Local() as database:
+        yield database
+
+
+@pytest.fixture
+def database(engine: Local) -> Iterator[Local]:
+    yield engine
+    tables = engine.query("SELECT engine, name FROM system.tables WHERE database = currentDatabase()").to_pylist()
+    for table in sorted(tables, key=lambda table: table["engine"] != "MaterializedView"):
+        engine.execute(f"DROP {'VIEW' if table['engine'] == 'MaterializedView' else 'TABLE'} `{table['name']}`")
+
+
+def through_views(database: Local, messages: bytes, schema: Schema, folder: Path) -> None:
+    """As messages come from Kafka, but for Kafka."""
+    database.run(each for each in to_ddl(schema, VIEWS_ALONE) if f"`{schema.rows}_queue" not in each.sql)
+    path = folder / "messages.pb"
+    path.write_bytes(messages)
+    insert = insert_query(schema, VIEWS_ALONE, "Protobuf", str(path))
+    structure = insert.sql.partition("FROM ")[2].partition(" AS message")[0]
+    names = ", ".join(f"`{column.name}`" for column in schema.enabled)
+    columns = f"INSERT INTO {schema.rows}_messages ({names}) SELECT {names} FROM {structure}"
+    database.execute(Insert(columns, schema_settings(schema)).with_settings())
+
+
+# Values ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+@pytest.mark.parametrize("way", ["messages", "columns", "views"])
+def test_every_column_holds_every_value(database: Local, name: str, way: str, tmp_path: Path) -> None:
+    schema = SCHEMAS[name]
+    messages = messages_of(schema)
+    if way == "views":
+        through_views(database, messages, schema, tmp_path)
+    else:
+        database.create(schema)
+        data = messages if way == "messages" else read_messages(io.BytesIO(messages), schema)
+        database.insert(data, schema)
+    rows = rows_in(database, schema)
+    assert rows == rows_expected(messages, schema)
+    assert len(rows) == 4
+
+
+@pytest.mark.parametrize("name", ["flow", "goflow2", "akvorado", "sflow_counters"])
+@pytest.mark.parametrize("capture", ["generated-ipfix", "generated-netflow5", "generated-netflow9", "generated-sflow"])
+def test_what_is_decoded_is_what_is_there(database: Local, name: str, capture: str, tmp_path: Path) -> None:
+    """By the way of messages too."""
+    schema, path = SCHEMAS[name], DATA / f"{capture}.pcap"
+    database.create(schema)
+    database.insert(read_capture(path, schema))
+    encode_capture(path, tmp_path / "messages.pb", schema)
+    rows = rows_expected((tmp_path / "messages.pb").read_bytes(), schema)
+    assert rows_in(database, schema) == rows
+    assert bool(rows) == (name != "sflow_counters" or capture == "generated-sflow")
+    database.execute(f"TRUNCATE TABLE {schema.rows}")
+    database.insert(tmp_path / "messages.pb", schema)
+    assert rows_in(database, schema) == rows
+
+
+def test_a_member_that_is_not_known_is_its_number(database: Local) -> None:
+    database.create(FLOW)
+    database.insert(bytes(row_of(FLOW, bytes=1, flow_type=99)), FLOW)
+    assert rows_in(database, FLOW, columns=["bytes", "flow_type", "flow_direction"]) == [(1, b"99", b"undefined")]
+
+
+def test_mac_addresses_are_text_beside(database: Local) -> None:
+    schema = FLOW.enable("src_mac")
+    database.create(schema)
+    database.insert(bytes(row_of(schema, src_mac=0xAABBCCDDEEFF)), schema)
+    assert rows_in(database, schema, columns=["src_mac_text"]) == [(b"AA:BB:CC:DD:EE:FF",)]
+
+
+def test_types_and_codecs_of_the_schema_are_obeyed(database: Local) -> None:
+    schema = FLOW.alter("bytes", clickhouse={"codec": "Delta(8), LZ4"})
+    schema = schema.alter("proto", clickhouse={"type": "UInt32"})
+    schema = schema.alter("time_received", clickhouse={"type": "DateTime('Europe/Vienna')"})
+    schema = schema.alter("flow_type", clickhouse={"type": "String", "codec": "NONE"})
+    database.create(schema)
+    for data in (bytes(row_of(schema, proto=6, flow_type=3, time_received=TIME * 1000 + 999)),):
+        database.insert(data, schema)
+        database.insert(read_messages(io.BytesIO(data), schema))
+    names = ["proto", "flow_type", "toUnixTimestamp(time_received)"]
+    rows = database.query(f"SELECT {', '.join(names)} FROM flows").to_pylist()
+    assert rows == [dict(zip(names, (6, "NETFLOW_V9", TIME), strict=True))] * 2
+    asked = (
+        "SELECT type, compression_codec FROM system.columns WHERE table = 'flows' AND name IN ('bytes', 'flow_type')"
+    )
+    described = [tuple(row.values()) for row in database.query(f"{asked} ORDER BY name").to_pylist()]
+    assert described == [("UInt64", "CODEC(Delta(8), LZ4)"), ("String", "CODEC(NONE)")]
+
+
+def row_of(schema: Schema, **values: Any) -> Row:
+    row = Row(schema)
+    for name, value in values.items():
+        row.append(name, value)
+    row.finish()
+    return row
+
+
+# Tables ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["flow", "goflow2", "akvorado"])
+def test_totals_are_those_of_flows(database: Local, name: str) -> None:
+    schema = SCHEMAS[name]
+    options = TableOptions(aggregates=dict.fromkeys(INTERVALS, ""))
+    database.create(schema, options)
+    flows = read_capture(CAPTURE, schema)
+    database.insert(flows)
+    counts = [column.name for column in schema.enabled if column.scale == "count"]
+    assert schema.rate
+    table = flows.to_arrow()
+    rates = [max(rate, 1) for rate in table[schema.rate.name].to_pylist()]
+    expected = {"flows": table.num_rows}
+    for count in counts:
+        values = table[count].to_pylist()
+        expected[count] = sum(values)
+        expected[f"{count}_scaled"] = sum(value * rate for value, rate in zip(values, rates, strict=True))
+    assert expected["flows"] > 100
+    assert len(counts) == 2
+    sums = ", ".join(f"sum({total}) AS {total}" for total in expected)
+    for interval in INTERVALS:
+        assert database.query(f"SELECT {sums} FROM flows_{interval}").to_pylist() == [expected]
+        fewer = database.query(f"SELECT count() AS rows FROM flows_{interval} FINAL").to_pylist()[0]["rows"]
+        assert 0 < fewer <= expected["flows"]
+
+
+def test_totals_are_told_apart_by_what_is_asked_for(database: Local) -> None:
+    options = TableOptions(aggregates={"5m": ""}, aggregate_by=("proto", "exporter_address"))
+    database.create(FLOW, options)
+    flows = read_capture(CAPTURE, FLOW)
+    database.insert(flows)
+    table = flows.to_arrow()
+    pairs = zip(table["time_received"].cast("int64").to_pylist(), table["proto"].to_pylist(), strict=True)
+    expected = Counter((time // 300_000 * 300, proto) for time, proto in pairs)
+    asked = "SELECT time_received, proto, sum(flows) AS flows FROM flows_5m GROUP BY time_received, proto"
+    assert {(row["time_received"], row["proto"]): row["flows"] for row in database.query(asked).to_pylist()} == expected
+
+
+def test_making_tables_twice_changes_nothing_and_dropping_leaves_nothing(database: Local) -> None:
+    options = TableOptions(
+        "net", "it's `odd`", "hour", "15d", {"1m": "30d", "1h": ""}, kafka=KafkaOptions("127.0.0.1:1")
+    )
+    database.create(FLOW, options)
+    database.insert(read_capture(CAPTURE, FLOW), options=options)
+    asked = "SELECT name, create_table_query FROM system.tables WHERE database = 'net' ORDER BY name"
+    made = database.query(asked)
+    database.create(FLOW, options)
+    assert database.query(asked) == made
+    assert made.num_rows == 11
+    database.run(drop_ddl(FLOW, options))
+    assert database.query(asked).num_rows == 0
+    database.execute("DROP DATABASE net")
+
+
+@pytest.mark.parametrize("kind", ["columns", "messages"])
+def test_what_is_inserted_again_with_its_token_is_there_once(database: Local, kind: str) -> None:
+    database.create(FLOW, TableOptions(aggregates={"1h": ""}))
+    messages = messages_of(FLOW)
+    for token in ("first", "first", "second", "first", "second"):
+        data = messages if kind == "messages" else read_messages(io.BytesIO(messages), FLOW)
+        database.insert(data, FLOW, token=token)
+    asked = "SELECT count() AS flows, (SELECT sum(flows) FROM flows_1h) AS totals FROM flows"
+    assert database.query(asked).to_pylist() == [{"flows": 8, "totals": 8}]
+    for _ in range(2):  # without a token there is no such thing
+        database.insert(messages, FLOW)
+    assert database.query(asked).to_pylist() == [{"flows": 16, "totals": 16}]
+
+
+def test_schemas_of_one_name_do_not_meet(database: Local) -> None:
+    """To the engine, messages of one name are one."""
+    for number, schema in enumerate((FLOW, FLOW.disable("bytes"), FLOW.alter("bytes", doc="Another."), FLOW)):
+        options = TableOptions(table=f"table_{number}")
+        database.create(schema, options)
+        database.insert(messages_of(schema), schema, options)
+        assert rows_in(database, schema, f"table_{number}") == rows_expected(messages_of(schema), schema)
+
+
+# Migrations -----------------------------------------------------------------------------------------------------------
+
+TOTALS = TableOptions(aggregates={"1m": "", "1h": ""})
+OLD = FLOW.enable("exporter_name").add("small", 1000, "uint8").add("note", 1001, "string")
+SINGLE = OLD.add("state", 1002, "enum", values={"none": 0, "up": 1})
+
+
+def replaced(schema: Schema, name: str, number: int, type: str, **keys: Any) -> Schema:
+    """With another column in place of one, as a file that says something else would have it."""
+    kept = tuple(column for column in schema.columns if column.name != name)
+    return replace(schema, columns=kept).add(name, number, type, **keys)
+
+
+def renamed(schema: Schema, old: str, new: str) -> Schema:
+    return replace(
+        schema, columns=tuple(replace(each, name=new) if each.name == old else each for each in schema.columns)
+    )
+
+
+ADDITIVE = {
+    "columns are new": OLD.enable("group:l2", "mpls_labels", "icmp_type"),
+    "dimensions are new": OLD.enable("src_country", "flow_end_reason"),
+    "columns are gone": OLD.disable("tcp_flags", "src_as").retire("small"),
+    "an integer is wider": replaced(OLD, "small", 1000, "uint32"),
+    "text is octets": replaced(OLD, "note", 1001, "bytes"),
+    "zero is told from nothing": OLD.alter("small", explicit=True),
+    "another name": renamed(OLD, "small", "tiny"),
+    "another codec": OLD.alter("bytes", clickhouse={"codec": "LZ4"}),
+    "members are new": OLD.alter("flow_type", values={**OLD["flow_type"].values, "NEW": 77}),
+}
+BESIDE = {
+    "another type": replaced(OLD, "small", 1000, "string"),
+    "an integer is narrower": replaced(OLD, "in_if", 12, "uint16"),
+    "another number": replaced(OLD, "small", 1100, "uint8"),
+    "another unit": replaced(OLD, "time_received", 1, "timestamp", unit="us", sources=["meta:time_received"]),
+    "a list": OLD.alter("small", repeated=True),
+    "members mean something else": OLD.alter("flow_direction", values={"undefined": 0, "egress": 1, "ingress": 2}),
+    "another name of what totals tell apart": renamed(OLD, "note", "remark"),
+    "a time is a number": replaced(OLD, "time_received", 1, "uint64"),
+    "the key is wider": replaced(OLD, "in_if", 12, "uint64", sources=["netflow5:input"]),
+}
+
+
+@pytest.mark.parametrize("case", ADDITIVE)
+def test_what_can_be_added_is_added(database: Local, case: str) -> None:
+    """What was there is there, what comes is there too, whoever wrote it; to run it again changes nothing."""
+    new = ADDITIVE[case]
+    options = TableOptions() if case == "text is octets" else TOTALS  # totals tell text apart
+    assert obstacles(OLD, new, options) == []
+    database.create(OLD, options)
+    before, after = messages_of(OLD), messages_of(new)
+    database.insert(before, OLD)
+    statements = migration(OLD, new, options)
+    for _ in range(2):
+        database.run(statements)
+    numbers = {column.number: column.name for column in new.enabled}
+    kept = [numbers.get(column.number, column.name) for column in OLD.enabled]
+    assert rows_in(database, OLD, columns=kept) == rows_expected(before, OLD)
+    database.execute("TRUNCATE TABLE flows")
+    database.insert(after, new)
+    assert rows_in(database, new) == rows_expected(after, new)
+    database.insert(read_messages(io.BytesIO(before), new))  # what an old writer wrote
+    assert rows_in(database, new) == ordered(rows_expected(after, new) + rows_expected(before, new))
+    for interval in options.aggregates:
+        assert database.query(f"SELECT sum(flows) AS n FROM flows_{interval}").to_pylist() == [{"n": 12}]
+
+
+@pytest.mark.parametrize("case", BESIDE)
+def test_what_cannot_be_added_stands_beside(database: Local, case: str) -> None:
+    new = BESIDE[case]
+    options = TableOptions() if case == "a time is a number" else TOTALS
+    assert obstacles(OLD, new, options) != []
+    database.create(OLD, options)
+    before, after = messages_of(OLD), messages_of(new)
+    database.insert(before, OLD)
+    for _ in range(2):
+        database.run(migration(OLD, new, options))
+    beside = options.beside(new)
+    database.insert(after, new, beside)
+    database.insert(before, OLD)
+    assert rows_in(database, OLD) == ordered(rows_expected(before, OLD) * 2)
+    assert rows_in(database, new, beside.table) == rows_expected(after, new)
+
+
+def test_null_stays_where_a_column_is_no_longer_explicit(database: Local) -> None:
+    explicit = OLD.alter("small", explicit=True)
+    database.create(explicit)
+    database.insert(messages_of(explicit), explicit)
+    database.run(migration(explicit, OLD))
+    assert rows_in(database, explicit) == rows_expected(messages_of(explicit), explicit)
+    database.execute("TRUNCATE TABLE flows")
+    database.insert(messages_of(OLD), OLD)
+    assert rows_in(database, OLD) == rows_expected(messages_of(OLD), OLD)
+
+
+# The class ------------------------------------------------------------------------------------------------------------
+
+
+def test_one_is_open_at_a_time(engine: Local) -> None:
+    with pytest.raises(FlowbufError, match="one database of ClickHouse open at a time: close the other first"):
+        Local()
+    assert engine.query("SELECT 1 AS one").to_pylist() == [{"one": 1}]
+
+
+def test_what_the_engine_does_not_take_is_an_error(database: Local, tmp_path: Path) -> None:
+    with pytest.raises(QueryError, match="UNKNOWN_IDENTIFIER"):
+        database.query("SELECT nothing")
+    with pytest.raises(QueryError, match="flows"):
+        database.insert(messages_of(FLOW), FLOW)
+    database.create(FLOW)
+    with pytest.raises(QueryError, match="eof"):
+        database.insert(messages_of(FLOW) + b"\x05\x08", FLOW)
+    assert rows_in(database, FLOW) == []
+    with pytest.raises(FileNotFoundError):
+        database.insert(tmp_path / "missing.pb", FLOW)
+    with pytest.raises(TypeError, match="give one"):
+        database.insert(b"")
+
+
+def test_a_process_keeps_what_it_wrote_and_ends_quietly(tmp_path: Path) -> None:
+    """With warnings as errors, once with an end and once without."""
+    lines = [
+        "import sys, flowbuf",
+        "from flowbuf.clickhouse import Local",
+        "database = Local(sys.argv[1])",
+        "database.create('flow')",
+        "database.insert(flowbuf.read_capture(sys.argv[2]))",
+        "print(database.query('SELECT count() AS n FROM flows').to_pylist()[0]['n'])",
+    ]
+    flows = len(read_capture(CAPTURE).to_arrow())
+    for times, last in ((1, "database.close()"), (2, "")):
+        command = [sys.executable, "-W", "error", "-c", "\n".join([*lines, last]), str(tmp_path / "db"), str(CAPTURE)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"{times * flows}\n", "")
+
+
+def test_without_chdb_it_says_what_to_install(engine: Local, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "chdb.session", None)
+    with pytest.raises(FlowbufError, match=r"pip install 'flowbuf\[chdb\]'"):
+        Local()

@@ -1,0 +1,278 @@
+"""Code of a user's that the codec calls while it writes a record: properties, numbers, keys. Whatever that does to the
+record, to its class or with the codec, the values in use are still there."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import subprocess
+import sys
+import warnings
+import weakref
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowbuf import UNKNOWN_FIELDS, Codec
+from flowbuf.errors import EncodeError
+from tests.support.codec_messages import make_codec
+
+EVERYTHING = make_codec("Everything")
+TREE = make_codec("Tree")
+OLD = make_codec("Old")
+LEAF = {"name": "a", "weight": 0, "left": None, "branches": [], "named": {}, "planted": None}
+
+
+def problem(record: Any, codec: Codec) -> str:
+    with pytest.raises(EncodeError) as caught:
+        codec.encode(record)
+    return str(caught.value)
+
+
+class Meddler:
+    """A number that does something first."""
+
+    def __init__(self, act: Any, number: int = 1) -> None:
+        self.act, self.number = act, number
+
+    def __index__(self) -> int:
+        self.act()
+        gc.collect()
+        return self.number
+
+    def __float__(self) -> float:
+        return float(self.__index__())
+
+    def __repr__(self) -> str:
+        return "Meddler()"
+
+
+def fresh() -> str:
+    return "".join(["te", "xt"]) * 5
+
+
+@pytest.mark.parametrize("field", ["f_int32", "f_double", "r_int32", "u_sint64", "m_int32", "time", "f_enum", "r_enum"])
+@pytest.mark.parametrize("number", [1, 2**40])
+def test_a_record_is_emptied_while_it_is_written(field: str, number: int) -> None:
+    record: dict[str, Any] = {}
+    inner: dict[str, Any] = {"name": fresh()}
+    meddler = Meddler(lambda: (record.clear(), inner.clear(), values.clear(), entries.clear()), number)
+    values: list[Any] = [meddler, *range(300, 320), meddler]
+    entries = {"a": meddler, fresh(): 2}
+    value = values if field[:2] in ("r_", "u_") else entries if field == "m_int32" else meddler
+    del meddler
+    record.update({"f_string": fresh(), field: value, "r_string": [fresh()], "tree": inner, "middle": fresh()})
+    del value
+    if number == 1 or field in ("f_double", "u_sint64"):
+        assert EVERYTHING.decode(EVERYTHING.encode(record))["middle"] == fresh()
+    elif field == "time":
+        EVERYTHING.encode(record)
+    else:
+        assert problem(record, EVERYTHING).startswith(field)
+    assert record == {}
+
+
+def test_an_element_that_is_no_member_empties_its_list() -> None:
+    values: list[Any] = []
+    values.append(Meddler(values.clear, 5))
+    assert problem({"must": 1, "p_enum": values}, OLD) == "p_enum[0]: 5 is no member of the enum"
+    values.append(Meddler(values.clear, 5))
+    assert problem({"must": 1, "r_enum": values}, OLD) == "r_enum[0]: 5 is no member of the enum"
+
+
+def test_keys_that_meddle_when_they_are_compared() -> None:
+    class Key:
+        def __hash__(self) -> int:
+            return hash(UNKNOWN_FIELDS)
+
+        def __eq__(self, other: object) -> bool:
+            outer.clear()
+            inner.clear()
+            gc.collect()
+            return False
+
+    codec = make_codec("Tree", unknown_keys="ignore", unknown_fields="keep")
+    inner: dict[Any, Any] = {Key(): 1, "name": fresh()}
+    outer = {"left": inner}
+    assert codec.decode(codec.encode(outer))["left"]["name"] == fresh()
+
+
+def test_properties_that_use_the_same_codec() -> None:
+    class Again:
+        weight, left, branches, named, planted = 1, None, None, None, None
+
+        @property
+        def name(self) -> str:
+            assert TREE.decode(TREE.encode_many([LEAF] * 2)[1:4])["name"] == "a"
+            with pytest.raises(EncodeError):
+                TREE.encode({"name": 1})
+            return TREE.encode(Slots(**LEAF)).hex()
+
+    Slots = dataclasses.make_dataclass("Slots", [*LEAF], slots=True)
+    octets = TREE.encode({"name": "outer", "left": Again(), "branches": [Again(), Again()]})
+    assert [each["name"] for each in TREE.decode(octets)["branches"]] == [TREE.encode(LEAF).hex()] * 2
+
+
+def test_a_class_whose_attributes_run_code_when_the_class_is_looked_at() -> None:
+    class Looked:
+        def __get__(self, instance: Any, owner: type) -> Any:
+            for number in range(5):
+                kind = dataclasses.make_dataclass(f"Kind{number}", [*LEAF], slots=True)
+                TREE.encode(kind(**LEAF))
+            return "seen"
+
+    record = type("Record", (), {**LEAF, "name": Looked()})()
+    for _ in range(3):
+        assert TREE.decode(TREE.encode(record))["name"] == "seen"
+
+
+def test_a_class_that_is_changed_after_its_first_use() -> None:
+    Changed = dataclasses.make_dataclass("Changed", [*LEAF], slots=True)
+    record = Changed(**LEAF)
+    assert TREE.decode(TREE.encode(record))["name"] == "a"
+    kept = Changed.name
+    Changed.name = property(lambda self: "b")
+    assert TREE.decode(TREE.encode(record))["name"] == "b"
+    Changed.name = kept
+    assert TREE.decode(TREE.encode(record))["name"] == "a"
+    del record.name
+    assert problem(record, TREE) == "name: Changed has no such attribute"
+    del Changed.name
+    assert problem(record, TREE) == "name: Changed has no such attribute"
+
+
+def test_exceptions_of_a_users_code_come_through() -> None:
+    for field in ("f_int32", "f_double", "r_int32", "m_int32"):
+        bad = Meddler(lambda: 1 // 0)
+        with pytest.raises(ZeroDivisionError):
+            EVERYTHING.encode({field: [bad] if field == "r_int32" else {"a": bad} if field == "m_int32" else bad})
+    with pytest.raises(ZeroDivisionError):
+        EVERYTHING.encode_many({} if i else 1 // i for i in (1, 0))
+    assert TREE.decode(TREE.encode(LEAF)) == LEAF
+
+
+def run_alone(code: str) -> str:
+    """What a program prints that would take the tests down with it, were it to crash."""
+    head = "from tests.support.codec_messages import make_codec\nfrom flowbuf import Codec\n"
+    folder = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", head + code], cwd=folder, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, f"ended with {done.returncode}: {done.stderr[-300:]}"
+    return done.stdout.strip()
+
+
+def test_a_class_that_is_freed_while_its_record_is_asked_for_keys() -> None:
+    class Leaf:
+        name, weight, left, branches, named, planted = LEAF.values()
+
+    def become_a_leaf(record: Any) -> None:
+        record.__class__ = Leaf
+        gc.collect()
+        assert first() is None
+        raise AttributeError
+
+    for _ in range(3):
+        kind = type("Mapping", (), {"__getitem__": None, "keys": property(become_a_leaf)})
+        first, record = weakref.ref(kind), kind()
+        del kind
+        assert TREE.decode(TREE.encode(record)) == LEAF
+
+
+def test_a_class_whose_own_keys_write_another_class_while_it_is_looked_at() -> None:
+    """Slots lie in the order of their names: each of Wide's is where Record has the next one."""
+    codec = Codec(TREE.descriptor)
+    busy = True
+
+    class Key:
+        def __hash__(self) -> int:
+            return hash("planted")
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal busy
+            if not busy:
+                busy = True
+                codec.encode(wide)
+            return False
+
+    Wide = type("Wide", (), {"__slots__": ("a", *LEAF)})
+    bases = (type("Base", (), {"__slots__": (*LEAF, "z")}),)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of Python 3.13, which does not like such keys either
+        Record: Any = type("Record", bases, {"__slots__": (), Key(): 1})
+    wide, record = Wide(), Record()
+    for name, value in {**LEAF, "a": 1, "z": 1}.items():
+        for each in (wide, record):
+            if name in (*LEAF, "a" if each is wide else "z"):
+                setattr(each, name, value)
+    Record.changed = 1  # so that nothing of it is in Python's cache
+    busy = False
+    assert [codec.decode(codec.encode(record))["name"] for _ in range(2)] == ["a", "a"]
+    assert busy
+
+
+def test_a_derived_codec_that_knows_no_shape() -> None:
+    code = """
+class Derived(Codec):
+    def _shape_of(self, into):
+        return super()._shape_of(into) if into is dict else None
+
+codec = Derived(make_codec("Tree").descriptor)
+try:
+    codec.decode(b"", tuple)
+except TypeError:
+    print("refused")
+"""
+    assert run_alone(code) == "refused"
+
+
+def test_an_attribute_error_inside_a_property_is_not_lost() -> None:
+    class Broken:
+        weight, left, branches, named, planted = 1, None, None, None, None
+
+        @property
+        def name(self) -> str:
+            raise AttributeError("of the property's own")
+
+    with pytest.raises((AttributeError, EncodeError)) as caught:
+        TREE.encode(Broken())
+    told = [caught.value, caught.value.__cause__, caught.value.__context__]
+    assert any("of the property's own" in str(each) for each in told)
+
+
+def test_an_interrupt_while_keys_are_looked_for_comes_through() -> None:
+    class Interrupted:
+        name, weight, left, branches, named, planted = "a", 1, None, None, None, None
+
+        def __getitem__(self, key: str) -> None:
+            raise KeyError(key)
+
+        @property
+        def keys(self) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        TREE.encode(Interrupted())
+
+
+def test_keys_that_become_equal_are_one_entry() -> None:
+    class Text(str):
+        __slots__ = ("number",)
+        __eq__ = object.__eq__
+        __hash__ = object.__hash__
+
+    named = {Text("a"): {"weight": 1}, "b": {}, Text("a"): {"weight": 2}}
+    assert len(named) == 3
+    assert TREE.decode(TREE.encode({"named": named}))["named"].keys() == {"a", "b"}
+    assert TREE.encode({"named": named}) == TREE.encode({"named": {"b": {}, "a": {"weight": 2}}})
+    codec = make_codec("Maps")
+    expected = codec.message_class()()
+    expected.by_bool[2] = 1
+    expected.by_bool[1] = 5
+    assert codec.encode({"by_bool": {2: 1, 1: 5}}) == expected.SerializeToString(deterministic=True)
+
+
+def test_a_codec_that_is_made_a_second_time_stays_what_it_was() -> None:
+    codec = Codec(TREE.descriptor)
+    with pytest.raises(RuntimeError):
+        codec.__init__(make_codec("Nothing").descriptor)  # type: ignore[misc]
+    assert codec.decode(b"\n\1a", tuple)[0] == "a"

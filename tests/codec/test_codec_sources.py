@@ -1,0 +1,293 @@
+"""What a codec is made of: schemas, .proto files, descriptor sets, message classes; and what is said of the rest."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+from flowbuf import UNKNOWN_FIELDS, Codec
+from flowbuf.errors import EncodeError, SchemaError
+from tests.support.codec_messages import (
+    PROTO2,
+    PROTO3,
+    bytes_field,
+    descriptor_set,
+    make_codec,
+    message_class,
+    number_field,
+)
+
+UTC = timezone.utc
+RECORD: dict[str, Any] = {"device": "a1", "temperature": 21.5, "samples": [1, -2, 300], "time": 5}
+MESSAGE = make_codec("Reading").encode(RECORD)
+
+
+def test_a_codec_is_loaded_from_files(tmp_path: Path) -> None:
+    (tmp_path / "three.proto").write_text(PROTO3)
+    (tmp_path / "two.proto").write_text(PROTO2)
+    (tmp_path / "set.desc").write_bytes(descriptor_set().SerializeToString())
+    schema = '[schema]\nname = "tiny"\n[[column]]\nname = "a"\nnumber = 1\ntype = "uint32"\nenabled = true\n'
+    (tmp_path / "tiny.toml").write_text(schema)
+    assert Codec.load(tmp_path / "three.proto", "Reading").encode(RECORD) == MESSAGE
+    assert Codec.load(tmp_path / "three.proto", "test.Reading", into=tuple).decode(b"")[0] == ""
+    assert Codec.load(str(tmp_path / "set.desc"), "Reading").encode(RECORD) == MESSAGE
+    assert Codec.load(tmp_path / "two.proto").message.name == "test.Old"
+    assert Codec.load(tmp_path / "two.proto", "test.Old.Pair").message.name == "test.Old.Pair"
+    assert Codec.load(tmp_path / "tiny.toml").encode({"a": 5}) == number_field(1, 5)
+    assert Codec.load("flow").decode(b"")["bytes"] == 0
+    for name, message in [("Readin", "did you mean Reading"), (None, "messages")]:
+        with pytest.raises(SchemaError, match=message):
+            Codec.load(tmp_path / "three.proto", name)
+
+
+def test_the_only_message_of_a_file_that_imports_others(tmp_path: Path) -> None:
+    text = (
+        'syntax = "proto3"; import "google/protobuf/timestamp.proto"; message Only { google.protobuf.Timestamp t = 1; }'
+    )
+    (tmp_path / "only.proto").write_text(text)
+    codec = Codec.load(tmp_path / "only.proto")
+    assert codec.decode(codec.encode({"t": 5}))["t"] == datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def test_sources_that_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "bad.proto").write_text("message {")
+    with pytest.raises(SchemaError, match="does not compile"):
+        Codec.load(tmp_path / "bad.proto")
+    with pytest.raises(SchemaError, match="is no file"):
+        Codec.load(tmp_path / "none.proto")
+    with pytest.raises(SchemaError, match="is no FileDescriptorSet"):
+        Codec(b"\xff")
+    with pytest.raises(SchemaError, match="has no files"):
+        Codec(b"")
+    with pytest.raises(TypeError, match="int says nothing of messages"):
+        Codec(5)
+    for option in ("unknown_keys", "unknown_fields", "times", "enums"):
+        with pytest.raises(ValueError, match=f"{option} is 'x': it must be one of"):
+            make_codec("Tree", **{option: "x"})
+
+
+def test_a_message_goes_by_any_of_its_names(tmp_path: Path) -> None:
+    inside = "message In { int32 n = 1; }"
+    text = f"message A {{ {inside} }} message B {{ {inside} {inside.replace('In', 'A')} }}"
+    (tmp_path / "names.proto").write_text(f'syntax = "proto3"; package some; {text}')
+    for name, expected in [("some.B.In", "some.B.In"), ("B.In", "some.B.In"), ("A", "some.A"), ("B.A", "some.B.A")]:
+        assert Codec.load(tmp_path / "names.proto", name).message.name == expected
+    with pytest.raises(SchemaError, match=r"names.proto: has 2 messages 'In'; .* some\.A\.In, some\.B\.In"):
+        Codec.load(tmp_path / "names.proto", "In")
+    with pytest.raises(TypeError, match="what is read into goes by into="):
+        Codec.load(tmp_path / "names.proto", dict)  # type: ignore[arg-type]
+
+
+def test_what_is_wrong_with_a_file_is_told_with_its_name(tmp_path: Path) -> None:
+    (tmp_path / "empty.proto").write_text('syntax = "proto3";')
+    (tmp_path / "far.proto").write_text('syntax = "proto3"; import "far/away.proto"; message M {}')
+    (tmp_path / "set.desc").write_bytes(b"\xff")
+    (tmp_path / "flows.toml").write_text('[schema]\nname = "f"\n[[column]]\nname = "a"\nnumber = 1\ntype = "int32"\n')
+    for name, message in [
+        ("empty.proto", "has no messages"),
+        ("far.proto", r"does not compile: far/away.proto[^;]*; imports are looked for beside the file"),
+        ("set.desc", "is no FileDescriptorSet"),
+        ("none.desc", "cannot be read: No such file"),
+        ("flows.toml", 'no column is enabled; write rows = "records"'),
+    ]:
+        with pytest.raises(SchemaError, match=f"{name}: {message}"):
+            Codec.load(tmp_path / name)
+    with pytest.raises(TypeError, match=r"Codec\.load takes names and paths"):
+        Codec("telemetry")
+    with pytest.raises(TypeError, match=r"takes a name or a path, not .*: try Codec\(…\)"):
+        Codec.load(message_class("Reading"))
+
+
+def test_the_message_of_a_schema_keeps_what_the_schema_knows() -> None:
+    """By its name as well: a descriptor has no integers of 16 bits."""
+    for codec in (Codec.load("record"), Codec.load("record", "Record"), Codec.load("record", "flowbuf.Record")):
+        with pytest.raises(EncodeError, match="level: 40000 is out of range: -32768 to 32767"):
+            codec.encode({"level": 40_000})
+
+
+def test_the_octets_of_a_descriptor_set_are_any_buffer() -> None:
+    octets = descriptor_set().SerializeToString()
+    for source in (octets, bytearray(octets), memoryview(octets)):
+        assert Codec(source, "Reading").encode(RECORD) == MESSAGE
+
+
+def test_a_codec_of_a_message_class() -> None:
+    codec = Codec(message_class("Reading"))
+    assert codec.encode(RECORD) == MESSAGE
+    assert repr(codec) == "<Codec test.Reading: 12 fields>"
+    assert codec.message_class() is message_class("Reading")
+
+
+def test_a_field_cannot_be_where_unknown_fields_are_kept() -> None:
+    file = FileDescriptorProto(name="x.proto", package="test")
+    field = file.message_type.add(name="X").field.add(name=UNKNOWN_FIELDS, number=1, label=1, type=12)
+    assert Codec(file).decode(b"\n\1a") == {field.name: b"a"}
+    with pytest.raises(SchemaError, match="has a field '_unknown_fields'"):
+        Codec(file, unknown_fields="keep")
+
+
+def test_a_message_inside_a_schema_has_the_limits_of_the_schema(tmp_path: Path) -> None:
+    column = '[[{}]]\nname = "{}"\nnumber = 1\ntype = "{}"\n'
+    text = '[schema]\nname = "outer"\nrows = "records"\n'
+    text += column.format("column", "inner", "message") + 'message = "the_inner"\n'
+    (tmp_path / "outer.toml").write_text(text + column.format("message.the_inner.column", "small", "int16"))
+    codec = Codec.load(tmp_path / "outer.toml", "TheInner")
+    assert codec.decode(codec.encode({"small": -32768})) == {"small": -32768}
+    with pytest.raises(EncodeError, match="small: 32768 is out of range: -32768 to 32767"):
+        codec.encode({"small": 32768})
+
+
+def test_what_a_schema_narrows_is_read_as_it_is(tmp_path: Path) -> None:
+    """Though it cannot be written: the message is well-formed."""
+    kinds = [("int8", ""), ("ip", ""), ("timestamp", 'unit = "proto"\n'), ("duration", 'unit = "proto"\n')]
+    text = '[schema]\nname = "narrow"\nrows = "records"\n'
+    for number, (kind, more) in enumerate(kinds, 1):
+        text += f'[[column]]\nname = "{kind}"\nnumber = {number}\ntype = "{kind}"\n{more}'
+    (tmp_path / "narrow.toml").write_text(text)
+    codec = Codec.load(tmp_path / "narrow.toml", times="ns")
+    year_10_000, ten_thousand_years = 253_402_300_800, 315_576_000_000
+    for octets, name, value, problem in [
+        (number_field(1, 300), "int8", 300, "300 is out of range"),
+        (bytes_field(2, b"12345"), "ip", b"12345", "5 octets, where there must be 16"),
+        (bytes_field(3, number_field(1, year_10_000)), "timestamp", year_10_000 * 10**9, "out of range of a time"),
+        (
+            bytes_field(4, number_field(1, ten_thousand_years + 1)),
+            "duration",
+            (ten_thousand_years + 1) * 10**9,
+            "out of range of a time",
+        ),
+    ]:
+        assert codec.decode(octets)[name] == value
+        with pytest.raises(EncodeError, match=problem):
+            codec.encode({name: value})
+    assert codec.encode(codec.decode(bytes_field(3, number_field(2, -1)))) != bytes_field(3, number_field(2, -1))
+
+
+EDITION = """
+edition = "2023";
+package test;
+enum Closed { option features.enum_type = CLOSED; NIL = 0; ONE = 1; }
+enum Open { ZERO = 0; BELOW = -4; }
+message Sub { int32 x = 1; Sub sub = 2; }
+message Edition {
+  int32 explicit = 1;
+  int32 implicit = 2 [features.field_presence = IMPLICIT];
+  int32 must = 3 [features.field_presence = LEGACY_REQUIRED];
+  int32 default = 4 [default = 42];
+  repeated int32 packed = 5;
+  repeated int32 expanded = 6 [features.repeated_field_encoding = EXPANDED];
+  Closed closed = 7; Open open = 8; repeated Closed closeds = 9;
+  Sub delimited = 10 [features.message_encoding = DELIMITED]; Sub prefixed = 11;
+  map<string, Closed> named = 12;
+  oneof which { string text = 13; int32 number = 14; }
+}
+"""
+
+
+def test_the_features_of_an_edition(tmp_path: Path) -> None:
+    compiler = pytest.importorskip("grpc_tools.protoc", reason="grpcio-tools is not installed")
+    (tmp_path / "edition.proto").write_text(EDITION)
+    output = tmp_path / "set.desc"
+    assert compiler.main(["protoc", f"-I{tmp_path}", f"--descriptor_set_out={output}", "edition.proto"]) == 0
+    codec = Codec.load(output, "Edition")
+    kind = codec.message_class()
+    for record in codec.examples(20):
+        octets = codec.encode(record)
+        assert kind.FromString(octets).SerializeToString(deterministic=True) == octets
+        assert codec.decode(octets) == record
+    zeros = {"explicit": 0, "implicit": 0, "must": 0}
+    assert codec.encode(zeros) == number_field(1, 0) + number_field(3, 0)
+    read = codec.decode(number_field(7, 5) + number_field(8, 5))
+    assert (read["explicit"], read["implicit"], read["default"]) == (None, 0, 42)
+    assert (read["closed"], read["open"]) == (None, 5)
+    with pytest.raises(EncodeError, match="must: required"):
+        codec.encode({})
+
+
+# gogoproto ------------------------------------------------------------------------------------------------------------
+
+GOGO = """
+syntax = "proto2"; package gogoproto;
+import "google/protobuf/descriptor.proto";
+extend google.protobuf.FieldOptions { optional bool nullable = 65001; optional string customname = 65004; }
+"""
+BATCH = """
+syntax = "proto3"; package test;
+import "gogoproto/gogo.proto";
+import "google/protobuf/timestamp.proto";
+message Batch {
+  repeated Event events = 1 [(gogoproto.nullable) = false];
+  map<string, Event> named = 2 [(gogoproto.nullable) = false];
+}
+message Event {
+  google.protobuf.Timestamp time = 1 [(gogoproto.nullable) = false, (gogoproto.customname) = "At", deprecated = true];
+  Event cause = 2 [(gogoproto.nullable) = true];
+  oneof which { Event one = 3 [(gogoproto.nullable) = false]; int32 other = 4; }
+  int32 plain = 5 [(gogoproto.customname) = "P"];
+}
+"""
+
+
+@pytest.fixture
+def gogo_folder(tmp_path: Path) -> Path:
+    (tmp_path / "gogoproto").mkdir()
+    (tmp_path / "gogoproto/gogo.proto").write_text(GOGO)
+    (tmp_path / "batch.proto").write_text(BATCH)
+    return tmp_path
+
+
+def test_what_gogoproto_calls_not_nullable_is_required(gogo_folder: Path) -> None:
+    """But lists and maps, which may be empty, and what is in a oneof."""
+    codec = Codec.load(gogo_folder / "batch.proto", "Batch")
+    event = codec.message.fields[0].message
+    assert event is not None
+    assert [field.name for field in event if field.required] == ["time"]
+    assert not any(field.required for field in codec.message)
+    full = {"time": 0, "other": 5}
+    assert codec.encode({}) == b""
+    expected = codec.message_class().FromString(codec.encode({"events": [full], "named": {"a": full}}))
+    assert (expected.events[0].other, expected.named["a"].HasField("time")) == (5, True)
+    for record, path in [
+        ({"events": [full, full, full, {"other": 1}]}, "events[3].time"),
+        ({"events": [{**full, "cause": {}}]}, "events[0].cause.time"),
+        ({"named": {"a": {"time": None}}}, "named['a'].time"),
+    ]:
+        with pytest.raises(EncodeError, match="required, and not given") as caught:
+            codec.encode(record)
+        assert caught.value.path == path
+    assert codec.decode(b"\n\0")["events"][0]["time"] is None
+
+
+def test_gogoproto_may_be_known_to_protobuf(gogo_folder: Path) -> None:
+    """Then the option is an extension, and no unknown field. In a process of its own, for it stays known."""
+    compiler = pytest.importorskip("grpc_tools.protoc", reason="grpcio-tools is not installed")
+    include = Path(compiler.__file__).parent / "_proto"
+    files = ["gogoproto/gogo.proto", "batch.proto"]
+    assert compiler.main(["protoc", f"-I{gogo_folder}", f"-I{include}", f"--python_out={gogo_folder}", *files]) == 0
+    program = """if True:
+        from batch_pb2 import Batch, Event
+        from gogoproto.gogo_pb2 import nullable
+        from flowbuf import Codec
+        assert Event.DESCRIPTOR.fields_by_name["time"].GetOptions().Extensions[nullable] is False
+        for codec in (Codec(Batch), Codec(Batch.DESCRIPTOR)):
+            try:
+                codec.encode({"events": [{"other": 1}]})
+            except ValueError as error:
+                print(error)
+    """
+    places = os.pathsep.join([str(gogo_folder), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": places},
+    )
+    assert done.stdout.splitlines() == ["events[0].time: required, and not given"] * 2

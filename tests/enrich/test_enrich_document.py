@@ -1,0 +1,78 @@
+"""docs/enrichment.md: its examples work, and its words are those of the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowbuf.enrich import load_enrichments
+from flowbuf.enrich.config import TOP
+from flowbuf.enrich.derived import DERIVED
+from flowbuf.enrich.records import EXPORTER, LISTED_INTERFACE, NETWORK
+from flowbuf.enrich.rules import EXPORTER_RULE, INTERFACE_RULE
+from tests.support import mmdb
+from tests.support.enriching import FLOW, flows, said
+
+PAGE = (Path(__file__).parents[2] / "docs/enrichment.md").read_text()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """What the example names: its own CSV headers, and databases."""
+    (text,) = re.findall(r"```toml\n(.*?)```", PAGE, re.S)
+    for name, header in re.findall(r'= "(\w+\.csv)" +# (\S+)', text):
+        (tmp_path / name).write_text(f"{header}\n")
+    city = {"203.0.113.0/24": {"country": {"iso_code": "FR"}, "city": {"names": {"en": "Lyon"}}}}
+    (tmp_path / "GeoLite2-City.mmdb").write_bytes(mmdb.database(city, "GeoLite2-City"))
+    asn = {"203.0.113.0/24": {"autonomous_system_number": 65001}}
+    (tmp_path / "GeoLite2-ASN.mmdb").write_bytes(mmdb.database(asn, "GeoLite2-ASN"))
+    (tmp_path / "network.toml").write_text(text.replace("/var/lib/GeoIP/", ""))
+    return tmp_path
+
+
+def test_the_file_does_what_it_says(folder: Path) -> None:
+    batch = load_enrichments([folder / "network.toml"], FLOW)(
+        flows(
+            exporter_address=["192.0.2.1"],
+            in_if=[335],
+            out_if=[450],
+            src_addr=["203.0.113.5"],
+            dst_addr=["198.51.100.7"],
+            bytes=[3000],
+            packets=[2],
+        )
+    )
+    (flow,) = batch.to_pylist()
+    expected: dict[str, Any] = {
+        **{"exporter_name": "fra-edge1", "exporter_role": "edge", "exporter_site": "fra"},
+        **{"exporter_region": "europe", "exporter_tenant": "backbone"},
+        **{"in_if_name": "et-0/0/1", "in_if_speed": 100000, "in_if_connectivity": "transit"},
+        **{"in_if_provider": "carrier1", "in_if_boundary": "external"},
+        **{"out_if_name": "et-0/0/2", "out_if_connectivity": "backbone", "out_if_boundary": "internal"},
+        **{"src_as": 65001, "src_country": "FR", "src_geo_city": "Lyon", "src_net_name": None},
+        **{"dst_as": 64500, "dst_net_name": "customers", "dst_net_prefix": "198.51.100.0/24"},
+        "packet_size_bucket": "1280-1500",
+    }
+    assert {name: flow[name] for name in expected} == expected
+
+
+def test_the_function_does_what_it_says(folder: Path) -> None:
+    block = next(block for block in re.findall(r"```python\n(.*?)```", PAGE, re.S) if "def tag_customers" in block)
+    names: dict[str, Any] = {}
+    exec(block, names)
+    pipeline = load_enrichments([names["tag_customers"]], FLOW)
+    assert pipeline.extend(FLOW)["src_net_tenant"].enabled
+    batch = pipeline(flows(dst_port=[179, 80, 80], in_if=[335, 335, 1]))
+    assert said(batch, "src_net_tenant") == ["customer", None]
+
+
+def test_all_keys_are_there() -> None:
+    words = set(re.findall(r"\w+", PAGE))
+    for keys in (TOP, EXPORTER.keys, LISTED_INTERFACE.keys, NETWORK.keys):
+        assert set(keys) <= words
+    for kind in (EXPORTER_RULE, INTERFACE_RULE):
+        assert {*kind.texts, *kind.numbers, *kind.sets} <= words
+    assert {name for name in DERIVED if name[-5:] != "label" and name[-2:] != "as"} <= words

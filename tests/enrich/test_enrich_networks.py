@@ -1,0 +1,151 @@
+"""Networks and places of source and destination: lists, MaxMind databases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowbuf.enrich import load_enrichments
+from flowbuf.errors import EnrichmentError
+from tests.support import mmdb
+from tests.support.enriching import FLOW, flows, load, said
+
+LIST = """prefix,name,role,site,region,tenant,asn,country,state,city
+10.0.0.0/8,corp,,,eu,acme,64500,,,
+10.1.0.0/16,,lab,muc,,,,DE,BY,Munich
+2001:db8::/32,six,,,,,64501,,,
+"""
+
+
+def end(batch: Any, side: str) -> list[Any]:
+    names = ("net_name", "net_role", "net_site", "net_region", "net_tenant", "net_prefix", "as")
+    return said(batch, *(f"{side}_{name}" for name in names))
+
+
+def test_networks_of_both_ends(tmp_path: Path) -> None:
+    (tmp_path / "nets.csv").write_text(LIST)
+    batch = load(tmp_path, 'networks = "nets.csv"')(
+        flows(src_addr=["10.1.2.3", "2001:db8::1", None], dst_addr=["10.2.0.1", "192.0.2.1", "10.1.0.0"])
+    )
+    lab = ("corp", "lab", "muc", "eu", "acme", "10.1.0.0/16", 64500)
+    nothing = (*[None] * 6, 0)
+    assert end(batch, "src") == [lab, ("six", *[None] * 4, "2001:db8::/32", 64501), nothing]
+    assert end(batch, "dst") == [("corp", None, None, "eu", "acme", "10.0.0.0/8", 64500), nothing, lab]
+    assert said(batch, "src_country", "src_geo_state", "src_geo_city") == [("DE", "BY", "Munich"), *[(None,) * 3] * 2]
+
+
+def test_networks_in_the_file_itself(tmp_path: Path) -> None:
+    batch = load(tmp_path, '[[network]]\nprefix = "0.0.0.0/0"\nname = "all"\n')(flows(src_addr=["10.1.2.3", "::1"]))
+    assert said(batch, "src_net_name", "src_net_prefix") == [("all", "0.0.0.0/0"), (None, None)]
+    assert "src_net_role" not in batch.schema.names
+    assert "src_as" not in batch.schema.names
+
+
+def test_an_as_that_the_exporter_gave_stays(tmp_path: Path) -> None:
+    batch = load(tmp_path, '[[network]]\nprefix = "10.0.0.0/8"\nasn = 64500\n')(
+        flows(src_addr=["10.1.2.3"] * 3, src_as=[0, 65001, 0])
+    )
+    assert said(batch, "src_as") == [64500, 65001, 64500]
+
+
+# Databases ------------------------------------------------------------------------------------------------------------
+
+CITY = {
+    "10.1.0.0/16": {
+        "country": {"iso_code": "DE", "names": {"en": "Germany"}},
+        "subdivisions": [{"iso_code": "BY", "names": {"en": "Bavaria"}}],
+        "city": {"names": {"de": "München", "en": "Munich"}},
+    },
+    "10.2.0.0/16": {"registered_country": {"iso_code": "FR"}},
+    "2001:db8::/32": {"country": {"iso_code": "NL"}, "subdivisions": [{"names": {"en": "Noord-Holland"}}]},
+}
+ASN = {"10.0.0.0/8": {"autonomous_system_number": 4200000000, "autonomous_system_organization": "x" * 50}}
+COUNTRY = {"10.1.0.0/16": {"country": {"iso_code": "AT"}}, "10.3.0.0/16": {"country": {"iso_code": "CH"}}}
+ADDRESSES = ["10.1.2.3", "10.2.0.1", "2001:db8::1", "10.3.0.1", "192.0.2.1", None]
+
+
+def write(folder: Path, **databases: bytes) -> str:
+    for name, octets in databases.items():
+        (folder / f"{name}.mmdb").write_bytes(octets)
+    return "[geo]\n" + "".join(f'{name} = "{name}.mmdb"\n' for name in databases)
+
+
+def test_places_from_databases(tmp_path: Path) -> None:
+    geo = write(tmp_path, city=mmdb.database(CITY, "GeoLite2-City"), asn=mmdb.database(ASN, "GeoLite2-ASN"))
+    batch = load(tmp_path, geo)(flows(src_addr=ADDRESSES, dst_addr=ADDRESSES[::-1]))
+    places = [("DE", "BY", "Munich"), ("FR", None, None), ("NL", "Noord-Holland", None), *[(None, None, None)] * 3]
+    assert said(batch, "src_country", "src_geo_state", "src_geo_city") == places
+    assert said(batch, "dst_country", "dst_geo_state", "dst_geo_city") == places[::-1]
+    assert said(batch, "src_as") == [4200000000, 4200000000, 0, 4200000000, 0, 0]
+
+
+def test_the_country_database_knows_countries_best(tmp_path: Path) -> None:
+    geo = write(tmp_path, city=mmdb.database(CITY, "GeoLite2-City"), country=mmdb.database(COUNTRY))
+    batch = load(tmp_path, geo)(flows(src_addr=ADDRESSES))
+    assert said(batch, "src_country") == ["AT", "FR", "NL", "CH", None, None]
+
+
+def test_lists_of_networks_know_better_than_databases(tmp_path: Path) -> None:
+    geo = write(tmp_path, city=mmdb.database(CITY, "GeoLite2-City"), asn=mmdb.database(ASN, "GeoLite2-ASN"))
+    own = '[[network]]\nprefix = "10.1.2.0/24"\nasn = 64500\ncity = "Garching"\n'
+    batch = load(tmp_path, geo + own)(flows(src_addr=["10.1.2.3", "10.1.3.3"]))
+    assert said(batch, "src_as", "src_country", "src_geo_city") == [
+        (64500, "DE", "Garching"),
+        (4200000000, "DE", "Munich"),
+    ]
+
+
+def test_only_what_was_asked_for_is_taken_from_a_database(tmp_path: Path) -> None:
+    pipeline = load(tmp_path, write(tmp_path, country=mmdb.database(CITY, "GeoLite2-City")))
+    assert pipeline.provides == ("src_country", "dst_country")
+
+
+def test_a_database_of_ipv4_knows_no_ipv6(tmp_path: Path) -> None:
+    octets = mmdb.database({"10.1.0.0/16": {"country": {"iso_code": "AT"}}}, ip_version=4)
+    batch = load(tmp_path, write(tmp_path, country=octets))(flows(src_addr=ADDRESSES))
+    assert said(batch, "src_country") == ["AT", *[None] * 5]
+
+
+def test_databases_with_flat_records(tmp_path: Path) -> None:
+    flat = {
+        "10.0.0.0/8": {"country_code": "DE", "country": "Germany", "region": "Hesse", "city": "F", "asn": "AS65001"}
+    }
+    octets = mmdb.database(flat, "ipinfo standard_location.mmdb")
+    batch = load(tmp_path, write(tmp_path, city=octets, asn=octets))(flows(src_addr=["10.1.1.1"]))
+    assert said(batch, "src_country", "src_geo_state", "src_geo_city", "src_as") == [("DE", "Hesse", "F", 65001)]
+
+
+def test_records_of_other_shapes_say_nothing(tmp_path: Path) -> None:
+    odd = {
+        "10.0.0.0/9": {"country": ["x"], "city": {"names": ["y"]}, "subdivisions": [], "asn": "ASx"},
+        "10.128.0.0/9": 5,
+    }
+    octets = mmdb.database(odd, "odd")
+    batch = load(tmp_path, write(tmp_path, city=octets, asn=octets))(flows(src_addr=["10.1.1.1", "10.200.1.1"]))
+    assert said(batch, "src_country", "src_geo_state", "src_geo_city", "src_as") == [(None, None, None, 0)] * 2
+
+
+def test_the_wrong_database(tmp_path: Path) -> None:
+    geo = write(tmp_path, country=mmdb.database(ASN, "GeoLite2-ASN"))
+    with pytest.raises(EnrichmentError, match=r"country\.mmdb: geo\.country is a GeoLite2-ASN database; .* asn = "):
+        load(tmp_path, geo)
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    with pytest.raises(EnrichmentError, match=r"country\.mmdb: is no MaxMind database"):
+        load(tmp_path, write(tmp_path, country=b"hello"))
+    (tmp_path / "country.mmdb").unlink()
+    with pytest.raises(EnrichmentError, match=r"country\.mmdb: cannot be read: No such file"):
+        load_enrichments([tmp_path / "net.toml"], FLOW)
+
+
+def test_a_database_with_damaged_data_is_reported_once(tmp_path: Path) -> None:
+    octets = mmdb.database(COUNTRY)
+    damaged = octets.replace(mmdb.encode({"country": {"iso_code": "CH"}}), b"\xff" * 19)
+    pipeline = load(tmp_path, write(tmp_path, country=damaged))
+    batch = pipeline(flows(src_addr=["10.1.2.3", "10.3.0.1", "10.3.0.2"]))
+    assert said(batch, "src_country") == ["AT", None, None]
+    assert len(pipeline.problems) == 1
+    assert "country.mmdb: " in pipeline.problems[0]

@@ -1,0 +1,355 @@
+"""Enrichments in a row: schemas, types, order, files that change."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flowbuf import Schema
+from flowbuf.enrich import load_enrichments, lookup
+from flowbuf.errors import EnrichmentError
+from tests.support.enriching import FLOW, Clock, absent_column, flows, ip, load, said
+
+EVERYTHING = """
+derive = ["packet_size", "packet_size_bucket", "icmp_name"]
+[[exporter]]
+address = "192.0.2.0/24"
+site = "fra"
+[[exporter]]
+address = "192.0.2.1"
+name = "edge1"
+[[exporter.interface]]
+index = 1
+name = "xe1"
+description = "Transit: a"
+speed = 1000
+[[exporter.interface]]
+index = 2
+description = "core"
+[[network]]
+prefix = "10.0.0.0/8"
+name = "ten"
+asn = 64500
+[[network]]
+prefix = "10.1.0.0/16"
+role = "lab"
+country = "DE"
+[[exporter_rule]]
+match = { name = '(\\w)\\d' }
+set = { role = "{1}", site = "x" }
+[[exporter_rule]]
+set = { group = "rest" }
+[[interface_rule]]
+exporter_group = "rest"
+match = { description = 'Transit: (?P<who>.*)' }
+set = { provider = "{who}", boundary = "external" }
+[[interface_rule]]
+speed = { max = 1000 }
+set = { connectivity = "slow" }
+[[interface_rule]]
+match = { name = 'x' }
+set = { boundary = "internal" }
+"""
+
+
+def test_a_schema_gets_what_is_filled_and_looked_at(tmp_path: Path) -> None:
+    pipeline = load(tmp_path, '[[exporter]]\naddress = "192.0.2.1"\nname = "x"\n')
+    assert (pipeline.provides, pipeline.needs) == (("exporter_name",), ("exporter_address",))
+    schema = pipeline.extend(Schema.load("flow").only("bytes"))
+    assert [column.name for column in schema.enabled] == ["exporter_address", "bytes", "exporter_name"]
+
+
+def test_columns_keep_their_order_and_new_ones_follow(tmp_path: Path) -> None:
+    batch = flows(bytes=[1], exporter_name=[None], exporter_address=["192.0.2.1"])
+    batch = batch.replace_schema_metadata({"made": "by hand"})
+    result = load(tmp_path, EVERYTHING)(batch)
+    assert result.schema.names[:3] == ["bytes", "exporter_name", "exporter_address"]
+    assert result.schema.metadata == {b"made": b"by hand"}
+    assert result.schema.names[3:6] == ["exporter_group", "exporter_role", "exporter_site"]
+
+
+def test_every_batch_has_the_same_columns(tmp_path: Path) -> None:
+    pipeline = load(tmp_path, EVERYTHING)
+    full = pipeline(flows(exporter_address=["192.0.2.1"], in_if=[1], src_addr=["10.1.1.1"]))
+    none = pipeline(flows(exporter_address=[None], in_if=[0], src_addr=["::1"]))
+    assert full.schema == none.schema == pipeline(none.slice(0, 0)).schema
+    assert set(pipeline.provides) <= set(full.schema.names)
+
+
+class Address(pa.ExtensionType):
+    """What other columns of addresses may be."""
+
+    def __init__(self) -> None:
+        super().__init__(pa.binary(16), "flowbuf.test.address")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: Any, serialized: bytes) -> Address:
+        return cls()
+
+
+def test_addresses_of_an_extension_type(tmp_path: Path) -> None:
+    def next_hop(batch: Any) -> Any:
+        arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
+        return pa.RecordBatch.from_pydict({**arrays, "next_hop": pa.array([ip("192.0.2.9")] * 2, pa.binary(16))})
+
+    storage = pa.array([ip("192.0.2.1"), None], pa.binary(16))
+    array = pa.ExtensionArray.from_storage(Address(), storage)
+    batch = pa.RecordBatch.from_pydict({"exporter_address": array, "src_addr": array, "next_hop": array})
+    (tmp_path / "net.toml").write_text(EVERYTHING)
+    result = load_enrichments([tmp_path / "net.toml", next_hop], FLOW)(batch)
+    assert said(result, "exporter_name") == ["edge1", None]
+    assert [result.schema.field(name).type for name in batch.schema.names] == [Address()] * 3
+    assert result.column("next_hop").storage.to_pylist() == [ip("192.0.2.9")] * 2
+
+
+@pytest.mark.parametrize("partly", [False, True])
+@pytest.mark.parametrize("text", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())], ids=str)
+def test_what_comes_from_other_libraries_keeps_its_types(tmp_path: Path, partly: bool, text: Any) -> None:
+    name = pa.array(["mine", None] if partly else [None, None], pa.string())
+    old = {
+        "exporter_address": pa.array([ip("192.0.2.1")] * 2, pa.large_binary()),
+        "exporter_name": (name.dictionary_encode() if pa.types.is_dictionary(text) else name).cast(text),
+        "in_if": pa.array([1, None], pa.int64()),
+        "in_if_speed": pa.array([None, 7 if partly else None], pa.int64()),
+        "in_if_boundary": pa.array([None, "internal" if partly else None], pa.large_string()),
+    }
+    batch = pa.RecordBatch.from_pydict(old)
+    result = load(tmp_path, EVERYTHING)(batch)
+    assert said(result, "exporter_name") == ["mine" if partly else "edge1", "edge1"]
+    assert said(result, "in_if_speed") == [1000, 7 if partly else 0]
+    assert said(result, "in_if_boundary") == ["external", "internal" if partly else None]
+    assert [result.schema.field(name).type for name in old] == batch.schema.types
+
+
+def test_enums_have_the_same_dictionary_in_every_batch(tmp_path: Path) -> None:
+    """Otherwise they could not be written to one file."""
+    pipeline = load(tmp_path, EVERYTHING)
+    kinds = {"exporter_address": ["192.0.2.1", "192.0.2.1"], "in_if": [3, 3], "out_if": [1, 0]}
+    batches = [pipeline(flows(**kinds)), pipeline(flows(**{**kinds, "in_if": [1, 1]})), pipeline(flows(**kinds))]
+    batches.append(pipeline(flows(**kinds, in_if_boundary=["internal", None])))
+    for side in ("in", "out"):
+        found = {tuple(batch.column(f"{side}_if_boundary").dictionary.to_pylist()) for batch in batches}
+        assert found == {("undefined", "external", "internal")}
+
+
+def test_the_first_that_knows_wins(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{name}.toml" for name in ("one", "other")]
+    for path in paths:
+        path.write_text(f'[[exporter]]\naddress = "192.0.2.1"\nname = "{path.stem}"\n')
+    paths[1].write_text(paths[1].read_text() + 'site = "muc"\n')
+    batch = load_enrichments(paths, FLOW)(flows(exporter_address=["192.0.2.1"]))
+    assert said(batch, "exporter_name", "exporter_site") == [("one", "muc")]
+
+
+def test_tables_and_others_are_batches_too(tmp_path: Path) -> None:
+    pipeline = load(tmp_path, EVERYTHING)
+    batch = flows(exporter_address=["192.0.2.1", "192.0.2.2"])
+    table = pa.concat_tables([pa.Table.from_batches([batch.slice(0, 1)]), pa.Table.from_batches([batch.slice(1)])])
+    assert pipeline(table).equals(pipeline(batch))
+    with pytest.raises(EnrichmentError):
+        pipeline(5)
+
+
+def test_a_pipeline_of_nothing() -> None:
+    batch = flows(bytes=[1])
+    pipeline = load_enrichments([], FLOW)
+    assert pipeline(batch) is batch
+    assert repr(pipeline) == "<Pipeline of nothing>"
+
+
+EXPORTERS = st.sampled_from(["192.0.2.1", "192.0.2.2", "198.51.100.1", None])
+NAMES = st.sampled_from([None, None, "edge7", "core", "xe9", "Transit: z"])
+ENDS = st.sampled_from(["10.1.0.1", "10.2.0.1", "::1", "10.3.4.5", None])
+ROWS = {
+    "exporter_address": EXPORTERS,
+    "in_if": st.sampled_from([0, 1, 2, 3]),
+    "out_if": st.sampled_from([0, 1, 2, 3]),
+    "src_addr": ENDS,
+    "dst_addr": ENDS,
+    "src_as": st.sampled_from([0, 0, 65001]),
+    "bytes": st.integers(0, 10**6),
+    "packets": st.integers(0, 10),
+    "proto": st.sampled_from([1, 6]),
+    "icmp_type": st.sampled_from([0, 3, 8]),
+    "icmp_code": st.sampled_from([0, 3]),
+}
+FILLED = {
+    "exporter_name": NAMES,
+    "exporter_role": NAMES,
+    "in_if_name": NAMES,
+    "in_if_description": NAMES,
+    "in_if_speed": st.sampled_from([0, 0, 1000, 10000]),
+    "out_if_boundary": st.sampled_from([None, None, "internal"]),
+    "src_net_name": NAMES,
+    "dst_country": NAMES,
+    "packet_size_bucket": NAMES,
+}
+BATCHES = st.builds(
+    lambda rows, kept: flows(**{name: [row[name] for row in rows] for name in [*ROWS, *sorted(kept)]}),
+    st.lists(st.fixed_dictionaries({**ROWS, **FILLED}), min_size=1, max_size=20),
+    st.sets(st.sampled_from(sorted(FILLED))),
+)
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return load(tmp_path_factory.mktemp("everything"), EVERYTHING)
+
+
+@settings(deadline=None)
+@given(BATCHES)
+def test_what_is_enriched_twice_is_as_if_enriched_once(everything: Any, batch: Any) -> None:
+    once = everything(batch)
+    twice = everything(once)
+    assert [name for name in once.schema.names if not once[name].equals(twice[name])] == []
+    for name in batch.schema.names:  # what was there stays
+        assert all(old in (None, 0, new) for old, new in zip(said(batch, name), said(once, name), strict=True))
+
+
+@settings(deadline=None)
+@given(BATCHES)
+def test_each_flow_is_enriched_by_itself(everything: Any, batch: Any) -> None:
+    together = everything(batch).to_pylist()
+    assert together == [row for i in range(batch.num_rows) for row in everything(batch.slice(i, 1)).to_pylist()]
+
+
+def test_memory_is_bounded_and_forgetting_does_not_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookup, "KEYS", 10)
+    pipeline = load(tmp_path, "".join(f'[[network]]\nprefix = "10.0.{i}.0/24"\nname = "{i}"\n' for i in range(256)))
+    for start in (0, 5, 100, 0):
+        addresses = [f"10.0.{start + i}.1" for i in range(8)]
+        assert said(pipeline(flows(src_addr=addresses)), "src_net_name") == [str(start + i) for i in range(8)]
+
+
+# Files that change ----------------------------------------------------------------------------------------------------
+
+
+def exporter(name: str) -> str:
+    return f'exporters = "list.csv"\n[[exporter]]\naddress = "192.0.2.1"\nname = "{name}"\n'
+
+
+class Reloading:
+    """A pipeline of a file and a CSV file, under a clock that is moved by hand."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.clock = Clock()
+        self.age = 0
+        self.write("list.csv", "address,name\n192.0.2.2,two\n")
+        self.pipeline = load(folder, exporter("one"), clock=self.clock)
+
+    def write(self, name: str, text: str) -> None:
+        """Each time a file gets a time of its own, whatever the file system's clock has done."""
+        self.age += 1
+        (self.folder / name).write_text(text)
+        os.utime(self.folder / name, ns=(self.age, self.age))
+
+    def names(self, seconds: float = 2) -> list[str | None]:
+        self.clock.now += seconds
+        return said(self.pipeline(flows(exporter_address=["192.0.2.1", "192.0.2.2"])), "exporter_name")
+
+
+@pytest.fixture
+def reloading(tmp_path: Path) -> Reloading:
+    return Reloading(tmp_path)
+
+
+def test_changes_are_noticed(reloading: Reloading) -> None:
+    assert reloading.names() == ["one", "two"]
+    reloading.write("net.toml", exporter("eins"))
+    assert reloading.names() == ["eins", "two"]
+    reloading.write("list.csv", "address,name\n192.0.2.2,zwei\n")
+    assert reloading.names() == ["eins", "zwei"]
+    assert list(reloading.pipeline.problems) == []
+
+
+def test_files_are_looked_at_once_a_second(reloading: Reloading) -> None:
+    assert reloading.names() == ["one", "two"]
+    reloading.write("net.toml", exporter("eins"))
+    assert reloading.names(0.5) == ["one", "two"]
+    assert reloading.names(0.4) == ["one", "two"]
+    assert reloading.names(0.2) == ["eins", "two"]
+
+
+def test_a_file_that_breaks_keeps_what_it_said(reloading: Reloading) -> None:
+    reloading.write("list.csv", "address,name\n192.0.2.300,two\n")
+    assert reloading.names() == ["one", "two"]
+    (problem,) = reloading.pipeline.problems
+    assert "list.csv:2: address: '192.0.2.300' is no network" in problem
+    assert problem.endswith("(what was read before still holds)")
+    assert reloading.names() == ["one", "two"]
+    assert len(reloading.pipeline.problems) == 1, "said once, not with every look"
+    reloading.write("list.csv", "address,name\n192.0.2.2,zwei\n")
+    assert reloading.names() == ["one", "zwei"]
+
+
+@pytest.mark.parametrize("name", ["list.csv", "net.toml"])
+def test_a_file_that_goes_and_comes_back(reloading: Reloading, name: str) -> None:
+    (reloading.folder / name).rename(reloading.folder / "away")
+    assert reloading.names() == ["one", "two"]
+    assert [name in problem for problem in reloading.pipeline.problems] == [True]
+    reloading.write(name, (reloading.folder / "away").read_text().replace("one", "eins").replace("two", "zwei"))
+    assert reloading.names() == (["one", "zwei"] if name == "list.csv" else ["eins", "two"])
+
+
+def test_a_file_that_is_named_after_an_error_is_watched(reloading: Reloading) -> None:
+    reloading.write("net.toml", exporter("one").replace("list.csv", "new.csv"))
+    assert reloading.names() == ["one", "two"]
+    reloading.write("new.csv", "address,name\n192.0.2.2,zwei\n")
+    assert reloading.names() == ["one", "zwei"]
+
+
+def test_columns_that_are_new_wait_for_a_restart(reloading: Reloading) -> None:
+    reloading.write("net.toml", exporter("eins") + 'site = "fra"\n')
+    assert reloading.names() == ["eins", "two"]
+    assert ["exporter_site: new, and filled after a restart" in each for each in reloading.pipeline.problems] == [True]
+    batch = reloading.pipeline(flows(exporter_address=["192.0.2.1"]))
+    assert "exporter_site" not in batch.schema.names
+
+
+def test_columns_that_nothing_fills_any_more_are_absent(reloading: Reloading) -> None:
+    reloading.write("net.toml", "")
+    batch = flows(exporter_address=["192.0.2.1"])
+    reloading.clock.now += 2
+    assert reloading.pipeline(batch).column("exporter_name").equals(absent_column("exporter_name", 1))
+
+
+# What has to be installed ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("missing", "command", "says"),
+    [
+        (
+            "pyarrow",
+            "import flowbuf.enrich",
+            "ImportError: enrichment works on Arrow columns: pip install 'flowbuf[arrow]'",
+        ),
+        (
+            "maxminddb",
+            "import flowbuf; from flowbuf.enrich import *; load_enrichments(['geo.toml'], flowbuf.Schema.load())",
+            "flowbuf.errors.EnrichmentError: geo.toml: [geo] needs maxminddb; pip install 'flowbuf[geo]'",
+        ),
+    ],
+)
+def test_what_is_not_installed(tmp_path: Path, missing: str, command: str, says: str) -> None:
+    (tmp_path / "geo.toml").write_text("[geo]\ncountry = 'country.mmdb'\n")
+    code = f"import sys; sys.modules[{missing!r}] = None; {command}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1] == says
+
+
+def test_flowbuf_itself_does_without_pyarrow() -> None:
+    code = "import sys, flowbuf, flowbuf.cli.main; assert 'pyarrow' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,84 @@
+"""Longest prefix match."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flowbuf.enrich.prefixes import PrefixTable, parse_prefix
+from flowbuf.errors import EnrichmentError
+from tests.support.enriching import ip
+
+# Few distinct bits, so that networks hold one another and addresses are in them.
+V4 = st.builds(lambda high, low: high << 24 | low, st.sampled_from([0, 10, 192, 255]), st.integers(0, 0xFFFFFF))
+V6 = st.builds(
+    lambda high, low: high << 96 | low, st.sampled_from([0, 0x20010DB8, 0xFE800000]), st.integers(0, 1 << 70)
+)
+ADDRESSES = st.one_of(V4.map(ipaddress.IPv4Address), V6.map(ipaddress.IPv6Address))
+NETWORKS = st.builds(
+    lambda address, bits: ipaddress.ip_network((address, min(bits, address.max_prefixlen)), strict=False),
+    ADDRESSES,
+    st.integers(0, 128),
+)
+
+
+@given(st.lists(NETWORKS, max_size=30), st.lists(ADDRESSES, min_size=1, max_size=30))
+def test_matches_are_all_networks_of_an_address_the_longest_first(networks: list, addresses: list) -> None:
+    table: PrefixTable[str] = PrefixTable()
+    for network in networks:
+        table.insert(parse_prefix(str(network)), str(network))
+    assert len(table) == len(set(networks))
+    for address in [*addresses, *(network.network_address for network in networks)]:
+        around = {network for network in networks if network.version == address.version and address in network}
+        expected = sorted(around, key=lambda network: -network.prefixlen)
+        octets = ip(str(address))
+        if octets is not None and address.version == 6 and address.ipv4_mapped:
+            continue  # is an IPv4 address to flows
+        found = list(table.matches(octets))
+        assert [value for _, value in found] == [str(network) for network in expected]
+        assert [str(prefix) for prefix, _ in found] == [str(network) for network in expected]
+        assert all(octets in prefix for prefix, _ in found)
+
+
+@given(NETWORKS, ADDRESSES)
+def test_an_address_is_in_a_network_or_not(network: object, address: object) -> None:
+    inside = address.version == network.version and address in network
+    assert (ip(str(address)) in parse_prefix(str(network))) == inside
+
+
+def test_the_first_value_of_a_network_stays() -> None:
+    table: PrefixTable[int] = PrefixTable()
+    assert table.insert(parse_prefix("10.0.0.0/8"), 1) == 1
+    assert table.insert(parse_prefix("10.0.0.0/8"), 2) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("192.0.2.1", "192.0.2.1/32"),
+        ("2001:db8::1", "2001:db8::1/128"),
+        ("::ffff:192.0.2.0/120", "192.0.2.0/24"),
+        ("::ffff:192.0.2.1", "192.0.2.1/32"),
+        ("::/0", "::/0"),
+    ],
+)
+def test_ways_to_write_a_network(text: str, same: str) -> None:
+    assert str(parse_prefix(text)) == same
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("192.0.2.300", "'192.0.2.300' is no network; write an address, or a network such as 192.0.2.0/24 or"),
+        ("192.0.2.0/33", "is no network"),
+        ("router1", "is no network"),
+        ("192.0.2.1/24", "'192.0.2.1/24' has bits set beyond its length; did you mean 192.0.2.0/24?"),
+    ],
+)
+def test_what_is_no_network(text: str, error: str) -> None:
+    with pytest.raises(EnrichmentError) as caught:
+        parse_prefix(text)
+    assert error in str(caught.value)

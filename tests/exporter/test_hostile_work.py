@@ -1,0 +1,50 @@
+"""Hostile datagrams must not cost much more instructions per byte than normal IPFIX (ext/bench/hostile.c)."""
+
+from __future__ import annotations
+
+import shutil
+from functools import cache
+
+import pytest
+
+from benchmarks import instructions
+from benchmarks.core_programs import build
+
+pytestmark = pytest.mark.expensive
+
+LIMITS = {
+    "withdrawals-beside-options": 20,
+    "withdrawals-beside-contested": 20,
+    "splits-beside-pending": 20,
+    "options-netflow9": 20,
+    "sub-template-lists": 20,
+    # Each definition of a few bytes compiles a template, which is work for many records.
+    "templates-inserted": 30,
+    "templates-redefined": 100,
+    "definitions-withdrawn-beside-options": 100,
+    # Each record of a few bytes adds a sampler, or each datagram a domain.
+    "samplers-inserted": 60,
+    "split-of-pending": 40,
+    "domains-beyond-limit": 30,
+}
+"""The highest ratio of each scenario to normal IPFIX."""
+
+
+@cache
+def count_per_byte(scenario: str) -> float:
+    """Instructions per byte of a round. Two runs differ by one round."""
+    programs = build()
+    program, plan = programs / "bench/run_hostile", programs / "flow.plan"
+    capture = instructions.DATA / "generated-ipfix.pcap"
+    once, output = instructions.count_instructions(program, scenario, 1, plan, capture)
+    twice, _ = instructions.count_instructions(program, scenario, 2, plan, capture)
+    return (twice - once) / int(output)
+
+
+@pytest.mark.parametrize(("scenario", "limit"), LIMITS.items())
+def test_hostile_datagrams_cost_at_most_a_multiple_of_the_normal(scenario: str, limit: int) -> None:
+    if shutil.which("valgrind") is None:
+        pytest.skip("valgrind is not installed")
+    normal, hostile = count_per_byte("normal"), count_per_byte(scenario)
+    ratio = hostile / normal
+    assert ratio <= limit, f"{scenario}: {hostile:.1f} instructions per byte, {ratio:.1f} times those of IPFIX"

@@ -1,0 +1,223 @@
+"""Losses by sequence numbers, from end to end: made-up traffic that loses something, and real captures."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowbuf import Decoder, _core
+from flowbuf.io.capture import CaptureReader
+from flowbuf.io.encode import decode_batches
+from tests.support.datagrams import flow_sample, netflow5, netflow9, record5, sflow
+
+PROTOCOLS = {"netflow5": "flows", "netflow9": "packets", "ipfix": "records", "sflow": "datagrams"}
+every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
+
+Datagram = tuple[bytes, tuple[str, int], int]  # payload, source, time in ns
+
+
+def traffic(protocol: str, flows: int = 6000) -> list[Datagram]:
+    """Of two exporters, in turn."""
+    capture = b"".join(_core.generate(protocol=protocol, flows=flows, exporters=2, seed=3))
+    _, status, batch = _core.Capture().scan(capture, True)
+    assert status == "end"
+    return [(payload, source, time) for payload, source, _, time in (batch[i] for i in range(len(batch)))]
+
+
+def decode(datagrams: list[Datagram]) -> Decoder:
+    decoder = Decoder()
+    for datagram in datagrams:
+        decoder.encode(*datagram)
+    return decoder
+
+
+def sequences(decoder: Decoder) -> dict[str, dict[str, int]]:
+    """Unit -> amounts, over all exporters."""
+    total: dict[str, dict[str, int]] = {}
+    for exporter in decoder.read_exporters():
+        for sequence in (domain["sequence"] for domain in exporter["domains"]):
+            for unit, amounts in ((sequence["unit"], sequence), ("samples", sequence.get("samples"))):
+                for key in ("expected", "lost", "late", "restarts") if amounts else ():
+                    of_unit = total.setdefault(unit, dict.fromkeys(("expected", "lost", "late", "restarts"), 0))
+                    of_unit[key] += amounts[key]
+    return total
+
+
+def units_of(datagrams: list[Datagram]) -> list[int]:
+    """How many units each of them holds, by what is decoded of it: one, or its records."""
+    decoder, units = Decoder(), []
+    for datagram in datagrams:
+        before = decoded_records(decoder)
+        decoder.encode(*datagram)
+        numbers_records = datagram[0][:2] in (b"\0\5", b"\0\x0a")
+        units.append(decoded_records(decoder) - before if numbers_records else 1)
+    return units
+
+
+def decoded_records(decoder: Decoder) -> int:
+    return sum(stats["flows"] + stats["options_records"] for stats in decoder.stats.values())
+
+
+@every_protocol
+def test_generated_traffic_is_numbered_as_its_protocol_says(protocol: str) -> None:
+    datagrams = traffic(protocol)
+    decoder = decode(datagrams)
+    assert set(decoder.counters) <= {"counter_sample"}
+    amounts = sequences(decoder)
+    assert amounts[PROTOCOLS[protocol]]["expected"] == sum(units_of(datagrams))
+    assert all(of_unit["lost"] == of_unit["late"] == of_unit["restarts"] == 0 for of_unit in amounts.values())
+
+
+@every_protocol
+@pytest.mark.parametrize("k", [2, 3, 7])
+def test_what_is_dropped_is_lost(protocol: str, k: int) -> None:
+    """Every k-th of the middle third: before the first sample of a source, and after its last, nothing is missed."""
+    datagrams = traffic(protocol, 20_000)
+    units = units_of(datagrams)
+    third = len(datagrams) // 3
+    dropped = {i for i in range(third, 2 * third) if i // 2 % k == 0}
+    decoder = decode([datagram for i, datagram in enumerate(datagrams) if i not in dropped])
+    amounts = sequences(decoder)
+    unit = PROTOCOLS[protocol]
+    lost = sum(units[i] for i in dropped)
+    assert amounts[unit] == {"expected": sum(units), "lost": lost, "late": 0, "restarts": 0}
+    assert sum(stats["lost"][unit] for stats in decoder.stats.values()) == lost
+    if protocol == "sflow":
+        samples = [int.from_bytes(datagrams[i][0][24:28], "big") for i in dropped if datagrams[i][0][7] == 1]
+        assert amounts["samples"]["lost"] == sum(samples)
+
+
+@every_protocol
+def test_what_is_shuffled_is_late_and_nothing_is_lost(protocol: str) -> None:
+    datagrams = traffic(protocol)
+    chance = random.Random(5)
+    head, rest = datagrams[:4], datagrams[4:]
+    rest = [rest[i] for i in sorted(range(len(rest)), key=lambda i: i + chance.random() * 12)]
+    decoder = decode(head + rest)
+    for unit, amounts in sequences(decoder).items():
+        assert amounts["late"] > 10, unit
+        assert (amounts["lost"], amounts["restarts"]) == (0, 0), unit
+    assert sequences(decoder)[PROTOCOLS[protocol]]["expected"] == sum(units_of(datagrams))
+    assert decoder.counters["out_of_sequence"] > 10
+    assert decoder.counters["sequence_gap"] > 10
+
+
+@every_protocol
+def test_what_is_doubled_was_sent_once(protocol: str) -> None:
+    """As a capture of two interfaces has it."""
+    datagrams = traffic(protocol, 2000)
+    lossy = datagrams[:10] + datagrams[12:]
+    once, twice = decode(lossy), decode([datagram for datagram in lossy for _ in range(2)])
+    unit = PROTOCOLS[protocol]
+    empty = sum(units == 0 for units in units_of(datagrams))  # nothing tells that a message without records comes twice
+    late = sequences(twice)[unit].pop("late")
+    assert late == len(lossy) - empty
+    assert {**sequences(twice)[unit], "late": 0} == sequences(once)[unit]
+    assert sequences(once)[unit]["lost"] > 0
+
+
+@every_protocol
+def test_a_capture_that_is_read_again_is_a_restart(protocol: str) -> None:
+    datagrams = traffic(protocol, 20_000)
+    amounts = sequences(decode([*datagrams, *datagrams]))[PROTOCOLS[protocol]]
+    assert (amounts["lost"], amounts["late"]) == (0, 0)
+    assert amounts["restarts"] == 2, "one an exporter"
+
+
+def test_stats_add_up_the_domains_of_an_exporter() -> None:
+    decoder = Decoder()
+    for payload in [
+        *(netflow9(sequence=number, source_id=domain) for domain in (1, 2) for number in (5, 6 + domain)),
+        *(netflow5(record5(), sequence=number) for number in (7, 10)),
+    ]:
+        decoder.encode(payload, "192.0.2.1", 1.0)
+    for number in (1, 4):
+        decoder.encode(sflow(flow_sample(sequence=2 * number), sequence=number, agent="192.0.2.9"), "192.0.2.1", 1.0)
+    assert decoder.stats["192.0.2.1"]["lost"] == {"packets": 3, "flows": 2}
+    assert decoder.stats["192.0.2.9"]["lost"] == {"datagrams": 2, "samples": 5}
+
+
+def test_what_evicted_exporters_have_lost_is_kept() -> None:
+    decoder = Decoder(exporter_limit=2)  # an address is an exporter of NetFlow, and another one of sFlow
+    for address in ("192.0.2.1", "192.0.2.2"):
+        for number in (1, 5):
+            for payload in (netflow5(record5(), sequence=number), netflow9(sequence=number)):
+                decoder.encode(payload, address, 1.0)
+            decoder.encode(sflow(flow_sample(sequence=number), sequence=number, agent=address), address, 1.0)
+    assert decoder.stats["others"]["lost"] == {"flows": 3, "packets": 3, "datagrams": 3, "samples": 3}
+    assert decoder.stats["others"]["counters"]["exporter_evicted"] == 2
+    assert decoder.stats["192.0.2.2"]["lost"] == {"flows": 3, "packets": 3, "datagrams": 3, "samples": 3}
+
+
+@pytest.mark.parametrize("protocol", ["netflow5", "netflow9", "ipfix"])
+def test_softflowd_loses_nothing(protocol: str) -> None:
+    """Its IPFIX counts the records of the message itself, and none of options."""
+    decoder = decode_capture(Path(__file__).parents[1] / "data" / f"softflowd-{protocol}.pcap")
+    assert decoder.counters == {}
+    assert decoder.stats["192.0.2.1"]["lost"] == {PROTOCOLS[protocol]: 0}
+
+
+# Real captures --------------------------------------------------------------------------------------------------------
+
+# (lost, expected, late, restarts) of every domain that lost something, or did not come in order; with what is behind
+# it. All others lost nothing. Many were put together: templates from one moment, data from another.
+UNEVEN: dict[str, list[tuple[int, int, int, int]]] = {
+    # The data was sent three seconds before the templates that precede it here: 6,716 records earlier.
+    "ipfix-315-eompls-control-word": [(0, 0, 1, 0)],
+    # 63 (templates of options), 63 (one record), 76 (templates), 76 (one), 86: 64 to 75 and 77 to 85 were cut out.
+    "ipfix-cisco-sampling-option": [(12 + 9, 25, 0, 0)],
+    # First the templates, up to 2377939, then the data, from 2377915 on: 16 messages are behind the newest templates.
+    # From the first template, 2377917, to 2377997 are 81 records, of which 51 come.
+    "ipfix-cisco-srv6-among-bgp": [(30, 81, 16, 0)],
+    # 1221457, then 1221494 (one record); later two of templates, and the records 1221492 and 1221493.
+    "ipfix-huawei-vrf-name": [(37 - 2, 38, 4, 0)],
+    # NetFlow v9: as netflow9-cisco-mpls. IPFIX: 455467 comes after 455478; 455480 to 455487 are missing.
+    "mixed-two-exporters": [(6, 17, 0, 1), (8, 19, 1, 0)],
+    # The template, 147688, comes first, then 147674, sent 19 seconds earlier; from there to 147736 come 39 of 63.
+    "netflow9-cisco-mpls": [(24, 1 + 63, 0, 1)],
+    # Templates, sent 12 seconds later, come first: 798471 and 798473, then 15 of 798466 to 798500; 615729 and 615732,
+    # then 6 of 615730 to 615750.
+    "netflow9-cisco-two-processes": [(2 + 15, 4 + 21, 0, 1), (1 + 20, 3 + 35, 0, 1)],
+    # The same datagram twice.
+    "netflow9-data-before-template-twice": [(0, 1, 1, 0)],
+    # 44796855, 44796856, 44796985, 44797001; and the last of them first, which the second is too far behind.
+    "netflow9-data": [(128 + 15, 147, 0, 0)],
+    "netflow9-data-late-template": [(128, 131, 1, 1)],
+    # 2436874580, 2436874581, then 2436874127, which is too far behind, then 2436874733.
+    "netflow9-multiple-sampling-rates": [(605, 609, 0, 1)],
+    # 2073 and 2089, but the uptime goes back by 114 seconds between them.
+    "netflow9-sampling-rate-in-record": [(0, 2, 0, 1)],
+}
+
+
+def decode_capture(path: Path) -> Decoder:
+    decoder = Decoder()
+    with CaptureReader(path) as reader:
+        for _ in decode_batches(reader, decoder):
+            pass
+    return decoder
+
+
+def uneven(decoder: Decoder) -> list[tuple[int, int, int, int]]:
+    found: list[dict[str, Any]] = []
+    for exporter in decoder.read_exporters():
+        for sequence in (domain["sequence"] for domain in exporter["domains"]):
+            found += [sequence, sequence["samples"]] if "samples" in sequence else [sequence]
+    amounts = [(each["lost"], each["expected"], each["late"], each["restarts"]) for each in found]
+    return sorted(each for each in amounts if each[0] or each[2] or each[3])
+
+
+def test_real_captures(corpus: Path) -> None:
+    paths = sorted(corpus.glob("*.pcap"))
+    assert {path.stem for path in paths} >= set(UNEVEN)
+    assert {path.stem: amounts for path in paths if (amounts := uneven(decode_capture(path)))} == UNEVEN
+
+
+def test_cisco_counts_the_records_of_options(corpus: Path) -> None:
+    """86 of options and 86 of flows, in 170 messages, of which none is missing."""
+    (exporter,) = decode_capture(corpus / "ipfix-cisco-srv6.pcap").read_exporters()
+    (domain,) = exporter["domains"]
+    assert domain["sequence"] == {"unit": "records", "expected": 172, "lost": 0, "late": 0, "restarts": 0}

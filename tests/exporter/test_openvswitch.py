@@ -1,0 +1,207 @@
+"""A real exporter: Open vSwitch forwards packets from one dummy port to another, and reports them by sFlow, NetFlow v5
+and IPFIX. All of it runs as any user, in a folder of its own, without a kernel module.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+from scapy.layers.inet import IP
+from scapy.packet import Packet
+
+import flowbuf
+from tests.data import make
+from tests.support.exporters import (
+    PATH,
+    SOURCE,
+    Collectors,
+    counted_by_exporter,
+    counted_by_flowbuf,
+    decode,
+    headers_of_packet,
+    need,
+    network,
+    running,
+    tcp_flags_of_flows,
+    tcp_flags_of_packets,
+    totals_of_flows,
+    totals_of_packets,
+    vary,
+    without_sequence_notes,
+)
+from tests.support.tshark import check_against_tshark
+
+PROGRAMS = ("ovsdb-tool", "ovsdb-server", "ovs-vsctl", "ovs-vswitchd", "ovs-appctl", "ovs-ofctl")
+SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
+IN, OUT = 1001, 1002
+"""ifIndexes of the ports."""
+DOMAIN, POINT = 77, 78
+BATCH = 32
+FCS = 4  # octets behind a frame, which sFlow counts
+
+Exported: TypeAlias = dict[str, list[bytes]]
+
+
+@dataclass(frozen=True)
+class Switch:
+    """A switch with the ports p1 and p2, whatever comes in on p1 goes out on p2. All its sockets are in its folder."""
+
+    folder: Path
+
+    def run(self, *command: str) -> str:
+        done = subprocess.run(
+            command, env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=20
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    @property
+    def environment(self) -> dict[str, str]:
+        names = ("OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR")
+        return {**os.environ, "PATH": PATH, **dict.fromkeys(names, str(self.folder))}
+
+    def configure(self, *arguments: str) -> str:
+        return self.run("ovs-vsctl", "--db=unix:db.sock", "--timeout=20", *arguments)
+
+    def control(self, *arguments: str) -> str:
+        return self.run("ovs-appctl", "-t", str(self.folder / "switch.ctl"), *arguments)
+
+    def forward(self, packets: list[Packet]) -> None:
+        for i in range(0, len(packets), BATCH):
+            self.control("netdev-dummy/receive", "p1", *(bytes(packet).hex() for packet in packets[i : i + BATCH]))
+
+
+@pytest.fixture(scope="module")
+def switch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Switch]:
+    need(*PROGRAMS)
+    switch = Switch(tmp_path_factory.mktemp("ovs"))
+    folder = switch.folder
+    switch.run("ovsdb-tool", "create", "conf.db", str(SCHEMA))
+    database = ["ovsdb-server", "conf.db", "--remote=punix:db.sock", f"--unixctl={folder}/database.ctl"]
+    daemon = [
+        "ovs-vswitchd",
+        "unix:db.sock",
+        "--enable-dummy=override",
+        "--disable-system",
+        f"--unixctl={folder}/switch.ctl",
+    ]
+    with running(database, folder / "database.log", switch.environment):
+        switch.configure("--retry", "--no-wait", "init")
+        with running(daemon, folder / "switch.log", switch.environment):
+            bridge = "add-br br0 -- set bridge br0 datapath_type=dummy fail-mode=secure"
+            for number, (port, ifindex) in enumerate({"p1": IN, "p2": OUT}.items(), 1):
+                bridge += f" -- add-port br0 {port} -- set interface {port} type=dummy ofport_request={number}"
+                bridge += f" options:ifindex={ifindex}"
+            switch.configure(*bridge.split())
+            switch.run("ovs-ofctl", "add-flow", f"unix:{folder}/br0.mgmt", "in_port=1,actions=output:2")
+            yield switch
+
+
+@pytest.fixture(scope="module")
+def traffic() -> list[Packet]:
+    return vary(make.make_packets(30))
+
+
+@pytest.fixture(scope="module")
+def exported(switch: Switch, traffic: list[Packet]) -> Iterator[Exported]:
+    """The datagrams of every protocol: each packet is sampled, the counters of each port are sent every second."""
+    with Collectors("sflow", "netflow", "ipfix") as collectors:
+        targets = {name: f'"{collector.address}"' for name, collector in collectors.items()}
+        export(switch, "sflow", f"agent=127.0.0.1 target={targets['sflow']} header=128 sampling=1 polling=1")
+        export(switch, "netflow", f"targets={targets['netflow']} engine_id=9 engine_type=3")
+        export(switch, "ipfix", f"targets={targets['ipfix']} sampling=1 obs_domain_id={DOMAIN} obs_point_id={POINT}")
+        switch.forward(traffic)
+        sflow, netflow, ipfix = (collectors[name].datagrams for name in collectors)
+        assert collectors.receive_until(lambda: decode(sflow).counters.get("counter_sample", 0) >= 4)
+        switch.control("revalidator/purge")
+        switch.configure("clear", "bridge", "br0", "netflow", "ipfix")  # both are told to send what they have
+        assert collectors.receive_until(lambda: packets(netflow) >= sum(IP in packet for packet in traffic))
+        assert collectors.receive_until(lambda: packets(ipfix) >= 2 * len(traffic))
+        yield {name: collector.datagrams for name, collector in collectors.items()}
+
+
+def export(switch: Switch, table: str, columns: str) -> None:
+    create = ["--", "--id=@new", "create", table, *columns.split()]
+    switch.configure(*create, "--", "set", "bridge", "br0", f"{table}=@new")
+
+
+def packets(datagrams: list[bytes]) -> int:
+    return sum(flow["packets"] for flow in decode(datagrams).flows)
+
+
+def test_every_packet_is_a_sample(exported: Exported, traffic: list[Packet]) -> None:
+    """In their order, with all that their headers say."""
+    flows = decode(exported["sflow"]).flows
+    expected = [headers_of_packet(packet) for packet in traffic]
+    assert [
+        {name: flow.get(name, 0) for name in packet} for flow, packet in zip(flows, expected, strict=True)
+    ] == expected
+    assert [flow["frame_length"] for flow in flows] == [len(packet) + FCS for packet in traffic]
+    assert {(flow["sampling_rate"], flow["in_if"], flow["out_if"]) for flow in flows} == {(1, IN, OUT)}
+    assert [flow["sample_pool"] for flow in flows] == list(range(1, len(traffic) + 1))
+
+
+def test_counter_samples_are_counted_and_are_no_flows(exported: Exported, traffic: list[Packet]) -> None:
+    decoded = decode(exported["sflow"])
+    assert set(decoded.counters) == {"counter_sample"}
+    assert len(decoded.flows) == len(traffic)
+
+
+def test_netflow_totals_are_those_of_the_packets(exported: Exported, traffic: list[Packet]) -> None:
+    """NetFlow v5 has no IPv6. Open vSwitch counts whole frames, and numbers a datagram by its last flow."""
+    decoded = decode(exported["netflow"])
+    assert without_sequence_notes(decoded.counters) == {}
+    seen = [packet for packet in traffic if IP in packet]
+    assert totals_of_flows(decoded.flows) == totals_of_packets(seen, length=len)
+    assert tcp_flags_of_flows(decoded.flows) == tcp_flags_of_packets(seen)
+    ports = {(flow["in_if"], flow["out_if"], flow["engine_type"], flow["engine_id"]) for flow in decoded.flows}
+    assert ports == {(1, 2, 3, 9)}
+
+
+@pytest.mark.parametrize(("direction", "out_if"), [("ingress", None), ("egress", OUT)])
+def test_ipfix_totals_are_those_of_the_packets(
+    direction: str, out_if: int | None, exported: Exported, traffic: list[Packet]
+) -> None:
+    """Each packet is seen on its way in and on its way out. Open vSwitch counts what fills a frame as part of it."""
+    decoded = decode(exported["ipfix"])
+    assert set(decoded.counters) == {"options_ignored"}  # packets that were not reported
+    flows = [flow for flow in decoded.flows if flow["flow_direction"] == direction]
+    assert totals_of_flows(flows) == totals_of_packets(traffic, length=lambda packet: len(network(packet)))
+    assert {(flow["observation_domain_id"], flow["observation_point_id"]) for flow in flows} == {(DOMAIN, POINT)}
+    # The name is of a string without a fixed length, and on the way out there is a second one, of the second port.
+    assert {(flow["interface_name"], flow["in_if"], flow.get("out_if")) for flow in flows} == {("p1", IN, out_if)}
+
+
+def test_counters_of_the_ports_are_those_of_the_packets(exported: Exported, traffic: list[Packet]) -> None:
+    decoder = flowbuf.Decoder("sflow_counters")
+    message = decoder.schema.message_class()
+    rows = [message.FromString(row) for each in exported["sflow"] for row in decoder.messages(each, SOURCE, 1.0)]
+    assert len(rows) == sum(int.from_bytes(each[24:28], "big") for each in exported["sflow"]) - len(traffic)
+    ports = {
+        row.if_index: (
+            row.port_name,
+            (row.if_in_ucast_pkts, row.if_in_octets),
+            (row.if_out_ucast_pkts, row.if_out_octets),
+        )
+        for row in rows
+    }
+    sent = (len(traffic), sum(map(len, traffic)))
+    assert (ports[IN], ports[OUT]) == (("p1", sent, (0, 0)), ("p2", (0, 0), sent))
+
+
+@pytest.mark.parametrize("name", ["sflow", "netflow", "ipfix"])
+def test_flowbuf_counts_what_the_exporter_counted(name: str, exported: Exported) -> None:
+    assert counted_by_flowbuf(exported[name]) == counted_by_exporter(exported[name]) > 0
+
+
+@pytest.mark.parametrize(("name", "protocol"), [("sflow", "sflow"), ("netflow", "cflow"), ("ipfix", "cflow")])
+def test_tshark_agrees(name: str, protocol: str, exported: Exported, tmp_path: Path) -> None:
+    need("tshark")
+    make.write_datagrams(tmp_path / "sent.pcap", exported[name], make.START)
+    assert check_against_tshark(tmp_path / "sent.pcap", {2055: protocol}) > 0

@@ -1,0 +1,302 @@
+"""What is known of exporters, out of one decoder and into another."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flowbuf import Decoder
+from tests.strategies.datagrams import Received, living_templates, policies
+from tests.strategies.schemas import everything
+from tests.support.datagrams import (
+    data_set,
+    ipfix,
+    netflow9,
+    options_template,
+    options_template9,
+    options_template_set,
+    options_template_set9,
+    template,
+    template_set,
+    template_set9,
+    u8,
+    u32,
+    uint,
+    variable,
+)
+from tests.support.decoding import columns
+
+SCHEMA = columns("bytes", "packets", "sampling_rate", "time_flow_start", "observation_domain_id")
+Sent = tuple[bytes, tuple[str, int], int]
+A, B = ("192.0.2.1", 1000), ("2001:db8::1", 2000)
+
+LEARNT: list[Sent] = [
+    (
+        netflow9(
+            options_template_set9(options_template9(257, [(1, 4)], [(48, 1), (34, 4)]), padding=2),
+            template_set9(template(256, (1, 4), (48, 1))),
+            data_set(257, u32(0) + u8(1) + u32(100), u32(0) + u8(2) + u32(200)),
+            source_id=5,
+        ),
+        A,
+        10,
+    ),
+    (
+        ipfix(
+            options_template_set(options_template(300, [(144, 4)], [(160, 8)])),
+            template_set(template(256, (1, 4), (82, 65535), (22, 4)), template(258, (1, 4), (7, 2, 9))),
+            data_set(300, u32(1) + uint(50_000, 8)),
+            domain=6,
+        ),
+        B,
+        20,
+    ),
+    (ipfix(template_set(template(256, (1, 4)))), ("192.0.2.9", 1), 30),
+    (ipfix(template_set(template(256, (2, 4)))), ("192.0.2.9", 2), 30),
+    (ipfix(template_set(template(256, (1, 4)))), ("192.0.2.9", 1), 30),
+]
+LATER: list[Sent] = [
+    (netflow9(data_set(256, u32(7) + u8(1), u32(8) + u8(2)), source_id=5), A, 40),
+    (ipfix(data_set(256, u32(9) + variable(b"eth0") + u32(700)), domain=6, export_time=60), B, 50),
+    (ipfix(data_set(256, u32(1))), ("192.0.2.9", 1), 60),
+    (ipfix(data_set(256, u32(2))), ("192.0.2.9", 2), 60),
+]
+
+
+def feed(decoder: Decoder, sequence: list[Sent] | list[Received]) -> list[bytes]:
+    return [decoder.encode(payload, source, received) for payload, source, received in sequence]
+
+
+def learnt() -> Decoder:
+    decoder = Decoder(SCHEMA)
+    feed(decoder, LEARNT)
+    return decoder
+
+
+def known(decoder: Decoder) -> list[Any]:
+    """What there is to restore, in an order of its own: numbering begins anew."""
+    exporters = [
+        {key: exporter[key] for key in ("address", "sub_agent")}
+        | {"domains": [{k: v for k, v in domain.items() if k != "sequence"} for domain in exporter["domains"]]}
+        for exporter in decoder.read_exporters()
+    ]
+    return sorted(exporters, key=lambda exporter: (exporter["address"], exporter["sub_agent"]))
+
+
+def test_a_restored_decoder_goes_on_where_the_first_one_was() -> None:
+    first, second = learnt(), Decoder(SCHEMA)
+    second.restore_exporters(first.read_exporters())
+    assert known(second) == known(first)
+    output = feed(first, LATER)
+    assert all(output)
+    assert feed(second, LATER) == output
+    assert second.counters == {}
+
+
+def test_state_survives_json() -> None:
+    """Which makes text of the keys of dicts, and lists of tuples."""
+    first, second = learnt(), Decoder(SCHEMA)
+    second.restore_exporters(json.loads(json.dumps(first.read_exporters())))
+    assert known(second) == known(first)
+
+
+def test_what_state_looks_like() -> None:
+    (exporter,) = (each for each in learnt().read_exporters() if each["address"] == A[0])
+    assert (exporter["sub_agent"], exporter["waiting"]) == (0, {"sets": 0, "octets": 0})
+    assert exporter["domains"] == [
+        {
+            "version": 9,
+            "id": 5,
+            "port": None,
+            "sequence": {"unit": "packets", "expected": 1, "lost": 0, "late": 0, "restarts": 0},
+            "system_init": 0,
+            "samplers": {1: 100, 2: 200},
+            "templates": {
+                256: {
+                    "options": False,
+                    "scope_count": 0,
+                    "fields": [(0, 1, 4), (0, 48, 1)],
+                    "port": 1000,
+                    "time": 10,
+                    "contested": False,
+                },
+                257: {
+                    "options": True,
+                    "scope_count": 1,
+                    "fields": [(0, 1, 4), (0, 48, 1), (0, 34, 4)],
+                    "port": 1000,
+                    "time": 10,
+                    "contested": False,
+                },
+            },
+        }
+    ]
+
+
+def test_ports_stay_told_apart() -> None:
+    first = learnt()
+    (exporter,) = (each for each in first.read_exporters() if each["address"] == "192.0.2.9")
+    assert [domain["port"] for domain in exporter["domains"]] == [None, 1]
+    assert exporter["domains"][0]["templates"][256]["contested"]
+
+
+@pytest.mark.parametrize("version", ["netflow9", "ipfix"])
+@given(st.data(), policies())
+def test_any_state_restored_decodes_alike(version: str, data: st.DataObject, policy: dict[str, Any]) -> None:
+    """But for data that waits, which is not kept, and for who defined an id before: the next rounds tell."""
+    sequence = data.draw(living_templates(version == "ipfix"))
+    policy["template_expiry"] = policy["template_expiry"] / 1e9 or None
+    first, second = Decoder(everything, **policy), Decoder(everything, **policy)
+    feed(first, sequence)
+    first.finish()
+    second.restore_exporters(first.read_exporters())
+    assert known(second) == known(first)
+    later = [
+        (payload, source, time) for payload, source, time in sequence if payload[16 if version == "ipfix" else 20 :]
+    ]
+    outputs = [(first.encode(*sent), second.encode(*sent)) for sent in later]
+    if "port_in_key" not in first.counters:
+        assert [found for found, _ in outputs] == [found for _, found in outputs]
+
+
+# Bad state ------------------------------------------------------------------------------------------------------------
+
+GOOD_STATE = [
+    {"address": "192.0.2.1", "domains": [{"version": 10, "id": 1, "templates": {256: {"fields": [(0, 1, 4)]}}}]}
+]
+
+
+def test_what_is_left_out_is_nothing() -> None:
+    decoder = Decoder(SCHEMA)
+    decoder.restore_exporters(GOOD_STATE)
+    assert decoder.messages(ipfix(data_set(256, u32(7)), domain=1), "192.0.2.1")
+    decoder.restore_exporters([])
+    decoder.restore_exporters([{"address": "others", "domains": []}])
+
+
+def changed(path: list[Any], value: Any) -> list[Any]:
+    state = copy.deepcopy(GOOD_STATE)
+    place: Any = state
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    return state
+
+
+DOMAIN: list[Any] = [0, "domains", 0]
+TEMPLATE: list[Any] = [*DOMAIN, "templates", 256]
+
+
+@pytest.mark.parametrize(
+    ("state", "complaint"),
+    [
+        ({}, "exporters: dict, not a list"),
+        ([5], "exporter 0: int, not a dict"),
+        ([{}], "exporter 0: address is None, not text"),
+        (changed([0, "address"], "router"), r"exporter 0 \(router\): 'router' is not an IP address"),
+        (changed([0, "sub_agent"], -1), r"sub_agent is -1, not an integer from 0 to 4294967295"),
+        (changed([0, "domains"], None), "domains: NoneType, not a list"),
+        (
+            changed([*DOMAIN, "version"], 8),
+            r"exporter 0 \(192.0.2.1\), domain 0: version is 8, not an integer from 9 to 10",
+        ),
+        (changed([*DOMAIN, "version"], True), "version is True"),
+        (changed([*DOMAIN, "id"], "1"), "id is '1'"),
+        (changed([*DOMAIN, "port"], 65536), "port is 65536"),
+        (changed([*DOMAIN, "system_init"], 1 << 64), "system_init is 18446744073709551616"),
+        (changed([*DOMAIN, "samplers"], {"one": 1}), "sampler is 'one'"),
+        (changed([*DOMAIN, "samplers"], {1: 0}), "sampling rate is 0, not an integer from 1"),
+        (changed([*DOMAIN, "samplers"], {1: 1.5}), "sampling rate is 1.5"),
+        (changed([*DOMAIN, "templates"], {255: {}}), "template is 255, not an integer from 256"),
+        (changed([*DOMAIN, "templates"], {"9" * 30: {}}), "template is '9999"),
+        (changed([*DOMAIN, "templates"], {256: []}), "template 256: list, not a dict"),
+        (changed([*TEMPLATE, "fields"], None), "template 256: fields: NoneType, not a list"),
+        (changed([*TEMPLATE, "fields"], [(1, 2)]), r"template 256: field \(1, 2\) is not"),
+        (changed([*TEMPLATE, "fields"], [(0, 1, 70000)]), "size is 70000"),
+        (changed([*TEMPLATE, "fields"], [(0, 1, 4)] * 65536), "the number of fields is 65536"),
+        (changed([*TEMPLATE, "scope_count"], 1), "scope_count is 1, not an integer from 0 to 0"),
+        (changed([*TEMPLATE, "options"], 1), "options is 1, not True or False"),
+        (changed([*TEMPLATE, "time"], None), "time is None"),
+        (changed([*TEMPLATE, "contested"], "no"), "contested is 'no'"),
+    ],
+)
+def test_bad_state_is_refused_whole(state: Any, complaint: str) -> None:
+    decoder = Decoder(SCHEMA)
+    good = {"address": "192.0.2.7", "domains": []}
+    with pytest.raises(ValueError, match=complaint):
+        decoder.restore_exporters([*state, good] if isinstance(state, list) else state)
+    with pytest.raises(ValueError, match=complaint):
+        decoder.restore_exporters(state)
+    assert decoder.read_exporters() == []
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_a_start_whose_uptimes_end_after_all_times_is_not_restored(beyond: int) -> None:
+    """Earlier versions kept such starts in their state: the rest of it stays usable."""
+    last = (2**63 // 1_000_000 - (2**32 - 1)) * 1_000_000
+    decoder = Decoder(SCHEMA)
+    decoder.restore_exporters(changed([*DOMAIN, "system_init"], last + beyond))
+    (exporter,) = decoder.read_exporters()
+    assert exporter["domains"][0]["system_init"] == (0 if beyond else last)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(1 << 70), 1 << 70) | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@given(JSON, st.data())
+def test_garbage_is_refused_or_harmless(value: Any, data: st.DataObject) -> None:
+    """Whatever a file may hold, at any place."""
+    state: Any = copy.deepcopy(known(learnt()))
+    place: Any = state
+    while isinstance(place, (list, dict)) and place:
+        step = data.draw(st.sampled_from(range(len(place)) if isinstance(place, list) else sorted(place, key=str)))
+        if not isinstance(place[step], (list, dict)) or data.draw(st.integers(0, 3)) == 0:
+            place[step] = value
+            break
+        place = place[step]
+    decoder = Decoder(SCHEMA)
+    try:
+        decoder.restore_exporters(state)
+    except ValueError:
+        assert decoder.read_exporters() == []
+    feed(decoder, LATER)
+
+
+# Limits ---------------------------------------------------------------------------------------------------------------
+
+
+def test_the_limits_of_the_decoder_hold() -> None:
+    decoder = Decoder(SCHEMA, exporter_limit=2)
+    decoder.restore_exporters(learnt().read_exporters())
+    assert len([each for each in decoder.read_exporters() if each["address"] != "others"]) == 2
+    assert decoder.counters["exporter_limit"] >= 1
+
+
+def test_templates_that_no_datagram_could_bring_are_not_taken() -> None:
+    fields = [(0, number, 4) for number in range(1, 1100)]
+    templates: dict[int, Any] = {256: {"fields": fields}, 257: {"fields": []}, 258: {"fields": [(0, 1, 4)]}}
+    templates |= {300 + number: {"fields": [(0, 1, 4)]} for number in range(5000)}
+    decoder = Decoder(SCHEMA)
+    decoder.restore_exporters([{"address": "192.0.2.1", "domains": [{"version": 10, "id": 0, "templates": templates}]}])
+    (exporter,) = decoder.read_exporters()
+    assert len(exporter["domains"][0]["templates"]) == 4096
+    assert exporter["counters"] == {"template_limit": 5003 - 1 - 4096, "empty_template": 1}
+
+
+def test_domains_past_the_limit_are_counted() -> None:
+    domains = [{"version": 9, "id": 0, "port": port, "samplers": {1: 1}} for port in range(2000)]
+    decoder = Decoder(SCHEMA)
+    decoder.restore_exporters([{"address": "192.0.2.1", "domains": domains}])
+    (exporter,) = decoder.read_exporters()
+    assert len(exporter["domains"]) == 1024
+    assert exporter["counters"] == {"template_limit": 2000 - 1023}
+    assert not exporter["domains"][0]["samplers"], "what is another port's is not mixed up with it"

@@ -1,0 +1,169 @@
+"""A real exporter: softflowd reads packets and reports them as NetFlow v1, v5, v9, IPFIX and PSAMP.
+
+flowbuf's totals are those of the packets.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+
+import pytest
+from scapy.layers.inet import IP
+from scapy.packet import Packet
+from scapy.utils import rdpcap, wrpcap
+
+from flowbuf import _core
+from tests.data import make
+from tests.support.exporters import (
+    Collectors,
+    counted_by_exporter,
+    counted_by_flowbuf,
+    decode,
+    ends,
+    headers_of_packet,
+    link_layer_of_flow,
+    link_layer_of_packet,
+    need,
+    network,
+    running,
+    spans,
+    tcp_flags_of_flows,
+    tcp_flags_of_packets,
+    totals_of_flows,
+    totals_of_packets,
+    vary,
+)
+from tests.support.goldens import Decoded
+from tests.support.tshark import check_against_tshark
+
+DATA = Path(__file__).parents[1] / "data"
+
+FLOW_TYPES = {"netflow5": "NETFLOW_V5", "netflow9": "NETFLOW_V9", "ipfix": "IPFIX"}
+SAMPLING = 4
+
+each_version = pytest.mark.parametrize("protocol", FLOW_TYPES)
+each_with_templates = pytest.mark.parametrize("protocol", ["netflow9", "ipfix"])
+
+
+def check_totals(protocol: str, decoded: Decoded, traffic: list[Packet]) -> None:
+    """softflowd leaves IPv6 out of NetFlow v1 and v5, and counts what fills a frame as part of the packet."""
+    seen = [packet for packet in traffic if IP in packet or protocol not in ("netflow1", "netflow5")]
+    assert decoded.counters == {}
+    assert {flow["flow_type"] for flow in decoded.flows} == {FLOW_TYPES.get(protocol, "NETFLOW_V1")}
+    assert totals_of_flows(decoded.flows) == totals_of_packets(seen, length=lambda packet: len(network(packet)))
+    assert tcp_flags_of_flows(decoded.flows) == tcp_flags_of_packets(seen)
+
+
+# Captures -------------------------------------------------------------------------------------------------------------
+
+
+def payloads(capture: Path) -> list[bytes]:
+    _, status, batch = _core.Capture().scan(capture.read_bytes(), True)
+    assert status == "end"
+    return [batch[i][0] for i in range(len(batch))]
+
+
+@each_version
+def test_shipped_captures_hold_the_traffic(protocol: str) -> None:
+    traffic = list(rdpcap(io.BytesIO(gzip.decompress((DATA / "traffic.pcap.gz").read_bytes()))))
+    check_totals(protocol, decode(payloads(DATA / f"softflowd-{protocol}.pcap")), traffic)
+
+
+def test_generated_captures_hold_what_was_asked_for() -> None:
+    for protocol in make.PROTOCOLS:
+        decoded = decode(payloads(DATA / f"generated-{protocol}.pcap"))
+        assert len(decoded.flows) == make.GENERATED_FLOWS
+        assert set(decoded.counters) <= {"counter_sample"}
+        assert {flow["sampling_rate"] for flow in decoded.flows} == {1000}
+
+
+# The program ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def traffic() -> list[Packet]:
+    return vary(make.make_packets(30))
+
+
+def export(folder: Path, traffic: list[Packet], version: str, *options: str) -> list[bytes]:
+    need("softflowd")
+    wrpcap(str(folder / "traffic.pcap"), traffic)
+    with Collectors("softflowd") as collectors:
+        target = collectors["softflowd"].address
+        command = ["softflowd", "-r", "traffic.pcap", "-a", "-d", "-n", target, "-v", version, *options]
+        with running(command, folder / "log") as process:
+            assert collectors.receive_until(lambda: process.poll() is not None), (folder / "log").read_text()
+        collectors.receive()
+        return collectors["softflowd"].datagrams
+
+
+@each_version
+def test_totals_are_those_of_the_packets(protocol: str, traffic: list[Packet], tmp_path: Path) -> None:
+    datagrams = export(tmp_path, traffic, make.SOFTFLOWD_VERSIONS[protocol])
+    check_totals(protocol, decode(datagrams), traffic)
+
+
+def test_netflow1_totals_are_those_of_the_packets(traffic: list[Packet], tmp_path: Path) -> None:
+    """Its records have 48 octets. It has no IPv6, as NetFlow v5."""
+    datagrams = export(tmp_path, traffic, "1")
+    assert {(len(datagram) - 16) / int.from_bytes(datagram[2:4], "big") for datagram in datagrams} == {48}
+    check_totals("netflow1", decode(datagrams), traffic)
+
+
+@each_with_templates
+def test_link_layer_is_that_of_the_packets(protocol: str, traffic: list[Packet], tmp_path: Path) -> None:
+    decoded = decode(export(tmp_path, traffic, make.SOFTFLOWD_VERSIONS[protocol], "-T", "ether"))
+    check_totals(protocol, decoded, traffic)
+    assert set(map(link_layer_of_flow, decoded.flows)) == set(map(link_layer_of_packet, traffic))
+
+
+@each_with_templates
+@pytest.mark.parametrize(("unit", "resolution"), [("sec", 1000), ("milli", 1), ("micro", 1), ("nano", 1)])
+def test_times_are_those_of_the_first_and_the_last_packet(
+    protocol: str, unit: str, resolution: int, traffic: list[Packet], tmp_path: Path
+) -> None:
+    """Of both directions; in seconds, milliseconds, and as fractions of seconds, in their 64 bits."""
+    decoded = decode(export(tmp_path, traffic, make.SOFTFLOWD_VERSIONS[protocol], "-A", unit))
+    assert spans(
+        (ends(flow), flow[time]) for flow in decoded.flows for time in ("time_flow_start", "time_flow_end")
+    ) == spans((ends(packet), int(packet.time * 1000) // resolution * resolution) for packet in traffic)
+
+
+@each_with_templates
+def test_sampled_flows_say_the_rate(protocol: str, traffic: list[Packet], tmp_path: Path) -> None:
+    """softflowd does not leave it to chance: the first packet, and each so many packets after it."""
+    decoded = decode(export(tmp_path, traffic, make.SOFTFLOWD_VERSIONS[protocol], "-s", str(SAMPLING)))
+    check_totals(protocol, decoded, traffic[::SAMPLING])
+    assert {flow["sampling_rate"] for flow in decoded.flows} == {SAMPLING}
+
+
+def test_biflows_are_two_flows(traffic: list[Packet], tmp_path: Path) -> None:
+    """The second direction has no VLAN: softflowd says that its destination VLAN is 0."""
+    decoded = decode(export(tmp_path, traffic, "10", "-b", "-T", "ether"))
+    assert decoded.counters.pop("biflow") > 0
+    check_totals("ipfix", decoded, traffic)
+    flows = {link_layer_of_flow(flow)[:3] for flow in decoded.flows}
+    assert flows == {link_layer_of_packet(packet)[:3] for packet in traffic}
+
+
+@pytest.mark.parametrize("sampling", [1, SAMPLING])
+def test_psamp_records_are_the_packets(sampling: int, traffic: list[Packet], tmp_path: Path) -> None:
+    """PSAMP is IPFIX with a record for each packet, which holds its first octets."""
+    datagrams = export(tmp_path, traffic, "psamp", "-s", str(sampling))
+    decoded = decode(datagrams)
+    assert decoded.counters == {}
+    expected = [headers_of_packet(packet) for packet in traffic[::sampling]]
+    assert [
+        {name: flow.get(name, 0) for name in packet} for flow, packet in zip(decoded.flows, expected, strict=True)
+    ] == expected
+    assert counted_by_flowbuf(datagrams) == counted_by_exporter(datagrams) > 0
+
+
+@pytest.mark.parametrize(("version", "sampling"), [("5", "1"), ("9", "1"), ("10", "1"), ("psamp", "4")])
+def test_tshark_agrees(version: str, sampling: str, traffic: list[Packet], tmp_path: Path) -> None:
+    need("tshark")
+    datagrams = export(tmp_path, traffic, version, "-T", "ether", "-s", sampling)
+    make.write_datagrams(tmp_path / "sent.pcap", datagrams, make.START)
+    assert check_against_tshark(tmp_path / "sent.pcap", {2055: "cflow"}) > 0

@@ -1,0 +1,180 @@
+"""Output files: whole or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from flowbuf.io.input_stream import Content
+from flowbuf.io.output_file import OutputFile
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def fail(file: OutputFile, error: type[BaseException]) -> None:
+    file.write(b"partial")
+    raise error
+
+
+def test_the_file_is_there_when_the_block_has_ended(tmp_path: Path) -> None:
+    path = tmp_path / "flows.pb"
+    with OutputFile(path) as file:
+        file.write(b"one ")
+        file.write(b"two")
+        assert not path.exists()
+        assert file.is_regular
+    assert path.read_bytes() == b"one two"
+    assert names(tmp_path) == ["flows.pb"]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
+def test_after_an_error_everything_is_as_before(tmp_path: Path, error: type[BaseException], suffix: str) -> None:
+    old = tmp_path / f"old{suffix}"
+    old.write_bytes(b"before")
+    for path in (old, tmp_path / f"new{suffix}"):
+        with pytest.raises(error), OutputFile(path) as file:
+            fail(file, error)
+    assert names(tmp_path) == [old.name]
+    assert old.read_bytes() == b"before"
+
+
+def test_a_file_that_is_not_wanted_after_all_does_not_appear(tmp_path: Path) -> None:
+    with OutputFile(tmp_path / "flows.pb") as file:
+        file.write(b"partial")
+        file.discard()
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_the_suffix_says_how_it_is_compressed(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"flows.pb{suffix}"
+    with OutputFile(path) as file:
+        file.write(b"flow " * 1000)
+    assert path.stat().st_size < 200
+    with Content(path) as content:
+        assert content.peek(6000) == b"flow " * 1000
+        assert not content.fault
+
+
+def test_gzip_says_neither_name_nor_time(tmp_path: Path) -> None:
+    octets = []
+    for name in ("one.gz", "two.gz"):
+        with OutputFile(tmp_path / name) as file:
+            file.write(b"the same")
+        octets.append((tmp_path / name).read_bytes())
+    assert octets[0] == octets[1]
+    assert gzip.decompress(octets[0]) == b"the same"
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_a_new_file_has_the_permissions_that_the_umask_leaves(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        with OutputFile(tmp_path / "flows.pb"):
+            pass
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "flows.pb").stat().st_mode) == 0o666 & ~umask
+
+
+def test_a_file_that_is_replaced_keeps_its_permissions_and_a_link_stays_one(tmp_path: Path) -> None:
+    target, link = tmp_path / "target.pb", tmp_path / "link.pb"
+    target.write_bytes(b"before")
+    target.chmod(0o640)
+    link.symlink_to(target)
+    with OutputFile(link) as file:
+        file.write(b"after")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"after"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
+
+
+def test_a_device_is_written_and_not_replaced() -> None:
+    with OutputFile("/dev/null") as file:
+        assert not file.is_regular
+        file.write(b"gone")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def test_standard_output_is_flushed_and_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    octets = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(octets)))  # type: ignore[type-var]
+    with OutputFile("-") as file:
+        file.write(b"flows")
+    assert octets.getvalue() == b"flows"
+    assert not sys.stdout.closed
+
+
+def test_standard_output_that_is_closed_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    with pytest.raises(OSError, match="it is closed: '<stdout>'"), OutputFile("-"):
+        pass
+
+
+def test_nothing_is_left_where_opening_fails_half_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "flows.pb.zst"
+    monkeypatch.setattr("flowbuf.io.output_file.COMPRESSION_LEVEL", {})
+    with pytest.raises(KeyError), OutputFile(path):
+        pass
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["missing/flows.pb", "."])
+def test_an_error_names_the_file_as_its_caller_does(tmp_path: Path, name: str) -> None:
+    path = str(tmp_path / name)
+    with pytest.raises(OSError) as caught, OutputFile(path):  # noqa: PT011
+        pass
+    assert caught.value.filename == path
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+def test_a_full_disk_is_an_error_of_the_file() -> None:
+    with pytest.raises(OSError, match="/dev/full"), OutputFile("/dev/full") as file:
+        file.write(b"too much")
+
+
+UNBUFFERED = """
+import signal, sys
+from flowbuf.io.output_file import OutputFile
+
+signal.signal(signal.SIGUSR1, lambda *arguments: None)
+with OutputFile("-") as file:
+    file.write(bytes(300_000))
+"""
+
+
+def test_a_signal_takes_nothing_from_standard_output() -> None:
+    """Whoever writes to a pipe that is full is told of a part, where Python does not buffer."""
+    command = [sys.executable, "-u", "-c", UNBUFFERED]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0) as process:
+        assert process.stdout
+        process.stdout.read(1)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGUSR1)
+        time.sleep(0.3)
+        assert 1 + sum(map(len, iter(lambda: process.stdout.read(1 << 16), b""))) == 300_000  # type: ignore[union-attr]
+
+
+def test_a_durable_file_may_be_a_pipe(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with OutputFile(path, durable=True) as file:
+        file.write(b"one")
+    assert os.read(reader, 10) == b"one"
+    os.close(reader)
+    with OutputFile(tmp_path / "file", durable=True) as file:
+        file.write(b"two")
+    assert (tmp_path / "file").read_bytes() == b"two"

@@ -1,0 +1,138 @@
+"""`flowbuf consume` writes over nothing that does not come again, twice nowhere, and says what is wrong at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+import flowbuf
+from flowbuf.cli.consume_outputs import FolderOutlet
+from flowbuf.cli.output.report import Failure
+from flowbuf.errors import PartitionLost
+from flowbuf.kafka.consumer import SourceBatch
+from tests.support.broker import Broker
+from tests.support.command import flowbuf as run
+from tests.support.command import generated, write
+from tests.support.consuming import consume, ports, ports_of, produce, read_ports
+
+FLOWS = 600
+
+
+@pytest.fixture(scope="module")
+def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("capture") / "capture.pcap", generated("netflow9", FLOWS))
+
+
+def test_a_file_of_a_group_is_not_written_over(
+    broker: Broker, topic: str, capture: Path, group: str, tmp_path: Path
+) -> None:
+    produce(broker, capture, topic)
+    output = tmp_path / "flows.parquet"
+    assert consume(broker, topic, "--group", group, "-o", output).exit_code == 0
+    produce(broker, capture, topic)
+    refused = consume(broker, topic, "--group", group, "-o", output)
+    assert refused.exit_code == 2
+    assert "is there already, and what a group has stored does not come again" in refused.stderr
+    assert read_ports(output) == ports_in_order(capture)
+    other = tmp_path / "more.parquet"
+    assert consume(broker, topic, "--group", group, "-o", other).exit_code == 0
+    assert read_ports(other) == ports_in_order(capture)
+    assert consume(broker, topic, "-o", output).exit_code == 0  # without a group, all of it comes again
+    assert len(read_ports(output)) == 2 * FLOWS
+
+
+def ports_in_order(capture: Path) -> list[int]:
+    found: list[int] = flowbuf.read_capture(capture).to_arrow()["src_port"].to_pylist()
+    return found
+
+
+def test_a_folder_has_no_record_twice(broker: Broker, topic: str, capture: Path, tmp_path: Path) -> None:
+    produce(broker, capture, topic, "--pack", 5_000)
+    folder = tmp_path / "parquet"
+    assert consume(broker, topic, "-o", f"{folder}/", "--batch-octets", 12_000).exit_code == 0
+    again = consume(broker, topic, "-o", f"{folder}/", "--batch-octets", 12_000)  # the same batches, the same files
+    assert (again.exit_code, ports(folder)) == (0, ports_of(capture))
+    refused = consume(broker, topic, "-o", f"{folder}/")
+    assert refused.exit_code == 1
+    assert f"there is a file of {topic}, partition 0, offsets 0 to" in refused.stderr
+    assert ports(folder) == ports_of(capture)
+
+
+def test_a_batch_that_was_not_stored_is_in_no_file(capture: Path, tmp_path: Path) -> None:
+    """Its partition went to another member, which ended; then it came back, and was cut otherwise."""
+
+    class Source:
+        lost = True
+        topic_ids: ClassVar[dict[str, str]] = {}
+
+        def promise(self, batch: SourceBatch) -> None:
+            if self.lost:
+                raise PartitionLost("it is another's")
+
+    flows = list(flowbuf.read_capture(capture))
+    source, committed = Source(), []
+    with FolderOutlet("parquet", f"{tmp_path}", "binary", source, committed.append) as outlet:  # type: ignore[arg-type]
+        batch = SourceBatch("flows", 0, 0, 100, flowbuf.Schema.load("flow"), flows, ())
+        with pytest.raises(PartitionLost):
+            outlet.store(batch, None)
+        assert list(tmp_path.iterdir()) == []
+        source.lost = False
+        outlet.store(replace(batch, end=120), None)
+        with pytest.raises(Failure, match="offsets 0 to 120, and this batch, 0 to 150, has some of these"):
+            outlet.store(replace(batch, end=150), None)
+    assert [(each.first, each.end) for each in committed] == [(0, 120)]
+    assert ports(tmp_path) == ports_of(capture)
+
+
+def test_columns_that_are_disabled_are_not_passed_over(broker: Broker, topic: str, capture: Path) -> None:
+    produce(broker, capture, topic, "--pack", "flow", "--enable", "flow_end_reason,time_flow_start")
+    result = consume(broker, topic, "--schema", "flow", "-f", "jsonl")
+    assert result.exit_code == 1
+    assert len(result.stdout.splitlines()) == FLOWS
+    assert "fields that are not in their schema, and left out: " in result.stderr
+
+
+def test_where_nothing_can_be_read_it_may_be_the_schema(broker: Broker, topic: str, capture: Path) -> None:
+    produce(broker, capture, topic, "--pack", "flow")
+    result = consume(broker, topic, "--schema", "akvorado", "-f", "jsonl")
+    assert result.exit_code == 1
+    assert "no record can be read: is it another --schema, or --framing?" in result.stderr
+
+
+def test_no_topic_for_dead_letters(broker: Broker, topic: str, capture: Path, group: str) -> None:
+    produce(broker, capture, topic)
+    result = consume(broker, topic, "--group", group, "--dead-letter", "nobody-made-it", "-f", "jsonl")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("flowbuf: there is no topic 'nobody-made-it': make it first")
+
+
+def test_no_clickhouse(broker: Broker, topic: str, capture: Path, group: str) -> None:
+    """Said at once, not after all the patience that a server may need later."""
+    produce(broker, capture, topic)
+    nowhere = ("--clickhouse", "http://127.0.0.1:9", "--timeout", 1)
+    result = consume(broker, topic, "--group", group, *nowhere)
+    assert result.exit_code == 1
+    assert "http://127.0.0.1:9: no answer in 1 s: " in result.stderr
+
+
+@pytest.mark.parametrize("topic", ["flows-{hash}", "one,other"])
+def test_topics_are_called_as_they_are(topic: str) -> None:
+    result = run("consume", "--kafka", "127.0.0.1:1", "--topic", topic)
+    assert result.exit_code == 2
+    assert "name one topic as it is called" in result.stderr
+
+
+def test_what_stands_in_braces(capture: Path) -> None:
+    result = run("produce", capture, "--kafka", "127.0.0.1:1", "--topic", "flows-{date}")
+    assert result.exit_code == 2
+    assert "in braces it may have {hash} and {name}" in result.stderr
+
+
+@pytest.mark.parametrize("option", [("--topic", "x"), ("--group", "g"), ("--consumers", 2), ("-X", "kafka_foo=3")])
+def test_options_of_a_queue_that_is_none(option: tuple[object, ...]) -> None:
+    result = run("schema", "clickhouse", *option)
+    assert result.exit_code == 2
+    assert f"{option[0]} is for the topic of --kafka HOST:PORT" in result.stderr

@@ -1,0 +1,339 @@
+"""A broker that is away, dies, comes back or does not, a topic that is gone, a signal: what is at the far end is what
+the sink says, to the message."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from flowbuf import _core
+from flowbuf.errors import KafkaError
+from flowbuf.kafka.sink import KafkaSink
+from tests.support.broker import Broker, MakeTopic
+from tests.support.command import flowbuf as run
+from tests.support.command import generated, pcap, write
+from tests.support.producing import SILENT, Producing, count_records, decode, wait_for
+from tools import services
+
+pytestmark = pytest.mark.expensive
+
+FLOWS = 60_000
+
+
+@pytest.fixture(scope="module")
+def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("capture") / "capture.pcap", generated("ipfix", FLOWS, exporters=3))
+
+
+@pytest.fixture(scope="module")
+def messages(capture: Path) -> bytes:
+    return decode(capture)
+
+
+def closed_port() -> str:
+    return f"127.0.0.1:{services.free_ports(1)[0]}"
+
+
+def freeze(broker: Broker) -> None:
+    """It takes what is sent to it from now on, and never looks at it."""
+    os.kill(int(broker.service.pid.read_text()), signal.SIGSTOP)
+
+
+# At the start ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_broker_that_is_never_there(capture: Path) -> None:
+    pytest.importorskip("confluent_kafka")
+    servers = closed_port()
+    producing = Producing(capture.read_bytes(), servers, "--timeout", 2)
+    assert producing.end() == 1
+    assert f"flowbuf: {servers}: no broker has answered in 2 s: " in producing.stderr
+    assert "Connection refused" in producing.stderr
+    assert producing.stderr.count("\n") <= 3
+    assert producing.stdout == ""
+    assert producing.fed <= (1 << 16) + 4096  # what fits into a pipe that nobody reads
+    assert producing.seconds < 8
+
+
+def test_a_broker_that_comes_in_time(own_broker: Broker, capture: Path, messages: bytes) -> None:
+    topic = own_broker.make_topic()
+    own_broker.stop()
+    producing = Producing(capture.read_bytes(), own_broker, "--topic", topic)
+    time.sleep(2)
+    own_broker.start()
+    assert producing.end() == 0, producing.stderr
+    assert b"".join(own_broker.values(topic)) == messages
+    assert producing.told["flows"] == FLOWS
+    assert producing.told["failed"] == 0
+    assert producing.stderr.count("Connection refused") <= 2  # by the address that was given, and by that of the broker
+
+
+def test_a_topic_that_is_missing(broker: Broker, capture: Path) -> None:
+    result = run("produce", capture, "--kafka", broker.servers, "--topic", "nobody-made-this")
+    assert result.exit_code == 1
+    fix = "make it, or say how many partitions it is to have (--partitions N)"
+    assert result.stderr == f"flowbuf: there is no topic 'nobody-made-this': {fix}\n"
+
+
+def test_a_topic_that_cannot_be(broker: Broker, capture: Path) -> None:
+    begun = time.monotonic()
+    result = run("produce", capture, "--kafka", broker.servers, "--topic", "what is this?", "--partitions", 1)
+    assert result.exit_code == 1
+    assert result.stderr == "flowbuf: topic 'what is this?': Broker: Invalid topic\n"
+    assert time.monotonic() - begun < 5
+
+
+# While it runs --------------------------------------------------------------------------------------------------------
+
+
+def test_a_broker_that_is_killed_and_comes_back(own_broker: Broker, capture: Path, messages: bytes) -> None:
+    """Once while it takes records, once with records that it has not looked at. All are there once, in order."""
+    topic = own_broker.make_topic()
+    content = capture.read_bytes()
+    options = ["--topic", topic, "--pack", "2000", "-X", "linger.ms=0"]
+    producing = Producing(content, own_broker, *options, limit=len(content) // 4)
+    wait_for(lambda: count_records(own_broker, topic))
+    producing.feed(len(content) // 2)
+    own_broker.kill()
+    own_broker.start()
+    before = count_records(own_broker, topic)
+    wait_for(lambda: count_records(own_broker, topic) > before)
+    freeze(own_broker)
+    producing.feed(len(content) * 3 // 4)
+    time.sleep(1)
+    own_broker.kill()
+    own_broker.start()
+    producing.feed()
+    assert producing.end() == 0, producing.stderr
+    values = own_broker.values(topic)
+    assert b"".join(values) == messages
+    assert producing.told["flows"] == FLOWS
+    assert producing.told["delivered"] == producing.told["records"] == len(values)
+    assert producing.told["failed"] == 0
+    assert producing.told["retried"] > 0
+    assert 1 <= producing.stderr.count("\n") <= 12
+    lines = producing.stderr.splitlines()
+    assert all(one != two for one, two in itertools.pairwise(lines))  # each thing once in an outage
+    assert lines[-1] == f"flowbuf: kafka: broker {own_broker.servers} available"
+    assert not [line for line in lines if "brokers are down" in line]
+
+
+def test_a_broker_that_is_killed_and_stays_away(own_broker: Broker, capture: Path) -> None:
+    topic = own_broker.make_topic()
+    content = capture.read_bytes() + capture.read_bytes()[24:] * 10
+    settings = ["-X", "message.timeout.ms=2000", "-X", "queue.buffering.max.messages=500"]
+    producing = Producing(content, own_broker, "--topic", topic, "--pack", "flow", *settings, *SILENT, limit=1 << 20)
+    wait_for(lambda: count_records(own_broker, topic))
+    own_broker.kill()
+    producing.feed()
+    gone = time.monotonic()
+    assert producing.end() == 1
+    assert time.monotonic() - gone < 20
+    told = producing.told
+    assert told["flows"] == told["records"] == told["delivered"] + told["failed"]
+    assert told["failed"] >= 500  # what waited
+    assert producing.fed < 8 << 20  # nothing was read far ahead
+    assert "no broker has come back while records waited for it: " in producing.stderr
+    assert producing.stderr.count("\n") < 10
+    own_broker.start()
+    assert told["delivered"] <= count_records(own_broker, topic) <= told["records"]
+
+
+def test_flows_of_packs_that_failed_are_counted(own_broker: Broker, messages: bytes) -> None:
+    topic = own_broker.make_topic()
+    own_broker.produce(own_broker.make_topic(), [b""])  # a new broker takes its time for the first
+    settings = {"message.timeout.ms": "1000"}
+    sink = KafkaSink(own_broker.servers, topic, pack=50_000, settings=settings, schema_topic=None)
+    good = b"".join(value for value, _ in _core.cut_messages(messages, 100_000, 100_000)[:2])
+    sink.write(good)
+    sink.flush()
+    delivered = sink.report.flows
+    own_broker.kill()
+    sink.write(good)
+    with pytest.raises(KafkaError, match=r"not delivered: .* records, .* flows: Local: Message timed out"):
+        sink.close()
+    report = sink.report
+    assert report.failed_flows == delivered == _core.count_messages(good)
+    assert (report.delivered_flows, report.flows) == (delivered, 2 * delivered)
+    assert sum(report.reasons.values()) == report.failed
+    own_broker.start()
+    assert b"".join(own_broker.values(topic)) == good
+
+
+def test_a_topic_that_is_removed(own_broker: Broker, messages: bytes) -> None:
+    topic = own_broker.make_topic()
+    settings = {"topic.metadata.propagation.max.ms": "500", "topic.metadata.refresh.interval.ms": "1000"}
+    sink = KafkaSink(own_broker.servers, topic, pack="flow", settings=settings, schema_topic=None)
+    begun = time.monotonic()
+
+    def send_for_ever() -> None:
+        while time.monotonic() - begun < 60:
+            sink.write(piece)
+            time.sleep(0.01)
+
+    (piece, count), *_ = _core.cut_messages(messages, 5000, 5000)
+    with pytest.raises(KafkaError, match=r"Unknown (topic|partition)"), sink:  # noqa: PT012
+        sink.write(piece)
+        sink.flush()
+        own_broker.admin.delete_topics([topic])[topic].result(30)
+        send_for_ever()
+    report = sink.report
+    assert report.delivered == count
+    assert report.records == report.flows == report.delivered + report.failed
+    assert report.failed > 0
+    assert report.failed < report.records
+
+
+def test_no_room_is_no_loss(broker: Broker, topic: str, messages: bytes) -> None:
+    """The queue takes ten records, and a flow is a record."""
+    settings = {"queue.buffering.max.messages": "10", "linger.ms": "0"}
+    (piece, count), *_ = _core.cut_messages(messages, 200_000, 200_000)
+    with KafkaSink(broker.servers, topic, pack="flow", settings=settings, schema_topic=None) as sink:
+        sink.write(piece)
+        assert sink.unconfirmed <= 12
+    assert broker.values(topic) == _core.split_messages(piece, b"")
+    assert (sink.report.delivered, sink.report.failed) == (count, 0)
+
+
+# Too large ------------------------------------------------------------------------------------------------------------
+
+LARGE = b"\x88\x27" + bytes(5000)  # a message of 5,000 octets after its length
+
+
+def among_others(messages: bytes) -> tuple[bytes, bytes]:
+    """Two pieces of messages, between which something is to be."""
+    (first, _), (second, _), *_ = _core.cut_messages(messages, 40_000, 40_000)
+    return first, second
+
+
+@pytest.mark.parametrize("pack", ["flow", "datagram", 65_536])
+def test_records_are_as_large_as_the_topic_allows(
+    broker: Broker, make_topic: MakeTopic, messages: bytes, pack: int | str
+) -> None:
+    topic = make_topic(config={"max.message.bytes": "2000"})
+    first, second = among_others(messages)
+    with KafkaSink(broker.servers, topic, pack=pack, framing="delimited") as sink:
+        sink.write(first)
+        sink.write(second)
+    values = broker.values(topic)
+    assert b"".join(values) == first + second
+    assert max(map(len, values)) < 2000
+    assert pack == "flow" or len(values) < (len(first) + len(second)) / 1500
+
+
+@pytest.mark.parametrize("pack", ["flow", 65_536, 100])
+@pytest.mark.parametrize("limits", ["topic", "client"])
+def test_one_flow_that_is_too_large(
+    broker: Broker, make_topic: MakeTopic, messages: bytes, pack: int | str, limits: str
+) -> None:
+    """It has failed, and the others are there."""
+    topic = make_topic(config={"max.message.bytes": "3000"} if limits == "topic" else {})
+    settings = {} if limits == "topic" else {"message.max.bytes": "3000"}
+    options = {"pack": pack, "framing": "delimited", "schema_topic": None}
+    sink = KafkaSink(broker.servers, topic, settings=settings, **options)
+    first, second = among_others(messages)
+    sink.write(first + LARGE + second)
+    sink.write(LARGE)
+    sink.write(second)
+    with pytest.raises(KafkaError, match=r"2 of .* records, 2 of .* flows: Broker: Message size too large \(2\)"):
+        sink.close()
+    assert b"".join(broker.values(topic)) == first + second * 2
+    report = sink.report
+    assert (report.failed, report.failed_flows) == (2, 2)
+    assert report.delivered_flows == _core.count_messages(first + second * 2)
+
+
+def test_what_the_broker_itself_allows(own_broker: Broker, messages: bytes) -> None:
+    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+
+    entry = ConfigEntry("message.max.bytes", "2000", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
+    own_broker.admin.incremental_alter_configs([resource])[resource].result(30)
+    topic = own_broker.make_topic()
+    first, second = among_others(messages)
+    sink = KafkaSink(own_broker.servers, topic, schema_topic=None)
+    sink.write(first + LARGE + second)
+    with pytest.raises(KafkaError, match=r"1 of .* flows: Broker: Message size too large \(1\)"):
+        sink.close()
+    assert b"".join(own_broker.values(topic)) == first + second
+
+
+# Signals, and input that is no good -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("pack", ["flow", "5000"])
+def test_a_signal_while_it_runs(
+    broker: Broker, topic: str, capture: Path, messages: bytes, pack: str, number: signal.Signals, status: int
+) -> None:
+    content = capture.read_bytes() + capture.read_bytes()[24:] * 10
+    options = ["--topic", topic, "--pack", pack, "--framing", "delimited"]
+    producing = Producing(content, broker, *options, limit=len(content) - 1)
+    wait_for(lambda: count_records(broker, topic))
+    producing.process.send_signal(number)
+    assert producing.end() == status, producing.stderr
+    values = broker.values(topic)
+    told = producing.told
+    assert told["delivered"] == told["records"] == len(values)
+    assert told["flows"] == sum(map(_core.count_messages, values)) > 0
+    assert told["octets"] == sum(map(len, values))
+    assert told["failed"] == 0
+    assert producing.stderr == ""
+    assert (messages * 11).startswith(b"".join(values)[: len(messages)])
+
+
+def test_a_signal_while_the_broker_is_away(own_broker: Broker, capture: Path) -> None:
+    """It does not wait for as long as records may wait."""
+    topic = own_broker.make_topic()
+    options = ["--topic", topic, "--pack", "200", "-X", "queue.buffering.max.messages=100"]
+    producing = Producing(capture.read_bytes(), own_broker, *options, limit=1 << 20)
+    wait_for(lambda: count_records(own_broker, topic))
+    freeze(own_broker)
+    producing.feed()
+    time.sleep(1)
+    producing.process.terminate()
+    begun = time.monotonic()
+    assert producing.end() == 143
+    assert time.monotonic() - begun < 15
+    own_broker.kill()
+    own_broker.start()
+    told = producing.told
+    assert told["records"] == told["delivered"] + told["failed"]
+    assert told["failed"] > 0
+    assert told["delivered"] <= count_records(own_broker, topic) <= told["records"]
+
+
+def test_strict_delivers_what_was_before_the_fault(
+    broker: Broker, topic: str, capture: Path, messages: bytes, tmp_path: Path
+) -> None:
+    """Batch by batch: of the batch that has the fault, nothing."""
+    content = capture.read_bytes()
+    begins = [found.end() for found in re.finditer(rb"\x12\x83....(?=\0\x0a)", content, re.DOTALL)]  # to port 4739
+    version = begins[len(begins) * 2 // 3]
+    path = write(tmp_path / "damaged.pcap", content[: version + 2] + b"\xff\xff" + content[version + 4 :])
+    result = run("produce", path, "--kafka", broker.servers, "--topic", topic, "--strict")
+    assert result.exit_code == 1
+    told = dict(pair.split("=") for pair in result.stdout.split())
+    values = broker.values(topic)
+    sent = b"".join(values)
+    assert messages.startswith(sent)
+    assert len(messages) / 3 < len(sent) < len(messages)
+    assert told["flows"] == str(_core.count_messages(sent))
+    assert (told["delivered"], told["failed"]) == (str(len(values)), "0")
+    assert result.stderr.count("\n") == 1
+    assert "damaged.pcap" in result.stderr
+
+
+def test_no_flows_at_all(broker: Broker, topic: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "empty.pcap", pcap())
+    result = run("produce", path, "--kafka", broker.servers, "--topic", topic)
+    assert result.exit_code == 0
+    assert result.stdout == f"topic={topic} flows=0 records=0 octets=0 delivered=0 failed=0 retried=0\n"
+    assert "no flows" in result.stderr
+    assert broker.values(topic) == []

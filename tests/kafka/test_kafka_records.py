@@ -1,0 +1,122 @@
+"""Records back into flows: those that can be read as a whole, and of the others nothing but why."""
+
+from __future__ import annotations
+
+from itertools import compress
+
+import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import flowbuf
+from flowbuf.kafka.kafka_records import RecordReader
+
+SCHEMA = flowbuf.Schema.load("flow").only("bytes", "packets", "src_addr", "src_port", "dst_as_path")
+Flow = SCHEMA.message_class()
+NUMBER = SCHEMA["bytes"].number
+UNKNOWN = b"\xf8\x7c\x01"  # a varint of field 1999
+
+messages = st.builds(
+    lambda **fields: Flow(**fields).SerializeToString(),
+    bytes=st.integers(1, 2**64 - 1),
+    packets=st.integers(0, 2**20),
+    src_addr=st.sampled_from((b"", bytes(10) + b"\xff\xff\xc0\x00\x02\x01")),
+    src_port=st.integers(0, 65535),
+    dst_as_path=st.lists(st.integers(0, 2**32 - 1), max_size=3),
+)
+
+
+def delimit(*values: bytes) -> bytes:
+    assert all(len(value) < 128 for value in values)
+    return b"".join(bytes([len(value)]) + value for value in values)
+
+
+@st.composite
+def damaged(draw: st.DrawFn, whole: st.SearchStrategy[bytes]) -> bytes:
+    """A good value that is cut, or with an octet that is another, or followed by something."""
+    value = draw(whole)
+    how = draw(st.sampled_from(("cut", "change", "append")))
+    if how == "append" or not value:
+        return value + draw(st.binary(min_size=1, max_size=4))
+    place = draw(st.integers(0, len(value) - 1))
+    return value[:place] + (b"" if how == "cut" else bytes([draw(st.integers(0, 255))]) + value[place + 1 :])
+
+
+packed = st.lists(messages, max_size=4).map(lambda several: delimit(*several))
+
+
+def values_of(good: st.SearchStrategy[bytes]) -> st.SearchStrategy[list[bytes]]:
+    return st.lists(st.one_of(good, good, damaged(good), st.binary(max_size=12)), max_size=30)
+
+
+def rows(reader: RecordReader, values: list[bytes]) -> tuple[list[dict[str, object]], dict[int, str]]:
+    batches, faults = reader.read(values)
+    return [row for batch in batches for row in batch.to_arrow().to_pylist()], faults
+
+
+@pytest.mark.parametrize("framing", ["bare", "delimited"])
+@settings(deadline=None)
+@given(data=st.data())
+def test_what_can_be_read_alone_is_read_among_others(framing: str, data: st.DataObject) -> None:
+    values = data.draw(values_of(messages if framing == "bare" else packed))
+    together, faults = rows(RecordReader(SCHEMA, framing), values)
+    alone = [rows(RecordReader(SCHEMA, framing), [value]) for value in values]
+    assert together == [row for found, _ in alone for row in found]
+    assert faults == {place: fault[0] for place, (_, fault) in enumerate(alone) if fault}
+    assert all(bool(found) != bool(fault) for found, fault in alone) or framing == "delimited"
+
+
+@settings(deadline=None)
+@given(values_of(messages))
+def test_bare_records_are_read_as_protobuf_reads_them(values: list[bytes]) -> None:
+    """Nothing that google.protobuf refuses is read. What is refused though it reads it has a column of another wire
+    type, or a group, or an address of no known length, which would be lost otherwise."""
+    flows, faults = rows(RecordReader(SCHEMA, "bare"), values)
+    read = [place not in faults for place in range(len(values))]
+    assert [row["bytes"] for row in flows] == [Flow.FromString(value).bytes for value in compress(values, read)]
+    for place, reason in faults.items():
+        try:
+            Flow.FromString(values[place])
+        except DecodeError:
+            continue
+        assert "wire type" in reason or "column" in reason or "malformed field" in reason
+
+
+@pytest.mark.parametrize("skip", [0, 6])
+def test_says_at_which_octet_of_a_record(skip: int) -> None:
+    good = Flow(bytes=300, packets=1).SerializeToString()
+    reader = RecordReader(SCHEMA, "bare", skip)
+    value = bytes(skip) + good + bytes([NUMBER << 3 | 5, 0, 0, 0, 0])
+    _, faults = reader.read([bytes(skip) + good, value, bytes(skip) + good])
+    offset = skip + len(good)
+    assert faults == {1: f"octet {offset}: column 'bytes': a field of another wire type than its column"}
+
+
+def test_a_message_does_not_reach_into_the_next_record() -> None:
+    good = Flow(bytes=300, packets=1).SerializeToString()
+    whole = delimit(good, good)
+    flows, faults = rows(RecordReader(SCHEMA, "delimited"), [whole, whole[:-1], whole[-1:], whole])
+    assert len(flows) == 4
+    assert faults == {1: f"octet {len(good) + 1}: the message is cut short", 2: "octet 0: the message is cut short"}
+
+
+def test_nothing_of_a_faulty_record_is_counted() -> None:
+    unknown = Flow(bytes=1).SerializeToString() + UNKNOWN
+    reader = RecordReader(SCHEMA, "delimited")
+    reader.read([delimit(unknown), delimit(unknown) + b"\x05", delimit(unknown)])
+    assert reader.unknown_fields == 2
+
+
+def test_many_faults_among_many_records() -> None:
+    good, bad = delimit(Flow(bytes=300).SerializeToString()), b"\x09"
+    values = [bad if place % 7 == 3 else good for place in range(20_000)]
+    flows, faults = rows(RecordReader(SCHEMA, "delimited"), values)
+    assert set(faults) == set(range(3, 20_000, 7))
+    assert len(flows) == 20_000 - len(faults)
+
+
+def test_an_empty_record_is_a_flow_without_values_where_it_is_bare() -> None:
+    assert rows(RecordReader(SCHEMA, "delimited"), [b""]) == ([], {})
+    flows, faults = rows(RecordReader(SCHEMA, "bare"), [b""])
+    assert (len(flows), faults) == (1, {})

@@ -1,0 +1,101 @@
+"""The C core's own tests, sanitizers and fuzz drivers (ext/Makefile), so that one command runs all there is."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXT = ROOT / "ext"
+
+
+def make(*arguments: str) -> str:
+    """What make printed. Fails with all of it where make fails."""
+    compiler = os.environ.get("CC", "cc").split()[0]
+    for tool in ("make", compiler):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+    # Options of a make that runs these tests are not for this one.
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
+    }
+    done = subprocess.run(
+        ["make", f"-j{os.cpu_count()}", "--output-sync", "-C", str(EXT), f"PYTHON={sys.executable}", *arguments],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if done.returncode:
+        pytest.fail(done.stdout[-20000:], pytrace=False)
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def sanitizers(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Skips where the compiler comes without the sanitizers' libraries."""
+    folder = tmp_path_factory.mktemp("sanitizers")
+    (folder / "empty.c").write_text("int main(void) { return 0; }\n")
+    command = [os.environ.get("CC", "cc"), "-fsanitize=address,undefined", "empty.c", "-o", "empty"]
+    if shutil.which(command[0]) is None or subprocess.run(command, cwd=folder, capture_output=True).returncode:
+        pytest.skip("there is no compiler with sanitizers")
+
+
+def test_with_assertions() -> None:
+    output = make("test")
+    programs = sorted(path.stem for path in (EXT / "tests").glob("*/test_*.c"))
+    assert sorted(line.removeprefix("== ") for line in output.splitlines() if line.startswith("== ")) == programs
+    assert output.count(", 0 failed checks") == len(programs)
+
+
+@pytest.mark.expensive
+@pytest.mark.usefixtures("sanitizers")
+def test_under_sanitizers() -> None:
+    assert "== test_hostile" in make("sanitize")
+
+
+@pytest.mark.expensive
+@pytest.mark.usefixtures("sanitizers")
+def test_fuzzing_for_a_moment() -> None:
+    output = make("fuzz", "FUZZ_SECONDS=3")
+    for driver in ("fuzz_decode", "fuzz_capture", "fuzz_message", "fuzz_arrow", "fuzz_codec"):
+        assert f"{driver}: " in output
+
+
+def test_benchmark_runs_and_allocates_nothing() -> None:
+    output = make("bench", "BENCH_FLAGS=--json --repetitions 1", "CAPTURES=")
+    results = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    assert {result["capture"] for result in results} == {
+        f"generated {protocol}" for protocol in ("netflow5", "netflow9", "ipfix", "sflow", "mixed")
+    }
+    for result in results:
+        assert result["flows"] > 1000
+        assert result["ns_per_flow"] > 0
+        assert result["allocations"] == 0
+
+
+@pytest.mark.expensive
+def test_under_valgrind() -> None:
+    """What the sanitizers do not see: octets that nobody wrote."""
+    if shutil.which("valgrind") is None:
+        pytest.skip("valgrind is not installed")
+    assert "== test_hostile" in make("valgrind")
+
+
+@pytest.mark.expensive
+def test_on_other_processors() -> None:
+    """32 bits, and numbers whose highest byte comes first."""
+    needed = ["aarch64-linux-gnu-gcc", "i686-linux-gnu-gcc", "s390x-linux-gnu-gcc"]
+    needed += ["qemu-aarch64", "qemu-i386", "qemu-s390x"]
+    missing = [tool for tool in needed if shutil.which(tool) is None]
+    if missing:
+        pytest.skip(f"not installed (.ci/packages lists their packages): {', '.join(missing)}")
+    output = make("cross")
+    programs = len(list((EXT / "tests").glob("*/test_*.c")))
+    assert output.count("== test_") == output.count(", 0 failed checks") == 3 * programs

@@ -1,0 +1,146 @@
+"""docs/fields.md: fresh, and right about all three collectors.
+
+What Akvorado and GoFlow2 read stands as facts in docs/collectors.csv. flowbuf reads all of it, into the column that
+is the same, or says beside it why not; and the presets read what their collector does, no more.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flowbuf import Schema, _core
+from flowbuf.schema import Column, Source
+from tests.support.goldens import AKVORADO, GOFLOW2, Collector
+from tests.support.peer_messages import AKVORADO_MESSAGE, GOFLOW2_MESSAGE, PEERS
+from tools import make_fields
+
+ROOT = Path(__file__).parents[2]
+
+FLOW = Schema.load("flow")
+ROWS = make_fields.read_collectors()
+FILLED = {name: {column.name for column in columns} for name, columns in make_fields.filled_by(FLOW).items()}
+TEMPLATE_H = (ROOT / "ext/core/exporter/template.h").read_text()
+
+# Columns of the collectors that goldens.py has no captures for.
+OTHER_COLUMNS = {
+    "ipv6_routing_header_addresses": "ipv6_routing_header_addresses",
+    "ipv6_routing_header_seg_left": "ipv6_routing_header_seg_left",
+    "layer_stack": "layer_stack",
+    "layer_size": "layer_size",
+}
+
+
+def readings(collector: Collector) -> Iterator[tuple[str, str, str]]:
+    """(source, column of the collector, column of flow.toml)."""
+    for name, row in ROWS.items():
+        for column in getattr(row, collector.name).columns:
+            field = collector.fields.get(column)
+            yield name, column, field.column if field else OTHER_COLUMNS[column]
+
+
+def test_the_page_is_fresh() -> None:
+    assert make_fields.FIELDS.read_text() == make_fields.render(), "run make fields"
+
+
+def test_every_source_of_the_facts_exists() -> None:
+    for name in ROWS:
+        source = Source.parse(name)
+        if source.kind == "ipfix":
+            assert source.element or source.pen, name
+        else:
+            assert name in _core.SOURCES or name in _core.NETFLOW5_FIELDS, name
+
+
+def test_every_column_of_the_facts_exists() -> None:
+    """Akvorado's are those of its golden flows, GoFlow2's those of its message; and all of GoFlow2's are filled."""
+    assert {column for _, column, _ in readings(AKVORADO)} == set(AKVORADO.fields)
+    assert {column for _, column, _ in readings(GOFLOW2)} == set(GOFLOW2_MESSAGE.fields)
+
+
+@pytest.mark.parametrize("collector", [AKVORADO, GOFLOW2], ids=lambda collector: collector.name)
+def test_flowbuf_reads_what_the_collectors_read(collector: Collector) -> None:
+    """Into the same column, or with a note why into another."""
+    unexplained = [
+        f"{name}: {collector.name} fills {column}, flowbuf not {ours}: fill it, or say why not in collectors.csv"
+        for name, column, ours in readings(collector)
+        if ours not in FILLED.get(name, set()) and not ROWS[name].note
+    ]
+    assert not unexplained, "\n".join(unexplained)
+    assert not [name for name, _, _ in readings(collector) if name not in FILLED]
+
+
+@pytest.mark.parametrize("name", sorted(PEERS))
+def test_presets_read_what_their_collector_does(name: str) -> None:
+    """Every source that the facts name, and no other: of a derived one, some part is theirs."""
+    schema = Schema.load(name)
+    facts = {(source, column) for source, row in ROWS.items() for column in getattr(row, name).columns}
+    missing = {
+        (source, column)
+        for source, column in facts
+        if column in schema and source not in set(make_fields.keys_of(schema[column]))
+    }
+    assert missing == NOT_IN_PRESETS[name].keys()
+    own = [
+        (text, column.name)
+        for column in schema
+        for text in (make_fields.key(source) for rank in column.sources for source in rank)
+        if not any((part, column.name) in facts for part in make_fields.made_of(text))
+    ]
+    assert own == [("meta:default_sampling_rate", {"goflow2": "sampling_rate", "akvorado": "SamplingRate"}[name])]
+
+
+STARTS = [f"ipfix:flowStart{unit}" for unit in ("SysUpTime", "Seconds", "Milliseconds", "Microseconds", "Nanoseconds")]
+NOT_IN_PRESETS: dict[str, dict[tuple[str, str], str]] = {
+    "goflow2": {},
+    "akvorado": {
+        (source, "TimeReceived"): "as options alone: --time flow-start and --time export"
+        for source in ("netflow5:First", "meta:time_exported", *STARTS)
+    },
+}
+"""Sources that a preset leaves out, and why."""
+
+
+def test_columns_of_presets_are_used_as_those_of_flow_toml() -> None:
+    """A column has the same keys as its counterpart, except its form and the rule of zeros: that is the collector's."""
+    form = {"name", "number", "type", "repeated", "enabled", "unit", "ip", "values", "map", "mirror", "origin", "doc"}
+    same = {field.name for field in dataclasses.fields(Column)} - form - {"sources", "depends", "clickhouse"}
+    same -= {"zero", "replaces_zero"}
+    assert same >= {"group", "explicit", "late"}
+    for name, collector in (("goflow2", GOFLOW2), ("akvorado", AKVORADO)):
+        for column in Schema.load(name):
+            field = collector.fields.get(column.name)
+            if field:
+                other = FLOW[field.column]
+                assert {key: getattr(column, key) for key in same} == {key: getattr(other, key) for key in same}, column
+
+
+def test_akvorados_message_is_among_the_facts() -> None:
+    """Columns that datagrams fill, of the release that the preset follows."""
+    filled = {column.name for column in Schema.load("akvorado") if column.sources}
+    assert filled == AKVORADO_MESSAGE.fields.keys() & AKVORADO.fields.keys()
+
+
+def test_what_derived_sources_are_made_of_is_what_the_core_looks_for() -> None:
+    """Roles and addresses of template.h; the sections and the exporter's start are not values of a column."""
+    roles = {int(number) for number in re.findall(r"X\(\w+, (\d+)\)", TEMPLATE_H)}
+    assert roles
+    roles |= {8, 12, 27, 28}  # the address fields
+    parts = {part for name in make_fields.DERIVED for part in make_fields.made_of(name)} | set(make_fields.HELPERS)
+    named = {Source.parse(part).id for part in parts if part.startswith("ipfix:") and not Source.parse(part).pen}
+    assert roles - named == set()
+    assert named - roles <= {Source.parse("ipfix:fragmentFlags").id}
+    assert make_fields.DERIVED.keys() == {name for name in _core.SOURCES if name.startswith("derived:")}
+
+
+def test_nothing_that_flowbuf_reads_is_missing_from_the_page() -> None:
+    page = make_fields.FIELDS.read_text()
+    for column in (column for column in FLOW if column.sources):
+        assert f"`{column.name}` ({column.number}, " in page
+    for name in FILLED:
+        source = Source.parse(name)
+        assert (f"| {source.element.name} |" if source.element else f"`{name}`") in page or source.pen

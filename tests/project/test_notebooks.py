@@ -1,0 +1,186 @@
+"""Notebooks: today's code runs them, and says what their outputs say."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat import NotebookNode
+
+from tests.support.broker import Broker
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "notebooks"
+SMALL = Path(__file__).parents[1] / "data" / "softflowd-netflow5.pcap"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+MEASURING = [path for path in NOTEBOOKS if "charts.SMALL" in path.read_text()]
+"""Those whose outputs are other ones each time: in tests they measure little, and only that they work is seen."""
+KNOWN = [path for path in NOTEBOOKS if path not in MEASURING]
+A_FOLDER = re.compile(r"/[\w.-]+/")
+
+
+def read(path: Path) -> NotebookNode:
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    return notebook
+
+
+def said(notebook: NotebookNode) -> list[tuple[str, list[str]]]:
+    """The outputs of each cell as text; of a chart that there is one."""
+    return [
+        (cell.id, [text_of(output) for output in cell.outputs]) for cell in notebook.cells if cell.cell_type == "code"
+    ]
+
+
+def text_of(output: NotebookNode) -> str:
+    assert output.output_type != "error"
+    if output.output_type == "stream":
+        assert output.name == "stdout", output.text
+        return str(output.text)
+    if "image/png" in output.data:
+        assert len(output.data["image/png"]) > 10_000
+    return str(output.data["text/plain"])
+
+
+def test_there_are_notebooks() -> None:
+    known = ["encoding_performance", "flows", "kafka_pipeline", "schema", "wire_format"]
+    assert [path.stem for path in KNOWN] == known
+    assert [path.stem for path in MEASURING] == ["decode_story"]
+
+
+def execute(path: Path, *options: str) -> None:
+    done = subprocess.run([sys.executable, FOLDER / "execute.py", *options, path], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.expensive
+@pytest.mark.parametrize("path", KNOWN, ids=lambda path: path.name)
+def test_outputs_are_those_of_the_code(path: Path, tmp_path: Path) -> None:
+    """`python notebooks/execute.py` brings them up to date."""
+    copy = Path(shutil.copy(path, tmp_path))
+    execute(copy)
+    assert said(read(path)) == said(read(copy))
+
+
+@pytest.mark.expensive
+@pytest.mark.parametrize("path", MEASURING, ids=lambda path: path.name)
+def test_what_measures_works(path: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copy(path, tmp_path))
+    execute(copy, "--small")
+    now = {cell: len(outputs) for cell, outputs in said(read(copy))}
+    assert now == {cell: len(outputs) for cell, outputs in said(read(path))}
+    assert any(now.values())
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_outputs_name_no_folders_of_a_machine(path: Path) -> None:
+    outputs = [output for cell in read(path).cells for output in cell.get("outputs", [])]
+    assert outputs
+    assert not [output for output in outputs if str(FOLDER.parent) in json.dumps(output)]
+    for output in outputs:
+        output.get("data", {}).pop("image/png", None)  # any letters may follow each other there
+    assert not [output for output in outputs if A_FOLDER.search(json.dumps(output))]
+
+
+def test_a_folder_is_seen_wherever_it_is() -> None:
+    for folder in (tempfile.gettempdir(), Path.home(), FOLDER, FOLDER.relative_to(ROOT.parent)):
+        assert A_FOLDER.search(json.dumps({"text": f"of {folder}/flows.pcap"}))
+    assert not A_FOLDER.search(json.dumps({"text": "flows/s, records/s"}))
+
+
+@pytest.mark.parametrize("path", [path for path in NOTEBOOKS if path.stem != "flows"], ids=lambda path: path.name)
+def test_every_chart_has_a_caption(path: Path) -> None:
+    """With machine, data, n and spread, without which `charts.caption` cannot be called. Charts of flows.ipynb are of
+    traffic, and measure nothing."""
+    sources = [cell.source for cell in read(path).cells if cell.cell_type == "code"]
+    shown = [source for source in sources if "plt.show()" in source]
+    assert shown
+    assert all(source.count("charts.caption(") == source.count("plt.show()") for source in shown)
+
+
+@pytest.mark.expensive
+def test_a_capture_may_be_another(tmp_path: Path) -> None:
+    """A few flows, whose exporter does not say that it samples; most services are missing."""
+    path = tmp_path / "flows.ipynb"
+    notebook = read(FOLDER / "flows.ipynb")
+    imports = notebook.cells[1]
+    assert "traffic.pcap" in imports.source
+    imports.source = imports.source.replace("traffic.pcap", str(SMALL))
+    nbformat.write(notebook, path)
+    execute(path)
+    outputs = dict(said(read(path)))
+    assert "HTTPS" in outputs["time-table"][0]
+    assert outputs["scale-option"] == ["True"]
+
+
+# Results --------------------------------------------------------------------------------------------------------------
+
+
+def execute_with(result: Path, name: str) -> dict[str, list[str]]:
+    """What the cells of a notebook say of another file of results than the one that stands beside it."""
+    notebook = read(FOLDER / name)
+    imports, own = notebook.cells[1], f'charts.ROOT / "notebooks/{Path(name).stem}.json"'
+    assert own in imports.source
+    imports.source = imports.source.replace(own, f"__import__('pathlib').Path({str(result)!r})")
+    path = result.parent / name
+    nbformat.write(notebook, path)
+    execute(path)
+    return dict(said(read(path)))
+
+
+def run(*arguments: str | Path) -> None:
+    done = subprocess.run([sys.executable, "-m", *arguments], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.expensive
+def test_formats_that_were_measured_just_now(tmp_path: Path) -> None:
+    """One family, and a few formats, by the commands that the notebook names."""
+    result, kept = tmp_path / "result.json", tmp_path / "kept.json"
+    chosen = "telemetry and (flowbuf or protobuf-upb or orjson or msgspec)"
+    run("pytest", "benchmarks/test_formats.py", "-q", "--benchmark-only", "-k", chosen, f"--benchmark-json={result}")
+    run("benchmarks.lab.keep", result, kept)
+    whole, part = (json.loads(path.read_text()) for path in (result, kept))
+    assert [each["extra_info"] for each in part["benchmarks"]] == [each["extra_info"] for each in whole["benchmarks"]]
+    assert whole["machine_info"]["node"] not in part["machine_info"].values()
+    assert kept.stat().st_size < result.stat().st_size / 4
+    outputs = execute_with(kept, "encoding_performance.ipynb")
+    formats = outputs["formats"][0]
+    assert "flowbuf-struct" in formats
+    assert "msgspec-msgpack-array" in formats
+    assert "fastavro" not in formats
+    assert re.match(r"12 cases: flowbuf is faster in \d+, slower in \d+; ", outputs["not-first"][0])
+    assert "Structs: keys cost more than text does in " in outputs["split-table"][0]
+
+
+@pytest.mark.expensive
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the pipeline runs on Linux alone")
+def test_a_pipeline_that_was_run_just_now(broker: Broker, tmp_path: Path) -> None:
+    """By a real broker, of three formats, and once."""
+    result = tmp_path / "pipeline.json"
+    asked = ("--messages", "20000", "--rounds", "1", "--formats", "flowbuf,orjson,struct", "--json", result)
+    run("benchmarks.pipeline", "--kafka", broker.servers, *asked)
+    outputs = execute_with(result, "kafka_pipeline.ipynb")
+    assert outputs["imports"][0].startswith("20,000 records of telemetry, rounds: 1, ")
+    assert outputs["imports"][0].endswith("failed: none\n")
+    for name in ("flowbuf", "orjson", "struct"):
+        assert outputs["table"][0].count(f"{name} ") >= 2, "one a message, and many"
+
+
+# All of them ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_notebooks_are_executed_from_top_to_bottom_and_lead_somewhere(path: Path) -> None:
+    cells = read(path).cells
+    code = [cell for cell in cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+    for link in re.findall(r"\]\(([^)#]+)\)", "".join(cell.source for cell in cells if cell.cell_type == "markdown")):
+        assert link.startswith("http") or (FOLDER / link).exists(), link

@@ -1,0 +1,156 @@
+"""What people install: the sdist builds, and the wheel made of it holds everything and runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowbuf import Codec
+
+ROOT = Path(__file__).parents[2]
+CODEC = Codec.load("telemetry")
+NEEDED = [
+    "flowbuf/py.typed",
+    "flowbuf/_core.pyi",
+    "flowbuf/schemas/flow.toml",
+    "flowbuf/schemas/goflow2.toml",
+    "flowbuf/schemas/akvorado.toml",
+    "flowbuf/schemas/telemetry.toml",
+    "flowbuf/schemas/record.toml",
+    "flowbuf/schemas/client_message.toml",
+    "flowbuf/schemas/ipfix_elements.csv",
+    "flowbuf/schema/schema.py",
+    "flowbuf/schema/proto.py",
+    "flowbuf/io/output_file.py",
+    "flowbuf/enrich/pipeline.py",
+    "flowbuf/cli/main.py",
+]
+
+
+def run(*command: object, cwd: Path, **environment: str) -> str:
+    done = subprocess.run(
+        [str(part) for part in command], cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sdist")
+    source = folder / "source"
+    kept_out = shutil.ignore_patterns(
+        ".venv", ".git", "build", "*.so", "_core.c", "*.egg-info", ".hypothesis", "__pycache__"
+    )
+    shutil.copytree(ROOT, source, ignore=kept_out)
+    run(sys.executable, "-m", "build", "--sdist", "--outdir", folder, cwd=source)
+    return next(folder.glob("flowbuf-*.tar.gz"))
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist: Path) -> Path:
+    run(sys.executable, "-m", "build", "--wheel", "--outdir", sdist.parent, unpack(sdist), cwd=sdist.parent)
+    return next(sdist.parent.glob("flowbuf-*.whl"))
+
+
+def unpack(sdist: Path) -> Path:
+    with tarfile.open(sdist) as archive:
+        archive.extractall(sdist.parent / "unpacked", filter="data")
+    return next((sdist.parent / "unpacked").iterdir())
+
+
+@pytest.mark.expensive
+def test_the_sdist_holds_what_a_build_and_the_tests_need(sdist: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
+    for needed in (
+        "LICENSE",
+        "Makefile",
+        "ext/core/decode/decode.tmpl.h",
+        "ext/_core.pyx",
+        "schemas/flow.toml",
+        "tests/conftest.py",
+        "examples/demo.py",
+        "tools/make_fields.py",
+        "docs/collectors.csv",
+        "notebooks/flows.ipynb",
+        "notebooks/charts.py",
+    ):
+        assert needed in names
+
+
+@pytest.mark.expensive
+def test_the_wheel_holds_schemas_stubs_and_py_typed(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    modules = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src").rglob("*.py")}
+    assert len(modules) > 100
+    assert {*NEEDED, *modules} <= set(names)
+    assert any(name.startswith("flowbuf/_core.") and name.endswith((".so", ".pyd")) for name in names)
+    assert not [name for name in names if name.endswith((".c", ".pyx", ".h"))]
+
+
+@pytest.mark.expensive
+def test_the_wheel_runs(wheel: Path, tmp_path: Path) -> None:
+    zipfile.ZipFile(wheel).extractall(tmp_path)
+    capture = ROOT / "tests/data/softflowd-ipfix.pcap"
+    command = [sys.executable, "-m", "flowbuf", "read", capture, "-n", "3", "-f", "jsonl"]
+    lines = run(*command, cwd=tmp_path, PYTHONPATH=str(tmp_path)).splitlines()
+    assert len(lines) == 3
+    where = run(sys.executable, "-c", "import flowbuf; print(flowbuf.__file__)", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    assert Path(where.strip()).is_relative_to(tmp_path)
+
+
+def test_kafka_is_imported_by_those_who_speak_to_it() -> None:
+    imported, named = "'flowbuf.kafka' in sys.modules", "flowbuf.KafkaSink.__name__"
+    code = f"import sys, flowbuf; print({imported}, {named}, 'KafkaSource' in dir(flowbuf))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "KafkaSink", "True"]
+    with pytest.raises(ImportError):
+        from flowbuf import KafkaSing  # noqa: F401
+
+
+class Without:
+    """Finds a library nowhere."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        if name == self._name:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+@pytest.mark.parametrize(
+    ("missing", "call", "text"),
+    [
+        ("pyarrow", lambda flows: flows.to_arrow(), "to_arrow needs pyarrow: pip install 'flowbuf[arrow]' ("),
+        (
+            "pandas",
+            lambda flows: flows.to_pandas(),
+            "to_pandas needs pandas and pyarrow: pip install 'flowbuf[pandas]' (",
+        ),
+        ("polars", lambda flows: flows.to_polars(), "to_polars needs polars: pip install 'flowbuf[polars]' ("),
+        ("hypothesis", lambda flows: CODEC.strategy(), "a strategy needs hypothesis: pip install 'hypothesis' ("),
+    ],
+)
+def test_a_library_that_is_missing_is_named(
+    monkeypatch: pytest.MonkeyPatch, missing: str, call: Callable[[Any], object], text: str
+) -> None:
+    pytest.importorskip(missing, reason=f"{missing} is not installed: pip install --group test")
+    stream = CODEC.read_columns(CODEC.encode_many(CODEC.examples(1)))
+    monkeypatch.delitem(sys.modules, missing)
+    monkeypatch.setattr(sys, "meta_path", [Without(missing), *sys.meta_path])
+    for flows in (stream, next(iter(stream))):
+        with pytest.raises(ImportError, match=re.escape(text)) as raised:
+            call(flows)
+        assert raised.value.name == missing

@@ -1,0 +1,283 @@
+"""The shape of the code: who may know whom, what the core may ask of the system, and that every status is alive."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXT = ROOT / "ext"
+CORE = EXT / "core"
+GENERATOR = EXT / "generate"
+PACKAGE = ROOT / "src/flowbuf"
+
+# The core's folders, from the ground up: each includes only what stands before it.
+CORE_FOLDERS = [
+    *("base", "wire", "plan", "emit", "packet", "exporter", "sflow_pattern", "decode"),
+    *("arrow", "codec", "capture"),
+]
+
+# Modules and folders of the package, and what each may import of it besides itself.
+PACKAGE_LAYERS: dict[str, set[str]] = {
+    "errors": set(),
+    "_core": {"errors"},
+    "schema": {"errors", "_core"},
+    "targets": {"errors", "schema", "_core"},
+    "wire": {"schema", "_core"},
+    "arrow": {"errors", "schema", "targets", "_core"},
+    "decoder": {"schema", "arrow", "_core"},
+    "io": {"errors", "schema", "arrow", "decoder", "_core"},
+    "kafka": {"errors", "schema", "arrow", "io", "_core"},
+    "clickhouse": {"errors", "schema", "targets", "arrow"},
+    "enrich": {"errors", "schema", "targets"},
+    "spark": {"schema", "targets", "arrow", "io", "_core"},
+    "codec": {"errors", "schema", "arrow", "io", "_core"},
+    "bench": {"errors", "schema", "decoder", "io", "_core"},
+}
+
+# What the core may want of the C library: no input, no output, no clock, no locale.
+LIBRARY = {
+    *("memcmp", "memcpy", "memmove", "memset", "strcmp", "strlen", "qsort", "calloc", "realloc", "free"),
+    *("__assert_fail", "__stack_chk_fail", "_GLOBAL_OFFSET_TABLE_"),
+    *("__memcpy_chk", "__memmove_chk", "__memset_chk"),
+    *(
+        "__cpu_model",
+        "__cpu_features2",
+        "__cpu_indicator_init",
+    ),  # of the compiler's own library: what the processor can do
+}
+
+
+def core_files(*suffixes: str) -> list[Path]:
+    return sorted(path for path in [*CORE.rglob("*"), *GENERATOR.rglob("*")] if path.suffix in suffixes)
+
+
+def includes_of(path: Path) -> list[str]:
+    """Return the project's own files that a file includes, relative to ext/."""
+    return re.findall(r'#include "(.+?)"', path.read_text())
+
+
+# The core -------------------------------------------------------------------------------------------------------------
+
+
+def test_core_does_not_know_python() -> None:
+    for path in core_files(".h", ".c"):
+        assert "Python.h" not in path.read_text(), path
+
+
+def test_core_has_the_folders_of_the_design() -> None:
+    assert {path.parent.name for path in CORE.rglob("*.[ch]")} == set(CORE_FOLDERS)
+
+
+@pytest.mark.parametrize("folder", CORE_FOLDERS)
+def test_core_includes_only_what_is_below(folder: str) -> None:
+    below = CORE_FOLDERS[: CORE_FOLDERS.index(folder) + 1]
+    for path in (CORE / folder).iterdir():
+        for included in includes_of(path):
+            root, *rest = included.split("/")
+            assert root == "core", f"{path}: {included}"
+            assert rest[0] in below, f"{path}: {included}"
+
+
+def test_headers_include_each_other_without_a_circle() -> None:
+    waiting = {str(path.relative_to(EXT)): set(includes_of(path)) for path in core_files(".h")}
+    assert len(waiting) > 60
+    while waiting:
+        ready = {name for name, needs in waiting.items() if not needs & waiting.keys()}
+        assert ready, f"a circle among {sorted(waiting)}"
+        waiting = {name: needs for name, needs in waiting.items() if name not in ready}
+
+
+def test_every_header_stands_by_itself() -> None:
+    """A header names all that it needs, so a compiler or an editor can open it alone."""
+    compiler = find_tool(os.environ.get("CC", "cc"))
+    for path in core_files(".h"):
+        unused = ["-Wno-unused-function"] if path.name.endswith(".tmpl.h") else []
+        command = [compiler, "-std=c11", "-I", str(EXT), "-Wall", "-Wextra", "-Werror", *unused]
+        done = subprocess.run([*command, "-fsyntax-only", "-x", "c", str(path)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+
+def find_tool(name: str) -> str:
+    tool = shutil.which(name)
+    if tool is None:
+        pytest.skip(f"{name} is not installed")
+    return tool
+
+
+@pytest.fixture(scope="module")
+def objects() -> list[Path]:
+    """The core as it is shipped: optimised, without assertions."""
+    find_tool(os.environ.get("CC", "cc"))
+    subprocess.run([find_tool("make"), "-C", ROOT / "ext", "VARIANT=bench", "core"], check=True, capture_output=True)
+    folder = EXT / "build/bench"
+    return sorted([*folder.glob("core/*/*.o"), *folder.glob("generate/*.o")])
+
+
+def run_tool(name: str, *arguments: object) -> str:
+    command = [find_tool(name), *map(str, arguments)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def test_core_asks_next_to_nothing_of_the_system(objects: list[Path]) -> None:
+    needed: set[str] = set()
+    given: set[str] = set()
+    for path in objects:
+        needed |= set(re.findall(r"^\s+U (\S+)$", run_tool("nm", "-u", path), re.MULTILINE))
+        given |= set(re.findall(r" [A-TV-Z] (\S+)$", run_tool("nm", path), re.MULTILINE))
+    assert {"fb_row_decode", "fb_capture_scan"} <= given
+    assert needed - given - LIBRARY == set()
+    assert all(name.startswith("fb_") for name in given)
+
+
+def test_core_has_no_globals(objects: list[Path]) -> None:
+    """Nothing writable: all state is in structs that somebody owns. Constant tables of pointers are .data.rel.ro."""
+    for path in objects:
+        sections = dict(re.findall(r"^\s*\d+ (\S+)\s+([0-9a-f]{8})", run_tool("objdump", "-h", path), re.MULTILINE))
+        assert sections, path
+        for name, size in sections.items():
+            writable = name.startswith((".data", ".bss", ".tdata", ".tbss")) and not name.startswith(".data.rel.ro")
+            assert not writable or int(size, 16) == 0, (path.name, name)
+
+
+def test_fast_path_is_inlined(objects: list[Path]) -> None:
+    """What appends a plain value is no function of its own."""
+    (path,) = (path for path in objects if path.name == "decode_messages.o")
+    names = set(re.findall(r" [tT] (\S+)$", run_tool("nm", path), re.MULTILINE))
+    assert "fb_row_decode" in names
+    fast = {"fb_row_put_uint", "fb_row_put_ip", "fb_row_begin", "fb_row_finish", "fb_wire_put_varint", "run_operations"}
+    assert not names & fast
+
+
+# Statuses -------------------------------------------------------------------------------------------------------------
+
+
+def read_statuses() -> dict[str, str]:
+    """Constant -> name, of every status."""
+    found = re.findall(r"X\((\w+), \"(\w+)\", (?:CONTROL|FAULT|LOSS|NOTE),", (CORE / "base/base.h").read_text())
+    assert len(found) > 40
+    return dict(found)
+
+
+def read_all(*patterns: str) -> str:
+    return "\n".join(path.read_text() for pattern in patterns for path in ROOT.glob(pattern))
+
+
+def test_every_status_is_given_by_the_core() -> None:
+    """Python decompresses captures and gives the status of damage to the compression."""
+    code = "\n".join(path.read_text() for path in core_files(".c", ".h"))
+    ungiven = [name for name in read_statuses() if not re.search(rf"\bFB_{name}\b", code)]
+    assert ungiven == ["DAMAGED_COMPRESSION"]
+    assert '"damaged_compression"' in (PACKAGE / "io/capture.py").read_text()
+
+
+def test_every_status_is_moved_by_a_test() -> None:
+    """By its constant in C, or by its name as a counter in C or Python. This file's own words do not count."""
+    tests = read_all("ext/tests/*/test_*.c") + "".join(
+        path.read_text() for path in (ROOT / "tests").glob("*/test_*.py") if path.name != Path(__file__).name
+    )
+    untested = [
+        name
+        for constant, name in read_statuses().items()
+        if not re.search(rf"\bFB_{constant}\b|\b{name}=\d|[\"']{name}[\"']", tests)
+    ]
+    assert untested == []
+
+
+# The package ----------------------------------------------------------------------------------------------------------
+
+
+def imports_of(path: Path) -> set[str]:
+    """Modules and folders of the package that a file imports, wherever in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module == "flowbuf":
+            names = [f"flowbuf.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            names = [node.module or ""]
+        else:
+            continue
+        found |= {name.split(".")[1] for name in names if name.startswith("flowbuf.")}
+    return found
+
+
+@pytest.mark.parametrize("unit", [*PACKAGE_LAYERS, "cli"])
+def test_package_imports_only_what_is_below(unit: str) -> None:
+    files = [PACKAGE / f"{unit}.py"] if (PACKAGE / f"{unit}.py").exists() else sorted((PACKAGE / unit).glob("*.py"))
+    if unit == "_core":
+        files = [ROOT / "ext/_core.pyx"]
+        imported = set(re.findall(r"^from flowbuf\.(\w+) import", files[0].read_text(), re.MULTILINE))
+    else:
+        assert files
+        imported = set().union(*map(imports_of, files))
+    allowed = set(PACKAGE_LAYERS) if unit == "cli" else PACKAGE_LAYERS[unit]
+    assert imported - {unit} <= allowed
+
+
+def test_layers_name_every_module() -> None:
+    units = {path.stem for path in PACKAGE.glob("*.py")} | {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert units - {"__init__", "__main__", "cli"} <= set(PACKAGE_LAYERS)
+
+
+def test_layers_have_no_circle() -> None:
+    order: list[str] = []
+    waiting = {unit: set(needs) for unit, needs in PACKAGE_LAYERS.items()}
+    while waiting:
+        ready = sorted(unit for unit, needs in waiting.items() if needs <= set(order))
+        assert ready, f"a circle among {sorted(waiting)}"
+        order += ready
+        for unit in ready:
+            del waiting[unit]
+
+
+def test_only_the_cli_prints() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        if "cli" not in path.parts:
+            calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+            assert not [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "print"], path
+
+
+# All files ------------------------------------------------------------------------------------------------------------
+
+FOLDERS = "ext src tests benchmarks schemas tools docs notebooks"
+SOURCES = sorted(
+    path
+    for folder in FOLDERS.split()
+    for path in (ROOT / folder).rglob("*")
+    if path.suffix in {".c", ".h", ".pxi", ".pyx", ".pxd", ".py", ".toml", ".go", ".rs"}
+    and "build" not in path.parts
+    and path != ROOT / "ext/_core.c"
+)
+
+
+def test_files_are_short() -> None:
+    code = [path for path in SOURCES if path.suffix != ".toml"]
+    assert len(code) > 80
+    lengths = {str(path.relative_to(ROOT)): path.read_text().count("\n") for path in code}
+    assert {name: length for name, length in lengths.items() if length > 600} == {}
+
+
+def test_files_hold_no_paths_of_a_machine() -> None:
+    home = re.compile(r"/(?:home|root|Users|work)/\w")
+    assert [str(path) for path in SOURCES if home.search(path.read_text())] == []
+
+
+def test_folders_have_at_most_thirty_files() -> None:
+    """Folders of data are exempt."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("this is not a checkout of git")
+    folders = Counter(str(Path(name).parent) for name in listed.stdout.splitlines())
+    assert len(folders) > 30
+    large = {folder: count for folder, count in folders.items() if count > 30 and "data" not in Path(folder).parts}
+    assert large == {}

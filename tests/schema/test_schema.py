@@ -1,0 +1,279 @@
+"""What can be asked of a schema, and how one becomes another."""
+
+import pickle
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flowbuf.errors import FlowbufError, SchemaError
+from flowbuf.schema import Reserved, Schema
+
+FLOW = Schema.load("flow")
+TINY = Schema.from_toml(
+    """
+    [schema]
+    name = "tiny"
+
+    [[column]]
+    name = "size"
+    number = 7
+    type = "uint32"
+    enabled = true
+
+    [[column]]
+    name = "colour"
+    number = 3
+    type = "enum"
+    values = { none = 0, red = 1 }
+    enabled = true
+    group = "looks"
+
+    [[column]]
+    name = "shade"
+    number = 4
+    type = "uint8"
+    group = "looks"
+    depends = ["colour"]
+    """,
+    "tiny.toml",
+)
+
+
+def names(schema):
+    return [column.name for column in schema.enabled]
+
+
+def test_columns_come_in_the_order_of_their_numbers():
+    assert [column.number for column in TINY.columns] == [3, 4, 7]
+    assert list(TINY) == list(TINY.columns)
+    assert names(TINY) == ["colour", "size"]
+
+
+def test_a_column_is_found_by_name():
+    assert TINY["size"].number == 7
+    assert "size" in TINY
+    assert "weight" not in TINY
+    with pytest.raises(SchemaError, match=r"tiny\.toml: no column 'seize'; did you mean size"):
+        TINY["seize"]
+
+
+def test_enable_and_disable_return_another_schema():
+    changed = TINY.enable("shade").disable("size")
+    assert names(changed) == ["colour", "shade"]
+    assert names(TINY) == ["colour", "size"]
+
+
+def test_only_disables_the_rest():
+    assert names(TINY.only("size")) == ["size"]
+    assert names(TINY.only()) == []
+
+
+@pytest.mark.parametrize("group", ["looks", "group:looks"])
+def test_a_group_stands_for_its_columns(group):
+    assert names(TINY.enable(group)) == ["colour", "shade", "size"]
+    assert names(TINY.disable(group)) == ["size"]
+
+
+def test_where_a_column_has_the_name_of_a_group_the_prefix_tells_them_apart():
+    schema = TINY.add("looks", number=9, type="bool", enabled=False)
+    assert names(schema.only("looks")) == ["looks"]
+    assert names(schema.only("group:looks")) == ["colour", "shade"]
+
+
+@pytest.mark.parametrize("change", [Schema.enable, Schema.disable, Schema.only])
+def test_an_unknown_column_or_group_is_refused_with_the_nearest(change):
+    with pytest.raises(SchemaError, match=r"no column 'colur'; did you mean colour"):
+        change(TINY, "colur")
+    with pytest.raises(SchemaError, match="no group 'lokos'; did you mean looks"):
+        change(TINY, "group:lokos")
+
+
+def test_a_column_cannot_be_enabled_without_what_it_depends_on():
+    with pytest.raises(
+        SchemaError, match=r"tiny\.toml: column 'shade': depends on colour, disabled; enable colour too"
+    ):
+        TINY.disable("colour").enable("shade")
+    with pytest.raises(SchemaError, match="column 'shade': depends on colour"):
+        TINY.enable("shade").disable("colour")
+    assert names(TINY.disable("colour").switch(enable=["shade", "colour"])) == ["colour", "shade", "size"]
+
+
+def test_add_takes_what_a_file_takes():
+    schema = FLOW.add("firewall_event", number=1001, type="uint32", sources=["ipfix:firewallEvent"])
+    added = schema["firewall_event"]
+    assert (added.enabled, added.sources[0][0].id) == (True, 233)
+    assert "firewall_event" not in FLOW
+
+
+def test_add_may_add_a_mirrored_pair():
+    mirror = {"name": "dst_label", "number": 1001}
+    schema = TINY.add("src_label", 1000, "uint32", sources=["ipfix:tcpSourcePort"], mirror=mirror, doc="Source label")
+    assert schema["dst_label"].sources[0][0].text == "ipfix:tcpDestinationPort"
+    assert schema["dst_label"].doc == "Destination label"
+    assert (schema["src_label"].mirror, schema["dst_label"].mirror) == ("dst_label", "src_label")
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "says"),
+    [
+        ("size", 1000, "the name is taken"),
+        ("Si_ze", 1000, "too close to 'size'"),
+        ("weight", 7, "number 7 is that of 'size'; choose a free one, such as 1000"),
+    ],
+)
+def test_a_number_and_a_name_belong_to_one_column(name, number, says):
+    with pytest.raises(SchemaError, match=f"Schema.add: column {name!r}: .*{says}"):
+        TINY.add(name, number, "uint32")
+
+
+def test_alter_changes_anything_but_what_is_pinned():
+    assert TINY.alter("size", doc="How large", explicit=True)["size"].explicit
+    for key, value in {"number": 8, "type": "uint64", "name": "length"}.items():
+        with pytest.raises(SchemaError, match=f"its {key} is .* in tiny.toml and cannot become"):
+            TINY["size"].altered({key: value})
+
+
+def test_a_retired_column_leaves_its_number_and_name_reserved():
+    schema = TINY.retire("size")
+    assert "size" not in schema
+    assert schema.reserved == (Reserved(7, "size"),)
+    with pytest.raises(SchemaError, match="number 7 is reserved: it was that of 'size'"):
+        schema.add("weight", 7, "uint32")
+    with pytest.raises(SchemaError, match="the name is reserved"):
+        schema.add("size", 8, "uint32")
+
+
+def test_a_column_that_another_depends_on_cannot_be_retired():
+    with pytest.raises(SchemaError, match="column 'shade': depends on 'colour', which does not exist"):
+        TINY.retire("colour")
+
+
+def test_error_names_the_file_of_the_column():
+    schema = TINY.add("weight", 9, "uint32")
+    assert str(schema.error("weight", "wrong", "mend it")) == "Schema.add: column 'weight': wrong; mend it"
+    assert str(schema.error("size", "wrong", "mend it")) == "tiny.toml: column 'size': wrong; mend it"
+    assert str(schema.error(None, "wrong", "mend it")) == "tiny.toml: wrong; mend it"
+
+
+def test_errors_are_value_errors_and_flowbuf_errors_and_can_be_pickled():
+    error = SchemaError("wrong", "mend it", origin="a.toml", column="x").located("b.toml", "y")
+    assert isinstance(error, ValueError)
+    assert isinstance(error, FlowbufError)
+    copy = pickle.loads(pickle.dumps(error))
+    assert (str(copy), copy.origin, copy.column) == ("a.toml: column 'x': wrong; mend it", "a.toml", "x")
+
+
+def test_a_schema_can_be_pickled_and_compared():
+    assert pickle.loads(pickle.dumps(FLOW)) == FLOW
+    assert FLOW.enable("src_mac") != FLOW
+
+
+# The hash -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_hash_is_the_same_for_ever():
+    assert TINY.hash == "30337446ff903cc5"
+
+
+def test_the_hash_is_over_enabled_columns_only():
+    assert TINY.add("weight", 9, "uint32", enabled=False).hash == TINY.hash
+    assert TINY.retire("shade").hash == TINY.hash
+    assert TINY.enable("shade").hash != TINY.hash
+
+
+@pytest.mark.parametrize(
+    "keys", [{"doc": "x"}, {"group": "g"}, {"late": True}, {"sources": ["ipfix:1"]}, {"clickhouse": {"type": "UInt8"}}]
+)
+def test_the_hash_is_not_over_what_messages_do_not_show(keys):
+    assert TINY.alter("size", **keys).hash == TINY.hash
+
+
+BASE = {"name": "x", "number": 9, "type": "timestamp", "unit": "ms"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (BASE, BASE | {"name": "y"}),
+        (BASE, BASE | {"number": 10}),
+        (BASE, BASE | {"unit": "s"}),
+        (BASE, BASE | {"explicit": True}),
+        (BASE, BASE | {"repeated": True}),
+        (BASE, {"name": "x", "number": 9, "type": "uint64"}),
+        ({"name": "x", "number": 9, "type": "uint8"}, {"name": "x", "number": 9, "type": "uint16"}),
+        ({"name": "x", "number": 9, "type": "ip"}, {"name": "x", "number": 9, "type": "ip", "ip": "native"}),
+        (
+            {"name": "x", "number": 9, "type": "enum", "values": {"a": 0}},
+            {"name": "x", "number": 9, "type": "enum", "values": {"a": 0, "b": 1}},
+        ),
+    ],
+)
+def test_the_hash_is_over_what_messages_mean(one, other):
+    assert TINY.add(**one).hash != TINY.add(**other).hash
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from([column.name for column in FLOW if not column.depends])))
+def test_the_order_in_which_columns_are_enabled_does_not_matter(chosen):
+    one_by_one = FLOW
+    for name in reversed(chosen):
+        one_by_one = one_by_one.enable(name)
+    assert one_by_one.hash == FLOW.enable(*chosen).hash
+    assert set(names(one_by_one)) == set(names(FLOW)) | set(chosen)
+    assert FLOW.only(*chosen).hash == FLOW.only(*sorted(chosen)).hash
+
+
+# Scaling -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_rate_is_the_enabled_column_that_says_so():
+    assert FLOW.rate is FLOW["sampling_rate"]
+    assert FLOW.disable("sampling_rate").rate is None
+    other = FLOW.add("other_rate", 1000, "uint32", ["ipfix:34"], enabled=False, scale="rate")
+    assert other.rate is FLOW["sampling_rate"]
+    assert other.disable("sampling_rate").enable("other_rate").rate.name == "other_rate"
+    with pytest.raises(SchemaError, match="'other_rate': both this column and 'sampling_rate' have scale"):
+        other.enable("other_rate")
+
+
+@pytest.mark.parametrize(
+    ("schema", "says"),
+    [
+        (FLOW.disable("sampling_rate"), "no sampling rate to scale by; enable sampling_rate, or do not scale"),
+        (FLOW.disable("bytes", "packets"), "no totals to scale; enable bytes or packets, or do not scale"),
+        (TINY, 'give a column scale = "rate"'),
+    ],
+)
+def test_what_cannot_be_scaled_is_refused_with_the_fix(schema, says):
+    from flowbuf.schema.plan import compile_plan
+
+    compile_plan(schema)
+    with pytest.raises(SchemaError, match=says):
+        compile_plan(schema, scale=True)
+
+
+def test_only_what_is_to_be_scaled_waits():
+    from flowbuf.schema.plan import compile_plan
+
+    assert compile_plan(FLOW).slotted() == []
+    assert compile_plan(FLOW, scale=True).slotted() == ["sampling_rate", "bytes", "packets"]
+
+
+def test_the_proto_says_whether_totals_are_scaled():
+    assert "// Packets of the flow (as observed: not multiplied by the sampling rate)" in FLOW.to_proto()
+    assert "// Packets of the flow (multiplied by the sampling rate)" in FLOW.to_proto(scaled=True)
+
+
+@pytest.mark.parametrize("method", ["only", "enable", "disable"])
+def test_a_list_of_names_is_an_error_that_says_so(method: str) -> None:
+    with pytest.raises(SchemaError) as raised:
+        getattr(Schema.load("flow"), method)(["bytes"])
+    assert f"{method} takes names, not list; give names as arguments: {method}(*names)" in str(raised.value)
+
+
+def test_sources_that_are_a_string_are_an_error_that_says_so() -> None:
+    with pytest.raises(SchemaError) as raised:
+        Schema.load("flow").add("x", 1000, "string", "ipfix:82")
+    expected = "Schema.add: column 'x': sources is a string, not a list; write sources=['ipfix:82']"
+    assert str(raised.value) == expected

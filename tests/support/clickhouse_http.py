@@ -1,0 +1,41 @@
+"""ClickHouse over HTTP for tests: the front of `clickhouse_front.py`, as a process. conftest.py knows its fixture."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+class ClickHouse:
+    """It has one engine for all tests: name your tables after yourself."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def ask(self, sql: str, path: str = "") -> str:
+        """The rows of a statement, as tab-separated lines."""
+        with urlopen(Request(self.url + path, sql.encode(), method="POST"), timeout=60) as answer:
+            return str(answer.read().decode()).strip()
+
+    def cause(self, trouble: str, times: int = 1) -> None:
+        """Makes the next inserts fail: see `clickhouse_front.py`."""
+        self.ask("", f"/trouble?{trouble}={times}")
+
+
+@pytest.fixture(scope="session")
+def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouse]:
+    pytest.importorskip("chdb", reason="chdb is not installed: pip install --group chdb")
+    folder = tmp_path_factory.mktemp("clickhouse")
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.support.clickhouse_front", folder], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as process:
+        assert process.stdout
+        yield ClickHouse(process.stdout.readline().strip())
+        process.kill()

@@ -1,0 +1,422 @@
+"""Kafka and a schema registry as real processes on this machine, for tests and demonstrations: fetched once by
+Maven, on free loopback ports, without root. `tools/kafka` and `tools/registry` are the commands; tests import this.
+
+A service lives in a folder: its data, its log, its ports, and a lock that the process itself holds as long as it lives.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, ClassVar
+
+PATIENCE = 120.0
+"""Seconds that a service may take to answer, or to end. It takes a few."""
+
+FETCHING = 900.0
+"""Seconds that Maven may take."""
+
+PORTS = range(20000, 32000)
+"""Below the ports that systems give to clients: a client that tries a closed port of its own range again and again at
+last connects to itself, and then the service that comes back finds its port taken.
+"""
+
+PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
+
+
+class Missing(Exception):
+    """Something that has to be installed, or cannot be fetched."""
+
+
+class Failed(Exception):
+    """Everything is there, and yet it does not run."""
+
+
+def home() -> Path:
+    """Where what Maven fetched is kept, and data unless said otherwise."""
+    named = os.environ.get("FLOWBUF_KAFKA_HOME")
+    return Path(named).resolve() if named else Path(__file__).resolve().parent.parent / "build/kafka"
+
+
+def find_java() -> str:
+    folder = os.environ.get("JAVA_HOME")
+    java = (folder and shutil.which("java", path=f"{folder}/bin")) or shutil.which("java")
+    if java:
+        return java
+    raise Missing("java is missing: apt-get install default-jre-headless, or https://adoptium.net (17 or newer)")
+
+
+def find_maven() -> str:
+    if maven := shutil.which("mvn"):
+        return maven
+    raise Missing("mvn is missing: apt-get install maven, or https://maven.apache.org/download.cgi")
+
+
+def run_maven(folder: Path, *arguments: str) -> None:
+    command = [find_maven(), "-q", "-B", *arguments]
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=FETCHING)
+    except subprocess.TimeoutExpired:
+        raise Missing(f"Maven has not fetched in {FETCHING:.0f} s what is needed: is the network slow?") from None
+    if done.returncode:
+        reason = next((line for line in done.stdout.splitlines() if line.startswith("[ERROR]")), done.stderr.strip())
+        raise Missing(f"Maven cannot fetch what is needed; is the network there, or a mirror in settings.xml? {reason}")
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """One Maven at a time, whoever called it: its repository is shared by all clones on the machine."""
+    repository = Path.home() / ".m2"
+    repository.mkdir(exist_ok=True)
+    with (repository / "flowbuf.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Java does
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def free_ports(count: int) -> list[int]:
+    shuffled = random.sample(PORTS, len(PORTS))
+    return [port for port, _ in zip(filter(is_free, shuffled), range(count), strict=False)]
+
+
+def hold(lock: IO[str], how: int = fcntl.LOCK_EX) -> bool:
+    """Whether the lock was free. It is then held until the file is closed by all who have it open."""
+    try:
+        fcntl.flock(lock, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def wait(done: Callable[[], bool], seconds: float = PATIENCE) -> bool:
+    """Whether it came to that in time."""
+    deadline = time.monotonic() + seconds
+    while not done():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+class Service:
+    """A service in a folder. With `bound`, its process does not outlive the thread that started it (Linux only)."""
+
+    name: ClassVar[str]
+    release: ClassVar[str]
+    ports_needed: ClassVar[int] = 1
+
+    def __init__(self, folder: Path | None = None, port: int | None = None, bound: bool = False) -> None:
+        self.folder = folder.resolve() if folder else home() / self.name
+        self.program = home() / self.release
+        self.wanted_port = port
+        self.bound = bound
+        self.process: subprocess.Popen[bytes] | None = None
+
+    # What a service says of itself --------------------------------------------------------------------------------
+
+    def fetch_into(self, folder: Path) -> None:
+        raise NotImplementedError
+
+    def prepare(self, java: str) -> tuple[list[str], dict[str, str]]:
+        """The command, and what it adds to the environment."""
+        raise NotImplementedError
+
+    def greets(self) -> bool:
+        """Whether it answers at its port as it should."""
+        raise NotImplementedError
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.ports[0]}"
+
+    # Files --------------------------------------------------------------------------------------------------------
+
+    @property
+    def ports(self) -> list[int]:
+        """Those it was started with last; the same when it is started again."""
+        path = self.folder / "ports"
+        return [int(port) for port in path.read_text().split()] if path.exists() else []
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "log"
+
+    @property
+    def pid(self) -> Path:
+        return self.folder / "pid"
+
+    def is_running(self) -> bool:
+        """Whether its process lives, or is about to; not yet whether it answers."""
+        path = self.folder / "lock"
+        if not path.exists():
+            return False
+        with path.open("a") as lock:
+            return not hold(lock, fcntl.LOCK_SH)  # so that several can ask at a time
+
+    def answers(self) -> bool:
+        return bool(self.ports) and self.greets()
+
+    def fetch(self) -> None:
+        """What the service consists of, unless it was fetched before."""
+        if self.program.exists():
+            return
+        find_maven()
+        home().mkdir(parents=True, exist_ok=True)
+        with alone(), tempfile.TemporaryDirectory(dir=home()) as folder:
+            if not self.program.exists():
+                fetched = Path(folder) / self.release
+                fetched.mkdir()
+                self.fetch_into(fetched)
+                fetched.rename(self.program)
+
+    # Starting -----------------------------------------------------------------------------------------------------
+
+    def start(self) -> str:
+        """Starts it unless it runs. Returns the address, when it answers."""
+        java = find_java()
+        self.fetch()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "lock").open("a") as lock:
+            if not wait(lambda: hold(lock) or self.answers()):
+                raise Failed(f"{self.name} runs and does not answer: see {self.log}")
+            if hold(lock):
+                self.pid.unlink(missing_ok=True)
+                self.choose_ports()
+                self.launch(java, lock)
+        if self.wanted_port not in (None, self.ports[0]):
+            raise Failed(f"{self.name} runs at {self.address}: stop it first, or leave out --port")
+        return self.address
+
+    def choose_ports(self) -> None:
+        ports = self.ports or free_ports(self.ports_needed)
+        if self.wanted_port:
+            ports[0] = self.wanted_port
+        if taken := [port for port in ports if not is_free(port)]:
+            raise Failed(f"port {taken[0]} is taken by another program: stop that, or choose another by --port")
+        (self.folder / "ports").write_text(" ".join(map(str, ports)))
+
+    def launch(self, java: str, lock: IO[str]) -> None:
+        """The process inherits the lock: it is free again when the process is gone, however it went."""
+        command, environment = self.prepare(java)
+        if self.bound and (setpriv := shutil.which("setpriv")):
+            command = [setpriv, "--pdeathsig", "KILL", *command]
+        with self.log.open("ab") as log:
+            start = log.tell()
+            self.process = subprocess.Popen(
+                command,
+                cwd=self.folder,
+                env={**os.environ, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                pass_fds=[lock.fileno()],
+                start_new_session=True,
+            )
+        try:
+            process = self.process
+            self.pid.write_text(str(process.pid))
+            wait(lambda: process.poll() is not None or self.answers())
+            if process.poll() is not None or not self.answers():
+                raise Failed(f"{self.name} does not start: {self.complaint(start)}")
+        except BaseException:
+            self.process.kill()
+            self.process.wait()
+            raise
+
+    def complaint(self, start: int) -> str:
+        """What the log has on it since it was that long."""
+        text = self.log.read_bytes()[start:].decode(errors="replace")
+        if "UnsupportedClassVersionError" in text:
+            return "Java is too old, 17 or newer is needed (apt-get install default-jre-headless)"
+        lines = [line for line in text.splitlines() if not line.startswith("\tat ")]  # without Java's stack
+        return "\n".join([str(self.log), *lines[-5:]])
+
+    # Ending -------------------------------------------------------------------------------------------------------
+
+    def stop(self) -> bool:
+        """Lets it end in order. Returns whether it ran."""
+        return self.end(signal.SIGTERM)
+
+    def kill(self) -> bool:
+        """SIGKILL: what a crash is like. Returns whether it ran."""
+        return self.end(signal.SIGKILL)
+
+    def end(self, number: signal.Signals) -> bool:
+        wait(lambda: self.pid.exists() or not self.is_running())
+        if not self.is_running():
+            return False
+        with suppress(ProcessLookupError):
+            os.kill(int(self.pid.read_text()), number)
+        if not wait(lambda: not self.is_running()):
+            raise Failed(f"{self.name} does not end: see {self.log}")
+        self.pid.unlink(missing_ok=True)
+        if self.process:
+            self.process.wait()
+        return True
+
+
+class Kafka(Service):
+    """A single Kafka broker that is its own controller. Topics are created by those who want them, and records stay."""
+
+    name = "broker"
+    release = "kafka-4.3.1"
+    ports_needed = 2
+    artifacts = ("org.apache.kafka:kafka_2.13:4.3.1", "org.slf4j:slf4j-simple:1.7.36")
+    options = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true")
+
+    def fetch_into(self, folder: Path) -> None:
+        """The jars, and an empty data folder: making one takes as long as a start."""
+        dependency = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+        dependencies = "".join(dependency.format(*artifact.split(":")) for artifact in self.artifacts)
+        (folder / "pom.xml").write_text(
+            "<project><modelVersion>4.0.0</modelVersion><groupId>local</groupId><artifactId>broker</artifactId>"
+            f"<version>1</version><packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>"
+        )
+        run_maven(folder, f"{PLUGIN}:copy-dependencies", "-DoutputDirectory=jars", "-DincludeScope=runtime")
+        self.write_properties(folder / "format.properties", folder / "data", [PORTS[0], PORTS[1]])
+        tool = ["kafka.tools.StorageTool", "format", "--cluster-id=Zmxvd2J1Zi1sb2NhbC1rYQ", "-c", "format.properties"]
+        command = [find_java(), *self.options, "-cp", "jars/*", *tool]
+        done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if done.returncode:
+            raise Failed(f"Kafka's data folder cannot be made: {done.stdout}")
+
+    def prepare(self, java: str) -> tuple[list[str], dict[str, str]]:
+        if not (self.folder / "data").exists():
+            copied = self.folder / "data.new"
+            shutil.rmtree(copied, ignore_errors=True)
+            shutil.copytree(self.program / "data", copied)
+            copied.rename(self.folder / "data")
+        self.write_properties(self.folder / "server.properties", self.folder / "data", self.ports)
+        heap = ["-Xms128m", "-Xmx512m", "-XX:+UseSerialGC"]
+        classes = ["-cp", f"{self.program}/jars/*", "kafka.Kafka", "server.properties"]
+        return [java, *heap, *self.options, *classes], {}
+
+    def write_properties(self, path: Path, data: Path, ports: list[int]) -> None:
+        broker, controller = (f"127.0.0.1:{port}" for port in ports)
+        internal = ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": 1,
+            "listeners": f"PLAINTEXT://{broker},CONTROLLER://{controller}",
+            "advertised.listeners": f"PLAINTEXT://{broker}",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": f"1@{controller}",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "log.dirs": data,
+            "log.retention.ms": -1,  # times of records may be those of old captures
+            "auto.create.topics.enable": "false",
+            "group.initial.rebalance.delay.ms": 0,
+            "broker.heartbeat.interval.ms": 500,
+            "broker.session.timeout.ms": 3000,  # until it has passed, a broker that was killed may not come back
+            **{f"{topic}.replication.factor": 1 for topic in internal},
+            **{f"{topic}.num.partitions": 1 for topic in internal},
+            **{f"{topic}.min.isr": 1 for topic in internal[1:]},
+        }
+        path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+
+    def greets(self) -> bool:
+        """Whether the cluster has a broker: one that has only opened its port is not in its own metadata yet."""
+        header = struct.pack(">hhih", 3, 1, 1, -1)  # Metadata, version 1, correlation id 1, no client id
+        request = header + struct.pack(">i", 0)  # of no topics
+        with suppress(OSError, struct.error), socket.create_connection(("127.0.0.1", self.ports[0]), 5) as connection:
+            connection.sendall(struct.pack(">i", len(request)) + request)
+            with connection.makefile("rb") as response:
+                _, correlation, brokers = struct.unpack(">iii", response.read(12))
+            return bool(correlation == 1 and brokers > 0)
+        return False
+
+
+class Registry(Service):
+    """A schema registry that speaks Confluent's protocol. It keeps schemas in memory: they end with it."""
+
+    name = "registry"
+    release = "apicurio-registry-2.6.13"
+    artifact = "io.apicurio:apicurio-registry-app:2.6.13.Final:tar.gz:all"
+
+    def fetch_into(self, folder: Path) -> None:
+        run_maven(folder, f"{PLUGIN}:unpack", f"-Dartifact={self.artifact}", f"-DoutputDirectory={folder}")
+
+    def prepare(self, java: str) -> tuple[list[str], dict[str, str]]:
+        (jar,) = self.program.glob("*-runner.jar")
+        environment = {"QUARKUS_HTTP_HOST": "127.0.0.1", "QUARKUS_HTTP_PORT": str(self.ports[0])}
+        return [java, "-Xmx512m", "-XX:+UseSerialGC", "-jar", str(jar)], environment
+
+    def greets(self) -> bool:
+        with suppress(OSError, ValueError), urllib.request.urlopen(f"{self.address}/subjects", timeout=5) as response:
+            return isinstance(json.load(response), list)
+        return False
+
+    @property
+    def address(self) -> str:
+        return f"http://{super().address}/apis/ccompat/v7"
+
+
+# The command ----------------------------------------------------------------------------------------------------------
+
+
+def parse(service: type[Service], arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=service.__doc__)
+    parser.add_argument("action", choices=["start", "stop", "kill", "restart", "status"], help="kill is SIGKILL")
+    parser.add_argument("--port", type=int, help="the port; without it a free one, the same at each start in a folder")
+    parser.add_argument("--folder", type=Path, help=f"where data are, otherwise {home() / service.name}")
+    return parser.parse_args(arguments)
+
+
+def note(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def act(action: str, service: Service) -> int:
+    """Does it. Returns the exit status. The address alone is on standard output."""
+    if action in ("stop", "kill", "restart"):
+        ended = service.end(signal.SIGKILL if action == "kill" else signal.SIGTERM)
+        note(f"{service.name} has ended" if ended else f"{service.name} was not running")
+    if action in ("start", "restart"):
+        if not service.program.exists():
+            note(f"fetching {service.release} into {service.program}")
+        print(service.start())
+        note(f"{service.name} runs, in {service.folder}")
+    if action == "status":
+        running = service.is_running() and service.answers()
+        if running:
+            print(service.address)
+        note(f"{service.name} {'runs' if running else 'is not running'}, in {service.folder}")
+        return 0 if running else 1
+    return 0
+
+
+def main(service: type[Service], arguments: list[str] | None = None) -> None:
+    """The command of a service. Whatever interrupts it, nothing that it began goes on."""
+    options = parse(service, arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        sys.exit(act(options.action, service(options.folder, options.port)))
+    except (Missing, Failed) as error:
+        sys.exit(f"{service.name}: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)
