@@ -1,8 +1,8 @@
-"""Writes fields.md: every element and field that flowbuf reads, the column that it fills, and what Akvorado and GoFlow2
-make of it.
+"""Write docs/fields.md: every field that flowbuf reads, with its columns in three collectors.
 
-flowbuf's side is schemas/flow.toml, that of the other two collectors.csv: one row a source, as a schema writes it, the
-columns that a collector fills from it (several with spaces between them), and notes where it does so in its own way.
+The columns of flowbuf come from schemas/flow.toml. Those of Akvorado and GoFlow2 come from
+docs/collectors.csv. Each row of that file has a source in the notation of a schema, the columns that each
+collector fills from it (separated by spaces), and notes on differences.
 
     python tools/make_fields.py           # or: make fields
 """
@@ -21,7 +21,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 FIELDS = DOCS / "fields.md"
 COLLECTORS = DOCS / "collectors.csv"
 
-# What `derived:` sources are made of.
+# The elements and fields that each `derived:` source is calculated from.
 ADDRESSES = "sourceIPv4Address destinationIPv4Address sourceIPv6Address destinationIPv6Address"
 PORTS = "netflow5:prot netflow5:srcport netflow5:dstport"
 SECTIONS = "mplsTopLabelStackSection " + " ".join(f"mplsLabelStackSection{n}" for n in range(2, 11))
@@ -37,23 +37,23 @@ DERIVED = {
     "derived:mpls_labels": SECTIONS,
 }
 
-# Elements that say of the reverse direction of a biflow what another says of the forward one.
+# Elements of the reverse direction of a biflow, with their counterparts of the forward direction.
 REVERSE = {
     "ipfix:responderOctets": "ipfix:initiatorOctets",
     "ipfix:responderPackets": "ipfix:initiatorPackets",
 }
 
-# Elements that fill no column by themselves.
+# Elements that fill no column directly.
 HELPERS = {
-    "ipfix:systemInitTimeMilliseconds": "what flowStartSysUpTime and flowEndSysUpTime count from",
-    "ipfix:ipHeaderPacketSection": "a sampled packet, see below",
-    "ipfix:dataLinkFrameSection": "a sampled packet, see below",
+    "ipfix:systemInitTimeMilliseconds": "the start time for flowStartSysUpTime and flowEndSysUpTime",
+    "ipfix:ipHeaderPacketSection": "a sampled packet, see [Packets](#packets)",
+    "ipfix:dataLinkFrameSection": "a sampled packet, see [Packets](#packets)",
 }
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What a collector makes of a source: the columns that it fills, and what is to be said of that."""
+    """The columns that a collector fills from a source, with a note on differences."""
 
     columns: tuple[str, ...]
     note: str
@@ -64,7 +64,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of collectors.csv; `note` is about flowbuf."""
+    """A row of collectors.csv. `note` applies to flowbuf."""
 
     akvorado: Reading
     goflow2: Reading
@@ -75,7 +75,14 @@ NOBODY = Row(Reading((), ""), Reading((), ""), "")
 
 
 def read_collectors() -> dict[str, Row]:
-    """Source -> what the collectors make of it. Raises ValueError for a source that comes twice."""
+    """Read collectors.csv.
+
+    Returns:
+        The row of each source, by the name of the source.
+
+    Raises:
+        ValueError: a source occurs twice.
+    """
     rows: dict[str, Row] = {}
     with COLLECTORS.open(encoding="utf-8", newline="") as file:
         for line in csv.DictReader(file):
@@ -89,7 +96,7 @@ def read_collectors() -> dict[str, Row]:
 
 
 def key(source: Source) -> str:
-    """What a source is called in collectors.csv: elements by name, those of NetFlow v9 alone as all others."""
+    """Return the name of a source in collectors.csv. NetFlow v9 uses the same names for registered elements."""
     if source.kind not in ("ipfix", "netflow9"):
         return source.text
     registered = source.element or Source.parse(f"ipfix:{source.id}").element if source.id <= 0x7FFF else None
@@ -99,13 +106,13 @@ def key(source: Source) -> str:
 
 
 def made_of(text: str) -> list[str]:
-    """A source, or what a derived one is made of."""
+    """Return the inputs of a derived source, or the source itself."""
     parts = DERIVED.get(text, text).split()
     return [part if ":" in part else f"ipfix:{part}" for part in parts]
 
 
 def keys_of(column: Column) -> Iterator[str]:
-    """All that a column may be filled from, in the flow of either direction."""
+    """Yield all sources that can fill a column, in the forward or the reverse flow."""
     for source in (source for rank in column.sources for source in rank):
         parts = made_of(key(source))
         yield from parts
@@ -113,7 +120,7 @@ def keys_of(column: Column) -> Iterator[str]:
 
 
 def filled_by(schema: Schema) -> dict[str, list[Column]]:
-    """Source -> the columns that it fills, directly or by a derived source."""
+    """Return the columns that each source fills, directly or through a derived source."""
     filled: dict[str, list[Column]] = {}
     for column in schema:
         for name in dict.fromkeys(keys_of(column)):
@@ -124,36 +131,45 @@ def filled_by(schema: Schema) -> dict[str, list[Column]]:
 # The page -----------------------------------------------------------------------------------------------------------
 
 HEAD = """\
-# Every field that flowbuf reads
+# Fields that flowbuf reads
 
-What becomes of each information element and field in flowbuf's built-in schema (column, number, type), in Akvorado
-2026.8 with all its columns, and in GoFlow2 2.2.6 without a mapping file. `flowbuf schema show --all` tells which source
-wins where several have a value. Any other element becomes a column with
-[a few lines of TOML](../README.md#the-schema).
+This page lists each information element and protocol field, and the columns that it fills:
 
-Made by `make fields` from `schemas/flow.toml` and [collectors.csv](collectors.csv): change those, not this page.
+- in flowbuf's built-in schema (column, number, type);
+- in Akvorado 2026.8 with all its columns;
+- in GoFlow2 2.2.6 without a mapping file.
+
+If several sources have a value, `flowbuf schema show --all` shows which one wins. Any other element becomes
+a column with [a few lines of TOML](../README.md#the-schema).
+
+`make fields` writes this page from `schemas/flow.toml` and [collectors.csv](collectors.csv). Change those
+files, not this page.
 """
 
 BIFLOWS = """\
-Elements of the enterprise 29305 (RFC 5103) say the same of the reverse direction, in IPFIX alone; those of CERT (6871)
-with the bit 0x4000 in their id do so for CERT's own. flowbuf and Akvorado
-make a second flow of them: flowbuf where one of its counters is not zero, Akvorado where it has packets. GoFlow2 does
-not read them.
+IPFIX elements of the enterprise 29305 (RFC 5103) describe the reverse direction of a biflow. CERT (6871)
+marks its own reverse elements with the bit 0x4000 in their id. For these elements, flowbuf writes a reverse
+flow if one of its counters is not zero. Akvorado writes one if it has packets. GoFlow2 does not read them.
 """
 
 GROUPS = {
     "netflow5": (
         "NetFlow v1, v5 and v7",
-        "All fields of the record and the header but padding. v1 has no AS numbers, masks and sequence number; v1 and "
-        "v7 have no sampling and no engine; `router_sc` is v7's. Akvorado and GoFlow2 read v5 alone.",
+        "All fields of the record and the header except padding. Akvorado and GoFlow2 read only v5.\n\n"
+        "- v1 has no AS numbers, masks and sequence number.\n"
+        "- v1 and v7 have no sampling and no engine.\n"
+        "- Only v7 has `router_sc`.",
     ),
-    "sflow": ("sFlow v5", "`sampled_ip` are the records sampled_ipv4 and sampled_ipv6."),
+    "sflow": ("sFlow v5", "`sampled_ip` stands for the records sampled_ipv4 and sampled_ipv6."),
     "packet": (
         "Packets",
-        "From sFlow's sampled header (Ethernet, IPv4, IPv6 and MPLS; Akvorado does not read MPLS, GoFlow2 Ethernet "
-        "alone), dataLinkFrameSection (315; GoFlow2 in IPFIX only) and ipHeaderPacketSection (313; flowbuf only).",
+        "Sampled packets come from one sFlow record and two information elements:\n\n"
+        "- sFlow's sampled header: Ethernet, IPv4, IPv6 and MPLS. Akvorado does not read MPLS.\n"
+        "  GoFlow2 reads only Ethernet.\n"
+        "- dataLinkFrameSection (315). GoFlow2 reads it in IPFIX only.\n"
+        "- ipHeaderPacketSection (313). Only flowbuf reads it.",
     ),
-    "meta": ("Datagrams", "What goes for all flows of a datagram."),
+    "meta": ("Datagrams", "Values that apply to all flows of a datagram."),
 }
 
 
@@ -173,7 +189,7 @@ def table(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> list[str
 
 
 def render() -> str:
-    """The text of fields.md."""
+    """Return the text of fields.md."""
     filled, collectors = filled_by(Schema.load("flow")), read_collectors()
     names = {*filled, *collectors, *HELPERS}
 
@@ -197,8 +213,8 @@ def render() -> str:
         fields += sorted(name for name in names if name.startswith(f"{kind}:") and name not in fields)
         lines += [f"## {title}", "", text, ""]
         lines += table(["field", *collectors_headings], ([f"`{name}`", *cells(name)] for name in fields))
-    lines += ["## What flowbuf concludes", "", "Sources that follow from several fields.", ""]
-    return "\n".join(lines + table(["source", "made of", "fills"], derived_rows()))
+    lines += ["## Derived sources", "", "flowbuf calculates these sources from several fields.", ""]
+    return "\n".join(lines + table(["source", "inputs", "columns"], derived_rows()))
 
 
 def by_id(source: Source) -> tuple[int, int]:
@@ -206,7 +222,7 @@ def by_id(source: Source) -> tuple[int, int]:
 
 
 def order_of(filled: dict[str, list[Column]]) -> list[str]:
-    """Fields by the first column that they fill."""
+    """Return the fields in the order of the first column that each one fills."""
     return sorted(filled, key=lambda name: min(column.number for column in filled[name]))
 
 
