@@ -1,4 +1,4 @@
-"""The tables of the documents in Markdown, all of one run: those of README.md, and of the lab in benchmarks/README.md.
+"""The tables of the documents in Markdown, all of one run, for benchmarks/README.md.
 
     python -m benchmarks.lab.tables RESULT.json
 
@@ -78,7 +78,7 @@ def make_tables(content: Any) -> dict[str, str]:
     """By a title each, in Markdown. Raises ValueError where it is no result of pytest-benchmark."""
     results = read_results(content)
     made = {
-        "README.md: the codec": tabulate_speed(results),
+        "Codec": tabulate_speed(results),
         "Formats": tabulate_formats(),
         f"Times of {MAIN}: {describe_machine(content['machine_info'])}": tabulate_times(results),
         "Times as long as flowbuf": tabulate_ratios(results),
@@ -122,7 +122,7 @@ def tabulate_formats() -> Iterator[str]:
 
 
 def tabulate_speed(results: Results) -> Iterator[str]:
-    """What README.md says of the codec: medians, and how many times as long as flowbuf others take."""
+    """Return medians of the codec, and the ratio of other formats to `flowbuf.Codec` with dicts."""
     datasets = [f"{MAIN} {direction} 1" for direction in DIRECTIONS]
     yield from write_head("one record of twelve fields, ns", *DIRECTIONS)
     for name, text in SPEED.items():

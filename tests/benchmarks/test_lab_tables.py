@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -43,8 +44,27 @@ def test_the_documents_have_the_tables_of_the_run_that_the_notebook_reads() -> N
     assert len(tables) == 6
     readme, page = (ROOT / "README.md").read_text(), (ROOT / "benchmarks/README.md").read_text()
     for title, table in tables.items():
-        assert f"\n\n{table}\n\n" in (readme if title.startswith("README.md") else page), title
+        assert f"\n\n{table}\n\n" in page, title
+    rows = [line.strip("| ").split(" | ") for line in tables["Codec"].splitlines()]
+    own, peer = (row[1] for row in rows if row[0] in ("`flowbuf.Codec`, dicts", "`google.protobuf` (upb, in C), dicts"))
+    time, ratio = peer.removesuffix(")").split(" (")
+    assert f"| {own} | `google.protobuf` (upb) | {time} | {ratio} |\n" in readme
     assert f"\n{describe_machine(content['machine_info'])}: " in page
+
+
+def read_row(page: str, name: str) -> list[str]:
+    """Return the cells of the only row with this name, without the name."""
+    (line,) = [line for line in page.splitlines() if line.startswith(f"| {name} |")]
+    return [cell.strip() for cell in line.strip("|").split("|")][1:]
+
+
+def test_the_readme_has_the_figures_of_goflow2() -> None:
+    readme, page = (ROOT / "README.md").read_text(), (ROOT / "benchmarks/README.md").read_text()
+    own, peer = read_row(page, "flowbuf"), read_row(page, "GoFlow2 2.2.6")
+    expected = zip(own[::2], peer[::2], peer[1::2], strict=True)
+    found = re.findall(r"\| (\d+) \| GoFlow2 2\.2\.6 \| ([\d,]+) \| (\d+)× \|\n", readme)
+    assert len(found) == 4
+    assert sorted(found) == sorted(expected)
 
 
 def test_the_documents_have_the_table_of_the_pipeline_that_the_notebook_reads() -> None:
@@ -74,7 +94,7 @@ def test_medians_and_spreads_are_those_of_the_result() -> None:
         "| `flowbuf` | 104 | 100 ± 4 | 50 ± 1 | – | – | 1, 8 |",
         "| `json` | 308 | 2,000 ± 200 | 50 ± 1 | – | – | –, 8 |",
     ]
-    assert tables["README.md: the codec"][2:] == [
+    assert tables["Codec"][2:] == [
         "| `flowbuf.Codec`, dicts | 100 | 50 |",
         "| stdlib `json`, dicts | 2,000 (20×) | 50 (1.0×) |",
     ]

@@ -26,7 +26,7 @@ def test_the_demonstration(broker: Broker) -> None:
     assert decoded == delivered == stored != "0"
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/kafka.md"])
+@pytest.mark.parametrize("name", ["docs/python.md", "docs/kafka.md"])
 def test_the_examples_of_kafka(broker: Broker, make_topic: MakeTopic, tmp_path: Path, name: str) -> None:
     topic = make_topic()
     blocks = [
