@@ -1,16 +1,23 @@
-# Everything happens in a virtual environment of its own, one for each version of Python:
-#   make demo                  set up, decode a capture, show the result
-#   make demo-pipeline         the same through a Kafka broker into ClickHouse's engine (Java, Maven)
-#   make test                  set up, run all tests
-#   make test PYTHON=python3.10
-#   make test MARKERS="not expensive"   leave out the tests that take long and do not depend on the Python version
-#   make sanitize              tests that give hostile bytes to C, under the address and undefined-behaviour sanitizers (gcc)
-#   make sanitize-threads      tests with several threads, under ThreadSanitizer (gcc)
-#   make fuzz-binding          mutated input through the binding, under the sanitizers; FUZZ_SECONDS=600 for each family
-#   make bench-peers           the harnesses of other collectors, which need Go and Cargo
-#   make fields                docs/fields.md, from the schema and docs/collectors.csv
-#   make kafka                 a real Kafka broker on this machine; make kafka-stop ends it
-# Without root. What is missing is said.
+# Build, test and measure flowbuf. Each Python version has its own virtual environment, .venv/VERSION. No
+# target needs root.
+#
+#   make setup                 create the environment and build
+#   make demo                  decode a capture and show the result
+#   make demo-pipeline         the same through a Kafka broker into ClickHouse's engine (needs Java and Maven)
+#   make test                  run all tests
+#   make test PYTHON=python3.10         run them with another Python
+#   make test MARKERS="not expensive"   skip slow tests that do not depend on the Python version
+#   make check                 run ruff, mypy and the structure tests, and count instructions per flow
+#   make sanitize              run tests that feed hostile bytes to C under ASan and UBSan (gcc)
+#   make sanitize-threads      run tests with several threads under ThreadSanitizer (gcc)
+#   make fuzz-binding          fuzz the binding under the sanitizers; FUZZ_SECONDS=600 for each family
+#   make bench                 measure the core alone, then run all benchmark suites
+#   make bench-peers           build the harnesses of other collectors (needs Go and Cargo)
+#   make fields                write docs/fields.md from the schema and docs/collectors.csv
+#   make kafka                 start a real Kafka broker on this machine; make kafka-stop ends it
+#   make clean                 stop the broker, and remove environments and builds
+#
+# A target whose tools are missing names them.
 
 PYTHON ?= python3
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
@@ -31,7 +38,7 @@ demo: $(BUILT)
 demo-pipeline: $(BUILT)
 	@for tool in java mvn; do command -v $$tool >/dev/null || \
 		{ echo "$$tool is missing: apt-get install default-jre-headless maven"; exit 1; }; done
-	@$(PY) -m pip install -q --only-binary chdb-core 'flowbuf[kafka,chdb]'  # flowbuf itself is here already
+	@$(PY) -m pip install -q --only-binary chdb-core 'flowbuf[kafka,chdb]'  # flowbuf itself is installed already
 	@$(PY) examples/pipeline.py
 
 test: $(BUILT)
@@ -39,7 +46,7 @@ test: $(BUILT)
 	@$(PY) -m pip install -q --only-binary chdb-core --group chdb || echo "no chdb for this system: its tests are skipped"
 	$(PY) -m pytest $(if $(MARKERS),-m "$(MARKERS)")
 
-# Tests that give hostile bytes to C. Leaks are not looked for: Python keeps too much memory until it ends.
+# Tests that feed hostile bytes to C. Leak detection is off: Python keeps too much memory until it exits.
 SANITIZED := $(wildcard tests/test_codec*.py) $(patsubst %,tests/test_%.py,arrow_streams biflow capture cli_messages_columns \
 	columns columns_messages decoder encode_columns every_counter evolution framing fuzz_binding generate messages records \
 	restore rows state text threads wire)
@@ -48,11 +55,13 @@ ASAN = LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=l
 sanitize: build/sanitized
 	$(ASAN) $(PY) -m pytest $(SANITIZED)
 
-# Mutated input through the binding: each family for FUZZ_SECONDS of processor time. FUZZ_FLAGS="--seed 1 --family state"
+# Fuzz the binding with mutated input: each family for FUZZ_SECONDS of CPU time. For example,
+# FUZZ_FLAGS="--seed 1 --family state"
 fuzz-binding: build/sanitized
 	$(ASAN) $(PY) -m tests.binding.fuzz_binding --seconds $(or $(FUZZ_SECONDS),10) $(FUZZ_FLAGS)
 
-# CPython has no ThreadSanitizer in it. The sanitizer sees its locks, and what the extension reads and writes.
+# CPython is built without ThreadSanitizer. The sanitizer sees its locks, and the memory accesses of the
+# extension.
 TSAN = LD_PRELOAD="$$(gcc -print-file-name=libtsan.so)" TSAN_OPTIONS=exitcode=66:halt_on_error=1 PYTHONMALLOC=malloc \
 	PYTHONPATH=build/sanitized-threads
 sanitize-threads: build/sanitized-threads
@@ -60,7 +69,7 @@ sanitize-threads: build/sanitized-threads
 		[ $$? = 66 ] || { echo "ThreadSanitizer does not report tests/support/race_on_purpose.py"; exit 1; }
 	$(TSAN) $(PY) -m pytest tests/binding/test_races.py tests/binding/test_threads.py
 
-# What setuptools keeps in build/lib.* may be of another kind, and it does not notice.
+# Remove build/lib.*: setuptools would reuse objects that were built with other flags.
 build/sanitized build/sanitized-threads: $(BUILT)
 	@$(PY) -m pip install -q --group test
 	rm -rf build/lib.*
@@ -75,7 +84,7 @@ bench: $(BUILT)
 	$(PY) -m pytest benchmarks --benchmark-only --benchmark-columns=median,iqr,rounds --benchmark-json=build/benchmarks.json
 	$(PY) -m benchmarks.compare build/benchmarks.json
 
-# What is missing is said, and the others are built.
+# Build the peers whose compiler is installed, and report the others.
 bench-peers:
 	@mkdir -p $(PEERS)/build
 	@if command -v go >/dev/null; then \
@@ -86,7 +95,7 @@ bench-peers:
 		cp ../build/cargo/release/netflow_parser ../build/; \
 	else echo "no netflow_parser: cargo is missing (https://rustup.rs, 1.88 or newer)"; fi
 
-# Style, types, the tests of the structure, and instructions a flow (benchmarks/instructions.py).
+# Style, types, the structure tests, and instructions per flow (benchmarks/instructions.py).
 check: $(BUILT)
 	$(PY) -m pip install -q --group test --group lint
 	$(VENV)/bin/ruff check .
@@ -116,7 +125,7 @@ $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV) && $(PY) -m pip install -q --upgrade pip || \
 		{ rm -rf $(VENV); echo "no virtual environment: python3-venv or the network may be missing"; exit 1; }
 
-# Installing builds the extension, too. After that, only what has changed is compiled.
+# Installation also builds the extension. Later builds compile only changed files.
 $(VENV)/.installed: $(VENV)/bin/python setup.py pyproject.toml
 	@$(PY) -m pip install -q "cython>=3.1" "setuptools>=77"
 	@$(PY) -m pip install -q --no-build-isolation --editable . 2>$(VENV)/build.log || { cat $(VENV)/build.log; exit 1; }

@@ -1,9 +1,9 @@
-"""Builds the C core and its binding. What the core is built as is chosen by environment variables:
+"""Build the C core and its binding. Environment variables select the variant:
 
-FLOWBUF_DEBUG=1      no optimisation, assertions on
-FLOWBUF_SANITIZE=1   address and undefined-behaviour sanitizers (run Python with their library preloaded)
-FLOWBUF_SANITIZE=thread   thread sanitizer (the same)
-FLOWBUF_COVERAGE=1   gcov counters
+FLOWBUF_DEBUG=1           disable optimisation, enable assertions
+FLOWBUF_SANITIZE=1        enable the address and undefined-behaviour sanitizers; run Python with their library preloaded
+FLOWBUF_SANITIZE=thread   enable ThreadSanitizer; run Python with its library preloaded
+FLOWBUF_COVERAGE=1        enable gcov counters
 """
 
 import os
@@ -20,7 +20,7 @@ from setuptools.command.build_ext import build_ext
 
 
 def choose_sanitizers(kind: str) -> list[str]:
-    """Flags of the sanitizers. ext/Makefile states those that gcc needs for them."""
+    """Return the compiler flags of the sanitizers. ext/Makefile has the additional flags that gcc needs."""
     if kind == "thread":
         return ["-fsanitize=thread"]
     narrow = subprocess.run(["make", "-s", "-C", "ext", "narrow"], check=True, capture_output=True, text=True).stdout
@@ -28,7 +28,7 @@ def choose_sanitizers(kind: str) -> list[str]:
 
 
 def choose_flags() -> tuple[list[str], list[str]]:
-    """Flags of the compiler and of the linker."""
+    """Return the flags of the compiler and of the linker."""
     common = ["-std=c11", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-unused-parameter"]
     if kind := os.environ.get("FLOWBUF_SANITIZE"):
         sanitizers = choose_sanitizers(kind)
@@ -41,9 +41,9 @@ def choose_flags() -> tuple[list[str], list[str]]:
 
 
 class BuildInParallel(build_ext):
-    """Compile the files of the extension on all processors, and only those that are older than what they are made of.
+    """Compile outdated files of the extension, on all processors.
 
-    Objects of each choice of flags have a folder of their own. A changed header compiles all files anew.
+    Each set of flags has its own folder of objects. A changed header outdates all files.
     """
 
     def build_extension(self, ext: Extension) -> None:
