@@ -1,1 +1,1 @@
-"""Files and streams: captures, messages, columns, .proto files and state files."""
+"""Read and write captures, message streams, columns, .proto files and state files."""

@@ -1,4 +1,4 @@
-"""Writing in a thread of its own, while the next octets are made."""
+"""Write output in a background thread while the next bytes are produced."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ __all__ = ["WriteBehind"]
 
 
 class WriteBehind:
-    """Writes to an open `OutputFile`, one piece behind: `write` returns while its piece is being written, and waits for
-    the piece before. A context manager; a block that ends well has written everything.
+    """Write to an open `OutputFile` in a thread, one piece behind. A context manager; at the end of its
+    block, everything is written.
 
-    Only a regular file is written so. Others (a pipe, a device) may take as long as they like, and nothing could
-    interrupt a thread that waits for them.
+    `write` returns while its piece is being written, and first waits for the previous piece. Only a regular
+    file is written in a thread. Writes to a pipe or a device can block without limit, and a waiting thread
+    cannot be interrupted.
 
-    `write` and the end of the block raise OSError, `write` that of the piece before.
+    Raises:
+        OSError: A write failed. `write` raises the error of the previous piece, the end of the block that of
+            the last one.
     """
 
     def __init__(self, file: OutputFile) -> None:
@@ -29,7 +32,7 @@ class WriteBehind:
         self._thread = threading.Thread(target=self._run, daemon=True) if file.is_regular else None
 
     def write(self, data: bytes | memoryview) -> None:
-        """Appends octets, which must stay as they are until the next call or the end."""
+        """Append bytes. The buffer must not change until the next call or the end of the block."""
         if not self._thread:
             self._file.write(data)
             return
@@ -38,7 +41,7 @@ class WriteBehind:
         self._pending = True
 
     def _wait(self) -> None:
-        """Until there is nothing to write."""
+        """Wait until the last piece is written."""
         if self._pending:
             error = self._results.get()
             self._pending = False

@@ -1,6 +1,6 @@
-"""Captures, plain or compressed, as batches of UDP datagrams.
+"""Read captures, plain or compressed, as batches of UDP datagrams.
 
-The formats themselves (pcap, pcapng, link layers, fragments) are read by the core; here the core is fed.
+The core parses the formats (pcap, pcapng, link layers, fragments). This module supplies it with data.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from flowbuf.io.statuses import sort_counters
 
 __all__ = ["CaptureReader"]
 
-# 1 MiB: more than the core has to see at once, so that the window never has to grow.
+# 1 MiB: more than the core needs to see at once, so the window never grows.
 WINDOW_SIZE = 2 * MAX_WINDOW
-# What flowbuf writes too, and what reads it.
+# Other formats that flowbuf writes, and their readers.
 _OTHER_FILES = {
     b"PAR1": "Parquet: flowbuf query reads such files",
     b"ARROW1": "Arrow: pyarrow and polars read such files",
@@ -28,16 +28,35 @@ _OTHER_FILES = {
 
 
 class CaptureReader:
-    """Reads the UDP datagrams of one capture, in bounded memory.
+    """Read the UDP datagrams of one capture in bounded memory.
 
-    `source` is a path, `"-"` for standard input, a binary file object, which is read from where it stands and left
-    open, or a `Content`. `port`: only datagrams to this port. Iterating gives batches for `Decoder`; **a batch is valid
-    until the next one is asked for.** A reader can be iterated once. Another thread may decode a batch. RuntimeError is
-    raised if the next batch is asked for before that is done.
+    Iterating yields batches for `Decoder`. **A batch is valid until the next one is requested.** A reader can
+    be iterated once. Another thread may decode a batch. It must finish before the next batch is requested.
 
-    Raises what `open` raises, ValueError for a port that cannot be, and `CaptureError` where the file is no capture. A
-    damaged capture is no error: what precedes the damage is read, and `counters` says that there was some. Who wants
-    one calls `check`.
+    A damaged capture does not raise an exception. The packets before the damage are read, and `counters`
+    reports it. Call `check` to raise an exception for damage.
+
+    Args:
+        source: Path, "-" for standard input, binary file object, or `Content`. A file object is read from its
+            current position and left open.
+        port: Return only datagrams to this UDP port, 1 to 65,535. Default: all.
+
+    Attributes:
+        name: Name of the file, for messages to users.
+        size: Size of the file in bytes, or None if it is unknown.
+
+    Raises:
+        OSError: The source cannot be opened, or cannot be read while iterating.
+        ValueError: port is out of range.
+        CaptureError: The file is not a capture. Raised while iterating.
+        RuntimeError: The next batch was requested while another thread still uses this one. Raised while
+            iterating.
+
+    Example:
+        decoder = flowbuf.Decoder()
+        with flowbuf.CaptureReader("capture.pcap.gz", port=2055) as reader:
+            for batch in reader:
+                messages = decoder.encode_datagrams(batch)
     """
 
     def __init__(self, source: str | os.PathLike[str] | BinaryIO | Content, port: int | None = None) -> None:
@@ -52,18 +71,21 @@ class CaptureReader:
         return _Batches(self._core, self._content)
 
     def batches(self) -> Iterator[Datagrams]:
-        """The same as iterating, but CaptureError where the file cannot be read on: an OSError is then of whatever is
-        done with the batches."""
+        """Iterate like the reader itself, but raise CaptureError instead of OSError if the file cannot be
+        read.
+
+        An OSError in the loop then comes from the processing of the batches.
+        """
         return _CarefulBatches(self._core, self._content)
 
     @property
     def position(self) -> int:
-        """How much of the file has been read, in octets as they are in the file; `size` at the end."""
+        """Number of bytes of the file read so far, before decompression. Equals `size` at the end."""
         return self._content.position
 
     @property
     def packets(self) -> int:
-        """Packet records read so far."""
+        """Number of packet records read so far."""
         count: int = self._core.packets
         return count
 
@@ -75,25 +97,29 @@ class CaptureReader:
 
     @property
     def counters(self) -> dict[str, int]:
-        """What was not delivered, or is damaged: name of the status -> how often; zeros are left out."""
+        """Counts of damage and of packets that were not delivered: name of the status -> count. Zeros are
+        left out.
+        """
         counters = dict(self._core.counters)
         if self._content.fault or self._content.failure:
-            counters.pop("truncated_capture", None)  # it follows from the damage
+            counters.pop("truncated_capture", None)  # a consequence of the damage
         if self._content.fault:
-            counters.pop("bad_capture_record", None)  # so does this
+            counters.pop("bad_capture_record", None)  # another consequence
             counters["damaged_compression"] = 1
         return counters
 
     def check(self) -> None:
-        """Raises DecodeError where packets were lost, or are damaged: no datagram is to blame, so that a strict decoder
-        does not see it."""
+        """Raise DecodeError if packets are damaged or were lost.
+
+        Such losses belong to no datagram, so a strict decoder does not detect them.
+        """
         for name, _ in sort_counters(self.counters):
             kind, text = STATUSES[name]
             if kind != "note":
                 raise DecodeError(f"{self.name}: {name}: {text}", status=name)
 
     def close(self) -> None:
-        """Closes the file if it was opened here."""
+        """Close the file if it was opened here."""
         self._content.close()
 
     def __enter__(self) -> CaptureReader:
@@ -106,7 +132,7 @@ class CaptureReader:
 
 
 class _Batches:
-    """The batches of a capture. An error does not end the iteration: it can go on once its reason is gone."""
+    """Batches of a capture. Iteration can continue after an error, once its cause is removed."""
 
     def __init__(self, core: Capture, content: Content) -> None:
         self._core = core
@@ -146,7 +172,7 @@ class _Batches:
         raise StopIteration
 
     def _read_rest(self) -> None:
-        """Read compressed data to its end. Its checksum tells whether the bad record is damage to the compression."""
+        """Read compressed data to its end. Its checksum shows if the bad record is damage to the compression."""
         rest = memoryview(bytearray(WINDOW_SIZE))  # the last batch is in the window
         while self._read(rest):
             pass
@@ -173,7 +199,7 @@ class _Batches:
 
 
 class _CarefulBatches(_Batches):
-    """The same, with CaptureError instead of OSError."""
+    """Batches that raise CaptureError instead of OSError."""
 
     def _read(self, view: memoryview) -> int:
         try:

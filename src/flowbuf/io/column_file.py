@@ -1,4 +1,4 @@
-"""Files of Arrow columns: Parquet, and Arrow's own format (IPC, which is called Feather, too)."""
+"""Write Arrow columns to Parquet and Arrow IPC files (IPC files are also called Feather)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from flowbuf.io.output_file import OutputFile
 __all__ = ["ArrowSink", "ColumnSink", "ParquetSink"]
 
 GROUP_ROWS = 1 << 17
-"""Rows of a row group at least, but in the last one: batches may be much smaller."""
+"""Minimum number of rows in each row group except the last one. Batches may be much smaller."""
 
 
 class ColumnSink(Protocol):
-    """Takes record batches of one schema, as a context manager: a block that ends well leaves a whole file."""
+    """Takes record batches of one schema. A context manager that completes the file when its block ends
+    without an error.
+    """
 
     def write(self, batch: Any) -> None:
-        """Appends the rows of a `pyarrow.RecordBatch`."""
+        """Append the rows of a `pyarrow.RecordBatch`."""
         ...
 
     def __enter__(self) -> ColumnSink: ...
@@ -29,8 +31,9 @@ class ColumnSink(Protocol):
 
 
 class _Octets(io.RawIOBase):
-    """An open `OutputFile` as pyarrow wants it. Nothing is written any more once it is `cut`: what is unfinished is
-    not to be finished."""
+    """An open `OutputFile` as the file object that pyarrow needs. After `cut`, it ignores writes, so that an
+    incomplete file stays incomplete.
+    """
 
     def __init__(self, file: OutputFile) -> None:
         self._file = file
@@ -55,10 +58,17 @@ class _Octets(io.RawIOBase):
 
 
 class ParquetSink:
-    """Writes Parquet to an open `OutputFile`, which may be a pipe. `schema` is a `pyarrow.Schema`.
+    """Write Parquet to an open `OutputFile`, which may be a pipe.
 
-    Batches are gathered to row groups of a size that readers like, so that some of them stay in memory. Raises
-    ImportError without pyarrow, and OSError.
+    Batches are collected into row groups of at least GROUP_ROWS rows. Up to one row group is in memory.
+
+    Args:
+        file: Open output file.
+        schema: `pyarrow.Schema` of the batches.
+
+    Raises:
+        ImportError: pyarrow is not installed.
+        OSError: The file cannot be written.
     """
 
     def __init__(self, file: OutputFile, schema: Any) -> None:
@@ -73,7 +83,7 @@ class ParquetSink:
         self._rows = 0
 
     def write(self, batch: Any) -> None:
-        """Appends the rows of a `pyarrow.RecordBatch`."""
+        """Append the rows of a `pyarrow.RecordBatch`."""
         self._waiting.append(batch)
         self._rows += batch.num_rows
         if self._rows >= GROUP_ROWS:
@@ -105,11 +115,19 @@ class ParquetSink:
 
 
 class ArrowSink:
-    """Writes Arrow IPC to an open `OutputFile`: a file with an index at its end, or a `stream` for pipes. `schema` is a
-    `pyarrow.Schema`.
+    """Write Arrow IPC to an open `OutputFile`.
 
-    A file has one dictionary for a column; what later batches add to it is appended. Raises ImportError without
-    pyarrow, and OSError.
+    A file has one dictionary per column. New values in later batches are appended to it.
+
+    Args:
+        file: Open output file.
+        schema: `pyarrow.Schema` of the batches.
+        stream: Write the streaming format, for pipes. Default: False, the file format, with an index at its
+            end.
+
+    Raises:
+        ImportError: pyarrow is not installed.
+        OSError: The file cannot be written.
     """
 
     def __init__(self, file: OutputFile, schema: Any, stream: bool = False) -> None:
@@ -128,7 +146,7 @@ class ArrowSink:
             }
 
     def write(self, batch: Any) -> None:
-        """Appends the rows of a `pyarrow.RecordBatch`."""
+        """Append the rows of a `pyarrow.RecordBatch`."""
         if self._dictionaries:
             arrays = [
                 self._dictionaries[place].encode(array) if place in self._dictionaries else array
@@ -149,21 +167,23 @@ class ArrowSink:
 
 
 def _item_type(type: Any) -> Any:
-    """That of the items of a list; else the type itself."""
+    """Return the type of a list's items; for any other type, the type itself."""
     import pyarrow
 
     return type.value_type if pyarrow.types.is_list(type) else type
 
 
 class _Dictionary:
-    """The values of a dictionary column so far, or of one of lists, to which those of later batches are appended."""
+    """Collect the values of a dictionary column, or of a column of lists of them. Later batches append to it."""
 
     def __init__(self, type: Any) -> None:
         self._type = type
         self._values: Any = None
 
     def encode(self, array: Any) -> Any:
-        """An array of dictionary type, or of lists, as one whose dictionary begins with all values before."""
+        """Return the array with a dictionary that begins with all earlier values. The array is a dictionary
+        or a list of them.
+        """
         import pyarrow
         import pyarrow.compute as pc
 

@@ -1,4 +1,4 @@
-"""Captures, and streams of messages, as columns; and columns as messages."""
+"""Read captures and message streams as columns, and encode columns as messages."""
 
 from __future__ import annotations
 
@@ -44,16 +44,45 @@ def read_capture(
     template_expiry: float | None = None,
     obey_withdrawals: bool = False,
 ) -> FlowStream:
-    """The flows of a capture as columns: `.to_pandas()`, `.to_polars()`, `.to_arrow()`, or batch by batch.
+    """Read the flows of a capture as Arrow columns.
 
-    `source` is a path, "-" for standard input, or a binary file object; nothing is read until flows are asked for. `ip`
-    is what IP and MAC addresses are for those who take columns as they are: "binary" (16 octets, IPv4 as
-    ::ffff:a.b.c.d; MAC addresses as numbers) or "text". `batch_rows`: flows in a batch, 2 to 67,108,864. The other
-    options are those of `encode_capture`.
+    The capture is read when flows are requested, not in this call. Malformed data is counted in
+    `FlowStream.counters`, unless `strict` is set.
 
-    Raises SchemaError, KeyError or ValueError for what cannot be; OSError, CaptureError where the source is no capture
-    or cannot be read to its end, and with `strict` DecodeError, also where the capture itself is damaged, when flows
-    are read, after those that were decoded. Without it, what is malformed is counted: `FlowStream.counters`.
+    Args:
+        source: Capture (pcap or pcapng, plain, gzip or zstd): path, "-" for standard input, or binary file
+            object.
+        schema: Schema, name of a built-in schema, or path to a TOML file. Default: "flow".
+        ip: Form of IP and MAC addresses in Arrow columns: "binary" or "text". Default: "binary". Binary IP
+            addresses have 16 bytes, with IPv4 as ::ffff:a.b.c.d. Binary MAC addresses are numbers.
+        batch_rows: Maximum number of flows per batch, 2 to 67,108,864. Default: 16,384.
+        port: Decode only datagrams to this UDP port. Default: all.
+        override: Values of late columns that replace those of every flow, for example {"sampling_rate":
+            1000}.
+        time: Source of `time_received`: "received", "export" or "flow-start". Default: "received".
+        default_sampling_rate: Value of `sampling_rate` in flows whose rate is unknown.
+        scale: Multiply byte and packet totals by the sampling rate of their flow. Default: False.
+        strict: Raise DecodeError at the first datagram that is malformed or not decoded, instead of counting
+            it. Default: False.
+        decapsulate: Names of tunnels to decode in sampled packets, or "all". Default: none.
+        early_data_limit: Bytes per exporter that may wait for a template. Default: 0, which is 4 MiB.
+        template_expiry: Seconds after which a template that was not refreshed is forgotten. Default: never.
+        obey_withdrawals: Forget withdrawn templates, which RFC 7011 forbids over UDP. Default: False, they
+            are counted.
+
+    Returns:
+        FlowStream: Iterate over it for batches, or convert it with to_pandas(), to_polars() or to_arrow().
+
+    Raises:
+        SchemaError: The schema cannot be loaded, or cannot be decoded into.
+        KeyError: override names a column that the schema does not have.
+        ValueError: An option is invalid.
+        OSError: The capture cannot be opened. Raised when flows are read.
+        CaptureError: source is not a capture, or reading failed. Raised after the flows before the error.
+        DecodeError: With strict, data or the capture is damaged. Raised after the flows before the damage.
+
+    Example:
+        flows = flowbuf.read_capture("capture.pcap").to_pandas()
     """
     check_ip(ip)
     new_decoder = functools.partial(
@@ -73,7 +102,7 @@ def read_capture(
 
 
 class _Tables:
-    """The tables of a source, as often as they are asked for."""
+    """Tables of a source. Each call of `open` reads the source again."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -81,7 +110,7 @@ class _Tables:
         self.counters: dict[str, int] = {}
 
     def _begin(self) -> None:
-        """Raises ValueError where something that can be read once only is to be read again."""
+        """Raise ValueError at the second read of a source that can be read only once."""
         again = isinstance(self._source, str | os.PathLike | bytes | bytearray | memoryview)
         if self._begun and (self._source == "-" or not again):
             raise ValueError("these flows were read already, and what they came from can be read once only")
@@ -90,7 +119,7 @@ class _Tables:
 
 
 class _CaptureTables(_Tables):
-    """Those of a capture, each time by a decoder that knows nothing yet."""
+    """Tables of a capture. Each read uses a new decoder."""
 
     def __init__(
         self,
@@ -107,7 +136,7 @@ class _CaptureTables(_Tables):
         self._new_decoder = new_decoder
         self._override = override
         self._batch_rows = batch_rows
-        self.schema = self._new_builder("binary")[0].schema  # what cannot be is said now
+        self.schema = self._new_builder("binary")[0].schema  # report invalid options now
 
     def _new_builder(self, ip: str) -> tuple[Decoder, _core.TableType, _core.ColumnBuilder]:
         decoder = self._new_decoder()
@@ -139,10 +168,19 @@ def decode_tables(
     *,
     prompt: bool = False,
 ) -> Iterator[_core.Table]:
-    """A capture as tables, each full but the last, late columns replaced by `override`; `prompt`: flows are given as
-    soon as their datagrams have been read, full or not. Raises CaptureError where it is none, or cannot be read on, and
-    DecodeError, when what was decoded has been given."""
-    tables: list[_core.Table] = []  # of a batch, until they are given
+    """Yield a capture as tables. Each is full except the last one.
+
+    Args:
+        reader: Reader of the capture.
+        builder: Builder of the tables. It owns the decoder.
+        override: Values that replace late columns.
+        prompt: Yield flows as soon as their datagrams are read, in tables that are not full.
+
+    Raises:
+        CaptureError: The source is not a capture, or reading failed. Raised after the flows before the error.
+        DecodeError: A strict decoder found malformed data. Raised after the flows before it.
+    """
+    tables: list[_core.Table] = []  # tables of a batch that were not yielded yet
     try:
         for batch in reader.batches():
             builder.decode(batch, tables, override=override)
@@ -158,7 +196,7 @@ def decode_tables(
 
 
 def _finish(builder: _core.TableBuilder) -> Iterator[_core.Table]:
-    """What is left, if there is anything."""
+    """Yield the remaining rows, if there are any."""
     table = builder.finish()
     if len(table):
         yield table
@@ -173,20 +211,38 @@ def read_messages(
     batch_rows: int = BATCH_ROWS,
     strict: bool = False,
 ) -> FlowStream:
-    """The flows of a stream of messages, as `flowbuf encode` writes it, as columns.
+    """Read the flows of a message stream, as `flowbuf encode` writes it, as Arrow columns.
 
-    `source` is a path, plain or compressed, "-" for standard input, a binary file object, or the octets themselves, not
-    compressed. A `schema` that is given says by what is enabled in it which columns are read. Of one that is only
-    named, a .proto beside the stream (`flows.pb.proto`) says that, and where there is none, what is enabled. `columns`:
-    these alone. `ip` and `batch_rows` are as in `read_capture`.
+    If `schema` is a Schema object, its enabled columns are read. If it is a name or a path, the .proto beside
+    the stream (`flows.pb.proto`) determines the columns. Without a .proto, the enabled columns of the schema
+    are read.
 
-    Damage, a field of another type than its column and a value that its column cannot hold end the stream: the flows
-    before it are given, and `FlowStream.counters` has `bad_message`; with `strict` DecodeError says what it was and at
-    which octet, once they are read. `unknown_field` counts fields that are in no column, `invalid_utf8` text that was
-    mended.
+    Damage ends the stream: a malformed message, a field of another type than its column, or a value that its
+    column cannot hold. The flows before the damage are returned. `FlowStream.counters` counts `bad_message`
+    (damage), `unknown_field` (fields that have no column) and `invalid_utf8` (strings that were repaired).
 
-    Raises SchemaError where the .proto and the schema differ, and in which columns; KeyError or ValueError for what
-    cannot be; OSError when flows are read, after the flows before the error.
+    Args:
+        source: Path (plain, gzip or zstd), "-" for standard input, binary file object, or the uncompressed
+            bytes.
+        schema: Schema, name of a built-in schema, or path to a TOML file. Default: "flow".
+        columns: Names of the columns to read. Default: all columns described above.
+        ip: Form of IP and MAC addresses, as in `read_capture`. Default: "binary".
+        batch_rows: Maximum number of flows per batch. Default: 16,384.
+        strict: Raise DecodeError at damage, after the flows before it. Default: False.
+
+    Returns:
+        FlowStream: Iterate over it for batches, or convert it with to_pandas(), to_polars() or to_arrow().
+
+    Raises:
+        SchemaError: The .proto and the schema differ in a column, or the schema cannot be loaded.
+        KeyError: The schema has no column of a name in columns.
+        ValueError: An option is invalid.
+        OSError: The stream cannot be read. Raised after the flows before the error.
+        DecodeError: With strict, the stream is damaged. The text contains the byte offset.
+
+    Example:
+        for batch in flowbuf.read_messages("flows.pb.zst", columns=["src_addr", "bytes"]):
+            print(batch.to_polars())
     """
     check_ip(ip)
     loaded = schema if isinstance(schema, Schema) else Schema.load(schema)
@@ -199,7 +255,7 @@ def read_messages(
 
 
 class _MessageTables(_Tables):
-    """Those of a stream of messages."""
+    """Tables of a stream of messages."""
 
     def __init__(self, source: Source, schema: Schema, batch_rows: int, strict: bool) -> None:
         if not isinstance(source, bytes | bytearray | memoryview):
@@ -208,7 +264,7 @@ class _MessageTables(_Tables):
         self._schema = schema
         self._batch_rows = batch_rows
         self._strict = strict
-        self.open("binary")  # what cannot be is said now
+        self.open("binary")  # report invalid options now
 
     def open(self, ip: str) -> tuple[_core.TableType, Iterator[_core.Table]]:
         type = new_table_type(self._schema, compile_plan(self._schema), ip)
@@ -241,8 +297,16 @@ class _MessageTables(_Tables):
 def message_tables(
     windows: StreamWindows, reader: _core.MessageTables, *, prompt: bool = False
 ) -> Iterator[_core.Table]:
-    """A stream of messages as tables, each full but the last; `prompt`: flows are given as soon as they have been read,
-    full or not. `windows.fault` says what ended it too early. Raises OSError, after the flows before it."""
+    """Yield a message stream as tables. Each is full except the last one. `windows.fault` describes damage.
+
+    Args:
+        windows: Windows of the stream.
+        reader: Builder of the tables.
+        prompt: Yield flows as soon as they are read, in tables that are not full.
+
+    Raises:
+        OSError: The stream cannot be read. Raised after the flows before the error.
+    """
     try:
         for octets, final in windows:
             tables: list[_core.Table] = []
@@ -260,17 +324,31 @@ def message_tables(
 
 
 def encode_columns(columns: Any, schema: Schema | str = "flow", *, ignore_unknown: bool = False) -> bytes:
-    """Columns -> length-delimited messages, one a row, as `Decoder.encode_many` gives them.
+    """Encode columns as length-delimited messages, one per row, in the format of `Decoder.encode_many`.
 
-    `columns` is whatever speaks the Arrow PyCapsule protocol: a FlowBatch or FlowStream, a DataFrame of pandas or
-    polars, a pyarrow Table or RecordBatch, a duckdb relation. Its columns go by their names to those of `schema`; types
-    need not be the same where values are: any integer, text of addresses, MAC addresses and enums, times in any unit
-    (finer ones are rounded down). What is null is absent, or an error where the schema requires a value. Columns that
-    the schema does not have, or that are disabled, are an error, but left out with `ignore_unknown`; so is always the
-    index that pandas adds.
+    Columns are matched by name. Types need not match if the values fit: any integer type; text for addresses,
+    MAC addresses and enums; times in any unit (finer units are rounded down). Null values are omitted. They
+    are an error in required columns.
 
-    Raises EncodeError with the column, and the row (from 0), of what cannot be encoded; SchemaError; TypeError where
-    `columns` are none; OSError where a stream fails.
+    Args:
+        columns: Object with the Arrow PyCapsule protocol: FlowBatch, FlowStream, pandas or polars DataFrame,
+            pyarrow Table or RecordBatch, or duckdb relation.
+        schema: Schema, name of a built-in schema, or path to a TOML file. Default: "flow".
+        ignore_unknown: Ignore columns that the schema does not have or that are disabled. Default: False,
+            they are an error. The index that pandas adds is always ignored.
+
+    Returns:
+        bytes: The messages, each after its length as a varint.
+
+    Raises:
+        EncodeError: A column or value cannot be encoded. The text names the column, and the row (from 0) of a
+            value.
+        SchemaError: The schema cannot be loaded.
+        TypeError: columns does not support the Arrow PyCapsule protocol.
+        OSError: A stream of columns failed.
+
+    Example:
+        messages = flowbuf.encode_columns(frame, "flow", ignore_unknown=True)
     """
     loaded = schema if isinstance(schema, Schema) else Schema.load(schema)
     plan = compile_plan(loaded)
@@ -291,7 +369,7 @@ def encode_columns(columns: Any, schema: Schema | str = "flow", *, ignore_unknow
 
 
 _Binding = tuple[str | None, dict[int, str] | None, bool]
-"""Which column of the schema it is; the members of an enum; whether each row must have a value."""
+"""Name of the column in the schema, members of an enum, and True if each row must have a value."""
 
 
 def _bind(schema: Schema, name: str, ignore_unknown: bool) -> _Binding:

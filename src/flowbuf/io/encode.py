@@ -1,4 +1,4 @@
-"""A capture to a file of messages, in one call."""
+"""Encode a capture to a file of messages in one call."""
 
 from __future__ import annotations
 
@@ -21,8 +21,15 @@ __all__ = ["EncodeResult", "decode_batches", "encode_capture"]
 
 @dataclass(frozen=True)
 class EncodeResult:
-    """What became of a capture. `octets` are those of the messages, before any compression; `counters` are those of the
-    capture and of all exporters, from the name of a status (`flowbuf.STATUSES`) to how often it was met."""
+    """Result of `encode_capture`.
+
+    Attributes:
+        flows: Number of flows written.
+        datagrams: Number of UDP datagrams read.
+        octets: Size of the messages in bytes, before any compression.
+        counters: Counters of the capture and of all exporters: name of a status (`flowbuf.STATUSES`) ->
+            number of occurrences.
+    """
 
     flows: int
     datagrams: int
@@ -46,17 +53,46 @@ def encode_capture(
     template_expiry: float | None = None,
     obey_withdrawals: bool = False,
 ) -> EncodeResult:
-    """Decodes a capture into a file of length-delimited messages, and writes their .proto beside it (`flows.pb.proto`).
+    """Decode a capture into a file of length-delimited messages, and write their .proto beside it.
 
-    `source` is a path, "-" for standard input, or a binary file object; `output` is a path: .gz and .zst are
-    compressed, "-" is standard output, which gets no .proto. `port`: only datagrams to this UDP port. `override`
-    replaces late columns in every flow, as in `Decoder.encode`: {"sampling_rate": 1000}. The other options are those
-    of `Decoder`. The file appears whole or not at all.
+    For the output `flows.pb`, the .proto is `flows.pb.proto`. Each file appears whole or not at all.
+    Malformed data is counted in the result, unless `strict` is set.
 
-    Raises OSError (FileExistsError for a .proto that flowbuf did not write, which stays), SchemaError, KeyError or
-    ValueError for an `override` that the schema does not allow, ValueError for an option that cannot be, CaptureError
-    where the source is no capture or cannot be read to its end, and with `strict` DecodeError at the first datagram
-    that is malformed or left undecoded, or where the capture itself is damaged. Without it, that is counted.
+    Args:
+        source: Capture (pcap or pcapng, plain, gzip or zstd): path, "-" for standard input, or binary file
+            object.
+        output: Path of the file to write. Names ending in .gz and .zst are compressed. "-" is standard
+            output, without a .proto.
+        schema: Schema, name of a built-in schema, or path to a TOML file. Default: "flow".
+        port: Decode only datagrams to this UDP port. Default: all.
+        time: Source of `time_received`: "received", "export" or "flow-start". Default: "received".
+        default_sampling_rate: Value of `sampling_rate` in flows whose rate is unknown.
+        override: Values of late columns that replace those of every flow, for example {"sampling_rate":
+            1000}.
+        scale: Multiply byte and packet totals by the sampling rate of their flow. Default: False.
+        strict: Raise DecodeError at the first datagram that is malformed or not decoded, instead of counting
+            it. Default: False.
+        decapsulate: Names of tunnels to decode in sampled packets, or "all". Default: none.
+        early_data_limit: Bytes per exporter that may wait for a template. Default: 0, which is 4 MiB.
+        template_expiry: Seconds after which a template that was not refreshed is forgotten. Default: never.
+        obey_withdrawals: Forget withdrawn templates, which RFC 7011 forbids over UDP. Default: False, they
+            are counted.
+
+    Returns:
+        EncodeResult: Numbers of flows, datagrams and bytes, and the counters.
+
+    Raises:
+        OSError: A file cannot be read or written.
+        FileExistsError: The .proto exists and flowbuf did not write it. The .proto is not changed.
+        SchemaError: The schema cannot be loaded, or cannot be decoded into.
+        KeyError: override names a column that the schema does not have.
+        ValueError: An option is invalid.
+        CaptureError: source is not a capture, or reading failed.
+        DecodeError: With strict, a datagram or the capture is damaged.
+
+    Example:
+        result = flowbuf.encode_capture("capture.pcap", "flows.pb.zst")
+        print(result.flows, result.counters)
     """
     decoder = Decoder(
         schema,
@@ -72,7 +108,7 @@ def encode_capture(
     octets = datagrams = 0
     with CaptureReader(source, port) as reader, OutputFile(output) as file:
         if file.is_regular:
-            check_proto(output)  # now, not after the work
+            check_proto(output)  # check before the work
         with WriteBehind(file) as behind:
             for batch, messages in decode_batches(reader, decoder, override):
                 behind.write(messages)
@@ -91,9 +127,18 @@ def encode_capture(
 def decode_batches(
     reader: CaptureReader, decoder: Decoder, override: dict[str, Any] | None = None
 ) -> Iterator[tuple[Datagrams, memoryview]]:
-    """A capture, batch by batch: the datagrams, and the messages of their flows, late columns replaced by `override`.
-    Both are valid until the next ones are asked for: who keeps messages copies them. Raises CaptureError where it is
-    none, or cannot be read on."""
+    """Yield the datagrams of each batch of a capture, and the messages of their flows.
+
+    Both are valid until the next batch is requested. Copy the messages to keep them.
+
+    Args:
+        reader: Reader of the capture.
+        decoder: Decoder of the datagrams.
+        override: Values that replace late columns.
+
+    Raises:
+        CaptureError: The source is not a capture, or reading failed.
+    """
     for batch in reader.batches():
         with decoder.view_datagrams(batch, override=override) as messages:
             yield batch, messages

@@ -1,4 +1,4 @@
-"""Files to read: paths, standard input, pipes and file objects, plain or compressed, with a look at how they begin."""
+"""Read paths, standard input, pipes and file objects, plain or compressed, and peek at their first bytes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from flowbuf.errors import CaptureError
 
 __all__ = ["Content", "check_source"]
 
-# Compressed octets read at a time, and given to a decompressor at a time: 4 octets of zstd can stand for 128 KiB and 1
-# octet of gzip for 1 KiB, so a piece becomes at most 16 MiB, which zstandard holds twice.
+# Bytes of compressed data per read, and per call of a decompressor. 4 bytes of zstd can stand for 128 KiB and
+# 1 byte of gzip for 1 KiB. So a piece decompresses to at most 16 MiB, and zstandard holds twice that.
 READ_SIZE = 1 << 16
 PIECE_SIZE = 1 << 9
 
@@ -25,21 +25,27 @@ RLE_BLOCK = 1
 
 
 def check_source(source: object) -> None:
-    """Raises TypeError for what nothing can be read from."""
+    """Raise TypeError if the source cannot be read."""
     if not isinstance(source, (str, os.PathLike)) and not hasattr(source, "read"):
         raise TypeError(f'source is {type(source).__name__}; it may be a path, "-" or a binary file object')
 
 
 class Content:
-    """What a file holds, decompressed if it is compressed with gzip or zstd, in bounded memory.
+    """Read the content of a file in bounded memory. Decompress gzip and zstd.
 
-    `source` is a path, `"-"` for standard input, or a binary file object, which is read from where it stands and left
-    open. Damage to the compression ends the content: what could be decompressed before is given, and `fault` names the
-    damage. With `ends_at_error`, an OSError of reading also ends the content, and `failure` has its text. Without it,
-    the error is raised.
+    Damaged compression ends the content without an exception. The content before the damage is returned, and
+    `fault` describes it.
 
-    Raises what `open` raises, TypeError for what is no source, and `CaptureError` where a library to decompress with
-    is missing.
+    Args:
+        source: Path, "-" for standard input, or binary file object. A file object is read from its current
+            position and left open.
+        ends_at_error: If True, an OSError while reading ends the content, and `failure` has its text.
+            Default: False, the error is raised.
+
+    Raises:
+        OSError: The source cannot be opened.
+        TypeError: source is not a path or binary file object.
+        CaptureError: The library for its compression is not installed.
     """
 
     def __init__(self, source: str | os.PathLike[str] | BinaryIO, ends_at_error: bool = False) -> None:
@@ -61,7 +67,7 @@ class Content:
             self.name = str(getattr(source, "name", "<file>"))
         self._raw: BinaryIO = file
         self.size = _get_size(file)
-        """Octets of the file as it is, compressed or not; None where that is not known."""
+        """Size of the file in bytes, compressed or not. None if it is unknown."""
         self._ahead = b""
         try:
             self._file = _File(file)
@@ -74,12 +80,12 @@ class Content:
 
     @property
     def position(self) -> int:
-        """How much of the file has been read, in octets as they are in the file; `size` at the end."""
+        """Number of bytes of the file read so far, before decompression. Equals `size` at the end."""
         return self._file.position
 
     @property
     def fault(self) -> str:
-        """The damage to the compression that was found, as in "gzip data is cut short"; "" where there is none."""
+        """Damage to the compression, for example "gzip data is cut short". Empty if there is no damage."""
         return self._content.fault
 
     @property
@@ -88,7 +94,9 @@ class Content:
         return isinstance(self._content, _DecompressedFile)
 
     def peek(self, size: int) -> bytes:
-        """The first octets of the content, fewer only where it is shorter. What is read next begins with them."""
+        """Return the first `size` bytes of the content, or fewer if it is shorter. Later reads return them
+        again.
+        """
         buffer = memoryview(bytearray(size))
         while len(self._ahead) < size:
             count = self._read_into(buffer[: size - len(self._ahead)])
@@ -98,7 +106,7 @@ class Content:
         return self._ahead[:size]
 
     def readinto(self, view: memoryview) -> int:
-        """Puts octets into `view`, as soon as there are some; gives their number, 0 at the end."""
+        """Read available bytes into `view` and return their number, 0 at the end."""
         if not self._ahead:
             return self._read_into(view)
         octets, self._ahead = self._ahead[: len(view)], self._ahead[len(view) :]
@@ -117,7 +125,7 @@ class Content:
             return 0
 
     def close(self) -> None:
-        """Closes the file if it was opened here."""
+        """Close the file if it was opened here."""
         if self._closes:
             self._raw.close()
 
@@ -131,7 +139,9 @@ class Content:
 
 
 def _get_size(file: BinaryIO) -> int | None:
-    """The size of a regular file from here on; of anything else it is not known."""
+    """Return the number of bytes from the current position of a regular file to its end. None for anything
+    else.
+    """
     try:
         status = os.fstat(file.fileno())
         return status.st_size - file.tell() if stat.S_ISREG(status.st_mode) else None
@@ -143,7 +153,7 @@ def _get_size(file: BinaryIO) -> int | None:
 
 
 class _File:
-    """A binary file that knows how far it has been read and can be looked at before."""
+    """A binary file with its read position and a buffer for peeking."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -155,19 +165,19 @@ class _File:
         self.position = 0
 
     def peek(self, size: int) -> bytes:
-        """The first octets, fewer only where the file is shorter."""
+        """Return the first `size` bytes, or fewer if the file is shorter."""
         while len(self._ahead) < size and (more := self._read(size - len(self._ahead))):
             self._ahead += more
         return self._ahead
 
     def read(self, size: int) -> bytes:
-        """Up to `size` octets, as soon as there are some; none at the end."""
+        """Return up to `size` bytes as soon as some are available, none at the end."""
         octets, self._ahead = self._ahead or self._read(size) or b"", b""
         self.position += len(octets)
         return octets
 
     def read_into(self, view: memoryview) -> int:
-        """The same into `view`; gives their number."""
+        """Read into `view` like `read`, and return the number of bytes."""
         if self._ahead or not self._readinto:
             octets = self.read(len(view))
             view[: len(octets)] = octets
@@ -178,7 +188,7 @@ class _File:
 
 
 class _Decompressor(Protocol):
-    """What zlib, zstandard and compression.zstd have in common: one gzip member or zstd frame."""
+    """Common interface of zlib, zstandard and compression.zstd: one gzip member or zstd frame."""
 
     @property
     def eof(self) -> bool: ...
@@ -188,8 +198,10 @@ class _Decompressor(Protocol):
 
 
 class _Part:
-    """The part of a compressed file that the next octets belong to. No piece is longer: of a piece with damage, zstd
-    gives nothing."""
+    """The part of a compressed file that contains the next bytes.
+
+    No piece extends beyond a part, because zstd returns nothing of a damaged piece.
+    """
 
     def __init__(self, sizes: Generator[int, bytes, None]) -> None:
         self._sizes = sizes
@@ -206,15 +218,16 @@ class _Part:
 
 
 def _any_sizes() -> Generator[int, bytes, None]:
-    """Yield the sizes of parts of data whose parts are not known."""
+    """Yield PIECE_SIZE for data whose parts are unknown."""
     while True:
         yield PIECE_SIZE
 
 
 def _zstd_sizes() -> Generator[int, bytes, None]:
-    """Yield the sizes of the parts of a frame: headers, blocks, checksum. Gets each part (RFC 8878 section 3.1.1).
+    """Yield the sizes of the parts of a frame: headers, blocks, checksum. Receives each part (RFC 8878
+    section 3.1.1).
 
-    A frame of another kind, and what follows the frame, has parts of any size.
+    Other frames, and data after the frame, have parts of any size.
     """
     header = yield len(ZSTD_FRAME) + 1
     if header.startswith(ZSTD_FRAME):
@@ -225,15 +238,15 @@ def _zstd_sizes() -> Generator[int, bytes, None]:
             block = int.from_bytes((yield 3), "little")
             last, kind, size = block & 1, block >> 1 & 3, block >> 3
             yield 1 if kind == RLE_BLOCK else size
-        yield header[4] & 4  # of the checksum
+        yield header[4] & 4  # size of the checksum
     yield from _any_sizes()
 
 
 class _DecompressedFile:
-    """The content of a compressed file, all members (frames) one after another.
+    """Content of a compressed file: all members (frames), one after another.
 
-    Damage ends it, and so does a file that ends too early: what could be decompressed before is given. Of zstd, that is
-    all blocks before the damaged one.
+    Damage and an early end of the file end the content. The content before them is returned. For zstd, this
+    is every block before the damaged one.
     """
 
     def __init__(
@@ -261,13 +274,13 @@ class _DecompressedFile:
         self._keep()
 
     def _keep(self) -> None:
-        """Remember the decompressor as it is now, to come back to it where a piece is damaged."""
-        copy: Callable[[], _Decompressor] | None = getattr(self._decompressor, "copy", None)  # zstd has none
+        """Copy the decompressor, to return to this state if a later piece is damaged."""
+        copy: Callable[[], _Decompressor] | None = getattr(self._decompressor, "copy", None)  # zstd has no copy()
         self._kept = copy() if copy else None
         self._since: list[memoryview] = []
 
     def read_into(self, view: memoryview) -> int:
-        """Fills `view` with what one read of the file gives; returns its size, 0 at the end."""
+        """Fill `view` from one read of the file. Return the number of bytes, 0 at the end."""
         filled = 0
         while filled < len(view):
             if self._content:
@@ -310,7 +323,7 @@ class _DecompressedFile:
             self._compressed = self._compressed[len(piece) - unused :]
 
     def _decompress_before_damage(self, piece: memoryview) -> bytes:
-        """Return what the part of a damaged piece stands for that precedes the damage."""
+        """Return the content of a damaged piece before the damage."""
         content = b""
         if self._kept is None:
             return content
@@ -325,7 +338,7 @@ class _DecompressedFile:
 
 
 class _PlainFile:
-    """The content of a file that is not compressed."""
+    """Content of a file that is not compressed."""
 
     fault = ""
 
@@ -358,7 +371,7 @@ def _open_content(file: _File, name: str) -> _PlainFile | _DecompressedFile:
     magic = file.peek(4)
     if magic[:2] == b"\x1f\x8b":
         return _open_gzip(file)
-    # A frame, or a skippable one (RFC 8878 section 3.1), whose first octet has any lower half.
+    # A zstd frame, or a skippable frame (RFC 8878 section 3.1), whose first byte has any lower half.
     if magic == ZSTD_FRAME or (magic[1:] == b"\x2a\x4d\x18" and magic[0] >> 4 == 5):
         return _open_zstd(file, name)
     return _PlainFile(file)

@@ -1,4 +1,4 @@
-"""Length-delimited streams of messages, as `flowbuf encode` writes them, read flow by flow in bounded memory."""
+"""Read length-delimited streams of messages, as `flowbuf encode` writes them, in bounded memory."""
 
 from __future__ import annotations
 
@@ -16,23 +16,28 @@ from flowbuf.schema.plan import compile_plan
 __all__ = ["MessageStream", "StreamOctets", "StreamWindows", "read_in_steps"]
 
 WINDOW_SIZE = 1 << 20
-MAX_MESSAGE_SIZE = 1 << 26  # a flow has some hundred octets; what announces more than 64 MiB is no stream of flows
+# Flows take some hundred bytes. A stream that announces a message of more than 64 MiB is not a stream of
+# flows.
+MAX_MESSAGE_SIZE = 1 << 26
 
 
 class StreamWindows:
-    """Reads length-delimited messages window by window. `fault` says what ended it too early, or nothing."""
+    """Read length-delimited messages window by window. `fault` describes the error that ended the stream, or
+    is empty.
+    """
 
     def __init__(self, content: Content) -> None:
         self.name = content.name
         self.content = content
         self.fault = ""
-        self.position = 0  # of the window in the stream
+        self.position = 0  # of the window in the stream, in bytes
 
     def __iter__(self) -> Iterator[tuple[memoryview, bool]]:
-        """What there is, and whether more may come. Who reads it says with `take` how much was read, or that it cannot
-        be."""
+        """Yield the unread bytes, and True if no more follow. The caller reports with `take` the bytes that
+        it read, or with `stop` an error.
+        """
         window = memoryview(bytearray(WINDOW_SIZE))
-        end = 0  # of the octets in the window
+        end = 0  # of the bytes in the window
         final = False
         while not (final or self.fault):
             count = self.content.readinto(window[end:])
@@ -49,11 +54,11 @@ class StreamWindows:
                 window = self._grow(window)
 
     def take(self, used: int) -> None:
-        """So many octets of the window are done with."""
+        """Mark this number of bytes of the window as read."""
         self._used = used
 
     def stop(self, error: DecodeError) -> None:
-        """The window cannot be read on."""
+        """End the stream with this error."""
         offset = error.offset or 0
         damaged = self._damage and "cut short" in str(error)
         what = self._damage if damaged else str(error).partition(": ")[2]
@@ -64,7 +69,7 @@ class StreamWindows:
         return self.content.fault or self.content.failure
 
     def _grow(self, window: memoryview) -> memoryview:
-        """A window twice as large, for a message that is larger than this one."""
+        """Return a window of twice the size, for a message that is larger than this one."""
         if len(window) >= MAX_MESSAGE_SIZE:
             self.fault = f"octet {self.position}: a message longer than {MAX_MESSAGE_SIZE} octets"
             return window
@@ -90,15 +95,25 @@ class StreamOctets(StreamWindows):
 
 
 class MessageStream:
-    """Reads a stream of messages, plain or compressed. Iterating gives lists of flows: dicts from the name of a column
-    to its value as it stands in the message (addresses are octets, enums numbers, times in the unit of their column).
-    Columns that a message does not have are not in its dict. A stream can be iterated once.
+    """Read a stream of messages, plain or compressed, as lists of flows.
 
-    `source` is a path, `"-"` for standard input, a binary file object or a `Content`; `schema` is what the stream was
-    written with, or a plan of it.
+    A flow is a dict from column name to the value as it is in the message: addresses are bytes, enums are
+    numbers, and times have the unit of their column. Columns that a message does not have are missing from
+    its dict. A stream can be iterated once.
 
-    Damage ends the stream and is no error: the flows before it are given, and `fault` says what it was. Fields that the
-    schema does not have are counted in `unknown_fields`. Raises what `open` raises.
+    Damage ends the stream without an exception. The flows before the damage are returned, and `fault`
+    describes it.
+
+    Args:
+        source: Path, "-" for standard input, binary file object or `Content`.
+        schema: Schema of the messages, its name or path, or a plan of it. Default: "flow".
+
+    Attributes:
+        flows: Number of flows returned so far.
+
+    Raises:
+        OSError: The source cannot be opened or read.
+        SchemaError: The schema cannot be loaded.
     """
 
     def __init__(
@@ -113,12 +128,12 @@ class MessageStream:
 
     @property
     def fault(self) -> str:
-        """What ended the stream too early, and at which octet; "" where nothing did."""
+        """Error that ended the stream, with its byte offset. Empty if the stream ended without one."""
         return self._windows.fault
 
     @property
     def unknown_fields(self) -> int:
-        """Fields met so far that are none of the schema's columns."""
+        """Number of fields so far that are not columns of the schema."""
         return self._reader.unknown_fields
 
     def __iter__(self) -> Iterator[list[dict[str, Any]]]:
@@ -134,7 +149,7 @@ class MessageStream:
             self._windows.take(used)
 
     def close(self) -> None:
-        """Closes the file if it was opened here."""
+        """Close the file if it was opened here."""
         self.content.close()
 
     def __enter__(self) -> MessageStream:
@@ -149,8 +164,11 @@ class MessageStream:
 def read_in_steps(
     reader: MessageReader, messages: bytes | memoryview, step: int = 1 << 18
 ) -> Iterator[list[dict[str, Any]]]:
-    """The flows of whole, length-delimited messages, as lists of dicts; their objects take twenty times the memory of
-    the messages, so that they are made step by step."""
+    """Yield the flows of length-delimited messages as lists of dicts, at most about `step` bytes of messages
+    at a time.
+
+    Python objects take about 20 times the memory of the messages, so the flows are created in steps.
+    """
     octets = memoryview(messages)
     begin = 0
     while begin < len(octets):

@@ -1,4 +1,4 @@
-"""Output files that appear whole or not at all."""
+"""Write output files that appear whole or not at all."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ COMPRESSION_LEVEL = {".gz": 6, ".zst": 3}
 
 
 class OutputFile:
-    """A binary file to write, as a context manager. It is written beside its path under another name and takes its
-    place when the `with` block ends well; until then, and after any exception, what was there stays.
+    """A binary file for writing, as a context manager.
 
-    `path` ending in .gz or .zst is compressed. "-" is standard output, which is flushed and left open. What is no
-    regular file (a device, a named pipe) is written as it is. A file that is replaced keeps its permissions, a new one
-    gets those of the umask; a symbolic link stays one.
+    The file is written beside its path under a temporary name. It replaces the path when the `with` block
+    ends without an error. Until then, and after any exception, the old file stays. A replaced file keeps its
+    permissions. A new file gets those of the umask. A symbolic link stays a link.
 
-    `durable`: a regular file is on the disk, name and all, before the block ends.
+    Args:
+        path: Path of the file. Names ending in .gz and .zst are compressed. "-" is standard output, which is
+            flushed and left open. A device or a named pipe is written directly.
+        durable: Sync a regular file and its name to disk before the block ends. Default: False.
 
-    Raises OSError, with `path` as its file name, `<stdout>` for standard output.
+    Raises:
+        OSError: The file cannot be written. Its file name is `path`, or `<stdout>` for standard output.
     """
 
     def __init__(self, path: str | os.PathLike[str], durable: bool = False) -> None:
@@ -56,17 +59,19 @@ class OutputFile:
 
     @property
     def is_regular(self) -> bool:
-        """Whether this is an ordinary file, not standard output nor a device."""
+        """True for a regular file. False for standard output, a pipe or a device."""
         return self._temporary is not None
 
     @property
     def is_terminal(self) -> bool:
-        """Return whether this is a terminal: standard output, or a device."""
+        """True if the output is a terminal: standard output or a device."""
         file = self._raw or sys.stdout
         return not self.is_regular and file is not None and file.isatty()
 
     def write(self, data: bytes | memoryview) -> None:
-        """Appends octets. Those for standard output get there now: somebody may wait for them."""
+        """Append bytes. Standard output is flushed after each call, because another program may wait for the
+        bytes.
+        """
         with self._named_errors():
             if self._raw is None:
                 self._write_out(memoryview(data))
@@ -74,13 +79,15 @@ class OutputFile:
                 self._file.write(data)
 
     def _write_out(self, data: memoryview) -> None:
-        """Standard output has no buffer where Python is told so, and takes a part where a signal comes."""
+        """Write all bytes to standard output. An unbuffered stream may write only a part when a signal
+        arrives.
+        """
         while len(data):
             data = data[self._file.write(data) :]
         self._file.flush()
 
     def discard(self) -> None:
-        """Says that the file is not wanted after all: the end of the block removes it."""
+        """Remove the file at the end of the block, instead of keeping it."""
         self._wanted = False
 
     def __exit__(
@@ -99,7 +106,7 @@ class OutputFile:
 
     @contextmanager
     def _named_errors(self) -> Iterator[None]:
-        """Gives an OSError inside the name of the file as its caller knows it."""
+        """Set the file name of an OSError inside to the name that the caller uses."""
         try:
             yield
         except OSError as error:
@@ -115,7 +122,7 @@ class OutputFile:
             return open(self._target, "wb")
         folder, name = os.path.split(self._target)
         temporary = self._temporary = os.path.join(folder, f".{name[:50]}.{os.urandom(8).hex()}.tmp")
-        # The mode 0o666 is what the umask is taken from; tempfile would allow the owner alone.
+        # The umask applies to the mode 0o666. tempfile would restrict the file to its owner.
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
         raw = os.fdopen(descriptor, "wb")
         if mode is not None:
@@ -136,7 +143,7 @@ class OutputFile:
                 _sync_folder(os.path.dirname(self._target))
 
     def _abandon(self) -> None:
-        """Closes what is open and removes what did not take its place."""
+        """Close open files, and remove the temporary file if it still exists."""
         for file in filter(None, (self._file, self._raw)):
             with suppress(OSError, ValueError):
                 file.close()
@@ -146,7 +153,7 @@ class OutputFile:
 
 
 def _sync_folder(folder: str) -> None:
-    """The names in a folder, so that they are there after a crash of the machine, too."""
+    """Sync the names in a folder to disk, so that they survive a crash of the machine."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -155,8 +162,8 @@ def _sync_folder(folder: str) -> None:
 
 
 def _compressed(raw: IO[bytes], suffix: str) -> Any:
-    """A file that writes compressed octets to `raw`, or `raw` itself."""
-    if suffix == ".gz":  # without name and time: the same content is the same file
+    """Return a file that writes compressed bytes to `raw`, or `raw` itself."""
+    if suffix == ".gz":  # no name and no time: the same content gives the same file
         import gzip
 
         return gzip.GzipFile("", "wb", COMPRESSION_LEVEL[suffix], raw, mtime=0)

@@ -1,4 +1,4 @@
-"""The .proto file beside a stream of messages: it says which columns the stream was written with."""
+"""Write and read the .proto file beside a message stream. It describes the columns of the stream."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _FIELD = re.compile(r"^\s*((?:repeated |optional )?\w+) (\w+) = (\d+)(?: \[packe
 
 
 def proto_path(path: str | os.PathLike[str]) -> str:
-    """Where the .proto of a stream is: flows.pb.proto, flows.pb.gz.proto. No two streams share one."""
+    """Return the path of the .proto of a stream: flows.pb.proto, flows.pb.gz.proto. No two streams share one."""
     return os.fspath(path) + ".proto"
 
 
 def find_proto(path: str | os.PathLike[str]) -> str | None:
-    """The path of the .proto beside a stream, if there is one."""
+    """Return the path of the .proto beside a stream, or None if it does not exist."""
     beside = proto_path(path)
     return beside if os.path.isfile(beside) else None
 
 
 def check_proto(path: str | os.PathLike[str]) -> None:
-    """Raises FileExistsError where something else is in the place of the .proto that a stream would have."""
+    """Raise FileExistsError if the path of a stream's .proto holds a file that flowbuf did not write."""
     proto = find_proto(path)
     if proto is None:
         return
@@ -43,16 +43,28 @@ def check_proto(path: str | os.PathLike[str]) -> None:
 
 
 def write_proto(path: str | os.PathLike[str], schema: Schema, *, scaled: bool = False) -> None:
-    """Writes the .proto beside a stream; `scaled` as in `Schema.to_proto`. Raises OSError, also where `check_proto`
-    does."""
+    """Write the .proto beside a stream.
+
+    Args:
+        path: Path of the stream.
+        schema: Schema of the messages.
+        scaled: As in `Schema.to_proto`.
+
+    Raises:
+        FileExistsError: flowbuf did not write the existing .proto.
+        OSError: The file cannot be written.
+    """
     check_proto(path)
     with OutputFile(proto_path(path)) as file:
         file.write(schema.to_proto(scaled=scaled).encode())
 
 
 def read_proto(proto: str, schema: Schema) -> Schema:
-    """`schema` with exactly the columns enabled that a .proto has. Raises SchemaError where they are not the same in
-    both, and for records that are not flat."""
+    """Return `schema` with exactly the columns of a .proto enabled.
+
+    Raises:
+        SchemaError: A column differs between both, or the rows of the schema are not flat.
+    """
     schema.require_flat("a table")
     try:
         with open(proto, encoding="utf-8") as file:
@@ -76,9 +88,16 @@ _NAMES = re.compile(r"^message (\w+) \{", re.MULTILINE)
 
 
 def schema_of_proto(text: str, known: Sequence[Schema], origin: str) -> Schema:
-    """A schema of the text of a .proto that flowbuf has made, also where a registry has set it anew. What a column is
-    beyond its type there is taken from the one of the `known` schemas that has most of them, or else from the first
-    that has it; where none has, it is what its type says. Raises SchemaError."""
+    """Return a schema for the text of a .proto that flowbuf generated. A registry may have reformatted the
+    text.
+
+    The .proto gives the type of a column. Its other properties come from the `known` schema that shares the
+    most columns, then from the next ones. A column that no known schema has gets the properties of its type
+    alone.
+
+    Raises:
+        SchemaError: The text has no message.
+    """
     members = {
         name: {member: int(number) for member, number in _MEMBER.findall(body)} for name, body in _ENUM.findall(text)
     }
@@ -123,12 +142,12 @@ def _find_column(
 
 
 def _plain(column: Column) -> Column:
-    """A column as what a .proto says of it."""
+    """Return a column with only the properties that a .proto describes."""
     return replace(column, enabled=True, depends=(), mirror=None, required=False, packed=True)
 
 
 def _declare(column: Column) -> str:
-    """A plain column as a .proto declares it."""
+    """Return the declaration of a plain column in a .proto."""
     text = Schema("one", (column,)).to_proto()
     type, name, number = _FIELD.findall(_ENUM.sub("", text))[0]
     return f"{type} {name} = {number}"
@@ -151,7 +170,7 @@ def _check_fields(fields: dict[str, str], schema: Schema, proto: str) -> None:
 
 
 def _others(names: list[str]) -> str:
-    """Columns of which the same is so, besides the first."""
+    """Return a note with the other columns that have the same problem."""
     return f" (the same of {', '.join(names[1:])})" if len(names) > 1 else ""
 
 

@@ -1,14 +1,14 @@
-"""What exporters have said, in a file: templates, sampling rates and the times they were started survive a restart.
+"""Keep templates, sampling rates and start times of exporters in a file, so that they survive a restart.
 
-The file is JSON, an exporter a line:
+The file is JSON with one exporter per line:
 
     {"format": "flowbuf-state", "version": 1, "exporters": [
     {"address": "192.0.2.1", "sub_agent": 0, "domains": [{"version": 10, "id": 0, "templates": {"256": …}, …}]}
     ]}
 
-It holds of `Decoder.read_exporters` what `Decoder.restore_exporters` takes. How it begins tells whether it is a state
-file at all, and of which version: what is damaged behind that may be replaced; what does not begin so is somebody
-else's, and what is of a newer version would lose by it, so neither is ever written over.
+It holds the part of `Decoder.read_exporters` that `Decoder.restore_exporters` reads. The first bytes identify
+a state file and its version. A damaged state file may be replaced. A file with another beginning, or of a
+newer version, is never overwritten.
 """
 
 from __future__ import annotations
@@ -32,16 +32,28 @@ FORMAT = "flowbuf-state"
 VERSION = 1
 
 _BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"' + FORMAT.encode() + rb'"\s*(?:,\s*"version"\s*:\s*(\d{1,9}))?')
-_LOOK = 256  # octets to tell a state file by
+_LOOK = 256  # bytes that identify a state file
 _TEMPLATE = ("options", "scope_count", "fields", "port", "time", "contested")
 
 
 def load_state(decoder: Decoder, path: str | os.PathLike[str]) -> bool:
-    """Gives a new decoder what a state file knows of exporters. False where there is no such file, as before the first
-    run.
+    """Load the exporters of a state file into a new decoder.
 
-    Raises StateError for what cannot be used (`replaceable`: because it is damaged); nothing is known then that was not
-    known before. Raises OSError where the file cannot be read.
+    Args:
+        decoder: Decoder that has not decoded anything yet.
+        path: State file that `save_state` wrote. It must be a regular file, plain or compressed.
+
+    Returns:
+        bool: False if the file does not exist, as before the first run. Otherwise True.
+
+    Raises:
+        StateError: The file is not a usable state file. `replaceable` is True if the file is damaged. The
+            decoder is unchanged.
+        OSError: The file cannot be read.
+
+    Example:
+        decoder = flowbuf.Decoder()
+        flowbuf.load_state(decoder, "exporters.state")
     """
     path = os.fspath(path)
     try:
@@ -60,10 +72,20 @@ def load_state(decoder: Decoder, path: str | os.PathLike[str]) -> bool:
 
 
 def save_state(decoder: Decoder, path: str | os.PathLike[str]) -> None:
-    """Writes what a decoder knows of exporters: whole or not at all, so that of several writers the last one wins.
+    """Write templates, sampling rates and start times of a decoder's exporters to a state file.
 
-    Raises StateError where something else than a state file of this version, or of an older one, is in the way; OSError
-    where it cannot be written.
+    The file appears whole or not at all. If several processes write it, the last one wins.
+
+    Args:
+        decoder: Decoder whose exporters are saved.
+        path: File to write. An existing state file of this or an older version is replaced.
+
+    Raises:
+        StateError: The existing file is not a state file, or a newer flowbuf wrote it.
+        OSError: The file cannot be written.
+
+    Example:
+        flowbuf.save_state(decoder, "exporters.state")
     """
     path = os.fspath(path)
     check_place(path)
@@ -72,7 +94,7 @@ def save_state(decoder: Decoder, path: str | os.PathLike[str]) -> None:
 
 
 def check_place(path: str) -> None:
-    """Raises StateError where `save_state` would."""
+    """Raise StateError if `save_state` would."""
     try:
         with _open(path) as content:
             _check_beginning(path, content)
@@ -118,7 +140,7 @@ def _read(path: str, content: Content) -> bytes:
 
 
 def _read_json(path: str, octets: bytes) -> Any:
-    """What a file says of exporters; whether that can be, the decoder sees."""
+    """Return the exporters of a state file. The decoder validates them."""
     try:
         document = parse_json(octets)
     except (DocumentError, MemoryError) as error:
@@ -141,18 +163,19 @@ def _to_json(exporters: list[dict[str, Any]]) -> bytes:
 
 
 def _says_something(exporter: dict[str, Any]) -> bool:
-    """Whether anything is known of an exporter beyond its counters; those past the limit have no address."""
+    """Return True if an exporter has state beyond its counters. Exporters beyond the limit have no address."""
     return exporter["address"] != OTHERS and any(map(_is_known, exporter["domains"]))
 
 
 def _is_known(domain: dict[str, Any]) -> bool:
-    """Whether anything is known of a domain beyond its sequence numbers. That a port has one of its own says something,
-    too."""
+    """Return True if a domain has state beyond its sequence numbers. A port of its own counts as state."""
     return bool(domain["templates"] or domain["samplers"] or domain["system_init"]) or domain["port"] is not None
 
 
 def by_address(exporter: dict[str, Any]) -> tuple[int, bytes, int]:
-    """A key to sort what `Decoder.read_exporters` gives; those past the limit, which have no address, come last."""
+    """Return a sort key for an exporter of `Decoder.read_exporters`. Exporters beyond the limit have no
+    address and come last.
+    """
     if exporter["address"] == OTHERS:
         return 7, b"", 0
     import ipaddress
@@ -162,7 +185,7 @@ def by_address(exporter: dict[str, Any]) -> tuple[int, bytes, int]:
 
 
 def _plain(exporter: dict[str, Any]) -> dict[str, Any]:
-    """What is kept of an exporter, in a stable order."""
+    """Return the saved part of an exporter, in a stable order."""
     domains = sorted(exporter["domains"], key=lambda domain: (domain["version"], domain["id"], domain["port"] or -1))
     return {
         "address": exporter["address"],

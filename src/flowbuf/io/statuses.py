@@ -1,4 +1,4 @@
-"""The order in which counters of statuses are told."""
+"""Sort the counters of statuses for display."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from flowbuf._core import STATUSES
 __all__ = ["Counters", "sort_counters"]
 
 Counters = Mapping[str, int]
-"""The name of a status -> how often it was met."""
+"""Name of a status -> number of occurrences."""
 
 CLASSES = ("fault", "loss", "note")
 
 
 def sort_counters(counters: Counters) -> list[tuple[str, int]]:
-    """The names with their counts: faults first, then losses, then notes; the most frequent first."""
+    """Return the names with their counts: faults first, then losses, then notes; within a class, highest
+    count first.
+    """
     return sorted(counters.items(), key=lambda item: (CLASSES.index(STATUSES[item[0]][0]), -item[1], item[0]))
