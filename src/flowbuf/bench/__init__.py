@@ -1,4 +1,4 @@
-"""Measurements of the decoding time, beside other decoders."""
+"""Measure the decoding time of flowbuf and of other decoders."""
 
 from flowbuf.bench.bench import (
     GENERATED,

@@ -1,8 +1,9 @@
-"""How long decoding takes: one workload, several contestants, the same payloads, in turn.
+"""Measure the decoding time of several contestants for the same payloads, in turn.
 
-A workload is timed as a collector meets it: all datagrams of a capture are fed once, so that templates and options are
-known, and then only those with flows, over and over, from a working set of a few megabytes. Its copies are numbered on,
-as their exporters would (flowbuf.bench.numbering): decoders tell what came twice.
+A workload is timed like the traffic of a collector. All datagrams of a capture are decoded once, so that
+templates and options are known. Then the datagrams with flows are decoded repeatedly, from a working set of a
+few megabytes. Its copies have consecutive sequence numbers (flowbuf.bench.numbering), because decoders detect
+duplicates.
 """
 
 from __future__ import annotations
@@ -37,20 +38,24 @@ __all__ = [
 ]
 
 BATCH = 100_000
-"""Octets of payload that flowbuf decodes in one call: a batch and its messages fit into the second cache."""
+"""Bytes of payload that flowbuf decodes in one call. A batch and its messages fit into the second-level
+cache.
+"""
 
 WORKING_SET = 2_500_000
-"""Octets of payload, at least, that are decoded in one pass: more than the first two caches of a processor hold."""
+"""Minimum bytes of payload that one pass decodes: more than the first two cache levels of a processor hold."""
 
 ROUNDS = 11
 SECONDS = 0.1
-"""Of CPU time, in a round, for each contestant."""
+"""CPU time in seconds per round and contestant."""
 
 PATIENCE = 5.0
-"""Seconds, on the wall, that the rounds of a contestant may take together; a slow one gets fewer, at least one."""
+"""Seconds of elapsed time that all rounds of a contestant may take. A slow contestant gets fewer rounds, but
+at least one.
+"""
 
 GENERATED = ("netflow5", "netflow9", "ipfix", "sflow")
-"""Protocols that a workload can be generated for."""
+"""Protocols of generated workloads."""
 
 _READ_LIMIT = 4 * WORKING_SET
 _GENERATED_FLOWS = 20_000
@@ -58,7 +63,7 @@ _PROTOCOLS = {0: "sflow", 5: "netflow5", 7: "netflow7", 9: "netflow9", 10: "ipfi
 
 
 class Datagram(NamedTuple):
-    """A UDP payload, where it came from, and when (ns since 1970)."""
+    """A UDP payload, its source address and port, and its time of arrival (ns since 1970)."""
 
     payload: bytes
     source: tuple[str, int]
@@ -67,10 +72,17 @@ class Datagram(NamedTuple):
 
 @dataclass(frozen=True)
 class Workload:
-    """`first` are all datagrams of a capture; `data` are those with flows, and without templates where there are such,
-    all repeated, `repetitions` times, until they are WORKING_SET octets, each a copy of its own and numbered on;
-    `flows` is how many flows flowbuf makes of one pass over `data`; `protocols` are "netflow5", "netflow9", "ipfix",
-    "sflow"."""
+    """Datagrams to time.
+
+    Attributes:
+        name: Name of the workload.
+        first: All datagrams of a capture.
+        data: Datagrams with flows, numbered consecutively, repeated until they have WORKING_SET bytes.
+            Datagrams that also bring templates are left out, unless there are no others.
+        flows: Number of flows that flowbuf finds in one pass over `data`.
+        protocols: "netflow5", "netflow7", "netflow9", "ipfix" and "sflow", as far as they occur.
+        repetitions: Number of copies of each datagram in `data`.
+    """
 
     name: str
     first: tuple[Datagram, ...]
@@ -81,14 +93,20 @@ class Workload:
 
 
 class Run(Protocol):
-    """A contestant that has been fed `Workload.first` and is ready to be timed; a context manager."""
+    """A contestant that has decoded `Workload.first` and is ready to be timed. A context manager."""
 
     flows: int
-    """How many flows the contestant itself found in one pass over `Workload.data`."""
+    """Number of flows that the contestant found in one pass over `Workload.data`."""
 
     def measure(self, seconds: float) -> float:
-        """Passes over `Workload.data` until at least so many seconds of CPU time have gone; nanoseconds of CPU time a
-        flow, by `Workload.flows`. Raises OSError or ValueError with what went wrong."""
+        """Decode `Workload.data` until at least `seconds` of CPU time have passed.
+
+        Returns:
+            float: Nanoseconds of CPU time per flow, with the flow count of `Workload.flows`.
+
+        Raises:
+            OSError, ValueError: The contestant failed. The text describes the problem.
+        """
 
     def __enter__(self) -> Run: ...
 
@@ -98,27 +116,27 @@ class Run(Protocol):
 
 
 class Contestant(Protocol):
-    """Something that decodes flows: flowbuf itself, or a peer (benchmarks/peers)."""
+    """A decoder of flows: flowbuf itself, or a peer (benchmarks/peers)."""
 
     name: str
     does: str
-    """What is timed: "decode + Protobuf", "parse alone"."""
+    """Work that is timed, for example "decode + Protobuf" or "parse alone"."""
 
     def absent(self) -> str | None:
-        """Why it cannot be measured on this machine; None where it can."""
+        """Return the reason why the contestant cannot run on this machine, or None if it can."""
 
     def version(self) -> str:
-        """Of what is measured. Raises OSError or ValueError where it cannot be told."""
+        """Return the version of the contestant. Raise OSError or ValueError if it cannot be determined."""
 
     def takes(self, workload: Workload) -> bool:
-        """Whether it decodes the protocols of a workload."""
+        """Return True if the contestant decodes the protocols of a workload."""
 
     def open(self, workload: Workload) -> Run:
-        """Gets ready. Raises OSError or ValueError with what went wrong."""
+        """Prepare a run. Raise OSError or ValueError with the problem if that fails."""
 
 
 class Quotation(Protocol):
-    """A figure that was measured elsewhere, at another time: it says nothing about this machine."""
+    """A result that was measured elsewhere, at another time. It does not describe this machine."""
 
     @property
     def name(self) -> str: ...
@@ -132,21 +150,28 @@ class Quotation(Protocol):
     def ns_per_flow(self) -> float: ...
     @property
     def source(self) -> str:
-        """Who measured it, and how."""
+        """Author and method of the measurement."""
 
     @property
     def noted(self) -> str:
-        """When: the month, 2026-11."""
+        """Month of the measurement, for example 2026-11."""
 
 
 # Workloads ------------------------------------------------------------------------------------------------------------
 
 
 def load_workload(name: str, source: str | Path | BinaryIO, schema: Schema | str = "flow") -> Workload:
-    """The workload of a capture: a path, "-" for standard input, or a binary file object. Of a large one, the first 10
-    MB of payload. `schema` says what a flow is.
+    """Return the workload of a capture. Of a large capture, only the first 10 MB of payload are used.
 
-    Raises OSError, SchemaError, CaptureError where the source is no capture, or holds no flows.
+    Args:
+        name: Name of the workload.
+        source: Path, "-" for standard input, or binary file object.
+        schema: Schema that determines the flows and their columns. Default: "flow".
+
+    Raises:
+        OSError: The capture cannot be read.
+        SchemaError: The schema cannot be loaded.
+        CaptureError: The source is not a capture, or has no flows.
     """
     decoder = Decoder(schema)
     with CaptureReader(source) as reader:
@@ -165,7 +190,7 @@ def load_workload(name: str, source: str | Path | BinaryIO, schema: Schema | str
 
 
 def generate_workload(protocol: str, schema: Schema | str = "flow") -> Workload:
-    """The workload `generated-PROTOCOL`, of one in GENERATED; the same on every machine."""
+    """Return the workload `generated-PROTOCOL` for a protocol of GENERATED. It is the same on every machine."""
     pieces = _core.generate(protocol=protocol, flows=_GENERATED_FLOWS, seed=1, exporters=4)
     return load_workload(f"generated-{protocol}", io.BytesIO(b"".join(pieces)), schema)
 
@@ -195,7 +220,9 @@ def _brings_templates(decoder: Decoder, datagram: Datagram) -> bool:
 
 
 def _fill(counted: Sequence[tuple[Datagram, int]]) -> tuple[Datagram, ...]:
-    """Repeats datagrams, each of so many flows. Payloads are copied: one that is shared would stay in the cache."""
+    """Repeat datagrams, given with their numbers of flows. Payloads are copied, because a shared one would
+    stay in the cache.
+    """
     repetitions = -(-WORKING_SET // sum(len(datagram.payload) for datagram, _ in counted))
     numberings = Numberings()
     return tuple(
@@ -209,7 +236,9 @@ def _fill(counted: Sequence[tuple[Datagram, int]]) -> tuple[Datagram, ...]:
 
 
 class Flowbuf:
-    """flowbuf itself: a batch in one call, into length-delimited messages, by the CPU time of the thread."""
+    """flowbuf itself: decodes each batch in one call into length-delimited messages. Timed by the CPU time of
+    the thread.
+    """
 
     name = "flowbuf"
     does = "decode + Protobuf"
@@ -218,24 +247,24 @@ class Flowbuf:
         self._schema = schema
 
     def absent(self) -> str | None:
-        """Never."""
+        """Return None: flowbuf can always run."""
         return None
 
     def version(self) -> str:
-        """Of the installed package."""
+        """Return the version of the installed package."""
         return version("flowbuf")
 
     def takes(self, workload: Workload) -> bool:
-        """Always."""
+        """Return True: flowbuf decodes all protocols."""
         return True
 
     def open(self, workload: Workload) -> FlowbufRun:
-        """A decoder that knows the exporters of the workload."""
+        """Return a run with a decoder that has decoded the exporters' templates and options."""
         return FlowbufRun(workload, Decoder(self._schema))
 
 
 def _split(datagrams: Sequence[Datagram]) -> Iterator[Sequence[Datagram]]:
-    """Batches of at least BATCH octets, but for the last."""
+    """Yield batches of at least BATCH bytes. Only the last may be smaller."""
     begin = octets = 0
     for end, datagram in enumerate(datagrams, 1):
         octets += len(datagram.payload)
@@ -258,13 +287,14 @@ class FlowbufRun:
         self.flows = decoder.flows - before
 
     def decode(self) -> None:
-        """One pass over the working set: what is timed. Messages stay in the decoder's own buffer, as they do when they
-        are written to a file from there."""
+        """Decode the working set once. This is the timed work. Messages stay in the decoder's buffer, as when
+        they are written to a file.
+        """
         for batch in self._batches:
             self.decoder.view_datagrams(batch)
 
     def measure(self, seconds: float) -> float:
-        """Nanoseconds of CPU time a flow."""
+        """Return the nanoseconds of CPU time per flow."""
         begin = time.thread_time()
         passes, taken = 0, 0.0
         while not passes or taken < seconds:
@@ -279,13 +309,15 @@ class FlowbufRun:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Nothing is held that would have to be given back."""
+        """Do nothing: the run holds no resources."""
 
 
 def import_peers(folder: Path) -> ModuleType | None:
-    """The package `peers` of a folder, which has `PEERS`, contestants, and may have `QUOTED`, quotations; None where
-    the folder has none. Raises what its code raises. It is imported below a name of its own, so that it is not taken
-    for that of another folder."""
+    """Return the package `peers` of a folder, or None if it does not exist. Raise any error of its code.
+
+    The package has `PEERS` (contestants) and may have `QUOTED` (quotations). It is imported under a name for
+    its folder, so that packages of different folders stay apart.
+    """
     path = folder / "peers/__init__.py"
     if not path.is_file():
         return None
@@ -294,7 +326,7 @@ def import_peers(folder: Path) -> ModuleType | None:
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # for the imports of its parts among each other
+    sys.modules[name] = module  # for imports inside the package
     spec.loader.exec_module(module)
     return module
 
@@ -304,8 +336,15 @@ def import_peers(folder: Path) -> ModuleType | None:
 
 @dataclass(frozen=True)
 class Result:
-    """What a contestant needed for a workload: `samples` in nanoseconds of CPU time a flow, one a round. `flows` are
-    those it found itself in one pass."""
+    """Times of a contestant for a workload.
+
+    Attributes:
+        name: Name of the contestant.
+        does: Work that was timed.
+        version: Version of the contestant.
+        flows: Number of flows that the contestant found in one pass.
+        samples: Nanoseconds of CPU time per flow, one value per round.
+    """
 
     name: str
     does: str
@@ -327,7 +366,7 @@ class Result:
 
     @property
     def spread(self) -> float:
-        """The interquartile range."""
+        """Interquartile range of the samples."""
         if len(self.samples) == 1:
             return 0.0
         lower, _, upper = statistics.quantiles(self.samples, n=4, method="inclusive")
@@ -336,7 +375,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Measurement:
-    """The results of all contestants by name; `failed` is why others have none."""
+    """Results of the contestants by name. `failed` has the reasons for contestants without a result."""
 
     workload: Workload
     results: Mapping[str, Result]
@@ -344,7 +383,7 @@ class Measurement:
 
 
 class _Entry:
-    """A contestant at one workload, ready to be timed."""
+    """A contestant that is ready to be timed for one workload."""
 
     def __init__(self, contestant: Contestant, run: Run) -> None:
         self.name = contestant.name
@@ -356,7 +395,7 @@ class _Entry:
         self._spent = 0.0
 
     def measure(self, seconds: float) -> None:
-        """One round, unless it has failed or taken too long before."""
+        """Time one round, unless the contestant has failed or has used up its time."""
         if self.failure is not None or self._spent >= PATIENCE:
             return
         begin = time.perf_counter()
@@ -367,7 +406,7 @@ class _Entry:
         self._spent += time.perf_counter() - begin
 
     def result(self) -> Result:
-        """Of the rounds so far."""
+        """Return the result of the rounds so far."""
         return Result(self.name, self._contestant.does, self._version, self._run.flows, tuple(self._samples))
 
 
@@ -378,9 +417,19 @@ def measure(
     seconds: float = SECONDS,
     show: Callable[[int], None] = lambda done: None,
 ) -> Measurement:
-    """Lets the contestants decode a workload in turn, for so many rounds; every other round in the opposite order, so
-    that none always has the same one before it. Those that do not take the workload are left out; one that cannot get
-    ready, or breaks down, is in `failed`. `show` takes how many rounds are done."""
+    """Time the contestants for a workload in turn. Every other round runs in reverse order, so that the
+    predecessor varies.
+
+    Args:
+        workload: Datagrams to decode.
+        contestants: Decoders. Those that do not decode the protocols of the workload are skipped.
+        rounds: Number of rounds. Default: ROUNDS.
+        seconds: CPU time in seconds per round and contestant. Default: SECONDS.
+        show: Function that receives the number of completed rounds.
+
+    Returns:
+        Measurement: Results. Contestants that cannot start, or that fail, are in `failed`.
+    """
     entries: list[_Entry] = []
     failed: dict[str, str] = {}
     with ExitStack() as stack:
@@ -400,7 +449,7 @@ def measure(
 
 
 def name_processor() -> str:
-    """As its maker calls it: what Linux says; elsewhere, what Python knows."""
+    """Return the model name of the processor: from Linux if it has one, otherwise from Python."""
     try:
         names = re.findall(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     except OSError:

@@ -1,14 +1,14 @@
-"""Copies of datagrams, numbered on as their exporter would number them; in C it is ext/bench/numbering.h.
+"""Copy datagrams with consecutive sequence numbers. The C version is ext/bench/numbering.h.
 
-A benchmark decodes the same datagrams over and over. With the numbers of the capture, each of them but the first copy
-came twice, and what is timed is how that is told: a way that no exporter makes the core take. Here each one begins
-where the one before it ended, in the units that ext/core/exporter/sequence.h lists.
+A benchmark decodes the same datagrams repeatedly. With the numbers of the capture, every copy except the
+first would be a duplicate, and the benchmark would time the detection of duplicates. So each copy continues
+the numbers of the previous one, in the units that ext/core/exporter/sequence.h lists.
 
-Whoever decodes a set again and again jumps back in it; and a number that is just behind the newest one is late, as is
-everything after it until the newest is reached again: a whole pass, where an exporter has but few datagrams in the set.
-So a numbering leaps twice, to its first datagram and from that to the second one, further than anything is late or
-lost: to the core the exporter was started anew. That is two datagrams of each numbering in a pass; all others are in
-order.
+When the set is decoded again, its numbers jump back. A number just below the newest one counts as late, and
+so does every number until the newest one is reached. With few datagrams per exporter, this would be a whole
+pass. So each numbering makes two large jumps: to its first datagram, and from there to the second one. The
+jumps exceed the range of late and lost numbers, so the core treats them as a restart of the exporter. Two
+datagrams per numbering and pass are affected. All others are in order.
 """
 
 from __future__ import annotations
@@ -19,22 +19,24 @@ from struct import unpack_from
 __all__ = ["LEAP", "Numberings"]
 
 LEAP = 1 << 27
-"""More than any exporter sends in a minute."""
+"""Larger than the number of units that any exporter sends in a minute."""
 
 _KINDS = {1: "flow", 2: "counters", 3: "flow", 4: "counters", 5: "drop"}
-"""Formats of samples that are numbered; samples of a kind and a source have a numbering of their own."""
+"""Formats of numbered samples. Samples of the same kind and source share a numbering."""
 _COMPACT = (1, 2)
 
 
 class Numberings:
-    """What comes next, by numbering: who counts there, and what."""
+    """The next number of each numbering. A key identifies the exporter and the counted units."""
 
     def __init__(self) -> None:
         self._next: dict[Hashable, int] = {}
 
     def number_on(self, payload: bytes, source: tuple[str, int], records: int) -> bytes:
-        """A copy of a payload with its numbers; what is cut short of it is left alone. `records` are those of data in
-        it, which IPFIX counts."""
+        """Return a copy of a payload with consecutive numbers. A truncated rest is copied unchanged.
+
+        `records` is the number of data records in the payload, which IPFIX counts.
+        """
         copy = bytearray(payload)
         version, size = int.from_bytes(payload[:2], "big"), len(payload)
         if version == 5 and size >= 24:
@@ -49,7 +51,9 @@ class Numberings:
         return bytes(copy)
 
     def _number_sflow(self, copy: bytearray, source: tuple[str, int]) -> None:
-        """The agent is known by the address inside, if there is one."""
+        """Number an sFlow datagram and its samples. The agent address in the datagram identifies the agent,
+        if there is one.
+        """
         (address_type,) = unpack_from(">I", copy, 4)
         if address_type > 2:
             return
@@ -73,8 +77,11 @@ class Numberings:
             at += length + -length % 4
 
     def _write_sample(self, copy: bytearray, at: int, agent: Hashable, sample_format: int) -> None:
-        """A sample begins with its number and its source: type (8 bits) and index, or a word each. Where its agent
-        leaps, it begins anew by itself."""
+        """Number a sample. It begins with its number and its source: type (8 bits) and index, or one word
+        each.
+
+        A jump of the agent's numbers also restarts the numbers of its samples.
+        """
         first, second = unpack_from(">II", copy, at + 4)
         source = (first >> 24, first & 0xFFFFFF) if sample_format in _COMPACT else (first, second)
         key = (agent, _KINDS[sample_format], source)
@@ -82,7 +89,7 @@ class Numberings:
         self._write(copy, at, key, self._next.get(key, number), 1)
 
     def _write_header(self, copy: bytearray, at: int, key: Hashable, units: int) -> None:
-        """The number of a datagram that stands for so many units."""
+        """Write the number of a datagram that counts for `units` units."""
         (number,) = unpack_from(">I", copy, at)
         leap = 0 if key in self._next else LEAP
         self._write(copy, at, key, self._next.get(key, number + leap), units + leap)

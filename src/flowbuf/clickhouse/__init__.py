@@ -1,4 +1,4 @@
-"""ClickHouse: its engine in this process (`Local`), and a sink that inserts over HTTP (`flowbuf.clickhouse.sink`)."""
+"""ClickHouse in this process (`Local`), and a sink that inserts over HTTP (`flowbuf.clickhouse.sink`)."""
 
 import importlib
 from typing import TYPE_CHECKING, Any

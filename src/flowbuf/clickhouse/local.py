@@ -1,4 +1,5 @@
-"""ClickHouse without a server: its engine in this process, by chdb, for tests, demonstrations and analysis.
+"""Run ClickHouse's engine in this process, with chdb, for tests, demonstrations and analysis. No server is
+needed.
 
     import flowbuf
     from flowbuf.clickhouse import Local
@@ -9,7 +10,7 @@
         database.insert(flows)
         print(database.query("SELECT src_addr, sum(bytes) FROM flows GROUP BY src_addr"))
 
-Tables are those of `flowbuf schema clickhouse`, and so is what stands in them.
+The tables and their contents are the same as those of `flowbuf schema clickhouse`.
 """
 
 from __future__ import annotations
@@ -35,15 +36,27 @@ if TYPE_CHECKING:
 __all__ = ["KafkaOptions", "Local", "TableOptions", "drop_ddl", "insert_query", "migration", "to_ddl", "to_text"]
 
 _open = threading.Lock()
-"""Held by the one that is open: the engine has one folder a process, and all of its sessions see the same tables."""
+"""Held by the open database. The engine has one folder per process, so all of its sessions see the same
+tables.
+"""
 
 
 class Local:
-    """A database in a folder, or in memory where `path` is None. It is closed by `close`, or at the end of `with`; a
-    process has one at a time, which any thread may use.
+    """A ClickHouse database in this process, as a context manager.
 
-    Raises FlowbufError without chdb and pyarrow (`flowbuf[chdb]`), where another is open, and where the folder cannot
-    be used.
+    A process can have one open database at a time. Any thread may use it.
+
+    Args:
+        path: Folder of the database. Default: None, a database in memory.
+
+    Raises:
+        FlowbufError: chdb or pyarrow is not installed (`flowbuf[chdb]`), another database is open, or the
+            folder cannot be used.
+
+    Example:
+        with Local("flows.db") as database:
+            database.create("flow")
+            database.insert(flowbuf.read_capture("capture.pcap"))
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
@@ -63,7 +76,7 @@ class Local:
             raise FlowbufError(f"{path or 'memory'}: no database of ClickHouse: {_message(error)}") from error
 
     def close(self) -> None:
-        """Ends what runs in the background, too. Twice does no harm."""
+        """Close the database and stop its background work. A second call does nothing."""
         session, self._session = self._session, None
         if session is not None:
             try:
@@ -81,7 +94,17 @@ class Local:
         self.close()
 
     def create(self, schema: Schema | str = "flow", options: TableOptions | None = None) -> None:
-        """The tables of a schema; those that are there stay. Raises QueryError, SchemaError."""
+        """Create the tables of a schema. Existing tables stay.
+
+        Args:
+            schema: Schema, its name, or path to a TOML file. Default: "flow".
+            options: Names, partitions, aggregates and source of the tables. Default: those of
+                `TableOptions()`.
+
+        Raises:
+            QueryError: The engine rejected a statement.
+            SchemaError: The schema cannot be loaded, or cannot become a table of ClickHouse.
+        """
         self.run(to_ddl(_loaded(schema), options))
 
     def insert(
@@ -92,14 +115,22 @@ class Local:
         *,
         token: str = "",
     ) -> None:
-        """Adds flows to the table of their schema.
+        """Insert flows into the table of their schema.
 
-        `data` are columns (a FlowBatch or FlowStream, or anything else that gives an Arrow stream with the columns of
-        the schema), or messages of the schema, each behind its length: bytes, or the path of a file. `schema` may be
-        left out for a FlowBatch or FlowStream. What is inserted again with the same `token` is there once; without one
-        everything is added.
+        Args:
+            data: Columns (FlowBatch, FlowStream, or any object that exports an Arrow stream),
+                length-delimited messages as bytes, or the path of a file of such messages.
+            schema: Schema of the data. May be omitted for a FlowBatch or FlowStream.
+            options: Names of the database and the table. Default: those of `TableOptions()`.
+            token: Name of this insert. Inserts with the same token are stored once. Default: no token, every
+                insert is stored.
 
-        Raises QueryError where the engine does not take it, and whatever reading `data` raises.
+        Raises:
+            TypeError: schema is missing, and data is not a FlowBatch or FlowStream.
+            QueryError: The engine rejected the data.
+            FileNotFoundError: data is the path of a file that does not exist.
+            FlowbufError: The database is closed.
+            Exception: An error while data is read is raised unchanged.
         """
         if schema is None:
             if not isinstance(data, FlowBatch | FlowStream):
@@ -114,7 +145,18 @@ class Local:
             self.execute(insert.with_settings(settings))
 
     def query(self, sql: str) -> pyarrow.Table:
-        """The result of a SELECT. Addresses are 16 octets; IPv6NumToString makes text of them. Raises QueryError."""
+        """Run a SELECT and return its result.
+
+        Args:
+            sql: One query. Addresses are 16 bytes; IPv6NumToString converts them to text.
+
+        Returns:
+            pyarrow.Table: The rows.
+
+        Raises:
+            QueryError: The engine rejected the query.
+            FlowbufError: The database is closed.
+        """
         import pyarrow
 
         result = self._run(sql, "ArrowStream")
@@ -124,11 +166,13 @@ class Local:
             return reader.read_all()
 
     def execute(self, sql: str) -> None:
-        """Runs one statement. Raises QueryError."""
+        """Run one SQL statement without a result. Raise QueryError if the engine rejects it."""
         self._run(sql, "Null")
 
     def run(self, statements: Iterable[Statement]) -> None:
-        """Runs one after the other, such as those of `to_ddl` and `migration`. Raises QueryError."""
+        """Run statements in order, such as those of `to_ddl` and `migration`. Raise QueryError if the engine
+        rejects one.
+        """
         for statement in statements:
             if statement.sql:
                 self.execute(statement.sql)
@@ -144,7 +188,7 @@ class Local:
 
 
 _CACHE = "__cache__"
-"""A folder that the engine makes wherever the process is, for schemas that stand in SQL."""
+"""Folder that the engine creates in the current directory, for schemas inside SQL statements."""
 
 
 def _list_cache() -> set[str]:
@@ -154,7 +198,7 @@ def _list_cache() -> set[str]:
 
 
 def _clear_cache(before: set[str]) -> None:
-    """Removes what has come since."""
+    """Remove the files that were added since `before`."""
     with suppress(OSError):
         for name in _list_cache() - before:
             os.unlink(os.path.join(_CACHE, name))
@@ -166,13 +210,15 @@ def _loaded(schema: Schema | str) -> Schema:
 
 
 def _message(error: Exception) -> str:
-    """What the engine says, without its own version and trace."""
+    """Return the error text of the engine without its version and stack trace."""
     return str(error).partition("Stack trace:")[0].strip()
 
 
 @contextmanager
 def _as_file(data: Any) -> Iterator[tuple[str, str]]:
-    """A file that the engine can read, and its format. It cannot be handed octets otherwise."""
+    """Yield the path of a file that the engine can read, and its format. The engine cannot read bytes from
+    memory.
+    """
     if isinstance(data, str | os.PathLike):
         if not os.path.exists(data):
             raise FileNotFoundError(2, os.strerror(2), os.fspath(data))

@@ -1,4 +1,4 @@
-"""Columns into ClickHouse, over HTTP: batch by batch, each there once however often it is sent."""
+"""Insert columns into ClickHouse over HTTP. A batch is stored once, even if it is sent several times."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["ClickHouseSink"]
 _PORTS = {"http": 8123, "https": 8443}
 _CONTENT = "application/vnd.apache.arrow.stream"
 
-# Errors that pass: the server is busy, starting, or does not know what became of it.
+# Temporary errors: the server is busy or starting, or the result of the insert is unknown.
 _PASSING = frozenset((159, 201, 202, 203, 209, 210, 225, 236, 241, 242, 252, 285, 319, 425, 439, 999))
 _PASSING_STATUS = frozenset((408, 429, 502, 503, 504))
 _FIXES = {
@@ -32,13 +32,31 @@ _FIRST_WAIT, _LAST_WAIT = 0.2, 10.0  # seconds
 
 
 class ClickHouseSink:
-    """Inserts columns into the table of their schema, which `flowbuf schema clickhouse` makes.
+    """Insert columns into the table of their schema. `flowbuf schema clickhouse` prints the SQL that creates
+    the table.
 
-    `url` is `http[s]://[user:password@]host[:port][/path][?database=NAME&setting=value]`; `options` say how the table
-    is called. An insert that fails for reasons that pass (nobody answers, the server is busy) is sent again, the same
-    octets under the same token, for up to `patience` seconds; `on_problem` is told. `timeout`: seconds for an answer.
+    An insert that fails for a temporary reason (no answer, busy server) is repeated with the same bytes and
+    the same token.
 
-    Raises ImportError without pyarrow, ValueError for a URL that cannot be, and ClickHouseError.
+    Args:
+        url: `http[s]://[user:password@]host[:port][/path][?database=NAME&setting=value]`. Default ports: 8123
+            for http, 8443 for https.
+        options: Names of the database and the table. Default: those of `TableOptions()`.
+        timeout: Seconds to wait for an answer. Default: 60.
+        patience: Seconds during which an insert is repeated. Default: 300.
+        on_problem: Function that receives a text for each temporary problem. Default: problems are not
+            reported.
+
+    Raises:
+        ImportError: pyarrow is not installed.
+        ValueError: The URL is invalid.
+        ClickHouseError: The server rejected a request, or did not accept it within `patience` seconds. Raised
+            by `check` and `insert`.
+
+    Example:
+        with ClickHouseSink("http://localhost:8123?database=net") as sink:
+            for number, batch in enumerate(flowbuf.read_capture("capture.pcap")):
+                sink.insert(batch.schema, [batch], f"capture.pcap:{number}")
     """
 
     def __init__(
@@ -72,12 +90,22 @@ class ClickHouseSink:
         self._connection: http.client.HTTPConnection | None = None
 
     def check(self, timeout: float) -> None:
-        """Raises ClickHouseError where nobody answers in so many seconds, or does not let this user in."""
+        """Raise ClickHouseError if the server does not answer within `timeout` seconds, or rejects the user."""
         parameters = {"query": "SELECT 1", **self._settings}
         self._send(f"{self._path}?{urlencode(parameters)}", memoryview(b""), timeout, "no answer")
 
     def insert(self, schema: Schema, batches: Sequence[FlowBatch], token: str) -> None:
-        """Returns when the flows are there. Under one `token` the same are there once."""
+        """Insert flows, and return when they are stored.
+
+        Args:
+            schema: Schema of the flows.
+            batches: Flows to insert. Nothing is sent if they are empty.
+            token: Name of this insert. ClickHouse stores inserts with the same token once.
+
+        Raises:
+            ClickHouseError: The flows were not inserted.
+            SchemaError: The schema cannot become a table of ClickHouse.
+        """
         if not any(map(len, batches)):
             return
         insert = insert_query(schema, self.options)
@@ -103,7 +131,9 @@ class ClickHouseSink:
             wait = min(2 * wait, _LAST_WAIT)
 
     def _try(self, target: str, body: memoryview) -> str:
-        """Sends an insert once; what went wrong, if it may pass. Raises ClickHouseError for what does not."""
+        """Send an insert once. Return the problem if it is temporary, else an empty text. Raise
+        ClickHouseError for a permanent problem.
+        """
         try:
             status, headers, answer = self._request(target, body)
         except (OSError, http.client.HTTPException) as error:
@@ -133,7 +163,7 @@ class ClickHouseSink:
         return text.replace(self._secret, "***") if self._secret else text
 
     def close(self) -> None:
-        """Closes the connection; the next insert opens another."""
+        """Close the connection. The next insert opens a new one."""
         connection, self._connection = self._connection, None
         if connection:
             connection.close()
@@ -146,7 +176,7 @@ class ClickHouseSink:
 
 
 def _to_stream(batches: Sequence[FlowBatch]) -> memoryview:
-    """The columns as an Arrow stream."""
+    """Return the columns as an Arrow stream."""
     import pyarrow
 
     first, *rest = (batch.to_arrow() for batch in batches if len(batch))
@@ -158,6 +188,6 @@ def _to_stream(batches: Sequence[FlowBatch]) -> memoryview:
 
 
 def _first_line(answer: str) -> str:
-    """What is wrong, without the version of the server and the schema that it repeats."""
+    """Return the problem without the repeated version of the server and schema."""
     line = answer.strip().partition("\n")[0]
     return re.sub(r" \(version [^)]*\)+$", "", line)[:500]
