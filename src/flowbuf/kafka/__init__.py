@@ -1,1 +1,1 @@
-"""Kafka: sink, consumer, schema registry and dead letters."""
+"""Write flows to Kafka and read them: sink, consumer, schema registry and dead letters."""

@@ -1,6 +1,6 @@
-"""What all clients of Kafka share: settings, secrets that stay secret, brokers that may be down, topics.
+"""Shared parts of all Kafka clients: settings, redaction of secrets, unavailable brokers, topics.
 
-`confluent_kafka` is imported when a client is made; it comes with `flowbuf[kafka]`.
+`confluent_kafka` is imported when a client is created. It is installed with `flowbuf[kafka]`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 TIMEOUT = 30.0
-"""Seconds in which a broker has to answer at the start."""
+"""Seconds to wait for the first answer of a broker."""
 
 Note = Callable[[str], None]
 
@@ -29,21 +29,21 @@ _SECRET = re.compile(
     r"password|secret|\.key|\.pem|jaas|\.token|credential|user\.info|oauthbearer\.config", re.IGNORECASE
 )
 _REPORTS = "delivery.report.only.error"
-_RETRY = 0.2  # seconds between two questions to a broker
-_MESSAGE_LIMIT = 1_000_000  # octets
-_SILENCE = 30.0  # seconds before the same is told again
+_RETRY = 0.2  # seconds between two requests to a broker
+_MESSAGE_LIMIT = 1_000_000  # bytes
+_SILENCE = 30.0  # seconds before a problem is reported again
 _ALL_DOWN = "no broker is available"
-_LOOK_PAUSE = 1.0  # seconds between two looks for a broker that is unavailable
-_LOOK_TIMEOUT = 0.2  # seconds for an answer
-_STEADY = 2  # statistics that show a connection before it counts: the first may be older than the last error
-# Errors that name a broker, at their start: [thread: ][protocol://]HOST:PORT[/number]: reason
+_LOOK_PAUSE = 1.0  # seconds between two checks for an unavailable broker
+_LOOK_TIMEOUT = 0.2  # seconds to wait for an answer
+_STEADY = 2  # connected statistics before it counts: the first may precede the last error
+# Errors that begin with a broker: [thread: ][protocol://]HOST:PORT[/number]: reason
 _OF_BROKER = re.compile(r"(?:\S+: )?(?:\w+://)?(?P<address>[^/\s]+:\d+)(?:/\w+)?: (?P<reason>.*)", re.DOTALL)
 _UNAVAILABLE = {"_TRANSPORT", "_RESOLVE", "_TIMED_OUT"}
-_TOPIC_TIMEOUT = 2.0  # for a topic to appear that a broker makes by itself
+_TOPIC_TIMEOUT = 2.0  # seconds for a broker to create a topic automatically
 
 
 def import_kafka() -> Any:
-    """The module `confluent_kafka`. Raises ImportError that says how to get it."""
+    """Import and return `confluent_kafka`. Raise ImportError with the install command if it is missing."""
     with optional_import("Kafka needs confluent-kafka", "flowbuf[kafka]"):
         import confluent_kafka
         import confluent_kafka.admin
@@ -51,8 +51,13 @@ def import_kafka() -> Any:
 
 
 def read_settings(path: str) -> dict[str, str]:
-    """Settings of librdkafka from a file: `name=value` on each line; # begins a comment. Raises OSError, and KafkaError
-    for a line that is none."""
+    """Read librdkafka settings from a file with one `name=value` per line. Lines that begin with # are
+    comments.
+
+    Raises:
+        OSError: The file cannot be read.
+        KafkaError: A line is not a setting.
+    """
     settings: dict[str, str] = {}
     with open(path, encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
@@ -67,7 +72,7 @@ def read_settings(path: str) -> dict[str, str]:
 
 
 def redact(text: str, settings: Mapping[str, Any]) -> str:
-    """A text without the values of settings that are secret."""
+    """Return a text with the values of secret settings replaced by ***."""
     secrets = {str(value) for name, value in settings.items() if _SECRET.search(name)}
     for secret in sorted(secrets - {""}, key=len, reverse=True):
         text = text.replace(secret, "***")
@@ -75,8 +80,11 @@ def redact(text: str, settings: Mapping[str, Any]) -> str:
 
 
 def _logger() -> logging.Logger:
-    """Where librdkafka's own lines go: nowhere, unless the program has said where those of `flowbuf.kafka` go. What
-    matters comes as notes."""
+    """Return the logger for librdkafka's own log lines. They are discarded unless the program configures
+    `flowbuf.kafka`.
+
+    Important problems are reported as notes.
+    """
     logger = logging.getLogger("flowbuf.kafka")
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())
@@ -84,10 +92,21 @@ def _logger() -> logging.Logger:
 
 
 def new_client(kind: str, servers: str, settings: Mapping[str, Any], defaults: Mapping[str, Any], notes: Notes) -> Any:
-    """A "Producer", "Consumer" or "admin.AdminClient" of `confluent_kafka`. What the user says (`settings`) is stronger
-    than `defaults`. Raises ImportError, and KafkaError for settings that cannot be."""
+    """Create a client of `confluent_kafka`.
+
+    Args:
+        kind: "Producer", "Consumer" or "admin.AdminClient".
+        servers: Initial brokers, "host:port,host:port".
+        settings: Settings of the user. They override `defaults`.
+        defaults: Settings of flowbuf.
+        notes: Receiver of errors.
+
+    Raises:
+        ImportError: confluent-kafka is not installed.
+        KafkaError: A setting is invalid.
+    """
     kafka = import_kafka()
-    if _REPORTS in settings:  # the only one that is no text to confluent_kafka
+    if _REPORTS in settings:  # confluent_kafka accepts no text for this one
         settings = {**settings, _REPORTS: str(settings[_REPORTS]).lower() in ("true", "1")}
     base = {"bootstrap.servers": servers, "client.id": "flowbuf", "log.connection.close": False}
     config = {**base, **defaults, **settings}
@@ -100,8 +119,10 @@ def new_client(kind: str, servers: str, settings: Mapping[str, Any], defaults: M
 
 
 class Notes:
-    """Tells what goes wrong with brokers, each thing once in a while. librdkafka goes on by itself, so none of it is an
-    error of its own, but for `fatal`; `latest` is what went wrong last."""
+    """Report problems of brokers, each one at most every 30 seconds.
+
+    librdkafka retries by itself, so only `fatal` is an error. `latest` is the most recent problem.
+    """
 
     def __init__(self, note: Note, settings: Mapping[str, Any]) -> None:
         self.fatal = ""
@@ -109,23 +130,23 @@ class Notes:
         self._note = note
         self._settings = settings
         self._told: dict[str, float] = {}
-        self._down: dict[str, int] = {}  # unavailable brokers: statistics in a row that show a connection
+        self._down: dict[str, int] = {}  # unavailable brokers -> consecutive statistics with a connection
         self._next_look = 0.0
 
     @property
     def waiting(self) -> bool:
-        """Return True while a broker is reported as unavailable."""
+        """True while a broker is reported as unavailable."""
         return bool(self._down)
 
     def add(self, error: Any, servers: str = "") -> None:
-        """Report an error that librdkafka gives to the callback of a client of `servers`."""
-        # How often and how fast it was tried says nothing new.
+        """Report an error from the callback of a client of `servers`."""
+        # Remove the number and duration of attempts, which vary between repeated errors.
         text = re.sub(r" \(after \d+ms in state \w+(, \d+ identical error\(s\) suppressed)?\)", "", error.str())
         text = redact(re.sub(r"^\S+: (?=\S+/)", "", text), self._settings)
         everywhere = error.name() == "_ALL_BROKERS_DOWN"
         if everywhere:
             text = _ALL_DOWN
-        if not everywhere or not self.latest:  # what it was before says more
+        if not everywhere or not self.latest:  # keep the earlier problem, which is more specific
             self.latest = text
         if error.fatal():
             self.fatal = text
@@ -143,8 +164,11 @@ class Notes:
         self._tell(address, f"broker {address} unavailable; waiting{reason}")
 
     def look(self, client: Any, topic: str) -> None:
-        """Look for brokers that are reported as unavailable, at most once in a second. `client` asks for `topic`, and
-        one of the brokers that it is connected to answers. Without an answer this takes 0.2 seconds."""
+        """Check at most once per second if unavailable brokers are back.
+
+        `client` requests `topic`, and one of its connected brokers answers. Without an answer, this takes 0.2
+        seconds.
+        """
         if not self.waiting or time.monotonic() < self._next_look:
             return
         try:
@@ -158,9 +182,13 @@ class Notes:
             self.see({each: {"nodename": each, "state": "UP" if each == address else ""} for each in known}, 1)
 
     def see(self, brokers: Mapping[str, Mapping[str, Any]], steady: int = _STEADY) -> None:
-        """Report brokers that are available again. `brokers` is that of librdkafka's statistics, which leave out a
-        bootstrap server as soon as the client knows the brokers behind it. A broker is available when `steady` calls
-        in a row show a connection."""
+        """Report brokers that are available again.
+
+        Args:
+            brokers: Brokers in librdkafka's statistics. These omit a bootstrap server when the client knows
+                the brokers behind it.
+            steady: Number of consecutive calls that must show a connection.
+        """
         known = {broker.get("nodename") for broker in brokers.values()}
         up = {str(broker.get("nodename")) for broker in brokers.values() if broker.get("state") == "UP"}
         for address in list(self._down):
@@ -172,7 +200,7 @@ class Notes:
                 self._note(f"kafka: broker {address if address in up else min(up)} available")
 
     def _tell(self, subject: str, text: str) -> None:
-        """Tell a text, unless another one of the same subject was told a short while ago."""
+        """Report a text, unless a text on the same subject was reported in the last 30 seconds."""
         now = time.monotonic()
         if now - self._told.get(subject, -_SILENCE) >= _SILENCE:
             self._told[subject] = now
@@ -180,7 +208,7 @@ class Notes:
 
 
 class Topics:
-    """The topics of a broker."""
+    """Find, create and describe the topics of a broker."""
 
     def __init__(self, servers: str, settings: Mapping[str, Any], notes: Notes) -> None:
         self._kafka = import_kafka()
@@ -199,9 +227,18 @@ class Topics:
         *,
         fix: str = "make it first, or correct its name",
     ) -> int:
-        """The number of partitions of a topic. Where there is none, it is made with so many `partitions` and this
-        `config`, if there are to be any. Waits up to `timeout` seconds for a broker. Raises KafkaError, with the `fix`
-        where there is none."""
+        """Return the number of partitions of a topic. Create a missing topic if `partitions` is set.
+
+        Args:
+            topic: Name of the topic.
+            timeout: Seconds to wait for a broker.
+            partitions: Number of partitions of a new topic. Default: None, a missing topic is an error.
+            config: Settings of a new topic.
+            fix: Advice in the error text for a missing topic.
+
+        Raises:
+            KafkaError: No broker answers, or the topic is missing or cannot be used.
+        """
         found = self._ask(topic, timeout, wait=partitions is None)
         if found:
             return found
@@ -211,17 +248,20 @@ class Topics:
         return self._ask(topic, timeout, wait=True)
 
     def _ask(self, topic: str, timeout: float, wait: bool) -> int:
-        """The number of partitions, 0 where there is no such topic; `wait`: for one that the broker makes by itself."""
+        """Return the number of partitions, or 0 if the topic does not exist.
+
+        With `wait`, give the broker time to create the topic automatically.
+        """
         begun = time.monotonic()
         while True:
             waited = time.monotonic() - begun
             try:
                 found = self._client.list_topics(topic, timeout=max(min(timeout - waited, 1.0), 0.1)).topics[topic]
             except self._kafka.KafkaException as error:
-                self._client.poll(0)  # which brings the reason
+                self._client.poll(0)  # reads the reason
                 if time.monotonic() - begun >= timeout:
                     problem = self._notes.latest or error.args[0].str()
-                    if problem == _ALL_DOWN:  # all that is known of one that ends connections
+                    if problem == _ALL_DOWN:  # no other reason is known if a broker closes connections
                         problem += ", or they want TLS or a login (security.protocol)"
                     raise KafkaError(f"{self._servers}: no broker has answered in {timeout:g} s: {problem}") from None
             else:
@@ -235,7 +275,7 @@ class Topics:
             time.sleep(_RETRY)
 
     def _create(self, topic: str, partitions: int, config: dict[str, str], timeout: float) -> None:
-        """Makes a topic; it may have come in the meantime."""
+        """Create a topic. Another client may have created it in the meantime."""
         wanted = self._kafka.admin.NewTopic(topic, partitions, -1, config=config)
         try:
             self._client.create_topics([wanted], request_timeout=timeout)[topic].result()
@@ -244,8 +284,11 @@ class Topics:
                 raise KafkaError(f"topic {topic!r} cannot be made: {error.args[0].str()}") from error
 
     def find_identifier(self, topic: str, timeout: float) -> str:
-        """Return what Kafka calls a topic, apart from its name: a topic that is deleted and created again has another
-        identifier. Brokers before Kafka 2.8 have none: then it is empty. Raises KafkaError."""
+        """Return Kafka's identifier of a topic. Raise KafkaError if it cannot be read.
+
+        A topic that is deleted and created again has a new identifier. Brokers before Kafka 2.8 have none;
+        the result is then empty.
+        """
         wanted = self._kafka.TopicCollection([topic])
         try:
             identifier = self._client.describe_topics(wanted, request_timeout=timeout)[topic].result().topic_id
@@ -255,8 +298,10 @@ class Topics:
         return "".join(f"{part % (1 << 64):016x}" for part in parts) if any(parts) else ""
 
     def message_limit(self, topic: str, timeout: float) -> int:
-        """The most octets that a batch of records may have in a topic. Who may not know is told what brokers allow that
-        nobody has changed."""
+        """Return the maximum size of a record batch in a topic, in bytes.
+
+        If the user may not read the setting, return 1,000,000 bytes.
+        """
         resource = self._kafka.admin.ConfigResource
         wanted = resource(resource.Type.TOPIC, topic)
         try:

@@ -1,4 +1,4 @@
-"""Records of Kafka as flows: read in batches that say where they came from, committed when their reader says so."""
+"""Read flows from Kafka in batches with their offsets. The caller commits a batch after storing it."""
 
 from __future__ import annotations
 
@@ -31,26 +31,27 @@ from flowbuf.schema import Schema
 
 __all__ = ["BatchLimits", "KafkaSource", "SourceBatch"]
 
-_CHUNK = 2000  # records asked for at once, at most
-_CHUNK_OCTETS = 1 << 23  # that they are to have together
-_WAIT = 0.1  # seconds for them
-_BATCHES = 4  # so many full batches may wait in memory, of all partitions
-_PATIENCE = 300.0  # seconds for an offset to be committed: after them a group takes a silent member's partitions away
+_CHUNK = 2000  # maximum number of records per request
+_CHUNK_OCTETS = 1 << 23  # target size of these records in bytes
+_WAIT = 0.1  # seconds per request
+_BATCHES = 4  # maximum number of full batches in memory, of all partitions
+# Seconds to retry a commit. After them, a group gives the partitions of a silent member to others.
+_PATIENCE = 300.0
 _NO_VALUE = "it has no value"
 _UNSAID = f"it does not say what it is of: it has no header {SCHEMA_HEADER}"
 
-# What a broker says to a member of a group that is none any more, or is about to get other partitions.
+# Errors for a member that was removed from its group, or whose partitions are being reassigned.
 _LOST = {
     *("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS", "STALE_MEMBER_EPOCH", "FENCED_MEMBER_EPOCH"),
     "_ASSIGNMENT_LOST",
 }
-# What is said of a broker that is away or has just come, which passes.
+# Temporary errors: a broker is unavailable or has just started.
 _AWAY = {
     *("_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_WAIT_COORD", "NETWORK_EXCEPTION", "REQUEST_TIMED_OUT"),
     *("COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "_TIMED_OUT_QUEUE"),
 }
 
-# What a client of Kafka does unless its user says otherwise.
+# Default settings.
 _DEFAULTS: dict[str, Any] = {
     "enable.auto.commit": False,
     "auto.offset.reset": "earliest",
@@ -58,14 +59,24 @@ _DEFAULTS: dict[str, Any] = {
     "queued.max.messages.kbytes": 65536,
     "queued.min.messages": 1_000_000,
     "fetch.message.max.bytes": 1 << 22,
-    "fetch.queue.backoff.ms": 10,  # it waits for a second where it holds enough, unless it is told
+    "fetch.queue.backoff.ms": 10,  # the default is to wait one second when enough is queued
 }
 
 
 @dataclass(frozen=True)
 class SourceBatch:
-    """The flows of the records of one partition from offset `first` up to `end`, all of one schema. `faults` are those
-    of these records that could not be read. `topic_id` is Kafka's identifier of the topic, empty if it has none."""
+    """Flows of one partition, all of one schema.
+
+    Attributes:
+        topic: Name of the topic.
+        partition: Number of the partition.
+        first: Offset of the first Kafka record.
+        end: Offset after the last Kafka record.
+        schema: Schema of the flows.
+        flows: Flows as columns.
+        faults: Kafka records of this range that cannot be decoded.
+        topic_id: Kafka's identifier of the topic. Empty if the broker has none.
+    """
 
     topic: str
     partition: int
@@ -78,8 +89,11 @@ class SourceBatch:
 
     @property
     def token(self) -> str:
-        """What names it, and no other batch: whoever has stored one of this name has stored these flows. A topic of the
-        same name in another cluster, or one that was deleted and created again, has other tokens."""
+        """Unique name of this batch. Storing it with the flows prevents storing them twice.
+
+        Topics of the same name in another cluster have other tokens, and so does a topic that was deleted and
+        created again.
+        """
         names = filter(None, (self.topic, self.topic_id, str(self.partition), f"{self.first}-{self.end}"))
         return ":".join(names)
 
@@ -94,30 +108,60 @@ class SourceBatch:
 
 @dataclass(frozen=True)
 class BatchLimits:
-    """When a batch is given: as soon as there are so many `octets` of records, or after so many `seconds`. Where many
-    partitions fill theirs at a time, and have four times as many octets together, the largest is given."""
+    """Limits of a batch. A batch is returned when one of them is reached.
+
+    If the waiting records of all partitions together reach four times `octets`, the largest batch is
+    returned.
+
+    Attributes:
+        octets: Bytes of Kafka records. Default: 16 MiB.
+        seconds: Age of the first Kafka record. Default: 0, available records are returned at once.
+    """
 
     octets: int = 1 << 24
     seconds: float = 0.0
 
 
 class KafkaSource:
-    """Reads flows from `topics` of Kafka, one or several. As a context manager it leaves its group at the end;
-    iterating gives batches, and None where there is nothing new for now.
+    """Read flows from Kafka topics, as a context manager. It leaves its group when the block ends.
 
-    With a `group`, it begins where that has committed to last, and shares partitions with its other members; `commit`
-    says that a batch is stored. Without, it begins at the beginning, and nothing is committed. `until_end`: iterating
-    ends when all records that there are have been given.
+    Iterating yields batches, and None if there is nothing new. Kafka records that cannot be decoded are in
+    `SourceBatch.faults`. Use a source from one thread at a time.
 
-    Who wants nothing twice calls `promise` before it stores a batch, under the name `batch.token`: after a crash in
-    between, the same batch is given again under the same name. Both calls raise PartitionLost where the group has given
-    the partition to another member in the meantime: a batch that was not promised is then not to be stored; iterating
-    goes on with the partitions that are left.
+    With a group, reading begins at the committed offset, and members of the group share the partitions. Call
+    `commit` after a batch is stored. Without a group, reading begins at the first record, and nothing is
+    committed.
 
-    `schema` is for records that do not name theirs, `registry` for those whose schema is in a Confluent schema
-    registry, `schema_topic` is where others are described. `framing`: of records that do not say it. What a record is
-    of that cannot be read at all, KafkaError says; single records that cannot are in `SourceBatch.faults`.
+    For exactly-once storage, call `promise` before storing a batch, and store it under the name
+    `batch.token`. After a crash in between, the same batch is returned again with the same token. Both calls
+    raise PartitionLost if the group has given the partition to another member. Do not store a batch whose
+    promise failed. Iterating continues with the remaining partitions.
 
+    Args:
+        servers: Initial brokers, "host:port,host:port".
+        topics: Name of a topic, or several names.
+        group: Consumer group. Default: None, read everything and commit nothing.
+        until_end: End the iteration when all existing records were returned. Default: False.
+        schema: Schema of Kafka records that name none.
+        framing: Framing of Kafka records that name none: "bare" or "delimited". Default: the framing of their
+            schema, else bare.
+        registry: Confluent schema registry of the Kafka records. Default: no registry.
+        schema_topic: Topic with schema descriptions. None disables it. Default: "flowbuf-schemas".
+        limits: Limits of a batch. Default: 16 MiB, 0 seconds.
+        settings: Settings of librdkafka. They override the default settings.
+        timeout: Seconds to wait for the first answer of a broker. Default: 30.
+        on_problem: Function that receives a text for each problem that librdkafka retries. Default: problems
+            are not reported.
+
+    Attributes:
+        records: Number of Kafka records returned so far.
+
+    Raises:
+        ImportError: confluent-kafka is not installed.
+        KafkaError: No broker answers, a topic is missing, or the schema of the records is unknown.
+        SchemaError: The schema of the records is invalid.
+
+    Example:
         with KafkaSource("localhost:9092", ["flows"], group="archive") as source:
             for batch in source:
                 if batch is None:
@@ -127,10 +171,6 @@ class KafkaSource:
                 for flows in batch.flows:
                     store(flows.to_arrow())
                 source.commit(batch)
-
-    `records` counts those that were given, `unknown_fields` fields that are not in their schema, `invalid_texts`
-    strings that were mended. One thread at a time. Raises ImportError without confluent-kafka, KafkaError, and
-    SchemaError.
     """
 
     def __init__(
@@ -170,9 +210,9 @@ class KafkaSource:
         )
         self._readers: dict[tuple[str, Kind], RecordReader] = {}
         self._partitions: dict[tuple[str, int], Partition] = {}
-        self._kept: dict[tuple[str, int], Partition] = {}  # taken away a moment ago; most come back at once
+        self._kept: dict[tuple[str, int], Partition] = {}  # revoked a moment ago; most are assigned again at once
         self._unread: deque[Any] = deque()
-        self._octets = 0  # of records that wait, in all partitions
+        self._octets = 0  # bytes of waiting records, of all partitions
         self._chunk = _CHUNK // 10
         self._told: set[str] = set()  # topics whose records name their schemas
         self._assigned = False
@@ -180,10 +220,10 @@ class KafkaSource:
         self._known = Topics(servers, settings, self._notes)
         counts = {topic: self._known.find(topic, timeout) for topic in self._topics}
         self._ids = {topic: self._known.find_identifier(topic, timeout) for topic in self._topics}
-        # A broker keeps a question for new records until there are some; who waits for the end wants to know that soon.
+        # A broker delays its answer until records arrive. A reader that waits for the end needs it soon.
         own: dict[str, Any] = {"group.id": group or "flowbuf", "fetch.wait.max.ms": 20 if until_end else 500}
         kip_848 = uses_kip_848(settings)
-        if not kip_848:  # else the broker sets it
+        if not kip_848:  # with KIP-848, the broker sets it
             own["heartbeat.interval.ms"] = HEARTBEAT
         self._consumer = new_client("Consumer", servers, settings, {**_DEFAULTS, **own}, self._notes)
         self._joining = Joining(servers, group, settings, self._notes, on_problem) if group else None
@@ -201,7 +241,7 @@ class KafkaSource:
     def _assign_all(self, counts: Mapping[str, int]) -> None:
         begin = self._kafka.OFFSET_BEGINNING
         places = [(topic, number) for topic, count in counts.items() for number in range(count)]
-        with suppress(self._kafka.KafkaException):  # else it learns half a second later who has the offsets
+        with suppress(self._kafka.KafkaException):  # without metadata, the client finds the leaders half a second later
             for topic in counts:
                 self._consumer.list_topics(topic, timeout=self._timeout)
         self._consumer.assign([self._kafka.TopicPartition(*place, begin) for place in places])
@@ -212,8 +252,10 @@ class KafkaSource:
         return Partition(topic, number, plain=self._finder.known is not None or bool(find_hash(topic)))
 
     def _on_assign(self, consumer: Any, partitions: list[Any]) -> None:
-        """Goes on after the last batch of what this member has had until now. What is new begins where the group has
-        committed to; the metadata there may promise where the next batch ends."""
+        """Continue after the last batch of partitions that this member had before.
+
+        A new partition begins at the committed offset. Its metadata may promise the end of the next batch.
+        """
         places = consumer.committed(partitions, timeout=self._timeout) if partitions else []
         for place in places:
             if place.error is not None:
@@ -235,11 +277,11 @@ class KafkaSource:
             self._joining = None
 
     def _on_revoke(self, consumer: Any, partitions: list[Any]) -> None:
-        """What was read of them and is not given yet is read again, by whoever has them next."""
+        """Drop records that were not returned yet. The next owner of the partition reads them again."""
         self._forget(partitions, self._kept)
 
     def _on_lost(self, consumer: Any, partitions: list[Any]) -> None:
-        """Others have had them for a while."""
+        """Forget partitions that other members have had for a while."""
         self._kept = {}
         self._forget(partitions, {})
 
@@ -256,12 +298,12 @@ class KafkaSource:
 
     @property
     def topic_ids(self) -> dict[str, str]:
-        """Return Kafka's identifier of each topic, empty if it has none, as far as they are known."""
+        """Kafka's identifiers of the topics, as far as they are known. Empty if the broker has none."""
         return dict(self._ids)
 
     @property
     def lag(self) -> int:
-        """Records that are there and have not been given yet, as far as is known."""
+        """Number of existing Kafka records that were not returned yet, as far as it is known."""
         behind = 0
         for (topic, number), partition in self._partitions.items():
             place = self._kafka.TopicPartition(topic, number)
@@ -286,7 +328,9 @@ class KafkaSource:
                 yield None
 
     def rest(self) -> Iterator[SourceBatch]:
-        """The batches that are not full yet, for whoever ends here; but for one that was promised to be longer."""
+        """Yield the incomplete batches, before the caller stops. A batch is skipped if its promised end is
+        not reached.
+        """
         yield from self._take()
         for partition in list(self._partitions.values()):
             if partition.since is not None and (partition.promised is None or self._is_ready(partition)):
@@ -308,7 +352,7 @@ class KafkaSource:
         return messages
 
     def _take(self) -> Iterator[SourceBatch]:
-        """Puts records to those of their partitions; gives what must end before one of them, or is full."""
+        """Move records to their partitions. Yield batches that are full, or that must end before a record."""
         unread, partitions, full = self._unread, self._partitions, self._limits.octets
         alike = self._find_alike()
         if alike:
@@ -322,14 +366,14 @@ class KafkaSource:
             if message.error() is not None:
                 self._note_error(unread.popleft(), partition)
                 continue
-            if partition is None:  # it was taken away in the meantime
+            if partition is None:  # it was revoked in the meantime
                 unread.popleft()
                 continue
             kind, reason = self._kind_of(partition, message)
             ended = None
             if partition.must_end(kind, message.offset()):
                 if partition.promised is not None and message.offset() >= partition.promised:
-                    partition.end = partition.promised  # what is between them has been deleted
+                    partition.end = partition.promised  # the records in between were deleted
                 ended = self._give(partition)
             if partition.first is not None and message.offset() < partition.first:
                 self._ids.pop(partition.topic, None)  # the topic was created again
@@ -344,8 +388,10 @@ class KafkaSource:
                     yield self._give(max(free, key=lambda each: each.octets))
 
     def _find_alike(self) -> Partition | None:
-        """The partition of all unread records, where none of them needs to be looked at by itself: such a look costs
-        more than the single flow of a record."""
+        """Return the partition of all unread records, if none of them needs an individual check.
+
+        For Kafka records of one flow, such a check costs more than the flow.
+        """
         if not self._unread or self._finder.registry is not None:
             return None
         first, message = self._unread[0], self._kafka.Message
@@ -365,14 +411,16 @@ class KafkaSource:
         if error.code() == codes._PARTITION_EOF:
             if partition:
                 partition.at_end = True
-        elif error.code() == codes._MAX_POLL_EXCEEDED:  # it joins the group again by itself
+        elif error.code() == codes._MAX_POLL_EXCEEDED:  # the client rejoins the group
             self._notes.add(error)
         elif not error.retriable():
             raise KafkaError(f"topic {message.topic()!r}: {error.str()}")
 
     def _kind_of(self, partition: Partition, message: Any) -> tuple[Kind | None, str]:
-        """The kind of a record, or what is wrong with it before its messages are looked at. What cannot be of any kind
-        belongs to the batch in which it comes."""
+        """Return the kind of a Kafka record, or the error that prevents decoding.
+
+        A Kafka record without a kind joins the current batch.
+        """
         headers = message.headers()
         if headers:
             told = dict(headers)
@@ -406,7 +454,7 @@ class KafkaSource:
         return self._until_end and self._assigned and all(each.at_end and each.since is None for each in partitions)
 
     def _give(self, partition: Partition) -> SourceBatch:
-        """What has been read of a partition, which then has nothing."""
+        """Return the waiting records of a partition as a batch, and clear the partition."""
         assert partition.first is not None
         if partition.topic not in self._ids:
             self._ids[partition.topic] = self._known.find_identifier(partition.topic, self._timeout)
@@ -418,7 +466,7 @@ class KafkaSource:
             flows, unread = reader.read(list(map(self._kafka.Message.value, partition.records)))
             faults += [fault_of(partition.records[place], reason) for place, reason in unread.items()]
         elif partition.topic not in self._told and any(fault.reason == _UNSAID for fault in faults):
-            schema = self._finder.of_topic(partition.topic)  # which says that nobody knows
+            schema = self._finder.of_topic(partition.topic)  # raises the error for an unknown schema
         if partition.promised is not None and partition.at_end:
             partition.end = max(partition.end, partition.promised)
         batch = SourceBatch(
@@ -438,7 +486,9 @@ class KafkaSource:
         return batch
 
     def _reader(self, topic: str, kind: Kind) -> RecordReader:
-        """What reads records of this kind. Raises KafkaError and SchemaError where nobody knows what they are."""
+        """Return a decoder for this kind of records. Raise KafkaError or SchemaError if their schema cannot
+        be found.
+        """
         if (topic, kind) not in self._readers:
             if isinstance(kind.schema, int):
                 schema = self._finder.of_number(kind.schema)
@@ -455,19 +505,27 @@ class KafkaSource:
 
     @property
     def unknown_fields(self) -> int:
-        """Fields met so far that are not in their schema."""
+        """Number of fields so far that are not in their schema."""
         return sum(reader.unknown_fields for reader in self._readers.values())
 
     @property
     def invalid_texts(self) -> int:
-        """Strings met so far that were not UTF-8 as a whole."""
+        """Number of strings so far that were not valid UTF-8."""
         return sum(reader.invalid_texts for reader in self._readers.values())
 
     # Offsets --------------------------------------------------------------------------------------------------------
 
     def promise(self, batch: SourceBatch) -> None:
-        """Says that a batch is about to be stored, so that after a crash the same one is given again. Raises
-        PartitionLost where another member of the group has its partition by now, or will have it, and KafkaError."""
+        """Announce that a batch is about to be stored. After a crash, the same batch is returned again.
+
+        Args:
+            batch: Batch that this source returned.
+
+        Raises:
+            PartitionLost: Another member of the group has the partition, or is about to get it. Do not store
+                the batch.
+            KafkaError: The offset cannot be committed.
+        """
         try:
             self._commit(batch, batch.first, promise_of(batch.end))
         except PartitionLost:
@@ -475,12 +533,20 @@ class KafkaSource:
             raise
 
     def commit(self, batch: SourceBatch) -> None:
-        """Says that a batch, and all before it, is stored. Raises PartitionLost and KafkaError as `promise` does: then
-        whoever has the partition next gets the batch again."""
+        """Commit a batch and all batches before it. Call it after the batch is stored.
+
+        Args:
+            batch: Batch that this source returned.
+
+        Raises:
+            PartitionLost: Another member of the group has the partition, or is about to get it. The next
+                owner gets the batch again.
+            KafkaError: The offset cannot be committed.
+        """
         self._commit(batch, batch.end, "")
 
     def _commit(self, batch: SourceBatch, offset: int, metadata: str) -> None:
-        """Waits for a broker that is away."""
+        """Commit an offset. Retry while a broker is unavailable."""
         if self._group is None:
             return
         where = f"topic {batch.topic!r}, partition {batch.partition}, offset {offset}"
@@ -498,7 +564,7 @@ class KafkaSource:
             time.sleep(_WAIT)
 
     def _try_commit(self, place: Any) -> Any:
-        """The error, None where there is none."""
+        """Try to commit once. Return the error, or None."""
         try:
             (done,) = self._consumer.commit(offsets=[place], asynchronous=False)
         except self._kafka.KafkaException as error:
@@ -506,7 +572,7 @@ class KafkaSource:
         return done.error
 
     def _rewind(self, batch: SourceBatch) -> None:
-        """Gives a batch again that was not stored, if its partition stays here after all."""
+        """Return a batch again that was not stored, if its partition stays with this member."""
         place = batch.topic, batch.partition
         unread = [each for each in self._unread if (each.topic(), each.partition()) != place]
         self._unread.clear()
@@ -518,17 +584,17 @@ class KafkaSource:
                 partition.begin_at(batch.first)
                 partition.promised, partition.at_end = batch.end, False
         if place in self._partitions:
-            with suppress(self._kafka.KafkaException):  # then it is being taken away
+            with suppress(self._kafka.KafkaException):  # the partition is being revoked
                 self._consumer.seek(self._kafka.TopicPartition(*place, batch.first))
 
     def close(self) -> None:
-        """Leaves the group; iterating ends."""
+        """Leave the group and end the iteration."""
         if not self._closed:
             self._closed = True
             self._joining = None
             self._unread.clear()
             self._forget(self._consumer.assignment(), {})
-            with suppress(self._kafka.KafkaException):  # of a group that it was just about to join
+            with suppress(self._kafka.KafkaException):  # of a group that it was joining
                 self._consumer.close()
 
     def __enter__(self) -> KafkaSource:

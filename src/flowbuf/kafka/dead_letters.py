@@ -1,4 +1,4 @@
-"""Records that could not be read, copied to a topic where somebody looks after them."""
+"""Copy Kafka records that cannot be decoded to a dead-letter topic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ __all__ = ["DeadLetters", "Fault"]
 
 @dataclass(frozen=True)
 class Fault:
-    """A record that could not be read, and why. `key`, `value` and `headers` are as they were; None: it had none."""
+    """A Kafka record that cannot be decoded, and the reason.
+
+    `key`, `value` and `headers` are unchanged. None means that the Kafka record had no key or value.
+    """
 
     topic: str
     partition: int
@@ -26,12 +29,15 @@ class Fault:
 
 
 class DeadLetters:
-    """Copies records as they are to `topic`, with more headers, which say where they were and what is wrong with them:
-    `flowbuf-error`, `flowbuf-topic`, `flowbuf-partition`, `flowbuf-offset`. Raises KafkaError."""
+    """Copy Kafka records unchanged to `topic`, with additional headers for their origin and the error.
+
+    The headers are `flowbuf-error`, `flowbuf-topic`, `flowbuf-partition` and `flowbuf-offset`. Raises
+    KafkaError if the topic cannot be used.
+    """
 
     def __init__(self, servers: str, topic: str, settings: Mapping[str, Any], timeout: float, notes: Notes) -> None:
         Topics(servers, settings, notes).find(topic, timeout)
-        # A record with more headers is larger than the one that it copies: how large it may be, the broker says.
+        # A copy with more headers is larger than its original. The broker decides on the size limit.
         defaults = {"enable.idempotence": True, "acks": "all", "message.max.bytes": 1_000_000_000}
         self._producer = new_client("Producer", servers, settings, defaults, notes)
         self._notes = notes
@@ -39,7 +45,9 @@ class DeadLetters:
         self._problems: list[str] = []
 
     def send(self, faults: Iterable[Fault]) -> None:
-        """Returns when all of them are there."""
+        """Send copies of the Kafka records, and return when all are delivered. Raise KafkaError if one is
+        not.
+        """
         for fault in faults:
             self._send(fault)
         while self._producer.flush(1.0):
@@ -57,7 +65,7 @@ class DeadLetters:
             try:
                 self._producer.produce(self._topic, fault.value, fault.key, headers=headers, on_delivery=self._note)
                 return
-            except BufferError:  # there is room as soon as some have been delivered
+            except BufferError:  # there is room after some deliveries
                 self._producer.poll(0.1)
             except import_kafka().KafkaException as error:
                 self._note(error.args[0], None)

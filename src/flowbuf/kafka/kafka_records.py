@@ -1,4 +1,4 @@
-"""Records of Kafka back into columns: what they hold, and what of them cannot be read."""
+"""Decode the values of Kafka records into columns, and find the values that cannot be decoded."""
 
 from __future__ import annotations
 
@@ -15,10 +15,17 @@ __all__ = ["RecordReader"]
 
 
 class RecordReader:
-    """Takes the messages of `schema` out of the values of records. `framing` says how they stand there: "delimited",
-    or "bare", behind `skip` octets that are something else.
+    """Decode the messages in the values of Kafka records.
 
-    `unknown_fields` counts fields that the schema does not have, `invalid_texts` strings that were mended."""
+    Args:
+        schema: Schema of the messages.
+        framing: "delimited" (each message after its length) or "bare" (one message per Kafka record).
+        skip: Number of bytes before a bare message to ignore. Default: 0.
+
+    Attributes:
+        unknown_fields: Number of fields that the schema does not have.
+        invalid_texts: Number of strings that were repaired because they were not UTF-8.
+    """
 
     def __init__(self, schema: Schema, framing: str, skip: int = 0) -> None:
         self.schema = schema
@@ -26,13 +33,15 @@ class RecordReader:
         self.unknown_fields = 0
         self.invalid_texts = 0
         self._skip = skip
-        # Disabled columns are none here, so that what messages have of them is counted, not passed over.
+        # Remove disabled columns from the plan, so that their fields are counted as unknown.
         plan = compile_plan(replace(schema, columns=schema.enabled))
         self._type = new_table_type(schema, plan)
 
     def read(self, values: Sequence[bytes]) -> tuple[list[FlowBatch], dict[int, str]]:
-        """The flows of all values that can be read as a whole, and why others cannot, by their place. Of a record with
-        a fault nothing is taken: it can be mended and sent again."""
+        """Return the flows of all readable values, and the reasons for the others by their index.
+
+        Nothing is taken from a value with an error, so that it can be repaired and sent again.
+        """
         try:
             return self._read(values), {}
         except (DecodeError, ValueError):
@@ -42,7 +51,7 @@ class RecordReader:
     def _read(self, values: Sequence[bytes]) -> list[FlowBatch]:
         builder = MessageTables(self._type, BATCH_ROWS)
         tables: list[Table] = []
-        # A message must not reach into the next record, so that each is read by itself.
+        # Read each delimited value alone: a message must not extend into the next Kafka record.
         for data in values if self.framing == "delimited" else [join_messages(list(values), self._skip)]:
             builder.read(data, tables)
         tables.append(builder.finish())
@@ -51,8 +60,10 @@ class RecordReader:
         return [FlowBatch(self.schema, table) for table in tables if len(table)]
 
     def _find_faults(self, values: Sequence[bytes], place: int) -> Iterator[tuple[int, str]]:
-        """Why records cannot be read, the first of which is at `place`. They are few, as a rule: halves without any are
-        done with at once."""
+        """Yield the index and error of each unreadable value. The first value has the index `place`.
+
+        Errors are usually rare. Bisection skips halves without errors at once.
+        """
         unknown_fields, invalid_texts = self.unknown_fields, self.invalid_texts
         try:
             self._read(values)
@@ -67,9 +78,9 @@ class RecordReader:
             self.unknown_fields, self.invalid_texts = unknown_fields, invalid_texts
 
     def _describe(self, error: Exception, value: bytes) -> str:
-        """What is wrong, and at which octet of the record."""
+        """Return the error and its byte offset in the value."""
         offset = getattr(error, "offset", None)
         if self.framing == "delimited" or offset is None:
             return str(error)
-        before = len(join_messages([value], self._skip)) - len(value)  # its length, instead of what is skipped
+        before = len(join_messages([value], self._skip)) - len(value)  # bytes of the length, minus the skipped bytes
         return f"octet {offset - before}: {str(error).partition(': ')[2]}"

@@ -1,4 +1,4 @@
-"""What has been read of the partitions of a topic, and waits to be a batch."""
+"""Hold the records of a partition until they form a batch."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from flowbuf.kafka.dead_letters import Fault
 __all__ = ["RECORD_OCTETS", "UNTOLD", "Kind", "Partition", "fault_of", "promise_of", "read_promise"]
 
 RECORD_OCTETS = 250
-"""What Python holds of a record besides its value, roughly."""
+"""Approximate overhead of a Kafka record in Python, in bytes."""
 
-_PROMISE = "flowbuf:"  # what begins the metadata of an offset that says how far its batch is to go
+_PROMISE = "flowbuf:"  # prefix of offset metadata that stores the end of the next batch
 
 
 class Kind(NamedTuple):
-    """What records must have in common to be in one batch: the hash of their schema, or its number in a registry."""
+    """Properties that Kafka records of one batch share: framing, and hash or registry number of their schema."""
 
     schema: str | int | None
     framing: str | None
@@ -29,10 +29,23 @@ UNTOLD = Kind(None, None)
 
 @dataclass
 class Partition:
-    """What has been read of a partition, and waits to be given. `first` is the offset after the last batch, None where
-    nothing of it has come yet; `begin` is where this member of the group began; `promised` is where the next batch must
-    end, because it may have been stored already. `since` is when the first record came, None where there is none;
-    `kind` is None as long as all of them are `faults`. `plain`: it is known what records are of that do not say it."""
+    """Records of a partition that wait to be returned as a batch.
+
+    Attributes:
+        topic: Name of the topic.
+        number: Number of the partition.
+        first: Offset after the last batch. None before the first Kafka record.
+        promised: Required end of the next batch, which may be stored already. None if the end is free.
+        begin: Offset at which this group member began.
+        end: Offset after the last Kafka record.
+        octets: Bytes of memory that the waiting records take.
+        since: Time of the first waiting Kafka record. None if none waits.
+        at_end: True if the end of the partition was reached.
+        kind: Kind of the waiting records. None while all of them are `faults`.
+        plain: True if Kafka records without a schema header can be decoded.
+        records: Waiting Kafka records.
+        faults: Waiting Kafka records that cannot be decoded.
+    """
 
     topic: str
     number: int
@@ -49,24 +62,26 @@ class Partition:
     faults: list[Fault] = field(default_factory=list)
 
     def clear(self) -> None:
-        """Nothing waits."""
+        """Remove all waiting records."""
         self.octets, self.since, self.kind = 0, None, None
         self.records, self.faults = [], []
 
     def begin_at(self, offset: int) -> None:
-        """The next batch begins there, where nothing is promised."""
+        """Begin the next batch at an offset, without a promised end."""
         self.first = self.end = offset
         self.promised = None
 
     def add(self, message: Any, kind: Kind | None, reason: str) -> int:
-        """Puts a record to those that wait; `reason`: why it cannot be read. Gives the octets that it takes."""
+        """Add a Kafka record. `reason` is the error if it cannot be decoded. Return the bytes of memory that
+        it takes.
+        """
         offset = message.offset()
         if self.since is None:
             self.since = time.monotonic()
-            if self.first is None or offset < self.first:  # where a topic was made anew, offsets are, too
+            if self.first is None or offset < self.first:  # the offsets of a recreated topic restart
                 self.begin_at(offset)
                 self.begin = offset
-            elif self.promised is not None and offset >= self.promised:  # all of that is deleted
+            elif self.promised is not None and offset >= self.promised:  # all promised records were deleted
                 self.begin_at(self.promised)
         if reason:
             self.faults.append(fault_of(message, reason))
@@ -76,7 +91,9 @@ class Partition:
         return self._note(len(message) + RECORD_OCTETS, offset)
 
     def add_all(self, messages: Collection[Any], last: int) -> int:
-        """The same for records that say nothing, up to offset `last`."""
+        """Add Kafka records without a schema header, up to offset `last`. Return the bytes of memory that
+        they take.
+        """
         if self.since is None:
             self.since = time.monotonic()
         self.records += messages
@@ -90,24 +107,24 @@ class Partition:
         return octets
 
     def must_end(self, kind: Kind | None, offset: int) -> bool:
-        """Whether what waits ends before a record."""
+        """Return True if the waiting batch must end before this Kafka record."""
         promised = self.promised is not None and offset >= self.promised
         other = kind is not None and self.kind is not None and kind != self.kind
         return self.since is not None and (other or promised or offset < self.end)
 
 
 def promise_of(end: int) -> str:
-    """Metadata of an offset that say where the next batch is to end."""
+    """Return offset metadata that stores the end of the next batch."""
     return f"{_PROMISE}{end}"
 
 
 def read_promise(metadata: str | None) -> int | None:
-    """The other way round; others may have written something else there."""
+    """Return the end that offset metadata stores. None for the metadata of other programs."""
     name, _, end = (metadata or "").rpartition(":")
     return int(end) if f"{name}:" == _PROMISE and end.isdecimal() else None
 
 
 def fault_of(record: Any, reason: str) -> Fault:
-    """A record that cannot be read."""
+    """Return the fault for a Kafka record that cannot be decoded."""
     place = record.topic(), record.partition(), record.offset()
     return Fault(*place, reason, record.key(), record.value(), tuple(record.headers() or ()))

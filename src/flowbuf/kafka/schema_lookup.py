@@ -1,4 +1,4 @@
-"""Where a reader of records finds what they mean: see `flowbuf.kafka.schema_registry`."""
+"""Find the schema of Kafka records: see `flowbuf.kafka.schema_registry`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,22 @@ __all__ = ["SchemaFinder"]
 
 
 class SchemaFinder:
-    """Finds schemas by their hashes, by numbers of a `registry`, and by the names of topics. `known` is what its user
-    knows, for records that say nothing; hashes that are neither its nor a built-in schema's are looked up in
-    `schema_topic`, which is read when it is asked for. What is found is kept. Raises KafkaError and SchemaError."""
+    """Find schemas by hash, by number in a registry, and by topic name. Results are cached.
+
+    Args:
+        servers: Initial brokers, "host:port,host:port".
+        settings: Settings of librdkafka.
+        known: Schema of Kafka records that name none.
+        registry: Confluent schema registry.
+        schema_topic: Topic with schema descriptions, read when a hash is neither `known` nor built in. None
+            disables it.
+        timeout: Seconds to wait for a broker.
+        notes: Receiver of problems.
+
+    Raises:
+        KafkaError: The schema cannot be found. Raised by each lookup.
+        SchemaError: The schema description is invalid. Raised by each lookup.
+    """
 
     def __init__(
         self,
@@ -42,13 +55,13 @@ class SchemaFinder:
         self._found: dict[str | int, Schema] = {}
 
     def of_hash(self, hash: str) -> Schema:
-        """The schema of a hash."""
+        """Return the schema with a hash."""
         if hash not in self._found:
             self._found[hash] = self._look_up(hash)
         return self._found[hash]
 
     def of_number(self, number: int) -> Schema:
-        """The schema of a number that the registry gave."""
+        """Return the schema with a number in the registry."""
         if number not in self._found:
             if self.registry is None:
                 raise KafkaError(f"schema {number} of a registry, but none is known: say which (--schema-registry URL)")
@@ -57,7 +70,7 @@ class SchemaFinder:
         return self._found[number]
 
     def of_topic(self, topic: str) -> Schema:
-        """The schema of records that name none: by the topic's name, or what the user knows."""
+        """Return the schema of Kafka records that name none: from the hash in the topic's name, or `known`."""
         hash = find_hash(topic)
         if hash:
             return self.of_hash(hash)
@@ -70,7 +83,7 @@ class SchemaFinder:
 
     @functools.cached_property
     def _locals(self) -> Sequence[Schema]:
-        """Schemas that need not be looked up."""
+        """Schemas that need no lookup."""
         return [*([] if self.known is None else [self.known]), *map(Schema.load, built_in_names())]
 
     def _look_up(self, hash: str) -> Schema:
@@ -90,7 +103,7 @@ class SchemaFinder:
         return schema
 
     def _read_topic(self, topic: str) -> dict[str, bytes]:
-        """All descriptions, by their hashes; none where there is no such topic."""
+        """Return all schema descriptions by hash. Empty if the topic does not exist."""
         kafka = import_kafka()
         defaults = {"group.id": "flowbuf-schemas", "enable.auto.commit": False, "enable.partition.eof": True}
         consumer = new_client("Consumer", self._servers, self._settings, defaults, self._notes)
@@ -99,7 +112,7 @@ class SchemaFinder:
             problem = consumer.list_topics(topic, self._timeout).topics[topic].error
             if problem is not None and problem.code() == kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return {}
-            if problem is not None and problem.code() != kafka.KafkaError.LEADER_NOT_AVAILABLE:  # which passes
+            if problem is not None and problem.code() != kafka.KafkaError.LEADER_NOT_AVAILABLE:  # temporary
                 raise KafkaError(f"topic {topic!r}, which describes schemas: {problem.str()}")
             consumer.assign([kafka.TopicPartition(topic, 0, kafka.OFFSET_BEGINNING)])
             while (message := consumer.poll(self._timeout)) is not None:

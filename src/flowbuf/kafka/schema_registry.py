@@ -1,11 +1,11 @@
-"""How whoever reads messages from Kafka learns what they mean.
+"""Tell readers of a topic which schema its messages have.
 
-1. The name of the topic may have the hash of the schema: `flows-{hash}`.
-2. Records of many messages have it in a header, `flowbuf-schema`, beside `flowbuf-framing`. What a hash stands for is
-   in the topic `flowbuf-schemas`, which Kafka compacts: a JSON object by its hash, with the .proto, the descriptor, and
-   the columns as a schema file has them.
-3. Records in the wire format of a Confluent schema registry begin with the number that it gave to the .proto.
-4. ClickHouse takes the .proto itself, in its DDL (`flowbuf.targets.clickhouse`).
+1. The name of the topic may contain the hash of the schema: `flows-{hash}`.
+2. Kafka records of several messages have the hash in the header `flowbuf-schema`, beside `flowbuf-framing`.
+   The compacted topic `flowbuf-schemas` maps a hash to a JSON object: the .proto, the descriptor, and the
+   columns as in a schema file.
+3. Kafka records in the wire format of a Confluent schema registry begin with the number of the .proto.
+4. ClickHouse has the .proto itself in its DDL (`flowbuf.targets.clickhouse`).
 """
 
 from __future__ import annotations
@@ -33,18 +33,20 @@ FRAMING_HEADER = "flowbuf-framing"
 SCHEMAS_TOPIC = "flowbuf-schemas"
 
 MAGIC = b"\0"
-"""What a record begins with in the wire format of a Confluent schema registry; the number of its schema follows, in 4
-octets, and which message of the .proto it is: 0, the first, in one more."""
-PREFIX_SIZE = 6
-"""All of that."""
+"""First byte of a Kafka record in the wire format of a Confluent schema registry.
 
-_TRIES = 4  # of the client of a registry
+The number of its schema follows in 4 bytes. One more byte selects the message in the .proto: 0, the first.
+"""
+PREFIX_SIZE = 6
+"""Bytes before the message in this format."""
+
+_TRIES = 4  # attempts of the registry's client
 
 _HASH = re.compile(r"(?<![0-9a-f])[0-9a-f]{16}(?![0-9a-f])")
 
 
 def find_hash(topic: str) -> str | None:
-    """The hash of a schema in the name of a topic."""
+    """Return the schema hash in the name of a topic, or None."""
     found = _HASH.findall(topic)
     return found[-1] if found else None
 
@@ -53,7 +55,7 @@ def find_hash(topic: str) -> str | None:
 
 
 def describe_schema(schema: Schema) -> bytes:
-    """All that a reader needs of a schema, as a JSON object: the enabled columns, the .proto, the descriptor."""
+    """Return a schema as a JSON object for readers: enabled columns, .proto, descriptor."""
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
     descriptors = FileDescriptorSet(file=[schema.file_descriptor()])
@@ -73,7 +75,7 @@ def describe_schema(schema: Schema) -> bytes:
 
 
 def _describe_column(column: Column) -> dict[str, Any]:
-    """A column as a file has it, without its sources: what is not said is as a column has it anyway."""
+    """Return a column as in a schema file, without its sources. Default values are left out."""
     needed = {key: getattr(column, key) for key in ("unit", "values", "message", "key", "value")}
     plain = Column(column.name, column.number, column.type, **needed)
     keys = ("group", "repeated", "explicit", "ip", "scale", "clickhouse", "doc", "required", "oneof", "packed")
@@ -92,7 +94,9 @@ def _describe_message(message: SubMessage) -> dict[str, Any]:
 
 
 def read_description(data: bytes, origin: str = SCHEMAS_TOPIC) -> Schema:
-    """The schema that `describe_schema` has described. Raises SchemaError, also where its hash is another one."""
+    """Return the schema of a description from `describe_schema`. Raise SchemaError if it is invalid or its
+    hash differs.
+    """
     try:
         described: dict[str, Any] = parse_json(data)
         columns, reserved = _read_columns(described, origin)
@@ -126,9 +130,21 @@ def _read_columns(described: Mapping[str, Any], origin: str) -> tuple[tuple[Colu
 
 
 class SchemaRegistry:
-    """A schema registry by its URL; `settings` are those of its client (`basic.auth.user.info`, `ssl.ca.location`), and
-    in `timeout` seconds, or not many more, it has to answer. Raises ImportError without its client
-    (`flowbuf[registry]`), and KafkaError."""
+    """A Confluent schema registry, or a compatible one.
+
+    Args:
+        url: URL of the registry. It may contain a user and a password.
+        settings: Settings of the registry's client, for example `basic.auth.user.info` and `ssl.ca.location`.
+        timeout: Approximate number of seconds in which the registry must answer. Default: 30.
+
+    Raises:
+        ImportError: The client of the registry is not installed (`flowbuf[registry]`).
+        KafkaError: A setting is invalid, or a request failed.
+
+    Example:
+        registry = flowbuf.SchemaRegistry("http://localhost:8081")
+        sink = flowbuf.KafkaSink("localhost:9092", "flows", registry=registry)
+    """
 
     def __init__(self, url: str, settings: Mapping[str, Any] | None = None, timeout: float = TIMEOUT) -> None:
         with optional_import("a schema registry needs the client of confluent-kafka", "flowbuf[registry]"):
@@ -138,24 +154,36 @@ class SchemaRegistry:
         try:
             numbers = {"timeout": timeout / _TRIES, **_numbers(self._settings)}
             self._open = functools.partial(SchemaRegistryClient, {**self._settings, **numbers})
-            self._open().close()  # only to see that it can be
-        except Exception as error:  # of the settings, of files of certificates: they have no base
+            self._open().close()  # check the settings
+        except Exception as error:  # errors of settings and certificate files have no common base class
             raise self._error(error) from None
 
     def register(self, subject: str, schema: Schema) -> bytes:
-        """Registers the .proto of a schema, if it is not known yet, and gives what messages begin with. The registry
-        refuses one whose messages readers of the last one could not read, as it is set up."""
+        """Register the .proto of a schema if the registry does not have it.
+
+        The compatibility rule of the registry decides if it accepts a changed .proto.
+
+        Args:
+            subject: Name in the registry, for example "flows-value".
+            schema: Schema to register.
+
+        Returns:
+            bytes: Prefix of each Kafka record, 6 bytes.
+
+        Raises:
+            KafkaError: The registry rejected the .proto, or did not answer.
+        """
         from confluent_kafka.schema_registry import Schema as Text
 
         try:
             with self._open() as client:
                 number = client.register_schema(subject, Text(schema.to_proto(), "PROTOBUF"))
-        except Exception as error:  # of the registry, of HTTP, of sockets: they have no base
+        except Exception as error:  # errors of the registry, of HTTP and of sockets have no common base class
             raise self._error(error, f"{subject}: ") from None
         return MAGIC + int(number).to_bytes(4, "big") + b"\0"
 
     def find(self, number: int) -> str:
-        """The .proto by its number."""
+        """Return the .proto with a number. Raise KafkaError if the registry does not have it."""
         try:
             with self._open() as client:
                 return str(client.get_schema(number).schema_str)
@@ -163,7 +191,7 @@ class SchemaRegistry:
             raise self._error(error, f"schema {number}: ") from None
 
     def _error(self, error: Exception, what: str = "") -> KafkaError:
-        """Not raised from that of the client, which may hold secrets."""
+        """Return an error without secrets. Do not chain the client's error, which may contain them."""
         names = [str(self._settings.get("basic.auth.user.info", "")), *re.findall(r"//([^/]*)@", self._settings["url"])]
         names += [unquote(name) for name in names]
         passwords = {f"password {name}": name.partition(":")[2] for name in names}
@@ -174,6 +202,6 @@ class SchemaRegistry:
 
 
 def _numbers(settings: Mapping[str, Any]) -> dict[str, float]:
-    """Those of the settings that a client of a registry takes as numbers only; the command line has but text."""
+    """Return the settings that the registry's client accepts only as numbers. The command line passes text."""
     names = ("timeout", "max.retries", "retries.wait.ms", "retries.max.wait.ms", "cache.capacity")
     return {name: float(settings[name]) for name in names if name in settings}

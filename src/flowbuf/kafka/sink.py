@@ -1,4 +1,4 @@
-"""Messages into a topic of Kafka: packed into records, confirmed one by one, counted."""
+"""Send messages to a Kafka topic: pack them into Kafka records, wait for confirmation, count the results."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ __all__ = ["COMPRESSIONS", "KEYS", "PACK_SIZE", "KafkaSink", "ProduceReport", "c
 KEYS = ("none", "exporter", "flow")
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 PACK_SIZE = 65536
-"""Octets of a record, unless it is said otherwise."""
+"""Default size of a Kafka record in bytes."""
 
 _NO_TOPIC = "make it, or say how many partitions it is to have (--partitions N)"
-_HEADROOM = 256  # octets of a batch of one record besides its value: key, headers, lengths
-_MESSAGE_LIMIT = 1_000_000  # octets of a record that librdkafka takes, unless it is told otherwise
-_WAIT = 0.05  # seconds for room to appear
-_WAITING_LIMIT = 1 << 26  # octets in packs that are not full yet, of all exporters
-_FLUSH = 1.0  # seconds between two looks for a signal
-_LAST_CHANCE = 5.0  # seconds for what was sent before an error to be confirmed
-_SETTLING = 1.0  # seconds for the last news of what was sent
+_HEADROOM = 256  # bytes of a batch of one record without its value: key, headers, lengths
+_MESSAGE_LIMIT = 1_000_000  # librdkafka's default limit for a record, in bytes
+_WAIT = 0.05  # seconds per wait for space in the queue
+_WAITING_LIMIT = 1 << 26  # maximum bytes in incomplete packs, of all exporters
+_FLUSH = 1.0  # seconds between two checks for a signal
+_LAST_CHANCE = 5.0  # seconds to confirm records that were sent before an error
+_SETTLING = 1.0  # seconds to wait for the final statistics
 
-# What a client of Kafka does unless its user says otherwise: nothing lost, nothing twice, memory bounded.
+# Default settings. They prevent loss and duplicates, and bound the memory.
 _DEFAULTS: dict[str, Any] = {
     "enable.idempotence": True,
     "acks": "all",
@@ -50,12 +50,21 @@ _DEFAULTS: dict[str, Any] = {
 
 @dataclass
 class ProduceReport:
-    """What became of records, and of the flows in them. `records` were sent; `failed` were refused, or not confirmed,
-    so that nobody knows of some whether they arrived; `reasons` says why, with the number of records. Once a sink is
-    closed, all others were `delivered`: confirmed by the broker. `octets` are those of the messages. `retries`: so many
-    records at least went to a broker once more, because it had not confirmed them. `empty`: so many records have no
-    octets, because their flow has nothing but zeros and its framing is "bare"; ClickHouse's ProtobufSingle skips
-    them."""
+    """Counts of Kafka records, and of the flows in them.
+
+    After a sink is closed, every record has either failed or was confirmed by the broker.
+
+    Attributes:
+        records: Kafka records that were sent.
+        flows: Flows in these records.
+        octets: Bytes of the messages.
+        failed: Kafka records that were rejected or not confirmed. Unconfirmed records may still have arrived.
+        failed_flows: Flows in the failed records.
+        retries: Minimum number of Kafka records that were sent again because the broker did not confirm them.
+        empty: Kafka records of zero bytes: "bare" framing, and a flow in which every value is zero.
+            ClickHouse's ProtobufSingle skips them.
+        reasons: Reasons of the failures -> number of Kafka records.
+    """
 
     records: int = 0
     flows: int = 0
@@ -68,23 +77,23 @@ class ProduceReport:
 
     @property
     def delivered(self) -> int:
-        """Records that have not failed."""
+        """Number of Kafka records that have not failed."""
         return self.records - self.failed
 
     @property
     def delivered_flows(self) -> int:
-        """The flows in them."""
+        """Number of flows in the records that have not failed."""
         return self.flows - self.failed_flows
 
     def fail(self, reason: str, flows: int) -> None:
-        """A record of so many flows was not delivered."""
+        """Count a Kafka record with this number of flows as failed."""
         self.failed += 1
         self.failed_flows += flows
         self.reasons[reason] += 1
 
 
 def check_pack(pack: int | str) -> int | str:
-    """How messages are packed, as `KafkaSink` takes it: a number may be text. Raises ValueError."""
+    """Return the `pack` of a `KafkaSink`, with a number in text converted. Raise ValueError if it is invalid."""
     if pack in ("flow", "datagram"):
         return pack
     try:
@@ -97,31 +106,60 @@ def check_pack(pack: int | str) -> int | str:
 
 
 class KafkaSink:
-    """Produces messages to a topic of Kafka. A context manager: a block that ends well has had every record confirmed,
-    or raises KafkaError; `report` says what became of them.
+    """Send messages to a Kafka topic, as a context manager.
 
-    `servers` are brokers to begin with ("host:port,host:port"), `topic` is a name in which `{hash}` and `{name}` are
-    those of the schema, and `schema` what the messages are of. `partitions`: where there is no such topic, it is made
-    with so many.
+    If the block ends without an exception, the broker has confirmed every Kafka record; otherwise KafkaError
+    is raised. If the block ends with an exception, sent records have 5 seconds to be confirmed. Use a sink
+    from one thread at a time.
 
-    `pack` says what is in a record: "flow", one message; "datagram", those of one `write`; or a number, as many
-    messages as have so many octets together (or one that has more). `framing` says how: "bare", a message alone, for
-    "flow" only; or "delimited", each message after its length as a varint. Without it, single flows are bare and others
-    delimited, unless the schema says otherwise, as those of other collectors do. `key` is that of records: "none", the
-    address of the "exporter", or of the "flow", 8 octets that are the same for both directions of a conversation
-    (single flows only).
+    Records of several messages name their schema in the header `flowbuf-schema`. The default client settings
+    are idempotence and acks=all.
 
-    `registry` is a Confluent schema registry: messages are then single, and begin with the number of their schema.
-    `schema_topic` is where the schema is described for readers; None: nowhere. Records of several messages name their
-    schema in a header.
+    Args:
+        servers: Initial brokers, "host:port,host:port".
+        topic: Name of the topic. `{hash}` and `{name}` stand for those of the schema. Default:
+            "flows-{hash}".
+        schema: Schema of the messages, name of a built-in schema, or path to a TOML file. Default: "flow".
+        pack: Content of a Kafka record. "flow": one message. "datagram": the messages of one `write`. A
+            number: as many messages as fit into that many bytes, at least one. Default: 65,536.
+        framing: "bare" (one message alone, only with pack "flow") or "delimited" (each message after its
+            length as a varint). Default: the framing of the schema if it has one, else bare for pack "flow",
+            else delimited.
+        key: Key of Kafka records. "none", "exporter" (address of the exporter) or "flow". "flow" is an 8-byte
+            hash, equal for both directions of a conversation, and needs pack "flow". Default: "none".
+        compression: "none", "gzip", "snappy", "lz4" or "zstd". Default: "none".
+        registry: Confluent schema registry. Each Kafka record is then one message after the number of its
+            schema. Default: no registry.
+        schema_topic: Topic that stores the schema description for readers. None disables it. Default:
+            "flowbuf-schemas".
+        partitions: Number of partitions of a new topic. Default: None, a missing topic is an error.
+        settings: Settings of librdkafka, for example {"security.protocol": "SASL_SSL", "sasl.password": …}.
+            They override the default settings.
+        timeout: Seconds to wait for the first answer of a broker. Default: 30.
+        linger: Seconds after which an incomplete pack is sent. It is checked by `write` and `poll`. Default:
+            1.
+        on_problem: Function that receives a text for each problem that librdkafka retries, and if the
+            existing topic has another number of partitions. Default: problems are not reported.
 
-    `settings` are of librdkafka, such as {"security.protocol": "SASL_SSL", "sasl.password": …}, and stronger than those
-    that are here: idempotence, acks=all. `timeout`: seconds for brokers to answer at first. `linger`: seconds after
-    which a pack is sent that is not full yet, once something else is written, or `poll` is called. `on_problem` is told
-    what goes wrong with brokers, which librdkafka goes on with by itself, and of a topic with other `partitions`.
+    Attributes:
+        report: `ProduceReport` with the counts so far.
+        schema: Schema of the messages.
+        topic: Name of the topic, with the hash and name of the schema filled in.
 
-    One thread at a time. Raises ImportError without confluent-kafka, ValueError and SchemaError for what cannot be, and
-    KafkaError.
+    Raises:
+        ImportError: confluent-kafka is not installed.
+        ValueError: An argument is invalid, or arguments cannot be combined.
+        SchemaError: The schema cannot be loaded, or has no address columns for the key "flow".
+        KafkaError: No broker answers, the topic is missing, or a Kafka record was not delivered.
+
+    Example:
+        decoder = flowbuf.Decoder()
+        with (
+            flowbuf.CaptureReader("capture.pcap") as reader,
+            flowbuf.KafkaSink("localhost:9092", "flows", decoder.schema, partitions=4) as sink,
+        ):
+            for datagrams in reader:
+                sink.write(decoder.encode_datagrams(datagrams))
     """
 
     def __init__(
@@ -164,11 +202,11 @@ class KafkaSink:
         self._waiting_octets = 0
         self._waiting_since = 0.0
         self._closed = False
-        self._deadline = math.inf  # for room to appear
-        self._expired = False  # records have waited for longer than they may
-        self._reachable = True  # a broker is connected, as far as it is known
-        self._looks = 0  # at statistics
-        self._lost = ""  # why the topic takes nothing any more
+        self._deadline = math.inf  # end of the wait for space in the queue
+        self._expired = False  # a record has exceeded its maximum waiting time
+        self._reachable = True  # a broker is connected, according to the last statistics
+        self._looks = 0  # number of statistics received
+        self._lost = ""  # reason why the topic accepts no more records
         self._notes = Notes(on_problem, settings or {})
         hash, form = self.schema.hash.encode(), self.framing.encode()
         self._headers = None if self._pack == "flow" else [(SCHEMA_HEADER, hash), (FRAMING_HEADER, form)]
@@ -190,7 +228,7 @@ class KafkaSink:
             raise KafkaError(f"{error}; it describes schemas, which may be left out: schema_topic") from None
 
     def _open(self, servers: str, settings: dict[str, Any], compression: str, limit: int) -> None:
-        """Makes a producer of batches that the topic takes."""
+        """Create a producer whose batches fit the limit of the topic."""
         kafka = import_kafka()
         own = {
             "compression.type": compression,
@@ -205,7 +243,7 @@ class KafkaSink:
         self._limit = max(min(limit, int(settings.get("message.max.bytes", _MESSAGE_LIMIT))) - _HEADROOM, 1)
 
     def _describe(self, topic: str, timeout: float) -> None:
-        """Leaves the schema where readers look for it."""
+        """Send the schema description to its topic."""
         problems: list[str] = []
 
         def note(error: Any, _: Any) -> None:
@@ -224,10 +262,21 @@ class KafkaSink:
     # Writing --------------------------------------------------------------------------------------------------------
 
     def write(self, messages: bytes | memoryview, exporter: str = "") -> None:
-        """Takes length-delimited messages, as a decoder gives them; `exporter` is whose they are, for the key. Waits
-        where the broker does not keep up. What cannot be sent is counted as failed. Raises DecodeError where the
-        messages are malformed, KafkaError when no more can be sent at all: the topic is gone, or no broker has been
-        there for as long as records may wait (`message.timeout.ms`)."""
+        """Send length-delimited messages, as a decoder returns them.
+
+        The call waits if the broker is slower than the caller. Messages that cannot be sent are counted as
+        failed.
+
+        Args:
+            messages: Messages, each after its length as a varint.
+            exporter: Address of the exporter of these messages. Required for key "exporter".
+
+        Raises:
+            ValueError: key is "exporter", and exporter is empty.
+            DecodeError: The messages are malformed.
+            KafkaError: Nothing can be sent any more. The topic was deleted, or no broker was available for as
+                long as records may wait (`message.timeout.ms`).
+        """
         self._check_open()
         if not len(messages):
             return
@@ -244,13 +293,17 @@ class KafkaSink:
         self.poll()
 
     def poll(self) -> None:
-        """Sends what has waited for long enough, and reads what the client reports: failures and statistics. Call it
-        about once per second while nothing is written: the client keeps its reports until then. Raises
-        KafkaError."""
+        """Send packs that have waited for `linger` seconds, and read failures and statistics from the client.
+
+        Call it about once per second while nothing is written. The client keeps its reports until then.
+
+        Raises:
+            KafkaError: Nothing can be sent any more.
+        """
         self._check_open()
         if self._waiting and time.monotonic() - self._waiting_since >= self._linger:
             self._send_waiting()
-        self._producer.poll(0)  # statistics come all the time, also while nothing is sent
+        self._producer.poll(0)  # statistics arrive even if nothing is sent
         if obstacle := self._find_obstacle():
             raise KafkaError(obstacle)
 
@@ -259,7 +312,7 @@ class KafkaSink:
             raise KafkaError(f"topic {self.topic!r}: nothing can be sent any more: the sink is closed")
 
     def _find_obstacle(self) -> str:
-        """Why no more can be sent at all; empty while it can."""
+        """Return the reason why nothing can be sent any more, or an empty text."""
         if self._notes.fatal:
             return f"the broker takes no more: {self._notes.fatal}"
         if self._expired and not self._reachable:
@@ -267,7 +320,7 @@ class KafkaSink:
         return self._lost
 
     def _add(self, messages: bytes | memoryview, key: bytes | None) -> None:
-        """Fills packs, and sends those that are full."""
+        """Fill packs, and send full ones."""
         size = min(int(self._pack), self._limit)
         if not self._waiting:
             self._waiting_since = time.monotonic()
@@ -298,7 +351,7 @@ class KafkaSink:
         self._waiting.clear()
 
     def _send_each(self, messages: bytes | memoryview, key: bytes | None) -> None:
-        """Each message in a record of its own."""
+        """Send each message in its own Kafka record."""
         values = split_messages(messages, None if self.framing == "delimited" else self._prefix)
         keys: Iterable[bytes | None] = repeat(key)
         if self._conversation:
@@ -311,7 +364,7 @@ class KafkaSink:
                     produce(topic, value, own)
                 except refusals as error:
                     self._send_again(error, value, own, 1)
-        finally:  # a signal may have come: what was not sent is not counted
+        finally:  # a signal may interrupt: unsent messages are not counted
             left = length_hint(rest)
             sent = values[: len(values) - left] if left else values
             self.report.records += len(sent)
@@ -320,7 +373,7 @@ class KafkaSink:
             self.report.empty += sent.count(b"")
 
     def _send(self, value: bytes, key: bytes | None, count: int) -> None:
-        """A record of so many messages."""
+        """Send a Kafka record with `count` messages."""
         try:
             self._producer.produce(self.topic, value, key, headers=self._headers)
         except self._refusals as error:
@@ -331,7 +384,7 @@ class KafkaSink:
             self.report.octets += len(value)
 
     def _send_again(self, error: Exception, value: bytes, key: bytes | None, count: int) -> None:
-        """What there was no room for waits until there is; what cannot be sent at all has failed."""
+        """Wait for space in the queue, and count a record that cannot be sent as failed."""
         try:
             while isinstance(error, BufferError) and time.monotonic() < self._deadline:
                 self._producer.poll(_WAIT)
@@ -342,7 +395,7 @@ class KafkaSink:
                     return
                 except self._refusals as again:
                     error = again
-        except BaseException:  # a signal: nobody knows
+        except BaseException:  # a signal: it is unknown if the record was sent
             self.report.fail("interrupted", count)
             raise
         self.report.fail(_explain(error), count)
@@ -352,15 +405,19 @@ class KafkaSink:
     # Delivery -------------------------------------------------------------------------------------------------------
 
     def _count_failed(self, error: Any, message: Any) -> None:
-        """Of a record that was not delivered: all others are."""
-        if error is None:  # settings may want to hear of those, too
+        """Count a Kafka record that was not delivered. The client reports only failures, unless settings
+        change that.
+        """
+        if error is None:  # settings can request reports of deliveries too
             return
         if error.code() == self._timed_out:
             self._expired = True
         self.report.fail(error.str(), 1 if self._pack == "flow" else count_messages(message.value()))
 
     def _count_retries(self, statistics: str) -> None:
-        """`txretries` counts requests, and of these not the ones that carry records: those are made anew."""
+        """Read the retries from statistics. `txretries` does not count retries of requests with records,
+        because these are rebuilt.
+        """
         found = json.loads(statistics)
         partitions = found.get("topics", {}).get(self.topic, {}).get("partitions", {})
         sent = sum(partition.get("txmsgs", 0) for partition in partitions.values())
@@ -371,22 +428,27 @@ class KafkaSink:
 
     @property
     def unconfirmed(self) -> int:
-        """Records that were sent, and are neither delivered nor failed yet. There may be fewer by a few."""
+        """Number of Kafka records that were sent and are neither delivered nor failed. The true number may be
+        slightly lower.
+        """
         return 0 if self._closed else len(self._producer)
 
     def flush(self) -> None:
-        """Sends what waits, and returns when all that was sent is delivered or has failed."""
+        """Send all waiting messages, and return when every record is delivered or has failed."""
         self._check_open()
         self._send_waiting()
         while self._producer.flush(_FLUSH):
             pass
         looks, deadline = self._looks, time.monotonic() + _SETTLING
         while self._notes.latest and self._looks == looks and time.monotonic() < deadline:
-            self._producer.poll(_WAIT)  # until statistics say what was sent again at last
+            self._producer.poll(_WAIT)  # until statistics have the final retries
 
     def close(self) -> None:
-        """The same, and lets go of the broker. Raises KafkaError where something has failed, and says why. A second
-        time, nothing happens."""
+        """Flush, and close the connection. A second call does nothing.
+
+        Raises:
+            KafkaError: A Kafka record was not delivered. The text contains the reasons.
+        """
         if self._closed:
             return
         self.flush()
@@ -401,15 +463,16 @@ class KafkaSink:
             raise KafkaError(f"topic {self.topic!r}: not delivered: {failed}: {reasons}")
 
     def abandon(self) -> None:
-        """For when something else has gone wrong: what was sent gets a last chance of a few seconds, what is still not
-        confirmed then has failed."""
+        """Close the sink after an error. Sent records have 5 seconds to be confirmed. Unconfirmed records
+        then count as failed.
+        """
         if self._closed:
             return
         self._deadline = time.monotonic() + _LAST_CHANCE
         try:
             self._send_waiting()
             self._producer.flush(_LAST_CHANCE)
-        finally:  # also where a second signal comes
+        finally:  # also after a second signal
             self._producer.purge()
             left = self._producer.flush(_SETTLING)
             if left:
@@ -431,7 +494,7 @@ class KafkaSink:
 
 
 class _Pack:
-    """Messages that wait until there are enough of them for a record."""
+    """Messages that wait until they fill a Kafka record."""
 
     def __init__(self) -> None:
         self.octets = 0
@@ -444,14 +507,14 @@ class _Pack:
         self._count += count
 
     def take(self) -> tuple[bytes, int]:
-        """All messages, and their number; there are none then."""
+        """Remove all messages. Return them and their number."""
         value, count = b"".join(self._pieces), self._count
         self.octets, self._count, self._pieces = 0, 0, []
         return value, count
 
 
 def _explain(error: Exception) -> str:
-    """Why a producer does not take a record."""
+    """Return the reason why a producer rejected a Kafka record."""
     if isinstance(error, BufferError):
         return "no room for it"
     return str(error.args[0].str()).removeprefix("Unable to produce message: ")
@@ -470,7 +533,8 @@ def _choose_framing(pack: int | str, framing: str | None, schema: Schema, regist
     return chosen
 
 
-# Columns that tell whose conversation a flow is, by what NetFlow v5 fills them with, whatever a schema calls them.
+# Columns that identify a conversation. They are found by their NetFlow v5 source, so schemas may use other
+# names.
 _ENDPOINTS = {
     "src_addr": "srcaddr",
     "dst_addr": "dstaddr",
@@ -481,7 +545,7 @@ _ENDPOINTS = {
 
 
 def _find_conversation(schema: Schema) -> dict[str, int]:
-    """The numbers of the columns that make the key of a flow. Raises SchemaError where there are no addresses."""
+    """Return the numbers of the key columns of a flow. Raise SchemaError if address columns are missing."""
     numbers: dict[str, int] = {}
     for name, field_name in _ENDPOINTS.items():
         for column in schema.enabled:

@@ -12,14 +12,16 @@ from flowbuf.kafka.client import Notes, import_kafka, new_client
 __all__ = ["HEARTBEAT", "Joining", "uses_kip_848"]
 
 HEARTBEAT = 500
-"""heartbeat.interval.ms of consumers. A heartbeat tells a member to rejoin. librdkafka's default is 3,000."""
+"""heartbeat.interval.ms of consumers. The answer to a heartbeat asks a member to rejoin. librdkafka's default
+is 3,000.
+"""
 
-_PAUSE = 0.3  # seconds between two questions to the broker
-_TIMEOUT = 2.0  # seconds for an answer
-_FIRST_TIMEOUT = 1.0  # the same before this member joins
-_SESSION = 45_000  # session.timeout.ms of librdkafka
-_MARGIN = 500  # milliseconds for a live member to rejoin, after its heartbeat
-_LONG_WAIT = 6.0  # seconds: longer than brokers delay new groups (3 s), and than the heartbeats of KIP-848 (5 s)
+_PAUSE = 0.3  # seconds between two requests to the broker
+_TIMEOUT = 2.0  # seconds to wait for an answer
+_FIRST_TIMEOUT = 1.0  # seconds to wait before this member joins
+_SESSION = 45_000  # librdkafka's default of session.timeout.ms
+_MARGIN = 500  # milliseconds for a live member to rejoin after its heartbeat
+_LONG_WAIT = 6.0  # seconds: more than a new group's delay (3 s) and a KIP-848 heartbeat (5 s)
 
 
 def uses_kip_848(settings: Mapping[str, Any]) -> bool:
@@ -30,9 +32,9 @@ def uses_kip_848(settings: Mapping[str, Any]) -> bool:
 class Joining:
     """Watch a group while a member has no partitions yet. Create it before the member joins.
 
-    A broker gives no partitions before all members that it knows have joined again, or their sessions have expired. A
-    killed member stays known until then. Live members rejoin within a heartbeat, unless they are busy. So a wait is
-    reported only if it is longer, and only for members that were in the group before.
+    A broker assigns no partitions until all known members have joined again, or their sessions have expired.
+    A killed member stays known until then. Live members rejoin within a heartbeat, unless they are busy. So
+    only longer waits are reported, and only for members that were in the group before.
     """
 
     def __init__(
@@ -57,14 +59,18 @@ class Joining:
         return self._client.describe_consumer_groups([self._group], request_timeout=timeout)[self._group]
 
     def _begin(self, found: Any) -> None:
-        """Note the members that are there before this one. Nobody knows of a group that is not stable if it is new."""
+        """Store the members that were in the group before this one. A new group that is not stable may be
+        unknown to them.
+        """
         self._before = {each.member_id for each in found.members}
         if self._broker_side or found.state.name != "STABLE":
             self._wait = _LONG_WAIT
 
     def look(self) -> None:
-        """Ask for the members of the group now and then, without waiting for the answer. Report once that it waits for
-        others that were there before."""
+        """Request the members of the group periodically, without waiting for the answer.
+
+        Report once that the group waits for members that were there before.
+        """
         now = time.monotonic()
         if self._told or not self._before or now < max(self._next, self._since + self._wait):
             return
@@ -90,6 +96,6 @@ class Joining:
             )
 
     def end(self) -> None:
-        """Report that the wait is over, if it was reported."""
+        """Report the end of the wait, if the wait was reported."""
         if self._told:
             self._note(f"group {self._group!r}: joined")
