@@ -59,8 +59,9 @@ class Joining:
         return self._client.describe_consumer_groups([self._group], request_timeout=timeout)[self._group]
 
     def _begin(self, found: Any) -> None:
-        """Store the members that were in the group before this one. A new group that is not stable may be
-        unknown to them.
+        """Store the members that were in the group before this one.
+
+        A group that is not stable may be a new one, which brokers delay. Its wait is reported later.
         """
         self._before = {each.member_id for each in found.members}
         if self._broker_side or found.state.name != "STABLE":
