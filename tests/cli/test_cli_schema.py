@@ -242,4 +242,4 @@ def test_what_has_tables_takes_flat_records_only():
 def test_the_help_of_the_group_is_not_cut() -> None:
     text = CliRunner().invoke(main, ["schema", "--help"]).output
     assert "..." not in text.partition("Commands:")[2]
-    assert "Build everything that a schema leads to, and say what is wrong." in " ".join(text.split())
+    assert "Check a schema: build all of its outputs, and report errors." in " ".join(text.split())

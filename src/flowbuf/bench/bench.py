@@ -38,20 +38,22 @@ __all__ = [
 ]
 
 BATCH = 100_000
-"""Bytes of payload that flowbuf decodes in one call. A batch and its messages fit into the second-level
-cache.
+"""Bytes of payload that flowbuf decodes in one call.
+
+A batch and its messages fit into the second-level cache.
 """
 
 WORKING_SET = 2_500_000
-"""Minimum bytes of payload that one pass decodes: more than the first two cache levels of a processor hold."""
+"""Minimum bytes of payload per pass: more than the first two cache levels of a processor hold."""
 
 ROUNDS = 11
 SECONDS = 0.1
 """CPU time in seconds per round and contestant."""
 
 PATIENCE = 5.0
-"""Seconds of elapsed time that all rounds of a contestant may take. A slow contestant gets fewer rounds, but
-at least one.
+"""Seconds of elapsed time that all rounds of a contestant may take.
+
+A slow contestant gets fewer rounds, but at least one.
 """
 
 GENERATED = ("netflow5", "netflow9", "ipfix", "sflow")
@@ -59,7 +61,8 @@ GENERATED = ("netflow5", "netflow9", "ipfix", "sflow")
 
 _READ_LIMIT = 4 * WORKING_SET
 _GENERATED_FLOWS = 20_000
-_PROTOCOLS = {0: "sflow", 5: "netflow5", 7: "netflow7", 9: "netflow9", 10: "ipfix"}  # by the version of a domain
+# by the version of a domain
+_PROTOCOLS = {0: "sflow", 5: "netflow5", 7: "netflow7", 9: "netflow9", 10: "ipfix"}
 
 
 class Datagram(NamedTuple):
@@ -190,7 +193,10 @@ def load_workload(name: str, source: str | Path | BinaryIO, schema: Schema | str
 
 
 def generate_workload(protocol: str, schema: Schema | str = "flow") -> Workload:
-    """Return the workload `generated-PROTOCOL` for a protocol of GENERATED. It is the same on every machine."""
+    """Return the workload `generated-PROTOCOL` for a protocol of GENERATED.
+
+    It is the same on every machine.
+    """
     pieces = _core.generate(protocol=protocol, flows=_GENERATED_FLOWS, seed=1, exporters=4)
     return load_workload(f"generated-{protocol}", io.BytesIO(b"".join(pieces)), schema)
 
@@ -220,8 +226,9 @@ def _brings_templates(decoder: Decoder, datagram: Datagram) -> bool:
 
 
 def _fill(counted: Sequence[tuple[Datagram, int]]) -> tuple[Datagram, ...]:
-    """Repeat datagrams, given with their numbers of flows. Payloads are copied, because a shared one would
-    stay in the cache.
+    """Repeat datagrams, given with their numbers of flows.
+
+    Payloads are copied, because a shared one would stay in the cache.
     """
     repetitions = -(-WORKING_SET // sum(len(datagram.payload) for datagram, _ in counted))
     numberings = Numberings()
@@ -236,8 +243,9 @@ def _fill(counted: Sequence[tuple[Datagram, int]]) -> tuple[Datagram, ...]:
 
 
 class Flowbuf:
-    """flowbuf itself: decodes each batch in one call into length-delimited messages. Timed by the CPU time of
-    the thread.
+    """flowbuf itself: decodes each batch in one call into length-delimited messages.
+
+    Timed by the CPU time of the thread.
     """
 
     name = "flowbuf"
@@ -287,8 +295,9 @@ class FlowbufRun:
         self.flows = decoder.flows - before
 
     def decode(self) -> None:
-        """Decode the working set once. This is the timed work. Messages stay in the decoder's buffer, as when
-        they are written to a file.
+        """Decode the working set once.
+
+        This is the timed work. Messages stay in the decoder's buffer, as when they are written to a file.
         """
         for batch in self._batches:
             self.decoder.view_datagrams(batch)
@@ -417,8 +426,9 @@ def measure(
     seconds: float = SECONDS,
     show: Callable[[int], None] = lambda done: None,
 ) -> Measurement:
-    """Time the contestants for a workload in turn. Every other round runs in reverse order, so that the
-    predecessor varies.
+    """Time the contestants for a workload in turn.
+
+    Every other round runs in reverse order, so that no contestant always has the same predecessor.
 
     Args:
         workload: Datagrams to decode.

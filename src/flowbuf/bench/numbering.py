@@ -51,8 +51,9 @@ class Numberings:
         return bytes(copy)
 
     def _number_sflow(self, copy: bytearray, source: tuple[str, int]) -> None:
-        """Number an sFlow datagram and its samples. The agent address in the datagram identifies the agent,
-        if there is one.
+        """Number an sFlow datagram and its samples.
+
+        The agent address in the datagram identifies the agent, if there is one.
         """
         (address_type,) = unpack_from(">I", copy, 4)
         if address_type > 2:
@@ -77,8 +78,9 @@ class Numberings:
             at += length + -length % 4
 
     def _write_sample(self, copy: bytearray, at: int, agent: Hashable, sample_format: int) -> None:
-        """Number a sample. It begins with its number and its source: type (8 bits) and index, or one word
-        each.
+        """Number a sample.
+
+        It begins with its number and its source: type (8 bits) and index, or one word each.
 
         A jump of the agent's numbers also restarts the numbers of its samples.
         """

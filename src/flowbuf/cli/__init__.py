@@ -1,4 +1,4 @@
-"""The command line: parse, call, print."""
+"""The command line: parse the arguments, call the library, print the result."""
 
 import signal
 import sys

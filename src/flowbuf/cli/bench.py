@@ -1,4 +1,4 @@
-"""`flowbuf bench`: how fast flows are decoded on this machine, and how fast others are."""
+"""`flowbuf bench`: measure the decoding speed of flowbuf and other decoders on this machine."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from flowbuf.targets.flow_text import escape_json
 __all__ = ["bench"]
 
 CORPUS = ("netflow9-data", "netflow5-29-records", "sflow-1140", "ipfix-cisco-srv6")
-"""Captures of the folder that FLOWBUF_CORPUS names."""
+"""Captures in the folder of FLOWBUF_CORPUS."""
 
 NUMBERS = ("flows", "ns a flow", "least", "greatest", "million/s", "ratio")
 OF_PEERS = ("decoder", "ratio")
@@ -62,7 +62,7 @@ Load = Callable[[], Workload]
     show_default=True,
     type=WholeNumber(1, 10_000),
     metavar="N",
-    help="How often each decoder is timed.",
+    help="Time each decoder N times.",
 )
 @click.option(
     "--seconds",
@@ -70,11 +70,13 @@ Load = Callable[[], Workload]
     show_default=True,
     type=click.FloatRange(0, 3600, min_open=True),
     metavar="S",
-    help="CPU time of a round, for each decoder.",
+    help="Time each decoder for S seconds of CPU time per round.",
 )
-@click.option("--peers", "folder", metavar="DIR", help="Folder with a package `peers`.  [default: benchmarks, if here]")
-@click.option("--no-peers", is_flag=True, help="flowbuf alone.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, with every sample.")
+@click.option(
+    "--peers", "folder", metavar="DIR", help="Load the package `peers` of this folder.  [default: benchmarks, if here]"
+)
+@click.option("--no-peers", is_flag=True, help="Measure flowbuf alone.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with every sample.")
 @schema_options
 def bench(
     captures: tuple[str, ...],
@@ -85,13 +87,16 @@ def bench(
     as_json: bool,
     schema: Schema,
 ) -> None:
-    """Measure how fast flows are decoded on this machine.
+    """Measure the decoding speed on this machine.
 
-    Nanoseconds of CPU time a flow, on one core, from datagrams in memory to messages in memory: all datagrams of a
-    CAPTURE are fed once, then those with flows over and over, 2.5 MB in a pass. Without a CAPTURE, generated traffic of
-    each protocol, and what FLOWBUF_CORPUS holds. Peers decode the same datagrams in turn with flowbuf; they are looked
-    for in `benchmarks`, here or where flowbuf's source is, and are Python code that is run. Compare figures of one run
-    only.
+    The result is nanoseconds of CPU time per flow on one core, from datagrams in memory to messages in
+    memory. All datagrams of a CAPTURE are decoded once. Then the datagrams with flows are decoded repeatedly,
+    2.5 MB per pass. Without a CAPTURE, generated traffic of each protocol and the captures of FLOWBUF_CORPUS
+    are used.
+
+    Peers decode the same datagrams in turn with flowbuf. They are Python code, which is executed. Their
+    folder is `benchmarks`, in the current directory or beside flowbuf's source. Compare only figures of one
+    run.
 
     \b
     Examples:
@@ -130,11 +135,11 @@ def _measure_all(
     return measured
 
 
-# What is measured -----------------------------------------------------------------------------------------------------
+# Workloads and peers --------------------------------------------------------------------------------------------------
 
 
 def _choose(captures: Sequence[str], schema: Schema) -> list[Load]:
-    """What loads each workload, so that but one is in memory."""
+    """Return a loader for each workload, so that only one is in memory."""
 
     def load(name: str, path: str) -> Load:
         return lambda: load_workload(name, path, schema)
@@ -150,13 +155,13 @@ def _choose(captures: Sequence[str], schema: Schema) -> list[Load]:
 
 
 def _names(paths: Sequence[str]) -> list[str]:
-    """The names of the files without what they end on; whole paths where two are the same."""
+    """Return the file names without suffixes, or whole paths for equal names."""
     names = [re.sub(r"(\.(pcap|pcapng|cap))?(\.(gz|zst))?$", "", Path(path).name) or path for path in paths]
     return [path if names.count(name) > 1 else name for name, path in zip(names, paths, strict=True)]
 
 
 def _find_peers(folder: str | None) -> tuple[list[Contestant], list[Quotation]]:
-    """Those that can be measured here, and figures of those that cannot."""
+    """Return the peers, and the quoted figures of decoders that cannot be measured here."""
     beside = Path(__file__).parents[3] / "benchmarks"
     for candidate in [Path(folder)] if folder is not None else [Path("benchmarks"), beside]:
         try:
@@ -170,7 +175,7 @@ def _find_peers(folder: str | None) -> tuple[list[Contestant], list[Quotation]]:
     return [], []
 
 
-# What is said of it ---------------------------------------------------------------------------------------------------
+# Output ---------------------------------------------------------------------------------------------------------------
 
 
 def _describe(measured: Sequence[Measurement], absent: dict[str, str], quoted: Sequence[Quotation]) -> dict[str, Any]:
@@ -230,14 +235,14 @@ def _describe_machine() -> dict[str, Any]:
 
 def _table(measured: Sequence[Measurement], quoted: Sequence[Quotation], width: int) -> Table:
     rows = [row for each in measured for row in _rows(each, quoted)]
-    if len(rows) == len(measured):  # nobody but flowbuf
+    if len(rows) == len(measured):  # only flowbuf
         rows = [{heading: text for heading, text in row.items() if heading not in OF_PEERS} for row in rows]
     title = f"flowbuf {version('flowbuf')} on one core, {name_processor()}"
     return fit_table(title, rows, NUMBERS, DISPENSABLE, width)
 
 
 def _rows(measurement: Measurement, quoted: Sequence[Quotation]) -> Iterator[dict[str, str | Text]]:
-    """flowbuf first, then who else decoded it, the fastest first, and last what is quoted."""
+    """Yield the row of flowbuf, then the other decoders from the fastest, then the quoted figures."""
     own = measurement.results[Flowbuf.name]
     peers = [result for result in measurement.results.values() if result is not own]
     for result in [own, *sorted(peers, key=lambda result: result.median)]:
@@ -272,12 +277,12 @@ def _quoted_row(quotation: Quotation, own: Result) -> dict[str, str | Text]:
 
 
 def _figure(number: float) -> str:
-    """Three digits or more."""
+    """Format a number with three digits or more."""
     return f"{number:,.{2 if number < 10 else 1 if number < 1000 else 0}f}"
 
 
 def _notes(measured: Sequence[Measurement], absent: dict[str, str], quoted: Sequence[Quotation]) -> Iterator[Text]:
-    """What the table does not say, a line each: what it is that decoders do, first of all."""
+    """Yield notes below the table, one per line. The first ones describe the work of each decoder."""
     does = {result.name: result.does for each in measured for result in each.results.values()}
     if len(does) > 1:
         yield from (Text(f"{name}: {text}") for name, text in does.items())

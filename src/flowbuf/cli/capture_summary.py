@@ -1,4 +1,4 @@
-"""What is in a capture, as one plain structure: the JSON of `flowbuf inspect --json`, and what its tables show."""
+"""Summarize a capture in one structure: the JSON of `flowbuf inspect --json`, also used by its tables."""
 
 from __future__ import annotations
 
@@ -22,29 +22,30 @@ __all__ = ["survey_capture"]
 
 PROTOCOLS = {0: "sFlow v5", 5: "NetFlow v5", 7: "NetFlow v7", 9: "NetFlow v9", 10: "IPFIX"}
 FLOW_TYPES = {"SFLOW_5": "sFlow v5", "IPFIX": "IPFIX", **{f"NETFLOW_V{n}": f"NetFlow v{n}" for n in (1, 5, 7, 9)}}
-NETFLOW9_SCOPES = {1: "System", 2: "Interface", 3: "LineCard", 4: "Cache", 5: "Template"}  # RFC 3954 section 6.1
+# RFC 3954 section 6.1
+NETFLOW9_SCOPES = {1: "System", 2: "Interface", 3: "LineCard", 4: "Cache", 5: "Template"}
 VARIABLE = 0xFFFF  # RFC 7011 section 7; in NetFlow v9 too
 LINK_TYPES = {
     **{0: "BSD loopback", 1: "Ethernet", 12: "raw IP", 14: "raw IP", 101: "raw IP", 108: "OpenBSD loopback"},
     **{113: "Linux cooked", 228: "raw IPv4", 229: "raw IPv6", 276: "Linux cooked v2"},
 }
 
-# Of a flow, what is said of its exporter.
+# Columns of a flow that describe its exporter.
 ABOUT_EXPORTER = ("exporter_address", "sampling_rate", "flow_type", "sub_agent_id")
 
-TIMES = ("time_flow_start", "time_flow_end")  # off by default; enabled, so that times that cannot be told are counted
+TIMES = ("time_flow_start", "time_flow_end")  # off by default; enabled to count times that cannot be computed
 
 
 @dataclass
 class _Seen:
-    """What the flows of an exporter say of it."""
+    """Properties of an exporter, collected from its flows."""
 
     protocols: set[str] = field(default_factory=set)
     sampling_rates: set[int] = field(default_factory=set)
 
 
 class _Watch:
-    """Looks at datagrams and flows as they pass by."""
+    """Collect properties of datagrams and flows while a capture is read."""
 
     def __init__(self, schema: Schema) -> None:
         about = replace(schema, columns=tuple(schema[name] for name in ABOUT_EXPORTER))
@@ -76,7 +77,7 @@ class _Watch:
 def survey_capture(
     reader: CaptureReader, show: Show, new_decoder: Callable[[Schema], Decoder] = Decoder
 ) -> dict[str, Any]:
-    """Reads a capture to its end. Raises CaptureError where it is none."""
+    """Read a capture to its end and return its summary. Raise CaptureError if it is not a capture."""
     schema = Schema.load("flow").enable("sub_agent_id", *TIMES)
     decoder = new_decoder(schema)
     watch = _Watch(schema)
@@ -119,7 +120,7 @@ def _describe_exporter(exporter: dict[str, Any], watch: _Watch) -> dict[str, Any
 
 
 def _describe_domain(domain: dict[str, Any]) -> dict[str, Any]:
-    """`port` is null, or that of a domain whose ports are told apart."""
+    """Describe a domain. `port` is null unless the domain is separated by ports."""
     started = domain["system_init"]
     return {
         "protocol": PROTOCOLS.get(domain["version"], str(domain["version"])),
@@ -149,9 +150,12 @@ def _describe_template(id: int, template: dict[str, Any], version: int) -> dict[
 
 
 def _describe_field(pen: int, id: int, size: int, scope: bool, version: int) -> dict[str, Any]:
-    """`name` is null where no registry has one; `size` is null where every record says its own."""
+    """Describe a field.
+
+    `name` is null if no registry has one. `size` is null if every record states its own.
+    """
     known = elements.by_id(id) if not pen else None
     name = known.name if known else None
-    if scope and version == 9:  # a number space of its own
+    if scope and version == 9:  # scopes have their own number space
         name = NETFLOW9_SCOPES.get(id)
     return {"name": name, "pen": pen, "id": id, "size": None if size == VARIABLE else size, "scope": scope}

@@ -1,4 +1,4 @@
-"""`flowbuf schema clickhouse`: the tables of a schema in ClickHouse."""
+"""`flowbuf schema clickhouse`: print the ClickHouse tables of a schema."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["clickhouse"]
 
 
 def _pairs(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    """NAME=VALUE of an option that may come again."""
+    """Parse NAME=VALUE of an option that can be repeated."""
     pairs = dict(value.partition("=")[::2] for value in values)
     for name, value in pairs.items():
         if not re.fullmatch(r"\w+", name) or not value:
@@ -36,65 +36,75 @@ def _pairs(context: click.Context, parameter: click.Parameter, values: tuple[str
 
 
 def _aggregates(context: click.Context, parameter: click.Parameter, value: str | None) -> dict[str, str]:
-    """Intervals with what may follow them: how long each is kept."""
+    """Parse intervals, each with an optional retention time."""
     if not value:
         return {}
     items = list(INTERVALS) if value == "all" else [item.strip() for item in value.split(",")]
     return dict(item.partition("=")[::2] for item in items)
 
 
-@click.command(short_help="Print the tables of ClickHouse, or what changes them.")
+@click.command(short_help="Print the SQL that creates or changes tables of ClickHouse.")
 @click.argument("name", metavar="[NAME|FILE]", required=False)
 @schema_options
-@click.option("--database", metavar="NAME", default="", help="Database.  [default: the current one]")
+@click.option(
+    "--database", metavar="NAME", default="", help="Create the tables in this database.  [default: the current one]"
+)
 @click.option(
     "--table",
     metavar="NAME",
     default="",
-    help="Name of the table, and what other names begin with.  [default: what rows are: flows, counters]",
+    help="Use this name for the table, and as prefix of all others.  [default: flows or counters, by schema]",
 )
 @click.option(
-    "--partition-by", type=click.Choice(list(PARTITIONS)), default="day", show_default=True, help="Partitions."
+    "--partition-by",
+    type=click.Choice(list(PARTITIONS)),
+    default="day",
+    show_default=True,
+    help="Partition rows by this unit of time.",
 )
 @click.option(
     "--ttl",
     metavar="TIME",
     default="",
-    help="How long rows are kept: 15d; h, d, w, m (months), y.  [default: for ever]",
+    help="Delete rows after this time: 15d; h, d, w, m (months), y.  [default: never]",
 )
 @click.option(
     "--aggregates",
     callback=_aggregates,
     metavar="1m,5m,1h|all",
-    help="Tables of totals too, by time; 1h=2y also says how long it is kept.",
+    help="Create tables of totals per interval too; 1h=2y also sets the time after which rows are deleted.",
 )
 @click.option(
     "--aggregate-by",
     metavar="A,B",
     default="",
-    help="What totals are told apart by.  [default: exporter, interfaces, addresses, protocol, systems, names]",
+    help="Group totals by these columns.  [default: exporter, interfaces, addresses, protocol, systems, names]",
 )
-@click.option("--kafka", metavar="HOST:PORT", help="Brokers; tables and views that read messages from there.")
+@click.option("--kafka", metavar="HOST:PORT", help="Create tables and views that read messages from these brokers.")
 @click.option(
     "--topic",
     metavar="NAME",
     default="flows-{hash}",
     show_default=True,
-    help="{hash} and {name} are those of the schema.",
+    help="Read this topic; {hash} and {name} are replaced by those of the schema.",
 )
-@click.option("--group", metavar="NAME", default="", help="Consumer group.  [default: the name of the table]")
+@click.option(
+    "--group", metavar="NAME", default="", help="Read as this consumer group.  [default: the name of the table]"
+)
 @click.option(
     "--framing",
     type=click.Choice(list(FRAMINGS)),
-    help="What a record is: messages, each behind its length; one message; one, as schema registries have it.  "
-    "[default: the schema's, else delimited]",
+    help="Expect this content in a Kafka record: messages, each after its length; one message; one "
+    "message after the prefix of a schema registry.  [default: the schema's, else delimited]",
 )
-@click.option("--consumers", type=WholeNumber(1, 1000), default=1, show_default=True, help="Consumers of the topic.")
+@click.option(
+    "--consumers", type=WholeNumber(1, 1000), default=1, show_default=True, help="Run this many consumers of the topic."
+)
 @click.option(
     "--schema-file",
     metavar="NAME",
     default="",
-    help="The .proto is a file of the server, for those that do not take it inline.",
+    help="Use this .proto file of the server, for servers that do not accept an inline .proto.",
 )
 @click.option(
     "-X",
@@ -103,15 +113,16 @@ def _aggregates(context: click.Context, parameter: click.Parameter, value: str |
     multiple=True,
     callback=_pairs,
     metavar="NAME=VALUE",
-    help="More settings of the Kafka table, such as kafka_sasl_username.",
+    help="Add a setting of the Kafka table, such as kafka_sasl_username.",
 )
-@click.option("--from", "old", metavar="NAME|FILE", help="Print what makes them of the tables of this schema.")
-@click.option("--drop", is_flag=True, help="Print what takes all of them away, with all data.")
+@click.option("--from", "old", metavar="NAME|FILE", help="Print the SQL that converts the tables of this schema.")
+@click.option("--drop", is_flag=True, help="Print the SQL that drops all tables, with all data.")
 def clickhouse(schema: Schema, old: str | None, drop: bool, **given: Any) -> None:
     """Print the tables of a schema in ClickHouse, as SQL for clickhouse-client.
 
-    Nothing that it prints takes away data, but for --drop. With --from, columns are added and widened where that is
-    possible; else tables are made beside those there are. Give the same options as for the first time.
+    Only the SQL of --drop deletes data. With --from, columns are added and widened if ClickHouse can do that.
+    Otherwise, new tables are created beside the existing ones. Use the same options as for the existing
+    tables.
 
     \b
     Examples:
@@ -135,7 +146,7 @@ def clickhouse(schema: Schema, old: str | None, drop: bool, **given: Any) -> Non
 
 
 def _check_plain() -> None:
-    """Raises UsageProblem for options that mean nothing without --kafka."""
+    """Raise UsageProblem for options that need --kafka."""
     context = click.get_current_context()
     for name in ("topic", "group", "framing", "consumers", "schema_file", "settings"):
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT:

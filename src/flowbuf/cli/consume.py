@@ -1,4 +1,4 @@
-"""`flowbuf consume`: flows out of Kafka, into files, onto the screen, into ClickHouse."""
+"""`flowbuf consume`: read flows from Kafka into files, ClickHouse or the terminal."""
 
 from __future__ import annotations
 
@@ -37,16 +37,18 @@ from flowbuf.targets.clickhouse_tables import TableOptions
 
 __all__ = ["consume"]
 
-_PROMPT_OCTETS = 1 << 22  # of records that are given at once, where they are shown or written as they come
+_PROMPT_OCTETS = 1 << 22  # bytes of Kafka records per batch for output that is shown or written at once
 
 
 @click.command()
 @kafka_options
-@click.option("--topic", "topics", multiple=True, required=True, metavar="T", help="May be repeated.")
+@click.option("--topic", "topics", multiple=True, required=True, metavar="T", help="Read this topic. May be repeated.")
 @click.option(
-    "--group", metavar="G", help="Go on where this group was, and commit.  [default: all, from the beginning]"
+    "--group",
+    metavar="G",
+    help="Continue at the offsets of this group, and commit.  [default: read all, commit nothing]",
 )
-@click.option("-e", "--until-end", is_flag=True, help="Stop when all that is there has been read.")
+@click.option("-e", "--until-end", is_flag=True, help="Stop when all existing Kafka records were read.")
 @click.option(
     "-n",
     "--limit",
@@ -54,19 +56,24 @@ _PROMPT_OCTETS = 1 << 22  # of records that are given at once, where they are sh
     metavar="N",
     help="Stop after N flows. A batch that is cut is not committed.",
 )
-@format_option("them")
+@format_option("flows")
 @spreadsheet_option
 @click.option(
     "-o",
     "--output",
     default="-",
     metavar="OUT",
-    help="File to write, a folder (OUT/) for a file of each batch, - for stdout.  [default: -]",
+    help="Write to this file, or one file per batch to a folder (OUT/), or to stdout (-).  [default: -]",
 )
 @force_option
 @ip_option
 @click.option(
-    "--batch-octets", type=WholeNumber(min=1), default=1 << 26, show_default=True, metavar="N", help="Of records."
+    "--batch-octets",
+    type=WholeNumber(min=1),
+    default=1 << 26,
+    show_default=True,
+    metavar="N",
+    help="Complete a batch for a folder or ClickHouse at N bytes of Kafka records.",
 )
 @click.option(
     "--batch-seconds",
@@ -74,14 +81,14 @@ _PROMPT_OCTETS = 1 << 22  # of records that are given at once, where they are sh
     default=10.0,
     show_default=True,
     metavar="S",
-    help="A batch for a folder or ClickHouse is full after so many octets, and given after so long.",
+    help="Complete a batch for a folder or ClickHouse after S seconds.",
 )
-@click.option("--clickhouse", metavar="URL", help="Insert into ClickHouse: http[s]://[USER:PASSWORD@]HOST:PORT.")
-@click.option("--database", metavar="D", help="Its database.  [default: that of the user]")
-@click.option("--table", metavar="T", help="Its table.  [default: what rows are: flows, counters]")
-@click.option("--dead-letter", metavar="T", help="Copy records that cannot be read to this topic.")
-@click.option("--schema", "reference", metavar="NAME|FILE", help="Of records that name no schema.")
-@click.option("--framing", type=click.Choice(FRAMINGS), help="Of records that do not say it.")
+@click.option("--clickhouse", metavar="URL", help="Insert into ClickHouse at http[s]://[USER:PASSWORD@]HOST:PORT.")
+@click.option("--database", metavar="D", help="Insert into this database.  [default: that of the user]")
+@click.option("--table", metavar="T", help="Insert into this table.  [default: flows or counters, by schema]")
+@click.option("--dead-letter", metavar="T", help="Copy Kafka records that cannot be decoded to this topic.")
+@click.option("--schema", "reference", metavar="NAME|FILE", help="Use this schema for Kafka records that name none.")
+@click.option("--framing", type=click.Choice(FRAMINGS), help="Use this framing for Kafka records that name none.")
 @verbose_option
 def consume(
     kafka: KafkaOptions,
@@ -104,23 +111,25 @@ def consume(
     framing: str | None,
     verbose: bool,
 ) -> None:
-    """Read flows out of Kafka.
+    """Read flows from Kafka.
 
-    What records are of is found by itself: by the schema that their headers name, by the hash in the name of the topic,
-    or by their number in a schema registry (--schema-registry). Hashes are looked up in the topic flowbuf-schemas.
-    Records that say nothing are of --schema.
+    The schema of Kafka records is found automatically: from their headers, from the hash in the name of the
+    topic, or from their number in a schema registry (--schema-registry). Hashes are looked up in the topic
+    flowbuf-schemas. Kafka records without this information have the schema of --schema.
 
-    With --group, offsets are committed when what was read is stored: a line that is printed, a file that is whole. In a
-    folder each batch has a file named after its topic, partition and offsets; after a crash the same file is written
-    again, so that nothing is there twice. In ClickHouse it is a token that does this, in the tables that
-    flowbuf schema clickhouse makes. Anywhere else what was not committed comes again.
+    With --group, offsets are committed after the flows are stored: a line is printed, or a file is complete.
+    In a folder, each batch has a file named after its topic, partition and offsets. After a crash, the same
+    file is written again, so nothing is stored twice. In ClickHouse, a token prevents duplicates, in the
+    tables of flowbuf schema clickhouse. In other outputs, uncommitted flows are written again.
 
-    A group may give partitions to another member at any time. What was not committed of them then comes there; in a
-    folder that both write to, nothing is twice. This one says so, and goes on with those that it has.
+    A group may move partitions to another member at any time. That member then reads the uncommitted records
+    of these partitions. In a folder that both write to, nothing is stored twice. This command reports the
+    move and continues with its remaining partitions.
 
-    Ctrl-C and SIGTERM end it as the end of the topic would: what was read is stored and committed.
+    Ctrl-C and SIGTERM act like the end of the topic: flows read so far are stored and committed.
 
-    A record that cannot be read is reported, and copied to --dead-letter; the others go on, and the exit status is 1.
+    A Kafka record that cannot be decoded is reported and copied to --dead-letter. The others are processed,
+    and the exit status is 1.
 
     \b
     Examples:
@@ -182,7 +191,7 @@ def consume(
 
 
 def _check_clickhouse(group: str | None) -> None:
-    """Raises UsageProblem for what does not go with it."""
+    """Raise UsageProblem for options that cannot be combined with --clickhouse."""
     given = click.get_current_context().params
     for option, name in (("-o", "output"), ("-f", "form"), ("-n", "limit"), ("--ip", "ip")):
         if given[name] not in (None, "-"):
@@ -194,7 +203,10 @@ def _check_clickhouse(group: str | None) -> None:
 def _open_clickhouse(
     url: str, database: str | None, table: str | None, report: Report, timeout: float
 ) -> ClickHouseSink:
-    """Raises UsageProblem, and ClickHouseError where nobody answers at first."""
+    """Return a sink.
+
+    Raise UsageProblem for an invalid URL, and ClickHouseError if the server does not answer.
+    """
     try:
         options = TableOptions(database=database or "", table=table or "")
         sink = ClickHouseSink(url, options, on_problem=report.add_note)
@@ -230,7 +242,7 @@ def _open_source(
 
 
 class Faults:
-    """Reports records that cannot be read, and copies them to where somebody looks after them."""
+    """Report Kafka records that cannot be decoded, and copy them to the dead-letter topic."""
 
     def __init__(self, report: Report, letters: DeadLetters | None) -> None:
         self.report = report
@@ -238,7 +250,7 @@ class Faults:
         self._count = 0
 
     def add(self, batch: SourceBatch) -> None:
-        """Those of a batch, before it is stored and left behind."""
+        """Handle the faults of a batch, before the batch is stored."""
         for fault in batch.faults[: max(MAX_LINES - self._count, 0)]:
             where = f"{fault.topic}, partition {fault.partition}, offset {fault.offset}"
             self.report.add_problem(f"{where}: {fault.reason}")
@@ -247,7 +259,7 @@ class Faults:
             self._letters.send(batch.faults)
 
     def finish(self, flows: int) -> None:
-        """How many there were that were not said, and what it may be where all of them were so."""
+        """Report the number of faults that were not printed. Suggest a fix if no record could be decoded."""
         if self._count and not flows:
             self.report.add_note("no record can be read: is it another --schema, or --framing?")
         if self._count > MAX_LINES:
@@ -262,7 +274,7 @@ def _commit(source: KafkaSource, report: Report, batch: SourceBatch) -> None:
 
 
 def _store_all(source: KafkaSource, outlet: Outlet, limit: int | None, faults: Faults, show: Show, stop: Stop) -> None:
-    """Until the end, or until there are enough, or a signal comes; all that was stored stays."""
+    """Store batches until the end, the limit or a signal. Everything stored before stays."""
     try:
         for batch in _until(source, stop):
             if batch is not None:
@@ -279,7 +291,7 @@ def _store_all(source: KafkaSource, outlet: Outlet, limit: int | None, faults: F
 
 
 def _until(source: KafkaSource, stop: Stop) -> Iterator[SourceBatch | None]:
-    """All batches, or those until a signal comes; then also what has been read until then."""
+    """Yield all batches. After a signal, yield the incomplete batches and end."""
     for batch in source:
         yield batch
         if stop.wanted:

@@ -1,4 +1,4 @@
-"""Where flows out of Kafka go, and when they are stored: only then their offsets may be committed."""
+"""Outputs for flows from Kafka. Offsets are committed only after the flows are stored."""
 
 from __future__ import annotations
 
@@ -27,17 +27,22 @@ Commit = Callable[[SourceBatch], None]
 
 
 class SchemaChanged(FlowbufError):
-    """Records of another schema have come, for which the output has no place."""
+    """Records of another schema have arrived, and the output cannot hold their columns."""
 
 
 class Outlet(Protocol):
-    """Stores batches, as a context manager. `store` commits those that are stored; what a block that ends well has
-    stored is committed. `count` is how many flows so far."""
+    """Store batches, as a context manager. `count` is the number of flows so far.
+
+    `store` commits batches that are stored. Other batches are committed when the block ends without an error.
+    """
 
     count: int
 
     def store(self, batch: SourceBatch, limit: int | None) -> None:
-        """Stores the flows of a batch, or `limit` of them. Raises SchemaChanged, and whatever storing raises."""
+        """Store the flows of a batch, or at most `limit` of them.
+
+        Raise SchemaChanged, or any error of the output.
+        """
         ...
 
     def __enter__(self) -> Outlet: ...
@@ -48,8 +53,10 @@ class Outlet(Protocol):
 
 
 class StreamOutlet:
-    """One output for all flows: a stream, in which they are stored as soon as they are written, or a file, which is
-    there when it is whole."""
+    """One output for all flows.
+
+    In a stream, flows are stored when written. In a file, they are stored when it is complete.
+    """
 
     def __init__(self, form: str, output: str, ip: str, commit: Commit, spreadsheet: bool = False) -> None:
         self.count = 0
@@ -64,10 +71,14 @@ class StreamOutlet:
         self._schema: Schema | None = None
         self._columns: ColumnSource | None = None
         self._writer: FlowWriter | None = None
-        self._waiting: dict[tuple[str, int], SourceBatch] = {}  # the last of each partition that is not stored yet
+        # last batch of each partition that is not stored yet
+        self._waiting: dict[tuple[str, int], SourceBatch] = {}
 
     def _start(self, schema: Schema) -> None:
-        """Rows of JSON may change, the columns of other files and of tables may not."""
+        """Open the output, or switch to another schema.
+
+        JSON lines may change columns; other formats may not.
+        """
         if self._schema is not None and schema.hash == self._schema.hash:
             return
         if self._schema is not None and self._form != "jsonl":
@@ -88,14 +99,14 @@ class StreamOutlet:
     def store(self, batch: SourceBatch, limit: int | None) -> None:
         written = self._write(batch, limit) if len(batch) else 0
         if written < len(batch):
-            return  # a part of it, which is no batch: it comes again
+            return  # a partial batch is not committed and is read again
         if self._at_once:
             self._commit(batch)
         else:
             self._waiting[batch.topic, batch.partition] = replace(batch, flows=(), faults=())
 
     def _write(self, batch: SourceBatch, limit: int | None) -> int:
-        """How many of its flows were written."""
+        """Write a batch. Return the number of flows written."""
         self._start(batch.schema)
         assert self._columns
         assert self._writer
@@ -126,13 +137,15 @@ class StreamOutlet:
 
 
 class FolderOutlet:
-    """A folder with a file for each batch, named after its topic, partition and offsets: a batch that comes twice is
-    written to the same file. Files of some of its offsets and of others are refused, since flows would be there twice.
+    """A folder with one file per batch, named after its topic, partition and offsets.
 
-    The folder remembers Kafka's identifier of each topic in the name of an empty hidden file,
-    `.TOPIC.IDENTIFIER.topic`, which readers of Parquet folders skip. A topic that was deleted and created again
-    has other records at the same offsets. It is refused, because its files would replace those of the old topic.
-    A topic without an identifier is accepted.
+    A repeated batch replaces its file. A batch that overlaps another file is refused, because its flows would
+    be there twice.
+
+    The folder stores Kafka's identifier of each topic in the name of an empty hidden file,
+    `.TOPIC.IDENTIFIER.topic`, which readers of Parquet folders skip. A topic that was deleted and created
+    again has other records at the same offsets. It is refused, because its files would replace those of the
+    old topic. A topic without an identifier is accepted.
     """
 
     def __init__(self, form: str, folder: str, ip: str, source: KafkaSource, commit: Commit) -> None:
@@ -143,8 +156,8 @@ class FolderOutlet:
         self._source = source
         self._commit = commit
         self._columns: dict[str, ColumnSource] = {}
-        self._ranges: dict[tuple[str, int], set[tuple[int, int]]] = {}  # of offsets that files are there of
-        self._remembered: dict[str, str] = {}  # identifiers of topics, as the folder has them
+        self._ranges: dict[tuple[str, int], set[tuple[int, int]]] = {}  # offset ranges of existing files
+        self._remembered: dict[str, str] = {}  # identifiers of topics in the folder
 
     def store(self, batch: SourceBatch, limit: int | None) -> None:
         self._check_topic(batch.topic, batch.topic_id)
@@ -171,7 +184,7 @@ class FolderOutlet:
         self._ranges[batch.topic, batch.partition].add((batch.first, batch.end))
 
     def _check(self, batch: SourceBatch) -> None:
-        """Raises Failure where a file has some of its records, and not the same."""
+        """Raise Failure if an existing file overlaps the offsets of a batch."""
         place = batch.topic, batch.partition
         if place not in self._ranges:
             self._ranges[place] = set(self._find_ranges(*place))
@@ -201,7 +214,7 @@ class FolderOutlet:
             )
 
     def _find_identifiers(self, topic: str) -> set[str]:
-        """Return the identifiers that the folder remembers of a topic. There is one, or none."""
+        """Return the identifiers of a topic in the folder: one or none."""
         return {found[1] for found in self._match_names(rf"\.{re.escape(topic)}\.([0-9a-f]{{32}})\.topic")}
 
     def _has_files(self, topic: str) -> bool:
@@ -232,7 +245,7 @@ class FolderOutlet:
             for topic, identifier in self._source.topic_ids.items():
                 self._check_topic(topic, identifier)
             for topic, identifier in self._source.topic_ids.items():
-                if self._has_files(topic):  # of a flowbuf that did not remember identifiers, perhaps
+                if self._has_files(topic):  # maybe of an older flowbuf that did not store identifiers
                     self._remember(topic, identifier)
         return self
 
@@ -243,7 +256,7 @@ class FolderOutlet:
 
 
 class ClickHouseOutlet:
-    """A table of ClickHouse, which knows the names of batches: one that comes twice is there once."""
+    """A table of ClickHouse. It stores a batch with a known token once."""
 
     def __init__(self, sink: ClickHouseSink, source: KafkaSource, commit: Commit) -> None:
         self.count = 0
@@ -268,7 +281,7 @@ class ClickHouseOutlet:
 
 
 def first_rows(batches: Iterable[Any], limit: int | None) -> Iterator[Any]:
-    """Batches of so many rows together, or all."""
+    """Yield batches with at most `limit` rows in total, or all batches."""
     for batch in batches:
         if limit is not None:
             batch = batch[:limit]

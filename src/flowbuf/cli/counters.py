@@ -1,4 +1,4 @@
-"""Counter and drop samples as people want them: what rows are called, which columns tables have, values as words."""
+"""Format counter and drop samples for people: names of rows, columns of tables, values as words."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from flowbuf.schema import Schema
 
 __all__ = ["COUNTER_WORDS", "SECTIONS", "count_rows", "no_rows", "section_of", "section_schema"]
 
-# What a row may be of, and its columns in a table if nobody chose others, the most important first. All others are in
-# JSON lines and CSV.
+# Sections of rows, with the columns of their tables by importance, unless the user chooses columns. JSON
+# lines and CSV have all columns.
 SECTIONS = {
     "interfaces": (
         *("time_received", "exporter_address", "if_index", "port_name", "if_in_octets", "if_out_octets", "if_status"),
@@ -32,8 +32,8 @@ SECTIONS = {
 OF_HOSTS = ("hostname", "load_one", "processor_5s_cpu", "mem_total", "disk_total", "net_bytes_in")
 DROP = 2  # of sample_kind
 
-# Why a packet was discarded (sFlow Dropped Packet Notification Structures, drop_reason): from 0 the codes of ICMP, from
-# 256 the others.
+# Reasons for discarded packets (sFlow Dropped Packet Notification Structures, drop_reason). The codes of ICMP
+# begin at 0, the others at 256.
 _ICMP_REASONS = """
     net_unreachable host_unreachable protocol_unreachable port_unreachable frag_needed src_route_failed
     dst_net_unknown dst_host_unknown src_host_isolated dst_net_prohibited dst_host_prohibited
@@ -67,12 +67,15 @@ NOUNS = {
 
 
 def count_rows(schema: Schema, count: int) -> str:
-    """So many of what the rows of a schema are: `1 flow`, `1,024 counter samples`."""
+    """Return a number of rows with their noun: `1 flow`, `1,024 counter samples`."""
     return f"{count:,} {NOUNS[schema.rows][count != 1]}"
 
 
 def no_rows(schema: Schema, counters: Mapping[str, int]) -> str:
-    """That there are none, and if others would have been there, by the counters of the decoder."""
+    """Return a note that there are no rows.
+
+    Name other samples that were not shown, from the decoder's counters.
+    """
     text = f"no {NOUNS[schema.rows][1]}"
     if left_out := counters.get("flows_left_out", 0):
         return f"{text}, but flow samples or datagrams, which are left out: {left_out:,}"
@@ -83,14 +86,14 @@ def no_rows(schema: Schema, counters: Mapping[str, int]) -> str:
 
 
 def section_of(row: Mapping[str, Any]) -> str:
-    """What a row is of: one of SECTIONS."""
+    """Return the section of a row: one of SECTIONS."""
     if row.get("sample_kind") == DROP:
         return "drops"
     return "hosts" if any(name in row for name in OF_HOSTS) else "interfaces"
 
 
 def section_schema(schema: Schema, section: str) -> Schema:
-    """The schema with the columns of a section alone, as far as they are enabled."""
+    """Return the schema with only the enabled columns of a section."""
     return schema.only(*(column.name for column in schema.enabled if column.name in SECTIONS[section]))
 
 
@@ -102,7 +105,7 @@ def _speed(value: int) -> str:
 
 
 def _status(value: int) -> str:
-    """Bit 0 is the configuration, bit 1 the operation."""
+    """Return the status of an interface: bit 0 is the configuration, bit 1 the operation."""
     return STATUSES[(value & 1) << 1 | (value >> 1 & 1)]
 
 
@@ -114,4 +117,4 @@ COUNTER_WORDS: dict[str, Callable[[Any], str]] = {
     "processor_5s_cpu": lambda value: f"{value / 100:g}%",
     **dict.fromkeys(GROUPED, "{:,}".format),
 }
-"""Columns whose numbers a table shows as something else."""
+"""Columns whose numbers a table shows in another form."""

@@ -1,4 +1,4 @@
-"""`flowbuf encode`: captures into a file of messages."""
+"""`flowbuf encode`: write captures to a file of messages."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ __all__ = ["encode"]
 
 @click.command()
 @inputs_argument
-@click.option("-o", "--output", required=True, metavar="OUT.pb", help="File to write; .gz, .zst compress; - is stdout.")
+@click.option(
+    "-o", "--output", required=True, metavar="OUT.pb", help="Write to this file; .gz, .zst compress; - is stdout."
+)
 @force_option
 @verbose_option
 @decode_options
@@ -48,14 +50,18 @@ __all__ = ["encode"]
 def encode(
     inputs: tuple[str, ...], output: str, force: bool, verbose: bool, decoding: DecodeOptions, schema: Schema
 ) -> None:
-    """Turn captures into Protocol Buffers messages.
+    """Encode captures as Protocol Buffers messages.
 
-    Every flow becomes a message, and every message comes after its length as a varint. What is in them is written
-    beside them, to OUT.pb.proto; one that flowbuf did not write is never replaced. Both files appear whole or not at
-    all. An INPUT is a capture (pcap or pcapng, plain, gzip or zstd), a pattern of several, in which ** stands for any
-    folders, or - for stdin; what exporters said in one is known in the next, and with --state in the next run too.
+    Every flow becomes a message, preceded by its length as a varint. The schema of the messages is written to
+    OUT.pb.proto. A .proto that flowbuf did not write is never replaced. Each file appears whole or not at
+    all.
 
-    Ctrl-C ends stdin: the flows before it are written, and the exit status is 130. A second Ctrl-C writes nothing.
+    An INPUT is a capture (pcap or pcapng, plain, gzip or zstd), a pattern of several, in which ** stands for
+    any folders, or - for stdin. Templates and sampling rates of one INPUT are known in the next, and with
+    --state in the next run too.
+
+    Ctrl-C ends stdin: the flows before it are written, and the exit status is 130. A second Ctrl-C writes
+    nothing.
 
     \b
     Examples:
@@ -74,7 +80,7 @@ def encode(
     check_state(decoding.state, output)
     with schema_errors():
         check_rows(schema)
-        schema.to_proto()  # now, not after the work
+        schema.to_proto()  # check before the work
     report = Report(notes=verbose)
     began = time.perf_counter()
     octets = 0

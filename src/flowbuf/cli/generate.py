@@ -1,4 +1,4 @@
-"""`flowbuf generate`: captures of made-up but valid flow traffic."""
+"""`flowbuf generate`: write captures of synthetic, valid flow traffic."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def _nanoseconds(context: click.Context, parameter: click.Parameter, text: str) -> int:
-    """An RFC 3339 time as nanoseconds since 1970."""
+    """Convert an RFC 3339 time to nanoseconds since 1970."""
     plain = re.sub(r"\.\d+", lambda fraction: f"{fraction[0]:0<7.7}", re.sub("[zZ]$", "+00:00", text))
     try:
         time = datetime.fromisoformat(plain)
@@ -43,11 +43,15 @@ def _nanoseconds(context: click.Context, parameter: click.Parameter, text: str) 
     "--protocol",
     required=True,
     type=click.Choice(PROTOCOLS),
-    help="What the exporters speak; mixed: v5, v9, IPFIX and sFlow in turn.",
+    help="Generate this protocol; mixed: v5, v9, IPFIX and sFlow in turn.",
 )
-@click.option("--flows", required=True, type=WholeNumber(0, 2**64 - 1), metavar="N", help="Flow records to write.")
+@click.option("--flows", required=True, type=WholeNumber(0, 2**64 - 1), metavar="N", help="Write N flow records.")
 @click.option(
-    "-o", "--output", required=True, metavar="CAPTURE", help="File to write: .pcap, .pcap.gz, .pcap.zst; - is stdout."
+    "-o",
+    "--output",
+    required=True,
+    metavar="CAPTURE",
+    help="Write to this file: .pcap, .pcap.gz, .pcap.zst; - is stdout.",
 )
 @force_option
 @click.option(
@@ -56,10 +60,13 @@ def _nanoseconds(context: click.Context, parameter: click.Parameter, text: str) 
     show_default=True,
     type=WholeNumber(0, 2**64 - 1),
     metavar="N",
-    help="Another seed, other traffic.",
+    help="Generate different traffic for each seed.",
 )
 @click.option(
-    "--exporters", type=WholeNumber(1, 65536), metavar="N", help="Routers that report.  [default: 1; mixed: 4]"
+    "--exporters",
+    type=WholeNumber(1, 65536),
+    metavar="N",
+    help="Generate the traffic of N exporters.  [default: 1; mixed: 4]",
 )
 @click.option(
     "--sampling",
@@ -67,7 +74,7 @@ def _nanoseconds(context: click.Context, parameter: click.Parameter, text: str) 
     show_default=True,
     type=WholeNumber(1, 2**32 - 1),
     metavar="N",
-    help="One packet in N is sampled.",
+    help="Sample one packet in N.",
 )
 @click.option(
     "--start",
@@ -75,15 +82,15 @@ def _nanoseconds(context: click.Context, parameter: click.Parameter, text: str) 
     show_default=True,
     callback=_nanoseconds,
     metavar="TIME",
-    help="When the first datagram is sent (RFC 3339).",
+    help="Send the first datagram at this time (RFC 3339).",
 )
 def generate(
     protocol: str, flows: int, output: str, force: bool, seed: int, exporters: int | None, sampling: int, start: int
 ) -> None:
-    """Write a capture of made-up but valid flow traffic.
+    """Write a capture of synthetic, valid flow traffic.
 
-    The same options give the same file, octet for octet, on every machine. 10000 flows are a second of traffic.
-    The file appears whole or not at all.
+    The same options give the same file, byte for byte, on every machine. 10000 flows are one second of
+    traffic. The file appears whole or not at all.
 
     \b
     Examples:
@@ -110,7 +117,10 @@ def generate(
 
 @contextmanager
 def _progress(flows: int) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr while a terminal looks on. Gives a function that takes how many flows are done."""
+    """Show a progress bar on stderr if it is a terminal.
+
+    Yield a function that receives the number of written flows.
+    """
     console = Console(file=terminal_of(sys.stderr))
     columns = (TextColumn("flows"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:

@@ -1,4 +1,4 @@
-"""The files that a command reads: checked before any work begins, and told apart by what is in them."""
+"""Check the input files of a command before any work, and detect their formats."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ _MESSAGES = (".pb", ".pb.gz", ".pb.zst")
 
 
 def expand_inputs(paths: Sequence[str]) -> tuple[str, ...]:
-    """Paths with patterns (`*`, `?`, `[…]`, and `**` for any folders) replaced by the files that they stand for,
-    sorted. What is there under its own name is no pattern. Raises UsageProblem for one that no file fits."""
+    """Replace patterns (`*`, `?`, `[…]`, and `**` for any folders) by the files that match, sorted.
+
+    The name of an existing file is not a pattern. Raise UsageProblem if no file matches.
+    """
     expanded: list[str] = []
     for path in paths:
         if path == "-" or not glob.has_magic(path) or os.path.lexists(path):
@@ -38,7 +40,7 @@ def expand_inputs(paths: Sequence[str]) -> tuple[str, ...]:
 
 
 def check_inputs(paths: Sequence[str], output: str | None = None) -> None:
-    """Raises UsageProblem for the first path that cannot be read, or that the output would replace."""
+    """Raise UsageProblem for the first path that cannot be read, or that the output would replace."""
     if paths.count("-") > 1:
         raise UsageProblem("- (standard input) can be read only once")
     for path in paths:
@@ -59,7 +61,7 @@ def check_inputs(paths: Sequence[str], output: str | None = None) -> None:
 
 
 def total_size(paths: Sequence[str]) -> int | None:
-    """Octets of all files together; None where one of them is none that has a size."""
+    """Return the size of all files in bytes, or None if the size of one is unknown."""
     sizes = [_size(path) for path in paths]
     return None if None in sizes else sum(filter(None, sizes))
 
@@ -72,9 +74,12 @@ def _size(path: str) -> int | None:
 
 
 def holds_messages(path: str, content: Content) -> bool:
-    """Whether an input is a stream of messages, not a capture. Messages have no magic number: the name of the file
-    tells, or a .proto beside it, also where there are none; on standard input, what is no capture and not empty is
-    taken for them."""
+    """Return True if an input is a message stream, False if it is a capture.
+
+    Messages have no magic number. A file that is not a capture is a message stream if its name or a .proto
+    beside it shows that, even if it is empty. On standard input, nonempty data that is not a capture is a
+    message stream.
+    """
     start = content.peek(4)
     if start in _PCAP or start == _PCAPNG:
         return False
@@ -84,8 +89,11 @@ def holds_messages(path: str, content: Content) -> bool:
 
 
 def shown_schema(schema: Schema, inputs: Sequence[str], chosen: bool) -> Schema:
-    """The schema with the columns to show: those that the user chose; where nothing was chosen, those of the message
-    streams, as far as a .proto tells, and of the captures."""
+    """Return the schema with the columns to show enabled.
+
+    These are the columns that the user chose. Without a choice, they are the columns of each stream's .proto,
+    and the enabled columns of the schema for inputs without a .proto.
+    """
     protos = [find_proto(path) for path in inputs if path != "-"]
     with schema_errors():
         schema.require_flat("a table")
@@ -97,5 +105,5 @@ def shown_schema(schema: Schema, inputs: Sequence[str], chosen: bool) -> Schema:
 
 
 def is_chosen() -> bool:
-    """Whether the user has said which columns."""
+    """Return True if the user has chosen columns."""
     return any(click.get_current_context().params[option] for option in ("only", "enable", "disable"))

@@ -1,4 +1,4 @@
-"""`flowbuf inspect`: what is in a capture, before anything is done with it."""
+"""`flowbuf inspect`: summarize the content of a capture."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ SPARED_OF_SEQUENCES = ("protocol", "restarts", "late")
 
 @click.command()
 @click.argument("capture")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, with everything that is known.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with all information.")
 @exporter_options
 def inspect(capture: str, as_json: bool, decoding: DecodeOptions) -> None:
-    """Say what is in a capture: exporters, templates, sampling, losses.
+    """Summarize a capture: exporters, templates, sampling, losses.
 
-    Losses are told by sequence numbers, in the unit that each protocol counts: flows (NetFlow v5, v7), packets (NetFlow
-    v9), records (IPFIX), datagrams and samples (sFlow). They say nothing of what was sent before the first datagram or
-    after the last, and leave the exit status as it is.
+    Losses are computed from sequence numbers, in the unit of each protocol: flows (NetFlow v5, v7), packets
+    (NetFlow v9), records (IPFIX), datagrams and samples (sFlow). Losses before the first and after the last
+    datagram are unknown. Losses do not change the exit status.
 
-    CAPTURE is pcap or pcapng, plain, gzip or zstd; - is stdin. The exit status is 1 if any of it is malformed or cannot
-    be decoded.
+    CAPTURE is pcap or pcapng, plain, gzip or zstd; - is stdin. The exit status is 1 if any data is malformed
+    or cannot be decoded.
 
     \b
     Examples:
@@ -93,7 +93,7 @@ def inspect(capture: str, as_json: bool, decoding: DecodeOptions) -> None:
 
 
 def _all_counters(survey: dict[str, Any]) -> Iterator[tuple[str, str, int]]:
-    """(who, name, count), those of the capture first."""
+    """Yield (owner, name, count), those of the capture first."""
     owners = [("capture", survey["capture"]), ("", survey["other"])]
     owners += [(_exporter_name(exporter), exporter) for exporter in survey["exporters"]]
     for who, owner in owners:
@@ -144,7 +144,7 @@ def _amount(count: int, noun: str) -> str:
 
 
 def _readable_time(text: str) -> str:
-    """To the millisecond."""
+    """Shorten a time to milliseconds."""
     return text.replace("T", " ")[:23]
 
 
@@ -170,7 +170,7 @@ def _exporter_row(exporter: dict[str, Any]) -> dict[str, str | Text]:
 
 
 def _sequences(exporter: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, dict[str, int]]]:
-    """(domain, unit, amounts) of everything that is numbered."""
+    """Yield (domain, unit, amounts) of every numbering."""
     for domain in exporter["domains"]:
         sequence = domain["sequence"]
         if sequence["unit"]:
@@ -180,7 +180,7 @@ def _sequences(exporter: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, 
 
 
 def _uneven_sequences(exporter: dict[str, Any]) -> Iterator[dict[str, str | Text]]:
-    """A row for all that was not received once and in order."""
+    """Yield a row for each numbering with lost, late or restarted numbers."""
     for domain, unit, amounts in _sequences(exporter):
         if amounts["lost"] or amounts["late"] or amounts["restarts"]:
             yield {
@@ -206,7 +206,7 @@ def _domain_name(domain: dict[str, Any]) -> str:
 
 
 def _share(lost: int, expected: int) -> str:
-    """Never 0 % where something is missing, nor 100 % where something came."""
+    """Return the share as a percentage. A nonzero loss is never 0 %, and an incomplete one is never 100 %."""
     if not lost:
         return "0"
     percent = 100 * lost / expected
@@ -218,7 +218,7 @@ def _share(lost: int, expected: int) -> str:
 
 
 def _worst_loss(exporter: dict[str, Any]) -> Text:
-    """The greatest share that is missing of anything the exporter counts; nothing where it does not number."""
+    """Return the highest loss of any numbering of the exporter, or an empty text if it numbers nothing."""
     shares = [(amounts["lost"], amounts["expected"]) for _, _, amounts in _sequences(exporter) if amounts["expected"]]
     if not shares:
         return Text("")
@@ -246,13 +246,15 @@ def _domain_table(exporter: dict[str, Any], domain: dict[str, Any]) -> Table:
 
 
 def _needs_start(template: dict[str, Any]) -> bool:
-    """Return whether the flows of a template have times in uptime (21, 22) and not the exporter's start (160)."""
+    """Return True if the flows of a template have times in uptime (21, 22) and not the exporter's start
+    (160).
+    """
     ids = {field["id"] for field in template["fields"] if not field["pen"]}
     return template["kind"] == "data" and not ids.isdisjoint({21, 22}) and 160 not in ids
 
 
 def _fields_text(fields: list[dict[str, Any]]) -> Text:
-    """Names with sizes in octets; scope fields, which come first, stand before a bar."""
+    """Return field names with sizes in bytes. A bar separates the scope fields, which come first."""
     text = Text()
     for i, each in enumerate(fields):
         if i:

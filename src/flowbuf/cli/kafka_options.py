@@ -1,4 +1,4 @@
-"""What commands that speak to Kafka share: where it is, how to speak to it, where schemas are."""
+"""Options that all Kafka commands share: brokers, client settings, and the place of schemas."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ _REGISTRY_PREFIX = "schema.registry."
 
 @dataclass(frozen=True)
 class KafkaOptions:
-    """What the user says of brokers. `registry` are settings of the registry's client."""
+    """Options of the brokers, as the user has set them.
+
+    `registry_settings` are those of the registry's client.
+    """
 
     servers: str
     settings: dict[str, str] = field(default_factory=dict, repr=False)
@@ -34,30 +37,41 @@ class KafkaOptions:
     timeout: float = TIMEOUT
 
     def open_registry(self) -> SchemaRegistry | None:
-        """The registry of --schema-registry. Raises UsageProblem where its client is missing, and KafkaError."""
+        """Return the registry of --schema-registry.
+
+        Raise UsageProblem if its client is missing, and KafkaError.
+        """
         if self.registry_url is None:
             return None
         need("confluent_kafka.schema_registry", "registry", "--schema-registry")
         return SchemaRegistry(self.registry_url, self.registry_settings, self.timeout)
 
     def open_letters(self, topic: str, note: Note) -> DeadLetters:
-        """Where records go that cannot be read. Raises KafkaError."""
+        """Return the writer of Kafka records that cannot be decoded. Raise KafkaError."""
         return DeadLetters(self.servers, topic, self.settings, self.timeout, Notes(note, self.settings))
 
 
 _OPTIONS = [
-    click.option("--kafka", "servers", required=True, metavar="HOST:PORT,...", help="Brokers to begin with."),
+    click.option("--kafka", "servers", required=True, metavar="HOST:PORT,...", help="Connect to these brokers first."),
     click.option(
-        "-X", "pairs", multiple=True, metavar="NAME=VALUE", help="A setting of librdkafka; schema.registry.* are of it."
+        "-X",
+        "pairs",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Set a librdkafka property; schema.registry.* sets properties of the registry's client.",
     ),
-    click.option("--kafka-config", metavar="FILE", help="A file of such settings, a line each: the place for secrets."),
-    click.option("--schema-registry", "registry_url", metavar="URL", help="A Confluent schema registry."),
+    click.option(
+        "--kafka-config",
+        metavar="FILE",
+        help="Read settings from this file, one NAME=VALUE per line. Keep secrets there.",
+    ),
+    click.option("--schema-registry", "registry_url", metavar="URL", help="Use this Confluent schema registry."),
     click.option(
         "--schema-topic",
         default=SCHEMAS_TOPIC,
         show_default=True,
         metavar="T",
-        help="Where schemas are; none: nowhere.",
+        help="Store schema descriptions in this topic, or look them up there; 'none' disables it.",
     ),
     click.option(
         "--timeout",
@@ -65,13 +79,13 @@ _OPTIONS = [
         default=TIMEOUT,
         show_default=True,
         metavar="SECONDS",
-        help="For brokers to answer at first.",
+        help="Wait this long for the first answer of a broker.",
     ),
 ]
 
 
 def kafka_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives a command the options of brokers; it gets them as `kafka: KafkaOptions`."""
+    """Add the options of brokers to a command, which receives them as `kafka: KafkaOptions`."""
 
     @functools.wraps(command)
     def with_kafka(
@@ -109,7 +123,7 @@ def _read_file(path: str | None) -> dict[str, str]:
 
 
 def _split_pair(pair: str) -> tuple[str, str]:
-    """The value may be a secret, and is not said."""
+    """Split NAME=VALUE. Errors do not contain the value, which may be a secret."""
     name, equals, value = pair.partition("=")
     if not equals or not name:
         raise UsageProblem(f"-X {name}: not NAME=VALUE")

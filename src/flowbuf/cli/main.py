@@ -1,4 +1,4 @@
-"""The command `flowbuf`: its subcommands, loaded when they are called, and how all of them end."""
+"""The command `flowbuf`: load its subcommands on demand, and end all of them in the same way."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from flowbuf.errors import FlowbufError
 
 __all__ = ["COMMANDS", "main"]
 
-# Said here too, so that `flowbuf --help` need not import them.
+# The summaries of the commands are repeated here, so that `flowbuf --help` does not import them.
 COMMANDS = {
-    "read": "Show the flows of captures and of message streams.",
-    "query": "Ask captures, message streams and Parquet files in SQL.",
-    "encode": "Turn captures into Protocol Buffers messages.",
-    "produce": "Turn captures into Protocol Buffers messages in Kafka.",
-    "consume": "Read flows out of Kafka.",
-    "inspect": "Say what is in a capture: exporters, templates, sampling, losses.",
-    "generate": "Write a capture of made-up but valid flow traffic.",
+    "read": "Show the flows of captures and message streams.",
+    "query": "Query captures, message streams and Parquet files with SQL.",
+    "encode": "Encode captures as Protocol Buffers messages.",
+    "produce": "Send captures to Kafka as Protocol Buffers messages.",
+    "consume": "Read flows from Kafka.",
+    "inspect": "Summarize a capture: exporters, templates, sampling, losses.",
+    "generate": "Write a capture of synthetic, valid flow traffic.",
     "schema": "Show, check and compare schemas.",
-    "bench": "Measure how fast flows are decoded on this machine.",
+    "bench": "Measure the decoding speed on this machine.",
 }
 
 
 class _Commands(click.Group):
-    """Imports a command when it is asked for, and turns what can end any of them early into a line and a status."""
+    """Import commands on demand. Convert errors and signals to one line of text and an exit status."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -54,10 +54,10 @@ class _Commands(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
     def main(self, *arguments: Any, **options: Any) -> Any:
-        if sys.stderr is None:  # it is closed, which is no reason not to do the work
+        if sys.stderr is None:  # work without a closed stderr
             sys.stderr = open(os.devnull, "w")  # noqa: SIM115
         guard_terminals()
-        gc.freeze()  # what is imported stays: to look through it again and again is a twentieth of a short run
+        gc.freeze()  # imported modules stay: collecting them repeatedly takes 5 % of a short run
         return super().main(*arguments, **options)
 
     def invoke(self, context: click.Context) -> Any:
@@ -80,13 +80,15 @@ class _Commands(click.Group):
 
 
 class _Terminated(BaseException):
-    """SIGTERM has come."""
+    """SIGTERM has arrived."""
 
 
 @contextlib.contextmanager
 def _raising_terminated() -> Iterator[None]:
-    """SIGTERM inside unwinds what is under way, as Ctrl-C does, so that no partial file stays. Where it is ignored, it
-    stays ignored."""
+    """Raise an exception at SIGTERM inside the block, as Ctrl-C does, so that no partial file stays.
+
+    An ignored SIGTERM stays ignored.
+    """
 
     def terminate(number: int, frame: Any) -> None:
         raise _Terminated
@@ -110,8 +112,10 @@ def _flush_stdout() -> None:
 
 
 def _forget_stdout() -> None:
-    """Whoever read it is gone, or does not read; without this, the interpreter would wait for that at its end, or
-    complain."""
+    """Redirect standard output to the null device.
+
+    Its reader is gone or does not read. Otherwise the interpreter would block at its end, or print an error.
+    """
     with contextlib.suppress(AttributeError, OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -119,7 +123,7 @@ def _forget_stdout() -> None:
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="flowbuf", message="%(prog)s %(version)s")
 def main() -> None:
-    """sFlow, NetFlow and IPFIX straight into Protocol Buffers.
+    """Decode sFlow, NetFlow and IPFIX straight into Protocol Buffers.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Many captures at once: each is decoded on its own, into a file of its name, on all processors."""
+"""Decode many captures in parallel: each separately, into a file of its name, on all processors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SUFFIXES = (".gz", ".zst", ".pcap", ".pcapng", ".cap", ".dump", ".pb")
 
 
 def check_each(reading: Reading, inputs: Sequence[str], folder: str, force: bool) -> None:
-    """Raises UsageProblem for what cannot be done to each input on its own."""
+    """Raise UsageProblem for options that do not apply to separate inputs."""
     if "-" in inputs:
         raise UsageProblem("- (standard input) has no name for a file in a folder; name an output file")
     if reading.form == "table":
@@ -43,11 +43,14 @@ def check_each(reading: Reading, inputs: Sequence[str], folder: str, force: bool
     if shared:
         raise UsageProblem(f"{shared[0]}: several inputs would be written to it")
     check_overwrite(force, *outputs)
-    reading.prepare(inputs[:1], Report())  # what is wrong with all is said once, and now
+    reading.prepare(inputs[:1], Report())  # report a problem of all inputs once, before the work
 
 
 def _outputs(reading: Reading, inputs: Sequence[str], folder: str) -> list[str]:
-    """Where each input goes: below the folder as it is below the folder that all inputs have in common."""
+    """Return the output of each input.
+
+    Outputs have the same layout in the folder as inputs below their common folder.
+    """
     folders = [os.path.dirname(os.path.abspath(path)) for path in inputs]
     common = os.path.commonpath(folders)
     return [
@@ -66,7 +69,7 @@ def _stem(path: str) -> str:
 
 
 def read_each(reading: Reading, inputs: Sequence[str], folder: str, report: Report) -> None:
-    """Reads every input into its file, and reports of them in their order."""
+    """Read every input into its file. Report them in their order."""
     outputs = _outputs(reading, inputs, folder)
     tasks = [_Task(reading, path, output, report.notes) for path, output in zip(inputs, outputs, strict=True)]
     octets = flows = 0
@@ -82,7 +85,7 @@ def read_each(reading: Reading, inputs: Sequence[str], folder: str, report: Repo
 
 @contextlib.contextmanager
 def _folders(places: set[str]) -> Iterator[None]:
-    """Makes folders, and at the end removes those of them that nothing was written to."""
+    """Create folders. At the end, remove those of them that are still empty."""
     made: list[str] = []
     try:
         with open_errors():
@@ -90,13 +93,13 @@ def _folders(places: set[str]) -> Iterator[None]:
                 _make_folder(place, made)
         yield
     finally:
-        for place in sorted(made, key=len, reverse=True):  # those in others first
+        for place in sorted(made, key=len, reverse=True):  # inner folders first
             with contextlib.suppress(OSError):  # it is not empty
                 os.rmdir(place)
 
 
 def _make_folder(place: str, made: list[str]) -> None:
-    """Makes a folder, and those that it is in, and notes which were not there."""
+    """Create a folder and its missing parents. Add the new ones to `made`."""
     if place and not os.path.isdir(place):
         _make_folder(os.path.dirname(place), made)
         os.mkdir(place)
@@ -119,7 +122,7 @@ class _Outcome:
 
 
 class _Lines(Report):
-    """A report that is printed by somebody else."""
+    """A report that collects its lines for another process."""
 
     def __init__(self, notes: bool) -> None:
         super().__init__(notes)
@@ -130,7 +133,7 @@ class _Lines(Report):
 
 
 def _run(task: _Task) -> _Outcome:
-    """Reads one input, in a process of a pool or not."""
+    """Read one input, in this process or in a worker."""
     outcome, report = _Outcome(), _Lines(task.notes)
 
     def show(octets: int, flows: int) -> None:
@@ -156,7 +159,7 @@ _stopped = False
 
 
 def _run_all(tasks: Sequence[_Task]) -> Iterator[_Outcome]:
-    """The outcomes, in the order of the tasks."""
+    """Yield the outcomes in the order of the tasks."""
     workers = min(_processors(), len(tasks))
     if workers == 1:
         yield from map(_run, tasks)
@@ -181,7 +184,7 @@ def _processors() -> int:
 
 
 def _start(pool: ProcessPoolExecutor, tasks: Sequence[_Task]) -> Iterator[_Outcome]:
-    """The processes are started here, and Ctrl-C is not for them: this one stops them."""
+    """Start the workers. They ignore Ctrl-C; this process stops them."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         return pool.map(_run_unless_stopped, tasks)
@@ -190,7 +193,10 @@ def _start(pool: ProcessPoolExecutor, tasks: Sequence[_Task]) -> Iterator[_Outco
 
 
 def _begin() -> None:
-    """SIGTERM unwinds what a process is at, so that no partial file stays, and it begins nothing more."""
+    """Prepare a worker.
+
+    SIGTERM unwinds its current task, so that no partial file stays, and it starts no further task.
+    """
 
     def stop(number: int, frame: Any) -> None:
         global _stopped

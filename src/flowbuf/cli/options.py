@@ -1,4 +1,4 @@
-"""Options that commands share, and how their errors end: one line on stderr, exit status 2."""
+"""Options that several commands share. Their errors are one line on stderr with exit status 2."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ __all__ = [
 
 
 COUNTERS = "sflow_counters"
-"""The schema of --counters."""
+"""Schema of --counters."""
 
 
 class UsageProblem(click.ClickException):
-    """Something about the command line, or a file it names, is wrong. It is one line, unless it has `lines`."""
+    """An error in the command line, or in a file that it names.
+
+    It is printed as one line, unless it has `lines`.
+    """
 
     exit_code = 2
 
@@ -36,12 +39,12 @@ class UsageProblem(click.ClickException):
         self._lines = lines
 
     def format_message(self) -> str:
-        """Return the message as it is shown."""
+        """Return the message as it is printed."""
         return "\n".join(map(escape_line, self.message.split("\n"))) if self._lines else escape_line(self.message)
 
 
 class WholeNumber(click.IntRange):
-    """A number of a range that help and errors say in words."""
+    """A whole number whose range is readable in help texts and errors."""
 
     name = "whole number"
 
@@ -53,7 +56,7 @@ class WholeNumber(click.IntRange):
 
 @contextmanager
 def schema_errors() -> Iterator[None]:
-    """A SchemaError inside ends the command."""
+    """End the command for a SchemaError inside the block."""
     try:
         yield
     except SchemaError as error:
@@ -63,7 +66,7 @@ def schema_errors() -> Iterator[None]:
 def load_schema(
     reference: str = "flow", only: Sequence[str] = (), enable: Sequence[str] = (), disable: Sequence[str] = ()
 ) -> Schema:
-    """A schema by name or path, with columns and groups switched. Raises UsageProblem."""
+    """Return a schema by name or path, with columns and groups enabled or disabled. Raise UsageProblem."""
     with schema_errors():
         return Schema.load(reference).switch(only=only or None, enable=enable, disable=disable)
 
@@ -74,18 +77,28 @@ def _split(context: click.Context, parameter: click.Parameter, values: tuple[str
 
 _SCHEMA_OPTIONS = [
     click.option(
-        "--schema", "reference", default="flow", show_default=True, metavar="NAME|FILE", help="Schema to use."
+        "--schema", "reference", default="flow", show_default=True, metavar="NAME|FILE", help="Use this schema."
     ),
     click.option("--columns", "only", multiple=True, callback=_split, metavar="A,B", help="Enable only these columns."),
-    click.option("--enable", multiple=True, callback=_split, metavar="A,B", help="Columns or group:NAME to enable."),
-    click.option("--disable", multiple=True, callback=_split, metavar="A,B", help="Columns or group:NAME to disable."),
+    click.option(
+        "--enable", multiple=True, callback=_split, metavar="A,B", help="Enable these columns, or groups (group:NAME)."
+    ),
+    click.option(
+        "--disable",
+        multiple=True,
+        callback=_split,
+        metavar="A,B",
+        help="Disable these columns, or groups (group:NAME).",
+    ),
 ]
 
 
 def schema_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command --schema, --columns, --enable and --disable; it gets them as one argument, `schema: Schema`. A
-    command that has an argument `name` takes the schema from there too, and its option --counters, if it has one, is
-    another name of a schema."""
+    """Add --schema, --columns, --enable and --disable to a command, which receives them as `schema: Schema`.
+
+    An argument `name` of the command also selects the schema. An option --counters selects the schema of
+    COUNTERS.
+    """
 
     @functools.wraps(command)
     def with_schema(
@@ -112,7 +125,9 @@ def schema_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 inputs_argument = click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-counters_option = click.option("--counters", is_flag=True, help="Counter and drop samples of sFlow instead of flows.")
+counters_option = click.option(
+    "--counters", is_flag=True, help="Read counter and drop samples of sFlow instead of flows."
+)
 verbose_option = click.option(
     "-v",
     "--verbose",
@@ -123,7 +138,7 @@ verbose_option = click.option(
 
 @dataclass(frozen=True)
 class DecodeOptions:
-    """What the user says of decoding."""
+    """Options of decoding, as the user has set them."""
 
     strict: bool = False
     time: str = TIMES[0]
@@ -137,7 +152,10 @@ class DecodeOptions:
     port: int | None = None
 
     def new_decoder(self, schema: Schema) -> Decoder:
-        """A decoder that obeys them. Raises UsageProblem where the schema does not allow it."""
+        """Return a decoder with these options.
+
+        Raise UsageProblem if the schema does not allow one of them.
+        """
         if self.override_sampling and self.default_sampling:
             raise UsageProblem("--override-sampling replaces every rate: leave out --default-sampling")
         with schema_errors():
@@ -155,7 +173,10 @@ class DecodeOptions:
         return decoder
 
     def override(self, schema: Schema) -> dict[str, Any] | None:
-        """The columns that are replaced in every flow. Raises UsageProblem where the schema has them not."""
+        """Return the columns to replace in every flow.
+
+        Raise UsageProblem if the schema does not have them.
+        """
         if self.override_sampling is None:
             return None
         if schema.rate is None:
@@ -165,7 +186,7 @@ class DecodeOptions:
         return {schema.rate.name: self.override_sampling}
 
     def _check_override(self, decoder: Decoder) -> None:
-        """Now, not with the first datagram."""
+        """Check the override now, not at the first datagram."""
         try:
             decoder.encode_many([], [], override=self.override(decoder.schema))
         except ValueError as error:
@@ -183,36 +204,40 @@ _EXPORTER_OPTIONS = [
     click.option(
         "--obey-withdrawals",
         is_flag=True,
-        help="Forget templates that are withdrawn, which RFC 7011 forbids over UDP; else withdrawals are counted.",
+        help="Forget withdrawn templates, which RFC 7011 forbids over UDP. Otherwise, withdrawals are counted.",
     ),
     click.option(
         "--template-expiry",
         type=WholeNumber(1, 10**9),
         metavar="SECONDS",
-        help="Forget templates that were not refreshed for so long.  [default: never]",
+        help="Forget templates that were not refreshed for this long.  [default: never]",
     ),
-    click.option("--port", type=WholeNumber(1, 65535), metavar="N", help="Only datagrams to this UDP port."),
+    click.option("--port", type=WholeNumber(1, 65535), metavar="N", help="Read only datagrams to this UDP port."),
 ]
 _DECODE_OPTIONS = [
     click.option(
         "--strict",
         is_flag=True,
-        help="Stop at the first datagram that is malformed or left undecoded. Other packets are ignored.",
+        help="Stop at the first datagram that is malformed or not decoded. Other packets are ignored.",
     ),
     click.option(
-        "--time", type=click.Choice(TIMES), default=TIMES[0], show_default=True, help="What fills time_received."
+        "--time",
+        type=click.Choice(TIMES),
+        default=TIMES[0],
+        show_default=True,
+        help="Fill time_received with this time.",
     ),
     click.option(
         "--default-sampling",
         type=WholeNumber(1, 2**64 - 1),
         metavar="N",
-        help="Fills sampling_rate where no exporter says it.",
+        help="Fill sampling_rate with N in flows of unknown rate.",
     ),
     click.option(
         "--override-sampling",
         type=WholeNumber(1, 2**64 - 1),
         metavar="N",
-        help="Fills sampling_rate whatever exporters say.",
+        help="Fill sampling_rate with N in all flows.",
     ),
     click.option("--scale", is_flag=True, help="Multiply bytes and packets by the sampling_rate of their flow."),
     click.option(
@@ -220,24 +245,24 @@ _DECODE_OPTIONS = [
         multiple=True,
         callback=_tunnels,
         metavar="A,B",
-        help=f"Show the flows inside of tunnels: {', '.join(TUNNELS)}, all. The outer endpoints are in the columns of "
+        help=f"Decode the flows inside these tunnels: {', '.join(TUNNELS)}, all. Show the outer endpoints with "
         "--enable group:tunnel.",
     ),
-    click.option(
-        "--state", metavar="FILE", help="Keep what exporters said, templates and sampling rates, from run to run."
-    ),
+    click.option("--state", metavar="FILE", help="Keep templates and sampling rates in this file from run to run."),
     *_EXPORTER_OPTIONS,
 ]
 
 
 def decode_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of decoding; it gets them as `decoding: DecodeOptions`."""
+    """Add the options of decoding to a command, which receives them as `decoding: DecodeOptions`."""
     return _with_options(command, _DECODE_OPTIONS)
 
 
 def exporter_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The same, with only those that say which datagrams are looked at and what is known of exporters."""
-    known = click.option("--state", metavar="FILE", help="What exporters said before; the file stays as it is.")
+    """Add only the options that select datagrams or set the state of exporters."""
+    known = click.option(
+        "--state", metavar="FILE", help="Read templates and sampling rates from this file, without changing it."
+    )
     return _with_options(command, [known, *_EXPORTER_OPTIONS])
 
 

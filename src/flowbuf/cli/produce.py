@@ -1,4 +1,4 @@
-"""`flowbuf produce`: captures into a topic of Kafka."""
+"""`flowbuf produce`: send captures to a Kafka topic."""
 
 from __future__ import annotations
 
@@ -47,7 +47,11 @@ def _check_pack(context: click.Context, parameter: click.Parameter, value: str) 
 @inputs_argument
 @kafka_options
 @click.option(
-    "--topic", default="flows-{hash}", show_default=True, metavar="T", help="{hash} and {name} are those of the schema."
+    "--topic",
+    default="flows-{hash}",
+    show_default=True,
+    metavar="T",
+    help="Send to this topic; {hash} and {name} are replaced by those of the schema.",
 )
 @click.option(
     "--pack",
@@ -55,18 +59,20 @@ def _check_pack(context: click.Context, parameter: click.Parameter, value: str) 
     default=str(PACK_SIZE),
     show_default=True,
     metavar="flow|datagram|OCTETS",
-    help="What is in a record: one flow, those of a datagram, or as many as have so many octets.",
+    help="Put into each Kafka record one flow, the flows of a datagram, or as many as fit into OCTETS bytes.",
 )
 @click.option(
     "--framing",
     type=click.Choice(FRAMINGS),
-    help="Messages alone (ProtobufSingle in ClickHouse), or each after its length (Protobuf).  "
-    "[default: bare with --pack flow, else delimited]",
+    help="Send each message alone (bare, ProtobufSingle in ClickHouse) or after its length (delimited, "
+    "Protobuf).  [default: bare with --pack flow, else delimited]",
 )
-@click.option("--key", type=click.Choice(KEYS), default="none", show_default=True, help="Key of records.")
-@click.option("--compression", type=click.Choice(COMPRESSIONS), default="none", show_default=True, help="Of records.")
+@click.option("--key", type=click.Choice(KEYS), default="none", show_default=True, help="Set the key of Kafka records.")
 @click.option(
-    "--partitions", type=click.IntRange(1), metavar="N", help="Make the topic, with N partitions, if need be."
+    "--compression", type=click.Choice(COMPRESSIONS), default="none", show_default=True, help="Compress Kafka records."
+)
+@click.option(
+    "--partitions", type=click.IntRange(1), metavar="N", help="Create the topic with N partitions if it does not exist."
 )
 @verbose_option
 @decode_options
@@ -84,18 +90,18 @@ def produce(
     decoding: DecodeOptions,
     schema: Schema,
 ) -> None:
-    """Turn captures into Protocol Buffers messages in Kafka.
+    """Send captures to Kafka as Protocol Buffers messages.
 
-    Every record is confirmed by the broker (acks=all, idempotent). What was sent is said on stdout when all is done:
-    flows, records, records that were delivered, that failed, that were sent again. Where a record has failed the exit
-    status is 1.
+    The broker confirms every Kafka record (acks=all, idempotent). At the end, stdout shows the counts: flows,
+    Kafka records, and those that were delivered, failed, or sent again. The exit status is 1 if one has
+    failed.
 
-    Readers find the schema by the name of the topic, by the headers of packed records, and in the topic
-    flowbuf-schemas; or, with --schema-registry, in a registry: then each record is one flow behind the number of its
-    schema, as Confluent's libraries have it.
+    Readers find the schema from the name of the topic, from the headers of packed Kafka records, and in the
+    topic flowbuf-schemas. With --schema-registry, they find it in a registry. Each Kafka record is then one
+    flow after the number of its schema, in the wire format of Confluent's libraries.
 
-    The key of a record is the exporter's address, so that its flows stay in one partition, or a hash of a flow's
-    addresses, ports and protocol, the same for both directions.
+    With --key exporter, the key is the exporter's address, so that its flows stay in one partition. With
+    --key flow, it is a hash of addresses, ports and protocol, equal for both directions.
 
     \b
     Examples:
@@ -112,7 +118,7 @@ def produce(
     report = Report(notes=verbose)
     with schema_errors():
         check_rows(schema)
-        schema.to_proto()  # now, not after the work
+        schema.to_proto()  # check before the work
     sink = _open_sink(
         kafka,
         report,
@@ -146,7 +152,7 @@ def produce(
 
 
 def _open_sink(kafka: KafkaOptions, report: Report, topic: str, schema: Schema, **options: Any) -> KafkaSink:
-    """Raises UsageProblem for options that do not go together, and KafkaError."""
+    """Return a sink. Raise UsageProblem for options that cannot be combined, and KafkaError."""
     try:
         return KafkaSink(
             kafka.servers,

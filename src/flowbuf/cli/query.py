@@ -1,4 +1,4 @@
-"""`flowbuf query`: SQL over captures, streams of messages and Parquet files."""
+"""`flowbuf query`: run SQL on captures, message streams and Parquet files."""
 
 from __future__ import annotations
 
@@ -63,19 +63,19 @@ __all__ = ["query"]
 
 PARQUET = b"PAR1"
 WAITING = 2
-"""So many batches wait for the query at most."""
+"""Maximum number of batches that wait for the query."""
 PATIENCE = 1.0
-"""Seconds."""
+"""Maximum seconds to wait for the query to end."""
 MOMENT = 0.05
-"""Seconds until who waits looks whether there is still something to wait for."""
+"""Seconds after which a waiting thread checks if the other one has ended."""
 
 
 @click.command()
 @click.argument("sql")
 @inputs_argument
-@format_option("what is found")
+@format_option("results")
 @click.option(
-    "-o", "--output", default="-", metavar="OUT", help="File to write; .gz, .zst compress; - is stdout.  [default: -]"
+    "-o", "--output", default="-", metavar="OUT", help="Write to OUT; .gz, .zst compress; - is stdout.  [default: -]"
 )
 @force_option
 @spreadsheet_option
@@ -96,12 +96,12 @@ def query(
     decoding: DecodeOptions,
     schema: Schema,
 ) -> None:
-    """Ask captures, message streams and Parquet files in SQL.
+    """Query captures, message streams and Parquet files with SQL.
 
-    SQL is that of duckdb, and the flows of all inputs are the table `flows`. Columns that the SQL names need not be
-    enabled. Addresses are text, enums names, times UTC, durations numbers; in_net(src_addr, '192.0.2.0/24') tells
-    whether an address is in a network. What is needed is decoded, and flows pass by: memory stays bounded, unless the
-    SQL looks at them twice.
+    The SQL dialect is DuckDB's. The flows of all inputs are in the table `flows`. Columns in the SQL need not
+    be enabled. Addresses are text, enums are names, times are UTC, and durations are numbers.
+    in_net(src_addr, '192.0.2.0/24') is true if the address is in the network. Only needed columns are
+    decoded. Flows are streamed, so memory stays bounded unless the SQL reads them twice.
 
     \b
     Examples:
@@ -154,7 +154,7 @@ def query(
 
 
 def _is_parquet(path: str) -> bool:
-    if not os.path.isfile(path):  # what a pipe gives is gone once it is looked at
+    if not os.path.isfile(path):  # a look at a pipe would consume its data
         return False
     with open(path, "rb") as file:
         return file.read(len(PARQUET)) == PARQUET
@@ -167,12 +167,12 @@ def _fail(text: str) -> None:
 def _narrow(
     everything: ColumnSource, question: FlowQuery, decoding: DecodeOptions, pipeline: Pipeline | None
 ) -> ColumnSource:
-    """What decodes the columns that a query looks at, and no others."""
+    """Return a source that decodes only the columns that the query uses."""
     schema = everything.schema
     needed = list(question.columns)
     if schema.rate and (decoding.scale or decoding.override_sampling):
         needed.append(schema.rate.name)
-    for name in needed:  # which grows
+    for name in needed:  # the list grows
         needed += [other for other in schema[name].depends if other not in needed]
     if not needed:
         return everything
@@ -181,16 +181,20 @@ def _narrow(
 
 
 def _plain_type(columns: ColumnSource) -> Any:
-    """The `pyarrow.Schema` of flows as SQL has them."""
+    """Return the `pyarrow.Schema` of flows in SQL."""
     return plain(columns.type.empty_table()).schema
 
 
 class _Answer:
-    """Runs a query in a thread of its own, which writes what is found, while this one reads the inputs. Nothing but
-    this one ever waits for input, so that a signal ends it; and the query stops the reading when it has enough.
+    """Run a query in a thread that writes the results, while the main thread reads the inputs.
 
-    A signal may raise at any line of this thread. Both therefore share simple queues, which stay whole: one that raises
-    inside of a `Queue` can leave the other thread waiting for ever, and one in `Thread.join` ends the wait for good."""
+    Only the main thread waits for input, so that a signal ends it. The query stops the reading when it has
+    enough.
+
+    A signal may raise an exception at any line of the main thread. So both threads share simple queues, which
+    stay consistent. An exception inside a `Queue` could leave the other thread waiting forever. One inside
+    `Thread.join` would end the wait permanently.
+    """
 
     def __init__(
         self,
@@ -208,9 +212,9 @@ class _Answer:
         self._spreadsheet = spreadsheet
         self._batches: SimpleQueue[Any] = SimpleQueue()
         self._places: SimpleQueue[None] = SimpleQueue()
-        """One for each batch that may still be handed over."""
+        """One item for each batch that may still be added."""
         self._ends: SimpleQueue[BaseException | None] = SimpleQueue()
-        """The end of the query comes here, with what went wrong."""
+        """Receives the end of the query: its error, or None."""
         self._ended = False
         self._failed = False
         self._asked = False
@@ -219,7 +223,7 @@ class _Answer:
             self._places.put(None)
 
     def run(self, session: Session, inputs: Sequence[str]) -> None:
-        """Until everything is written. Raises what goes wrong in either thread."""
+        """Run the query until everything is written. Raise the error of either thread."""
         try:
             with held_signals():
                 self._thread.start()
@@ -234,7 +238,7 @@ class _Answer:
             self._release()
             if self._ended:
                 self._question.close()
-            del self._question  # which holds what reads from this one
+            del self._question  # the query holds the reader of this object
         if error is not None:
             raise error
 
@@ -242,13 +246,13 @@ class _Answer:
         for path in inputs:
             for batch in self._columns.read(session.columns(path)):
                 if not session.stopped and not self._give(plain(batch)):
-                    session.stop()  # it is still reported
+                    session.stop()  # the input is still reported
             if session.stopped:
                 return
         self._give(None)
 
     def _give(self, batch: Any) -> bool:
-        """Hands a batch over, None at their end; false if the query has ended."""
+        """Add a batch, or None at the end. Return False if the query has ended."""
         while not self._ended:
             with suppress(Empty):
                 self._places.get(timeout=MOMENT)
@@ -257,21 +261,25 @@ class _Answer:
         return False
 
     def _interrupt(self) -> None:
-        """Until the query has ended, as it may not have begun at first; but it may wait for the reader of a pipe, for
-        ever."""
+        """Interrupt the query repeatedly until it ends, at most PATIENCE seconds.
+
+        It may not have begun yet. Or it may wait without limit for the reader of a pipe.
+        """
         deadline = time.monotonic() + PATIENCE
         while not self._ended and time.monotonic() < deadline:
             self._question.interrupt()
             time.sleep(0.001)
 
     def _release(self) -> None:
-        """Lets go whoever still waits for a batch: a query that has ended may have left a thread behind, which must not
-        be there when the interpreter ends."""
+        """Wait for threads of the query that still request batches.
+
+        None may run when the interpreter ends.
+        """
         deadline = time.monotonic() + PATIENCE
         while self._asked and time.monotonic() < deadline:
             time.sleep(0.001)
 
-    # In the thread of the query, and those that it starts ----------------------------------------------------------
+    # Run in the threads of the query -------------------------------------------------------------------------------
 
     def _work(self) -> None:
         end: BaseException | None = None
@@ -279,7 +287,7 @@ class _Answer:
             self._write()
         except BaseException as error:
             end = error
-            _clear_frames(error)  # or what is half read would live as long as the error
+            _clear_frames(error)  # frees partially read data, which would live as long as the error
         self._ended = True
         self._ends.put(end)
 
@@ -314,7 +322,7 @@ class _Answer:
 
 
 def _clear_frames(error: BaseException | None) -> None:
-    """Those of the errors that it came from, too."""
+    """Clear the frames of an error, and of the errors that caused it."""
     while error is not None:
         traceback.clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__

@@ -1,4 +1,6 @@
-"""`flowbuf read`: flows, or counters, of captures and of message streams, as a table, JSON lines, CSV or columns."""
+"""`flowbuf read`: write flows or counters of captures and message streams as a table, JSON lines, CSV or
+columns.
+"""
 
 from __future__ import annotations
 
@@ -42,19 +44,20 @@ __all__ = ["read"]
 
 @click.command()
 @inputs_argument
-@format_option("them")
+@format_option("flows")
 @click.option(
     "-o",
     "--output",
     default="-",
     metavar="OUT",
-    help="File to write; .gz, .zst compress; a folder gets a file for each INPUT; - is stdout.  [default: -]",
+    help="Write to this file (.gz, .zst compress), to a folder with one file per INPUT, or to stdout "
+    "(-).  [default: -]",
 )
 @force_option
 @click.option(
     "--where",
     metavar="SQL",
-    help="Only flows that fulfil this, such as \"dst_port = 53 and in_net(src_addr, '10.0.0.0/8')\".",
+    help="Keep only flows that match, for example \"dst_port = 53 and in_net(src_addr, '10.0.0.0/8')\".",
 )
 @ip_option
 @spreadsheet_option
@@ -65,7 +68,7 @@ __all__ = ["read"]
     "--rows-per-file",
     type=WholeNumber(min=1),
     metavar="N",
-    help="Write the folder OUT/ with files of N rows: part-00000.parquet and so on.",
+    help="Write files of N rows to the folder OUT/: part-00000.parquet and so on.",
 )
 @verbose_option
 @decode_options
@@ -85,21 +88,24 @@ def read(
     decoding: DecodeOptions,
     schema: Schema,
 ) -> None:
-    """Show the flows of captures and of message streams.
+    """Show the flows of captures and message streams.
 
-    An INPUT is a capture (pcap or pcapng, plain, gzip or zstd), a stream of messages that flowbuf wrote (.pb, .pb.gz,
-    .pb.zst), or - for stdin. A .proto beside a stream says which columns it has.
+    An INPUT is a capture (pcap or pcapng, plain, gzip or zstd), a message stream of flowbuf (.pb, .pb.gz,
+    .pb.zst), or - for stdin. It may be a pattern, in which ** stands for any folders. A .proto beside a
+    stream determines its columns.
 
-    Ctrl-C ends stdin: the flows before it are written, and the exit status is 130. A second Ctrl-C writes nothing.
+    Ctrl-C ends stdin: the flows before it are written, and the exit status is 130. A second Ctrl-C writes
+    nothing.
 
-    With --counters it is what sFlow agents count: interfaces, hosts, discarded packets (--schema sflow_counters).
-    Tables have the columns that matter most, all other formats have all. Parquet and Arrow hold columns.
+    --counters reads the counters of sFlow agents: interfaces, hosts, discarded packets (--schema
+    sflow_counters). Tables show the most important columns, and all other formats have all columns. Parquet
+    and Arrow hold columns.
 
-    Where OUT is a folder, each INPUT is decoded on its own, on all processors, into a file of its name there; -n and
-    --state are not for that. An INPUT may be a pattern, in which ** stands for any folders.
+    If OUT is a folder, each INPUT is decoded separately, on all processors, into a file of its name there. -n
+    and --state cannot be combined with it.
 
-    --where takes SQL over the columns of a flow, those that are not shown too: addresses are text, enums names, numbers
-    0 where they are absent, and in_net tells whether an address is in a network.
+    --where is an SQL condition on the columns of a flow, including columns that are not shown. Addresses are
+    text, enums are names, and absent numbers are 0. in_net is true if an address is in a network.
 
     \b
     Examples:

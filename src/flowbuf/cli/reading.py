@@ -1,4 +1,4 @@
-"""Captures and message streams into one output: the work of `flowbuf read`."""
+"""Write captures and message streams to one output: the work of `flowbuf read`."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ __all__ = ["Reading", "check_parts"]
 
 @dataclass(frozen=True)
 class Reading:
-    """What the user wants of the flows of some inputs. `chosen`: the columns of `schema` were chosen by name; `only`:
-    no others are to be shown."""
+    """Options of `flowbuf read`.
+
+    `chosen` is True if the user has chosen columns by name. `only` is True if no other columns may be shown.
+    """
 
     form: str
     schema: Schema
@@ -45,8 +47,10 @@ class Reading:
     spreadsheet: bool = False
 
     def prepare(self, inputs: Sequence[str], report: Report) -> tuple[Schema, ColumnSource | None]:
-        """The columns to show, and what makes columns of the inputs; None where they are read row by row. Raises
-        UsageProblem."""
+        """Return the columns to show, and the source of record batches, or None to read row by row.
+
+        Raise UsageProblem.
+        """
         schema = shown_schema(self.schema, inputs, self.chosen)
         pipeline = load_pipeline(self.enrich, schema, report)
         schema = enriched_schema(schema, pipeline, self.only)
@@ -61,7 +65,7 @@ class Reading:
     def run(
         self, inputs: Sequence[str], output: str, report: Report, show: Show, interrupt: Interrupt | None = None
     ) -> None:
-        """Reads the inputs and writes what they hold. `interrupt` ends standard input."""
+        """Read the inputs and write their flows. `interrupt` ends standard input."""
         schema, columns = self.prepare(inputs, report)
         with self._open(output, schema, columns, report) as (writer, discard):
             decoded = columns.decoded if columns else schema
@@ -89,7 +93,10 @@ class Reading:
         return open_writer(self.form, output, schema, to_terminal, sections, columns, self.spreadsheet)
 
     def _source(self, session: Session, columns: ColumnSource | None) -> Callable[[str], Iterator[Any]]:
-        """What gives the flows of an input: lists of them, or record batches. Both have a length and can be sliced."""
+        """Return a function that yields the flows of an input: lists of rows, or record batches.
+
+        Both have a length and can be sliced.
+        """
         if columns is None:
             return session.read
         prompt = self.form not in COLUMN_FORMATS
@@ -106,7 +113,10 @@ class Reading:
 
 
 def check_parts(reading: Reading, output: str, folder: bool) -> None:
-    """Makes the folder of --rows-per-file. Raises UsageProblem where that cannot be, or others would be left in it."""
+    """Create the folder of --rows-per-file.
+
+    Raise UsageProblem if that fails, or if it contains older parts.
+    """
     if not reading.rows_per_file:
         return
     if not folder:

@@ -1,4 +1,4 @@
-"""`flowbuf schema`: what a schema is, what it becomes, and whether two go together."""
+"""`flowbuf schema`: show a schema, convert it, and compare it with another one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["schema"]
 
 
 class _Group(click.Group):
-    """Lists its commands with whole sentences, which click would cut."""
+    """List the commands with whole sentences, which click would cut."""
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -57,8 +57,8 @@ schema_argument = click.argument("name", metavar="[NAME|FILE]", required=False) 
 @group.command()
 @schema_argument
 @schema_options
-@click.option("--all", "every", is_flag=True, help="Disabled columns too.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, with everything that is known.")
+@click.option("--all", "every", is_flag=True, help="Show disabled columns too.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with all information.")
 def show(schema: Schema, every: bool, as_json: bool) -> None:
     """List the columns: a table on a terminal, tab-separated in a pipe.
 
@@ -110,7 +110,7 @@ def proto(schema: Schema) -> None:
 @schema_argument
 @schema_options
 def arrow(schema: Schema) -> None:
-    """Print the Arrow schema of the enabled columns: name, type, whether it can be null.
+    """Print the Arrow schema of the enabled columns: name, type and nullability.
 
     \b
     Examples:
@@ -130,7 +130,7 @@ def arrow(schema: Schema) -> None:
 @schema_argument
 @schema_options
 def print_hash(schema: Schema) -> None:
-    """Print the hash: equal where messages mean the same.
+    """Print the hash of a schema. Schemas have equal hashes if their messages have the same meaning.
 
     \b
     Examples:
@@ -144,7 +144,7 @@ def print_hash(schema: Schema) -> None:
 @group.command()
 @click.argument("file")
 def check(file: str) -> None:
-    """Build everything that a schema leads to, and say what is wrong.
+    """Check a schema: build all of its outputs, and report errors.
 
     \b
     Examples:
@@ -164,11 +164,11 @@ def check(file: str) -> None:
     print_text(f"ok: {', '.join([count, *inside])}, hash {checked.hash}")
 
 
-@group.command(short_help="Say whether a reader of OLD can read NEW, column by column.")
+@group.command(short_help="Compare two schemas: can a reader of OLD read NEW?")
 @click.argument("old")
 @click.argument("new")
 def diff(old: str, new: str) -> None:
-    """Say, column by column, whether a reader of OLD can read NEW; exit with 1 where it cannot.
+    """Compare two schemas, column by column: can a reader of OLD read NEW? The exit status is 1 if not.
 
     \b
     Examples:
@@ -189,9 +189,9 @@ def _verdict_line(verdict: Verdict) -> str:
     return f"{word}: {verdict.column}: {verdict.change}: {verdict.text}"
 
 
-# What `show` prints -------------------------------------------------------------------------------------------------
+# Output of `show` ---------------------------------------------------------------------------------------------------
 
-DOC_WIDTH = 20  # the least
+DOC_WIDTH = 20  # the minimum
 GAP = 2
 _SPARED: tuple[tuple[str, ...], ...] = (
     (),
@@ -222,7 +222,7 @@ def _source_text(source: Source, column: Column) -> str:
 
 
 def _zero_text(column: Column) -> str:
-    """What a zero from a source means; nothing where there are no sources."""
+    """Return the meaning of a zero from a source, or an empty text if there are no sources."""
     if not column.sources:
         return ""
     return "value" if column.zero_is_value else "absent"
@@ -238,7 +238,9 @@ def _type_text(column: Column) -> str:
 
 
 def _listed(schema: Schema, columns: Iterable[Column]) -> Iterator[tuple[str, list[Column]]]:
-    """The columns, then those of each message that they lead to, after what stands before their names."""
+    """Yield the prefix of names and the columns: first of the schema, then of each message that its columns
+    use.
+    """
     yield "", [*columns]
     for message in reach(columns, {message.name: message for message in schema.nested}):
         yield f"{message.name}.", [*message.columns]
@@ -269,12 +271,12 @@ def _cells(column: Column, prefix: str) -> dict[str, str]:
 
 
 def _empty(rows: list[dict[str, str]]) -> set[str]:
-    """Headings that no row has anything below: records have no sources, and need no groups."""
+    """Return the headings whose cells are all empty. Records have no sources, and need no groups."""
     return {heading for heading in ("group", "sources", "zero") if rows and not any(cells[heading] for cells in rows)}
 
 
 def _choose_headings(rows: list[dict[str, str]], width: int) -> list[str]:
-    """Those that there is room for beside the texts, which can be in several lines."""
+    """Return the headings that fit beside the doc texts, which can wrap."""
     widths = {
         heading: max(len(line) for cells in (*rows, {heading: heading}) for line in cells.get(heading, "").split("\n"))
         for heading in _HEADINGS

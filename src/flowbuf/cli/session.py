@@ -1,4 +1,7 @@
-"""Inputs, one after another, through one decoder: what exporters said in the first is known in the next."""
+"""Decode several inputs in order with one decoder.
+
+Templates and sampling rates of one input are known in the next.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +41,11 @@ Piece = TypeVar("Piece")
 
 
 def check_decoded(name: str, decoding: DecodeOptions) -> None:
-    """Raise UsageProblem for options of decoding with flows that were decoded before. Nobody can tell if their totals
-    are scaled already, and their packets are gone. --strict is no such option: a malformed message is a fault too."""
+    """Raise UsageProblem for decoding options if the flows in the file were decoded before.
+
+    It is unknown if their totals are scaled, and their packets are gone. --strict is allowed, because a
+    malformed message is also a fault.
+    """
     for option, is_set in (
         *(("--scale", decoding.scale), ("--decapsulate", decoding.decapsulate), ("--port", decoding.port)),
         *(("--override-sampling", decoding.override_sampling), ("--default-sampling", decoding.default_sampling)),
@@ -49,8 +55,11 @@ def check_decoded(name: str, decoding: DecodeOptions) -> None:
 
 
 def check_decoding(paths: Sequence[str], decoding: DecodeOptions, decoded: Sequence[str] = ()) -> None:
-    """The same for the streams of messages in these files and for the files in `decoded`, before any output is written.
-    Options about exporters are for the captures among the inputs. Raise UsageProblem for them if there is none."""
+    """Check the message streams in `paths`, and the files in `decoded`, before any output is written.
+
+    Options about exporters apply to the captures among the inputs. Raise UsageProblem for them if there is no
+    capture.
+    """
     others = [*(path for path in paths if _is_message_file(path)), *decoded]
     for path in others:
         check_decoded(path, decoding)
@@ -68,18 +77,22 @@ def _check_option(name: str, option: str, is_set: bool) -> None:
 
 
 def _is_message_file(path: str) -> bool:
-    if not os.path.isfile(path):  # the bytes of a pipe are gone after a look at them
+    if not os.path.isfile(path):  # a look at a pipe would consume its data
         return False
     with Content(path) as content:
         return holds_messages(path, content)
 
 
 class Session:
-    """Reads inputs, shows the progress and reports what is wrong with each. `readable` counts those that were captures
-    or message streams at all, `flows` what they held.
+    """Read inputs, show the progress, and report the problems of each input.
 
-    As a context manager it begins with what the state file of --state knows, and leaves there what it has learnt,
-    however it ends."""
+    As a context manager, it loads the state file of --state at the begin, and saves it at the end, even after
+    an error.
+
+    Attributes:
+        readable: Number of inputs that were captures or message streams.
+        flows: Number of flows read.
+    """
 
     def __init__(
         self,
@@ -90,7 +103,16 @@ class Session:
         done: str = "written",
         interrupt: Interrupt | None = None,
     ) -> None:
-        """`done` is the fate of flows in reports: written, sent or queried. `interrupt` ends standard input."""
+        """Create a session.
+
+        Args:
+            schema: Schema of the flows.
+            decoding: Options of decoding.
+            report: Receiver of problems and notes.
+            show: Function that shows the progress.
+            done: Verb for the flows in reports: written, sent or queried.
+            interrupt: Ends standard input.
+        """
         self.schema = schema
         self._decoder = None if schema.rows == RECORDS else decoding.new_decoder(schema)
         with schema_errors():
@@ -107,11 +129,14 @@ class Session:
         self._messages = MessageReader(self._plan)
         self._builder: ColumnBuilder | None = None
         self._captures: list[str] = []
-        self._octets_before = 0  # of the inputs that are done with
+        self._octets_before = 0  # size of the finished inputs
 
     @property
     def decoder(self) -> Decoder:
-        """What fills the rows. Raises UsageProblem where they are records, which nothing fills."""
+        """Decoder that fills the rows.
+
+        Raises UsageProblem if the rows are records, which no decoder fills.
+        """
         if self._decoder is None:
             problem = f"rows of schema {self.schema.name} are records, which no capture holds"
             raise UsageProblem(f"{problem}; give a stream of its messages, or another --schema")
@@ -124,7 +149,7 @@ class Session:
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Those of the decoder; none where there is none."""
+        """Counters of the decoder. Empty without a decoder."""
         return self._decoder.counters if self._decoder else {}
 
     def __enter__(self) -> Session:
@@ -139,7 +164,7 @@ class Session:
             write_state(self._decoding.state, self._decoder, self._report)
 
     def each(self, paths: Iterable[str]) -> Iterator[str]:
-        """Give the inputs one by one, until Ctrl-C has ended standard input or no more is wanted."""
+        """Yield the inputs one by one, until Ctrl-C has ended standard input or reading is stopped."""
         for path in paths:
             if path != "-":
                 self._interrupt.close()  # first: a later Ctrl-C raises KeyboardInterrupt
@@ -148,12 +173,14 @@ class Session:
             yield path
 
     def stop(self) -> None:
-        """No more is wanted: what is being read ends with what it has given, and is still reported."""
+        """Stop reading. The current input ends after its last yielded flows, and is still reported."""
         self.stopped = True
 
     def finish(self) -> None:
-        """No more inputs come: what still waits for its template is given up, and reported. Not so where reading was
-        stopped before their end."""
+        """Give up data that waits for its template, and report it.
+
+        Do nothing if reading was stopped early.
+        """
         if self.stopped or not self._captures:
             return
         name = self._captures[0] if len(self._captures) == 1 else "end of input"
@@ -174,13 +201,16 @@ class Session:
             return nullcontext()
 
     def encode(self, path: str) -> Iterator[memoryview]:
-        """The messages of a capture, batch by batch; each is valid until the next one is asked for."""
+        """Yield the messages of a capture, batch by batch.
+
+        Each batch is valid until the next one is requested.
+        """
         with self._open(path) as content:
             if content:
                 yield from self._encode(content)
 
     def encode_each(self, path: str) -> Iterator[list[tuple[str, bytes]]]:
-        """The same, datagram by datagram: lists of an exporter's address and messages."""
+        """Yield the messages of a capture as lists of (exporter address, messages), one item per datagram."""
 
         def pieces(reader: CaptureReader) -> Iterator[list[tuple[str, bytes]]]:
             return (self.decoder.encode_each(batch, override=self._override) for batch in reader.batches())
@@ -190,7 +220,7 @@ class Session:
                 yield from self._decode(content, pieces)
 
     def read(self, path: str) -> Iterator[list[dict[str, Any]]]:
-        """The flows of a capture or of a message stream, list by list."""
+        """Yield the flows of a capture or message stream as lists."""
         with self._open(path) as content:
             if not content:
                 return
@@ -205,8 +235,10 @@ class Session:
                             break
 
     def columns(self, path: str, prompt: bool = False) -> Iterator[FlowBatch]:
-        """The flows of a capture or of a message stream as columns, batch by batch; `prompt`: as soon as they are
-        there, in batches as small as may be."""
+        """Yield the flows of a capture or message stream as columns.
+
+        With `prompt`, yield small batches as soon as possible.
+        """
         with self._open(path) as content:
             if not content:
                 return
@@ -230,7 +262,7 @@ class Session:
         return self._decode(content, pieces)
 
     def _decode(self, content: Content, pieces: Callable[[CaptureReader], Iterator[Piece]]) -> Iterator[Piece]:
-        """A capture in whatever pieces, and what is to be reported of it."""
+        """Yield the pieces of a capture, and report its problems."""
         flows = before = self.decoder.flows
         try:
             reader = CaptureReader(content, self._decoding.port)
@@ -293,7 +325,7 @@ class Session:
         check_decoded(name, self._decoding)
 
     def _plan_of(self, proto: str) -> Plan:
-        """A plan of what a .proto has and nothing else, so that any other field is unknown."""
+        """Return a plan with only the columns of a .proto, so that all other fields are unknown."""
         described = read_proto(proto, self.schema)
         return compile_plan(replace(described, columns=described.enabled))
 
@@ -318,7 +350,7 @@ class Session:
         self._report.add_problem(f"{problem}; the flows before it were {self._done}" if flows else problem)
 
     def _check_capture(self, reader: CaptureReader) -> dict[str, int]:
-        """Return the counters of a capture. An interrupt ends it anywhere, which is no fault."""
+        """Return the counters of a capture. A truncation by an interrupt is not a fault."""
         if self.interrupted:
             cut = ("truncated_capture", "damaged_compression")
             return {name: count for name, count in reader.counters.items() if name not in cut}

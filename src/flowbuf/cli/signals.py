@@ -1,4 +1,4 @@
-"""Signals that end a command."""
+"""Handle the signals that end a command."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from typing import Any
 __all__ = ["Interrupt", "Stop", "held_signals", "input_interrupts", "stop_signals"]
 
 LAST_WORDS = 1.0
-"""Seconds for the writer of a pipe, which gets Ctrl-C too, to write the packets that it still holds."""
+"""Seconds for the writer of a pipe to write its remaining packets. It gets Ctrl-C too."""
 
 
 @contextlib.contextmanager
 def held_signals() -> Iterator[None]:
-    """SIGINT and SIGTERM wait for the end of the block. For imports: what a signal raises in the midst of one may be
-    taken for a library that is missing, or printed and forgotten, and the command would go on. And for threads to
-    start, which keep them out for good."""
+    """Hold SIGINT and SIGTERM until the end of the block.
+
+    For imports: an exception from a signal inside an import can look like a missing library, or can be
+    printed and lost, and the command would continue. For new threads: they keep these signals blocked.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
     try:
         yield
@@ -31,14 +33,17 @@ def held_signals() -> Iterator[None]:
 
 
 class Stop:
-    """Whether it was asked for."""
+    """True in `wanted` after a signal has requested a stop."""
 
     wanted = False
 
 
 @contextlib.contextmanager
 def stop_signals() -> Iterator[Stop]:
-    """The first SIGINT or SIGTERM inside is a wish, which whoever looks at it fulfils; the next is as ever."""
+    """Turn the first SIGINT or SIGTERM inside the block into a request to stop.
+
+    The next signal acts as usual.
+    """
     stop = Stop()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
@@ -74,7 +79,7 @@ class Interrupt:
         return _InterruptibleInput(self)
 
     def close(self) -> None:
-        """Another input follows standard input: a SIGINT from now on is that of any other input."""
+        """Mark the end of standard input. A later SIGINT acts as for any other input."""
         self.begun = False
 
     def request(self) -> None:
@@ -89,7 +94,7 @@ class _InterruptibleInput:
 
     def __init__(self, interrupt: Interrupt) -> None:
         file: Any = sys.stdin.buffer
-        self._file = getattr(file, "raw", file)  # select does not see what a buffer holds
+        self._file = getattr(file, "raw", file)  # select does not see buffered data
         self._interrupt = interrupt
         self.tell: Callable[[], int] = self._file.tell
         self.fileno: Callable[[], int] = self._file.fileno
@@ -101,7 +106,7 @@ class _InterruptibleInput:
         return (self._file.read(size) or b"") if self._wait() else b""
 
     def _wait(self) -> bool:
-        """Wait for input. Return false at its end by an interrupt."""
+        """Wait for input. Return False if an interrupt has ended it."""
         interrupt = self._interrupt
         if interrupt.wakeup is None:
             return not interrupt.wanted
@@ -120,8 +125,10 @@ class _InterruptibleInput:
 
 @contextlib.contextmanager
 def input_interrupts(inputs: Sequence[str]) -> Iterator[Interrupt]:
-    """Let the first SIGINT end standard input, if it is one of the inputs and reading it has begun. The second SIGINT,
-    and a SIGINT while another input is read, raise KeyboardInterrupt."""
+    """Let the first SIGINT end standard input, if it is one of the inputs and reading it has begun.
+
+    The second SIGINT, and a SIGINT while another input is read, raise KeyboardInterrupt.
+    """
     interrupt = Interrupt()
     before = signal.getsignal(signal.SIGINT)
     if "-" not in inputs or not callable(before) or not _has_descriptor(sys.stdin):

@@ -1,4 +1,4 @@
-"""The option --state: read before the work, written after it."""
+"""The option --state: read the state file before the work, write it after the work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["check_known_state", "check_state", "read_state", "write_state"]
 
 
 def check_state(path: str | None, output: str = "-") -> None:
-    """Raises UsageProblem where the state could not be written after the work, or would replace the output."""
+    """Raise UsageProblem if the state could not be written after the work, or would replace the output."""
     if path is None:
         return
     if path == "-":
@@ -30,7 +30,7 @@ def check_state(path: str | None, output: str = "-") -> None:
 
 
 def check_known_state(path: str | None) -> None:
-    """Raises UsageProblem where there is no state to read, for a command that would not make one."""
+    """Raise UsageProblem if the state file does not exist, for a command that does not write one."""
     if path == "-":
         raise UsageProblem("--state: - is no file; name one")
     if path is not None and not os.path.exists(path):
@@ -38,8 +38,10 @@ def check_known_state(path: str | None) -> None:
 
 
 def read_state(path: str | None, decoder: Decoder, report: Report) -> None:
-    """Gives the decoder what is in a state file. A damaged one is reported; one that is not to be replaced ends the
-    command with UsageProblem."""
+    """Load a state file into the decoder.
+
+    Report a damaged one. Raise UsageProblem for a file that must not be replaced.
+    """
     if path is None:
         return
     try:
@@ -52,7 +54,7 @@ def read_state(path: str | None, decoder: Decoder, report: Report) -> None:
 
 
 def write_state(path: str | None, decoder: Decoder, report: Report) -> None:
-    """Writes what the decoder knows. A state that cannot be written is reported: the flows are worth keeping."""
+    """Write the state of the decoder. Only report an error, because the flows are valid without it."""
     if path is None:
         return
     try:

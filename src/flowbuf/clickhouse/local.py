@@ -1,5 +1,6 @@
-"""Run ClickHouse's engine in this process, with chdb, for tests, demonstrations and analysis. No server is
-needed.
+"""Run ClickHouse's engine in this process, with chdb, for tests, demonstrations and analysis.
+
+No server is needed.
 
     import flowbuf
     from flowbuf.clickhouse import Local
@@ -36,8 +37,9 @@ if TYPE_CHECKING:
 __all__ = ["KafkaOptions", "Local", "TableOptions", "drop_ddl", "insert_query", "migration", "to_ddl", "to_text"]
 
 _open = threading.Lock()
-"""Held by the open database. The engine has one folder per process, so all of its sessions see the same
-tables.
+"""Held by the open database.
+
+The engine has one folder per process, so all of its sessions see the same tables.
 """
 
 
@@ -170,8 +172,9 @@ class Local:
         self._run(sql, "Null")
 
     def run(self, statements: Iterable[Statement]) -> None:
-        """Run statements in order, such as those of `to_ddl` and `migration`. Raise QueryError if the engine
-        rejects one.
+        """Run statements in order, such as those of `to_ddl` and `migration`.
+
+        Raise QueryError if the engine rejects one.
         """
         for statement in statements:
             if statement.sql:
@@ -216,8 +219,9 @@ def _message(error: Exception) -> str:
 
 @contextmanager
 def _as_file(data: Any) -> Iterator[tuple[str, str]]:
-    """Yield the path of a file that the engine can read, and its format. The engine cannot read bytes from
-    memory.
+    """Yield the path of a file that the engine can read, and its format.
+
+    The engine cannot read bytes from memory.
     """
     if isinstance(data, str | os.PathLike):
         if not os.path.exists(data):

@@ -32,8 +32,9 @@ _FIRST_WAIT, _LAST_WAIT = 0.2, 10.0  # seconds
 
 
 class ClickHouseSink:
-    """Insert columns into the table of their schema. `flowbuf schema clickhouse` prints the SQL that creates
-    the table.
+    """Insert columns into the table of their schema.
+
+    `flowbuf schema clickhouse` prints the SQL that creates the table.
 
     An insert that fails for a temporary reason (no answer, busy server) is repeated with the same bytes and
     the same token.
@@ -90,7 +91,7 @@ class ClickHouseSink:
         self._connection: http.client.HTTPConnection | None = None
 
     def check(self, timeout: float) -> None:
-        """Raise ClickHouseError if the server does not answer within `timeout` seconds, or rejects the user."""
+        """Raise ClickHouseError if the server rejects the user, or has no answer in `timeout` seconds."""
         parameters = {"query": "SELECT 1", **self._settings}
         self._send(f"{self._path}?{urlencode(parameters)}", memoryview(b""), timeout, "no answer")
 
@@ -131,8 +132,10 @@ class ClickHouseSink:
             wait = min(2 * wait, _LAST_WAIT)
 
     def _try(self, target: str, body: memoryview) -> str:
-        """Send an insert once. Return the problem if it is temporary, else an empty text. Raise
-        ClickHouseError for a permanent problem.
+        """Send an insert once.
+
+        Return the problem if it is temporary, else an empty text. Raise ClickHouseError for a permanent
+        problem.
         """
         try:
             status, headers, answer = self._request(target, body)

@@ -12,8 +12,9 @@ __all__ = ["WriteBehind"]
 
 
 class WriteBehind:
-    """Write to an open `OutputFile` in a thread, one piece behind. A context manager; at the end of its
-    block, everything is written.
+    """Write to an open `OutputFile` in a thread, one piece behind.
+
+    A context manager; at the end of its block, everything is written.
 
     `write` returns while its piece is being written, and first waits for the previous piece. Only a regular
     file is written in a thread. Writes to a pipe or a device can block without limit, and a waiting thread

@@ -97,8 +97,9 @@ class CaptureReader:
 
     @property
     def counters(self) -> dict[str, int]:
-        """Counts of damage and of packets that were not delivered: name of the status -> count. Zeros are
-        left out.
+        """Counts of damage and of packets that were not delivered: name of the status -> count.
+
+        Zeros are left out.
         """
         counters = dict(self._core.counters)
         if self._content.fault or self._content.failure:
@@ -172,7 +173,10 @@ class _Batches:
         raise StopIteration
 
     def _read_rest(self) -> None:
-        """Read compressed data to its end. Its checksum shows if the bad record is damage to the compression."""
+        """Read compressed data to its end.
+
+        Its checksum shows if the bad record is damage to the compression.
+        """
         rest = memoryview(bytearray(WINDOW_SIZE))  # the last batch is in the window
         while self._read(rest):
             pass

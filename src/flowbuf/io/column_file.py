@@ -15,8 +15,9 @@ GROUP_ROWS = 1 << 17
 
 
 class ColumnSink(Protocol):
-    """Takes record batches of one schema. A context manager that completes the file when its block ends
-    without an error.
+    """Takes record batches of one schema.
+
+    A context manager that completes the file when its block ends without an error.
     """
 
     def write(self, batch: Any) -> None:
@@ -31,8 +32,9 @@ class ColumnSink(Protocol):
 
 
 class _Octets(io.RawIOBase):
-    """An open `OutputFile` as the file object that pyarrow needs. After `cut`, it ignores writes, so that an
-    incomplete file stays incomplete.
+    """An open `OutputFile` as the file object that pyarrow needs.
+
+    After `cut`, it ignores writes, so that an incomplete file stays incomplete.
     """
 
     def __init__(self, file: OutputFile) -> None:
@@ -174,15 +176,19 @@ def _item_type(type: Any) -> Any:
 
 
 class _Dictionary:
-    """Collect the values of a dictionary column, or of a column of lists of them. Later batches append to it."""
+    """Collect the values of a dictionary column, or of a column of lists of them.
+
+    Later batches append to it.
+    """
 
     def __init__(self, type: Any) -> None:
         self._type = type
         self._values: Any = None
 
     def encode(self, array: Any) -> Any:
-        """Return the array with a dictionary that begins with all earlier values. The array is a dictionary
-        or a list of them.
+        """Return the array with a dictionary that begins with all earlier values.
+
+        The array is a dictionary or a list of them.
         """
         import pyarrow
         import pyarrow.compute as pc

@@ -94,8 +94,9 @@ class Content:
         return isinstance(self._content, _DecompressedFile)
 
     def peek(self, size: int) -> bytes:
-        """Return the first `size` bytes of the content, or fewer if it is shorter. Later reads return them
-        again.
+        """Return the first `size` bytes of the content, or fewer if it is shorter.
+
+        Later reads return them again.
         """
         buffer = memoryview(bytearray(size))
         while len(self._ahead) < size:
@@ -139,8 +140,9 @@ class Content:
 
 
 def _get_size(file: BinaryIO) -> int | None:
-    """Return the number of bytes from the current position of a regular file to its end. None for anything
-    else.
+    """Return the number of bytes from the current position of a regular file to its end.
+
+    None for anything else.
     """
     try:
         status = os.fstat(file.fileno())
@@ -149,7 +151,7 @@ def _get_size(file: BinaryIO) -> int | None:
         return None
 
 
-# The file, and what its octets stand for ----------------------------------------------------------------------------
+# Raw and decompressed data ------------------------------------------------------------------------------------------
 
 
 class _File:
@@ -224,8 +226,9 @@ def _any_sizes() -> Generator[int, bytes, None]:
 
 
 def _zstd_sizes() -> Generator[int, bytes, None]:
-    """Yield the sizes of the parts of a frame: headers, blocks, checksum. Receives each part (RFC 8878
-    section 3.1.1).
+    """Yield the sizes of the parts of a frame: headers, blocks, checksum.
+
+    Receives each part (RFC 8878 section 3.1.1).
 
     Other frames, and data after the frame, have parts of any size.
     """
@@ -275,7 +278,8 @@ class _DecompressedFile:
 
     def _keep(self) -> None:
         """Copy the decompressor, to return to this state if a later piece is damaged."""
-        copy: Callable[[], _Decompressor] | None = getattr(self._decompressor, "copy", None)  # zstd has no copy()
+        # zstd has no copy()
+        copy: Callable[[], _Decompressor] | None = getattr(self._decompressor, "copy", None)
         self._kept = copy() if copy else None
         self._since: list[memoryview] = []
 

@@ -22,8 +22,9 @@ MAX_MESSAGE_SIZE = 1 << 26
 
 
 class StreamWindows:
-    """Read length-delimited messages window by window. `fault` describes the error that ended the stream, or
-    is empty.
+    """Read length-delimited messages window by window.
+
+    `fault` describes the error that ended the stream, or is empty.
     """
 
     def __init__(self, content: Content) -> None:
@@ -33,8 +34,9 @@ class StreamWindows:
         self.position = 0  # of the window in the stream, in bytes
 
     def __iter__(self) -> Iterator[tuple[memoryview, bool]]:
-        """Yield the unread bytes, and True if no more follow. The caller reports with `take` the bytes that
-        it read, or with `stop` an error.
+        """Yield the unread bytes, and True if no more follow.
+
+        The caller reports with `take` the bytes that it read, or with `stop` an error.
         """
         window = memoryview(bytearray(WINDOW_SIZE))
         end = 0  # of the bytes in the window

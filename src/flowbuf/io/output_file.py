@@ -69,8 +69,9 @@ class OutputFile:
         return not self.is_regular and file is not None and file.isatty()
 
     def write(self, data: bytes | memoryview) -> None:
-        """Append bytes. Standard output is flushed after each call, because another program may wait for the
-        bytes.
+        """Append bytes.
+
+        Standard output is flushed after each call, because another program may wait for the bytes.
         """
         with self._named_errors():
             if self._raw is None:
@@ -79,8 +80,9 @@ class OutputFile:
                 self._file.write(data)
 
     def _write_out(self, data: memoryview) -> None:
-        """Write all bytes to standard output. An unbuffered stream may write only a part when a signal
-        arrives.
+        """Write all bytes to standard output.
+
+        An unbuffered stream may write only a part when a signal arrives.
         """
         while len(data):
             data = data[self._file.write(data) :]

@@ -22,7 +22,10 @@ _FIELD = re.compile(r"^\s*((?:repeated |optional )?\w+) (\w+) = (\d+)(?: \[packe
 
 
 def proto_path(path: str | os.PathLike[str]) -> str:
-    """Return the path of the .proto of a stream: flows.pb.proto, flows.pb.gz.proto. No two streams share one."""
+    """Return the path of the .proto of a stream: flows.pb.proto, flows.pb.gz.proto.
+
+    No two streams share one.
+    """
     return os.fspath(path) + ".proto"
 
 
@@ -88,8 +91,9 @@ _NAMES = re.compile(r"^message (\w+) \{", re.MULTILINE)
 
 
 def schema_of_proto(text: str, known: Sequence[Schema], origin: str) -> Schema:
-    """Return a schema for the text of a .proto that flowbuf generated. A registry may have reformatted the
-    text.
+    """Return a schema for the text of a .proto that flowbuf generated.
+
+    A registry may have reformatted the text.
 
     The .proto gives the type of a column. Its other properties come from the `known` schema that shares the
     most columns, then from the next ones. A column that no known schema has gets the properties of its type

@@ -163,7 +163,10 @@ def _to_json(exporters: list[dict[str, Any]]) -> bytes:
 
 
 def _says_something(exporter: dict[str, Any]) -> bool:
-    """Return True if an exporter has state beyond its counters. Exporters beyond the limit have no address."""
+    """Return True if an exporter has state beyond its counters.
+
+    Exporters beyond the limit have no address.
+    """
     return exporter["address"] != OTHERS and any(map(_is_known, exporter["domains"]))
 
 
@@ -173,8 +176,9 @@ def _is_known(domain: dict[str, Any]) -> bool:
 
 
 def by_address(exporter: dict[str, Any]) -> tuple[int, bytes, int]:
-    """Return a sort key for an exporter of `Decoder.read_exporters`. Exporters beyond the limit have no
-    address and come last.
+    """Return a sort key for an exporter of `Decoder.read_exporters`.
+
+    Exporters beyond the limit have no address and come last.
     """
     if exporter["address"] == OTHERS:
         return 7, b"", 0

@@ -51,8 +51,9 @@ def import_kafka() -> Any:
 
 
 def read_settings(path: str) -> dict[str, str]:
-    """Read librdkafka settings from a file with one `name=value` per line. Lines that begin with # are
-    comments.
+    """Read librdkafka settings from a file with one `name=value` per line.
+
+    Lines that begin with # are comments.
 
     Raises:
         OSError: The file cannot be read.
@@ -80,8 +81,9 @@ def redact(text: str, settings: Mapping[str, Any]) -> str:
 
 
 def _logger() -> logging.Logger:
-    """Return the logger for librdkafka's own log lines. They are discarded unless the program configures
-    `flowbuf.kafka`.
+    """Return the logger for librdkafka's own log lines.
+
+    They are discarded unless the program configures `flowbuf.kafka`.
 
     Important problems are reported as notes.
     """
@@ -121,7 +123,7 @@ def new_client(kind: str, servers: str, settings: Mapping[str, Any], defaults: M
 class Notes:
     """Report problems of brokers, each one at most every 30 seconds.
 
-    librdkafka retries by itself, so only `fatal` is an error. `latest` is the most recent problem.
+    librdkafka retries, so only `fatal` is an error. `latest` is the most recent problem.
     """
 
     def __init__(self, note: Note, settings: Mapping[str, Any]) -> None:

@@ -210,7 +210,8 @@ class KafkaSource:
         )
         self._readers: dict[tuple[str, Kind], RecordReader] = {}
         self._partitions: dict[tuple[str, int], Partition] = {}
-        self._kept: dict[tuple[str, int], Partition] = {}  # revoked a moment ago; most are assigned again at once
+        # revoked a moment ago; most are assigned again at once
+        self._kept: dict[tuple[str, int], Partition] = {}
         self._unread: deque[Any] = deque()
         self._octets = 0  # bytes of waiting records, of all partitions
         self._chunk = _CHUNK // 10
@@ -241,7 +242,8 @@ class KafkaSource:
     def _assign_all(self, counts: Mapping[str, int]) -> None:
         begin = self._kafka.OFFSET_BEGINNING
         places = [(topic, number) for topic, count in counts.items() for number in range(count)]
-        with suppress(self._kafka.KafkaException):  # without metadata, the client finds the leaders half a second later
+        # without metadata, the client finds the leaders half a second later
+        with suppress(self._kafka.KafkaException):
             for topic in counts:
                 self._consumer.list_topics(topic, timeout=self._timeout)
         self._consumer.assign([self._kafka.TopicPartition(*place, begin) for place in places])
@@ -328,8 +330,9 @@ class KafkaSource:
                 yield None
 
     def rest(self) -> Iterator[SourceBatch]:
-        """Yield the incomplete batches, before the caller stops. A batch is skipped if its promised end is
-        not reached.
+        """Yield the incomplete batches, before the caller stops.
+
+        A batch is skipped if its promised end is not reached.
         """
         yield from self._take()
         for partition in list(self._partitions.values()):
@@ -486,8 +489,9 @@ class KafkaSource:
         return batch
 
     def _reader(self, topic: str, kind: Kind) -> RecordReader:
-        """Return a decoder for this kind of records. Raise KafkaError or SchemaError if their schema cannot
-        be found.
+        """Return a decoder for this kind of records.
+
+        Raise KafkaError or SchemaError if their schema cannot be found.
         """
         if (topic, kind) not in self._readers:
             if isinstance(kind.schema, int):

@@ -45,8 +45,9 @@ class DeadLetters:
         self._problems: list[str] = []
 
     def send(self, faults: Iterable[Fault]) -> None:
-        """Send copies of the Kafka records, and return when all are delivered. Raise KafkaError if one is
-        not.
+        """Send copies of the Kafka records, and return when all are delivered.
+
+        Raise KafkaError if one is not.
         """
         for fault in faults:
             self._send(fault)

@@ -82,5 +82,6 @@ class RecordReader:
         offset = getattr(error, "offset", None)
         if self.framing == "delimited" or offset is None:
             return str(error)
-        before = len(join_messages([value], self._skip)) - len(value)  # bytes of the length, minus the skipped bytes
+        # bytes of the length, minus the skipped bytes
+        before = len(join_messages([value], self._skip)) - len(value)
         return f"octet {offset - before}: {str(error).partition(': ')[2]}"

@@ -18,7 +18,7 @@ _PROMISE = "flowbuf:"  # prefix of offset metadata that stores the end of the ne
 
 
 class Kind(NamedTuple):
-    """Properties that Kafka records of one batch share: framing, and hash or registry number of their schema."""
+    """Common properties of a batch's Kafka records: framing, and hash or registry number of the schema."""
 
     schema: str | int | None
     framing: str | None
@@ -72,8 +72,9 @@ class Partition:
         self.promised = None
 
     def add(self, message: Any, kind: Kind | None, reason: str) -> int:
-        """Add a Kafka record. `reason` is the error if it cannot be decoded. Return the bytes of memory that
-        it takes.
+        """Add a Kafka record.
+
+        `reason` is the error if it cannot be decoded. Return the bytes of memory that it takes.
         """
         offset = message.offset()
         if self.since is None:
@@ -91,8 +92,9 @@ class Partition:
         return self._note(len(message) + RECORD_OCTETS, offset)
 
     def add_all(self, messages: Collection[Any], last: int) -> int:
-        """Add Kafka records without a schema header, up to offset `last`. Return the bytes of memory that
-        they take.
+        """Add Kafka records without a schema header, up to offset `last`.
+
+        Return the bytes of memory that they take.
         """
         if self.since is None:
             self.since = time.monotonic()

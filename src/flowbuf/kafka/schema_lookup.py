@@ -70,7 +70,7 @@ class SchemaFinder:
         return self._found[number]
 
     def of_topic(self, topic: str) -> Schema:
-        """Return the schema of Kafka records that name none: from the hash in the topic's name, or `known`."""
+        """Return the schema of Kafka records that name none: by the hash in the topic's name, or `known`."""
         hash = find_hash(topic)
         if hash:
             return self.of_hash(hash)

@@ -51,7 +51,7 @@ def find_hash(topic: str) -> str | None:
     return found[-1] if found else None
 
 
-# What a hash stands for -----------------------------------------------------------------------------------------------
+# Schema descriptions --------------------------------------------------------------------------------------------------
 
 
 def describe_schema(schema: Schema) -> bytes:
@@ -94,8 +94,9 @@ def _describe_message(message: SubMessage) -> dict[str, Any]:
 
 
 def read_description(data: bytes, origin: str = SCHEMAS_TOPIC) -> Schema:
-    """Return the schema of a description from `describe_schema`. Raise SchemaError if it is invalid or its
-    hash differs.
+    """Return the schema of a description from `describe_schema`.
+
+    Raise SchemaError if it is invalid or its hash differs.
     """
     try:
         described: dict[str, Any] = parse_json(data)
@@ -126,7 +127,7 @@ def _read_columns(described: Mapping[str, Any], origin: str) -> tuple[tuple[Colu
     return columns, tuple(Reserved(old["number"], old["name"]) for old in described["reserved"])
 
 
-# The registry of Confluent, and those that speak as it does -----------------------------------------------------------
+# Schema registry ------------------------------------------------------------------------------------------------------
 
 
 class SchemaRegistry:
@@ -202,6 +203,9 @@ class SchemaRegistry:
 
 
 def _numbers(settings: Mapping[str, Any]) -> dict[str, float]:
-    """Return the settings that the registry's client accepts only as numbers. The command line passes text."""
+    """Return the settings that the registry's client accepts only as numbers.
+
+    The command line passes text.
+    """
     names = ("timeout", "max.retries", "retries.wait.ms", "retries.max.wait.ms", "cache.capacity")
     return {name: float(settings[name]) for name in names if name in settings}

@@ -93,7 +93,10 @@ class ProduceReport:
 
 
 def check_pack(pack: int | str) -> int | str:
-    """Return the `pack` of a `KafkaSink`, with a number in text converted. Raise ValueError if it is invalid."""
+    """Return the `pack` of a `KafkaSink`, with a number in text converted.
+
+    Raise ValueError if it is invalid.
+    """
     if pack in ("flow", "datagram"):
         return pack
     try:
@@ -405,8 +408,9 @@ class KafkaSink:
     # Delivery -------------------------------------------------------------------------------------------------------
 
     def _count_failed(self, error: Any, message: Any) -> None:
-        """Count a Kafka record that was not delivered. The client reports only failures, unless settings
-        change that.
+        """Count a Kafka record that was not delivered.
+
+        The client reports only failures, unless settings change that.
         """
         if error is None:  # settings can request reports of deliveries too
             return
@@ -415,8 +419,9 @@ class KafkaSink:
         self.report.fail(error.str(), 1 if self._pack == "flow" else count_messages(message.value()))
 
     def _count_retries(self, statistics: str) -> None:
-        """Read the retries from statistics. `txretries` does not count retries of requests with records,
-        because these are rebuilt.
+        """Read the retries from statistics.
+
+        `txretries` does not count retries of requests with records, because these are rebuilt.
         """
         found = json.loads(statistics)
         partitions = found.get("topics", {}).get(self.topic, {}).get("partitions", {})
@@ -428,8 +433,9 @@ class KafkaSink:
 
     @property
     def unconfirmed(self) -> int:
-        """Number of Kafka records that were sent and are neither delivered nor failed. The true number may be
-        slightly lower.
+        """Number of Kafka records that were sent and are neither delivered nor failed.
+
+        The true number may be slightly lower.
         """
         return 0 if self._closed else len(self._producer)
 
@@ -463,8 +469,9 @@ class KafkaSink:
             raise KafkaError(f"topic {self.topic!r}: not delivered: {failed}: {reasons}")
 
     def abandon(self) -> None:
-        """Close the sink after an error. Sent records have 5 seconds to be confirmed. Unconfirmed records
-        then count as failed.
+        """Close the sink after an error.
+
+        Sent records have 5 seconds to be confirmed. Unconfirmed records then count as failed.
         """
         if self._closed:
             return

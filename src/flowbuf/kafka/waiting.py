@@ -12,8 +12,9 @@ from flowbuf.kafka.client import Notes, import_kafka, new_client
 __all__ = ["HEARTBEAT", "Joining", "uses_kip_848"]
 
 HEARTBEAT = 500
-"""heartbeat.interval.ms of consumers. The answer to a heartbeat asks a member to rejoin. librdkafka's default
-is 3,000.
+"""heartbeat.interval.ms of consumers.
+
+The answer to a heartbeat asks a member to rejoin. librdkafka's default is 3,000.
 """
 
 _PAUSE = 0.3  # seconds between two requests to the broker
@@ -25,7 +26,7 @@ _LONG_WAIT = 6.0  # seconds: more than a new group's delay (3 s) and a KIP-848 h
 
 
 def uses_kip_848(settings: Mapping[str, Any]) -> bool:
-    """Return True if the group protocol is that of KIP-848, in which the broker sets heartbeats and sessions."""
+    """Return True for the group protocol of KIP-848, in which the broker sets heartbeats and sessions."""
     return str(settings.get("group.protocol", "")).lower() == "consumer"
 
 

@@ -1,4 +1,4 @@
-"""Flows as columns on the command line: what is needed for them, and what they are written with."""
+"""Flows as columns on the command line: requirements, options, sources and writers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = [
 
 
 def need(module: str, extra: str, what: str) -> None:
-    """Raises UsageProblem where a library is missing that `what` takes."""
+    """Raise UsageProblem if a library is missing that `what` requires."""
     try:
         with held_signals(), optional_import(f"{what} needs {module}", f"flowbuf[{extra}]"):
             importlib.import_module(module)
@@ -44,7 +44,7 @@ def need(module: str, extra: str, what: str) -> None:
 
 
 def arrow_schema(schema: Schema, ip: str = "binary") -> Any:
-    """The `pyarrow.Schema` of flows of a schema."""
+    """Return the `pyarrow.Schema` for flows of a schema."""
     import pyarrow
 
     from flowbuf.targets.arrow import register_types
@@ -54,10 +54,10 @@ def arrow_schema(schema: Schema, ip: str = "binary") -> Any:
 
 
 class ColumnSource:
-    """Flows of inputs as record batches of the columns to show: enriched, those that --where wants, and nothing else.
+    """Flows of inputs as record batches: enriched, filtered by --where, and with only the columns to show.
 
-    `schema` has the columns to show enabled. More may be decoded, because --where or an enrichment looks at them:
-    `decoded`. Everything that is wrong with a condition raises UsageProblem here, before any work.
+    The enabled columns of `schema` are shown. `decoded` may have more columns, for --where or an enrichment.
+    Errors in a condition raise UsageProblem here, before any work.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class ColumnSource:
             return RowFilter(where, schema)
 
     def _check_filter(self) -> None:
-        """On no rows at all."""
+        """Evaluate the filter on no rows, to find its errors."""
         if self._filter:
             import pyarrow
 
@@ -90,7 +90,7 @@ class ColumnSource:
                 self._filter.rows(empty)
 
     def read(self, batches: Iterator[FlowBatch]) -> Iterator[Any]:
-        """What becomes of batches of the decoded schema, as `pyarrow.RecordBatch`."""
+        """Yield a `pyarrow.RecordBatch` for each batch of the decoded schema."""
         for batch in batches:
             flows = self._pipeline(batch.to_arrow()) if self._pipeline else batch
             shown = self._shown(flows)
@@ -100,7 +100,7 @@ class ColumnSource:
             yield shown
 
     def _shown(self, flows: Any) -> Any:
-        """The columns to show, of exactly the types that were announced."""
+        """Return the columns to show, with exactly the types of `type`."""
         names = self.type.names
         shown = self._with_text(flows, names) if self._text else self._as_they_are(flows, names)
         arrays = [
@@ -110,7 +110,7 @@ class ColumnSource:
         return type(shown).from_arrays(arrays, schema=self.type)
 
     def _with_text(self, flows: Any, names: Sequence[str]) -> Any:
-        """Some columns, addresses as text; of what comes from the core, the core makes it."""
+        """Return some columns with addresses as text. The core converts its own batches."""
         if isinstance(flows, FlowBatch):
             return flows.text().to_arrow().select(names)
         return with_text(flows.select(names), self.decoded)
@@ -122,19 +122,19 @@ class ColumnSource:
 ip_option = click.option(
     "--ip",
     type=click.Choice(IP_FORMS),
-    help="What IP and MAC addresses are in Parquet and Arrow: octets (and numbers), or text.  [default: binary]",
+    help="Write IP and MAC addresses to Parquet and Arrow as bytes (and numbers), or as text.  [default: binary]",
 )
 
 enrich_option = click.option(
     "--enrich",
     multiple=True,
     metavar="SPEC",
-    help="Fill in what the wire does not say: FILE.toml, or MODULE:FUNCTION of yours. May be repeated.",
+    help="Add columns that the wire does not contain, from FILE.toml or your MODULE:FUNCTION. May be repeated.",
 )
 
 
 def load_pipeline(specs: Sequence[str], schema: Schema, report: Report) -> Pipeline | None:
-    """The enrichments of --enrich; None where there are none. Raises UsageProblem."""
+    """Return the enrichments of --enrich, or None without them. Raise UsageProblem."""
     if not specs:
         return None
     need("pyarrow", "arrow", "--enrich")
@@ -147,7 +147,10 @@ def load_pipeline(specs: Sequence[str], schema: Schema, report: Report) -> Pipel
 
 
 def enriched_schema(schema: Schema, pipeline: Pipeline | None, only: bool) -> Schema:
-    """The columns to show: with those that are filled, unless the user wants `only` the enabled ones."""
+    """Return the schema to show.
+
+    Columns that enrichments fill are added, unless `only` the enabled ones are requested.
+    """
     if pipeline is None or only:
         return schema
     with schema_errors():
@@ -156,7 +159,7 @@ def enriched_schema(schema: Schema, pipeline: Pipeline | None, only: bool) -> Sc
 
 @contextmanager
 def query_problems(origin: str) -> Iterator[None]:
-    """A QueryError inside is about the command line."""
+    """Convert a QueryError inside the block to UsageProblem."""
     try:
         yield
     except QueryError as error:
@@ -164,7 +167,7 @@ def query_problems(origin: str) -> Iterator[None]:
 
 
 class ColumnWriter:
-    """Writes record batches as a file of columns; `count` is how many rows so far."""
+    """Write record batches to a file of columns. `count` is the number of rows so far."""
 
     def __init__(self, sink: ColumnSink) -> None:
         self.count = 0
@@ -181,21 +184,24 @@ class ColumnWriter:
 
 @contextmanager
 def open_columns(form: str, file: OutputFile, type: Any) -> Iterator[ColumnWriter]:
-    """A writer of record batches to an open file, in one of COLUMN_FORMATS. `type` is their `pyarrow.Schema`."""
+    """Open a writer of record batches to an open file, in one of COLUMN_FORMATS.
+
+    `type` is their `pyarrow.Schema`.
+    """
     refuse_terminal(file, form)
     with open_sink(form, file, type) as sink:
         yield ColumnWriter(sink)
 
 
 def open_sink(form: str, file: OutputFile, type: Any) -> ColumnSink:
-    """What it writes with."""
+    """Return the sink of a format in COLUMN_FORMATS."""
     if form == "parquet":
         return ParquetSink(file, type)
     return ArrowSink(file, type, stream=not file.is_regular)
 
 
 def check_column_output(form: str, output: str) -> None:
-    """Raises UsageProblem where columns cannot be written, or are not wanted, in this format."""
+    """Raise UsageProblem if columns cannot be written to this output."""
     need("pyarrow", "arrow", f"-f {form}")
     if output == "-" and is_terminal(sys.stdout):
         raise UsageProblem(f"{form} is nothing to look at: give -o FILE, or a pipe")

@@ -1,4 +1,4 @@
-"""Standard output with tables and styles."""
+"""Print tables and styled text on standard output."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from flowbuf.cli.output.terminal import clean_text, terminal_of
 
 __all__ = ["StdoutConsole", "fit_table", "new_table"]
 
-_UNBOUNDED = 10**6  # cells: as wide as a table wants to be
+_UNBOUNDED = 10**6  # cells: the natural width of a table
 
 
 class StdoutConsole(Console):
-    """Prints text as it is, except for control characters. A closed pipe ends the command as it does where rich is not
-    used."""
+    """Print text without control characters.
+
+    A closed pipe ends the command with the same status as without rich.
+    """
 
     def __init__(self, width: int | None = None) -> None:
         super().__init__(file=terminal_of(sys.stdout), width=width, highlight=False, markup=False)
@@ -34,12 +36,15 @@ class StdoutConsole(Console):
             yield segment if control else Segment(clean_text(text), style)
 
     def on_broken_pipe(self) -> None:
-        """Called while a BrokenPipeError is handled; rich would end with status 1."""
+        """Re-raise the current BrokenPipeError. rich would end with status 1."""
         raise
 
 
 def new_table(title: str, *headings: str, numbers: tuple[str, ...] = (), wraps: str = "") -> Table:
-    """An empty table with these columns: `numbers` are set to the right, the column `wraps` may take several lines."""
+    """Return an empty table.
+
+    Columns in `numbers` are right-aligned, and the column `wraps` may take several lines.
+    """
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.pad_edge = False
     for heading in headings:
@@ -55,7 +60,7 @@ def fit_table(
     dispensable: tuple[str, ...],
     width: int,
 ) -> Table:
-    """A table of as many columns as there is room for. Of those that can be spared, the first goes first."""
+    """Return a table with as many columns as fit. Columns of `dispensable` are removed in their order."""
     headings = list(rows[0])
     for spared in (None, *dispensable):
         headings = [heading for heading in headings if heading != spared]

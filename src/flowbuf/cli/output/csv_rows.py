@@ -1,7 +1,7 @@
-"""CSV as RFC 4180 has it, with `\\n` at the end of a row, and values that no spreadsheet takes for formulas.
+"""Write CSV as in RFC 4180, but with `\\n` line ends, and neutralize formulas for spreadsheets.
 
-A cell with a control character, a comma or a double quote stands in double quotes, so that no value makes a cell or a
-row of its own. NUL becomes U+FFFD: many readers take it for the end of the file.
+A cell with a control character, a comma or a double quote is quoted, so that no value creates a cell or a
+row. NUL becomes U+FFFD, because many readers treat it as the end of the file.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from flowbuf.io.output_file import OutputFile
 __all__ = ["neutralize", "write_csv"]
 
 _QUOTED = re.compile('[\x00-\x1f\x7f-\x9f\u2028\u2029",]')
-# The first characters that OWASP lists ("CSV Injection"), with their full-width forms, and | and %. Importers differ in
-# what they remove before a first character: white space, controls, invisible format characters, double quotes.
+# The first characters that OWASP lists ("CSV Injection"), their full-width forms, and | and %. Before a first
+# character, importers may remove white space, controls, invisible format characters and double quotes.
 _REMOVED = '\\s\x00-\x1f\x7f-\x9f\xad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"'
 _FORMULA = re.compile(f"[\t\r\n]|[{_REMOVED}]*[-=+@|%\uff1d\uff0b\uff0d\uff20]")
 
 
 def write_csv(file: OutputFile, rows: Iterable[Iterable[str]]) -> None:
-    """Append rows of cells; on a terminal without control characters."""
+    """Append rows of cells. On a terminal, control characters are replaced."""
     if file.is_terminal:
         rows = (map(clean_text, row) for row in rows)
     file.write("".join([_line(list(map(_cell, row))) for row in rows]).encode())
 
 
 def _line(cells: list[str]) -> str:
-    """A row of one empty cell is no empty line, which readers skip."""
+    """Return a row as a line. Quote a single empty cell, because readers skip empty lines."""
     return (",".join(cells) if cells != [""] else '""') + "\n"
 
 
@@ -40,5 +40,5 @@ def _cell(text: str) -> str:
 
 
 def neutralize(text: str) -> str:
-    """Put an apostrophe before a text that a spreadsheet would take for a formula."""
+    """Put an apostrophe before a text that a spreadsheet would read as a formula."""
     return f"'{text}" if _FORMULA.match(text) else text

@@ -1,4 +1,4 @@
-"""A progress bar on stderr, while a terminal looks on."""
+"""Show a progress bar on stderr if it is a terminal."""
 
 from __future__ import annotations
 
@@ -14,13 +14,17 @@ from flowbuf.cli.output.terminal import clean_line, terminal_of
 __all__ = ["Show", "show_lag", "show_progress", "show_steps"]
 
 Show = Callable[[int, int], None]
-"""Takes the octets read, or the records that are still to be read, and the flows so far."""
+"""Receives the bytes read, or the Kafka records still to be read, and the number of flows so far."""
 
 
 @contextmanager
 def show_progress(total: int | None, quiet: bool = False) -> Iterator[Show]:
-    """Shows how much of `total` octets has been read (None: nobody knows how many there are) and the flows in them.
-    Nothing is shown when `quiet`, or where stderr is no terminal."""
+    """Show how much of `total` bytes has been read, and the number of flows.
+
+    `total` is None if it is unknown.
+
+    Nothing is shown if `quiet`, or if stderr is not a terminal.
+    """
     if quiet or not is_terminal(sys.stderr):
         yield lambda octets, flows: None
         return
@@ -37,7 +41,7 @@ def show_progress(total: int | None, quiet: bool = False) -> Iterator[Show]:
 
 @contextmanager
 def show_lag(quiet: bool = False) -> Iterator[Show]:
-    """Shows how many records are still to be read, how many flows have been, and how fast they come."""
+    """Show the number of Kafka records still to be read, the number of flows read, and their rate."""
     if quiet or not is_terminal(sys.stderr):
         yield lambda behind, flows: None
         return
@@ -67,7 +71,10 @@ def show_lag(quiet: bool = False) -> Iterator[Show]:
 
 @contextmanager
 def show_steps(total: int) -> Iterator[Callable[[str, int], None]]:
-    """Shows how many of `total` steps are done. Gives a function that takes what is being done, and how many are."""
+    """Show how many of `total` steps are done.
+
+    Yield a function that receives the current name and the number of steps done.
+    """
     if not is_terminal(sys.stderr):
         yield lambda name, done: None
         return

@@ -1,4 +1,4 @@
-"""What a command says on stderr of the things that went wrong, and the exit status that follows from them."""
+"""Report problems on stderr, and derive the exit status from them."""
 
 from __future__ import annotations
 
@@ -20,31 +20,37 @@ __all__ = [
     *("Failure", "Report", "count_by_exporter", "describe_fault"),
 ]
 
-# 128 + the signal (SIGINT, SIGPIPE, SIGTERM): what a shell reports of a program that it ends.
+# 128 + the signal (SIGINT, SIGPIPE, SIGTERM): the status that a shell reports for a program that a signal
+# ends.
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 TERMINATED = 143
 
 MAX_LINES = 20  # of one input
-MAX_COLUMNS = 5  # in a line
+MAX_COLUMNS = 5  # per line
 MAX_ELEMENTS = 3  # of a column
 
 REVERSE_PEN = 29305  # RFC 5103: the element of the same id, of the other direction
 VARIABLE = 0xFFFF  # RFC 7011 section 7
 
-# Notes that are printed without --verbose: values that were sent, and that their column cannot hold.
+# Notes that are printed without --verbose: values that their column cannot hold.
 VALUES_LEFT_OUT = ("bad_field_size", "bad_list", "out_of_range")
 
 
 def count_by_exporter(decoder: Decoder) -> dict[str, dict[str, int]]:
-    """The counters of each exporter by its address; of datagrams that belong to none below an empty one."""
+    """Return the counters of each exporter by address.
+
+    An empty address has those of datagrams without an exporter.
+    """
     counters = {exporter: dict(stats["counters"]) for exporter, stats in decoder.stats.items()}
     counters[""] = dict(decoder.read_other()["counters"])
     return counters
 
 
 def _read_fields(decoder: Decoder) -> list[tuple[str, int, int, int]]:
-    """The fields of all data templates: "ipfix" or "netflow9", enterprise number, element, size in bytes."""
+    """Return the fields of all data templates: "ipfix" or "netflow9", enterprise number, element, size in
+    bytes.
+    """
     fields = {
         ("netflow9" if domain["version"] == 9 else "ipfix", *field)
         for exporter in decoder.read_exporters()
@@ -57,7 +63,9 @@ def _read_fields(decoder: Decoder) -> list[tuple[str, int, int, int]]:
 
 
 def _name_elements(decoder: Decoder, column: str, fields: Sequence[tuple[str, int, int, int]]) -> str:
-    """The elements among these fields that fill a column, as in " (ipfix:61 flowDirection, 2 bytes)"."""
+    """Return the elements of these fields that fill a column, for example " (ipfix:61 flowDirection, 2
+    bytes)".
+    """
     sources = {(source.kind, source.pen, source.id) for rank in decoder.schema[column].sources for source in rank}
     texts = []
     for kind, pen, id, size in fields:
@@ -72,14 +80,14 @@ def _name_elements(decoder: Decoder, column: str, fields: Sequence[tuple[str, in
 
 
 def describe_fault(name: str, error: DecodeError) -> str:
-    """What a strict decoder stopped at, as one line."""
+    """Return the error of a strict decoder as one line."""
     text = STATUSES[error.status][1] if error.status in STATUSES else str(error)
     place = "" if error.offset is None else f"octet {error.offset}: "
     return f"{name}: {error.exporter}: {place}{error.status}: {text}"
 
 
 class Failure(click.ClickException):
-    """Ends the command with one line on stderr."""
+    """End the command with one line on stderr and exit status 1."""
 
     exit_code = 1
 
@@ -88,8 +96,11 @@ class Failure(click.ClickException):
 
 
 class Report:
-    """Collects what is wrong with the inputs of one command and prints it, a line each. Faults and losses make the exit
-    status 1. Notes are printed only when asked for, except those of VALUES_LEFT_OUT."""
+    """Collect the problems of the inputs of one command, and print one line each.
+
+    Faults and losses set the exit status to 1. Notes are printed only on request, except those of
+    VALUES_LEFT_OUT.
+    """
 
     def __init__(self, notes: bool = False) -> None:
         self.status = 0
@@ -98,22 +109,25 @@ class Report:
         self._left_out: dict[str, int] = {}
 
     def add_problem(self, text: str) -> None:
-        """Something that is no counter."""
+        """Report a problem that is not a counter, and set the exit status to 1."""
         self.status = 1
         self.add_note(text)
 
     def add_interrupt(self, rows: str) -> None:
-        """Report Ctrl-C, and how many rows were written nevertheless."""
+        """Report Ctrl-C, and the number of rows that were still written."""
         self.status = INTERRUPTED
         self.add_note(f"interrupted: {rows} written")
 
     def add_note(self, text: str) -> None:
-        """Something that leaves the exit status as it is. Not click.echo: it writes past a progress bar that is shown,
-        into its line. Escaped here: a progress bar takes what stderr gets, and obeys the styles in it."""
+        """Print a note without changing the exit status.
+
+        click.echo would write into the line of a progress bar, so print() is used. The text is escaped here,
+        because a progress bar captures stderr and interprets styles in it.
+        """
         print(f"flowbuf: {escape_line(text)}", file=sys.stderr)
 
     def add_input(self, name: str, decoder: Decoder, capture: Counters) -> None:
-        """What a decoder has counted since the last input, and what the capture itself has."""
+        """Report the counts of a decoder since the last input, and the counters of the capture."""
         lines = self._lines(name, capture)
         after = count_by_exporter(decoder)
         for exporter, counters in after.items():
@@ -128,8 +142,10 @@ class Report:
             self.add_note(f"{name}: {len(lines) - MAX_LINES} more such lines; flowbuf inspect shows all")
 
     def _list_columns(self, name: str, decoder: Decoder) -> list[str]:
-        """A line with the columns that could not hold values since the last input, most values first, and with the
-        elements of templates that fill them."""
+        """Return a line with the columns that could not hold values since the last input.
+
+        The line begins with the most frequent column, and names the template elements that fill each.
+        """
         left_out = decoder.read_left_out()
         new = {column: count - self._left_out.get(column, 0) for column, count in left_out.items()}
         self._left_out = left_out

@@ -1,14 +1,14 @@
-"""What a query finds, as text: JSON lines, CSV or a table. Its columns are of any type that SQL has.
+"""Write the result of a query as JSON lines, CSV, a table or columns. Its columns can have any SQL type.
 
 | type of the result | becomes |
 |---|---|
-| timestamp | RFC 3339 with as many digits as it has, 3 at least; Z where it is UTC; from the year 10000 on a number |
+| timestamp | RFC 3339 with as many digits as it has, 3 at least; Z for UTC; a number from the year 10000 on |
 | decimal, and so sums | the number, exact |
 | blob | hexadecimal digits |
 | interval | `1 month 2 days 03:04:05.000006` |
 | list, struct, map | JSON |
-| null | null in JSON, nothing elsewhere |
-| the rest | as `flowbuf.targets.flow_text` has it |
+| null | null in JSON, empty elsewhere |
+| other types | as in `flowbuf.targets.flow_text` |
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 def open_results(
     form: str, file: OutputFile, type: Any, to_terminal: bool, spreadsheet: bool = False
 ) -> AbstractContextManager[FlowWriter]:
-    """A writer of results, whose `pyarrow.Schema` is `type`, in any format. `spreadsheet` neutralizes formulas."""
+    """Return a writer of results with the `pyarrow.Schema` `type`, in any format.
+
+    `spreadsheet` neutralizes formulas.
+    """
     if form in COLUMN_FORMATS:
         return open_columns(form, file, type)
     if form == "table":
@@ -112,7 +115,10 @@ def _rows(batch: Any) -> Iterable[tuple[Any, ...]]:
 
 
 def _values(array: Any) -> list[Any]:
-    """The values of a column. Times become text here: Python has neither all years nor nanoseconds."""
+    """Return the values of a column.
+
+    Times become text here, because Python lacks some years and nanoseconds.
+    """
     import pyarrow
 
     if pyarrow.types.is_date(array.type):
@@ -134,13 +140,13 @@ def _format_timestamp(nanoseconds: int, is_utc: bool) -> str:
 
 
 def to_text(value: Any) -> str:
-    """A value in a cell."""
+    """Return the text of a value in a cell."""
     if value is None:
         return ""
     render = _TEXTS.get(type(value))
     if render is not None:
         return render(value)
-    if isinstance(value, tuple):  # pyarrow's own, of an interval
+    if isinstance(value, tuple):  # pyarrow's tuple for an interval
         return _format_span(*value)
     return _to_json(value) if isinstance(value, list | dict) else str(value)
 
@@ -176,7 +182,7 @@ def _format_duration(value: timedelta) -> str:
 
 
 def _format_span(months: int, days: int, nanoseconds: int) -> str:
-    """An interval, whose parts SQL keeps apart, as each may be negative."""
+    """Format an interval. SQL keeps its parts separate, because each may be negative."""
     sign = "-" if nanoseconds < 0 else ""
     seconds, fraction = divmod(abs(nanoseconds), 10**9)
     clock = f"{sign}{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"

@@ -1,4 +1,4 @@
-"""Where a command writes to: files, and the standard streams. Python has None for a standard stream that is closed."""
+"""Open output files and standard streams. In Python, a closed standard stream is None."""
 
 from __future__ import annotations
 
@@ -28,13 +28,16 @@ SUFFIXES = {
 
 
 def is_terminal(stream: IO[Any] | None) -> bool:
-    """Whether somebody looks at a standard stream."""
+    """Return True if a standard stream is a terminal."""
     return stream is not None and stream.isatty()
 
 
 @contextmanager
 def standard_output() -> Iterator[None]:
-    """For what is printed inside. Raises UsageProblem where standard output is closed; an OSError gets its name."""
+    """Guard printing inside the block.
+
+    Raise UsageProblem if standard output is closed. Set the file name of an OSError to `<stdout>`.
+    """
     if sys.stdout is None:
         raise UsageProblem("<stdout>: it is closed")
     try:
@@ -45,19 +48,22 @@ def standard_output() -> Iterator[None]:
 
 
 def print_text(text: str, end: str = "\n") -> None:
-    """Prints on standard output."""
+    """Print on standard output."""
     with standard_output():
         click.echo(text + end, nl=False)
 
 
 def format_option(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Gives a command --format; it gets it as `form`, None where `default_format` says it. `what` is shown in it."""
+    """Add --format to a command, which receives it as `form`.
+
+    None means `default_format`. `what` is part of the help text.
+    """
     return click.option(
         "-f",
         "--format",
         "form",
         type=click.Choice(FORMATS),
-        help=f"How to show {what}.  [default: as OUT is called; else table on a terminal, jsonl in a pipe]",
+        help=f"Write {what} in this format.  [default: by the name of OUT; else table on a terminal, jsonl in a pipe]",
     )
 
 
@@ -79,7 +85,7 @@ def check_overwrite(force: bool, *paths: str) -> None:
 
 
 spreadsheet_option = click.option(
-    "--spreadsheet", is_flag=True, help="In CSV, put ' before texts that a spreadsheet would take for formulas."
+    "--spreadsheet", is_flag=True, help="Put ' before texts in CSV that a spreadsheet would read as formulas."
 )
 
 
@@ -90,8 +96,10 @@ def check_spreadsheet(spreadsheet: bool, form: str) -> None:
 
 
 def default_format(output: str) -> str:
-    """The format that the name of an output asks for; a table is for people. Raises UsageProblem for a name that asks
-    for none of them."""
+    """Return the format for the name of an output.
+
+    On a terminal it is a table. Raise UsageProblem for an unknown suffix.
+    """
     if output == "-":
         return "table" if is_terminal(sys.stdout) else "jsonl"
     stem, suffix = os.path.splitext(output)
@@ -106,8 +114,11 @@ def default_format(output: str) -> str:
 
 @contextmanager
 def open_output(path: str, durable: bool = False) -> Iterator[OutputFile]:
-    """An output file, `durable` or not. Raises UsageProblem where it cannot be opened; what goes wrong later is not
-    about the command line."""
+    """Open an output file, `durable` or not.
+
+    Raise UsageProblem if it cannot be opened. Later errors are not errors of the command line and stay
+    unchanged.
+    """
     with ExitStack() as stack:
         with open_errors():
             file = stack.enter_context(OutputFile(path, durable))
@@ -115,14 +126,14 @@ def open_output(path: str, durable: bool = False) -> Iterator[OutputFile]:
 
 
 def refuse_terminal(file: OutputFile, content: str) -> None:
-    """Raise UsageProblem where binary content would be written to a terminal, which would obey it."""
+    """Raise UsageProblem if binary content would be written to a terminal, which would interpret it."""
     if file.is_terminal:
         raise UsageProblem(f"{content} cannot be shown on a terminal; give -o FILE, or a pipe")
 
 
 @contextmanager
 def open_errors() -> Iterator[None]:
-    """An OSError inside is about a path on the command line."""
+    """Convert an OSError inside the block, for a path on the command line, to UsageProblem."""
     try:
         yield
     except OSError as error:
@@ -130,6 +141,6 @@ def open_errors() -> Iterator[None]:
 
 
 def describe_os_error(error: OSError) -> str:
-    """The file, as far as it is known, and the reason."""
+    """Return the file name, if it is known, and the reason."""
     reason = error.strerror or str(error)
     return f"{error.filename}: {reason}" if error.filename else reason

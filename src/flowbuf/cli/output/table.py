@@ -1,7 +1,7 @@
-"""Flows as a table for people: only what occurs, aligned, as much of it as the terminal is wide.
+"""Print flows as an aligned table with only the columns that occur and that fit the terminal.
 
-Flows come in blocks. The first block decides on columns and widths; a later one that does not fit gets a new heading,
-with whatever the blocks before it needed, so that the headings soon stop changing.
+Flows arrive in blocks. The first block determines columns and widths. A later block that does not fit gets a
+new heading, which keeps the columns of earlier blocks, so that headings soon stop changing.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ GAP = "  "
 ARROW = "→ "
 MAX_TITLE = 8  # of a name in one line
 
-# The columns that people look for first; when a terminal is too narrow for all, these are the last to go.
+# Columns by importance. On a narrow terminal, these are removed last.
 IMPORTANCE = (
     *("source", "destination", "src_addr", "dst_addr", "bytes", "packets", "proto", "time", "src_port", "dst_port"),
     *("time_received", "tcp_flags"),
     *("tunnel", "in_if", "out_if", "src_as", "dst_as", "exporter_address", "sampling_rate"),
     *(name for section in SECTIONS.values() for name in section),
 )
-# What is often the same in all flows: then it is said once, above the table.
+# Columns that often have one value for all flows. It is then printed once, above the table.
 CONTEXT = {
     "date": "{}",
     "exporter_address": "exporter {}",
@@ -63,9 +63,17 @@ BOLD, DIM = Style(bold=True), Style(dim=True)
 
 
 class RowTable:
-    """Writes rows as a table of these headings, block by block. On a terminal it is as wide as that is and has some
-    style; elsewhere it has every column that occurs. `as_asked`: as in `Layout`. `count_text` says how many there
-    were."""
+    """Write rows as a table with these headings, block by block.
+
+    On a terminal, it has the terminal's width and styles. In other outputs, it has every column that occurs.
+
+    Args:
+        file: Open output file.
+        headings: Columns of the table.
+        to_terminal: The output is a terminal.
+        count_text: Function that returns the text for a number of rows.
+        as_asked: As in `Layout`.
+    """
 
     def __init__(
         self,
@@ -85,11 +93,11 @@ class RowTable:
 
     @property
     def hidden(self) -> list[str]:
-        """Columns that there was no room for."""
+        """Columns that do not fit."""
         return [heading.name for heading in self._layout.hidden]
 
     def write(self, flows: Sequence[Flow], heading: bool = False) -> None:
-        """Writes a block of them; with `heading`, below one even if the last one still holds."""
+        """Write a block of rows. With `heading`, print a new heading even if the last one still fits."""
         if not flows:
             return
         self.count += len(flows)
@@ -99,11 +107,11 @@ class RowTable:
         self._file.write("".join(self._layout.lines(cells)).encode())
 
     def finish(self) -> None:
-        """Says how many there were, and what there was no room for."""
+        """Print the number of rows, and the columns that did not fit."""
         self.summarize(self.count, self.hidden)
 
     def summarize(self, count: int, hidden: Sequence[str]) -> None:
-        """The last line, on a terminal."""
+        """Print the last line, on a terminal."""
         if not self._to_terminal or not count:
             return
         notes = [self._count_text(count)]
@@ -123,15 +131,17 @@ class RowTable:
 
 
 class FlowTable(RowTable):
-    """Writes flows as a table."""
+    """Write flows as a table."""
 
     def __init__(self, file: OutputFile, schema: Schema, to_terminal: bool) -> None:
         super().__init__(file, make_headings(schema), to_terminal, functools.partial(count_rows, schema))
 
 
 class CounterTable:
-    """Writes counter and drop samples as tables. A host has other counters than an interface, and a discarded packet
-    has none, so that each block becomes up to three."""
+    """Write counter and drop samples as tables.
+
+    Hosts, interfaces and discarded packets have different columns, so each block becomes up to three tables.
+    """
 
     def __init__(self, file: OutputFile, schema: Schema, to_terminal: bool) -> None:
         self.count = 0
@@ -139,7 +149,7 @@ class CounterTable:
         self._last = ""
 
     def write(self, rows: Sequence[Flow]) -> None:
-        """Writes a block of them."""
+        """Write a block of samples."""
         self.count += len(rows)
         sections: dict[str, list[Flow]] = {}
         for row in rows:
@@ -149,7 +159,7 @@ class CounterTable:
             self._last = name
 
     def finish(self) -> None:
-        """Says how many there were, and what there was no room for."""
+        """Print the number of samples, and the columns that did not fit."""
         tables = list(self._tables.values())
         hidden = dict.fromkeys(name for table in tables for name in table.hidden)
         tables[0].summarize(self.count, list(hidden))
@@ -157,7 +167,7 @@ class CounterTable:
 
 @dataclass(frozen=True)
 class Heading:
-    """A column of the table: what it says of a flow, "" where it has nothing to say."""
+    """A column of the table. `render` returns its text for a flow, or an empty text."""
 
     name: str
     render: Callable[[Flow], str]
@@ -165,20 +175,25 @@ class Heading:
 
     @functools.cached_property
     def title(self) -> tuple[str, str]:
-        """The name in two lines, a long one cut where that makes it the least wide."""
+        """Name in two lines. A long name is cut at the underscore that makes it narrowest."""
         cuts = [match.end() for match in re.finditer("_", self.name)] if len(self.name) > MAX_TITLE else []
         cut = min(cuts, key=lambda cut: max(cut, len(self.name) - cut), default=0)
         return self.name[:cut], self.name[cut:]
 
     def align(self, text: str, width: int) -> str:
-        """The text in as many cells."""
+        """Pad a text to a width in terminal cells."""
         room = " " * (width - measure(text))
         return room + text if self.right else text + room
 
 
 class Layout:
-    """What of the table is shown, and how wide. `width` is that of the terminal, None where there is none. With
-    `as_asked`, nothing is said above the table, and where there is no room, the last columns go first."""
+    """Select the columns of a table, and their widths.
+
+    Args:
+        width: Width of the terminal in cells. None without a terminal.
+        as_asked: Print nothing above the table, and remove columns from the end if they do not fit. Default:
+            False.
+    """
 
     def __init__(self, width: int | None, as_asked: bool = False) -> None:
         self._as_asked = as_asked
@@ -187,10 +202,10 @@ class Layout:
         self._width = width
         self._widths: dict[Heading, int] = {}
         self._shown: list[Heading] = []
-        self._second: Heading | None = None  # what is shown below the first column, where there is no room beside it
+        self._second: Heading | None = None  # shown below the first column if it does not fit beside it
 
     def fit(self, cells: Cells) -> bool:
-        """Makes room for a block; true if anything had to change."""
+        """Adapt the layout to a block. Return True if anything changed."""
         before = (dict(self.context), dict(self._widths))
         for heading, texts in cells.items():
             if not self._keeps_context(heading, texts):
@@ -204,7 +219,7 @@ class Layout:
         return True
 
     def _keeps_context(self, heading: Heading, texts: list[str]) -> bool:
-        """Whether these texts are all the same and can stay above the table."""
+        """Return True if all texts are equal and can stay above the table."""
         if self._as_asked or heading.name not in CONTEXT or heading in self._widths:
             return False
         same = texts[0] if all(text == texts[0] for text in texts) else ""
@@ -217,7 +232,7 @@ class Layout:
         return False
 
     def _choose(self, headings: list[Heading]) -> None:
-        """Shows the most important of them, as many as there is room for."""
+        """Select the most important columns, as many as fit."""
         wanted = headings[:] if self._as_asked else sorted(headings, key=importance)
         self._second = self._find_second(wanted)
         if self._second:
@@ -242,17 +257,17 @@ class Layout:
         return wanted[1] if needed > self._width else None
 
     def context_texts(self) -> list[str]:
-        """What goes for all flows."""
+        """Return the texts that apply to all flows."""
         return [CONTEXT[heading.name].format(text) for heading, text in self.context.items()]
 
     def heading_lines(self) -> list[str]:
-        """The names of the columns."""
+        """Return the names of the columns."""
         shown = [*self._shown, *filter(None, [self._second])]
         lines = self._rows({heading: list(heading.title) for heading in shown})
         return [line for line in lines if line.strip(" →")]
 
     def lines(self, cells: Cells) -> list[str]:
-        """A block of flows."""
+        """Return the lines of a block of flows."""
         return [line + "\n" for line in self._rows(cells)]
 
     def _rows(self, cells: Mapping[Heading, Sequence[str]]) -> list[str]:
@@ -264,7 +279,7 @@ class Layout:
 
 
 def _plain(name: str) -> str:
-    """What the names of a column in different schemas have in common: src_addr, SrcAddr."""
+    """Return a form that is equal for the names of a column in different schemas: src_addr, SrcAddr."""
     return name.replace("_", "").lower()
 
 
@@ -272,20 +287,20 @@ _RANKS = {_plain(name): rank for rank, name in reversed([*enumerate(IMPORTANCE)]
 
 
 def importance(heading: Heading) -> int:
-    """The smaller, the later it has to go."""
+    """Return the rank of a column. Columns with a smaller rank are removed later."""
     return _RANKS.get(_plain(heading.name), len(IMPORTANCE))
 
 
 def measure(text: str) -> int:
-    """Cells of a terminal that a text takes."""
+    """Return the width of a text in terminal cells."""
     return len(text) if text.isascii() else cell_len(text)
 
 
-# What the table says of a flow --------------------------------------------------------------------------------------
+# Columns of the table -----------------------------------------------------------------------------------------------
 
 
 def make_headings(schema: Schema) -> list[Heading]:
-    """The columns that the table of a schema may have, in the order of the table."""
+    """Return the possible columns of a schema's table, in the order of the table."""
     enabled = {column.name: column for column in schema.enabled}
     headings: list[Heading] = []
     if "time_received" in enabled and enabled["time_received"].type == "timestamp":
@@ -315,7 +330,7 @@ def _time_headings(column: Column) -> list[Heading]:
 
 
 def _endpoint(address: str, port: str) -> Callable[[Flow], str]:
-    """An address with its port: 192.0.2.1:53, [2001:db8::1]:53."""
+    """Return a function for an address with its port: 192.0.2.1:53, [2001:db8::1]:53."""
 
     def render(flow: Flow) -> str:
         text = format_address(flow[address]) if address in flow else ""
@@ -327,7 +342,7 @@ def _endpoint(address: str, port: str) -> Callable[[Flow], str]:
 
 
 def _tunnel(flow: Flow) -> str:
-    """The ends of a tunnel and its id: 192.0.2.1 → 192.0.2.2 #5000."""
+    """Return the ends of a tunnel and its id: 192.0.2.1 → 192.0.2.2 #5000."""
     source, destination, number = TUNNEL
     parts = [format_address(flow[source])] if source in flow else []
     parts += [ARROW + format_address(flow[destination])] if destination in flow else []
@@ -351,13 +366,15 @@ def _heading(column: Column) -> Heading:
 
 
 def _ethertype(flow: Flow) -> str:
-    """Where there are addresses, they tell."""
+    """Return the Ethernet type. It is empty for IP with an address column, which shows the version."""
     value = flow.get("etype", 0)
     return "" if not value or (value in (0x0800, 0x86DD) and "src_addr" in flow) else f"0x{value:04x}"
 
 
 def _status(value: int) -> str:
-    """RFC 7270 section 4.12: the upper two bits say what, the others why."""
+    """Return the forwarding status (RFC 7270 section 4.12): the upper two bits are the status, the others the
+    reason.
+    """
     what = ("unknown", "forwarded", "dropped", "consumed")[value >> 6 & 3]
     return f"{what} {value}" if value & 63 else what
 

@@ -1,8 +1,9 @@
-"""Standard streams that are terminals: nothing from the input may command them.
+"""Protect terminals: text from the input must not send commands to them.
 
-Text is cleaned where it is written. The wrapped `sys.stdout` and `sys.stderr` clean all text. `StdoutConsole` cleans
-the text between its styles. Tables and CSV clean their cells. JSON has escapes (`flowbuf.targets.flow_text`), also in
-pipes and files. So have messages on stderr: each is one line, also in a log.
+Text is cleaned where it is written. The wrapped `sys.stdout` and `sys.stderr` clean all text. `StdoutConsole`
+cleans the text between its styles. Tables and CSV clean their cells. JSON has escapes
+(`flowbuf.targets.flow_text`), in pipes and files too. Messages on stderr also have escapes, so that each is
+one line, even in a log.
 """
 
 from __future__ import annotations
@@ -23,23 +24,23 @@ def clean_line(text: str) -> str:
 
 
 def clean_text(text: str) -> str:
-    """Replace every control character by U+FFFD, except for ends of lines and tabs."""
+    """Replace every control character by U+FFFD, except for line ends and tabs."""
     return CONTROLS.sub(lambda found: found[0] if found[0] in _KEPT else "\ufffd", text)
 
 
 def escape_line(text: str) -> str:
-    """Return a text as one line: control characters, such as those of a file name, become escapes (`\\n`)."""
+    """Return a text as one line. Control characters, such as those of a file name, become escapes (`\\n`)."""
     return CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class _TerminalText:
-    """A text stream to a terminal that cleans the text that is written to it."""
+    """A text stream to a terminal that cleans the written text."""
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
 
     def write(self, text: str) -> int:
-        if not isinstance(text, str):  # as text streams do: click asks so for binary ones
+        if not isinstance(text, str):  # as text streams do: click tests for binary streams so
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         self.stream.write(clean_text(text))
         return len(text)
@@ -61,5 +62,5 @@ def guard_terminals() -> None:
 
 
 def terminal_of(stream: IO[Any] | None) -> Any:
-    """Return the stream itself, for text with styles, such as a progress bar."""
+    """Return the unwrapped stream, for text with styles, such as a progress bar."""
     return stream.stream if isinstance(stream, _TerminalText) else stream

@@ -1,4 +1,4 @@
-"""What flows are written with, in each format: one file, or a folder of parts."""
+"""Write flows in each format, to one file or to a folder of parts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["FlowWriter", "open_file_writer", "open_parts", "open_writer"]
 
 
 class FlowWriter(Protocol):
-    """Writes flows, lists of rows or record batches; `count` is how many so far."""
+    """Write flows: lists of rows, or record batches. `count` is the number of flows so far."""
 
     @property
     def count(self) -> int: ...
@@ -30,7 +30,7 @@ class FlowWriter(Protocol):
 
 
 Discard = Callable[[], None]
-"""Says that the output is not wanted after all."""
+"""Remove the output instead of keeping it."""
 
 
 @contextmanager
@@ -43,8 +43,10 @@ def open_writer(
     columns: ColumnSource | None,
     spreadsheet: bool = False,
 ) -> Iterator[tuple[FlowWriter, Discard]]:
-    """One file. What is written are batches where there are `columns`, else lists of rows. `sections`: tables of
-    counters are those that matter most."""
+    """Open one file. The writer takes record batches if `columns` is set, otherwise lists of rows.
+
+    With `sections`, tables of counters show only the most important columns.
+    """
     with (
         open_output(output) as file,
         open_file_writer(form, file, schema, to_terminal, sections, columns, spreadsheet) as writer,
@@ -62,7 +64,7 @@ def open_file_writer(
     columns: ColumnSource | None,
     spreadsheet: bool = False,
 ) -> Iterator[FlowWriter]:
-    """The same for a file that is open."""
+    """Return a writer like `open_writer`, for an open file."""
     if columns is None:
         yield _new_row_writer(form, file, schema, to_terminal, sections, spreadsheet)
     elif form in COLUMN_FORMATS:
@@ -76,8 +78,10 @@ def open_file_writer(
 def open_parts(
     form: str, folder: str, type: Any, rows: int, add_note: Callable[[str], None]
 ) -> Iterator[tuple[FlowWriter, Discard]]:
-    """A folder of files of so many rows, `part-00000.parquet` and so on. Where an error, or a signal, comes between
-    them, it is noted that they are not all."""
+    """Open a folder of files with `rows` rows each, `part-00000.parquet` and so on.
+
+    An error or a signal between parts adds a note that the parts are incomplete.
+    """
     parts = _Parts(form, folder, type, rows)
     try:
         with parts:
@@ -89,8 +93,11 @@ def open_parts(
 
 
 class _Parts:
-    """Writes record batches to one file after the other. Each appears when it is whole; `type` is the schema of all,
-    and where there are no rows, one file says so. `whole`: so many are whole before the last."""
+    """Write record batches to one file after another.
+
+    Each file appears when it is complete. Without rows, there is one empty file with the schema `type`.
+    `whole` is the number of complete files before the last one.
+    """
 
     def __init__(self, form: str, folder: str, type: Any, rows: int) -> None:
         self.count = 0
@@ -157,7 +164,7 @@ class JsonLines:
 
 
 class Csv:
-    """`spreadsheet`: texts that a spreadsheet would take for formulas are neutralized."""
+    """Write CSV. With `spreadsheet`, texts that a spreadsheet would read as formulas are neutralized."""
 
     def __init__(self, file: OutputFile, schema: Schema, spreadsheet: bool = False) -> None:
         self.count = 0
@@ -180,7 +187,7 @@ class Csv:
 
 
 class RowsOfColumns:
-    """Writes record batches with a writer of rows."""
+    """Write record batches with a writer of rows."""
 
     def __init__(self, writer: FlowWriter, schema: Schema) -> None:
         self._writer = writer
