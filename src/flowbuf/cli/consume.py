@@ -128,8 +128,8 @@ def consume(
 
     Ctrl-C and SIGTERM act like the end of the topic: flows read so far are stored and committed.
 
-    A Kafka record that cannot be decoded is reported and copied to --dead-letter. The others are processed,
-    and the exit status is 1.
+    A Kafka record that cannot be decoded is reported, and copied to the topic of --dead-letter. The others
+    are processed, and the exit status is 1.
 
     \b
     Examples:

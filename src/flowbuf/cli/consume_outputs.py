@@ -256,7 +256,7 @@ class FolderOutlet:
 
 
 class ClickHouseOutlet:
-    """A table of ClickHouse. It stores a batch with a known token once."""
+    """A table of ClickHouse. It stores batches with the same token once."""
 
     def __init__(self, sink: ClickHouseSink, source: KafkaSource, commit: Commit) -> None:
         self.count = 0

@@ -80,7 +80,7 @@ def encode(
     check_state(decoding.state, output)
     with schema_errors():
         check_rows(schema)
-        schema.to_proto()  # check before the work
+        schema.to_proto()  # before the work
     report = Report(notes=verbose)
     began = time.perf_counter()
     octets = 0

@@ -246,9 +246,7 @@ def _domain_table(exporter: dict[str, Any], domain: dict[str, Any]) -> Table:
 
 
 def _needs_start(template: dict[str, Any]) -> bool:
-    """Return True if the flows of a template have times in uptime (21, 22) and not the exporter's start
-    (160).
-    """
+    """Return True if a template has times in uptime (21, 22) and not the exporter's start (160)."""
     ids = {field["id"] for field in template["fields"] if not field["pen"]}
     return template["kind"] == "data" and not ids.isdisjoint({21, 22}) and 160 not in ids
 

@@ -54,7 +54,7 @@ class _Commands(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
     def main(self, *arguments: Any, **options: Any) -> Any:
-        if sys.stderr is None:  # work without a closed stderr
+        if sys.stderr is None:  # stderr is closed: discard its output
             sys.stderr = open(os.devnull, "w")  # noqa: SIM115
         guard_terminals()
         gc.freeze()  # imported modules stay: collecting them repeatedly takes 5 % of a short run

@@ -118,7 +118,7 @@ def produce(
     report = Report(notes=verbose)
     with schema_errors():
         check_rows(schema)
-        schema.to_proto()  # check before the work
+        schema.to_proto()  # before the work
     sink = _open_sink(
         kafka,
         report,

@@ -1,6 +1,4 @@
-"""`flowbuf read`: write flows or counters of captures and message streams as a table, JSON lines, CSV or
-columns.
-"""
+"""`flowbuf read`: write flows or counters as a table, JSON lines, CSV or columns."""
 
 from __future__ import annotations
 
@@ -98,8 +96,7 @@ def read(
     nothing.
 
     --counters reads the counters of sFlow agents: interfaces, hosts, discarded packets (--schema
-    sflow_counters). Tables show the most important columns, and all other formats have all columns. Parquet
-    and Arrow hold columns.
+    sflow_counters). Tables show the most important columns, and all other formats have all columns.
 
     If OUT is a folder, each INPUT is decoded separately, on all processors, into a file of its name there. -n
     and --state cannot be combined with it.

@@ -238,9 +238,7 @@ def _type_text(column: Column) -> str:
 
 
 def _listed(schema: Schema, columns: Iterable[Column]) -> Iterator[tuple[str, list[Column]]]:
-    """Yield the prefix of names and the columns: first of the schema, then of each message that its columns
-    use.
-    """
+    """Yield name prefixes and columns: those of the schema, then those of each message that it uses."""
     yield "", [*columns]
     for message in reach(columns, {message.name: message for message in schema.nested}):
         yield f"{message.name}.", [*message.columns]

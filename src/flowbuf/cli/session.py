@@ -86,8 +86,8 @@ def _is_message_file(path: str) -> bool:
 class Session:
     """Read inputs, show the progress, and report the problems of each input.
 
-    As a context manager, it loads the state file of --state at the begin, and saves it at the end, even after
-    an error.
+    As a context manager, it loads the state file of --state at the beginning, and saves it at the end, even
+    after an error.
 
     Attributes:
         readable: Number of inputs that were captures or message streams.

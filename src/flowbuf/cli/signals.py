@@ -33,7 +33,7 @@ def held_signals() -> Iterator[None]:
 
 
 class Stop:
-    """True in `wanted` after a signal has requested a stop."""
+    """A request to stop. `wanted` is True after a signal."""
 
     wanted = False
 

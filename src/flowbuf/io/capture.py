@@ -71,8 +71,7 @@ class CaptureReader:
         return _Batches(self._core, self._content)
 
     def batches(self) -> Iterator[Datagrams]:
-        """Iterate like the reader itself, but raise CaptureError instead of OSError if the file cannot be
-        read.
+        """Iterate like the reader itself, but raise CaptureError instead of OSError for read errors.
 
         An OSError in the loop then comes from the processing of the batches.
         """

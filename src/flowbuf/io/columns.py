@@ -102,7 +102,7 @@ def read_capture(
 
 
 class _Tables:
-    """Tables of a source. Each call of `open` reads the source again."""
+    """Tables of a source. They can be read repeatedly, if the source can."""
 
     def __init__(self, source: Source) -> None:
         self._source = source

@@ -108,7 +108,7 @@ def encode_capture(
     octets = datagrams = 0
     with CaptureReader(source, port) as reader, OutputFile(output) as file:
         if file.is_regular:
-            check_proto(output)  # check before the work
+            check_proto(output)  # before the work
         with WriteBehind(file) as behind:
             for batch, messages in decode_batches(reader, decoder, override):
                 behind.write(messages)

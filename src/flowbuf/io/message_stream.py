@@ -166,8 +166,7 @@ class MessageStream:
 def read_in_steps(
     reader: MessageReader, messages: bytes | memoryview, step: int = 1 << 18
 ) -> Iterator[list[dict[str, Any]]]:
-    """Yield the flows of length-delimited messages as lists of dicts, at most about `step` bytes of messages
-    at a time.
+    """Yield the flows of length-delimited messages as lists of dicts, for about `step` bytes at a time.
 
     Python objects take about 20 times the memory of the messages, so the flows are created in steps.
     """

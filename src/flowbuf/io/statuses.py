@@ -15,7 +15,5 @@ CLASSES = ("fault", "loss", "note")
 
 
 def sort_counters(counters: Counters) -> list[tuple[str, int]]:
-    """Return the names with their counts: faults first, then losses, then notes; within a class, highest
-    count first.
-    """
+    """Return the names with their counts, by class (fault, loss, note) and descending count."""
     return sorted(counters.items(), key=lambda item: (CLASSES.index(STATUSES[item[0]][0]), -item[1], item[0]))

@@ -70,8 +70,8 @@ class SourceBatch:
     Attributes:
         topic: Name of the topic.
         partition: Number of the partition.
-        first: Offset of the first Kafka record.
-        end: Offset after the last Kafka record.
+        first: First offset of the range.
+        end: Offset after the range.
         schema: Schema of the flows.
         flows: Flows as columns.
         faults: Kafka records of this range that cannot be decoded.
@@ -150,8 +150,8 @@ class KafkaSource:
         limits: Limits of a batch. Default: 16 MiB, 0 seconds.
         settings: Settings of librdkafka. They override the default settings.
         timeout: Seconds to wait for the first answer of a broker. Default: 30.
-        on_problem: Function that receives a text for each problem that librdkafka retries. Default: problems
-            are not reported.
+        on_problem: Function that receives a text for each problem that librdkafka retries, and for a group
+            that waits for its members. Default: problems are not reported.
 
     Attributes:
         records: Number of Kafka records returned so far.

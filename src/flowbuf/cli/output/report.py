@@ -48,8 +48,9 @@ def count_by_exporter(decoder: Decoder) -> dict[str, dict[str, int]]:
 
 
 def _read_fields(decoder: Decoder) -> list[tuple[str, int, int, int]]:
-    """Return the fields of all data templates: "ipfix" or "netflow9", enterprise number, element, size in
-    bytes.
+    """Return (kind, enterprise number, element, size in bytes) of all fields of data templates.
+
+    The kind is "ipfix" or "netflow9".
     """
     fields = {
         ("netflow9" if domain["version"] == 9 else "ipfix", *field)
@@ -63,9 +64,7 @@ def _read_fields(decoder: Decoder) -> list[tuple[str, int, int, int]]:
 
 
 def _name_elements(decoder: Decoder, column: str, fields: Sequence[tuple[str, int, int, int]]) -> str:
-    """Return the elements of these fields that fill a column, for example " (ipfix:61 flowDirection, 2
-    bytes)".
-    """
+    """Return the elements that fill a column, for example " (ipfix:61 flowDirection, 2 bytes)"."""
     sources = {(source.kind, source.pen, source.id) for rank in decoder.schema[column].sources for source in rank}
     texts = []
     for kind, pen, id, size in fields:

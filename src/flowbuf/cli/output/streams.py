@@ -98,7 +98,7 @@ def check_spreadsheet(spreadsheet: bool, form: str) -> None:
 def default_format(output: str) -> str:
     """Return the format for the name of an output.
 
-    On a terminal it is a table. Raise UsageProblem for an unknown suffix.
+    Standard output gets a table on a terminal, else JSON lines. Raise UsageProblem for an unknown suffix.
     """
     if output == "-":
         return "table" if is_terminal(sys.stdout) else "jsonl"

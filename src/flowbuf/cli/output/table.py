@@ -372,8 +372,9 @@ def _ethertype(flow: Flow) -> str:
 
 
 def _status(value: int) -> str:
-    """Return the forwarding status (RFC 7270 section 4.12): the upper two bits are the status, the others the
-    reason.
+    """Return the forwarding status (RFC 7270 section 4.12).
+
+    The upper two bits are the status, the others the reason.
     """
     what = ("unknown", "forwarded", "dropped", "consumed")[value >> 6 & 3]
     return f"{what} {value}" if value & 63 else what

@@ -40,7 +40,7 @@ class _TerminalText:
         self.stream = stream
 
     def write(self, text: str) -> int:
-        if not isinstance(text, str):  # as text streams do: click tests for binary streams so
+        if not isinstance(text, str):  # as text streams do; click detects binary streams so
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         self.stream.write(clean_text(text))
         return len(text)
