@@ -4,15 +4,15 @@ cdef enum:
     OUTPUT_MIN = 64 << 10
     OUTPUT_KEPT = 32 << 20
 
-# Where messages of columns grow; it waits for the next encoder. Pages that the kernel makes, and takes back, cost as much as what is
-# written into them.
+# Spare output buffer, reused by the next encoder. New pages from the kernel cost as much time as filling
+# them.
 cdef uint8_t *spare_output
 cdef size_t spare_size
 
 
-@cython.no_gc_clear  # the plan is needed until __dealloc__ has freed what was made by it
+@cython.no_gc_clear  # __dealloc__ needs the plan to free the objects made by it
 cdef class ArrowEncoder:
-    """Columns of one Arrow type into length-delimited messages. One thread at a time."""
+    """Encodes columns of one Arrow type as length-delimited messages. Use it in one thread at a time."""
 
     cdef Plan plan
     cdef list names  # of the children of the schema
@@ -21,9 +21,9 @@ cdef class ArrowEncoder:
     cdef bint made
     cdef uint8_t *output
     cdef size_t output_size
-    cdef size_t capacity  # of what is written to, `output` or `given`
-    cdef PyObject *given  # beyond OUTPUT_KEPT: the bytes that `take` gives away, so that nothing is copied
-    cdef uint64_t rows  # of arrays that are done with
+    cdef size_t capacity  # of the current buffer, `output` or `given`
+    cdef PyObject *given  # above OUTPUT_KEPT: the bytes object that `take` returns, so that nothing is copied
+    cdef uint64_t rows  # rows of the arrays encoded before
 
     def __cinit__(self, Plan plan not None):
         global spare_output
@@ -46,7 +46,7 @@ cdef class ArrowEncoder:
             fb_arrow_encoder_free(&self.encoder)
 
     cdef int set_capacity(self, size_t capacity) except -1:
-        """Room for so many octets, with those that are there."""
+        """Resize the output to this many bytes, and keep its contents."""
         cdef size_t used = fb_row_size(&self.encoder.row)
         cdef uint8_t *output
         if capacity <= OUTPUT_KEPT:
@@ -69,8 +69,10 @@ cdef class ArrowEncoder:
         return 0
 
     cdef int begin(self, const ArrowSchema *schema, bind) except -1:
-        """`bind` takes the names of columns, and says of each which column of the plan it fills, or None, the members of an enum,
-        number -> name, and whether each row must have a value."""
+        """Bind the columns of an Arrow schema to the plan. `bind` takes the column names. It returns per
+        column the column of the plan or None, the members of an enum (number -> name), and True if each row
+        must have a value.
+        """
         cdef list keep = []
         cdef fb_status status
         cdef fb_arrow_binding *bindings
@@ -125,7 +127,7 @@ cdef class ArrowEncoder:
         return 0
 
     cdef bytes take(self):
-        """All messages. Nothing can be encoded any more."""
+        """Return all messages. The encoder cannot be used afterwards."""
         cdef size_t size = fb_row_size(&self.encoder.row)
         if not self.given:
             return PyBytes_FromStringAndSize(<char *> self.output, size)
@@ -137,8 +139,10 @@ cdef class ArrowEncoder:
 
 
 def encode_arrow_array(Plan plan not None, schema, array, bind):
-    """A record batch, by its capsules -> length-delimited messages, one a row. Raises EncodeError with the column and the row that
-    cannot be encoded."""
+    """Encode a record batch, given by its capsules, as length-delimited messages, one per row.
+
+    Raises EncodeError with the column and the row of a value that cannot be encoded.
+    """
     cdef ArrowSchema *given_schema = <ArrowSchema *> PyCapsule_GetPointer(schema, "arrow_schema")
     cdef ArrowArray *given = <ArrowArray *> PyCapsule_GetPointer(array, "arrow_array")
     cdef ArrowEncoder encoder = ArrowEncoder(plan)
@@ -146,7 +150,7 @@ def encode_arrow_array(Plan plan not None, schema, array, bind):
     cdef ArrowArray own
     if not given_schema.release or not given.release:
         raise ValueError("the Arrow data was used already; export it again")
-    # Moved, so that another thread with the same capsules cannot release them meanwhile.
+    # Moved, so that another thread with the same capsules cannot release the data during encoding.
     own_schema, own = given_schema[0], given[0]
     given_schema.release = NULL
     given.release = NULL
@@ -160,12 +164,15 @@ def encode_arrow_array(Plan plan not None, schema, array, bind):
 
 
 def encode_arrow_stream(Plan plan not None, stream, bind):
-    """The same of a stream of record batches. Raises OSError, with what it says, where the stream itself fails."""
+    """Encode a stream of record batches, given by its capsule, as length-delimited messages.
+
+    Raises EncodeError like `encode_arrow_array`, and OSError with the text of the stream if the stream fails.
+    """
     cdef ArrowArrayStream *given = <ArrowArrayStream *> PyCapsule_GetPointer(stream, "arrow_array_stream")
     cdef ArrowArrayStream own
     if not given.release:
         raise ValueError("the Arrow stream was used already; export it again")
-    own = given[0]  # moved, as above
+    own = given[0]  # moved, as in encode_arrow_array
     given.release = NULL
     try:
         return encode_stream(plan, &own, bind)

@@ -13,7 +13,7 @@ cdef extern from *:
     const char *FB_COMPILER
 
 COMPILER = FB_COMPILER.decode()
-"""What compiled the core: "GCC 12.2.0"."""
+"""Compiler of the core, for example "GCC 12.2.0"."""
 
 _CLASSES = ("control", "fault", "loss", "note")
 
@@ -24,11 +24,14 @@ STATUSES = {
     )
     for i in range(FB_STATUS_COUNT)
 }
-"""Every status of the core: name -> (class, text). Classes: control, fault, loss, note (see ext/core/base/base.h)."""
+"""Every status of the core: name -> (class, text).
+
+The classes are control, fault, loss and note; ext/core/base/base.h defines them.
+"""
 
 
 cdef int check(fb_status status) except -1:
-    """The one place where a status becomes an exception."""
+    """Turn a status into an exception. No other function does so."""
     if status == FB_OK:
         return 0
     if status == FB_NO_MEMORY:
@@ -42,13 +45,13 @@ cdef dict read_statuses(const uint64_t *counts):
 
 
 cdef str format_address(const uint8_t *address):
-    """16 octets as text; IPv4-mapped ones as IPv4."""
+    """Return 16 bytes as text, with IPv4-mapped addresses as IPv4."""
     cdef char text[FB_FORMAT_ADDRESS_MAX]
     return text[:fb_format_address(text, address) - text].decode("ascii")
 
 
 def format_ip(const uint8_t[::1] octets not None):
-    """An address of 4 or 16 octets as text: IPv6 as RFC 5952 has it, IPv4 and IPv4-mapped ones dotted."""
+    """Return an address of 4 or 16 bytes as text: IPv6 as in RFC 5952, IPv4 and IPv4-mapped addresses dotted."""
     cdef uint8_t address[16]
     if octets.shape[0] != 4 and octets.shape[0] != 16:
         raise ValueError(f"an address has 4 or 16 octets, not {octets.shape[0]}")
@@ -56,8 +59,9 @@ def format_ip(const uint8_t[::1] octets not None):
     return format_address(address)
 
 
-cdef dict _addresses = {}  # text -> 16 octets, of the exporters seen lately
-# The latest of them: datagrams come in runs, and to compare a text takes less than to hash it.
+cdef dict _addresses = {}  # text -> 16 bytes, of recent exporters
+# The latest of them. Datagrams of one exporter arrive in runs, and comparing a text is faster than hashing
+# it.
 cdef str _latest_text = "::"
 cdef bytes _latest_octets = bytes(16)
 
@@ -90,7 +94,7 @@ cdef bytes find_address(str text):
 
 
 cdef int fill_source(fb_datagram *datagram, object source) except -1:
-    """From an address as text, or (address, port, …) as sockets give it."""
+    """Fill in the source from an address as text, or from (address, port, …) as sockets return it."""
     cdef bytes octets
     cdef tuple pair
     if isinstance(source, tuple):
@@ -118,19 +122,22 @@ cdef extern from "<time.h>":
 
 
 cdef uint64_t get_time():
-    """Now, as time.time_ns says it, for half of what that costs."""
+    """Return the current time like time.time_ns, in half the time."""
     cdef timespec now
     timespec_get(&now, TIME_UTC)
     return <uint64_t> now.tv_sec * 1000000000 + now.tv_nsec
 
 
 cdef uint64_t to_nanoseconds(object received) except? 0xffffffffffffffff:
-    """A time of reception: None is now, a float is seconds since 1970, an int nanoseconds."""
+    """Return a time of reception in nanoseconds since 1970. None is now, a float is in seconds, an int in
+    nanoseconds.
+    """
     cdef uint64_t time
     if received is None:
         return get_time()
-    if not isinstance(received, int) and isinstance(received, float):  # int first: float takes a call to ask for
-        time = round(received * 1e6) * 1000  # a float holds no more than microseconds of this century
+    # int first, because the test for float needs a call
+    if not isinstance(received, int) and isinstance(received, float):
+        time = round(received * 1e6) * 1000  # a float of this century is precise to about a microsecond
     else:
         time = received
     if time > FB_TIME_MAX:

@@ -1,17 +1,17 @@
-# Captures -> datagrams.
+# Captures in, datagrams out.
 
 MAX_WINDOW = FB_CAPTURE_MAX_WINDOW
-"""A window of a capture file as large as this always lets `Capture.scan` go on."""
+"""Largest window of a capture file that `Capture.scan` needs to make progress, in bytes."""
 
 
 cdef class Capture:
-    """A pcap or pcapng file that is shown window by window. `port` keeps datagrams to that UDP port alone."""
+    """Reads a pcap or pcapng file window by window. `port` selects datagrams to one UDP port."""
 
     cdef fb_memory memory
     cdef fb_capture *capture
     cdef bint busy
     cdef uint64_t scans
-    cdef size_t users  # calls that read the datagrams of the last scan now
+    cdef size_t users  # calls that are reading the datagrams of the last scan
 
     def __cinit__(self, port=None):
         cdef fb_capture_options options
@@ -32,13 +32,18 @@ cdef class Capture:
         return 0
 
     def advance(self):
-        """End the batch of the last scan, so that its window may change. Raises RuntimeError while the batch is decoded."""
+        """End the batch of the last scan, so that its window may change. Raises RuntimeError while the batch
+        is decoded.
+        """
         self.check_unused()
         self.scans += 1
 
     def scan(self, window, bint final, size_t capacity=4096):
-        """(octets consumed, status name, Datagrams). The datagrams are views: call `advance` before the window changes. The
-        next scan ends them. Raises RuntimeError while they are decoded."""
+        """Return (bytes consumed, status name, Datagrams) of a window.
+
+        The datagrams are views of the window: call `advance` before the window changes. The next scan
+        invalidates them. Raises RuntimeError while they are decoded.
+        """
         cdef Datagrams batch = Datagrams(capacity)
         cdef const uint8_t[::1] octets = window
         cdef fb_bytes input
@@ -61,21 +66,23 @@ cdef class Capture:
 
     @property
     def counters(self):
-        """Name -> count of everything that became no datagram."""
+        """Counters of packets and records that gave no datagram: status name -> count."""
         return read_statuses(fb_capture_counters(self.capture))
 
     @property
     def packets(self):
-        """Packet records read."""
+        """Number of packet records read."""
         return fb_capture_get_stats(self.capture).packets
 
     @property
     def link_types(self):
-        """Link types of the packets read, as numbers (https://www.tcpdump.org/linktypes.html), in the order met."""
+        """Link types of the packets read, as numbers (https://www.tcpdump.org/linktypes.html), in order of
+        first use.
+        """
         cdef fb_capture_stats stats = fb_capture_get_stats(self.capture)
         return [stats.link_types[i] for i in range(stats.link_type_count)]
 
     @property
     def datagrams(self):
-        """Datagrams given."""
+        """Number of datagrams returned."""
         return fb_capture_get_stats(self.capture).datagrams

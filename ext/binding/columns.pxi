@@ -1,7 +1,10 @@
-# Columns: batches of rows, handed on by the Arrow C Data Interface (https://arrow.apache.org/docs/format/CDataInterface.html).
+# Batches of rows as columns, exported by the Arrow C Data Interface
+# (https://arrow.apache.org/docs/format/CDataInterface.html).
 
 cdef int set_members(const fb_member **to, size_t *count, list members, list keep) except -1:
-    """Members of an enum, numbers and names, for whoever frees `*to`, whatever comes of it. The names are what `keep` holds."""
+    """Allocate the members of an enum. The caller frees `*to`, even after an exception. `keep` owns the
+    names.
+    """
     cdef fb_member *items = <fb_member *> PyMem_Malloc(max(len(members), 1) * sizeof(fb_member))
     if not items:
         raise MemoryError
@@ -17,14 +20,16 @@ cdef int set_members(const fb_member **to, size_t *count, list members, list kee
 
 
 cdef class TableType:
-    """How the columns of a plan are handed on. `fields` are tuples of a column's name, its Arrow format, the name of an extension
-    type or None, whether what is absent is null, whether addresses are text, and the members of an enum, number -> name, or None."""
+    """The Arrow type of tables of a plan. `fields` are tuples of column name, Arrow format, extension name or
+    None, nullable, required, text, and enum members (number -> name) or None. `text` exports addresses as
+    text.
+    """
 
     cdef readonly Plan plan
     cdef fb_table_field *fields
     cdef fb_field_type *types
     cdef size_t count
-    cdef list texts  # that the structures point into
+    cdef list texts  # own the memory of the C structures' texts
 
     def __cinit__(self, Plan plan not None, fields):
         plan.need_sealed()
@@ -46,7 +51,7 @@ cdef class TableType:
         field.column = <uint16_t> self.plan.index(name)
         if not self.plan.plan.columns[field.column].flags & FB_COLUMN_ENABLED:
             raise ValueError(f"column {name!r} is disabled")
-        self.count += 1  # from here on it is freed
+        self.count += 1  # __dealloc__ frees it from here on
         type.nullable = nullable
         field.nullable = nullable and not required
         field.text = text
@@ -95,7 +100,7 @@ cdef void free_array(object capsule) noexcept:
 
 
 cdef class Table:
-    """A finished batch of rows. It never changes, and any thread may use it."""
+    """A finished batch of rows. It is immutable, and safe to use from any thread."""
 
     cdef readonly TableType type
     cdef fb_table *table
@@ -114,11 +119,11 @@ cdef class Table:
 
     @property
     def nbytes(self):
-        """Octets that the rows take."""
+        """Memory of the rows, in bytes."""
         return fb_table_size(self.table)
 
     def view(self, TableType type not None):
-        """The same rows, handed on in another way."""
+        """Return the same rows with another type of the same plan."""
         cdef Table other = Table.__new__(Table)
         if type.plan is not self.type.plan:
             raise ValueError("the type is of another plan")
@@ -137,13 +142,16 @@ cdef class Table:
 
 
 cdef enum:
-    FIRST_ROWS = 256  # a batch grows from here
+    FIRST_ROWS = 256  # initial capacity of a batch
 
-cdef fb_spares spares  # blocks of batches that are gone, for the next; whose tables they were may outlive any builder
+# Freed blocks of batches, reused by later batches. Tables may outlive the builder that made them.
+cdef fb_spares spares
 
 
 cdef class TableBuilder:
-    """Rows into tables of at most `rows` rows. What fills no table yet waits for the next call. One thread at a time."""
+    """Collects rows into tables of at most `rows` rows. Rows that fill no table wait for the next call. Use
+    it in one thread at a time.
+    """
 
     cdef readonly TableType type
     cdef size_t rows
@@ -164,7 +172,7 @@ cdef class TableBuilder:
         fb_batch_free(self.batch)
 
     cdef int claim(self) except -1:
-        """The builder for one call; given back by setting `busy` to False."""
+        """Claim the builder for one call. Setting `busy` to False releases it."""
         if self.busy:
             raise RuntimeError("this builder is at work in another thread: give each thread a builder of its own")
         self.busy = True
@@ -176,11 +184,13 @@ cdef class TableBuilder:
         return 0
 
     cdef int make_room(self, list tables, double share) except -1:
-        """The batch is full, or has no memory: it grows, or becomes a table. `share`: how much of the input its rows are of."""
+        """Grow a batch that is full or out of memory, or turn it into a table. `share`: part of the input
+        that its rows come from.
+        """
         cdef size_t capacity = self.batch.capacity
         cdef bint full = capacity - self.batch.rows < 2
         if full and capacity < self.rows:
-            # As many as all of the input may have; of little of it not too much is concluded.
+            # Enough rows for the whole input, by the share read so far. A small share limits the estimate.
             wanted = max(2 * capacity, <size_t> (1.1 * capacity / max(share, 1 / 64)))
             check(fb_batch_grow(&self.batch, self.type.plan.plan, min(self.rows, wanted)))
         elif not self.batch.rows:
@@ -191,7 +201,7 @@ cdef class TableBuilder:
         return 0
 
     def finish(self):
-        """A table of the rows that wait, even if there are none."""
+        """Return a table of the waiting rows, even if there are none."""
         self.claim()
         try:
             return self.make_table()
@@ -205,7 +215,7 @@ cdef class TableBuilder:
         cdef fb_status status
         self.need_batch(min(self.rows, FIRST_ROWS))
         batch = self.batch
-        self.batch = NULL  # it is the table's from now on, whatever comes of it
+        self.batch = NULL  # the table owns it from here on, even after an error
         table.type = self.type
         with nogil:
             status = fb_table_new(&table.table, self.type.plan.plan, batch, self.type.fields, self.type.count)
@@ -213,9 +223,9 @@ cdef class TableBuilder:
         return table
 
 
-@cython.no_gc_clear  # the decoder is needed until __dealloc__ has freed what was made by its plan
+@cython.no_gc_clear  # __dealloc__ needs the decoder to free the objects made by its plan
 cdef class ColumnBuilder(TableBuilder):
-    """Datagrams into tables, by a decoder, which keeps the state of exporters and the counters."""
+    """Decodes datagrams into tables. Its decoder keeps the state of exporters and the counters."""
 
     cdef Decoder decoder
     cdef fb_memory memory
@@ -232,10 +242,11 @@ cdef class ColumnBuilder(TableBuilder):
         fb_columns_free(&self.columns)
 
     def decode(self, Datagrams datagrams not None, list tables=None, *, dict override=None):
-        """Decode all datagrams of a batch. Return the tables that they have filled, appended to `tables` if that is given.
+        """Decode all datagrams of a batch. Return the tables that they filled, appended to `tables` if given.
 
-        Raises DecodeError if the decoder is strict and something is wrong. `tables` has what was filled then, and the
-        other rows stay for `finish`."""
+        Raises DecodeError if the decoder is strict and a datagram is malformed. `tables` then has the tables
+        filled before the fault, and the other rows wait for `finish`.
+        """
         if tables is None:
             tables = []
         datagrams.hold()
@@ -284,9 +295,9 @@ cdef class ColumnBuilder(TableBuilder):
         return 0
 
 
-@cython.no_gc_clear  # the type, and its plan, are needed until __dealloc__ has freed what was made by it
+@cython.no_gc_clear  # __dealloc__ needs the type and its plan to free the objects made by it
 cdef class MessageTables(TableBuilder):
-    """Messages into tables."""
+    """Reads messages into tables."""
 
     cdef fb_memory memory
     cdef fb_message_columns reader
@@ -300,20 +311,23 @@ cdef class MessageTables(TableBuilder):
 
     @property
     def unknown_fields(self):
-        """Fields met so far that are no column of the plan."""
+        """Number of fields read so far that are not columns of the plan."""
         return self.reader.unknown_fields
 
     @property
     def invalid_texts(self):
-        """Strings met so far that were not UTF-8 as a whole."""
+        """Number of strings read so far that were not valid UTF-8."""
         return self.reader.invalid_texts
 
     def read(self, data, list tables not None, bint final=True):
-        """The whole messages at the start of length-delimited data: octets consumed. Tables that they have filled are appended to
-        `tables`. Raises DecodeError with the offset of a malformed message; of a truncated one when `final`. The rows before it
-        stay for `finish`.
+        """Read the complete messages at the start of length-delimited data. Return the number of bytes
+        consumed.
 
-        The GIL is kept for data that can be written to: no other thread may change it while it is read."""
+        Tables that the messages fill are appended to `tables`. Raises DecodeError with the offset of a
+        malformed message, and of a truncated one if `final`. The rows before it wait for `finish`.
+
+        The GIL is kept for writable data, because no other thread may change it during the call.
+        """
         cdef Py_buffer view
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
         try:
@@ -366,19 +380,21 @@ cdef enum:
 
 
 cdef class ExportedStream:
-    """The state behind a C stream. Each call holds a reference to it, because a consumer may release the stream meanwhile."""
+    """State of a C stream. Each call holds a reference to it, because a consumer may release the stream
+    during the call.
+    """
 
     cdef TableType type
     cdef object tables  # an iterator
-    cdef int failed  # the code of the first error, which all later calls return
+    cdef int failed  # code of the first error, which all later calls return
     cdef char error[ERROR_MAX]  # its text; the last byte is always 0
 
     cdef int fail(self, int code, bytes text) noexcept:
-        """Keep an error and its text for get_last_error. Returns the code."""
+        """Store an error and its text for get_last_error. Return the code."""
         cdef size_t size = PyBytes_GET_SIZE(text)
         if size >= ERROR_MAX:
             size = ERROR_MAX - 1
-            while size and (PyBytes_AS_STRING(text)[size] & 0xc0) == 0x80:  # do not cut a character of UTF-8
+            while size and (PyBytes_AS_STRING(text)[size] & 0xc0) == 0x80:  # do not split a UTF-8 character
                 size -= 1
         memcpy(self.error, PyBytes_AS_STRING(text), size)
         self.error[size] = 0
@@ -387,7 +403,7 @@ cdef class ExportedStream:
 
 
 cdef bytes describe_error(object error):
-    """The class and text of an exception as UTF-8 without NUL. Text that is not Unicode is escaped."""
+    """Return the class and text of an exception as UTF-8 without NUL. Text that is not Unicode is escaped."""
     name = type(error).__name__
     try:
         text = f"{name}: {error}"
@@ -409,7 +425,9 @@ cdef int get_stream_schema(ArrowArrayStream *stream, ArrowSchema *out) noexcept 
 
 
 cdef int get_next_table(ArrowArrayStream *stream, ArrowArray *out) noexcept with gil:
-    """Every exception becomes a code and a text. One that leaves this function would be lost, and the stream would seem to end."""
+    """Turn every exception into a code and a text. An exception that leaves this function would look like the
+    end of the stream.
+    """
     cdef ExportedStream state
     cdef Table table
     cdef int code
@@ -456,8 +474,11 @@ cdef void free_stream(object capsule) noexcept:
 
 
 def export_stream(TableType type not None, tables):
-    """Tables of one type, as an Arrow C stream in a capsule. They are asked for one by one; an exception of theirs ends the stream,
-    and is told as its text."""
+    """Return tables of one type as an Arrow C stream in a capsule.
+
+    The tables are requested one at a time. An exception of the iterator ends the stream, and becomes its
+    error text.
+    """
     cdef ExportedStream state = ExportedStream.__new__(ExportedStream)
     cdef ArrowArrayStream *stream
     state.type = type

@@ -1,13 +1,13 @@
 # Datagrams in, messages out.
 
 cdef class Datagrams:
-    """Datagrams as the core takes them; keeps alive what their payloads point into."""
+    """Datagrams in the format of the core. The object keeps the memory of their payloads alive."""
 
     cdef fb_datagram *items
     cdef size_t capacity
     cdef readonly size_t count
     cdef list owners
-    cdef Capture capture  # whose views these are, until its next scan
+    cdef Capture capture  # whose window the payloads point into, until its next scan
     cdef uint64_t scan
 
     def __cinit__(self, size_t capacity):
@@ -42,7 +42,7 @@ cdef class Datagrams:
             self.capture.users -= 1
 
     def __getitem__(self, size_t i):
-        """(payload, (source address, source port), destination port, time in ns)."""
+        """Return (payload, (source address, source port), destination port, time in ns) of a datagram."""
         self.check_current()
         if i >= self.count:
             raise IndexError(i)
@@ -52,20 +52,20 @@ cdef class Datagrams:
 
 
 TUNNELS = tuple(fb_tunnel_name(<fb_tunnel> i).decode() for i in range(FB_TUNNEL_COUNT))
-"""Kinds of tunnel that a decoder may open."""
+"""Tunnel types that a decoder can open."""
 
 
-@cython.no_gc_clear  # the plan is needed until __dealloc__ has freed what was made by it
+@cython.no_gc_clear  # __dealloc__ needs the plan to free the objects made by it
 cdef class Decoder:
-    """The state of all exporters, and the buffer that their flows are written to. One thread at a time."""
+    """The state of all exporters, and the output buffer of their flows. Use it in one thread at a time."""
 
     cdef readonly Plan plan
     cdef fb_memory memory
     cdef fb_decoder *decoder
     cdef fb_row row
     cdef Buffer output
-    cdef Buffer spare  # the output before this one, which somebody had a view of; None: there is none
-    cdef uint64_t column_flows  # that became rows of columns
+    cdef Buffer spare  # the previous output buffer, which had views; None if there is none
+    cdef uint64_t column_flows  # flows that became rows of columns
     cdef bint busy
     cdef public bint strict
 
@@ -97,14 +97,14 @@ cdef class Decoder:
         fb_row_free(&self.row)
 
     cdef inline int claim(self) except -1:
-        """The decoder for one call; given back by setting `busy` to False."""
+        """Claim the decoder for one call. Setting `busy` to False releases it."""
         if self.busy:
             raise RuntimeError("this decoder is at work in another thread: give each thread a decoder of its own")
         self.busy = True
         return 0
 
     cdef inline int begin(self, dict override) except -1:
-        """Claims the decoder for decoding."""
+        """Claim the decoder, and prepare its output."""
         self.claim()
         self.decoder.fault.status = FB_OK
         if override or self.output.views:
@@ -114,20 +114,21 @@ cdef class Decoder:
         return 0
 
     cdef int prepare(self, dict override) except -1:
-        """What few calls need: another buffer, overridden columns. The decoder is given back where that fails."""
+        """Change the buffer and override columns, which few calls need. An exception releases the decoder."""
         try:
             if override:
                 for name, value in override.items():
                     _override_decoder(self, name, value)
-            self.leave_views()  # last, because the conversion of a value may take a view
+            self.leave_views()  # last, because converting a value may create a view
         except BaseException:
             self.end(override)
             raise
         return 0
 
     cdef int leave_views(self) except -1:
-        """Goes on in another buffer where somebody has a view of this one. Two are enough for one that is written to a
-        file while the next is filled."""
+        """Continue in another buffer if this one has views. Two buffers suffice to fill one while the other
+        is written to a file.
+        """
         if not self.output.views:
             return 0
         if self.spare is None or self.spare.views:
@@ -141,7 +142,9 @@ cdef class Decoder:
         self.busy = False
 
     cdef int run(self, const fb_datagram *datagrams, size_t count) except -1:
-        """Decodes all of them into the output; the GIL is released once for a batch, and kept for a single datagram."""
+        """Decode all datagrams into the output. The GIL is released for a batch, and kept for a single
+        datagram.
+        """
         cdef fb_position position
         cdef fb_status status
         memset(&position, 0, sizeof(position))
@@ -158,14 +161,14 @@ cdef class Decoder:
         return self.check_fault(count)
 
     cdef inline int check_fault(self, size_t count) except -1:
-        """Raises what is wrong with one of so many datagrams, if that is wanted."""
+        """Raise DecodeError for the fault of one of `count` datagrams, if the decoder is strict."""
         if self.strict and self.decoder.fault.status != FB_OK:
             which = f", datagram {self.decoder.fault.datagram}" if count > 1 else ""
             raise self.as_error(f"{which}, octet {self.decoder.fault.offset}")
         return 0
 
     cdef object as_error(self, str place):
-        """The fault as an exception; `place` is None where it is in no datagram."""
+        """Return the fault as an exception. `place` is None if the fault is in no datagram."""
         cdef fb_fault *fault = &self.decoder.fault
         cdef str exporter = format_address(fault.exporter)
         name = fb_status_name(fault.status).decode()
@@ -176,13 +179,13 @@ cdef class Decoder:
         return PyBytes_FromStringAndSize(<char *> self.output.data, fb_row_size(&self.row))
 
     cdef object decode_one(self, object payload, object source, object received, dict override, bint split):
-        """The output as it is, or split into bare messages."""
+        """Decode a datagram. Return the length-delimited output, or with `split` a list of bare messages."""
         cdef fb_datagram datagram
         cdef Py_buffer view
         fill_source(&datagram, source)
         datagram.time = to_nanoseconds(received)
         datagram.destination_port = 0
-        if type(payload) is bytes:  # nothing to hold and to release
+        if type(payload) is bytes:  # bytes need no buffer to acquire and release
             datagram.payload.data = <const uint8_t *> PyBytes_AS_STRING(payload)
             datagram.payload.size = PyBytes_GET_SIZE(payload)
             return self.decode_datagram(&datagram, override, split, True)
@@ -195,7 +198,7 @@ cdef class Decoder:
             PyBuffer_Release(&view)
 
     cdef inline object decode_datagram(self, const fb_datagram *datagram, dict override, bint split, bint expect_flows):
-        """The same, once the datagram is known. `expect_flows`: it comes from the user, not from a capture."""
+        """Decode a datagram of the core. `expect_flows`: its payload comes from the user, not from a capture."""
         self.begin(override)
         self.decoder.expect_flows = expect_flows
         try:
@@ -214,15 +217,45 @@ cdef class Decoder:
         return messages
 
     def encode(self, payload, source, received=None, *, dict override=None):
-        """One UDP payload -> its flows as length-delimited messages (b"" where it has none)."""
+        """Decode one UDP payload into length-delimited messages.
+
+        Args:
+            payload: UDP payload, as bytes or another buffer.
+            source: Address of the sender: text, or a tuple (address, port, …) as sockets return it. Without a
+                port, the port is 0.
+            received: Time of reception: seconds since 1970 as float, or nanoseconds since 1970 as int.
+                Default: now.
+            override: Values of late columns (`late = true` in the schema), by column name. They replace the
+                decoded values.
+
+        Returns:
+            bytes: the messages, each after its length as a varint; b"" if the payload has no flows.
+
+        Raises:
+            DecodeError: the payload is malformed, and the decoder is strict.
+            EncodeError: an override does not fit its column.
+            ValueError: the source is not an IP address, or an overridden column is disabled or not late.
+            RuntimeError: another thread is using the decoder.
+        """
         return self.decode_one(payload, source, received, override, False)
 
     def messages(self, payload, source, received=None, *, dict override=None):
-        """One UDP payload -> list of bare messages, one a flow."""
+        """Decode one UDP payload into a list of messages without lengths, one per flow.
+
+        Arguments and exceptions are those of `encode`.
+        """
         return self.decode_one(payload, source, received, override, True)
 
     def encode_datagrams(self, Datagrams datagrams not None, *, dict override=None):
-        """All datagrams of a batch -> length-delimited messages."""
+        """Decode all datagrams of a batch into length-delimited messages.
+
+        Args:
+            datagrams: Datagrams of a capture, or of `pack_datagrams`.
+            override: Values of late columns, by column name: see `encode`.
+
+        Raises:
+            DecodeError: a datagram is malformed, and the decoder is strict.
+        """
         datagrams.hold()
         try:
             return self.encode_held(datagrams, override, False)
@@ -230,8 +263,12 @@ cdef class Decoder:
             datagrams.let_go()
 
     def view_datagrams(self, Datagrams datagrams not None, *, dict override=None):
-        """The same as a memoryview of the decoder's own buffer: nothing is copied. It stays as it is for as long as it is
-        held; released before the next call (`view.release()`), it lets the buffer be used again."""
+        """Decode a batch like `encode_datagrams`, and return a memoryview of the decoder's buffer without a
+        copy.
+
+        The contents stay valid as long as the view exists. If the view is released before the next call
+        (`view.release()`), the decoder reuses its buffer.
+        """
         datagrams.hold()
         try:
             return self.encode_held(datagrams, override, True)
@@ -239,7 +276,7 @@ cdef class Decoder:
             datagrams.let_go()
 
     cdef object encode_held(self, Datagrams datagrams, dict override, bint view):
-        """The messages of datagrams that are held, as bytes or as a view of the output."""
+        """Decode held datagrams. Return the messages as bytes, or as a view of the output."""
         self.begin(override)
         self.decoder.expect_flows = datagrams.capture is None
         try:
@@ -252,9 +289,13 @@ cdef class Decoder:
             self.end(override)
 
     def encode_each(self, Datagrams datagrams not None, *, dict override=None):
-        """All datagrams of a batch -> a list of (address of the exporter as text, length-delimited messages), one for each
-        datagram that gave flows. With a template come the flows that waited for it. Where a strict decoder raises, what came
-        before is lost."""
+        """Decode all datagrams of a batch. Return a list of (exporter address as text, length-delimited
+        messages).
+
+        The list has one item per datagram with flows. Flows that waited for a template are in the item of the
+        datagram with that template. If a strict decoder raises DecodeError, the flows before the fault are
+        lost.
+        """
         cdef list pieces = []
         cdef size_t i
         datagrams.hold()
@@ -268,8 +309,14 @@ cdef class Decoder:
         return pieces
 
     def finish(self):
-        """Says that no more datagrams come: data sets that still wait for their templates are given up, and counted as
-        `template_missing`. A strict decoder raises DecodeError if there are any. The decoder may be used again."""
+        """End the input: drop and count the data sets that still wait for their templates
+        (`template_missing`).
+
+        The decoder can be used again afterwards.
+
+        Raises:
+            DecodeError: data sets were waiting, and the decoder is strict.
+        """
         self.claim()
         try:
             self.decoder.fault.status = FB_OK
@@ -281,21 +328,21 @@ cdef class Decoder:
 
     @property
     def flows(self):
-        """Flows decoded so far."""
+        """Number of flows decoded so far."""
         return self.row.count + self.column_flows
 
     @property
     def memory_used(self):
-        """Octets held by the core for exporters, templates and scratch."""
+        """Memory used by the core for exporters, templates and scratch space, in bytes."""
         return self.memory.used
 
     @property
     def shape_count(self):
-        """Distinct templates compiled now: identical ones share their operations."""
+        """Number of distinct templates compiled now. Identical templates share one compiled form."""
         return self.decoder.shapes.count
 
     def read_other(self):
-        """Counters of datagrams that belong to no exporter."""
+        """Return the counters of datagrams that belong to no exporter."""
         self.claim()
         try:
             return _read_counters(&self.decoder.other)
@@ -303,7 +350,9 @@ cdef class Decoder:
             self.busy = False
 
     def read_left_out(self):
-        """Column -> values that it could not hold: `bad_field_size`, `bad_list` and `out_of_range` of all exporters."""
+        """Return the number of values that did not fit, per column: `bad_field_size`, `bad_list` and
+        `out_of_range` of all exporters.
+        """
         cdef dict counts = {}
         self.claim()
         try:
@@ -315,18 +364,36 @@ cdef class Decoder:
             self.busy = False
 
     def read_exporters(self):
-        """A list of dicts of plain data, one an exporter, of what is known of it:
+        """Return the state of each exporter as a dict of plain data.
 
-        `address` as text ("others": exporters that were evicted, or had no room), `sub_agent` (of sFlow), the counters as in `stats`,
-        `waiting` ({"sets", "octets"}: data sets that wait for their templates, each with 192 octets besides its own), `lost`
-        ({unit: what is missing by the sequence numbers of all domains}), and
-        `domains`, a list of dicts:
+        The dicts have the counters of `stats` and:
 
-        `version` (5, 7, 9, 10; 0 for sFlow), `id` (source id or observation domain; in NetFlow v5 the engine, type << 8 | id;
-        in sFlow the sub-agent), `sequence` (`unit`, `expected`, `lost`, `late`, `restarts`: what sequence numbers tell),
-        `port` (None, or the UDP source port of a domain that is told apart by port), `system_init` (when the exporter started, ns since 1970; 0: unknown), `samplers` ({id: rate}) and `templates`
-        ({id: {"options", "scope_count", "fields": [(enterprise, id, size), …], "port": where it came from, "time": when it
-        came last, ns since 1970 (0: unknown), "contested": whether another port had defined it differently}}).
+        - `address`: address as text, or "others" for exporters that were evicted or had no room.
+        - `sub_agent`: sFlow sub-agent.
+        - `waiting`: {"sets", "octets"} of data sets that wait for their templates. Each set counts 192 bytes
+          in addition to its size.
+        - `lost`: {unit: number missing}, by the sequence numbers of all domains.
+        - `domains`: list of dicts, one per observation domain.
+
+        A domain has:
+
+        - `version`: 5, 7, 9 or 10; 0 for sFlow.
+        - `id`: source id or observation domain. In NetFlow v5 it is the engine, type << 8 | id; in sFlow the
+          sub-agent.
+        - `sequence`: counters of the sequence numbers: `unit`, `expected`, `lost`, `late`, `restarts`.
+        - `port`: UDP source port of a domain that is split by port, or None.
+        - `system_init`: start time of the exporter in nanoseconds since 1970; 0 if unknown.
+        - `samplers`: {id: sampling rate}.
+        - `templates`: {id: template}.
+
+        A template has:
+
+        - `options`: True for an options template.
+        - `scope_count`: number of scope fields.
+        - `fields`: list of (enterprise, id, size).
+        - `port`: UDP source port that it came from.
+        - `time`: last reception in nanoseconds since 1970; 0 if unknown.
+        - `contested`: True if another port had defined it differently.
         """
         cdef dict exporters = {}
         self.claim()
@@ -340,11 +407,17 @@ cdef class Decoder:
             self.busy = False
 
     def restore_exporters(self, exporters):
-        """Takes over what `read_exporters` of another decoder has told, before the first datagram: templates, sampling rates
-        and start times, but no counters. Keys of dicts may be text, as JSON makes them, and what is not needed may be missing.
+        """Restore templates, sampling rates and start times from `read_exporters` of another decoder.
 
-        The limits of this decoder hold; what does not fit is counted (`exporter_limit`, `template_limit`, `empty_template`) in
-        its exporter's counters. Raises ValueError, with what is wrong and where, and takes over nothing then.
+        Call it before the first datagram. Counters are not restored. Keys of dicts may be text, as in JSON,
+        and optional entries may be missing. The limits of this decoder apply. Entries that do not fit are
+        counted in their exporter's counters (`exporter_limit`, `template_limit`, `empty_template`).
+
+        Args:
+            exporters: List of dicts, as `read_exporters` returns it.
+
+        Raises:
+            ValueError: an entry is invalid. The text names the fault and its place; nothing is restored.
         """
         cdef list checked = [check_exporter(exporter, f"exporter {i}") for i, exporter in enumerate(as_list(exporters, "exporters"))]
         self.claim()
@@ -355,12 +428,12 @@ cdef class Decoder:
             self.busy = False
 
 
-cdef bytes _exporter_octets = bytes(16)  # the latest, as datagrams come in runs
+cdef bytes _exporter_octets = bytes(16)  # the latest, because datagrams of one exporter arrive in runs
 cdef str _exporter_text = "::"
 
 
 cdef str exporter_of(const fb_datagram *datagram):
-    """The address of who exported a datagram: of sFlow the agent's."""
+    """Return the address of the exporter of a datagram as text; for sFlow the address of the agent."""
     global _exporter_octets, _exporter_text
     cdef uint8_t address[16]
     fb_datagram_get_exporter(datagram, address)
@@ -385,7 +458,10 @@ cdef dict _read_counters(const fb_counters *counters):
 
 
 def pack_datagrams(payloads, sources, received=None):
-    """Datagrams from sequences of payloads, of sources (or one for all) and of times of reception (or one for all)."""
+    """Pack payloads into a batch of datagrams.
+
+    `sources` and `received` are sequences as long as `payloads`, or one value for all.
+    """
     cdef list items = list(payloads)
     cdef Datagrams batch = Datagrams(len(items))
     cdef fb_datagram *datagram

@@ -1,4 +1,4 @@
-# Streams of messages into records of a message queue, and back.
+# Streams of messages into Kafka messages, and back.
 
 cdef object _fault_of_stream(size_t offset, fb_status status):
     what = "cut short" if status == FB_MORE_INPUT else "malformed"
@@ -13,7 +13,9 @@ cdef inline fb_bytes _view(const uint8_t[::1] data):
 
 
 def count_messages(const uint8_t[::1] stream not None):
-    """How many messages a length-delimited stream has. Raises DecodeError where it is malformed or cut short."""
+    """Return the number of messages of a length-delimited stream. Raises DecodeError if it is malformed or
+    truncated.
+    """
     cdef fb_bytes rest = _view(stream), message
     cdef const uint8_t *begin = rest.data
     cdef fb_status status
@@ -29,8 +31,11 @@ def count_messages(const uint8_t[::1] stream not None):
 
 
 def split_messages(const uint8_t[::1] stream not None, bytes prefix=None):
-    """Each message of a length-delimited stream: with its length, or with a `prefix` (b"": bare) instead. Raises DecodeError
-    where the stream is malformed or cut short."""
+    """Split a length-delimited stream into its messages.
+
+    Each message keeps its length, or gets `prefix` in its place (b"": bare). Raises DecodeError if the stream
+    is malformed or truncated.
+    """
     cdef fb_bytes rest = _view(stream), message
     cdef const uint8_t *begin = rest.data
     cdef const uint8_t *start
@@ -58,9 +63,12 @@ def split_messages(const uint8_t[::1] stream not None, bytes prefix=None):
 
 
 def cut_messages(const uint8_t[::1] stream not None, size_t limit, size_t first):
-    """A length-delimited stream in pieces of whole messages: list of (octets, number of messages). The first piece has up to
-    `first` octets (none, where no message fits into so many), the others up to `limit`, or one message that has more. Raises
-    DecodeError where the stream is malformed or cut short."""
+    """Cut a length-delimited stream into pieces of whole messages. Return a list of (bytes, number of
+    messages).
+
+    The first piece has at most `first` bytes; it is empty if the first message is larger. Other pieces have
+    at most `limit` bytes, or one larger message. Raises DecodeError if the stream is malformed or truncated.
+    """
     cdef fb_bytes rest = _view(stream), message
     cdef const uint8_t *begin = rest.data
     cdef size_t size, count
@@ -79,7 +87,7 @@ def cut_messages(const uint8_t[::1] stream not None, size_t limit, size_t first)
 
 
 def join_messages(list messages not None, size_t skip=0):
-    """Bare messages as a length-delimited stream; of each the first `skip` octets are left out."""
+    """Join bare messages into a length-delimited stream, without the first `skip` bytes of each."""
     cdef size_t size = 0
     cdef size_t length
     cdef uint8_t *p
@@ -103,8 +111,10 @@ def join_messages(list messages not None, size_t skip=0):
 
 def hash_conversations(const uint8_t[::1] stream not None, *, uint32_t src_addr=0, uint32_t dst_addr=0, uint32_t src_port=0,
                        uint32_t dst_port=0, uint32_t proto=0):
-    """For each message of a length-delimited stream 8 octets that are the same for both directions of its conversation. The
-    numbers are those of its fields; 0: it has none."""
+    """Return 8 bytes per message of a length-delimited stream, equal for both directions of its conversation.
+
+    The arguments are the field numbers of the columns; 0 means that the message has no such column.
+    """
     cdef fb_bytes rest = _view(stream), message
     cdef fb_conversation numbers
     cdef uint8_t octets[8]

@@ -1,11 +1,11 @@
-# Made-up traffic.
+# Synthetic traffic.
 
 def generate(*, str protocol not None, uint64_t flows, uint64_t seed=1, uint32_t exporters=1, uint32_t sampling_rate=1000,
              uint64_t start=1735689600000000000, uint64_t flows_per_second=0, uint32_t mtu=0,
              uint32_t template_refresh=0, size_t chunk=1048576):
-    """A pcap file of valid traffic, in pieces of bytes. ext/generate/generate.h says what the options mean.
+    """Generate a pcap file of valid traffic, as an iterator over pieces of bytes.
 
-    Raises ValueError where they are out of bounds.
+    ext/generate/generate.h describes the options. Raises ValueError if an option is out of range.
     """
     cdef fb_generator_options options
     cdef const char *fault
@@ -66,7 +66,7 @@ cdef class _Generator:
 
     @property
     def flows_written(self):
-        """Flows written so far."""
+        """Number of flows written so far."""
         if not self.generator:
             return 0
         return fb_generator_flows_written(self.generator)

@@ -1,7 +1,7 @@
-# Messages of a flow schema -> values.
+# Messages of a flow schema in, values out.
 
 cdef class MessageReader:
-    """Reads messages by a plan: columns of the plan by name, fields that it does not have counted."""
+    """Reads messages of a plan into dicts by column name, and counts fields that are not columns."""
 
     cdef Plan plan
     cdef dict columns
@@ -13,9 +13,10 @@ cdef class MessageReader:
         self.columns = {plan.plan.columns[i].number: i for i in range(plan.plan.column_count)}
 
     def read_stream(self, const uint8_t[::1] data not None, bint final=True):
-        """The whole messages at the start of length-delimited data: (list of dicts, octets consumed).
+        """Read the complete messages at the start of length-delimited data. Return (list of dicts, bytes
+        consumed).
 
-        Raises DecodeError with the offset of a malformed message; of a truncated one when `final`.
+        Raises DecodeError with the offset of a malformed message, and of a truncated one if `final`.
         """
         cdef fb_bytes rest, message
         cdef fb_status status
@@ -38,7 +39,7 @@ cdef class MessageReader:
                 raise DecodeError(f"octet {offset}: the message is {what}", status="bad_message", offset=offset)
 
     def read(self, const uint8_t[::1] message not None):
-        """One bare message -> dict of its columns."""
+        """Read one bare message into a dict of its columns."""
         cdef fb_bytes view
         view.data = &message[0] if message.shape[0] else NULL
         view.size = message.shape[0]
@@ -103,7 +104,7 @@ cdef object _value(const fb_column *column, const fb_message_field *field):
 
 
 cdef bint _unpack(const fb_column *column, fb_wire_type wire, fb_bytes packed, list values) except -1:
-    """The elements of a packed repeated field."""
+    """Append the elements of a packed repeated field to values. Return False if the field is malformed."""
     cdef fb_message_field element
     cdef const uint8_t *p = packed.data
     cdef const uint8_t *end = packed.data + packed.size

@@ -13,7 +13,7 @@ FLAGS = {
 }
 KINDS = {fb_kind_name(<fb_kind> i).decode(): i for i in range(FB_KIND_COUNT)}
 SOURCES = {fb_source_name(<fb_source> i).decode(): i for i in range(FB_SOURCE_COUNT)}
-"""Fixed sources, in the order in which a decoder produces them -> their code."""
+"""Codes of the fixed sources, in the order in which a decoder produces them."""
 NETFLOW5_FIELDS = {
     f"netflow5:{fb_netflow5_field_name(i).decode()}": (i, fb_netflow5_field_kind(i))
     for i in range(fb_netflow5_field_count())
@@ -21,7 +21,7 @@ NETFLOW5_FIELDS = {
 COUNTER_SOURCES = frozenset(
     fb_source_name(<fb_source> i).decode() for i in range(FB_SOURCE_FIRST_OF_COUNTERS, FB_SOURCE_LAST_OF_COUNTERS + 1)
 )
-"""Those that only rows of counters have."""
+"""Sources that only rows of counters have."""
 ROWS = {"flows": FB_ROWS_FLOWS, "counters": FB_ROWS_COUNTERS}
 MAX_COLUMNS = FB_MAX_COLUMNS
 MAX_RANKS = FB_MAX_RANK + 1
@@ -31,12 +31,14 @@ LAST_OCCURRENCE = FB_LAST_OCCURRENCE
 
 
 def kind_fits(int kind, str type):
-    """Whether values of a kind may fill a column of a type (a key of TYPES)."""
+    """Return True if values of a kind can fill a column of a type (a key of TYPES)."""
     return fb_kind_fits(<fb_kind> kind, <fb_type> TYPES[type])
 
 
 cdef class Plan:
-    """A schema, compiled. `flowbuf.schema.plan.compile_plan` makes it; read-only and shareable once it is sealed."""
+    """A compiled schema, made by `flowbuf.schema.plan.compile_plan`. A sealed plan is read-only and can be
+    shared.
+    """
 
     cdef fb_memory memory
     cdef fb_plan *plan
@@ -54,11 +56,11 @@ cdef class Plan:
         fb_plan_free(self.plan)
 
     def set_rows(self, int rows):
-        """What a row is made of: a member of ROWS."""
+        """Set the kind of rows: a member of ROWS."""
         check(fb_plan_set_rows(self.plan, <fb_rows> rows))
 
     def add_column(self, str name, uint32_t number, int type, unsigned flags, uint64_t limit, uint64_t unit, dict mappings):
-        """Adds a column; `mappings` go from values on the wire to members of the enum."""
+        """Add a column. `mappings` map values on the wire to members of the enum."""
         cdef fb_mapping *pairs = NULL
         cdef fb_status status
         cdef fb_column_spec spec
@@ -88,20 +90,21 @@ cdef class Plan:
         self.column_names.append(name)
 
     def add_source(self, unsigned rank, int source):
-        """A fixed source of the column added last. False: it cannot fill a column of this type."""
+        """Add a fixed source to the last column. Return False if it cannot fill a column of this type."""
         return self._added(fb_plan_add_source(self.plan, <uint16_t> (len(self.column_names) - 1), rank, <fb_source> source))
 
     def add_element(self, unsigned rank, uint64_t pen, uint32_t id, int kind, uint16_t occurrence=0):
-        """An information element of the column added last. False: it cannot fill a column of this type.
+        """Add an information element to the last column. Return False if it cannot fill a column of this
+        type.
 
-        `occurrence` is the number of an occurrence in a record, or LAST_OCCURRENCE; 0 means every occurrence in a
-        repeated column, and the first in any other.
+        `occurrence` is the number of an occurrence in a record, or LAST_OCCURRENCE. 0 means every occurrence
+        in a repeated column, and the first in any other column.
         """
         cdef uint16_t column = <uint16_t> (len(self.column_names) - 1)
         return self._added(fb_plan_add_element(self.plan, column, rank, pen, id, occurrence, <fb_kind> kind))
 
     def set_replacement(self):
-        """The element added last replaces a zero of the others of its rank."""
+        """Let the last element replace a zero of the other elements of its rank."""
         check(fb_plan_set_replacement(self.plan))
 
     cdef _added(self, fb_status status):
@@ -111,24 +114,28 @@ cdef class Plan:
         return True
 
     def set_mirror(self, str name, str mirror):
-        """Two columns of one type that say the same of the two directions."""
+        """Mark two columns of one type as the two directions of one value."""
         check(fb_plan_set_mirror(self.plan, <uint16_t> self.index(name), <uint16_t> self.index(mirror)))
 
     def set_registry(self, bytes kinds):
-        """The kind of each registered element, by id; len(KINDS) where there is none."""
+        """Set the kinds of registered elements, by element id. len(KINDS) stands for an unregistered id."""
         check(fb_plan_set_registry(self.plan, <const uint8_t *> kinds, len(kinds)))
 
     def seal(self):
-        """Ends the building."""
+        """Finish the plan. It is read-only afterwards."""
         check(fb_plan_seal(self.plan))
         self.sealed = True
 
     def slotted(self):
-        """Names of the columns that wait for the end of their row (ext/core/plan/plan.h says why)."""
+        """Return the names of the columns that are written at the end of their row (see
+        ext/core/plan/plan.h).
+        """
         return self._flagged(FB_COLUMN_SLOTTED)
 
     def unordered(self):
-        """Names of the repeated columns whose ranks are not in the order in which a decoder meets their sources."""
+        """Return the names of repeated columns whose ranks differ from the order in which a decoder produces
+        their sources.
+        """
         return self._flagged(FB_COLUMN_UNORDERED)
 
     cdef list _flagged(self, unsigned flag):
@@ -136,11 +143,11 @@ cdef class Plan:
 
     @property
     def names(self):
-        """Names of the columns, in their order."""
+        """Names of the columns, in order."""
         return list(self.column_names)
 
     cdef int need_sealed(self) except -1:
-        """A plan that can still change may move what others point to."""
+        """Raise ValueError if the plan is not sealed: a change could move memory that others point to."""
         if not self.sealed:
             raise ValueError("the plan is not sealed yet")
         return 0
@@ -157,7 +164,7 @@ cdef bint _is_signed(const fb_column *column) noexcept:
 
 
 cdef int override_slots(fb_slots *slots, Plan plan, str name, object value) except -1:
-    """Replaces a late column by a value, as text, number or octets."""
+    """Replace the value of a late column by text, a number or bytes."""
     cdef uint16_t column = <uint16_t> plan.index(name)
     cdef fb_column *c = &plan.plan.columns[column]
     cdef fb_status status

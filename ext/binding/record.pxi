@@ -1,4 +1,5 @@
-# Records of any message type: the tables that record_write.c and record_read.c work by, and who owns what they point to.
+# Objects of any message type: the tables that record_write.c and record_read.c use, and the owners of their
+# memory.
 
 cdef extern from "binding/record.h":
     cdef enum:
@@ -60,7 +61,7 @@ cdef extern from "Python.h":
     bint PyGC_Enable()
 
 RECORD_KINDS = {fb_proto_name(i).decode(): i for i in range(FB_PROTO_COUNT)}
-"""What a field of a record may be on the wire: its Protocol Buffers type -> number."""
+"""Protocol Buffers type of a field -> its code in the core."""
 
 RECORD_ROLES = {
     "scalar": FB_VALUE_SCALAR,
@@ -69,47 +70,51 @@ RECORD_ROLES = {
     "timestamp": FB_VALUE_TIMESTAMP,
     "duration": FB_VALUE_DURATION,
 }
-"""What the values of a field are to Python."""
+"""Codes of the Python representations of a field's values."""
 
 RECORD_SHAPES = {"dict": FB_SHAPE_DICT, "tuple": FB_SHAPE_TUPLE, "class": FB_SHAPE_CLASS}
-"""What a record is read into."""
+"""Codes of the Python types that messages are decoded into."""
 
 cdef size_t _OUTPUT_KEPT = 8 << 20
-cdef size_t _PLACES = 128  # numbers of fields below this are found by a table
-cdef Py_ssize_t _COMMON_NAMES = 30  # as many may the instances of a class have in common
+cdef size_t _PLACES = 128  # field numbers below this are found in a table
+cdef Py_ssize_t _COMMON_NAMES = 30  # largest number of attribute names that instances of a class share
 
 fb_record_time_import()
 
 
 cdef void *take_memory(size_t count, size_t size, list blocks) except NULL:
-    """Zeroed memory, which lives as long as the list."""
+    """Return zeroed memory that lives as long as the list `blocks`."""
     cdef bytearray block = bytearray(count * size + 1)
     blocks.append(block)
     return PyByteArray_AS_STRING(block)
 
 
 cdef dict make_blank(list names):
-    """A dict from each of the names to None, to be copied. Attributes of the instances of a class have their names in
-    common, and so have copies of such a dict: they are half as large, and sooner made and freed."""
+    """Return a dict with None for each of the names, as a template to copy.
+
+    Instances of a class share the names of their attributes, and copies of such a dict do too. They take half
+    the memory, and are faster to create and to free.
+    """
     cdef dict blank = dict.fromkeys(names), shared
     if len(names) >= _COMMON_NAMES:
         return blank
     of = type("Record", (), {"__slots__": ("__dict__",)})
     try:
-        for _ in range(_COMMON_NAMES):  # each instance takes away some of the room that is kept for more names
+        for _ in range(_COMMON_NAMES):  # each instance uses some of the space reserved for more names
             instance = of()
             for name in names:
                 setattr(instance, name, None)
-    except TypeError:  # of `__class__` and `__dict__`
+    except TypeError:  # for the names `__class__` and `__dict__`
         return blank
     shared = vars(instance)
     return shared if getsizeof(shared.copy()) < getsizeof(blank.copy()) else blank
 
 
-@cython.no_gc  # what it holds leads nowhere; and it needs that to the end
+@cython.no_gc  # its references form no cycle, and __dealloc__ needs them
 cdef class RecordTypes:
-    """The message types of a codec, the first one that of whole records. A type is a list of its fields, each a
-    dict (see `flowbuf.codec`)."""
+    """The message types of a codec; the first is the type of whole objects. A type is a list of fields, each
+    a dict (see `flowbuf.codec`).
+    """
 
     cdef fb_record_type *types
     cdef size_t count
@@ -187,8 +192,10 @@ cdef class RecordTypes:
 
 
 cdef class RecordShape:
-    """What the records of a codec are read into, message type by message type. `nodes` are tuples (type, shape, make,
-    keywords, children); children are, by slot, places of nodes or -1. The first node is that of whole records."""
+    """The Python types that messages are decoded into, per message type. `nodes` are tuples (type, shape,
+    make, keywords, children). Children are node indexes by slot, or -1. The first node is that of whole
+    objects.
+    """
 
     cdef RecordTypes types
     cdef list blocks
@@ -217,7 +224,7 @@ cdef class RecordShape:
 
 @cython.auto_pickle(False)
 cdef class RecordCodec:
-    """Writes and reads records of one message type. `_describe` and `_use` must have been called first."""
+    """Encodes and decodes objects of one message type. Requires `_describe` and `_use` to have been called."""
 
     cdef RecordTypes types
     cdef fb_record_options options
@@ -230,7 +237,9 @@ cdef class RecordCodec:
         PyMem_Free(self.output.begin)
 
     def _describe(self, RecordTypes types not None, tuple options not None):
-        """What records are, and how they are to be treated: said once, for calls may be under way. For `flowbuf.codec` alone."""
+        """Set the message types and options. Can be called once, because other calls may be running. For
+        `flowbuf.codec` only.
+        """
         if self.types is not None:
             raise RuntimeError("a codec that has been described")
         ignore, keep, numbers, to_time, from_time, key, suggest, encode_error, decode_error = self.kept = options
@@ -246,13 +255,15 @@ cdef class RecordCodec:
         self.options.decode_error = <PyObject *> decode_error
 
     def _use(self, RecordShape shape not None):
-        """What `decode` reads into unless it is told otherwise."""
+        """Set the default type that `decode` decodes into."""
         self.shape = shape
 
     # Writing --------------------------------------------------------------------------------------------------------
 
     cdef int _begin(self, fb_record_output *output) except -1:
-        """Takes the codec's own memory; but for a call out of a user's code inside another call."""
+        """Take the output buffer of the codec. A nested call, from user code called by another call, gets its
+        own.
+        """
         if self.types is None:
             raise RuntimeError("a codec that has not been described")
         if self.busy or self.output.begin == NULL:
@@ -276,7 +287,21 @@ cdef class RecordCodec:
         PyMem_Free(output.begin)
 
     def encode(self, record):
-        """One record -> its message, bare."""
+        """Encode an object as one message, without a length.
+
+        Args:
+            record: Dict, tuple of all fields in order, or object with the fields as attributes.
+
+        Returns:
+            bytes: the message.
+
+        Raises:
+            EncodeError: a value does not fit its field, or a required field is missing. `path` names the
+                field.
+
+        Example:
+            data = codec.encode({"device_id": "a1", "temperature": 21.5})
+        """
         cdef fb_record_output output
         cdef bint own = self._begin(&output)
         try:
@@ -286,8 +311,21 @@ cdef class RecordCodec:
             self._end(&output, own)
 
     def encode_into(self, record, uint8_t[::1] buffer not None, Py_ssize_t offset=0):
-        """One record -> its message, bare, in `buffer` from `offset` on. Returns where it ends. Raises BufferError where
-        there is too little room; then the buffer is as it was."""
+        """Encode an object as one message, without a length, into a buffer.
+
+        Args:
+            record: Object to encode: see `encode`.
+            buffer: Writable buffer, such as a bytearray.
+            offset: Position of the first byte of the message. Default: 0.
+
+        Returns:
+            int: the position after the message.
+
+        Raises:
+            BufferError: the message does not fit. The buffer is unchanged.
+            EncodeError: the object cannot be encoded: see `encode`.
+            ValueError: the offset is outside the buffer.
+        """
         cdef fb_record_output output
         cdef bint own
         cdef Py_ssize_t size
@@ -306,7 +344,17 @@ cdef class RecordCodec:
             self._end(&output, own)
 
     def encode_many(self, records):
-        """Records -> a stream of their messages, each after its length as a varint."""
+        """Encode objects as a stream of messages, each after its length as a varint.
+
+        Args:
+            records: Iterable of objects: see `encode`.
+
+        Returns:
+            bytes: the stream.
+
+        Raises:
+            EncodeError: an object cannot be encoded. `path` begins with its index, such as `[3].time`.
+        """
         cdef fb_record_output output
         cdef bint own = self._begin(&output)
         cdef size_t begin
@@ -339,11 +387,24 @@ cdef class RecordCodec:
         return shape
 
     def _shape_of(self, into):
-        """The shape for what `into` says."""
+        """Return the shape for the type `into`."""
         raise NotImplementedError
 
     def decode(self, data, into=None):
-        """One bare message -> a record."""
+        """Decode one message without a length.
+
+        Args:
+            data: The message, as bytes or another buffer.
+            into: Type of the result: dict, tuple, or a class that takes the fields by name. Default: `into`
+                of the codec.
+
+        Returns:
+            An object of that type.
+
+        Raises:
+            DecodeError: the message is malformed. `path` names the field, `offset` its position in bytes.
+            TypeError: the type `into` does not take the fields.
+        """
         cdef RecordShape shape = self._shape(into)
         cdef Py_buffer view
         cdef fb_bytes message
@@ -360,12 +421,26 @@ cdef class RecordCodec:
             PyBuffer_Release(&view)
 
     def decode_many(self, data, into=None):
-        """A stream of messages, each after its length as a varint -> a list of records."""
+        """Decode a stream of messages, each after its length as a varint.
+
+        Args:
+            data: The stream, as bytes or another buffer.
+            into: Type of the objects: see `decode`.
+
+        Returns:
+            list: the objects.
+
+        Raises:
+            DecodeError: a message is malformed or truncated. `path` begins with its index, `offset` counts
+                from the start of the stream.
+            TypeError: the type `into` does not take the fields.
+        """
         cdef RecordShape shape = self._shape(into)
         cdef bint collecting
         cdef Py_buffer view
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-        collecting = PyGC_Disable()  # which would look at every record again and again, and there is no garbage
+        # the collector would traverse all objects repeatedly, and there is no garbage
+        collecting = PyGC_Disable()
         try:
             return self._decode_many(shape, <const uint8_t *> view.buf, view.len)
         finally:

@@ -1,7 +1,7 @@
-# What is known of exporters, as plain data: out of the core, and back into it.
+# The state of exporters as plain data: read from the core, and restored to it.
 
 OTHERS = "others"
-"""Key of the counters of exporters that were evicted, or could not be kept."""
+"""Key of the counters of exporters that were evicted or had no room."""
 
 
 _UNITS = (None, "flows", "packets", "records", "datagrams", "samples")  # fb_sequence_unit
@@ -29,7 +29,7 @@ cdef dict read_exporter(fb_exporter *exporter):
 
 
 cdef int add_exporter(dict exporters, fb_exporter *exporter) except -1:
-    """Add an exporter to those by address and sub-agent. One address may send NetFlow or IPFIX, and sFlow: add them up."""
+    """Add an exporter, by address and sub-agent. NetFlow or IPFIX, and sFlow of one address are added up."""
     cdef dict more = read_exporter(exporter)
     cdef dict known = exporters.setdefault((more["address"], more["sub_agent"]), more)
     if known is not more:
@@ -47,7 +47,7 @@ cdef int _add_up(dict known, dict more) except -1:
 
 
 cdef dict read_others(fb_exporters *exporters):
-    """What is known of exporters that were evicted, or could not be kept."""
+    """Return the counters of exporters that were evicted or had no room."""
     return {**read_exporter(&exporters.overflow), "address": OTHERS, "lost": _read_lost(&exporters.lost)}
 
 
@@ -61,8 +61,9 @@ cdef dict read_totals(const fb_sequence_totals *totals):
 
 
 cdef dict read_sequence(const fb_domain *domain):
-    """What the sequence numbers of a domain tell, in their unit; of an sFlow agent also those of its samples. `unit` is
-    None where nothing was numbered."""
+    """Return the counters of a domain's sequence numbers; for an sFlow agent also those of its samples.
+    `unit` is None if nothing was numbered.
+    """
     cdef dict sequence = {"unit": _UNITS[domain.sequences.unit], **read_totals(&domain.sequences.totals)}
     if domain.version == FB_DOMAIN_SFLOW:
         sequence["samples"] = read_totals(&domain.samples.totals)
@@ -100,7 +101,7 @@ cdef dict read_template(const fb_template *template):
     }
 
 
-# What comes back is from a file: each value is looked at before any is used.
+# Restored state comes from a file, so each value is checked before any is used.
 
 cdef object as_list(object value, str where):
     if not isinstance(value, (list, tuple)):
@@ -133,7 +134,7 @@ cdef object as_bool(object value, str where):
 
 
 cdef tuple check_exporter(object exporter, str where):
-    """(16 octets of its address or None for the others, sub-agent, domains)"""
+    """Return (16 bytes of the address or None for the others, sub-agent, domains)."""
     exporter = as_dict(exporter, where)
     address = exporter.get("address")
     if not isinstance(address, str):
@@ -150,8 +151,9 @@ cdef tuple check_exporter(object exporter, str where):
 
 
 cdef object check_domain(object domain, str where):
-    """(version, id, port or None, system_init, samplers, templates), as `restore_domain` takes them; nothing of NetFlow v5
-    and sFlow, whose domains hold numbers alone."""
+    """Return (version, id, port or None, system_init, samplers, templates) for `restore_domain`. Return None
+    for NetFlow v5, v7 and sFlow, whose domains hold only counters.
+    """
     domain = as_dict(domain, where)
     version = as_number(domain.get("version"), 10, f"{where}: version")
     if version in (0, 5, 7):
@@ -174,7 +176,7 @@ cdef object check_domain(object domain, str where):
 
 
 cdef tuple check_template(object number, object template, str where):
-    """(id, options, scope_count, fields, port, time, contested)"""
+    """Return (id, options, scope_count, fields, port, time, contested)."""
     template = as_dict(template, where)
     options = as_bool(template.get("options", False), f"{where}: options")
     fields = [check_field(field, where) for field in as_list(template.get("fields"), f"{where}: fields")]
@@ -208,7 +210,8 @@ cdef int restore_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t
     if status == FB_OK and port is not None:
         domain.split = True
         domain = fb_domain_of_port(exporters, exporter, domain, port)
-    if status != FB_OK or (port is not None and not domain.common):  # what is another port's must not be mixed up with it
+    # a domain of another port must not be merged into it
+    if status != FB_OK or (port is not None and not domain.common):
         exporter.counters.status[<int> (status if status != FB_OK else FB_TEMPLATE_LIMIT)] += 1
         return 0
     if 0 < system_init <= FB_SYSTEM_INIT_MAX:

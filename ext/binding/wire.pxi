@@ -1,20 +1,59 @@
-# The atoms of the wire format, and a row by hand: for learning, and for tests.
+# Primitives of the wire format, and rows built by hand, for learning and for tests.
 
 def tag(uint32_t number, int wire_type):
-    """The octets of a field's tag: its number (1 to 536,870,911) and wire type (0, 1, 2 or 5)."""
+    """Encode the tag of a field.
+
+    Args:
+        number: Field number, 1 to 536,870,911.
+        wire_type: 0 (varint), 1 (64 bits), 2 (length-delimited) or 5 (32 bits).
+
+    Returns:
+        bytes: the tag, 1 to 5 bytes.
+
+    Raises:
+        ValueError: the number or the wire type is invalid.
+
+    Example:
+        >>> tag(4, 0)
+        b' '
+    """
     if not 1 <= number <= FB_NUMBER_MAX or wire_type not in (0, 1, 2, 5):
         raise ValueError(f"no field has number {number} and wire type {wire_type}")
     return varint(fb_wire_tag(number, <fb_wire_type> wire_type))
 
 
 def varint(uint64_t value):
-    """An unsigned integer in groups of seven bits, least significant first: 1 to 10 octets."""
+    """Encode an unsigned integer as a varint.
+
+    A varint has seven bits per byte, least significant first.
+
+    Args:
+        value: Integer from 0 to 2**64 - 1.
+
+    Returns:
+        bytes: the varint, 1 to 10 bytes.
+
+    Example:
+        >>> varint(300).hex()
+        'ac02'
+    """
     cdef uint8_t octets[FB_VARINT_MAX]
     return PyBytes_FromStringAndSize(<char *> octets, fb_wire_put_varint(octets, value) - octets)
 
 
 def read_varint(const uint8_t[::1] data not None, Py_ssize_t offset=0):
-    """The varint at an offset: (value, offset after it). Raises DecodeError where it is cut short or too long."""
+    """Decode a varint.
+
+    Args:
+        data: Bytes or another buffer.
+        offset: Position of the varint. Default: 0.
+
+    Returns:
+        tuple: the value, and the position after the varint.
+
+    Raises:
+        DecodeError: the varint is truncated, or longer than 10 bytes.
+    """
     cdef uint64_t value
     cdef const uint8_t *p
     if not 0 <= offset < data.shape[0]:
@@ -26,38 +65,52 @@ def read_varint(const uint8_t[::1] data not None, Py_ssize_t offset=0):
 
 
 def zigzag(int64_t value):
-    """A signed integer as an unsigned one that is small where its magnitude is: 0, -1, 1 become 0, 1, 2."""
+    """Encode a signed integer as an unsigned one that is small if its magnitude is small.
+
+    Args:
+        value: Integer from -2**63 to 2**63 - 1.
+
+    Returns:
+        int: 0, -1, 1, -2 become 0, 1, 2, 3.
+    """
     return fb_wire_zigzag(value)
 
 
 def unzigzag(uint64_t value):
-    """The inverse of zigzag."""
+    """Decode an integer encoded by `zigzag`.
+
+    Args:
+        value: Integer from 0 to 2**64 - 1.
+
+    Returns:
+        int: the signed integer.
+    """
     return fb_wire_unzigzag(value)
 
 
 def fixed32(uint32_t value):
-    """Four octets, least significant first."""
+    """Encode an unsigned integer of 32 bits as four bytes, least significant first."""
     cdef uint8_t octets[4]
     fb_wire_put_fixed32(octets, value)
     return PyBytes_FromStringAndSize(<char *> octets, 4)
 
 
 def fixed64(uint64_t value):
-    """Eight octets, least significant first."""
+    """Encode an unsigned integer of 64 bits as eight bytes, least significant first."""
     cdef uint8_t octets[8]
     fb_wire_put_fixed64(octets, value)
     return PyBytes_FromStringAndSize(<char *> octets, 8)
 
 
-@cython.no_gc_clear  # the plan is needed until __dealloc__ has freed what was made by it
+@cython.no_gc_clear  # __dealloc__ needs the plan to free the objects made by it
 cdef class Row:
-    """Messages built value by value, by the very appender that the decoders use."""
+    """Builds messages value by value, with the same C code as the decoders."""
 
     cdef Plan plan
     cdef fb_memory memory
     cdef fb_row row
     cdef Buffer output
-    cdef list values  # (column, rank, value): a value is an int, a float or bytes, as its column takes
+    cdef list values  # (column, rank, value); a value is an int, a float or bytes, by the type of its column
 
     def __cinit__(self, Plan plan not None, size_t capacity=256):
         plan.need_sealed()
@@ -72,17 +125,42 @@ cdef class Row:
         fb_row_free(&self.row)
 
     def append(self, str column not None, value, unsigned rank=0):
-        """A value for a column of the message under construction: int, float, bytes or str. Returns the row."""
+        """Add a value to the current message.
+
+        Zeros, values of disabled columns, and further values of a column that takes one are skipped. A
+        repeated integer column takes every value. An `explicit` column takes zero too.
+
+        Args:
+            column: Name of the column.
+            value: int, float, str, or bytes (also for addresses, 4 or 16 bytes).
+            rank: Rank of the source of the value; 0 is the best. Default: 0.
+
+        Returns:
+            The row itself, so that calls can be chained.
+
+        Raises:
+            KeyError: the schema has no such column.
+            EncodeError: the value does not fit the column.
+        """
         cdef uint16_t i = <uint16_t> self.plan.index(column)
         self.values.append((i, rank, _fit(&self.plan.plan.columns[i], column, value)))
         return self
 
     def undo(self):
-        """Forgets the message under construction."""
+        """Discard the current message."""
         self.values.clear()
 
     def finish(self, dict override not None={}):
-        """Ends the message. `override` replaces late columns."""
+        """End the current message.
+
+        Args:
+            override: Values of late columns, by column name. They replace the values added before. Default:
+                none.
+
+        Raises:
+            EncodeError: a value does not fit its column.
+            ValueError: an overridden column is disabled or not late.
+        """
         cdef fb_row_cursor at
         cdef size_t worst = self.plan.plan.fixed_worst
         try:
@@ -130,12 +208,12 @@ cdef class Row:
         return 0
 
     def __bytes__(self):
-        """The finished messages, each behind its length."""
+        """Return the finished messages, each after its length as a varint."""
         return PyBytes_FromStringAndSize(<char *> self.output.data, fb_row_size(&self.row))
 
 
 cdef object _fit(const fb_column *column, str name, object value):
-    """The value as its column takes it: bytes, float or int. EncodeError where it cannot."""
+    """Return the value in the type of its column: bytes, float or int. Raises EncodeError if it does not fit."""
     try:
         if column.type == FB_TYPE_STRING:
             return value.encode() if isinstance(value, str) else bytes(memoryview(value))
@@ -159,8 +237,9 @@ cdef int _override_row(Row row, str name, object value) except -1:
 
 
 cdef class Buffer:
-    """Octets that grow: by doubling, at the least by what is asked for. A memoryview shows the first `size` of them; who
-    writes on sets that to 0 before, and leaves a buffer that has views to them."""
+    """A buffer that grows: it doubles, or grows by the size requested if that is more. A memoryview shows its
+    first `size` bytes. A writer sets `size` to 0 first, and leaves a buffer with views to them.
+    """
 
     cdef uint8_t *data
     cdef size_t capacity

@@ -1,4 +1,19 @@
-"""sFlow, NetFlow and IPFIX straight into Protocol Buffers, driven by a schema that is data."""
+"""Decode sFlow, NetFlow and IPFIX into Protocol Buffers messages and Arrow columns.
+
+A TOML schema defines the columns. The main entry points:
+
+- `read_capture` reads the flows of a capture as Arrow columns.
+- `encode_capture` writes the flows of a capture as Protocol Buffers messages.
+- `Decoder` decodes UDP payloads, and keeps the state of their exporters.
+- `Schema` loads and changes a schema.
+- `KafkaSink` and `KafkaSource` send flows to Kafka and read them from it.
+- `Codec` encodes and decodes Protocol Buffers messages of any type.
+
+Example:
+    import flowbuf
+
+    flows = flowbuf.read_capture("flows.pcap").to_pandas()
+"""
 
 import importlib
 import sys
@@ -66,7 +81,7 @@ __all__ = [
     "save_state",
 ]
 
-# Imports wait until a name is used: a command holds signals before it imports anything that takes long.
+# Names are imported on first use, because a command installs its signal handlers before any slow import.
 _MODULES = {
     "_core": ("STATUSES",),
     "arrow.batch": ("FlowBatch", "FlowStream"),
@@ -83,7 +98,7 @@ _MODULES = {
     "schema": ("Column", "Schema"),
 }
 _LATER = {name: f"flowbuf.{module}" for module, names in _MODULES.items() for name in names}
-# Modules that are attributes of the package without an import of their own.
+# Modules that are attributes of the package without an explicit import.
 _ATTRIBUTES = {"_core", "arrow", "decoder", "errors", "io", "schema", "targets"}
 
 

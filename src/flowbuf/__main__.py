@@ -1,4 +1,4 @@
-"""`python -m flowbuf`."""
+"""Run the command line as `python -m flowbuf`."""
 
 from flowbuf.cli import run
 

@@ -1,4 +1,4 @@
-"""The binding of the C core."""
+"""Types of the extension module that binds the C core."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias

@@ -1,4 +1,4 @@
-"""The decoder: UDP payloads in, Protocol Buffers messages out."""
+"""The decoder: UDP payloads in, Protocol Buffers messages or Arrow columns out."""
 
 from __future__ import annotations
 
@@ -18,18 +18,22 @@ from flowbuf.schema.source import Source
 __all__ = ["TIMES", "TUNNELS", "Decoder", "check_rows", "choose_tunnels"]
 
 TIMES = ("received", "export", "flow-start")
-"""What may fill `time_received`."""
+"""Values of the option `time`, which chooses the source of the column `time_received`."""
 
 TUNNELS = _core.TUNNELS
-"""Kinds of tunnel that a decoder may open."""
+"""Tunnel types that a decoder can open."""
 
 MAX_SIZE = 2**63 - 1
-MAX_ROWS = 1 << 26  # of a batch
-MAX_EXPIRY = 10**9  # seconds: three decades
+MAX_ROWS = 1 << 26  # rows per batch
+MAX_EXPIRY = 10**9  # seconds; about three decades
 
 
 def choose_tunnels(names: str | Iterable[str]) -> tuple[str, ...]:
-    """Kinds of tunnel by their names, one or many; "all" is all of them. Raises ValueError."""
+    """Return the tunnel types with these names, in the order of TUNNELS; "all" selects every type.
+
+    Raises:
+        ValueError: a name is unknown.
+    """
     wanted = [names] if isinstance(names, str) else list(names)
     for name in wanted:
         if name not in (*TUNNELS, "all"):
@@ -38,13 +42,13 @@ def choose_tunnels(names: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def check_range(name: str, value: float, lowest: float, highest: float, note: str = "") -> None:
-    """Raises ValueError where a number is not between two others, as NaN never is."""
+    """Raise ValueError if value is outside lowest to highest, or NaN."""
     if not lowest <= value <= highest:
         raise ValueError(f"{name} is {value}; it may be {lowest:,} to {highest:,}{note}")
 
 
 def find_time_received(schema: Schema) -> Column | None:
-    """The column that says when a datagram was received; a preset may call it otherwise."""
+    """Return the column with the time of reception, or None. Presets may give it another name."""
     if "time_received" in schema:
         return schema["time_received"]
     received = ((Source.parse("meta:time_received"),),)
@@ -52,7 +56,11 @@ def find_time_received(schema: Schema) -> Column | None:
 
 
 def find_flow_start(schema: Schema) -> Column:
-    """The column that says when a flow began. Raises SchemaError where there is none."""
+    """Return the column with the start time of the flow.
+
+    Raises:
+        SchemaError: the schema has no such column.
+    """
     for name in ("time_flow_start", "time_flow_start_ns"):
         if name in schema:
             return schema[name]
@@ -61,15 +69,26 @@ def find_flow_start(schema: Schema) -> Column:
 
 
 def check_rows(schema: Schema) -> None:
-    """Raises SchemaError where the rows of a schema are records, which nothing decodes datagrams into."""
+    """Raise SchemaError if the rows of the schema are records, which only a Codec can fill."""
     if schema.rows == RECORDS:
         fix = "flowbuf.Codec reads and writes them"
         raise schema.error(None, f"rows of {schema.name} are records, which no decoder fills", fix)
 
 
 def choose_time(schema: Schema, time: str) -> Schema:
-    """The schema with `time_received` filled by the time of reception, of export, or of the flow's start. Where the
-    chosen one is missing, the time of reception stands in. Raises ValueError, SchemaError."""
+    """Return the schema with `time_received` filled from the chosen time.
+
+    If the chosen time is missing, the column falls back to the time of reception.
+
+    Args:
+        schema: Schema to change. One without a column for the time of reception is returned unchanged.
+        time: "received" (reception), "export" (sent by the exporter) or "flow-start" (first packet of the
+            flow).
+
+    Raises:
+        ValueError: time is none of these.
+        SchemaError: time is "flow-start", and the schema has no column for the start of a flow.
+    """
     if time not in TIMES:
         raise ValueError(f"time is {time!r}; it may be {', '.join(TIMES)}")
     received = find_time_received(schema)
@@ -86,44 +105,66 @@ def choose_time(schema: Schema, time: str) -> Schema:
 
 
 class Decoder(_core.Decoder):
-    """Decodes sFlow v5, NetFlow v1, v5, v7, v9 and IPFIX, and keeps what it learns of exporters: templates, sampling
-    rates, counters. It is not safe to use one in two threads at once (a call that tries raises RuntimeError): give each
-    thread its own. Reading `stats` counts as use.
+    """Decode sFlow v5, NetFlow v1, v5, v7, v9 and IPFIX (RFC 7011), and keep the state of exporters.
 
-    `schema` says which columns a flow has; one whose rows are counters (`sflow_counters`) gives a message for each
-    counter or drop sample of sFlow instead, and leaves flows out. `time` fills `time_received`: "received", "export" or
-    "flow-start". `default_sampling_rate` fills `sampling_rate` where no rate is known. `scale` multiplies totals
-    (columns with scale = "count": bytes, packets) by the rate that is in their flow, also where it is overridden;
-    without a rate they stay as they were observed, and a total that its column cannot hold is absent and counted
-    (`out_of_range`). `strict` raises DecodeError at the first datagram that is malformed or left undecoded, instead of
-    counting it. It also raises for a payload that is not flow data (`other_packet`), if the payload was given to a
-    method, such as `encode` or `columns_many`. Packets of a capture that are not flow data are only counted.
+    The state consists of templates, sampling rates and counters, per exporter. Use a decoder in one thread at
+    a time: a call during another thread's call raises RuntimeError. Reading `stats` is such a call too.
 
-    `capacity` is the first size of the output buffer, in octets; it grows. `memory_limit` bounds the octets that the
-    state of all exporters may take (1 GiB; 0 is no limit), `exporter_limit` their number (0 is 1,048,576). Where
-    either is reached, a new exporter takes the place of another one (`exporter_evicted`): of one without templates,
-    else of one seen once, else of the least recently used. The sFlow agents of one UDP source take no more than 16,384
-    places and half of `exporter_limit` (`agent_evicted`). `stats` adds the counters of evicted exporters to "others".
-    Templates that cannot be kept are counted (`template_limit`); their own datagram is still decoded.
+    Args:
+        schema: Schema, name of a built-in schema, or path to a TOML file. A schema with rows = "counters"
+            (`sflow_counters`) gives one message per sFlow counter sample or drop sample, and leaves out
+            flows. Default: "flow".
+        time: Source of the column `time_received`: "received" (default), "export" or "flow-start". Without
+            that time, the time of reception is used.
+        default_sampling_rate: Value of `sampling_rate` for flows without a known rate. Default: the column
+            stays absent.
+        scale: Multiply columns with scale = "count" (bytes, packets) by the sampling rate of their flow,
+            including an overridden rate. Totals of flows without a rate stay unscaled. A total too large for
+            its column is absent and counted (`out_of_range`).
+        strict: Raise DecodeError at the first datagram that is malformed or cannot be decoded, instead of
+            counting it. Payloads that are not flow data (`other_packet`) raise too. Packets of a capture that
+            are not flow data are only counted.
+        capacity: Initial size of the output buffer, in bytes. The buffer grows as needed.
+        memory_limit: Limit for the state of all exporters, in bytes. Default: 1 GiB. 0 means no limit. A
+            template that cannot be stored is counted (`template_limit`); its own datagram is still decoded.
+        exporter_limit: Largest number of exporters. 0 means 1,048,576.
+        decapsulate: Tunnel types (`TUNNELS`, or "all") to open in sampled packets. Default: none.
+        early_data_limit: Largest size of the data sets of one exporter that wait for their templates, in
+            bytes. 0 means 4 MiB.
+        early_data_total: The same limit for all exporters together, in bytes. 0 means 128 MiB. It never
+            exceeds a quarter of `memory_limit`.
+        template_expiry: Lifetime of a template that is not refreshed, in seconds (at least 1e-9), by the
+            times of reception. Data for an expired template waits. Default: None, no expiry.
+        obey_withdrawals: Remove withdrawn templates. RFC 7011 section 8.4 forbids withdrawals over UDP, so by
+            default they are only counted.
 
-    `decapsulate` names tunnels (`TUNNELS`, or "all") that are opened in sampled packets: the flow is then the inner
-    packet alone, the outer endpoints are `tunnel_src_addr` and `tunnel_dst_addr`, the outermost VNI, GRE key or TEID is
-    `tunnel_id`. Up to four tunnels inside each other are opened, more are counted (`tunnel_depth`). A packet in none of
-    them, or whose inner packet cannot be read, stays as it is (`not_encapsulated`).
+    Raises:
+        SchemaError: the schema cannot be decoded into.
+        ValueError: an argument is out of range, or names an unknown time or tunnel.
 
-    Data sets that come before their template wait for it (`early_data`) and are decoded as soon as it has come, with
-    the times and numbers of their own datagrams: their flows are in the output of the call that brings the template.
-    They wait up to `early_data_limit` octets of one exporter (0 is 4 MiB) and `early_data_total` of all (0 is 128 MiB;
-    never more than a quarter of `memory_limit`), each set counting 192 octets besides its own. Beyond that the oldest
-    is given up (`template_missing`). Call `finish` when no more datagrams come, so that what still waits is counted.
+    Eviction: When `memory_limit` or `exporter_limit` is reached, a new exporter replaces another one
+    (`exporter_evicted`). Exporters without templates are replaced first, then exporters seen once, then the
+    least recently used. The sFlow agents of one UDP source take at most 16,384 places and half of
+    `exporter_limit` (`agent_evicted`). `stats` adds the counters of evicted exporters to "others".
 
-    A template is known by exporter address, version, observation domain and id. Once two UDP source ports of one
-    address keep redefining an id differently, each port of that domain has its own (`port_in_key`). `template_expiry`
-    is the number of seconds, from a nanosecond on, after which a template that was not refreshed is not used any more,
-    by the times of reception; its data waits (None: never). `obey_withdrawals` forgets templates that are withdrawn,
-    which RFC 7011 forbids over UDP; else withdrawals are counted.
+    Tunnels: With `decapsulate`, the flow describes the inner packet only. The columns `tunnel_src_addr` and
+    `tunnel_dst_addr` hold the outer endpoints, and `tunnel_id` holds the outermost VNI, GRE key or TEID. At
+    most four nested tunnels are opened; deeper ones are counted (`tunnel_depth`). A packet outside these
+    tunnels, or with an unreadable inner packet, is decoded as it is (`not_encapsulated`).
 
-    Raises SchemaError for a schema that cannot be decoded into, ValueError for a number or a name that cannot be.
+    Early data: A data set that arrives before its template waits for it (`early_data`). The call that
+    receives the template outputs the waiting flows, with the times and sequence numbers of their own
+    datagrams. Each waiting set counts 192 bytes in addition to its size. When a limit is reached, the oldest
+    set is dropped (`template_missing`). Call `finish` after the last datagram to count the sets that still
+    wait.
+
+    Templates: A template is identified by exporter address, protocol version, observation domain and template
+    id. If two UDP source ports of one address keep redefining an id differently, each port of that domain
+    gets its own templates (`port_in_key`).
+
+    Example:
+        decoder = flowbuf.Decoder("flow", time="flow-start")
+        messages = decoder.encode(payload, ("192.0.2.1", 2055))
     """
 
     schema: Schema
@@ -183,9 +224,20 @@ class Decoder(_core.Decoder):
         *,
         override: dict[str, Any] | None = None,
     ) -> bytes:
-        """Many UDP payloads -> their flows as length-delimited messages, in one call that releases the GIL.
+        """Decode many UDP payloads into length-delimited messages, in one call that releases the GIL.
 
-        `sources` and `received` are sequences as long as `payloads`, or one value for all: see `encode`.
+        Args:
+            payloads: UDP payloads, as bytes or other buffers.
+            sources: Addresses of the senders, one per payload, or one address for all: see `encode`.
+            received: Times of reception, one per payload, or one time for all: see `encode`. Default: now.
+            override: Values of late columns, by column name: see `encode`.
+
+        Returns:
+            bytes: the messages, each after its length as a varint.
+
+        Raises:
+            DecodeError: a payload is malformed, and the decoder is strict.
+            ValueError: the numbers of payloads, sources and times differ.
         """
         return self.encode_datagrams(_core.pack_datagrams(payloads, sources, received), override=override)
 
@@ -198,7 +250,21 @@ class Decoder(_core.Decoder):
         override: dict[str, Any] | None = None,
         ip: str = "binary",
     ) -> FlowBatch:
-        """One UDP payload -> its flows as columns: see `encode`. `ip`: IP and MAC addresses "binary" or as "text"."""
+        """Decode one UDP payload into columns.
+
+        Args:
+            payload: UDP payload.
+            source: Address of the sender: see `encode`.
+            received: Time of reception: see `encode`. Default: now.
+            override: Values of late columns, by column name: see `encode`.
+            ip: Form of IP and MAC addresses: "binary" (default) or "text".
+
+        Returns:
+            FlowBatch: the flows of the payload.
+
+        Raises:
+            DecodeError: the payload is malformed, and the decoder is strict.
+        """
         return self.columns_many([payload], source, received, override=override, ip=ip)
 
     def columns_many(
@@ -210,8 +276,23 @@ class Decoder(_core.Decoder):
         override: dict[str, Any] | None = None,
         ip: str = "binary",
     ) -> FlowBatch:
-        """Many UDP payloads -> their flows as columns, in one call that releases the GIL: see `encode_many`. Raises
-        ValueError where they are too many for one batch: more than 67,108,864, or strings of two gigabytes."""
+        """Decode many UDP payloads into columns, in one call that releases the GIL.
+
+        Args:
+            payloads: UDP payloads, as bytes or other buffers.
+            sources: Addresses of the senders, one per payload, or one address for all: see `encode`.
+            received: Times of reception, one per payload, or one time for all: see `encode`. Default: now.
+            override: Values of late columns, by column name: see `encode`.
+            ip: Form of IP and MAC addresses: "binary" (default) or "text".
+
+        Returns:
+            FlowBatch: the flows of all payloads.
+
+        Raises:
+            DecodeError: a payload is malformed, and the decoder is strict.
+            ValueError: the flows do not fit into one batch, which holds at most 67,108,864 flows and 2 GB of
+                strings.
+        """
         check_ip(ip)
         builder = _core.ColumnBuilder(self, new_table_type(self.schema, self.plan, ip), MAX_ROWS)
         full = builder.decode(_core.pack_datagrams(payloads, sources, received), override=override)
@@ -221,12 +302,19 @@ class Decoder(_core.Decoder):
 
     @property
     def stats(self) -> dict[str, dict[str, Any]]:
-        """Per exporter, by its address as text (`address#sub-agent` for sFlow agents that have several): the totals
-        `datagrams`, `octets`, `flows`, `options_records`, `templates` (received, refreshes included), `counters`, the
-        name of a status -> how often it was met (`flowbuf.STATUSES` explains them), and `waiting`, the `sets` and
-        `octets` of data that wait for their templates now. `lost` is what never came, by the exporter's sequence
-        numbers: unit -> number. NetFlow v5 and v7 count "flows", v9 "packets", IPFIX "records", sFlow "datagrams" and
-        "samples"; what comes late is taken off again."""
+        """The counters of each exporter.
+
+        A key is the address of an exporter as text, with `#sub-agent` appended for sFlow sub-agents other
+        than 0. A value is a dict:
+
+        - `datagrams`, `octets`, `flows`, `options_records`: totals.
+        - `templates`: templates received, including refreshes.
+        - `counters`: number of occurrences per status name. `flowbuf.STATUSES` describes the statuses.
+        - `waiting`: `sets` and `octets` of the data that waits for templates now.
+        - `lost`: number of units missing from the exporter's sequence numbers, per unit. NetFlow v5 and v7
+          count "flows", v9 counts "packets", IPFIX "records", sFlow "datagrams" and "samples". Units that
+          arrive late are subtracted again.
+        """
         return {
             exporter["address"] + (f"#{exporter['sub_agent']}" if exporter["sub_agent"] else ""): {
                 key: value for key, value in exporter.items() if key not in ("address", "sub_agent", "domains")
@@ -236,7 +324,7 @@ class Decoder(_core.Decoder):
 
     @property
     def counters(self) -> dict[str, int]:
-        """The counters of all exporters together, and of datagrams that belong to none."""
+        """The counters of all exporters together, including those of datagrams without an exporter."""
         total: Counter[str] = Counter()
         for part in (*self.read_exporters(), self.read_other()):
             total.update(part["counters"])

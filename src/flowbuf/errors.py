@@ -1,4 +1,7 @@
-"""What flowbuf raises. Bad input is counted, not raised, unless a decoder is strict; these are for everything else."""
+"""Exceptions of flowbuf.
+
+Malformed input is counted, not raised, unless a decoder is strict.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,12 @@ __all__ = [
 
 @contextmanager
 def optional_import(what: str, requirement: str) -> Iterator[None]:
-    """Where an import within fails: ImportError with `what` needs it, and the `requirement` that pip gets it by."""
+    """Turn an ImportError inside the block into one that names the missing requirement.
+
+    Args:
+        what: Start of the message, such as "to_arrow needs pyarrow".
+        requirement: Requirement to install with pip, such as "flowbuf[arrow]".
+    """
     try:
         yield
     except ImportError as error:
@@ -32,16 +40,25 @@ def optional_import(what: str, requirement: str) -> Iterator[None]:
 
 
 class FlowbufError(Exception):
-    """The base of every error of this package."""
+    """Base class of all exceptions of flowbuf."""
 
 
 def _locate(problem: str, fix: str, *places: str) -> str:
-    """Where, what and what to do, as far as they are known."""
+    """Return the text of an error: places, problem and fix, without the empty parts."""
     return ": ".join([*filter(None, places), f"{problem}; {fix}" if fix else problem])
 
 
 class SchemaError(FlowbufError, ValueError):
-    """A schema that cannot be used. Its text names the file, the column and the fix, as far as they are known."""
+    """A schema is invalid, or does not fit its use.
+
+    The text names the file, the column and the fix, where they are known.
+
+    Attributes:
+        problem: Description of the fault.
+        fix: Suggested correction, or "".
+        origin: File of the schema, or "".
+        column: Name of the column, or "".
+    """
 
     def __init__(self, problem: str, fix: str = "", *, origin: str = "", column: str = "") -> None:
         super().__init__(_locate(problem, fix, origin, f"column {column!r}" if column else ""))
@@ -51,13 +68,21 @@ class SchemaError(FlowbufError, ValueError):
         self.column = column
 
     def located(self, origin: str = "", column: str = "") -> SchemaError:
-        """The same error, with the file and the column filled in where it does not name them yet."""
+        """Return this error with the file and the column filled in, if it has none."""
         return SchemaError(self.problem, self.fix, origin=self.origin or origin, column=self.column or column)
 
 
 class EnrichmentError(FlowbufError, ValueError):
-    """An enrichment that cannot be loaded, or a function that does not do what it should. Its text names the file or
-    the function, where in it, and the fix, as far as they are known."""
+    """An enrichment cannot be loaded, or its function failed or returned an invalid result.
+
+    The text names the file or function, the place in it and the fix, where they are known.
+
+    Attributes:
+        problem: Description of the fault.
+        fix: Suggested correction, or "".
+        origin: File or function of the enrichment, or "".
+        where: Place in it, such as "column 'src_as'", or "".
+    """
 
     def __init__(self, problem: str, fix: str = "", *, origin: str = "", where: str = "") -> None:
         super().__init__(_locate(problem, fix, origin, where))
@@ -67,24 +92,31 @@ class EnrichmentError(FlowbufError, ValueError):
         self.where = where
 
     def located(self, origin: str = "", where: str = "") -> EnrichmentError:
-        """The same error, with the file or function and the place in it filled in where it does not name them yet."""
+        """Return this error with the file or function and the place filled in, if it has none."""
         return EnrichmentError(self.problem, self.fix, origin=self.origin or origin, where=self.where or where)
 
 
 class QueryError(FlowbufError, ValueError):
-    """SQL that cannot be run. Its text is what duckdb or ClickHouse says of it, with duckdb which columns there are."""
+    """A SQL query or condition cannot be run.
+
+    The text is the message of duckdb or ClickHouse. For an unknown name, duckdb's message is followed by the
+    known columns.
+    """
 
 
 class CaptureError(FlowbufError):
-    """A file that is not a capture, or cannot be read as one."""
+    """A file is not a capture, or the capture is damaged."""
 
 
 class DecodeError(FlowbufError, ValueError):
-    """Malformed input, met by a strict decoder.
+    """Input is malformed: raised by a strict decoder, a Codec, and the readers of messages.
 
-    `status` is the name of the fault (a row of the core's status table), `offset` is where in the datagram it is, in
-    octets (None: in none, as when input ends while a data set waits for its template), and `exporter` is the address of
-    who sent it, as text. Of a codec, `offset` is where in its input, and `path` names the field: `events[3].time`.
+    Attributes:
+        status: Name of the status, such as "bad_message" (see `flowbuf.STATUSES`).
+        offset: Position of the fault in bytes, in the datagram or in the input of a Codec. None if the fault
+            is in no datagram, for example if a data set still waits for its template at the end of the input.
+        exporter: Address of the exporter as text, or None.
+        path: Field of the message, such as `events[3].time`, or "". Set by a Codec only.
     """
 
     def __init__(
@@ -98,20 +130,26 @@ class DecodeError(FlowbufError, ValueError):
 
 
 class ClickHouseError(FlowbufError):
-    """A server of ClickHouse that does not do what is asked of it. Its text has no secrets."""
+    """A ClickHouse server failed or refused a request. The text contains no secrets."""
 
 
 class KafkaError(FlowbufError):
-    """A broker, a topic or a schema registry that does not do what is asked of it. Its text has no secrets."""
+    """A Kafka broker, a topic or a schema registry failed or refused a request. The text contains no secrets."""
 
 
 class PartitionLost(KafkaError):
-    """A partition has gone to another member of the group, and with it the right to commit its offsets."""
+    """A partition was assigned to another member of the consumer group; its offsets can no longer be
+    committed.
+    """
 
 
 class StateError(FlowbufError):
-    """A file that cannot be used as state. `replaceable`: it is a damaged state file, and may be written over; anything
-    else is somebody's, and is never touched."""
+    """A file cannot be used as a state file.
+
+    Attributes:
+        replaceable: True if the file is a damaged state file, which flowbuf may overwrite. Other files are
+            never overwritten.
+    """
 
     def __init__(self, text: str, replaceable: bool = False) -> None:
         super().__init__(text)
@@ -119,12 +157,16 @@ class StateError(FlowbufError):
 
 
 def shorten(path: str) -> str:
-    """A path as messages show it: of records deep inside each other, where it begins and where it ends."""
+    """Return a path for use in a message; one of more than 200 characters is cut in the middle."""
     return path if len(path) <= 200 else f"{path[:90]} … {path[-90:]}"
 
 
 class EncodeError(FlowbufError, ValueError):
-    """A value that its column cannot hold. `path` is where in a codec's record it is: `events[3].time`."""
+    """A value does not fit its column or field.
+
+    Attributes:
+        path: Field of a Codec's object, such as `events[3].time`, or "".
+    """
 
     def __init__(self, problem: str, path: str = "") -> None:
         super().__init__(f"{shorten(path)}: {problem}" if path else problem)

@@ -1,16 +1,20 @@
-"""Captures as a source of Spark DataFrames:
+"""Read captures as Spark DataFrames. Requires pyspark 4 or newer.
+
+Example:
 
     spark.dataSource.register(flowbuf.spark.FlowbufDataSource)
     flows = spark.read.format("flowbuf").option("enable", "src_mac,dst_mac").load("captures/*.pcap.gz")
 
-Each file is a partition with a decoder of its own: what exporters said in one file is not known in another. Flows go to
-Spark as Arrow columns and are never rows of Python. `flowbuf.targets.spark` says which types they have.
+Each file is one partition with its own decoder, so templates and sampling rates of one file do not apply to
+another. Flows reach Spark as Arrow columns, never as Python rows. `flowbuf.targets.spark` defines their
+types.
 
-Options are those of the command line, with _ in place of -, as docs/spark.md lists them. Columns that
-`.schema("src_addr string, proto smallint")` leaves out are not decoded.
+The options are those of the command line, with _ in place of -; docs/spark.md lists them. Columns left out of
+`.schema("src_addr string, proto smallint")` are not decoded.
 
-What was malformed, lost or left undecoded is counted, and logged as warnings of the logger `flowbuf.spark` where the
-file was read: by a worker of Spark, so that it is in the log of its executor. With `strict` it raises DecodeError.
+Malformed, lost and undecoded data is counted. The worker that reads the file logs the counters as warnings of
+the logger `flowbuf.spark`, so they appear in the log of its executor. With the option `strict`, such data
+raises DecodeError instead.
 """
 
 from __future__ import annotations
@@ -46,8 +50,16 @@ _log = logging.getLogger("flowbuf.spark")
 
 
 class FlowbufDataSource(DataSource):
-    """The format "flowbuf". Raises ValueError for an option that cannot be, SchemaError for a schema or a column that
-    cannot, FileNotFoundError where a path leads to no file."""
+    """The Spark data source "flowbuf".
+
+    Options: `path`, `schema`, `columns`, `enable`, `disable`, `time`, `port`, `decapsulate`, `strict`,
+    `scale`, `default_sampling`, `override_sampling`, `template_expiry` (seconds) and `obey_withdrawals`.
+
+    Raises:
+        ValueError: an option is unknown or its value is invalid.
+        SchemaError: the schema is invalid, or lacks a requested column.
+        FileNotFoundError: a path matches no file.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -55,7 +67,7 @@ class FlowbufDataSource(DataSource):
 
     def schema(self) -> str:
         settings = _Settings.of(self.options)
-        settings.open(os.devnull)  # what cannot be is said before anything is read
+        settings.open(os.devnull)  # reports invalid options before any file is read
         _find_files(self.options)
         return to_ddl(settings.schema)
 
@@ -64,7 +76,7 @@ class FlowbufDataSource(DataSource):
 
 
 class CapturePartition(InputPartition):
-    """A file."""
+    """One capture file."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -72,7 +84,7 @@ class CapturePartition(InputPartition):
 
 
 class FlowbufReader(DataSourceReader):
-    """Reads files as the columns and types of `wanted`, and no other columns."""
+    """Reads capture files with exactly the columns and types of `wanted`."""
 
     def __init__(self, paths: list[str], settings: _Settings, wanted: StructType) -> None:
         self._paths = paths
@@ -99,14 +111,14 @@ class FlowbufReader(DataSourceReader):
 
 @dataclass(frozen=True)
 class _Settings:
-    """What the options say: a schema, and arguments of `read_capture`."""
+    """The options: a schema, and arguments of `read_capture`."""
 
     schema: Schema
     arguments: Mapping[str, Any]
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> _Settings:
-        """Raises ValueError for an option that cannot be."""
+        """Return the settings of the options. Raises ValueError for an unknown option or an invalid value."""
         values = {name.lower(): _read_option(name.lower(), text) for name, text in options.items()}
         if "override_sampling" in values and "default_sampling" in values:
             raise ValueError("override_sampling replaces every rate: leave out default_sampling")
@@ -116,7 +128,9 @@ class _Settings:
         return cls(schema, {_ARGUMENTS.get(name, name): value for name, value in values.items() if name not in _PATHS})
 
     def only(self, types: Mapping[str, str]) -> _Settings:
-        """With these columns alone. Raises SchemaError for one that is not there, or cannot have its type."""
+        """Return the settings with exactly these columns. Raises SchemaError for an unknown column or a wrong
+        type.
+        """
         for name, type in types.items():
             own = spark_type(self.schema[name])
             if type != own:
@@ -124,7 +138,9 @@ class _Settings:
         return replace(self, schema=self.schema.only(*types))
 
     def open(self, path: str) -> FlowStream:
-        """The flows of a file, which is not looked at yet. Raises ValueError where options contradict the schema."""
+        """Return the flows of a file, without reading it yet. Raises ValueError if options contradict the
+        schema.
+        """
         arguments = dict(self.arguments)
         rate = arguments.pop("override_sampling", None)
         if rate is not None:
@@ -164,7 +180,7 @@ def _number(highest: int, text: str) -> int:
 
 
 _PATHS = ("path", "paths")
-_ARGUMENTS = {"default_sampling": "default_sampling_rate"}  # where read_capture calls an option otherwise
+_ARGUMENTS = {"default_sampling": "default_sampling_rate"}  # options that read_capture gives another name
 _OPTIONS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("schema", "time", *_PATHS), str),
     **dict.fromkeys(("columns", "enable", "disable", "decapsulate"), _names),
@@ -179,7 +195,7 @@ _OPTIONS: dict[str, Callable[[str], Any]] = {
 
 
 def _find_files(options: Mapping[str, str]) -> list[str]:
-    """The files that the paths lead to, each once. Raises FileNotFoundError."""
+    """Return the files of all paths, each once. Raises FileNotFoundError."""
     paths = [options["path"]] if "path" in options else json.loads(options.get("paths", "[]"))
     if not any(paths):
         raise ValueError('no path; say which captures: .load("captures/*.pcap")')
@@ -200,11 +216,12 @@ def _expand(path: str) -> list[str]:
     return files
 
 
-# Arrow as Spark wants it ----------------------------------------------------------------------------------------------
+# Conversion to the Arrow types of Spark
+# ---------------------------------------------------------------------------------
 
 
 def _arrow_type(type: str) -> pa.DataType:
-    """What Spark takes values of one of its types in."""
+    """Return the Arrow type in which Spark accepts values of a Spark type."""
     if type.startswith("array<"):
         return pa.list_(pa.field("element", _arrow_type(type.removeprefix("array<")[:-1])))
     return _ARROW_TYPES[type]
@@ -218,14 +235,14 @@ _ARROW_TYPES = {
 
 
 def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The columns of `schema` in its types. Of nanoseconds, microseconds are left."""
+    """Return the columns of `schema` in its types. Nanoseconds are truncated to microseconds."""
     options = [pc.CastOptions(type, allow_time_truncate=True) for type in schema.types]
     columns = [batch.column(name).cast(options=each) for name, each in zip(schema.names, options, strict=True)]
     return pa.record_batch(columns, schema)
 
 
 def _log_counters(path: str, counters: Mapping[str, int]) -> None:
-    """Says what did not become a flow, or not as it was."""
+    """Log the counters of a file: notes as information, all others as warnings."""
     for status, count in counters.items():
         kind, text = STATUSES[status]
         _log.log(logging.INFO if kind == "note" else logging.WARNING, "%s: %d %s: %s", path, count, status, text)

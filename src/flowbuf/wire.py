@@ -1,10 +1,10 @@
-"""The Protocol Buffers wire format by hand: for learning, and for tests.
+"""Building blocks of the Protocol Buffers wire format, for learning and for tests.
 
 >>> from flowbuf import wire
 >>> (wire.tag(4, 0) + wire.varint(1500)).hex()
 '20dc0b'
 
-A `Row` builds messages of a schema with the very appender that the decoders use:
+A `Row` builds messages of a schema with the same C code as the decoders:
 
 >>> from flowbuf import Schema
 >>> row = wire.Row(Schema.load("flow"))
@@ -12,7 +12,7 @@ A `Row` builds messages of a schema with the very appender that the decoders use
 >>> bytes(row).hex()
 '0320dc0b'
 
-The zero is skipped, and so is the second value of a column that takes one.
+The zero is skipped. The second value of "bytes" is skipped too, because the column takes one value.
 """
 
 from __future__ import annotations
@@ -26,15 +26,19 @@ __all__ = ["Row", "fixed32", "fixed64", "read_varint", "tag", "unzigzag", "varin
 
 
 class Row(_core.Row):
-    """Length-delimited messages of a schema, built value by value.
+    """Builds length-delimited messages of a schema, value by value.
 
-    `append(column, value, rank=0)` offers a value (int, float, str, or the octets of bytes and addresses) and returns
-    the row. Zeros, disabled columns and columns that have their value are skipped; a repeated integer takes every
-    value; an `explicit` column takes zero too. `finish(override={…})` ends the message, with late columns replaced;
-    `undo()` forgets it; `bytes(row)` are the finished messages, each behind its length. `capacity` is the first size
-    of the buffer, in octets: it grows, and its size never shows in the output.
+    `append` adds a value to the current message, `finish` ends the message, and `undo` discards it.
+    `bytes(row)` returns the finished messages, each after its length as a varint.
 
-    Raises KeyError for an unknown column, EncodeError for a value that its column cannot hold.
+    Args:
+        schema: Schema of the messages.
+        capacity: Initial size of the output buffer, in bytes. The buffer grows as needed; its size does not
+            affect the output.
+
+    Raises:
+        KeyError: append names an unknown column.
+        EncodeError: a value does not fit its column.
     """
 
     def __new__(cls, schema: Schema, capacity: int = 256) -> Row:

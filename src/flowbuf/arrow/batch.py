@@ -1,7 +1,8 @@
-"""Flows as columns: batches, and streams of batches, that pandas, polars, duckdb and pyarrow read without a copy.
+"""Batches and streams of flows as columns, which pandas, polars, duckdb and pyarrow read without a copy.
 
-Both speak the Arrow PyCapsule protocol, so that whatever knows Arrow takes them as they are: `polars.DataFrame(batch)`,
-`duckdb.sql("select … from batch")`, `pyarrow.table(stream)`. Types and nulls are those of `flowbuf.targets.arrow`.
+Both implement the Arrow PyCapsule protocol, so any library with Arrow support accepts them:
+`polars.DataFrame(batch)`, `duckdb.sql("select … from batch")`, `pyarrow.table(stream)`.
+`flowbuf.targets.arrow` defines types and nulls.
 """
 
 from __future__ import annotations
@@ -25,23 +26,23 @@ if TYPE_CHECKING:
 __all__ = ["BATCH_ROWS", "IP_FORMS", "FlowBatch", "FlowStream", "TableReader", "check_ip", "new_table_type"]
 
 BATCH_ROWS = 1 << 14
-"""Rows of a batch, unless it is said otherwise: two or three megabytes, which a processor holds near."""
+"""Default number of rows per batch: two or three megabytes, which fit into the processor's cache."""
 
 IP_FORMS = ("binary", "text")
-"""What IP and MAC addresses may be."""
+"""Values of the option `ip`, the form of IP and MAC addresses."""
 
 
 def check_ip(ip: str) -> None:
-    """Raises ValueError for what addresses cannot be."""
+    """Raise ValueError unless ip is "binary" or "text"."""
     if ip not in IP_FORMS:
         raise ValueError(f"ip is {ip!r}; it may be {' or '.join(IP_FORMS)}")
 
 
 @functools.lru_cache(
     maxsize=64
-)  # what it takes and makes never changes, and for a few rows it takes longer than they do
+)  # arguments and result are immutable; for a few rows, building the type takes longer than decoding them
 def new_table_type(schema: Schema, plan: _core.Plan, ip: str = "binary") -> _core.TableType:
-    """How tables of a plan of this schema are handed on."""
+    """Return the Arrow type of tables of a plan of this schema."""
     fields = fields_of(schema, text=ip == "text")
     rows = (
         (field.name, field.format, field.extension, field.nullable, field.required, field.text, field.members)
@@ -51,18 +52,25 @@ def new_table_type(schema: Schema, plan: _core.Plan, ip: str = "binary") -> _cor
 
 
 class TableReader(Protocol):
-    """Where a stream gets its flows from."""
+    """Source of the tables of a stream."""
 
     counters: dict[str, int]
 
     def open(self, ip: str) -> tuple[_core.TableType, Iterator[_core.Table]]:
-        """The type of the tables, and the tables from the start."""
+        """Return the type of the tables, and an iterator over the tables from the start."""
         ...
 
 
 class FlowBatch:
-    """A number of flows as columns of `schema`. It never changes, and any thread may use it. Its memory is shared with
-    whatever was made of it, and freed with the last."""
+    """A batch of flows as Arrow columns of `schema`.
+
+    A batch is immutable, and safe to use from any thread. It shares its memory with everything made from it;
+    the memory is freed with the last of them. `len(batch)` is the number of flows.
+
+    Example:
+        for batch in flowbuf.read_capture("flows.pcap"):
+            print(len(batch), batch.to_polars())
+    """
 
     def __init__(self, schema: Schema, table: _core.Table) -> None:
         self.schema = schema
@@ -76,11 +84,11 @@ class FlowBatch:
 
     @property
     def nbytes(self) -> int:
-        """Octets of memory that the flows take."""
+        """Memory of the flows, in bytes."""
         return self._table.nbytes
 
     def text(self) -> FlowBatch:
-        """The same flows with IP and MAC addresses as text."""
+        """Return the same flows with IP and MAC addresses as text."""
         type = new_table_type(self.schema, self._table.type.plan, "text")
         return FlowBatch(self.schema, self._table.view(type))
 
@@ -97,7 +105,11 @@ class FlowBatch:
         return _core.export_stream(self._table.type, [self._table])
 
     def to_arrow(self) -> pyarrow.RecordBatch:
-        """A pyarrow RecordBatch of the same memory. Raises ImportError without pyarrow (`flowbuf[arrow]`)."""
+        """Return the flows as a pyarrow.RecordBatch that shares their memory.
+
+        Raises:
+            ImportError: pyarrow is not installed (`flowbuf[arrow]`).
+        """
         with optional_import("to_arrow needs pyarrow", "flowbuf[arrow]"):
             import pyarrow
 
@@ -105,15 +117,25 @@ class FlowBatch:
         return pyarrow.record_batch(self)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A pandas DataFrame: NumPy columns for numbers and times; Arrow-backed ones for lists, for text (addresses and
-        enums are text) and for what can be null. Raises ImportError without pandas and pyarrow (`flowbuf[pandas]`)."""
+        """Return the flows as a pandas DataFrame.
+
+        Numbers and times are NumPy columns. Lists, text and nullable columns are Arrow-backed. Addresses and
+        enum members are text.
+
+        Raises:
+            ImportError: pandas or pyarrow is not installed (`flowbuf[pandas]`).
+        """
         with optional_import("to_pandas needs pandas and pyarrow", "flowbuf[pandas]"):
             import pyarrow
 
         return _to_pandas(pyarrow.table(self.text()), self.schema)
 
     def to_polars(self) -> polars.DataFrame:
-        """A polars DataFrame, addresses as text. Raises ImportError without polars (`flowbuf[polars]`)."""
+        """Return the flows as a polars DataFrame, with addresses as text.
+
+        Raises:
+            ImportError: polars is not installed (`flowbuf[polars]`).
+        """
         with optional_import("to_polars needs polars", "flowbuf[polars]"):
             import polars
 
@@ -121,13 +143,17 @@ class FlowBatch:
 
 
 class FlowStream:
-    """Flows as batches of columns of `schema`, one after the other, so that memory stays bounded however many there
-    are.
+    """A stream of flows, read batch by batch, so that memory stays bounded for any number of flows.
 
-    Iterating gives a FlowBatch at a time, and what takes an Arrow stream reads it so. `to_arrow`, `to_pandas` and
-    `to_polars` read all of it into memory. Flows of a path can be read again and again, each time from the start, those
-    of a file object or of standard input once. `counters` says what became of the input that was read last: the name of
-    a status (`flowbuf.STATUSES`) -> how often it was met."""
+    Iterate over it for one FlowBatch at a time, or pass it to a library that reads Arrow streams. `to_arrow`,
+    `to_pandas` and `to_polars` read all flows into memory. A stream of a path starts from the beginning each
+    time it is read. A stream of a file object or of standard input can be read once.
+
+    Example:
+        stream = flowbuf.read_capture("flows.pcap")
+        flows = stream.to_pandas()
+        print(stream.counters)
+    """
 
     def __init__(self, schema: Schema, reader: TableReader, ip: str = "binary") -> None:
         self.schema = schema
@@ -136,11 +162,14 @@ class FlowStream:
 
     @property
     def counters(self) -> dict[str, int]:
-        """What was counted when flows were read last, up to where they were read."""
+        """Counters of the last read, up to the point that it reached: number of occurrences per status name.
+
+        `flowbuf.STATUSES` describes the statuses.
+        """
         return self._reader.counters
 
     def text(self) -> FlowStream:
-        """The same flows with IP and MAC addresses as text."""
+        """Return the same flows with IP and MAC addresses as text."""
         return FlowStream(self.schema, self._reader, "text")
 
     def __iter__(self) -> Iterator[FlowBatch]:
@@ -155,7 +184,13 @@ class FlowStream:
         return _core.export_stream(*self._reader.open(self._ip))
 
     def to_arrow(self) -> pyarrow.Table:
-        """All flows as a pyarrow Table. Raises ImportError without pyarrow (`flowbuf[arrow]`)."""
+        """Read all flows into a pyarrow.Table.
+
+        Raises:
+            ImportError: pyarrow is not installed (`flowbuf[arrow]`).
+            CaptureError: the source is not a capture.
+            DecodeError: input is malformed, and the stream is strict.
+        """
         with optional_import("to_arrow needs pyarrow", "flowbuf[arrow]"):
             import pyarrow
 
@@ -163,19 +198,30 @@ class FlowStream:
         return self._read_by(pyarrow.table)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """All flows as a pandas DataFrame, as `FlowBatch.to_pandas` makes it."""
+        """Read all flows into a pandas DataFrame, with the column types of `FlowBatch.to_pandas`.
+
+        Raises:
+            ImportError: pandas or pyarrow is not installed (`flowbuf[pandas]`).
+        """
         return _to_pandas(self.text().to_arrow(), self.schema)
 
     def to_polars(self) -> polars.DataFrame:
-        """All flows as a polars DataFrame, addresses as text. Raises ImportError without polars (`flowbuf[polars]`)."""
+        """Read all flows into a polars DataFrame, with addresses as text.
+
+        Raises:
+            ImportError: polars is not installed (`flowbuf[polars]`).
+        """
         with optional_import("to_polars needs polars", "flowbuf[polars]"):
             import polars
 
         return self.text()._read_by(polars.DataFrame)
 
     def _read_by(self, read: Callable[[Any], Read]) -> Read:
-        """What another library makes of all flows. It knows what was raised here by its text alone, and raises errors
-        of its own; so the first is raised again."""
+        """Return the result of `read`, a function of another library, for this stream.
+
+        The library gets only the text of an exception of the stream, and raises its own. The original
+        exception is raised instead.
+        """
         watched = _WatchedStream(*self._reader.open(self._ip))
         try:
             result = read(watched)
@@ -183,13 +229,13 @@ class FlowStream:
             if watched.error is None:
                 raise
             raise watched.error from None
-        if watched.error is not None:  # the library took the error for the end of the stream
+        if watched.error is not None:  # the library took the exception for the end of the stream
             raise watched.error
         return result
 
 
 class _WatchedStream:
-    """An Arrow stream of tables that remembers what was raised while they were read."""
+    """An Arrow stream of tables that stores an exception raised while they are read."""
 
     def __init__(self, type: _core.TableType, tables: Iterator[_core.Table]) -> None:
         self.error: BaseException | None = None
@@ -218,11 +264,11 @@ def _to_pandas(plain: pyarrow.Table, schema: Schema) -> pandas.DataFrame:
     def convert(name: str, column: pyarrow.ChunkedArray) -> Any:
         if pyarrow.types.is_dictionary(column.type):
             column = column.cast(pyarrow.string())
-        is_number = pyarrow.types.is_primitive(column.type)  # or a time
+        is_number = pyarrow.types.is_primitive(column.type)  # numbers and times
         if not is_number or schema[name].explicit:
             return pandas.arrays.ArrowExtensionArray(column)
-        # Without their indexes, which would be compared with each other; numbers are copied, for who has a DataFrame
-        # may write to it.
+        # Without indexes, which pandas would compare. Numbers are copied, because users may write to a
+        # DataFrame.
         values = column.to_pandas()
         return values.array if pyarrow.types.is_timestamp(column.type) else values.to_numpy(copy=True)
 

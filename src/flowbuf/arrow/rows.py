@@ -1,6 +1,6 @@
-"""Arrow columns of flows as people read them: rows as the dicts that messages are read as, and addresses as text.
+"""Arrow columns of flows as rows of Python values, and addresses as text.
 
-What `flowbuf.targets.flow_text` makes of these rows is what it makes of the messages of the same flows.
+`flowbuf.targets.flow_text` formats these rows like the messages of the same flows.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ Row = dict[str, Any]
 
 
 class RowReader:
-    """Reads batches of the enabled columns of a schema, or of some of them, row by row."""
+    """Reads batches of the enabled columns of a schema, or of a part of them, row by row."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
 
     def read(self, batch: pyarrow.RecordBatch) -> list[Row]:
-        """Each row as a dict from the name of a column to its value as it stands in a message: addresses are octets,
-        enums numbers, times in the unit of their column. What is absent is left out, and 0 where it means that."""
+        """Return each row as a dict of column name to value.
+
+        Values are those of a message: addresses are bytes, enum members are numbers, times are numbers in the
+        unit of their column. Absent values are left out, including a 0 that stands for absent.
+        """
         rows: list[Row] = [{} for _ in range(batch.num_rows)]
         for name, array in zip(batch.schema.names, batch.columns, strict=True):
             for row, value in zip(rows, self._column(array, self._schema[name]), strict=True):
@@ -39,7 +42,7 @@ class RowReader:
         return rows
 
     def _column(self, array: Any, column: Column) -> list[Any]:
-        """The values of a column, None where one is absent."""
+        """Return the values of a column, with None for absent ones."""
         if column.repeated:
             items = iter(_values(array.flatten(), column))
             lengths = array.value_lengths().to_pylist()
@@ -48,7 +51,8 @@ class RowReader:
         if column.explicit:
             return values
         if column.type in ("float", "double"):
-            return [value if value or math.copysign(1, value) < 0 else None for value in values]  # -0.0 is a value
+            # -0.0 is a value
+            return [value if value or math.copysign(1, value) < 0 else None for value in values]
         return [value or None for value in values]
 
 
@@ -72,7 +76,7 @@ _RENDERERS: dict[str, Callable[[Any], str]] = {"ip": format_address, "mac": form
 
 
 def with_text(batch: pyarrow.RecordBatch, schema: Schema) -> pyarrow.RecordBatch:
-    """A batch with its IP and MAC addresses as text."""
+    """Return the batch with IP and MAC addresses as text."""
     import pyarrow
 
     arrays, fields = [], []
@@ -87,7 +91,7 @@ def with_text(batch: pyarrow.RecordBatch, schema: Schema) -> pyarrow.RecordBatch
 
 
 def render_addresses(array: Any, type: str) -> Any:
-    """IP or MAC addresses, or lists of them, as text; each distinct one is made once."""
+    """Return IP or MAC addresses, or lists of them, as text. Each distinct address is formatted once."""
     import pyarrow
 
     array = storage(array)

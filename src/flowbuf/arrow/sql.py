@@ -1,7 +1,10 @@
-"""SQL over flows, by duckdb. Addresses are text in SQL, durations numbers in the unit of their column, and
-`in_net(src_addr, '10.0.0.0/8')` tells networks.
+"""SQL over flows, with duckdb.
 
-A network of IPv4 holds IPv4 addresses alone, one of IPv6 those of IPv6 alone; IPv4-mapped ones count as IPv4.
+In SQL, addresses are text, and durations are numbers in the unit of their column. `in_net(src_addr,
+'10.0.0.0/8')` tests whether an address is in a network.
+
+An IPv4 network contains only IPv4 addresses, an IPv6 network only IPv6 addresses. IPv4-mapped addresses count
+as IPv4.
 """
 
 from __future__ import annotations
@@ -30,30 +33,36 @@ _IPV4 = 2**32 - 1
 _WORD = re.compile(r"\w+")
 _ACROSS_FLOWS = re.compile(r".*(Table with name .* does not exist|cannot contain (aggregates|window functions))")
 SHOWN_COLUMNS = 30
-"""So many names of columns an error lists."""
+"""Largest number of column names that an error lists."""
 RESULT_ROWS = 1 << 14
-"""Rows of a batch of results."""
+"""Rows per batch of results."""
 
 Columns = tuple[tuple[str, str], ...]
-"""The columns of a file: names, and types as duckdb calls them."""
+"""The columns of a file: their names and duckdb types."""
 
 _RENDERERS = {
     **{("ip", "BLOB"): "text_of_ip", ("ip", "BLOB[]"): "text_of_ips"},
     **{("mac", "UBIGINT"): "text_of_mac", ("mac", "UBIGINT[]"): "text_of_macs"},
 }
-"""What makes text of an address, by the types of its column in the schema and in a file."""
+"""The SQL function that formats an address, by its type in the schema and its duckdb type in a file."""
 
 
 def columns_named(sql: str, schema: Schema) -> tuple[str, ...]:
-    """The columns of a schema, enabled or not, whose names occur in some SQL, which does not distinguish cases."""
+    """Return the columns of a schema, enabled or not, whose names occur in SQL. Upper and lower case are
+    equal.
+    """
     words = {word.lower() for word in _WORD.findall(sql)}
     return tuple(column.name for column in schema if column.name.lower() in words)
 
 
 def connect() -> Any:
-    """A database in memory that knows what `flowbuf` adds to SQL; times are in UTC, names are never those of Python
-    variables, and no extension of duckdb is fetched from the network. Raises ImportError without duckdb and pyarrow
-    (`flowbuf[sql]`)."""
+    """Open a duckdb database in memory with the functions of flowbuf.
+
+    Times are in UTC. Names never refer to Python variables. No extension is downloaded.
+
+    Raises:
+        ImportError: duckdb or pyarrow is not installed (`flowbuf[sql]`).
+    """
     import duckdb
     import pyarrow  # noqa: F401
 
@@ -71,7 +80,7 @@ def connect() -> Any:
 
 @contextlib.contextmanager
 def query_errors(columns: Iterable[str]) -> Iterator[None]:
-    """What duckdb raises inside becomes a QueryError. Where it is about names, it lists these columns."""
+    """Turn exceptions of duckdb into QueryError. An error about an unknown name lists these columns."""
     import duckdb
     import pyarrow
 
@@ -84,7 +93,7 @@ def query_errors(columns: Iterable[str]) -> Iterator[None]:
 
 
 def _message(error: Exception) -> str:
-    """What duckdb says, without the way through Python that an error in a function has come."""
+    """Return the message of duckdb, without the Python traceback of an error inside a function."""
     if extension := re.search(r"required extension '(\w+)", str(error)):
         fix = f"python -c \"import duckdb; duckdb.install_extension('{extension[1]}')\""
         return f"duckdb's extension {extension[1]} is not installed, and not fetched without being asked for: {fix}"
@@ -94,7 +103,9 @@ def _message(error: Exception) -> str:
 
 
 def _advise(message: str, columns: list[str]) -> str:
-    """Which column is meant, or which there are; nothing where no column is missing."""
+    """Return a suggestion for the missing column of an error, or the list of columns. "" if no column is
+    missing.
+    """
     missing = re.search(r'[Cc]olumn (?:named )?"(.*?)"', message)
     if not missing or missing[1] in columns:
         return ""
@@ -106,8 +117,10 @@ def _advise(message: str, columns: list[str]) -> str:
 
 
 def plain(table: Any) -> Any:
-    """A batch, or a table, with durations as numbers, and lists of enums as lists of text: some versions of duckdb
-    cannot read them where all are empty."""
+    """Return a batch or table with durations as numbers, and lists of enums as lists of text.
+
+    Some versions of duckdb cannot read lists of enums that are all empty.
+    """
     import pyarrow
 
     for place, field in enumerate(table.schema):
@@ -123,19 +136,25 @@ def plain(table: Any) -> Any:
 
 
 class RowFilter:
-    """Tells which rows of batches fulfil a condition in SQL, one batch at a time. `columns` are those that it names.
-    Raises QueryError for what is no condition."""
+    """A condition in SQL that selects rows of batches, one batch at a time.
+
+    `columns` are the columns that the condition names.
+
+    Raises:
+        QueryError: the text is not one condition.
+    """
 
     def __init__(self, condition: str, schema: Schema) -> None:
         self.columns = columns_named(condition, schema)
         self._known = [column.name for column in schema]
-        # Flows have the name `flows`, but there is no such table: a subquery would see one batch of them.
+        # The name `flows` is an alias only. With a table of this name, a subquery would see a single batch of
+        # the flows.
         self._sql = f"SELECT row_number_of_flow FROM batch_of_flows AS flows WHERE (\n{condition}\n)"
         self._connection = connect()
         self._check(condition)
 
     def _check(self, condition: str) -> None:
-        """What can stand in brackets and without them, where only one expression can, is one."""
+        """Raise QueryError unless the condition is one expression, with and without brackets around it."""
         import duckdb
 
         wanted = QueryError("one condition is wanted, such as dst_port = 53 AND bytes > 512")
@@ -150,8 +169,14 @@ class RowFilter:
             raise wanted from error
 
     def rows(self, batch: pyarrow.RecordBatch) -> Any:
-        """The numbers of the rows that fulfil it, as an Arrow array. `batch` has the columns that the condition names,
-        addresses as text. Raises QueryError."""
+        """Return the numbers of the matching rows as an Arrow array.
+
+        Args:
+            batch: Batch with the columns that the condition names, with addresses as text.
+
+        Raises:
+            QueryError: duckdb cannot evaluate the condition.
+        """
         import pyarrow
 
         numbers = pyarrow.array(range(batch.num_rows), pyarrow.int64())
@@ -160,12 +185,12 @@ class RowFilter:
         with query_errors(self._known), _errors_across_flows():
             self._connection.register("batch_of_flows", table)
             found = self._connection.sql(self._sql).to_arrow_table()["row_number_of_flow"]
-        return found.combine_chunks().sort()  # OR of some versions does not keep the order
+        return found.combine_chunks().sort()  # OR does not keep the order in some versions of duckdb
 
 
 @contextlib.contextmanager
 def _errors_across_flows() -> Iterator[None]:
-    """What asks for more than the flow that a condition looks at becomes a QueryError that says where to ask it."""
+    """Raise QueryError with advice if a condition uses more than one flow."""
     import duckdb
 
     try:
@@ -178,14 +203,23 @@ def _errors_across_flows() -> Iterator[None]:
 
 
 class FlowQuery:
-    """One query of `flows`, which are batches of a stream, Parquet files, or both.
+    """A query over `flows`: the batches of a stream, Parquet files, or both.
 
-    `type` is the `pyarrow.Schema` of flows (as `plain` makes it), and that of the stream where there is one, which
-    `streams` says; `schema` tells which columns of the files are addresses. Then `columns` are the columns of the
-    stream that the query looks at, all where that cannot be told, and `files` those that can be read; `on_problem` is
-    told of each other.
+    Attributes:
+        columns: Columns of the stream that the query uses; all columns if that is unknown.
+        files: Files that can be read.
+        reads: True if the query uses the stream.
 
-    `reads`: it looks at the stream at all. Raises QueryError for a query that cannot be, before anything is read.
+    Args:
+        sql: One SELECT statement.
+        schema: Schema that tells which columns of the files are addresses.
+        type: pyarrow.Schema of the flows, as `plain` returns it. It is that of the stream, if there is one.
+        streams: True if there is a stream.
+        files: Paths of Parquet files.
+        on_problem: Called with a message for each file that cannot be read.
+
+    Raises:
+        QueryError: the query is invalid. Raised before any flow is read.
     """
 
     def __init__(
@@ -216,7 +250,7 @@ class FlowQuery:
         self.columns = [name for name in self._names if name in used or not scans]
 
     def _group(self, files: Sequence[str], on_problem: Callable[[str], None]) -> dict[Columns, list[str]]:
-        """Files by their columns: those that have the same are read together."""
+        """Group files by their columns. Files with the same columns are read together."""
         import duckdb
 
         tables: dict[Columns, list[str]] = {}
@@ -237,8 +271,12 @@ class FlowQuery:
             raise QueryError("one query is wanted: SELECT … FROM flows")
 
     def _prepare(self, stream: Any) -> tuple[list[set[str]], bool]:
-        """Defines `flows`, and plans. A query that cannot be without columns that only the schema has gets them, null;
-        to any other they would be in the way: of names of its own, and of what it wants all columns for."""
+        """Define `flows` and plan the query. Return the result of `_plan`.
+
+        A query that fails for a missing column is planned again with the missing columns of the schema, as
+        nulls. Other queries do not get these columns: they could collide with names of the query, or add
+        columns to SELECT *.
+        """
         import duckdb
 
         try:
@@ -253,8 +291,9 @@ class FlowQuery:
         return self._plan()
 
     def _define(self, stream: Any, keep: bool = False) -> None:
-        """Makes the view `flows`. A stream that is to be looked at more than once is kept in a table, which takes to
-        the disk where memory is short."""
+        """Create the view `flows`. With `keep`, a stream that is read several times is stored in a temporary
+        table.
+        """
         parts = []
         if stream is not None:
             self._connection.register("flow_stream", stream)
@@ -268,13 +307,12 @@ class FlowQuery:
         self._connection.execute("CREATE OR REPLACE TEMP VIEW flows AS " + " UNION ALL BY NAME ".join(parts))
 
     def _select_stream(self, source: str, names: Sequence[str]) -> str:
-        """SQL that selects all columns from a stream that may have those alone that are looked at: each has its place,
-        by which SQL may call it."""
+        """Return SQL that selects all columns of a stream, with NULL for columns that the stream leaves out."""
         columns = ", ".join(f"{'' if name in names else 'NULL AS '}{_quoted(name)}" for name in self._names)
         return f"SELECT {columns} FROM {source}"
 
     def _select_files(self, columns: Columns, names: Sequence[str]) -> str:
-        """SQL that selects from files that have the same columns as from a stream: addresses become text."""
+        """Return SQL that selects the columns of files, with addresses as text."""
         selected = ", ".join(self._select_column(name, type) for name, type in columns)
         return f"SELECT {selected} FROM {_read_parquet(names)}"
 
@@ -285,7 +323,7 @@ class FlowQuery:
         return f"{render}({quoted}) AS {quoted}" if render else quoted
 
     def _define_absent(self) -> None:
-        """A table of no rows, for the types of columns that nothing has."""
+        """Create a table without rows, which defines the types of columns that no source has."""
         import pyarrow
 
         type = pyarrow.schema([self._type.field(name) for name in self._absent])
@@ -293,7 +331,7 @@ class FlowQuery:
         self._connection.execute("CREATE OR REPLACE TEMP TABLE absent_columns AS FROM no_flows")
 
     def _plan(self) -> tuple[list[set[str]], bool]:
-        """The columns that each scan of the stream looks at, and whether scans are repeated."""
+        """Return the columns that each scan of the stream uses, and whether scans are repeated."""
         rows = self._connection.execute(f"EXPLAIN (FORMAT JSON)\n{self._sql}").fetchall()
         scans: list[set[str]] = []
         repeats = False
@@ -311,23 +349,28 @@ class FlowQuery:
         return scans, repeats
 
     def run(self, stream: Any = None) -> tuple[Any, Iterator[Any]]:
-        """The `pyarrow.Schema` of what is found, and what is found as record batches. `stream` is a
-        `pyarrow.RecordBatchReader` with the columns of `columns`, and may be read in other threads. Raises QueryError,
-        also while batches are read."""
+        """Run the query. Return the pyarrow.Schema of the result and an iterator over its record batches.
+
+        Args:
+            stream: pyarrow.RecordBatchReader with the columns of `columns`. Other threads may read it.
+
+        Raises:
+            QueryError: duckdb cannot run the query. Iterating over the batches can raise it too.
+        """
         with query_errors(self._known):
             self._define(stream if self._streams else None, self._keeps)
             relation = self._connection.sql(self._sql)
-            # the name of it depends on the version of duckdb
+            # the name of the method depends on the version of duckdb
             read = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
             reader = read(RESULT_ROWS)
         return reader.schema, self._read(reader)
 
     def interrupt(self) -> None:
-        """Ends what is under way in another thread."""
+        """Interrupt the query that runs in another thread."""
         self._connection.interrupt()
 
     def close(self) -> None:
-        """Nothing more is asked: what the query holds is let go."""
+        """Close the database and free its memory."""
         self._connection.close()
 
     def _read(self, reader: Any) -> Iterator[Any]:
@@ -341,12 +384,12 @@ class FlowQuery:
 
 
 def _reason(error: Exception) -> str:
-    """The first line of what duckdb says, without the kind of error."""
+    """Return the first line of an error of duckdb, without the kind of error."""
     return str(error).partition("\n")[0].partition("Error: ")[2] or str(error)
 
 
 def _read_parquet(names: Sequence[str]) -> str:
-    """SQL of some files, whose names are no patterns."""
+    """Return SQL that reads these files. Their names are not treated as patterns."""
     literals = ", ".join("'" + glob.escape(name).replace("'", "''") + "'" for name in names)
     return f"read_parquet([{literals}])"
 
@@ -373,7 +416,7 @@ def _text_of_mac(addresses: Any) -> Any:
 
 
 def _in_net(addresses: Any, networks: Any) -> Any:
-    """For Arrow arrays of text: which address is in which network. Nulls never come here."""
+    """Return which addresses are in which networks, for Arrow arrays of text without nulls."""
     import pyarrow
 
     pairs = zip(addresses.to_pylist(), networks.to_pylist(), strict=True)
@@ -399,7 +442,7 @@ def _parse(address: str) -> tuple[int, int]:
 
 @functools.lru_cache(maxsize=1 << 12)
 def _range(network: str) -> tuple[int, int, int]:
-    """The version of a network, its first and its last address. Raises ValueError."""
+    """Return the IP version and the first and last address of a network. Raises ValueError."""
     try:
         parsed = ipaddress.ip_network(network, strict=False)
     except ValueError:
