@@ -1,6 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
-"""The binding of the C core. It manages lifetimes, buffers and exceptions, and contains no logic. Users
-import `flowbuf`.
+"""The binding of the C core.
+
+It manages lifetimes, buffers and exceptions, and contains no logic. Users import `flowbuf`.
 """
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer

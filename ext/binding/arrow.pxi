@@ -69,9 +69,10 @@ cdef class ArrowEncoder:
         return 0
 
     cdef int begin(self, const ArrowSchema *schema, bind) except -1:
-        """Bind the columns of an Arrow schema to the plan. `bind` takes the column names. It returns per
-        column the column of the plan or None, the members of an enum (number -> name), and True if each row
-        must have a value.
+        """Bind the columns of an Arrow schema to the plan.
+
+        `bind` takes the column names. It returns per column the column of the plan or None, the members of an
+        enum (number -> name), and True if each row must have a value.
         """
         cdef list keep = []
         cdef fb_status status

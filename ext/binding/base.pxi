@@ -51,7 +51,10 @@ cdef str format_address(const uint8_t *address):
 
 
 def format_ip(const uint8_t[::1] octets not None):
-    """Return an address of 4 or 16 bytes as text: IPv6 as in RFC 5952, IPv4 and IPv4-mapped addresses dotted."""
+    """Return an address of 4 or 16 bytes as text.
+
+    IPv6 is formatted as in RFC 5952; IPv4 and IPv4-mapped addresses are dotted.
+    """
     cdef uint8_t address[16]
     if octets.shape[0] != 4 and octets.shape[0] != 16:
         raise ValueError(f"an address has 4 or 16 octets, not {octets.shape[0]}")
@@ -129,8 +132,9 @@ cdef uint64_t get_time():
 
 
 cdef uint64_t to_nanoseconds(object received) except? 0xffffffffffffffff:
-    """Return a time of reception in nanoseconds since 1970. None is now, a float is in seconds, an int in
-    nanoseconds.
+    """Return a time of reception in nanoseconds since 1970.
+
+    None is now, a float is in seconds, an int in nanoseconds.
     """
     cdef uint64_t time
     if received is None:

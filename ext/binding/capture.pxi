@@ -32,8 +32,9 @@ cdef class Capture:
         return 0
 
     def advance(self):
-        """End the batch of the last scan, so that its window may change. Raises RuntimeError while the batch
-        is decoded.
+        """End the batch of the last scan, so that its window may change.
+
+        Raises RuntimeError while the batch is decoded.
         """
         self.check_unused()
         self.scans += 1
@@ -76,8 +77,9 @@ cdef class Capture:
 
     @property
     def link_types(self):
-        """Link types of the packets read, as numbers (https://www.tcpdump.org/linktypes.html), in order of
-        first use.
+        """Link types of the packets read, as numbers, in order of first use.
+
+        https://www.tcpdump.org/linktypes.html lists the numbers.
         """
         cdef fb_capture_stats stats = fb_capture_get_stats(self.capture)
         return [stats.link_types[i] for i in range(stats.link_type_count)]

@@ -2,8 +2,9 @@
 # (https://arrow.apache.org/docs/format/CDataInterface.html).
 
 cdef int set_members(const fb_member **to, size_t *count, list members, list keep) except -1:
-    """Allocate the members of an enum. The caller frees `*to`, even after an exception. `keep` owns the
-    names.
+    """Allocate the members of an enum.
+
+    The caller frees `*to`, even after an exception. `keep` owns the names.
     """
     cdef fb_member *items = <fb_member *> PyMem_Malloc(max(len(members), 1) * sizeof(fb_member))
     if not items:
@@ -20,9 +21,10 @@ cdef int set_members(const fb_member **to, size_t *count, list members, list kee
 
 
 cdef class TableType:
-    """The Arrow type of tables of a plan. `fields` are tuples of column name, Arrow format, extension name or
-    None, nullable, required, text, and enum members (number -> name) or None. `text` exports addresses as
-    text.
+    """The Arrow type of tables of a plan.
+
+    `fields` are tuples of column name, Arrow format, extension name or None, nullable, required, text, and
+    enum members (number -> name) or None. `text` exports addresses as text.
     """
 
     cdef readonly Plan plan
@@ -149,8 +151,9 @@ cdef fb_spares spares
 
 
 cdef class TableBuilder:
-    """Collects rows into tables of at most `rows` rows. Rows that fill no table wait for the next call. Use
-    it in one thread at a time.
+    """Collects rows into tables of at most `rows` rows.
+
+    Rows that fill no table wait for the next call. Use it in one thread at a time.
     """
 
     cdef readonly TableType type
@@ -184,8 +187,9 @@ cdef class TableBuilder:
         return 0
 
     cdef int make_room(self, list tables, double share) except -1:
-        """Grow a batch that is full or out of memory, or turn it into a table. `share`: part of the input
-        that its rows come from.
+        """Grow a batch that is full or out of memory, or turn it into a table.
+
+        `share`: part of the input that its rows come from.
         """
         cdef size_t capacity = self.batch.capacity
         cdef bint full = capacity - self.batch.rows < 2
@@ -320,11 +324,11 @@ cdef class MessageTables(TableBuilder):
         return self.reader.invalid_texts
 
     def read(self, data, list tables not None, bint final=True):
-        """Read the complete messages at the start of length-delimited data. Return the number of bytes
-        consumed.
+        """Read the complete messages at the start of length-delimited data.
 
-        Tables that the messages fill are appended to `tables`. Raises DecodeError with the offset of a
-        malformed message, and of a truncated one if `final`. The rows before it wait for `finish`.
+        Returns the number of bytes consumed. Tables that the messages fill are appended to `tables`. Raises
+        DecodeError with the offset of a malformed message, and of a truncated one if `final`. The rows before
+        it wait for `finish`.
 
         The GIL is kept for writable data, because no other thread may change it during the call.
         """
@@ -380,8 +384,9 @@ cdef enum:
 
 
 cdef class ExportedStream:
-    """State of a C stream. Each call holds a reference to it, because a consumer may release the stream
-    during the call.
+    """State of a C stream.
+
+    Each call holds a reference to it, because a consumer may release the stream during the call.
     """
 
     cdef TableType type
@@ -425,8 +430,9 @@ cdef int get_stream_schema(ArrowArrayStream *stream, ArrowSchema *out) noexcept 
 
 
 cdef int get_next_table(ArrowArrayStream *stream, ArrowArray *out) noexcept with gil:
-    """Turn every exception into a code and a text. An exception that leaves this function would look like the
-    end of the stream.
+    """Turn every exception into a code and a text.
+
+    An exception that leaves this function would look like the end of the stream.
     """
     cdef ExportedStream state
     cdef Table table

@@ -126,8 +126,9 @@ cdef class Decoder:
         return 0
 
     cdef int leave_views(self) except -1:
-        """Continue in another buffer if this one has views. Two buffers suffice to fill one while the other
-        is written to a file.
+        """Continue in another buffer if this one has views.
+
+        Two buffers suffice to fill one while the other is written to a file.
         """
         if not self.output.views:
             return 0
@@ -142,8 +143,9 @@ cdef class Decoder:
         self.busy = False
 
     cdef int run(self, const fb_datagram *datagrams, size_t count) except -1:
-        """Decode all datagrams into the output. The GIL is released for a batch, and kept for a single
-        datagram.
+        """Decode all datagrams into the output.
+
+        The GIL is released for a batch, and kept for a single datagram.
         """
         cdef fb_position position
         cdef fb_status status
@@ -198,7 +200,10 @@ cdef class Decoder:
             PyBuffer_Release(&view)
 
     cdef inline object decode_datagram(self, const fb_datagram *datagram, dict override, bint split, bint expect_flows):
-        """Decode a datagram of the core. `expect_flows`: its payload comes from the user, not from a capture."""
+        """Decode a datagram of the core.
+
+        `expect_flows`: its payload comes from the user, not from a capture.
+        """
         self.begin(override)
         self.decoder.expect_flows = expect_flows
         try:
@@ -263,11 +268,10 @@ cdef class Decoder:
             datagrams.let_go()
 
     def view_datagrams(self, Datagrams datagrams not None, *, dict override=None):
-        """Decode a batch like `encode_datagrams`, and return a memoryview of the decoder's buffer without a
-        copy.
+        """Decode all datagrams of a batch into a memoryview of the decoder's buffer.
 
-        The contents stay valid as long as the view exists. If the view is released before the next call
-        (`view.release()`), the decoder reuses its buffer.
+        Nothing is copied. The contents stay valid as long as the view exists. If the view is released before
+        the next call (`view.release()`), the decoder reuses its buffer.
         """
         datagrams.hold()
         try:
@@ -289,12 +293,11 @@ cdef class Decoder:
             self.end(override)
 
     def encode_each(self, Datagrams datagrams not None, *, dict override=None):
-        """Decode all datagrams of a batch. Return a list of (exporter address as text, length-delimited
-        messages).
+        """Decode all datagrams of a batch into messages per datagram.
 
-        The list has one item per datagram with flows. Flows that waited for a template are in the item of the
-        datagram with that template. If a strict decoder raises DecodeError, the flows before the fault are
-        lost.
+        Returns a list of (exporter address as text, length-delimited messages). It has one item per datagram
+        with flows. Flows that waited for a template are in the item of the datagram with that template. If a
+        strict decoder raises DecodeError, the flows before the fault are lost.
         """
         cdef list pieces = []
         cdef size_t i
@@ -309,10 +312,9 @@ cdef class Decoder:
         return pieces
 
     def finish(self):
-        """End the input: drop and count the data sets that still wait for their templates
-        (`template_missing`).
+        """End the input: drop the data sets that still wait for their templates.
 
-        The decoder can be used again afterwards.
+        They are counted (`template_missing`). The decoder can be used again afterwards.
 
         Raises:
             DecodeError: data sets were waiting, and the decoder is strict.
@@ -350,8 +352,9 @@ cdef class Decoder:
             self.busy = False
 
     def read_left_out(self):
-        """Return the number of values that did not fit, per column: `bad_field_size`, `bad_list` and
-        `out_of_range` of all exporters.
+        """Return the number of values that did not fit, per column.
+
+        The numbers are the sums of `bad_field_size`, `bad_list` and `out_of_range` over all exporters.
         """
         cdef dict counts = {}
         self.claim()

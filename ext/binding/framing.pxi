@@ -13,8 +13,9 @@ cdef inline fb_bytes _view(const uint8_t[::1] data):
 
 
 def count_messages(const uint8_t[::1] stream not None):
-    """Return the number of messages of a length-delimited stream. Raises DecodeError if it is malformed or
-    truncated.
+    """Return the number of messages of a length-delimited stream.
+
+    Raises DecodeError if it is malformed or truncated.
     """
     cdef fb_bytes rest = _view(stream), message
     cdef const uint8_t *begin = rest.data
@@ -63,11 +64,11 @@ def split_messages(const uint8_t[::1] stream not None, bytes prefix=None):
 
 
 def cut_messages(const uint8_t[::1] stream not None, size_t limit, size_t first):
-    """Cut a length-delimited stream into pieces of whole messages. Return a list of (bytes, number of
-    messages).
+    """Cut a length-delimited stream into pieces of whole messages.
 
-    The first piece has at most `first` bytes; it is empty if the first message is larger. Other pieces have
-    at most `limit` bytes, or one larger message. Raises DecodeError if the stream is malformed or truncated.
+    Returns a list of (bytes, number of messages). The first piece has at most `first` bytes; it is empty if
+    the first message is larger. Other pieces have at most `limit` bytes, or one larger message. Raises
+    DecodeError if the stream is malformed or truncated.
     """
     cdef fb_bytes rest = _view(stream), message
     cdef const uint8_t *begin = rest.data

@@ -13,10 +13,10 @@ cdef class MessageReader:
         self.columns = {plan.plan.columns[i].number: i for i in range(plan.plan.column_count)}
 
     def read_stream(self, const uint8_t[::1] data not None, bint final=True):
-        """Read the complete messages at the start of length-delimited data. Return (list of dicts, bytes
-        consumed).
+        """Read the complete messages at the start of length-delimited data.
 
-        Raises DecodeError with the offset of a malformed message, and of a truncated one if `final`.
+        Returns (list of dicts, bytes consumed). Raises DecodeError with the offset of a malformed message,
+        and of a truncated one if `final`.
         """
         cdef fb_bytes rest, message
         cdef fb_status status

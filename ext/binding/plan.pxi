@@ -36,8 +36,9 @@ def kind_fits(int kind, str type):
 
 
 cdef class Plan:
-    """A compiled schema, made by `flowbuf.schema.plan.compile_plan`. A sealed plan is read-only and can be
-    shared.
+    """A compiled schema, made by `flowbuf.schema.plan.compile_plan`.
+
+    A sealed plan is read-only and can be shared.
     """
 
     cdef fb_memory memory
@@ -94,11 +95,11 @@ cdef class Plan:
         return self._added(fb_plan_add_source(self.plan, <uint16_t> (len(self.column_names) - 1), rank, <fb_source> source))
 
     def add_element(self, unsigned rank, uint64_t pen, uint32_t id, int kind, uint16_t occurrence=0):
-        """Add an information element to the last column. Return False if it cannot fill a column of this
-        type.
+        """Add an information element to the last column.
 
-        `occurrence` is the number of an occurrence in a record, or LAST_OCCURRENCE. 0 means every occurrence
-        in a repeated column, and the first in any other column.
+        Returns False if it cannot fill a column of this type. `occurrence` is the number of an occurrence in
+        a record, or LAST_OCCURRENCE. 0 means every occurrence in a repeated column, and the first in any
+        other column.
         """
         cdef uint16_t column = <uint16_t> (len(self.column_names) - 1)
         return self._added(fb_plan_add_element(self.plan, column, rank, pen, id, occurrence, <fb_kind> kind))
@@ -127,14 +128,13 @@ cdef class Plan:
         self.sealed = True
 
     def slotted(self):
-        """Return the names of the columns that are written at the end of their row (see
-        ext/core/plan/plan.h).
-        """
+        """Return the names of columns written at the end of their row (see ext/core/plan/plan.h)."""
         return self._flagged(FB_COLUMN_SLOTTED)
 
     def unordered(self):
-        """Return the names of repeated columns whose ranks differ from the order in which a decoder produces
-        their sources.
+        """Return the names of repeated columns whose ranks are out of order.
+
+        The order is that in which a decoder produces their sources.
         """
         return self._flagged(FB_COLUMN_UNORDERED)
 

@@ -112,8 +112,9 @@ cdef dict make_blank(list names):
 
 @cython.no_gc  # its references form no cycle, and __dealloc__ needs them
 cdef class RecordTypes:
-    """The message types of a codec; the first is the type of whole objects. A type is a list of fields, each
-    a dict (see `flowbuf.codec`).
+    """The message types of a codec; the first is the type of whole objects.
+
+    A type is a list of fields, each a dict (see `flowbuf.codec`).
     """
 
     cdef fb_record_type *types
@@ -192,9 +193,10 @@ cdef class RecordTypes:
 
 
 cdef class RecordShape:
-    """The Python types that messages are decoded into, per message type. `nodes` are tuples (type, shape,
-    make, keywords, children). Children are node indexes by slot, or -1. The first node is that of whole
-    objects.
+    """The Python types that messages are decoded into, per message type.
+
+    `nodes` are tuples (type, shape, make, keywords, children). Children are node indexes by slot, or -1. The
+    first node is that of whole objects.
     """
 
     cdef RecordTypes types
@@ -224,7 +226,10 @@ cdef class RecordShape:
 
 @cython.auto_pickle(False)
 cdef class RecordCodec:
-    """Encodes and decodes objects of one message type. Requires `_describe` and `_use` to have been called."""
+    """Encodes and decodes objects of one message type.
+
+    Requires `_describe` and `_use` to have been called.
+    """
 
     cdef RecordTypes types
     cdef fb_record_options options
@@ -237,8 +242,9 @@ cdef class RecordCodec:
         PyMem_Free(self.output.begin)
 
     def _describe(self, RecordTypes types not None, tuple options not None):
-        """Set the message types and options. Can be called once, because other calls may be running. For
-        `flowbuf.codec` only.
+        """Set the message types and options.
+
+        Can be called once, because other calls may be running. For `flowbuf.codec` only.
         """
         if self.types is not None:
             raise RuntimeError("a codec that has been described")
@@ -261,8 +267,9 @@ cdef class RecordCodec:
     # Writing --------------------------------------------------------------------------------------------------------
 
     cdef int _begin(self, fb_record_output *output) except -1:
-        """Take the output buffer of the codec. A nested call, from user code called by another call, gets its
-        own.
+        """Take the output buffer of the codec.
+
+        A nested call, from user code called by another call, gets its own.
         """
         if self.types is None:
             raise RuntimeError("a codec that has not been described")

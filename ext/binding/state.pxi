@@ -62,6 +62,7 @@ cdef dict read_totals(const fb_sequence_totals *totals):
 
 cdef dict read_sequence(const fb_domain *domain):
     """Return the counters of a domain's sequence numbers; for an sFlow agent also those of its samples.
+
     `unit` is None if nothing was numbered.
     """
     cdef dict sequence = {"unit": _UNITS[domain.sequences.unit], **read_totals(&domain.sequences.totals)}
@@ -151,8 +152,9 @@ cdef tuple check_exporter(object exporter, str where):
 
 
 cdef object check_domain(object domain, str where):
-    """Return (version, id, port or None, system_init, samplers, templates) for `restore_domain`. Return None
-    for NetFlow v5, v7 and sFlow, whose domains hold only counters.
+    """Return (version, id, port or None, system_init, samplers, templates) for `restore_domain`.
+
+    Return None for NetFlow v5, v7 and sFlow, whose domains hold only counters.
     """
     domain = as_dict(domain, where)
     version = as_number(domain.get("version"), 10, f"{where}: version")

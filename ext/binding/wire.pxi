@@ -213,7 +213,10 @@ cdef class Row:
 
 
 cdef object _fit(const fb_column *column, str name, object value):
-    """Return the value in the type of its column: bytes, float or int. Raises EncodeError if it does not fit."""
+    """Return the value in the type of its column: bytes, float or int.
+
+    Raises EncodeError if it does not fit.
+    """
     try:
         if column.type == FB_TYPE_STRING:
             return value.encode() if isinstance(value, str) else bytes(memoryview(value))
@@ -237,8 +240,10 @@ cdef int _override_row(Row row, str name, object value) except -1:
 
 
 cdef class Buffer:
-    """A buffer that grows: it doubles, or grows by the size requested if that is more. A memoryview shows its
-    first `size` bytes. A writer sets `size` to 0 first, and leaves a buffer with views to them.
+    """A buffer that grows: it doubles, or grows by the size requested if that is more.
+
+    A memoryview shows its first `size` bytes. A writer sets `size` to 0 first, and leaves a buffer with views
+    to them.
     """
 
     cdef uint8_t *data

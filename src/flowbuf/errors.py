@@ -134,13 +134,14 @@ class ClickHouseError(FlowbufError):
 
 
 class KafkaError(FlowbufError):
-    """A Kafka broker, a topic or a schema registry failed or refused a request. The text contains no secrets."""
+    """A Kafka broker, a topic or a schema registry failed or refused a request.
+
+    The text contains no secrets.
+    """
 
 
 class PartitionLost(KafkaError):
-    """A partition was assigned to another member of the consumer group; its offsets can no longer be
-    committed.
-    """
+    """A partition was assigned to another consumer of the group. Its offsets can no longer be committed."""
 
 
 class StateError(FlowbufError):

@@ -128,8 +128,9 @@ class _Settings:
         return cls(schema, {_ARGUMENTS.get(name, name): value for name, value in values.items() if name not in _PATHS})
 
     def only(self, types: Mapping[str, str]) -> _Settings:
-        """Return the settings with exactly these columns. Raises SchemaError for an unknown column or a wrong
-        type.
+        """Return the settings with exactly these columns.
+
+        Raises SchemaError for an unknown column or a wrong type.
         """
         for name, type in types.items():
             own = spark_type(self.schema[name])
@@ -138,8 +139,9 @@ class _Settings:
         return replace(self, schema=self.schema.only(*types))
 
     def open(self, path: str) -> FlowStream:
-        """Return the flows of a file, without reading it yet. Raises ValueError if options contradict the
-        schema.
+        """Return the flows of a file, without reading it yet.
+
+        Raises ValueError if options contradict the schema.
         """
         arguments = dict(self.arguments)
         rate = arguments.pop("override_sampling", None)

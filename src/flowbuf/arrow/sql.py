@@ -48,8 +48,9 @@ _RENDERERS = {
 
 
 def columns_named(sql: str, schema: Schema) -> tuple[str, ...]:
-    """Return the columns of a schema, enabled or not, whose names occur in SQL. Upper and lower case are
-    equal.
+    """Return the columns of a schema, enabled or not, whose names occur in SQL.
+
+    Upper and lower case are equal.
     """
     words = {word.lower() for word in _WORD.findall(sql)}
     return tuple(column.name for column in schema if column.name.lower() in words)
@@ -103,8 +104,9 @@ def _message(error: Exception) -> str:
 
 
 def _advise(message: str, columns: list[str]) -> str:
-    """Return a suggestion for the missing column of an error, or the list of columns. "" if no column is
-    missing.
+    """Return a suggestion for the missing column of an error, or the list of columns.
+
+    "" if no column is missing.
     """
     missing = re.search(r'[Cc]olumn (?:named )?"(.*?)"', message)
     if not missing or missing[1] in columns:
@@ -291,8 +293,9 @@ class FlowQuery:
         return self._plan()
 
     def _define(self, stream: Any, keep: bool = False) -> None:
-        """Create the view `flows`. With `keep`, a stream that is read several times is stored in a temporary
-        table.
+        """Create the view `flows`.
+
+        With `keep`, a stream that is read several times is stored in a temporary table.
         """
         parts = []
         if stream is not None:
@@ -307,7 +310,7 @@ class FlowQuery:
         self._connection.execute("CREATE OR REPLACE TEMP VIEW flows AS " + " UNION ALL BY NAME ".join(parts))
 
     def _select_stream(self, source: str, names: Sequence[str]) -> str:
-        """Return SQL that selects all columns of a stream, with NULL for columns that the stream leaves out."""
+        """Return SQL that selects all columns of a stream, with NULL for those that the stream lacks."""
         columns = ", ".join(f"{'' if name in names else 'NULL AS '}{_quoted(name)}" for name in self._names)
         return f"SELECT {columns} FROM {source}"
 

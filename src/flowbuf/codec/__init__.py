@@ -1,5 +1,7 @@
-"""Records of any message type: described by a schema or by Protocol Buffers' own descriptors, written and read by the
-core."""
+"""Encode and decode Protocol Buffers messages of any type.
+
+A schema or a Protocol Buffers descriptor defines the message type. The C core writes and reads the messages.
+"""
 
 from flowbuf.codec.codec import UNKNOWN_FIELDS, Codec
 

@@ -1,4 +1,4 @@
-"""The codec: records of one message type to bytes and back."""
+"""The codec: objects of one message type to bytes and back."""
 
 from __future__ import annotations
 
@@ -29,36 +29,45 @@ if TYPE_CHECKING:
 
 __all__ = ["UNKNOWN_FIELDS", "Codec"]
 
-_SHAPES = 64  # that are kept, of those that `decode` is told
+_SHAPES = 64  # shapes cached for the argument `into` of `decode`
 
 UNKNOWN_FIELDS = "_unknown_fields"
-"""The key of the octets of fields that are not in the schema, in a dict that was read with `unknown_fields="keep"`."""
+"""Key of the bytes of unknown fields, in a dict decoded with `unknown_fields="keep"`."""
 
 
 class Codec(RecordCodec):
-    """Writes records to Protocol Buffers messages, and reads them back, without generated code.
+    """Encode objects as Protocol Buffers messages, and decode them, without generated code.
 
-    `source` says what a record is: a `Schema`, a message class or a descriptor of google.protobuf, or a
-    FileDescriptorSet (or its octets); `message` which message of several, by its name. A record is a dict, a tuple of
-    all fields in their order, or any object with the fields as attributes: a dataclass, a msgspec Struct. None is
-    absent.
+    An object is a dict, a tuple of all fields in order, or any object with the fields as attributes, such as
+    a dataclass or a msgspec Struct. None stands for an absent field. A decoded object has every field: absent
+    ones have their default, or None for `optional` fields and messages.
 
+    The output equals the deterministic serialization of google.protobuf. Use a codec in one thread at a time.
+
+    Args:
+        source: Definition of the message type: a `Schema`, a google.protobuf message class, descriptor or
+            FileDescriptorSet, or the bytes of a FileDescriptorSet.
+        message: Name of the message, if the source defines several. Default: the message of the schema or
+            descriptor, or the only message of the set.
+        into: Type of decoded objects: dict (default), tuple, or a class that takes the fields by name. Its
+            annotations name the classes of nested messages. `decode` can override it.
+        unknown_keys: "error" (default) or "ignore": treatment of unknown keys of a dict to encode.
+        unknown_fields: "skip" (default) or "keep": treatment of unknown fields of a message. "keep" stores
+            them in the dict under `flowbuf.UNKNOWN_FIELDS`, and `encode` writes them again.
+        times: Decoded form of google.protobuf.Timestamp and Duration. "datetime" (default) gives datetime in
+            UTC and timedelta, both in microseconds. "datetime64" gives numpy types, and "ns" gives int.
+            `encode` accepts all forms; a datetime without a time zone is UTC.
+        enums: Decoded form of enum members: "number" (default) or "name". `encode` accepts both.
+
+    Raises:
+        SchemaError: the source cannot be used.
+        TypeError: the source defines no messages, or the class `into` does not take the fields.
+        ValueError: an option has an unknown value.
+
+    Example:
         codec = flowbuf.Codec.load("telemetry")
         data = codec.encode({"device_id": "a1", "temperature": 21.5})
         codec.decode(data)["temperature"]
-
-    `into`: what messages are read into, dict, tuple, or a class that takes the fields by name (`decode` can be told
-    otherwise); its annotations say the classes of the messages inside. Every field is there, with its default where
-    the message does not have it: None of `optional` ones and messages.
-
-    `unknown_keys`: of a dict to be written, "error" or "ignore". `unknown_fields`: of a message, "skip" or "keep",
-    which puts them into the dict under `flowbuf.UNKNOWN_FIELDS`, from where they are written again. `times`: what
-    google.protobuf.Timestamp and Duration are read as, "datetime" (in UTC, and timedelta; both end at microseconds),
-    "datetime64" or "ns" (int); all are taken when writing, and a datetime without a zone is UTC. `enums`: what they are
-    read as, "number" or "name"; both are taken.
-
-    Output is that of google.protobuf's deterministic serialization. Raises EncodeError with the path of the value and
-    DecodeError with path and offset; SchemaError where `source` cannot be used. One thread at a time.
     """
 
     def __init__(
@@ -99,7 +108,8 @@ class Codec(RecordCodec):
         )
         if unknown_fields == "keep":
             _check_names(messages)
-        self._describe(record_types, options)  # raises where it has been before: then all stays as it was
+        # raises if the codec was described before, and changes nothing then
+        self._describe(record_types, options)
         self.message = described
         self._schema = schema
         self._find_class: Callable[[], Any] = find_class
@@ -109,7 +119,20 @@ class Codec(RecordCodec):
 
     @classmethod
     def load(cls, reference: str | os.PathLike[str], message: str | None = None, **options: Any) -> Codec:
-        """Of a built-in schema by its name, or of a file: a schema (.toml), a .proto, or else a descriptor set."""
+        """Load a codec from a built-in schema or a file.
+
+        Args:
+            reference: Name of a built-in schema, or path of a schema (.toml), a .proto file or a descriptor
+                set (any other extension).
+            message: Name of the message, if the file defines several.
+            **options: Options of `Codec`.
+
+        Raises:
+            SchemaError: the file cannot be read, or does not define the message.
+
+        Example:
+            codec = flowbuf.Codec.load("orders.proto", "Order", times="ns")
+        """
         if not isinstance(reference, str | os.PathLike):
             raise TypeError(f"Codec.load takes a name or a path, not {reference!r}: try Codec(…)")
         suffix = os.path.splitext(os.fspath(reference))[1]
@@ -132,7 +155,7 @@ class Codec(RecordCodec):
         return shape
 
     def message_class(self) -> Any:
-        """The google.protobuf class of the messages."""
+        """Return the google.protobuf class of the message."""
         return self._find_class()
 
     @property
@@ -141,42 +164,85 @@ class Codec(RecordCodec):
         descriptor: Descriptor = self.message_class().DESCRIPTOR
         return descriptor
 
-    # Records made up, and compared ----------------------------------------------------------------------------------
+    # Examples and comparison
+    # ----------------------------------------------------------------------------------------
 
     def examples(self, count: int, seed: int = 0, into: Any = None) -> list[Any]:
-        """So many plausible records, the same for a seed everywhere, as `decode` gives them. Raises SchemaError where a
-        message requires itself, so that no record comes to an end."""
+        """Return plausible objects, in the form that `decode` returns.
+
+        Args:
+            count: Number of objects.
+            seed: Seed of the random numbers. A seed gives the same objects on every machine. Default: 0.
+            into: Type of the objects: see `decode`.
+
+        Raises:
+            SchemaError: the message requires itself, so that no finite object exists.
+        """
         records = itertools.islice(examples.examples(self.message, seed), count)
         return [self.decode(self.encode(record), into) for record in records]
 
     def strategy(self, into: Any = None) -> SearchStrategy[Any]:
-        """A Hypothesis strategy of records of any values, as `decode` gives them. Raises ImportError without
-        hypothesis, and SchemaError as `examples` does."""
+        """Return a Hypothesis strategy of objects with arbitrary values, in the form that `decode` returns.
+
+        Args:
+            into: Type of the objects: see `decode`.
+
+        Raises:
+            ImportError: hypothesis is not installed.
+            SchemaError: the message requires itself, so that no finite object exists.
+        """
         return examples.strategy(self.message).map(lambda record: self.decode(self.encode(record), into))
 
     def equal(self, one: Any, other: Any) -> bool:
-        """Whether two records are the same message, whatever kinds of objects they are. Raises EncodeError where one is
-        no record."""
+        """Return True if two objects encode to the same message, whatever their types.
+
+        Raises:
+            EncodeError: one of them cannot be encoded.
+        """
         return self.encode(one) == self.encode(other)
 
     # Columns --------------------------------------------------------------------------------------------------------
 
     @functools.cached_property
     def schema(self) -> Schema:
-        """The schema of the columns. Raises SchemaError where the message is not flat."""
+        """The schema of the message's columns.
+
+        Raises:
+            SchemaError: the message is not flat.
+        """
         schema = schemas.to_schema(self.message) if self._schema is None else self._schema
         schema.require_flat("a table")
         return schema
 
     def read_columns(self, data: Any, batch_rows: int = BATCH_ROWS, strict: bool = False) -> FlowStream:
-        """A stream of messages, each after its length as a varint - octets, a path or a file - as columns, as
-        `flowbuf.read_messages` gives them: damage ends the stream and is counted, and raises DecodeError if `strict`.
-        Raises SchemaError where the message is not flat."""
+        """Read a stream of messages, each after its length as a varint, as columns.
+
+        Args:
+            data: Bytes, a path or a binary file.
+            batch_rows: Rows per batch. Default: 16,384.
+            strict: Raise DecodeError for damaged input. By default, damage is counted and ends the stream.
+
+        Returns:
+            FlowStream: see `flowbuf.read_messages`.
+
+        Raises:
+            SchemaError: the message is not flat.
+        """
         return read_messages(data, self.schema, batch_rows=batch_rows, strict=strict)
 
     def encode_columns(self, table: Any) -> bytes:
-        """The rows of any Arrow object as a stream of messages, as `flowbuf.encode_columns` writes them. Raises
-        SchemaError where the message is not flat, and EncodeError."""
+        """Encode the rows of an Arrow object as a stream of messages: see `flowbuf.encode_columns`.
+
+        Args:
+            table: Any object with Arrow columns, such as a pyarrow.Table or a polars.DataFrame.
+
+        Returns:
+            bytes: the messages, each after its length as a varint.
+
+        Raises:
+            SchemaError: the message is not flat.
+            EncodeError: a value does not fit its column.
+        """
         return encode_columns(table, self.schema)
 
     def __reduce__(self) -> Any:
@@ -212,8 +278,10 @@ def _name(message: Any) -> str | None:
 
 
 def _is_of(schema: Schema, message: Any) -> bool:
-    """Whether the message of the schema itself is asked for, and there is one. Raises SchemaError where all columns are
-    switched off, as they are in a schema of flows."""
+    """Return True if the schema's own message is meant.
+
+    Raises SchemaError if all of its columns are disabled.
+    """
     own = message_name(schema)
     if _name(message) is not None and message not in (own, f"{PACKAGE}.{own}"):
         return False
@@ -250,7 +318,7 @@ def _find_descriptor(source: Any, name: str | None) -> Descriptor:
 
 
 def _to_message(source: Any, descriptor: Descriptor) -> Message:
-    """A schema knows more of its messages than their descriptors say: integers of 8 and 16 bits, sizes of addresses."""
+    """Return the message of a descriptor. A schema adds 8 and 16 bit integers and address sizes to it."""
     known = schemas.to_message(source).reachable() if isinstance(source, Schema) else []
     return next((each for each in known if each.name == descriptor.name), None) or descriptors.to_message(descriptor)
 

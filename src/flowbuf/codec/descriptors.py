@@ -1,4 +1,4 @@
-"""Message types as google.protobuf describes them: descriptors, message classes, descriptor sets, and .proto files."""
+"""Message types of google.protobuf: descriptors, message classes, descriptor sets and .proto files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TYPES = {
     )
 }
 
-_NULLABLE = 65001  # the field of FieldOptions that is gogoproto's extension of this name
+_NULLABLE = 65001  # number of the gogoproto extension `nullable` in FieldOptions
 
 _IMPORTS = (
     "imports are looked for beside the file; of those elsewhere, load what "
@@ -42,10 +42,13 @@ _IMPORTS = (
 
 
 def to_message(descriptor: Descriptor) -> Message:
-    """Convert a descriptor and all types that its fields refer to. A chain of types may be long: no recursion."""
+    """Convert a descriptor and all types that its fields refer to.
+
+    Without recursion, since a chain of types may be long.
+    """
     known = {descriptor.full_name: Message(descriptor.full_name)}
     waiting = [descriptor]
-    for each in waiting:  # it grows
+    for each in waiting:  # the list grows during the loop
         entry = each.GetOptions().map_entry
         for field in each.fields:
             inner = field.message_type
@@ -80,7 +83,7 @@ def _convert_field(field: FieldDescriptor, known: dict[str, Message], of_entry: 
 
 
 def _is_repeated(field: Any) -> bool:
-    repeated = getattr(field, "is_repeated", None)  # `label` is on its way out
+    repeated = getattr(field, "is_repeated", None)  # newer versions of google.protobuf replace `label`
     return bool(field.label == FieldDescriptor.LABEL_REPEATED if repeated is None else repeated)
 
 
@@ -90,8 +93,11 @@ def _is_required(field: Any) -> bool:
 
 
 def _is_nullable(field: Any) -> bool:
-    """Whether a message may leave out the field; `(gogoproto.nullable) = false` says no. To a message without fields
-    all options are unknown ones, whether google.protobuf knows the extension or not."""
+    """Return False if `(gogoproto.nullable) = false` forbids leaving out the field.
+
+    The options are read as unknown fields of an empty message, because google.protobuf may or may not know
+    the extension.
+    """
     if not field.has_options:
         return True
     options: Any = UnknownFieldSet(Empty.FromString(field.GetOptions().SerializePartialToString()))
@@ -104,7 +110,7 @@ def _is_closed(enum: EnumDescriptor) -> bool:
 
 
 def _is_synthetic(oneof: Any) -> bool:
-    """Presence of a single field in proto3 is a oneof of its own."""
+    """Return True for the oneof that represents the presence of an optional field in proto3."""
     fields = oneof.fields
     return len(fields) == 1 and oneof.name == f"_{fields[0].name}"
 
@@ -113,7 +119,7 @@ def _is_synthetic(oneof: Any) -> bool:
 
 
 def read_file(path: str | os.PathLike[str]) -> bytes:
-    """The octets of a descriptor set. Raises SchemaError."""
+    """Read the bytes of a descriptor set. Raises SchemaError."""
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -123,8 +129,11 @@ def read_file(path: str | os.PathLike[str]) -> bytes:
 
 
 def load_files(files: FileDescriptorSet | bytes, origin: str) -> list[Descriptor]:
-    """The messages of a descriptor set, those of its last file first: that is the one that was asked for. Raises
-    SchemaError."""
+    """Return the messages of a descriptor set, starting with those of its last file, which is the requested
+    one.
+
+    Raises SchemaError.
+    """
     if isinstance(files, bytes):
         try:
             files = FileDescriptorSet.FromString(files)
@@ -153,7 +162,7 @@ def load_files(files: FileDescriptorSet | bytes, origin: str) -> list[Descriptor
 
 
 def _in_order(files: Iterable[FileDescriptorProto]) -> list[FileDescriptorProto]:
-    """Files after those that they import. The well-known ones come with google.protobuf."""
+    """Sort files so that imports come first. Files in google/protobuf/ come from google.protobuf."""
     waiting = {file.name: file for file in files}
     ordered: list[FileDescriptorProto] = []
 
@@ -175,7 +184,7 @@ def _in_order(files: Iterable[FileDescriptorProto]) -> list[FileDescriptorProto]
 def _well_known(name: str) -> FileDescriptorProto:
     try:
         module = importlib.import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
-    except (ImportError, ValueError):  # ValueError: a name that cannot be one of a module
+    except (ImportError, ValueError):  # ValueError: the name cannot be that of a module
         raise KeyError(f"{name} is not there") from None
     file = FileDescriptorProto()
     module.DESCRIPTOR.CopyToProto(file)
@@ -183,8 +192,14 @@ def _well_known(name: str) -> FileDescriptorProto:
 
 
 def find_message(messages: list[Descriptor], name: str | None, origin: str) -> Descriptor:
-    """The message of a name: full, without its package, or the last part alone, where a message of a file is meant
-    before those inside of others. None is asked for: the only one of the first message's file. Raises SchemaError."""
+    """Return the message with this name: full, without its package, or only the last part.
+
+    For the last part, top-level messages take precedence over nested ones. Without a name, return the only
+    message of the file of the first message.
+
+    Raises:
+        SchemaError: no message has the name, or several have it.
+    """
     if not messages:
         raise SchemaError("has no messages", "a codec needs one", origin=origin)
     if name is None:
@@ -205,10 +220,10 @@ def find_message(messages: list[Descriptor], name: str | None, origin: str) -> D
 
 
 def _by_name(messages: list[Descriptor]) -> dict[str, list[Descriptor]]:
-    """All messages, also those inside of others, by each of the names they go by; those of the first file first."""
+    """Return all messages, including nested ones, by each of their names, in the order of the files."""
     known: dict[str, list[Descriptor]] = {}
     waiting = list(messages)
-    for each in waiting:  # which grows
+    for each in waiting:  # the list grows during the loop
         for name in {each.full_name, each.full_name.removeprefix(f"{each.file.package}."), each.name}:
             known.setdefault(name, []).append(each)
         waiting += [nested for nested in each.nested_types if not nested.GetOptions().map_entry]
@@ -220,8 +235,10 @@ def _list(messages: list[Descriptor]) -> str:
 
 
 def compile_proto(path: str | os.PathLike[str]) -> FileDescriptorSet:
-    """What Protocol Buffers' own compiler makes of a .proto file; imports are looked for beside it. Raises
-    SchemaError."""
+    """Compile a .proto file with protoc.
+
+    Imports are searched in the folder of the file. Raises SchemaError.
+    """
     path = os.fspath(path)
     if not os.path.isfile(path):
         raise SchemaError("is no file", "give the path of a .proto file", origin=path)

@@ -1,4 +1,4 @@
-"""Records made up: the same ones every time, or whatever Hypothesis comes upon."""
+"""Example objects of a message type: reproducible ones, and strategies of Hypothesis."""
 
 from __future__ import annotations
 
@@ -17,15 +17,20 @@ __all__ = ["examples", "strategy"]
 _WORDS = ("alpha", "bravo", "delta", "echo", "golf", "hotel", "india", "juliett", "kilo", "lima", "mike", "november")
 _TIME = 1_700_000_000_000_000_000  # nanoseconds: November 2023
 _BILLION = 1_000_000_000
-_DEPTH = 2  # messages inside each other, where they could go on for ever
+_DEPTH = 2  # largest nesting depth of optional messages
 _TIMESTAMPS = (-62_135_596_800 * _BILLION, 253_402_300_800 * _BILLION - 1)
 _DURATIONS = (-315_576_000_000 * _BILLION, 315_576_000_000 * _BILLION)
 
 
 def examples(message: Message, seed: int = 0) -> Iterator[dict[str, Any]]:
-    """Plausible records without end: short words, small numbers, a few elements. All fields have a value; of those of a
-    oneof, one has. Times are nanoseconds. The seed decides what they are, on every machine. Raises SchemaError where
-    no record comes to an end."""
+    """Generate plausible objects without end: short words, small numbers, three items per list.
+
+    All fields have a value, except that a oneof has one value. Times are in nanoseconds. A seed gives the
+    same objects on every machine.
+
+    Raises:
+        SchemaError: the message requires itself, so that no finite object exists.
+    """
     _check_ends(message)
     source = random.Random(seed)
     while True:
@@ -39,7 +44,7 @@ def _check_ends(message: Message) -> None:
 
 
 def _is_left_out(field: Field, depth: int) -> bool:
-    """Whether it is a message that could go on for ever, and is deep enough, or that must."""
+    """Return True if the field is a message beyond the depth limit, or one that has no finite object."""
     return field.message is not None and (depth >= _DEPTH or field.message.is_endless)
 
 
@@ -92,9 +97,14 @@ def _one(field: Field, source: random.Random, depth: int) -> Any:
 
 
 def strategy(message: Message) -> SearchStrategy[dict[str, Any]]:
-    """Records of any values that a message can hold; None where a field may be absent, times in nanoseconds. All of
-    them can be datetimes and timedeltas, but for what is finer than microseconds. Raises SchemaError where no record
-    comes to an end."""
+    """Return a strategy of objects with any values that a message can hold.
+
+    Absent fields are None, and times are in nanoseconds. Each time fits into datetime or timedelta, except
+    for fractions of a microsecond.
+
+    Raises:
+        SchemaError: the message requires itself, so that no finite object exists.
+    """
     with optional_import("a strategy needs hypothesis", "hypothesis"):
         from hypothesis import strategies
 
@@ -109,7 +119,7 @@ def _records(message: Message, strategies: Any, depth: int) -> SearchStrategy[di
 
 
 def _only_one(message: Message, record: dict[str, Any]) -> dict[str, Any]:
-    """Of a oneof, the first that has a value."""
+    """Keep the first value of each oneof, and set the others to None."""
     taken = set()
     for field in message:
         if field.oneof is not None and record[field.name] is not None:

@@ -1,4 +1,4 @@
-"""What a codec knows of a message type, wherever that was described."""
+"""Model of a message type, independent of its definition by a schema or a descriptor."""
 
 from __future__ import annotations
 
@@ -25,10 +25,18 @@ _ZEROS: dict[str, Any] = {"bool": False, "float": 0.0, "double": 0.0, "string": 
 
 @dataclass(frozen=True)
 class Field:
-    """A field. `type` is its Protocol Buffers type, as a .proto writes it, or "message", "group" and "enum". `message`
-    is that of a message or group, and of a map that of its entries: `key` and `value`. `members` are an enum's, of
-    which a `closed` one knows no other numbers. `default` is what a descriptor (proto2) says. `bits` narrows integers:
-    8 or 16 of a type with 32. `octets` are the sizes that bytes may have, the least first: those of addresses."""
+    """A field of a message type.
+
+    Attributes:
+        type: Protocol Buffers type as in a .proto file, or "message", "group" or "enum".
+        message: Type of a message or group, or of the entries of a map, which have the fields `key` and
+            `value`.
+        members: Members of an enum, name -> number.
+        closed: True for an enum that allows only the numbers of its members.
+        default: Default of a proto2 descriptor.
+        bits: 8 or 16 for an integer narrower than its type of 32 bits.
+        octets: Sizes that bytes may have, smallest first, as for addresses.
+    """
 
     name: str
     number: int
@@ -48,7 +56,7 @@ class Field:
 
     @property
     def role(self) -> str:
-        """What its values are to Python: "scalar", "record", "map", "timestamp" or "duration"."""
+        """Kind of the Python values: "scalar", "record", "map", "timestamp" or "duration"."""
         if self.map:
             return "map"
         if self.message is None:
@@ -57,7 +65,7 @@ class Field:
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The least and the greatest integer, or size of bytes; (0, 0): none are said."""
+        """Smallest and largest integer, or size of bytes; (0, 0) without limits."""
         if self.octets:
             return self.octets[0], self.octets[-1]
         bits = _BITS.get(self.type, 0)
@@ -70,8 +78,10 @@ class Field:
 
     @property
     def absent(self) -> Any:
-        """What a single field is where a message does not have it: its default; None where it has presence, or is of a
-        oneof."""
+        """Value of a single field that the message does not have: its default.
+
+        None for fields with presence or in a oneof.
+        """
         if self.oneof is not None:
             return None
         if self.default is not None:
@@ -83,7 +93,7 @@ class Field:
 
 @dataclass(eq=False)
 class Message:
-    """A message type: its full name, and its fields as they were declared."""
+    """A message type: its full name, and its fields in order of declaration."""
 
     name: str
     fields: list[Field] = field(default_factory=list)
@@ -92,9 +102,9 @@ class Message:
         return iter(self.fields)
 
     def reachable(self) -> list[Message]:
-        """This type, and all that its fields lead to."""
+        """Return this type and all types that its fields refer to, directly or indirectly."""
         found = [self]
-        for message in found:  # which grows
+        for message in found:  # the list grows during the loop
             for each in message:
                 if each.message is not None and each.message not in found:
                     found.append(each.message)
@@ -102,7 +112,7 @@ class Message:
 
     @functools.cached_property
     def is_endless(self) -> bool:
-        """Whether it requires itself, directly or through others, so that no record of it comes to an end."""
+        """True if the type requires itself, directly or through others, so that no finite object exists."""
         endless = set(self.reachable())
         while True:
             ending = {each for each in endless if not any(of.required and of.message in endless for of in each)}
@@ -112,5 +122,5 @@ class Message:
 
 
 def too_deep(message: Message) -> SchemaError:
-    """Return the error for a message type whose fields lead to too many types inside each other."""
+    """Return the error for a message type with too many nested types."""
     return SchemaError(f"message {message.name} has too many message types inside each other", "flatten them")

@@ -1,5 +1,7 @@
-"""Message types as a schema describes them, which knows more than their descriptors: what must be given, how wide
-integers are, and what the members of enums are called; and, of a flat type, the schema of its columns."""
+"""Message types of a schema, and schemas of flat message types.
+
+A schema has facts that descriptors lack: required fields, widths of integers, and names of enum members.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ _WELL_KNOWN = {"timestamp": TIMESTAMP, "duration": DURATION}
 
 
 def to_message(schema: Schema) -> Message:
-    """The message type of the enabled columns, in the order of their numbers."""
+    """Return the message type of the enabled columns, in order of their numbers."""
     message = Message(message_name(schema))
     try:
         return _Reader(schema).fill(message, schema.enabled)
@@ -62,14 +64,16 @@ class _Reader:
             return Message(_WELL_KNOWN[column.type])
         if column.message is None:
             return None
-        if column.message not in self.known:  # a message may be inside itself
+        if column.message not in self.known:  # a message may contain itself
             message = self.known[column.message] = Message(camel_case(column.message))
             self.fill(message, self.schema.messages[column.message])
         return self.known[column.message]
 
     def _entry(self, column: Column) -> Message:
-        """Of a map: the names of key and value are those of every entry. Both are always written, and zero where others
-        left them out."""
+        """Return the entry type of a map.
+
+        Key and value are always written, and are zero if another encoder left them out.
+        """
         assert column.key is not None
         assert column.value is not None
         value = replace(column, name="value", number=2, type=column.value, key=None, value=None)
@@ -77,11 +81,12 @@ class _Reader:
         return Message(f"{column.name} entry", [replace(self._field(each), presence=False) for each in inside])
 
 
-# And back: columns of a flat message ----------------------------------------------------------------------------------
+# Columns of a flat message
+# -------------------------------------------------------------------------------------------
 
 
 def inner_schema(schema: Schema, message: Message) -> Schema | None:
-    """The schema of a message inside another schema, whose columns know more than descriptors say; None of others."""
+    """Return the schema of a message nested in a schema, or None for other messages."""
     for each in schema.nested:
         if camel_case(each.name) == message.name:
             return Schema(each.name, each.columns, each.reserved, each.origin, rows=schema.rows, nested=schema.nested)
@@ -89,8 +94,10 @@ def inner_schema(schema: Schema, message: Message) -> Schema | None:
 
 
 def to_schema(message: Message) -> Schema:
-    """The schema of a message of a descriptor, so that it can be read as columns. Raises SchemaError where it is not
-    flat."""
+    """Return the schema of a message of a descriptor, for reading it as columns.
+
+    Raises SchemaError if it is not flat.
+    """
     name = message.name.rpartition(".")[2]
     columns = tuple(_to_column(field, name) for field in message)
     return Schema(name, columns, origin=message.name, message_name=name, rows="records")
@@ -104,7 +111,7 @@ def _to_column(field: Field, origin: str) -> Column:
         return _new_column(field, field.type, {}, origin)
     try:
         return _new_column(field, "enum", _first_names(field.members), origin)
-    except SchemaError:  # those are members that no schema has
+    except SchemaError:  # a schema cannot have these members
         return _new_column(field, "int32", {}, origin)
 
 
@@ -112,7 +119,7 @@ _FIX = "read and write such records by decode_many and encode_many"
 
 
 def _more_than_flat(field: Field) -> str:
-    """What it is that a table has no place for; nothing where it has."""
+    """Return a description of the field's kind if a table cannot hold it, or ""."""
     if field.message is not None:
         return "a map" if field.map else "a message"
     if field.oneof is not None:
@@ -136,7 +143,7 @@ def _new_column(field: Field, type: str, members: Mapping[str, int], origin: str
 
 
 def _first_names(members: Mapping[str, int]) -> dict[str, int]:
-    """Without further names of the same numbers."""
+    """Return the first name of each number."""
     names: dict[int, str] = {}
     for name, number in members.items():
         names.setdefault(number, name)

@@ -1,5 +1,8 @@
-"""What messages are read into: dicts, tuples, dataclasses, msgspec's Structs, or whatever takes its fields by name. The
-classes of the messages inside are taken from its annotations."""
+"""Types that messages are decoded into.
+
+These are dicts, tuples, dataclasses, msgspec Structs, and any class that takes the fields by name. The
+annotations of a class name the classes of nested messages.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,18 @@ from flowbuf.codec.model import Field, Message, too_deep
 __all__ = ["make_shape"]
 
 _NESTED = ("record", "map")
-"""Roles of fields whose values have shapes of their own, or whose entries' values may have."""
+"""Roles of fields whose values, or whose map values, can have their own type."""
 
 _Node = tuple[int, int, Any, Any, list[int]]
 
 
 def make_shape(record_types: RecordTypes, messages: list[Message], into: Any) -> RecordShape:
-    """Raises TypeError where `into` cannot take the fields, SchemaError where types are nested too deeply."""
+    """Return the shape of a type for decoded objects.
+
+    Raises:
+        TypeError: `into` does not take the fields.
+        SchemaError: the message types are nested too deeply.
+    """
     origin = typing.get_origin(into)
     try:
         nodes = _Nodes(messages).of(messages[0], origin if origin in (dict, tuple) else into)
@@ -32,7 +40,7 @@ def make_shape(record_types: RecordTypes, messages: list[Message], into: Any) ->
 
 
 class _Nodes:
-    """The nodes of a shape: one for each message type and what it is read into."""
+    """The nodes of a shape: one per pair of message type and Python type."""
 
     def __init__(self, messages: list[Message]) -> None:
         self.messages = messages
@@ -47,7 +55,7 @@ class _Nodes:
         if (message, into) in self.known:
             return self.known[message, into]
         place = self.known[message, into] = len(self.nodes)
-        self.nodes.append((0, 0, None, None, []))  # for the message may be inside itself
+        self.nodes.append((0, 0, None, None, []))  # placeholder, because the message may contain itself
         kind, make, keywords = _target(message, into)
         hints = _hints(into, message) if kind == RECORD_SHAPES["class"] else {}
         children = [self._child(field, into, hints.get(field.name)) for field in message]
@@ -63,7 +71,7 @@ class _Nodes:
         return self._add(message, _class_in(hint) if hint is not None else _plain(into))
 
     def _add_entry(self, entry: Message, into: Any, hint: Any) -> int:
-        """Of a map: tuples of key and value, which become a dict."""
+        """Add the node of a map entry: tuples of key and value, which become a dict."""
         value = entry.fields[1]
         child = self._child(value, into, hint) if value.message is not None else -1
         self.nodes.append((self.messages.index(entry), RECORD_SHAPES["tuple"], tuple, None, [-1, child]))
@@ -75,11 +83,15 @@ def _plain(into: Any) -> Any:
 
 
 def _target(message: Message, into: Any) -> tuple[int, Any, tuple[str, ...] | None]:
-    """The kind of shape, what makes it, and the keywords for that; no keywords where it takes all fields in order."""
+    """Return the kind of shape, its constructor, and the keywords for it.
+
+    None if it takes all fields in order.
+    """
     if into is dict or into is tuple:
         return RECORD_SHAPES[into.__name__], into, None
     origin = typing.get_origin(into) or into
-    if not callable(into) or (isinstance(origin, type) and origin.__module__ == "builtins"):  # such as list[Item]
+    # such as list[Item]
+    if not callable(into) or (isinstance(origin, type) and origin.__module__ == "builtins"):
         raise TypeError(f"into is {into!r}: it must be dict, tuple, or a class that takes the fields by name")
     names = tuple(field.name for field in message)
     try:
@@ -112,8 +124,12 @@ def _hints(into: Any, message: Message) -> dict[str, Any]:
 
 
 def _hints_one_by_one(into: Any, names: set[str]) -> Iterator[tuple[str, Any]]:
-    """The annotations of these fields alone: what others name need not be there. Raises TypeError where one of these
-    names what is not, as it is with a class made in a function; else its messages would be dicts without a word."""
+    """Yield the annotations of these fields only. Annotations of other fields may refer to undefined names.
+
+    Raises:
+        TypeError: an annotation of these fields refers to an undefined name, as in a class defined in a
+            function. Otherwise its messages would silently become dicts.
+    """
     for owner in reversed(getattr(into, "__mro__", (into,))):
         place = {"typing": typing, **vars(sys.modules[owner.__module__])}  # dataclasses write "typing.Any"
         for name, hint in inspect.get_annotations(owner).items():
@@ -127,13 +143,16 @@ def _hints_one_by_one(into: Any, names: set[str]) -> Iterator[tuple[str, Any]]:
 
 
 def _class_in(hint: Any) -> Any:
-    """The class that a hint such as `list[Sub]`, `Sub | None` or `dict[str, Sub]` is about; dict where it is none."""
+    """Return the class in an annotation, such as Sub in `list[Sub]`, `Sub | None` or `dict[str, Sub]`.
+
+    Default: dict.
+    """
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         return _class_in(next((each for each in arguments if each is not type(None)), None))
     if origin is typing.Annotated or (arguments and not _is_mapping(origin)):
         return _class_in(arguments[0])
-    if arguments:  # the values of a map, or a record that is a dict
+    if arguments:  # the values of a map, or an object decoded into a dict
         return _class_in(arguments[-1])
     is_class = isinstance(hint, type) and hint.__module__ not in ("builtins", "typing", "collections.abc")
     return hint if is_class or hint is tuple else dict

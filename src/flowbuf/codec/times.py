@@ -1,4 +1,7 @@
-"""Times that the core does not know: datetimes of other zones, numpy's and pandas' own, protobuf's messages."""
+"""Conversion of times that the core does not know.
+
+These are datetimes of zones other than UTC, and the times of numpy, pandas and google.protobuf.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def to_time(value: Any, duration: bool) -> tuple[int, int]:
-    """Seconds and nanoseconds, of one sign for a duration. Raises TypeError of what is no time."""
+    """Return seconds and nanoseconds, with equal signs for a duration.
+
+    Raises TypeError if the value is not a time.
+    """
     seconds, rest = _split(value, duration)
     if duration and seconds < 0 < rest:
         return seconds + 1, rest - _BILLION
@@ -23,14 +29,14 @@ def to_time(value: Any, duration: bool) -> tuple[int, int]:
 
 
 def _split(value: Any, duration: bool) -> tuple[int, int]:
-    if isinstance(value, datetime | timedelta) and value != value:  # pandas' NaT, which is no time
+    if isinstance(value, datetime | timedelta) and value != value:  # NaT of pandas, which is not a time
         raise TypeError
     if hasattr(value, "seconds") and hasattr(value, "nanos"):  # a message of google.protobuf
         return int(value.seconds), int(value.nanos)
     if isinstance(value, Mapping) and value.keys() <= {"seconds", "nanos"}:
         return index(value.get("seconds", 0)), index(value.get("nanos", 0))
     if isinstance(value, timedelta) and duration:
-        extra = int(getattr(value, "nanoseconds", 0))  # of pandas
+        extra = int(getattr(value, "nanoseconds", 0))  # attribute of pandas
         return divmod(value // _MICROSECOND * 1000 + extra, _BILLION)
     if isinstance(value, datetime) and not duration:
         aware = value if value.tzinfo is not None else value.replace(tzinfo=timezone.utc)
@@ -47,7 +53,7 @@ def _of_numpy(value: Any) -> int:
     import numpy
 
     unit, count = numpy.datetime_data(value.dtype)
-    if numpy.isnat(value) or unit == "generic":  # a number of nobody knows what
+    if numpy.isnat(value) or unit == "generic":  # a number without a unit
         raise TypeError
     if unit in ("Y", "M"):
         value, unit, count = value.astype(f"{type(value).__name__}[D]"), "D", 1
@@ -59,10 +65,13 @@ def _of_numpy(value: Any) -> int:
 
 
 def from_time(duration: bool, seconds: int, nanoseconds: int) -> Any:
-    """numpy's datetime64 or timedelta64, in nanoseconds. Raises OverflowError of what is not in their range."""
+    """Return a numpy datetime64 or timedelta64 in nanoseconds.
+
+    Raises OverflowError if the time is outside their range.
+    """
     import numpy
 
     number = seconds * _BILLION + nanoseconds
-    if number == -(1 << 63):  # which is NaT
+    if number == -(1 << 63):  # reserved for NaT
         raise OverflowError
     return numpy.timedelta64(number, "ns") if duration else numpy.datetime64(number, "ns")

@@ -1,7 +1,15 @@
-"""Enrichment: what the wire does not say is filled in, on batches of columns.
+"""Fill columns that are not on the wire, on Arrow batches of flows.
 
-An enrichment takes a `pyarrow.RecordBatch` of flows and returns one: a function of yours, or a TOML file of static data
-(exporters, interfaces, networks, GeoIP databases, rules). `docs/enrichment.md` has an example of everything.
+An enrichment takes a `pyarrow.RecordBatch` of flows and returns one. It is a Python function, or a TOML file
+of static data: exporters, interfaces, networks, GeoIP databases and rules. docs/enrichment.md has examples.
+
+Example:
+    from flowbuf.enrich import load_enrichments
+
+    pipeline = load_enrichments(["network.toml", "my_module:add_names"], flowbuf.Schema.load("flow"))
+    flows = flowbuf.read_capture("flows.pcap", pipeline.extend(pipeline.schema))
+    for batch in flows:
+        enriched = pipeline(batch)
 """
 
 try:

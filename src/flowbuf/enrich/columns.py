@@ -1,4 +1,4 @@
-"""The Arrow side of a schema's columns: their absent values, and values cast to their types."""
+"""Arrow arrays of a schema's columns: absent values, and casts to the column's type."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ __all__ = ["absent", "absent_rows", "conform", "dictionary", "is_text", "to_memb
 
 
 def wrap(array: Any, type: Any) -> Any:
-    """A plain array as one of a type that may be an extension of its own."""
+    """Return a plain array as an array of a type, which may be an extension type."""
     return pa.ExtensionArray.from_storage(type, array) if isinstance(type, pa.BaseExtensionType) else array
 
 
 def _nothing(column: Column, type: Any) -> Any:
-    """What a column that is never null has where it is absent."""
+    """Return the absent value of a column that is never null."""
     return pa.scalar([], type) if column.repeated else pa.scalar(0).cast(type)
 
 
 def absent(column: Column, type: Any, length: int) -> Any:
-    """As many rows without a value."""
+    """Return an array of absent values."""
     plain = type.storage_type if isinstance(type, pa.BaseExtensionType) else type
     if not is_nullable(column):
         return wrap(pa.repeat(_nothing(column, plain), length), type)
@@ -37,7 +37,7 @@ def absent(column: Column, type: Any, length: int) -> Any:
 
 
 def absent_rows(array: Any) -> Any:
-    """Which rows of a plain array have no value: null, or the number 0. Booleans, one a row."""
+    """Return a boolean per row of a plain array: True for null, and for the number 0."""
     if pa.types.is_integer(array.type):
         zero = pc.equal(array, pa.scalar(0, array.type))
         return pc.fill_null(zero, True) if array.null_count else zero
@@ -45,23 +45,25 @@ def absent_rows(array: Any) -> Any:
 
 
 def members(column: Column) -> list[str]:
-    """The names of an enum's members, by number."""
+    """Return the names of an enum's members, by number."""
     return sorted(column.values, key=lambda name: column.values[name])
 
 
 def _is_other(name: str, column: Column) -> bool:
-    """Whether it is the digits of a number that no member of an enum has."""
+    """Return True if a name is the decimal number of no member of the enum."""
     return name.isdecimal() and int(name) not in column.values.values()
 
 
 def dictionary(places: Any, column: Column, others: Sequence[str] = ()) -> Any:
-    """The Arrow column of an enum, from places among its members and `others`. Where there are none, all have the same
-    dictionary."""
+    """Return the Arrow array of an enum from indexes into its members and `others`.
+
+    Without others, all arrays have the same dictionary.
+    """
     return pa.DictionaryArray.from_arrays(places, pa.array([*members(column), *others], pa.string()))
 
 
 def conform(array: Any, column: Column, type: Any) -> Any:
-    """An array as one of a column's type, by a cast that loses nothing. The EnrichmentError raised names the column."""
+    """Cast an array to the type of a column, without loss. An EnrichmentError names the column."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if array.type == type and _is_settled(array, column):
@@ -74,7 +76,7 @@ def conform(array: Any, column: Column, type: Any) -> Any:
 
 
 def _is_settled(array: Any, column: Column) -> bool:
-    """Whether an array of the right type has nothing that the column cannot have."""
+    """Return True if an array of the right type has only values that the column allows."""
     if column.type == "enum" and not column.repeated:
         names, known = array.dictionary.to_pylist(), members(column)
         return names == known or all(
@@ -102,7 +104,10 @@ def _cast(array: Any, column: Column, type: Any) -> Any:
 
 
 def to_members(array: Any, column: Column) -> Any:
-    """An enum's names as its Arrow column; 0 is what absent values read as, so its name is null."""
+    """Return names of enum members as an Arrow array.
+
+    The member 0 becomes null, because absent values read as 0.
+    """
     names = members(column)
     array = array.cast(pa.string())
     given = [name for name in array.unique().to_pylist() if name is not None and name not in column.values]
@@ -117,17 +122,17 @@ def to_members(array: Any, column: Column) -> Any:
 
 
 def is_text(array: Any) -> bool:
-    """Whether the values of an array are strings, of either kind."""
+    """Return True if an array has strings, of the small or the large type."""
     return bool(pa.types.is_string(array.type) or pa.types.is_large_string(array.type))
 
 
 def _checked_addresses(array: Any) -> Any:
-    """Other libraries hand fixed widths back as variable ones."""
+    """Return addresses as binary(16). Other libraries return fixed-size binary as variable-size."""
     if pa.types.is_fixed_size_binary(array.type) and array.type.byte_width == 16:
         return array
     fix = "an address is 16 octets, IPv4 as ::ffff:a.b.c.d"
     if is_text(array):
-        raise EnrichmentError(f"is of type {array.type}", fix)  # text may have 16 octets, too
+        raise EnrichmentError(f"is of type {array.type}", fix)  # text can have 16 bytes too
     try:
         array = array.cast(pa.binary())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -138,12 +143,12 @@ def _checked_addresses(array: Any) -> Any:
         raise EnrichmentError(f"row {row} is {array[row].as_py()!r}", fix)
     try:
         return array.cast(pa.binary(16))
-    except pa.ArrowNotImplementedError:  # by older versions of pyarrow
+    except pa.ArrowNotImplementedError:  # in older versions of pyarrow
         return pa.array(array.to_pylist(), pa.binary(16))
 
 
 def _misfit(array: Any, type: Any) -> EnrichmentError:
-    """The error for an array that does not fit. The first row to blame is found by halving."""
+    """Return the error for an array that does not fit. A binary search finds the first faulty row."""
     low, high = 0, len(array)
     if _fits(array.slice(0, 0), type):
         while high - low > 1:

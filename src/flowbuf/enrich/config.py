@@ -1,14 +1,15 @@
-"""The TOML file of static data: read, checked, and put into tables to look things up in.
+"""Reader of the TOML file of static data, and its lookup tables.
 
     exporters  = "exporters.csv"        # columns: address, name, group, role, site, region, tenant
-    interfaces = "interfaces.csv"       # address (of the exporter), index, name, description, speed, connectivity, …
+    interfaces = "interfaces.csv"       # address (of the exporter), index, name, description, speed,
+    connectivity, …
     networks   = "networks.csv"         # prefix, name, role, site, region, tenant, asn, country, state, city
-    derive     = ["packet_size"]        # columns made of other columns
+    derive     = ["packet_size"]        # columns computed from other columns
 
     [geo]                               # MaxMind databases
     country = "GeoLite2-Country.mmdb"
 
-    [[exporter]]                        # the same records in place
+    [[exporter]]                        # the same records, inline
     address = "192.0.2.1"
 
     [[exporter.interface]]
@@ -17,10 +18,10 @@
     [[network]]
     prefix = "198.51.100.0/24"
 
-    [[exporter_rule]]                   # rules.py
+    [[exporter_rule]]                   # see rules.py
     [[interface_rule]]
 
-Paths are relative to the file. A CSV file may also be a list of some.
+Paths are relative to the file. A key for a CSV file also accepts a list of files.
 """
 
 from __future__ import annotations
@@ -60,8 +61,11 @@ GEO = ("country", "city", "asn")
 
 @dataclass
 class Config:
-    """What the file `origin` says. `fields` are the keys that records have, `files` are all files that belong to it, as
-    they were before they were read."""
+    """The contents of the file `origin`.
+
+    The sets of fields hold the keys that occur in the records. `files` holds all files that belong to it,
+    with their state before reading.
+    """
 
     origin: str
     exporters: PrefixTable[Record] = field(default_factory=PrefixTable)
@@ -77,26 +81,26 @@ class Config:
     files: dict[str, FileState] = field(default_factory=dict)
 
     def path(self, name: str) -> str:
-        """A path as the file gives it; from now on one of `files`."""
+        """Return the path of a file named in the configuration, and add it to `files`."""
         path = os.path.join(os.path.dirname(self.origin), name)
         self.files[path] = look(path)
         return path
 
     def add_exporter(self, record: dict[str, Any]) -> None:
-        """An exporter, or what holds for all of a network."""
+        """Add an exporter, or a record for all exporters of a network."""
         prefix = record.pop("address")
         _check_once(self.exporters.insert(prefix, record), record, prefix)
         self.exporter_fields |= record.keys()
 
     def add_interface(self, record: dict[str, Any]) -> None:
-        """An interface of an exporter, or of all exporters of a network."""
+        """Add an interface of an exporter, or of all exporters of a network."""
         prefix, index = record.pop("address"), record.pop("index")
         of_exporter = self.interfaces.insert(prefix, {})
         _check_once(of_exporter.setdefault(index, record), record, f"interface {index} of {prefix}")
         self.interface_fields |= record.keys()
 
     def add_network(self, record: dict[str, Any]) -> None:
-        """A network of flows' addresses."""
+        """Add a network, for the addresses of flows."""
         prefix = record["prefix"]
         record["prefix"] = str(prefix)
         _check_once(self.networks.insert(prefix, record), record, prefix)
@@ -109,8 +113,10 @@ def _check_once(there: Record, record: Record, what: object) -> None:
 
 
 def read_config(config: Config) -> None:
-    """Fills an empty Config from its file, and the CSV files that this names. Raises EnrichmentError; which files there
-    are is known all the same."""
+    """Fill an empty Config from its file and the CSV files.
+
+    Raises EnrichmentError; `files` is filled even then.
+    """
     config.files[config.origin] = look(config.origin)
     tables = _parse(config.origin)
     with located(config.origin):
@@ -176,7 +182,7 @@ def _read_list(
     fields: set[str],
     add: Callable[[dict[str, Any]], None],
 ) -> None:
-    """The records of the CSV files of a key."""
+    """Read the records of the CSV files of a key."""
     names = tables.get(key, [])
     for name in names if isinstance(names, list) else [names]:
         header, records = read_csv(kind, config.path(_read_path(key, name)))

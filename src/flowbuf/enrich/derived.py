@@ -1,4 +1,4 @@
-"""Columns made of other columns of the same flow."""
+"""Columns computed from other columns of the same flow."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ from flowbuf.schema import Schema
 
 __all__ = ["DERIVED", "Derived"]
 
-# Lower ends of the ranges of packet sizes: powers of two, finer where most packets are, one just above the usual MTU.
+# Lower bounds of the ranges of packet sizes: powers of two, with smaller steps for common sizes, and one
+# above the usual MTU.
 BOUNDS = (0, 64, 128, 256, 512, 768, 1024, 1280, 1501, 2048, 3072, 4096, 8192, 10240, 16384, 32768, 65536)
 
 
 class Recipe(NamedTuple):
-    """What a column is made of: `make` takes plain arrays to the column or, where there is `find`, to the keys that
-    `find` takes to values, each distinct one once."""
+    """Computation of a column.
+
+    `make` turns plain arrays into the column, or into keys if there is `find`. `find` turns each distinct key
+    into a value.
+    """
 
     needs: tuple[str, ...]
     make: Callable[..., Any]
@@ -30,7 +34,7 @@ class Recipe(NamedTuple):
 
 
 class Derived:
-    """Fills the columns that `derive` names."""
+    """Fills the columns listed in `derive`."""
 
     def __init__(self, names: tuple[str, ...], schema: Schema) -> None:
         self.provides = tuple(name for name in DERIVED if name in names)
@@ -40,7 +44,7 @@ class Derived:
         }
 
     def fill(self, flows: Flows) -> None:
-        """Fills what a batch lacks. What a column is made of may be absent, and then it is, too."""
+        """Fill absent values of a batch. If an input column is absent, the derived column is absent too."""
         for name in self.provides:
             inputs = [flows.get(need) for need in DERIVED[name].needs]
             lacking = flows.to_fill(name)
@@ -59,14 +63,14 @@ def _finder(recipe: Recipe) -> Callable[[Any], tuple[Any, ...]] | None:
 
 
 def packet_size(octets: Any, packets: Any) -> Any:
-    """Octets of a packet on average; 0 where there are no packets, or nobody said how many."""
+    """Return the average size of a packet in bytes; 0 if the number of packets is 0 or unknown."""
     some = pc.fill_null(pc.greater(packets, 0), False)
     sizes = pc.divide(octets, pc.if_else(some, packets, pa.scalar(1, packets.type)))
     return pc.fill_null(pc.if_else(some, sizes, pa.scalar(0, octets.type)), 0)
 
 
 def packet_size_bucket(size: int) -> str | None:
-    """The range that a packet size is in."""
+    """Return the range of a packet size, such as "512-767"."""
     if not size:
         return None
     i = bisect.bisect(BOUNDS, size)
@@ -74,7 +78,7 @@ def packet_size_bucket(size: int) -> str | None:
 
 
 def item(i: int) -> Callable[[Any], Any]:
-    """What takes lists to their item `i`, 0 where there is none."""
+    """Return a function that takes item `i` of each list; 0 if there is no such item."""
 
     def take(lists: Any) -> Any:
         there = pc.fill_null(pc.greater(pc.list_value_length(lists), i), False)

@@ -1,4 +1,4 @@
-"""Exporters and their interfaces: what static data says of them, and what rules make of it."""
+"""Exporters and their interfaces, from static data and rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Key = tuple[Any, ...]
 
 
 class Exporters:
-    """Fills `exporter_…`, by `exporter_address`."""
+    """Fills `exporter_…` by `exporter_address`."""
 
     def __init__(self, config: Config, schema: Schema) -> None:
         self._config = config
@@ -33,7 +33,7 @@ class Exporters:
         self._lookup = Lookup([schema[name] for name in self.provides], self._find)
 
     def fill(self, flows: Flows) -> None:
-        """Fills what a batch lacks."""
+        """Fill absent values of a batch."""
         if flows.get("exporter_address") is not None:
             fill_columns(flows, self.provides, lambda: self._lookup.find(self._keys(flows)))
 
@@ -53,7 +53,7 @@ class Exporters:
 
 
 class Interfaces:
-    """Fills `in_if_…` and `out_if_…`, by `exporter_address` and `in_if` or `out_if`."""
+    """Fills `in_if_…` and `out_if_…` by `exporter_address` and `in_if` or `out_if`."""
 
     def __init__(self, config: Config, schema: Schema) -> None:
         self._config = config
@@ -65,14 +65,14 @@ class Interfaces:
         asked = set().union(*(rule.fields for rule in config.interface_rules))
         self._exporter_asked = sorted(field for field in asked if field.startswith("exporter_"))
         self._own_asked = sorted(asked & {"name", "description", "speed"})
-        # A Lookup for both sides: their columns are of the same types.
+        # One Lookup for both sides, because their columns have the same types.
         self._lookup = Lookup([schema[name] for name in self._names["in"]], self._find)
 
     def fill(self, flows: Flows) -> None:
-        """Fills what a batch lacks."""
+        """Fill absent values of a batch."""
         if flows.get("exporter_address") is None:
             return
-        exporters = functools.cache(lambda: self._exporter_keys(flows))  # both sides have them
+        exporters = functools.cache(lambda: self._exporter_keys(flows))  # shared by both sides
         for side in SIDES:
             if flows.get(f"{side}_if") is not None:
                 fill_columns(flows, self._names[side], functools.partial(self._look_up, flows, side, exporters))

@@ -1,4 +1,4 @@
-"""From what was looked up to the columns of a batch."""
+"""Fill columns of a batch with the results of a lookup."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ __all__ = ["fill_columns"]
 
 
 def fill_columns(flows: Flows, names: Sequence[str], find: Callable[[], Found]) -> None:
-    """Fills columns with what `find` finds for each row, in the order of `names`. It is not asked where no column lacks
-    anything."""
+    """Fill absent values of columns with the results of `find`, in the order of `names`.
+
+    If no value is absent, `find` is not called.
+    """
     lacking = [(i, name, rows) for i, name in enumerate(names) if (rows := flows.to_fill(name)) is not None]
     if not lacking:
         return

@@ -1,4 +1,4 @@
-"""A batch while its columns are filled: a value that is there already stays."""
+"""A batch whose absent values are being filled. Present values are kept."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ __all__ = ["Flows", "check_addresses", "with_absent", "with_columns"]
 
 
 class Flows:
-    """The columns of a batch as plain arrays, with those that enrichments have filled: `fillable` ones."""
+    """The columns of a batch as plain arrays, including filled ones.
+
+    Only columns in `fillable` can be filled.
+    """
 
     def __init__(self, batch: Any, schema: Schema, fillable: frozenset[str]) -> None:
         self._batch = batch
@@ -30,16 +33,16 @@ class Flows:
         return int(self._batch.num_rows)
 
     def get(self, name: str) -> Any:
-        """A column as a plain array; None where the batch has no such column."""
+        """Return a column as a plain array, or None if the batch lacks it."""
         array = self._arrays.get(name)
         return None if array is None else storage(array)
 
     def to_fill(self, name: str) -> Any:
-        """Which rows of a column are to be filled, as booleans; None where none is."""
+        """Return a boolean per row, True for rows to fill; None if no row is to be filled."""
         return self._lacking(name) if name in self._fillable else None
 
     def _lacking(self, name: str) -> Any:
-        """Which rows have no value in a column; None where all have one."""
+        """Return a boolean per row, True for absent values; None if all values are present."""
         array = self.get(name)
         if array is None:
             return pa.repeat(True, len(self))
@@ -49,12 +52,12 @@ class Flows:
         return rows if pc.any(rows).as_py() else None
 
     def get_filled(self, name: str) -> Any:
-        """A column as a plain array; None where no row has a value in it."""
+        """Return a column as a plain array, or None if all of its values are absent."""
         rows = self._lacking(name)
         return None if rows is not None and pc.all(rows).as_py() else self.get(name)
 
     def fill(self, name: str, lacking: Any, values: Any) -> None:
-        """Puts the values of those rows in which the column was `lacking`. `values` are a plain array of its type."""
+        """Fill the rows for which `lacking` is True. `values` is a plain array of the column's type."""
         column, old = self._schema[name], self._arrays.get(name)
         if not pc.all(lacking).as_py():
             if not pc.any(pc.and_not(lacking, absent_rows(values))).as_py():
@@ -64,7 +67,7 @@ class Flows:
         self._changed = True
 
     def batch(self) -> Any:
-        """The batch with what was filled."""
+        """Return the batch with the filled values."""
         return with_columns(self._batch, self._arrays) if self._changed else self._batch
 
 
@@ -75,7 +78,7 @@ def _merge(lacking: Any, old: Any, new: Any, column: Column) -> Any:
 
 
 def _like(old: Any, values: Any) -> Any:
-    """Values as an array of the type that a column had."""
+    """Return values as an array of the type of the old column."""
     plain = storage(old).type
     if pa.types.is_dictionary(plain) and not pa.types.is_dictionary(values.type):
         values = values.dictionary_encode()
@@ -83,7 +86,7 @@ def _like(old: Any, values: Any) -> Any:
 
 
 def with_columns(batch: Any, arrays: dict[str, Any]) -> Any:
-    """A batch of these columns in their order; fields of the old one that still fit, and its metadata, are kept."""
+    """Return a batch of these columns. Fields with an unchanged type, and the metadata, are kept."""
     fields = [_field(batch.schema, name, array) for name, array in arrays.items()]
     return pa.RecordBatch.from_arrays(list(arrays.values()), schema=pa.schema(fields, batch.schema.metadata))
 
@@ -96,7 +99,7 @@ def _field(schema: Any, name: str, array: Any) -> Any:
 
 
 def with_absent(batch: Any, schema: Schema, names: Iterable[str]) -> Any:
-    """A batch that has all these columns: those that it had not, without a value."""
+    """Return the batch with all these columns. Missing columns are added with absent values."""
     arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
     missing = [schema[name] for name in names if name not in arrays]
     arrays.update({column.name: absent(column, arrow_type(column), batch.num_rows) for column in missing})
@@ -104,7 +107,7 @@ def with_absent(batch: Any, schema: Schema, names: Iterable[str]) -> Any:
 
 
 def check_addresses(batch: Any, schema: Schema) -> None:
-    """Raises EnrichmentError where addresses are text."""
+    """Raise EnrichmentError if addresses are text."""
     for name, array in zip(batch.schema.names, batch.columns, strict=True):
         if name in schema and schema[name].type == "ip" and is_text(array):
             problem = "addresses are text, and enrichments take octets"

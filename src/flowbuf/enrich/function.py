@@ -1,4 +1,4 @@
-"""Functions of users: found by name, and their results checked."""
+"""Enrichment functions of users: import by name, and checks of their results."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ from flowbuf.schema.source import did_you_mean
 
 __all__ = ["Function", "import_function", "to_batch"]
 
-PANDAS_INDEX = "__index_level_"  # what pandas hands over besides columns
+PANDAS_INDEX = "__index_level_"  # prefix of pandas' index columns
 
 
 def import_function(spec: str) -> Callable[[Any], Any]:
-    """Return the function that `MODULE:FUNCTION` names. The current folder is the last place to look for the module,
-    so that a file in it cannot replace a module of Python or of a library."""
+    """Return the function named by `MODULE:FUNCTION`.
+
+    The current folder is searched last, so that a file in it cannot replace a module of Python or of a
+    library.
+    """
     module_name, _, path = spec.partition(":")
     if os.getcwd() not in sys.path and "" not in sys.path:
         sys.path.append(os.getcwd())
@@ -52,7 +55,7 @@ def _import_module(spec: str, name: str) -> Any:
 
 
 class Function:
-    """A user's function. Its attributes `provides` and `needs`, where it has them, are names of columns."""
+    """A function of the user. Its optional attributes `provides` and `needs` are names of columns."""
 
     def __init__(
         self, name: str, function: Callable[[Any], Any], schema: Schema, report: Callable[[str], None]
@@ -77,7 +80,10 @@ class Function:
             raise EnrichmentError(f"{attribute}: {error.problem}", error.fix, origin=self.name) from None
 
     def __call__(self, batch: Any) -> Any:
-        """What the function makes of a batch, with the columns and types of the schema. Raises EnrichmentError."""
+        """Return the result of the function for a batch, with the columns and types of the schema.
+
+        Raises EnrichmentError.
+        """
         try:
             result = self._function(batch)
         except Exception as error:
@@ -112,7 +118,10 @@ class Function:
         return conform(array, self._schema[name], batch.schema.field(name).type) if name in self._schema else array
 
     def _note(self, name: str) -> None:
-        """A new column: an error where the schema does not know it, else left out and said so, once."""
+        """Report a new column of the function once, and leave it out.
+
+        Raises EnrichmentError if the schema lacks it.
+        """
         if name not in self._schema:
             fix = suggest_column(name, [column.name for column in self._schema]) or "add it to the schema"
             raise EnrichmentError(f"returned column {name!r}, which schema {self._schema.name!r} has not", fix)
@@ -123,9 +132,12 @@ class Function:
 
 
 def to_batch(value: Any) -> Any:
-    """A RecordBatch from whatever has Arrow columns: a Table, a FlowBatch, data frames. Raises EnrichmentError."""
+    """Return a RecordBatch of any object with Arrow columns: a Table, a FlowBatch, a data frame.
+
+    Raises EnrichmentError.
+    """
     if hasattr(value, "to_arrow"):
-        value = value.to_arrow()  # what polars makes here, pyarrow can compute with; with its string views, not
+        value = value.to_arrow()  # pyarrow cannot compute with the string views that polars exports
     if isinstance(value, pa.RecordBatch):
         return value
     if not isinstance(value, pa.Table):

@@ -1,4 +1,7 @@
-"""MaxMind databases: where an address is, and whose. Those of others in the same format (DB-IP, IPinfo) do as well."""
+"""MaxMind databases of locations and autonomous systems.
+
+Databases of DB-IP and IPinfo in the same format work too.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from flowbuf.errors import EnrichmentError
 
 __all__ = ["Databases"]
 
-# What the type of a database is called, by what it can be used for.
+# Database types that can serve as each kind of database.
 _TYPES = {
     "country": ("Country", "City", "Enterprise"),
     "city": ("City", "Enterprise"),
@@ -22,7 +25,7 @@ _KNOWN_TYPES = {name for names in _TYPES.values() for name in names}
 
 
 class Databases:
-    """Open databases. `report` is told of what is wrong with their data."""
+    """Open databases. `report` is called with each problem in their data."""
 
     def __init__(self, paths: Mapping[str, str], report: Callable[[str], None]) -> None:
         self._readers = {kind: _open(kind, path) for kind, path in paths.items()}
@@ -32,7 +35,7 @@ class Databases:
         self.fields: set[str] = set().union(*(fields[kind] for kind in paths))
 
     def find(self, address: bytes) -> dict[str, Any]:
-        """What the databases say of an address; what they do not know is None or left out."""
+        """Return the facts that the databases have about an address. Unknown facts are None or left out."""
         if not self._readers:
             return {}
         mapped = address[:12] == MAPPED
@@ -48,7 +51,7 @@ class Databases:
             return {}
         try:
             record = reader.get(address)
-        except ValueError:  # an IPv6 address in a database of IPv4
+        except ValueError:  # an IPv6 address in a database for IPv4
             return {}
         except Exception as error:
             self._report(f"{self._paths[kind]}: {error}; it is used no more until it changes")
@@ -77,7 +80,7 @@ def _open(kind: str, path: str) -> Any:
 
 
 def _read_record(record: dict[str, Any]) -> dict[str, Any]:
-    """MaxMind nests its records, IPinfo has flat ones."""
+    """Return the facts of a record, which MaxMind nests and IPinfo does not."""
     return {
         "country": _code(record.get("country_code") or record.get("country") or record.get("registered_country")),
         "state": _state(record),

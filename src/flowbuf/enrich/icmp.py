@@ -1,4 +1,4 @@
-"""Names of ICMP and ICMPv6 messages, as the IANA registries have them, in the spelling of packet filters."""
+"""Names of ICMP and ICMPv6 messages in the IANA registries, in the spelling of packet filters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TYPES: dict[tuple[int, int | None], str] = {
     **{(ICMPV6, 160): "extended-echo-request", (ICMPV6, 161): "extended-echo-reply"},
 }
 
-# (protocol, type) -> names of its codes, from 0 on
+# (protocol, type) -> names of its codes, from 0
 _CODES: dict[tuple[int, int | None], tuple[str, ...]] = {
     (ICMP, 3): (
         *("network-unreachable", "host-unreachable", "protocol-unreachable", "port-unreachable"),
@@ -44,6 +44,9 @@ _CODES: dict[tuple[int, int | None], tuple[str, ...]] = {
 
 
 def icmp_name(proto: int, type: int | None, code: int | None) -> str | None:
-    """The name of a message; of its type alone where the code has none. None where it is no ICMP, or not known."""
+    """Return the name of a message, or of its type if the code has none.
+
+    None if the protocol is not ICMP or the type is unknown.
+    """
     codes = _CODES.get((proto, type), ())
     return codes[code] if code is not None and code < len(codes) else _TYPES.get((proto, type))

@@ -1,7 +1,7 @@
-"""Work for each distinct value instead of each row.
+"""Lookups per distinct key instead of per row.
 
-Keys of a batch are numbered (`Distinct`), each distinct key is looked up once (`Lookup`, which remembers it for the
-batches to come), and what was found is spread to the rows by Arrow.
+`Distinct` numbers the keys of a batch. `Lookup` looks up each distinct key once, and caches it for later
+batches. Arrow distributes the results to the rows.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ from flowbuf.targets.arrow import arrow_type
 __all__ = ["Distinct", "Lookup"]
 
 KEYS = 1 << 17
-"""So many keys and as many different results a look-up remembers, before it starts anew."""
+"""Largest number of cached keys, and of distinct results, of a lookup. The cache is then cleared."""
 
 _BITS = {pa.uint8(): 8, pa.uint16(): 16, pa.uint32(): 32}
 
 
 class Distinct:
-    """The distinct keys of some rows: `values`, and `codes`, the place of each row's key among them. The key of one
-    column is its value, that of several is a tuple (`joined`)."""
+    """The distinct keys of some rows: `values`, and `codes`, the index of each row's key in `values`.
+
+    The key of one column is its value; the key of several is a tuple (`joined`).
+    """
 
     def __init__(self, values: Sequence[Any], codes: Any, joined: bool = False) -> None:
         self.values = values
@@ -36,14 +38,17 @@ class Distinct:
 
     @classmethod
     def of(cls, array: Any) -> Distinct:
-        """The keys of one column."""
+        """Return the keys of one column."""
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
         encoded = array.dictionary_encode("encode")
         return cls(_to_list(encoded.dictionary), encoded.indices)
 
     def join(self, array: Any) -> Distinct:
-        """The keys of these rows and one more column; None is a column without any value."""
+        """Return the keys of these rows combined with one more column.
+
+        None stands for a column without values.
+        """
         if array is None:
             return Distinct([(*key, None) for key in self._tuples()], self.codes, True)
         if array.type in _BITS and not array.null_count:  # a number is its own code
@@ -64,7 +69,10 @@ class Distinct:
 
 
 def _to_list(array: Any) -> list[Any]:
-    """Distinct values. Addresses are read from memory: `to_pylist` takes a microsecond for each."""
+    """Return the distinct values.
+
+    Addresses are read from memory, because `to_pylist` takes a microsecond per value.
+    """
     if not pa.types.is_fixed_size_binary(array.type) or not len(array):
         return array.to_pylist()  # type: ignore[no-any-return]
     width = array.type.byte_width
@@ -76,7 +84,7 @@ def _to_list(array: Any) -> list[Any]:
 
 
 class Lookup:
-    """Columns that a function finds for keys: `find` takes a key to a tuple of values, one for each column."""
+    """Columns that a function looks up: `find` returns a tuple with one value per column for a key."""
 
     def __init__(self, columns: Sequence[Column], find: Callable[[Any], tuple[Any, ...]]) -> None:
         self._columns = columns
@@ -91,7 +99,7 @@ class Lookup:
         self._in_use = [False] * len(self._columns)
 
     def find(self, keys: Distinct) -> Found:
-        """What there is for each row."""
+        """Return the results for each row."""
         if len(self._known) + len(keys.values) > KEYS:
             self._forget()
         rows = list(map(self._known.get, keys.values))
@@ -110,12 +118,14 @@ class Lookup:
         return row
 
     def value(self, row: int, i: int) -> Any:
-        """One value of column `i`."""
+        """Return a value of column `i`."""
         return self._results[row][i]
 
     def values(self, i: int) -> Any:
-        """All values of column `i` that are known so far, an enum's as places among its members; None if there are
-        none."""
+        """Return all known values of column `i`, those of an enum as indexes of its members.
+
+        None if all are absent.
+        """
         array = self._arrays[i]
         if len(array) < len(self._results):
             new = [result[i] for result in self._results[len(array) :]]
@@ -124,12 +134,12 @@ class Lookup:
         return array if self._in_use[i] else None
 
     def column(self, i: int) -> Column:
-        """Column `i` itself."""
+        """Return column `i`."""
         return self._columns[i]
 
 
 class Found:
-    """What a look-up has for each row of a batch: the same `row` of it for all, or `rows`."""
+    """The results for the rows of a batch: `row` if all rows have the same result, otherwise `rows`."""
 
     def __init__(self, lookup: Lookup, row: int | None, rows: Any, length: int) -> None:
         self._lookup = lookup
@@ -138,7 +148,7 @@ class Found:
         self._length = length
 
     def column(self, i: int) -> Any:
-        """The values of column `i` as a plain array of its type; None where no row has one."""
+        """Return the values of column `i` as a plain array of its type. None if no row has a value."""
         array = self._lookup.values(i)
         if array is None or (self._row is not None and not self._lookup.value(self._row, i)):
             return None
@@ -153,7 +163,7 @@ class Found:
 
 
 def _values(column: Column, values: list[Any]) -> Any:
-    """Numbers are 0 where there is none, all else null."""
+    """Return values as an array. Absent numbers are 0, all other absent values are null."""
     if column.type == "enum":
         return to_members(pa.array(values, pa.string()), column).indices
     if column.type == "string":

@@ -1,4 +1,4 @@
-"""The ends of a flow: the networks they are in, where these are, and whose."""
+"""The endpoints of a flow: their networks, locations and autonomous systems."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ COLUMNS = {
 
 
 class Networks:
-    """Fills `src_…` by `src_addr`, and `dst_…` by `dst_addr`: lists of networks first, then databases."""
+    """Fills `src_…` by `src_addr`, and `dst_…` by `dst_addr`.
+
+    Lists of networks take precedence over databases.
+    """
 
     def __init__(self, config: Config, databases: Databases, schema: Schema) -> None:
         self._networks = config.networks
@@ -37,7 +40,7 @@ class Networks:
         self._lookup = Lookup([schema[name] for name in self._names["src"]], self._find)
 
     def fill(self, flows: Flows) -> None:
-        """Fills what a batch lacks."""
+        """Fill absent values of a batch."""
         for side in SIDES:
             addresses = flows.get(f"{side}_addr")
             if addresses is not None:

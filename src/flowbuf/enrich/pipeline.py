@@ -1,4 +1,4 @@
-"""Enrichments in a row."""
+"""Pipelines of enrichments."""
 
 from __future__ import annotations
 
@@ -20,9 +20,12 @@ PROBLEMS = 100
 
 
 class Enrichment(Protocol):
-    """What takes a `pyarrow.RecordBatch` of flows and returns one: a step of a pipeline.
+    """A step of a pipeline: a callable that takes a `pyarrow.RecordBatch` of flows and returns one.
 
-    `name` is what errors call it, `provides` the columns that it fills, `needs` those that it looks at.
+    Attributes:
+        name: Name in error messages.
+        provides: Names of the columns that it fills.
+        needs: Names of the columns that it reads.
     """
 
     name: str
@@ -30,18 +33,27 @@ class Enrichment(Protocol):
     needs: tuple[str, ...]
 
     def __call__(self, batch: Any) -> Any:
-        """The batch, enriched."""
+        """Return the enriched batch."""
 
 
 class Pipeline:
-    """Enrichments, one after the other. Calling it with a batch returns the batch enriched.
+    """Enrichments that are applied one after the other.
 
-    The batch that comes out has the columns that went in, in their order and of their types, and after them those of
-    `provides` that were missing. Static data fills what is absent (null; in numbers 0), so the first that knows wins.
-    Functions may replace values and leave out rows.
+    Call the pipeline with a batch to enrich it. The result has the columns of the batch, with their order and
+    types, followed by the missing columns of `provides`. Static data fills only absent values (null, or 0 in
+    numbers), so the first value found is kept. Functions may replace values and remove rows. Use a pipeline
+    in one thread at a time.
 
-    `problems` are the last hundred things that were wrong and stopped nothing, such as a file that could not be read
-    again; `on_problem` is called with each. A pipeline is for one thread.
+    Args:
+        enrichments: Steps, in order.
+        schema: Schema of the flows.
+        problems: Queue for problems. Default: a new one.
+
+    Attributes:
+        provides: Names of the columns that the steps fill.
+        needs: Names of the columns that the steps read.
+        problems: Recent problems that did not stop the pipeline, such as a file that could not be read again.
+            `load_enrichments` limits them to the last 100.
     """
 
     def __init__(
@@ -54,12 +66,21 @@ class Pipeline:
         self.needs = _names(each.needs for each in enrichments)
 
     def extend(self, schema: Schema) -> Schema:
-        """A schema with the columns enabled that the enrichments fill, and those that they look at."""
+        """Return the schema with the columns enabled that the enrichments fill or read."""
         return schema.enable(*self.needs, *self.provides)
 
     def __call__(self, batch: Any) -> Any:
-        """Enriches a batch: a RecordBatch, or whatever else Arrow can read. Raises EnrichmentError where a function
-        fails or returns what is no batch of the schema, or where addresses are text."""
+        """Return the enriched batch.
+
+        Args:
+            batch: A RecordBatch, or another object with Arrow columns, such as a FlowBatch.
+
+        Returns:
+            pyarrow.RecordBatch: the batch with the columns of `provides`.
+
+        Raises:
+            EnrichmentError: a function failed or returned an invalid batch, or addresses are text.
+        """
         batch = to_batch(batch)
         check_addresses(batch, self.schema)
         batch = with_absent(batch, self.schema, self.provides)
@@ -79,11 +100,25 @@ def load_enrichments(
     clock: Callable[[], float] = time.monotonic,
     on_problem: Callable[[str], None] | None = None,
 ) -> Pipeline:
-    """The pipeline of some enrichments, in their order. Raises EnrichmentError.
+    """Load enrichments into a pipeline.
 
-    Each is the path of a TOML file of static data, a function as `module:function` (the module may be in the current
-    directory) or a function itself. `schema` says which columns there are and of which types. Files are looked at once
-    a second by `clock`, and read again when they change.
+    Args:
+        specs: Enrichments in order: paths of TOML files with static data, functions as "module:function", or
+            functions. Modules may be in the current folder.
+        schema: Schema of the flows.
+        clock: Clock in seconds. Files are checked for changes at most once per second, and read again if
+            changed. Default: time.monotonic.
+        on_problem: Called with each problem that does not stop the pipeline. Default: problems are only
+            stored.
+
+    Returns:
+        Pipeline: the enrichments as one callable.
+
+    Raises:
+        EnrichmentError: a file or a function cannot be loaded.
+
+    Example:
+        pipeline = load_enrichments(["network.toml"], flowbuf.Schema.load("flow"), on_problem=print)
     """
     problems: collections.deque[str] = collections.deque(maxlen=PROBLEMS)
 

@@ -1,7 +1,7 @@
-"""Longest prefix match, for IPv4 and IPv6.
+"""Longest prefix match for IPv4 and IPv6.
 
-There is one dictionary for each length of prefix, and a look-up tries them from the longest to the shortest: real
-tables have a dozen or two lengths. Addresses are the 16 octets of a flow's columns.
+There is one dictionary per prefix length, and a lookup tries them from longest to shortest. Real tables have
+one or two dozen lengths. Addresses have 16 bytes, as in the columns of a flow.
 """
 
 from __future__ import annotations
@@ -15,13 +15,17 @@ from flowbuf.errors import EnrichmentError
 
 __all__ = ["MAPPED", "Prefix", "PrefixTable", "parse_prefix"]
 
-MAPPED = bytes(10) + b"\xff\xff"  # what an IPv4 address follows in 16 octets
+MAPPED = bytes(10) + b"\xff\xff"  # precedes an IPv4 address in 16 bytes
 
 Value = TypeVar("Value")
 
 
 class Prefix(NamedTuple):
-    """A network: `version` is 4 or 6, `bits` its length, `number` its address as an integer of the version's width."""
+    """A network.
+
+    `version` is 4 or 6, `bits` is the prefix length, and `number` is the address as an integer of that
+    version's width.
+    """
 
     version: int
     number: int
@@ -33,11 +37,11 @@ class Prefix(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Bits of an address of this version."""
+        """Number of bits in an address of this version."""
         return 32 if self.version == 4 else 128
 
     def __contains__(self, address: object) -> bool:
-        """Whether an address of 16 octets is in this network."""
+        """Return True if an address of 16 bytes is in this network."""
         if not isinstance(address, bytes):
             return False
         version, number = _number(address)
@@ -45,7 +49,7 @@ class Prefix(NamedTuple):
 
 
 def parse_prefix(text: str) -> Prefix:
-    """From an address or ADDRESS/BITS; IPv4 may be written as ::ffff:a.b.c.d. Raises EnrichmentError."""
+    """Parse an address or ADDRESS/BITS. IPv4 may be written as ::ffff:a.b.c.d. Raises EnrichmentError."""
     try:
         interface = ipaddress.ip_interface(text)
     except ValueError:
@@ -67,14 +71,14 @@ def _number(address: bytes) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class _Level(Generic[Value]):
-    """The prefixes of one length; `shift` takes an address to their keys."""
+    """The prefixes of one length. Keys of entries are addresses shifted right by `shift`."""
 
     shift: int
     entries: dict[int, tuple[Prefix, Value]]
 
 
 class PrefixTable(Generic[Value]):
-    """What is known of networks, one value each."""
+    """A table with one value per network."""
 
     def __init__(self) -> None:
         self._levels: dict[int, list[_Level[Value]]] = {4: [], 6: []}
@@ -83,7 +87,7 @@ class PrefixTable(Generic[Value]):
         return sum(len(level.entries) for levels in self._levels.values() for level in levels)
 
     def insert(self, prefix: Prefix, value: Value) -> Value:
-        """Gives a network its value, unless it has one; returns the one it has."""
+        """Set the value of a network, unless it has one. Return its value."""
         levels = self._levels[prefix.version]
         shift = prefix.width - prefix.bits
         level = next((level for level in levels if level.shift == shift), None)
@@ -94,7 +98,7 @@ class PrefixTable(Generic[Value]):
         return level.entries.setdefault(prefix.number >> shift, (prefix, value))[1]
 
     def matches(self, address: bytes) -> Iterator[tuple[Prefix, Value]]:
-        """The networks that an address is in, the longest first."""
+        """Yield the networks that contain an address, longest first, with their values."""
         version, number = _number(address)
         for level in self._levels[version]:
             entry = level.entries.get(number >> level.shift)

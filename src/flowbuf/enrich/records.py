@@ -1,5 +1,7 @@
-"""The records of static data: exporters, interfaces, networks. They are tables of a TOML file or rows of a CSV file,
-and are checked alike."""
+"""Records of static data: exporters, interfaces, networks.
+
+Tables of a TOML file and rows of a CSV file are checked by the same rules.
+"""
 
 from __future__ import annotations
 
@@ -30,28 +32,28 @@ __all__ = [
 ]
 
 SETTINGS = ("exporters", "interfaces", "networks", "derive")
-"""Keys of a file that are no tables."""
+"""Keys of a file that are not tables."""
 
 MAX_32 = (1 << 32) - 1
 Record = dict[str, Any]
 
 
 def text(value: Any) -> str:
-    """A string."""
+    """Return a value that must be a string."""
     if not isinstance(value, str):
         raise EnrichmentError(f"is {value!r}", "write a string")
     return value
 
 
 def prefix(value: Any) -> Prefix:
-    """An address or a network."""
+    """Return an address or network."""
     if not isinstance(value, str):
         raise EnrichmentError(f"is {value!r}", "write an address or a network as a string")
     return parse_prefix(value)
 
 
 def number(lowest: int, what: str) -> Callable[[Any], int]:
-    """A whole number of 32 bits, in CSV as digits."""
+    """Return a reader of integers from `lowest` to 2^32 - 1, which CSV files give as digits."""
 
     def read(value: Any) -> int:
         if isinstance(value, str) and re.fullmatch("[0-9]+", value):
@@ -64,14 +66,14 @@ def number(lowest: int, what: str) -> Callable[[Any], int]:
 
 
 def country(value: Any) -> str:
-    """ISO 3166-1."""
+    """Return a country code of ISO 3166-1."""
     if not isinstance(value, str) or not re.fullmatch("[A-Z]{2}", value):
         raise EnrichmentError(f"is {value!r}", "write the two capital letters of ISO 3166-1, such as DE")
     return value
 
 
 def boundary(value: Any) -> str:
-    """Where an interface leads."""
+    """Return the boundary of an interface: external or internal."""
     if value not in ("external", "internal"):
         raise EnrichmentError(f"is {value!r}", "write external or internal")
     return str(value)
@@ -79,7 +81,7 @@ def boundary(value: Any) -> str:
 
 @contextlib.contextmanager
 def located(origin: str = "", where: str = "") -> Iterator[None]:
-    """Names the file, and the place in it, in errors that do not."""
+    """Add the file, and the place in it, to an EnrichmentError without them."""
     try:
         yield
     except EnrichmentError as error:
@@ -88,7 +90,7 @@ def located(origin: str = "", where: str = "") -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of record: how each key is read, and which keys it cannot be without."""
+    """A kind of record: a reader per key, and the required keys."""
 
     name: str
     keys: Mapping[str, Callable[[Any], Any]]
@@ -126,7 +128,7 @@ NETWORK = Kind(
 
 
 def check_keys(table: Mapping[str, Any], known: Mapping[str, Any] | tuple[str, ...], what: str = "key") -> None:
-    """Raises EnrichmentError for a key that means nothing."""
+    """Raise EnrichmentError for an unknown key."""
     for key in table:
         if key not in known:
             fix = did_you_mean(key, known) or f"there are {', '.join(known)}"
@@ -136,7 +138,7 @@ def check_keys(table: Mapping[str, Any], known: Mapping[str, Any] | tuple[str, .
 
 
 def read_table(kind: Kind, table: Mapping[str, Any]) -> Record:
-    """A record from a table. What it says nothing of, by "" or 0 too, is left out. Raises EnrichmentError."""
+    """Return the record of a table, without empty values such as "" and 0. Raises EnrichmentError."""
     check_keys(table, kind.keys)
     for key in kind.required:
         if key not in table:
@@ -154,7 +156,7 @@ def _read_value(kind: Kind, key: str, value: Any) -> Any:
 
 
 def read_tables(value: Any, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The tables of `[[key]]`, and how errors name each."""
+    """Yield the tables of `[[key]]`, each with its name in errors."""
     if not isinstance(value, list) or not all(isinstance(table, dict) for table in value):
         raise EnrichmentError(f"{key} is no list of tables", f"write [[{key}]]")
     for i, table in enumerate(value, 1):
@@ -162,7 +164,10 @@ def read_tables(value: Any, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def read_csv(kind: Kind, path: str) -> tuple[frozenset[str], list[tuple[str, Record]]]:
-    """The columns of a CSV file, and its records, each with the line that errors name. Raises EnrichmentError."""
+    """Read a CSV file.
+
+    Return its columns, and its records with their line for errors. Raises EnrichmentError.
+    """
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             rows = csv.reader(file, strict=True)

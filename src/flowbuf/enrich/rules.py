@@ -1,14 +1,16 @@
-"""Rules: what an exporter or an interface is, by what is known of it.
+"""Rules that set facts about exporters and interfaces, based on known facts.
 
     [[interface_rule]]
-    exporter_name = ["edge1.fra", "edge2.fra"]           # exactly this, or one of these
-    address       = "192.0.2.0/24"                       # of the exporter: in this network, or one of these
+    exporter_name = ["edge1.fra", "edge2.fra"]           # equal to this string, or to one of these
+    address       = "192.0.2.0/24"                       # of the exporter: in this network, or in one of
+    these
     speed         = { min = 10000, max = 100000 }        # a number, a list of numbers, or a range
     match         = { description = '^Transit: (?P<provider>\\w+)' }    # regular expressions, found anywhere
     set           = { connectivity = "transit", provider = "{provider}", boundary = "external" }
 
-All conditions must hold. Rules are tried in order; each sets what nothing before it has set. `{name}` stands for a
-named group of the rule's expressions, `{1}` for a numbered one, if there is one expression only.
+A rule applies if all of its conditions hold. Rules are tried in order, and each sets only values that are not
+set yet. `{name}` stands for a named group of the rule's expressions. `{1}` stands for a numbered group, if
+the rule has one expression.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ _EXPORTER_FIELDS = ("name", "group", "role", "site", "region", "tenant")
 
 @dataclass(frozen=True)
 class RuleKind:
-    """What a kind of rule may ask of its subject, and what it may set."""
+    """Fields that rules of a kind can test and set."""
 
     texts: tuple[str, ...]
     numbers: tuple[str, ...]
@@ -50,7 +52,7 @@ INTERFACE_RULE = RuleKind(
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule: plain conditions, expressions, and the values to set, all by field."""
+    """One rule: conditions, regular expressions and values to set, each by field."""
 
     conditions: Mapping[str, Condition] = field(default_factory=dict)
     expressions: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
@@ -58,12 +60,12 @@ class Rule:
 
     @property
     def fields(self) -> set[str]:
-        """What the rule asks of its subject."""
+        """The fields that the rule tests."""
         return {*self.conditions, *self.expressions}
 
     @classmethod
     def read(cls, kind: RuleKind, table: Mapping[str, Any]) -> Rule:
-        """From a table of a TOML file. Raises EnrichmentError."""
+        """Read a rule from a table of a TOML file. Raises EnrichmentError."""
         known = ("address", *kind.texts, *kind.numbers, "match", "set")
         check_keys(table, known)
         if "set" not in table:
@@ -74,7 +76,7 @@ class Rule:
         return cls(conditions, expressions, _read_values(kind, table["set"], expressions))
 
     def captured(self, subject: Subject) -> dict[str, str] | None:
-        """What the groups of the expressions have found; None where a condition does not hold."""
+        """Return the groups captured by the expressions, or None if a condition does not hold."""
         for name, holds in self.conditions.items():
             value = subject.get(name)
             if value is None or not holds(value):
@@ -91,7 +93,7 @@ class Rule:
 
 
 def apply(rules: tuple[Rule, ...], subject: Subject, known: dict[str, Any]) -> None:
-    """Adds to what is known what rules say of a subject."""
+    """Add the values that rules set for a subject to its known values."""
     for rule in rules:
         if all(known.get(key) is not None for key in rule.values):
             continue

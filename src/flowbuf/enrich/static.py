@@ -1,4 +1,4 @@
-"""The built-in enrichment: static data from a TOML file, read again when one of its files changes."""
+"""The built-in enrichment: static data from a TOML file, which is read again when its files change."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ __all__ = ["StaticData"]
 
 
 class Stage(Protocol):
-    """A part of the built-in enrichment."""
+    """A stage of the built-in enrichment."""
 
     provides: tuple[str, ...]
     needs: tuple[str, ...]
 
     def fill(self, flows: Flows) -> None:
-        """Fills what a batch lacks."""
+        """Fill absent values of a batch."""
 
 
 class StaticData:
-    """Fills columns from the files that a TOML file names, and from itself."""
+    """Fills columns from a TOML file and the files that it names."""
 
     def __init__(self, path: str, schema: Schema, clock: Callable[[], float], report: Callable[[str], None]) -> None:
         self.name = path
@@ -43,7 +43,7 @@ class StaticData:
         self._watch.start(config.files)
 
     def __call__(self, batch: Any) -> Any:
-        """The batch, with what the data says where it said nothing."""
+        """Return the batch with absent values filled."""
         if self._watch.has_changed():
             self._reload()
         flows = Flows(batch, self._schema, frozenset(self.provides))
@@ -57,7 +57,7 @@ class StaticData:
             databases = Databases(config.geo, self._report)
             return (
                 Exporters(config, self._schema),
-                Interfaces(config, self._schema),  # rules ask what exporters are
+                Interfaces(config, self._schema),  # after exporters, because its rules test them
                 Networks(config, databases, self._schema),
                 Derived(config.derive, self._schema),
             )
@@ -68,7 +68,7 @@ class StaticData:
             raise EnrichmentError(problem, error.fix, origin=self.name) from None
 
     def _reload(self) -> None:
-        """Takes the files as they are now; where they cannot be used, what they were."""
+        """Read the files again. If they cannot be used, keep the previous data and report the problem."""
         config = Config(self.name)
         try:
             stages = self._load(config)

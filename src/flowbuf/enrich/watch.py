@@ -1,4 +1,4 @@
-"""Files that change while they are in use."""
+"""Detects changes of files that are in use."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 __all__ = ["FileState", "Watch", "look"]
 
 INTERVAL = 1.0
-"""Seconds between two looks at the files."""
+"""Seconds between two checks of the files."""
 
 FileState = tuple[int, int, int] | None
 
 
 def look(path: str) -> FileState:
-    """How a file is: its time, size and inode; None where there is none."""
+    """Return the modification time, size and inode of a file, or None if it does not exist."""
     try:
         status = os.stat(path)
     except OSError:
@@ -23,7 +23,7 @@ def look(path: str) -> FileState:
 
 
 class Watch:
-    """Tells when one of some files has changed, appeared or gone. It looks once a second at most."""
+    """Detects that a file has changed, appeared or disappeared. It checks at most once per second."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -31,11 +31,11 @@ class Watch:
         self.files: dict[str, FileState] = {}
 
     def start(self, files: Mapping[str, FileState]) -> None:
-        """Watches these files from now on, which were like this when they were read."""
+        """Watch these files, given their state at the time of reading."""
         self.files = dict(files)
 
     def has_changed(self) -> bool:
-        """Whether a file is not as it was when this was asked last."""
+        """Return True if a file has changed since the last call."""
         now = self._clock()
         if now - self._looked < INTERVAL:
             return False

@@ -1,4 +1,4 @@
-"""What a schema is: columns, their sources, the files they come from, how one schema becomes another."""
+"""Schemas: columns, their sources, schema files, and changes from one schema to another."""
 
 from flowbuf.schema.column import Column, Reserved
 from flowbuf.schema.message import SubMessage

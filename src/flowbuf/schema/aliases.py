@@ -1,4 +1,4 @@
-"""Other names of columns, so that an error can suggest the column that a user means."""
+"""Alternative names of columns, for suggestions in error messages."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from flowbuf.schema.source import did_you_mean
 
 __all__ = ["same_meaning", "suggest_column"]
 
-# One line per meaning. The first names are the columns of the built-in schemas: flow, goflow2, akvorado. The others are
-# names of nfdump, SiLK, pmacct, Logstash, Cisco's NetFlow v5 and IPFIX. Case, _, - and . are ignored.
+# One line per meaning. The first names are the columns of the built-in schemas flow, goflow2 and akvorado.
+# The others are names used by nfdump, SiLK, pmacct, Logstash, Cisco's NetFlow v5 and IPFIX. Case, _, - and .
+# are ignored.
 _SAME = """
 time_received time_received_ns TimeReceived received t_received timestamp_arrival
 exporter_address sampler_address ExporterAddress exporter exporter_addr exporter_ip sampler agent agent_addr agent_ip
@@ -67,16 +68,16 @@ flow_duration duration dur td
 
 
 def suggest_column(name: str, known: Iterable[str]) -> str:
-    """Return 'did you mean …?' for an unknown column name, or '' where no known column is similar.
+    """Return 'did you mean …?' for an unknown column name, or '' if no known column is similar.
 
-    A column that other collectors call `name` comes before columns with similar names.
+    A column that other collectors call `name` takes precedence over columns with similar names.
     """
     names = list(known)
     return same_meaning(name, names) or did_you_mean(name, names)
 
 
 def same_meaning(name: str, known: Iterable[str]) -> str:
-    """Return 'did you mean …?' for a column that other collectors call `name`, or '' where there is none."""
+    """Return 'did you mean …?' for a column that other collectors call `name`, or ''."""
     meaning = _meanings().get(_fold(name), set())
     same = [column for column in known if _fold(column) in meaning]
     return f"did you mean {' or '.join(same)}?" if same else ""
@@ -88,7 +89,7 @@ def _fold(name: str) -> str:
 
 @functools.cache
 def _meanings() -> dict[str, set[str]]:
-    """Folded name -> all folded names with its meaning."""
+    """Return a map from each folded name to all folded names with its meaning."""
     found: dict[str, set[str]] = {}
     for line in _SAME.strip().splitlines():
         names = {_fold(name) for name in line.split()}

@@ -1,7 +1,7 @@
-"""From the files of a schema to its columns: each file changes what the files that it extends have made.
+"""Assemble the columns of a schema from its files. Each file changes the result of the files that it extends.
 
-Only columns by themselves are checked here, and the messages that they name. What columns must be together holds at the
-end, not after every step.
+Single columns, and the messages that they name, are checked here. Conditions on several columns are checked
+at the end, because intermediate steps may violate them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Parts", "assemble", "no_column", "suggest_fix", "switch"]
 
 @dataclass
 class Parts:
-    """A schema in the making; columns by name."""
+    """A schema under construction, with columns by name."""
 
     name: str = ""
     message_name: str = ""
@@ -37,7 +37,7 @@ class Parts:
 
 
 def assemble(documents: Iterable[Document]) -> Parts:
-    """What the documents say, the oldest first. Raises SchemaError."""
+    """Return the parts that the documents define, in order from the base. Raises SchemaError."""
     parts = Parts()
     for document in documents:
         try:
@@ -54,7 +54,7 @@ def switch(
     disable: Iterable[str] = (),
     reserved: Iterable[Reserved] = (),
 ) -> dict[str, Column]:
-    """The columns with exactly `only` enabled, where it is given; then `enable`, then `disable`."""
+    """Return the columns with exactly `only` enabled, if given; then `enable`, then `disable`."""
     before = (name for name, column in columns.items() if column.enabled)
     on = _choose(columns, before if only is None else only, reserved)
     on = (on | _choose(columns, enable, reserved)) - _choose(columns, disable, reserved)
@@ -67,20 +67,21 @@ def switch(
 def no_column(
     name: str, columns: Collection[str], reserved: Iterable[Reserved], groups: Iterable[str] = ()
 ) -> SchemaError:
-    """The error for a name that no column has."""
+    """Return the error for a name that no column has."""
     retired = "it was retired: leave it out" if any(name == each.name for each in reserved) else ""
     fix = retired or suggest_fix(name, columns, groups) or "flowbuf schema show --all lists them"
     return SchemaError(f"no column {name!r}", fix)
 
 
 def suggest_fix(name: str, columns: Collection[str], groups: Iterable[str] = ()) -> str:
-    """Return what to do about a name that none of the columns has, or '' where nothing is similar."""
+    """Return a suggestion for a name that no column has, or '' if nothing is similar."""
     return same_meaning(name, columns) or _suggest_extends(name) or did_you_mean(name, [*columns, *groups])
 
 
 def _suggest_extends(name: str) -> str:
-    """The fix for the name of a column that another built-in schema has; '' where none has it."""
-    for built_in in sorted(loader.built_in_names(), key=lambda each: each != "flow"):  # the one that most extend first
+    """Return the suggestion to use another built-in schema with a column of this name, or ''."""
+    # flow first, because most schemas extend it
+    for built_in in sorted(loader.built_in_names(), key=lambda each: each != "flow"):
         documents = loader.read(built_in)
         if any(document.settings.get("rows") == RECORDS for document in documents):
             continue
@@ -90,7 +91,10 @@ def _suggest_extends(name: str) -> str:
 
 
 def _choose(columns: Mapping[str, Column], names: Iterable[str], reserved: Iterable[Reserved]) -> set[str]:
-    """The columns that names and groups stand for. A bare group will do where no column is called so."""
+    """Return the columns of these names and groups.
+
+    "group:" is optional if no column has the name of the group.
+    """
     groups = {column.group for column in columns.values() if column.group}
     chosen: set[str] = set()
     for name in names:
@@ -132,8 +136,10 @@ def _apply(parts: Parts, document: Document) -> None:
 def _merge_columns(
     inherited: Mapping[str, Column], tables: Iterable[Mapping[str, Any]], origin: str, added: Mapping[str, Any]
 ) -> dict[str, Column]:
-    """The inherited columns as the tables of a file change them, and those that it adds; `added` is what these have if
-    they do not say otherwise."""
+    """Return the inherited columns, changed by the tables of a file, and its new columns.
+
+    `added` has the defaults of new columns.
+    """
     columns = dict(inherited)
     seen: set[str] = set()
     for table in tables:
@@ -171,7 +177,10 @@ def _merge_message(
 
 
 def _check_used(parts: Parts, document: Document) -> None:
-    """Nobody adds a message that no column holds, but by mistake. Later files may well retire the column that did."""
+    """Raise SchemaError if a document adds a message that no column holds.
+
+    Later files may retire the column.
+    """
 
     def fail(column: str | None, problem: str, fix: str) -> SchemaError:
         return SchemaError(problem, fix, origin=parts.columns[column or ""].origin, column=column or "")

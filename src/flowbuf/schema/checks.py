@@ -1,4 +1,4 @@
-"""Checks of columns together: those of a schema, and those of each message inside it."""
+"""Checks across the columns of a schema, or of a message inside it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from flowbuf.schema.shape import NAME_FIX
 __all__ = ["Fail", "check_oneofs", "check_reserved", "check_unique"]
 
 Fail = Callable[[str | None, str, str], SchemaError]
-"""An error of column, problem and fix; who has the columns knows where they stand."""
+"""Makes the error of a column, a problem and a fix. The owner of the columns adds their place."""
 
 
 def check_unique(columns: Sequence[Column], reserved: Iterable[Reserved], fail: Fail) -> None:
-    """Names and numbers, in the order given, so that the newcomer is blamed."""
+    """Check that names and numbers are unique.
+
+    The order of the columns decides which one an error names: the later.
+    """
     numbers: dict[int, Column] = {}
     names: dict[str, Column] = {}
     for column in columns:
@@ -30,7 +33,7 @@ def check_unique(columns: Sequence[Column], reserved: Iterable[Reserved], fail: 
 
 
 def check_reserved(columns: Sequence[Column], reserved: Sequence[Reserved], fail: Fail) -> None:
-    """That no column has what is reserved."""
+    """Check that no column has a reserved name or number."""
     numbers = {old.number: old.name for old in reserved}
     if len(numbers) < len(reserved):
         raise fail(None, "a reserved number has two names", "one number was one column: remove the wrong one")
@@ -44,7 +47,7 @@ def check_reserved(columns: Sequence[Column], reserved: Sequence[Reserved], fail
 
 
 def check_oneofs(columns: Sequence[Column], fail: Fail) -> None:
-    """That their names are names, and none is a column's."""
+    """Check that names of oneofs are valid, and differ from those of columns."""
     names = {fold(column.name): column.name for column in columns}
     oneofs: dict[str, str] = {}
     for column in columns:

@@ -1,4 +1,4 @@
-"""One column of a schema: what it is called, how it is written, where its value comes from."""
+"""A column of a schema: its name, type, wire format and sources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flowbuf.schema.types import RECORD_TYPES, WireType
 __all__ = ["Column", "Reserved"]
 
 MAX_NUMBER = (1 << 29) - 1
-RESERVED_NUMBERS = range(19000, 20000)  # Protocol Buffers keeps these to itself
+RESERVED_NUMBERS = range(19000, 20000)  # reserved by Protocol Buffers
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 UNITS = ("s", "ms", "us", "ns", "proto")
 IP_FORMS = ("mapped", "native")
@@ -30,24 +30,50 @@ SCALABLE = ("uint8", "uint16", "uint32", "uint64", "fixed32", "fixed64")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column. Making one checks it: SchemaError names the file, the column and the fix.
+    """A column of a schema. The constructor checks it.
 
-    `number` is the Protocol Buffers field number. `sources` are ranks of equals, best first. `explicit` columns write
-    zero too (presence). `late` columns may be overridden until their row is finished. `values` are an enum's members,
-    `map` takes values from the wire to them. `depends` are columns that must be enabled too. `mirror` is the name of
-    the same column of the other direction. `one_way` columns say something of one direction alone: the reverse flow of
-    a biflow (RFC 5103) has them only where the record has the reverse element. `scale` is the column's part in scaling
-    totals, where that is asked for: "count" is multiplied by "rate".
+    Attributes:
+        name: Name of the column, and of the field in the message.
+        number: Protocol Buffers field number.
+        type: One of flowbuf.schema.TYPES, or of RECORD_TYPES if the rows are records.
+        enabled: True if rows have the column. Default: False.
+        group: Name of a group of columns that can be enabled together, or None.
+        sources: Ranks of equal sources, best first.
+        repeated: True for a list of values.
+        explicit: True if zero is written too, so that it differs from absent (field presence).
+        late: True if the value may be overridden until its row is finished.
+        unit: Unit of a timestamp or duration: "s", "ms", "us" or "ns". In records, "proto" makes it a
+            google.protobuf.Timestamp or Duration.
+        ip: Form of an address: "mapped" (16 bytes, the default) or "native" (4 or 16 bytes).
+        values: Members of an enum, name -> number.
+        map: Values on the wire -> numbers of enum members.
+        depends: Columns that must be enabled too.
+        mirror: Name of the same column of the other direction.
+        scale: Role in scaling totals: a "count" is multiplied by the "rate".
+        one_way: True for a fact about one direction only. The reverse flow of a biflow (RFC 5103) has the
+            column only if the record has the reverse element.
+        zero: Meaning of a zero from a source. After a "value", worse ranks are not tried; after "absent" they
+            are. Default: "value" for a single number or bool; "absent" for enums, addresses, times, text,
+            bytes and lists.
+        replaces_zero: Elements that are tried after a zero of the rank before them, which must consist of
+            elements.
+        clickhouse: Type and codec in ClickHouse, by the keys "type" and "codec".
+        doc: Description of the column.
+        origin: File that defines the column.
 
-    `zero` is the meaning of a zero from a source. "value" keeps worse ranks from being tried, "absent" does not.
-    Default: "value" for a single number or bool, "absent" for enums, addresses, times, text, bytes and lists. An
-    element in `replaces_zero` is tried after a zero of the rank before it. It needs elements in that rank. `origin` is
-    the file that says so.
+    Attributes of columns of records (`rows = "records"`):
+        message: Name of the message in a column of type message, or in a map of messages.
+        key: Type of the keys of a map.
+        value: Type of the values of a map.
+        required: True if the column must be given for encoding.
+        oneof: Name shared by columns of which at most one has a value.
+        packed: True if a list of numbers is written as one packed field. Default: True.
 
-    Of records alone (`rows = "records"`): `message` is the name of the message that a column of type message, or a map
-    of messages, holds; `key` and `value` are the types of a map. `required` columns must be given to be written.
-    `oneof` is a name that columns share of which one at most has a value. `packed`: a repeated column of numbers is
-    written as one run. The unit "proto" makes a time google.protobuf.Timestamp, a duration google.protobuf.Duration.
+    Raises:
+        SchemaError: the column is invalid. The text names the file, the column and the fix.
+
+    Example:
+        flowbuf.Schema.load("flow")["src_port"].number  # 10
     """
 
     name: str
@@ -93,7 +119,7 @@ class Column:
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], origin: str = "") -> Column:
-        """From a `[[column]]` table. Raises SchemaError."""
+        """Make a column from a `[[column]]` table. Raises SchemaError."""
         values = _read_table(table, origin)
         for key in ("name", "number", "type"):
             if key not in values:
@@ -101,7 +127,7 @@ class Column:
         return cls(**values, origin=origin)
 
     def altered(self, table: Mapping[str, Any], origin: str = "") -> Column:
-        """This column with the keys of a `[[column]]` table in place of its own. Raises SchemaError."""
+        """Return the column with keys replaced by those of a `[[column]]` table. Raises SchemaError."""
         origin = origin or self.origin
         for key in ("name", "number", "type", "mirror", "message", "key", "value"):
             pinned = getattr(self, key)
@@ -122,28 +148,31 @@ class Column:
 
     @property
     def zero_is_value(self) -> bool:
-        """Return whether a zero from a source keeps worse ranks from being tried."""
+        """True if a zero from a source counts as a value, so that worse ranks are not tried."""
         return self.zero == "value" if self.zero else self.type in COUNTABLE and not self.repeated
 
     def replaces(self, source: Source) -> bool:
-        """Return whether a source is tried after a zero of the rank before it."""
+        """Return True if a source is tried after a zero of the rank before it."""
         return self.zero_is_value and any(source.key == each.key for each in self.replaces_zero)
 
     @property
     def source_texts(self) -> set[str]:
-        """All its sources, as a schema file writes them."""
+        """All sources of the column, as written in a schema file."""
         return {source.text for rank in self.sources for source in rank}
 
     @property
     def proto_type(self) -> str:
-        """The Protocol Buffers type of one value, as a .proto writes it; "enum" stands for the column's own enum,
-        "message" for that of the column, the entry of a map or a well-known type."""
+        """The Protocol Buffers type of one value, as in a .proto file.
+
+        "enum" stands for the enum of the column. "message" stands for its message, the entry of a map, or a
+        well-known type.
+        """
         return "message" if self.unit == "proto" else RECORD_TYPES[self.type].proto_type
 
 
 @dataclass(frozen=True, order=True)
 class Reserved:
-    """The number and the name of a retired column, which no other may have."""
+    """Number and name of a retired column, which no other column may use."""
 
     number: int
     name: str
@@ -184,7 +213,7 @@ _TYPE_NAMES = {str: "a string", int: "an integer", bool: "true or false", list: 
 
 
 def _read_table(table: Mapping[str, Any], origin: str) -> dict[str, Any]:
-    """The fields of a Column that a table gives."""
+    """Return the fields of a Column that a table gives."""
     name = table.get("name", "")
     try:
         return {key: _read_value(key, value) for key, value in table.items()}
@@ -215,7 +244,7 @@ def _read_rank(rank: Any) -> tuple[Source, ...]:
 
 
 def _read_map(table: Mapping[str | int, Any]) -> dict[int, Any]:
-    """The keys of a TOML table are strings, whatever they look like."""
+    """Return a map with integer keys; the keys of a TOML table are always strings."""
     try:
         return {int(wire): number for wire, number in table.items()}
     except ValueError:
@@ -247,7 +276,8 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-# Checks of one column; each raises a SchemaError that its caller locates --------------------------------------------
+# Checks of one column. The caller adds the place to the SchemaError
+# -----------------------------------------------
 
 
 def _check_identity(column: Column) -> None:
@@ -336,5 +366,8 @@ def _check_sources(column: Column) -> None:
 
 
 def fold(name: str) -> str:
-    """Names equal after this are one name to some Protocol Buffers or ClickHouse tool, so a schema keeps them apart."""
+    """Return a name folded for comparison.
+
+    Tools of Protocol Buffers and ClickHouse treat names with equal folded forms as one.
+    """
     return name.replace("_", "").lower()

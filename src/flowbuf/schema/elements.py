@@ -1,4 +1,4 @@
-"""The information elements of IPFIX (RFC 7012), as the IANA registry lists them; NetFlow v9 uses the same ids."""
+"""The IPFIX information elements of the IANA registry (RFC 7012). NetFlow v9 uses the same ids."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Element", "all", "by_id", "by_name", "data_folder"]
 
 @dataclass(frozen=True)
 class Element:
-    """One row of the registry. `semantics` and `units` are empty where it gives none; `pen` 0 is IANA's own."""
+    """One row of the registry. `semantics` and `units` may be empty. `pen` is 0 for elements of IANA."""
 
     id: int
     name: str
@@ -25,14 +25,16 @@ class Element:
 
 
 def data_folder() -> str:
-    """Where the registry and the built-in schemas are. `importlib.resources` would say so too, but to import it takes a
-    tenth of the time in which `flowbuf` starts."""
+    """Return the folder of the registry and the built-in schemas.
+
+    `importlib.resources` is not used: its import takes a tenth of the start-up time of `flowbuf`.
+    """
     return os.fspath(importlib.import_module("flowbuf.schemas").__path__[0])
 
 
 @functools.cache
 def all() -> tuple[Element, ...]:
-    """Every element, by id. Rows without a data type (reserved ids) are no elements and left out."""
+    """Return every element, by id. Rows without a data type are reserved ids and are left out."""
     with open(os.path.join(data_folder(), "ipfix_elements.csv"), encoding="utf-8", newline="") as file:
         table = list(csv.DictReader(file))
     return tuple(
@@ -53,10 +55,10 @@ def _ids() -> dict[int, Element]:
 
 
 def by_name(name: str) -> Element | None:
-    """The element of this name (case counts), or None."""
+    """Return the element with this name (case-sensitive), or None."""
     return _names().get(name)
 
 
 def by_id(id: int) -> Element | None:
-    """The element of this id, or None."""
+    """Return the element with this id, or None."""
     return _ids().get(id)

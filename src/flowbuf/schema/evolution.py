@@ -1,8 +1,8 @@
-"""Whether a reader of one schema can read what a writer of another writes.
+"""Compatibility of schemas: can a reader with one schema read the messages of a writer with another?
 
-It can where every message means to the reader what the writer meant, or less: a column that the reader does not know is
-skipped, one that the writer does not write is absent. Columns of messages inside a record are called
-`message.column`, by the reader's name of the message, and each pair of messages is compared once.
+It can if every message keeps its meaning, or loses only a part of it. Columns unknown to the reader are
+skipped, and columns that the writer lacks are absent. Columns of messages inside records are named
+`message.column`, by the reader's name of the message. Each pair of messages is compared once.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from flowbuf.schema.types import RECORD_TYPES
 
 __all__ = ["Verdict", "diff"]
 
-# What a column of plain integers can hold, and what columns that are varints too can send to it. A reader whose column
-# means more than a number (a MAC, a time, a member) takes nothing but its own type.
+# Ranges of integer columns: of readers, and of varint columns of writers. Columns with a meaning beyond a
+# number (MAC addresses, times, enum members) read only their own type.
 _RANGES = {
     "bool": (0, 1),
     **{f"uint{bits}": (0, (1 << bits) - 1) for bits in (8, 16, 32, 64)},
@@ -30,12 +30,13 @@ _WRITTEN_RANGES = {
     "timestamp": _RANGES["uint64"],
     "duration": _RANGES["int64"],
 }
-_OTHERS = {("sint64", "sint32"), ("bytes", "string"), ("bytes", "ip")}  # (what reads, what is written)
+# (type of the reader, type of the writer)
+_OTHERS = {("sint64", "sint32"), ("bytes", "string"), ("bytes", "ip")}
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What changed in one column, and whether a reader of the old schema can read it all the same."""
+    """A change of one column, and whether a reader of the old schema can still read it."""
 
     column: str
     change: str
@@ -44,10 +45,10 @@ class Verdict:
 
 
 def diff(reader: Schema, writer: Schema) -> list[Verdict]:
-    """What the writer's messages hold that the reader's do not, or otherwise; empty where the two mean the same.
+    """Return the differences between the messages of a writer and those of a reader; empty if there are none.
 
-    Only enabled columns are in messages. In the order of the reader's numbers, then new columns; then those of messages
-    inside, in the order in which the reader's columns lead to them.
+    Only enabled columns are compared. The verdicts are in order of the reader's numbers, then come new
+    columns. Columns of nested messages follow, in the order in which the reader's columns refer to them.
     """
     verdicts: list[Verdict] = []
     if reader.rows != writer.rows:
@@ -71,7 +72,7 @@ def diff(reader: Schema, writer: Schema) -> list[Verdict]:
 
 @dataclass(frozen=True)
 class _Side:
-    """The columns of a message as the reader or the writer has it, and what stands before their names."""
+    """The columns of a message of the reader or the writer, and the prefix of their names."""
 
     prefix: str
     columns: tuple[Column, ...]
@@ -79,7 +80,7 @@ class _Side:
 
 
 def _pair(reader: _Side, writer: _Side) -> list[tuple[Column, Column]]:
-    """The columns that both have: by name, or else by number."""
+    """Return the columns that both have: by name, or else by number."""
     by_name = {column.name: column for column in writer.columns}
     by_number = {column.number: column for column in writer.columns}
     own_names = {column.name for column in reader.columns}
@@ -110,13 +111,14 @@ def _judge_new(column: Column, reader: _Side) -> Verdict:
     path = reader.prefix + column.name
     taken: Iterable[Reserved | Column] = (*reader.reserved, *reader.columns)
     name = {old.number: old.name for old in taken}.get(column.number)
-    if name in (None, column.name):  # its name: the reader has retired it, and nothing else stands in its place
+    # the same name: the reader has retired the column, and its number is unused
+    if name in (None, column.name):
         return Verdict(path, "added", True, f"number {column.number}: skipped")
     return Verdict(path, "added", False, f"number {column.number} is that of {name!r} to the reader")
 
 
 def _compare_oneofs(column: Column, pairs: list[tuple[Column, Column]]) -> Iterator[Verdict]:
-    """Of what is a oneof to the reader, the last member in a message is all that it keeps."""
+    """Compare the oneof of a column. A reader keeps only the last member of a oneof in a message."""
     new = next(new for old, new in pairs if old is column)
     if new.oneof == column.oneof:
         return
@@ -133,7 +135,7 @@ def _compare_oneofs(column: Column, pairs: list[tuple[Column, Column]]) -> Itera
 
 
 def _compare(old: Column, new: Column) -> Iterator[Verdict]:
-    """Verdicts on one column as the reader and the writer have it."""
+    """Compare one column of the reader with that of the writer."""
 
     def verdict(change: str, readable: bool, text: str) -> Verdict:
         return Verdict(old.name, change, readable, text)
@@ -172,7 +174,7 @@ def _compare(old: Column, new: Column) -> Iterator[Verdict]:
 
 
 def _compare_entries(old: Column, new: Column) -> Iterator[Verdict]:
-    """Verdicts on the two types of a map."""
+    """Compare the key and value types of a map."""
     for part in ("key", "value"):
         was, now = str(getattr(old, part)), str(getattr(new, part))
         if was != now:
@@ -191,7 +193,10 @@ def _reads_type(old: str, new: str) -> bool:
 
 
 def _compare_members(old: Column, new: Column) -> Verdict:
-    """A number may come or go (an unknown one reads as itself); one that changes its name would be misread."""
+    """Compare enum members.
+
+    New and removed numbers are readable as numbers; a number with another name is not.
+    """
     names = {number: name for name, number in old.values.items()}
     moved = [f"{names[number]} -> {name}" for name, number in new.values.items() if names.get(number, name) != name]
     added = [name for name in new.values if name not in old.values]

@@ -1,19 +1,19 @@
-"""What the files of a schema say: found by name or path, read as TOML, `extends` followed to its end.
+"""Load schema files: find them by name or path, parse the TOML, and follow `extends`.
 
-A file is
+Format of a file:
 
     [schema]
-    name = "mine"                    # of the schema, and in CamelCase of its message
-    message_name = "FlowMessage"     # where its message is to be called otherwise
-    rows = "flows"                   # what its rows are: "flows" (unless it is said), "counters" of sFlow, or "records"
-    framing = "delimited"            # of its messages in records of Kafka, unless it follows from how many there are
+    name = "mine"                    # name of the schema; in CamelCase the name of its message
+    message_name = "FlowMessage"     # another name of the message
+    rows = "flows"                   # kind of rows: "flows" (default), "counters" of sFlow, or "records"
+    framing = "delimited"            # of messages in Kafka records; default: by the number of messages
     extends = "flow"                 # a built-in schema, or a path relative to this file
-    only = ["bytes", "group:l2"]     # then exactly these are enabled
-    enable = ["src_mac"]             # after `only`
-    disable = ["next_hop"]           # after `enable`
-    retire = ["out_if"]              # gone for ever: number and name become reserved
+    only = ["bytes", "group:l2"]     # enable exactly these columns
+    enable = ["src_mac"]             # applied after `only`
+    disable = ["next_hop"]           # applied after `enable`
+    retire = ["out_if"]              # remove the column, and reserve its number and name
 
-    [[column]]                       # a new column, or the keys to change of an inherited one
+    [[column]]                       # a new column, or changed keys of an inherited one
     name = "src_port"
     number = 10
     type = "uint16"
@@ -21,32 +21,36 @@ A file is
     doc = "Source port"
     mirror = { name = "dst_port", number = 11 }
 
-    [[reserved]]                     # what an older version of this file has retired
+    [[reserved]]                     # a column that an older version of this file retired
     number = 12
     name = "colour"
 
-`mirror` says the column of the other direction. It has the same keys, with destination for source, dst for src, egress
-for ingress, outgoing for incoming, output for input in its sources, dependencies and doc; whatever else differs is
-given in the table of `mirror`.
+`mirror` defines the column of the other direction. It has the same keys. In its sources, dependencies and
+doc, words of one direction are replaced by those of the other: source and destination, src and dst, ingress
+and egress, incoming and outgoing, input and output. The table of `mirror` gives all other differences.
 
-`scale = "count"` makes a column a total, such as bytes or packets: on request it is multiplied by the column of
+`scale = "count"` marks a total, such as bytes or packets. On request it is multiplied by the column with
 `scale = "rate"`, the sampling rate.
 
-`zero = "absent"`: a zero from a source means that nothing is known, and worse ranks are tried. `zero = "value"`: a zero
-is a value, and worse ranks are not tried. Messages still leave it out. Equals of its own rank are tried all the same.
-"value" is the default for a single number or bool, "absent" for all other columns. `replaces_zero` lists elements that
-are tried after a zero of the rank before them, if that rank consists of elements. Each must be one of the `sources`.
+`zero = "absent"`: a zero from a source means that the value is unknown, and worse ranks are tried. `zero =
+"value"`: a zero is a value, and worse ranks are not tried; other sources of its own rank still are. Messages
+leave out a zero in both cases. The default is "value" for a single number or bool, and "absent" for all other
+columns.
+
+`replaces_zero` lists elements that are tried after a zero of the rank before them, if that rank consists of
+elements. Each of them must be in `sources`.
 
 Records
 -------
 
-With `rows = "records"` a schema describes records of any kind, for `flowbuf.Codec`. No decoder fills them, so columns
-have no `sources`, and are enabled unless they say otherwise. A record need not be flat:
+A schema with `rows = "records"` describes objects of any kind, for `flowbuf.Codec`. Decoders cannot fill
+them, so their columns have no `sources`. Columns are enabled by default. A record may contain messages, maps
+and lists:
 
     [[column]]
     name = "readings"
     number = 3
-    type = "message"                 # of the columns below [message.reading]
+    type = "message"                 # with the columns below [message.reading]
     message = "reading"
     repeated = true
 
@@ -55,32 +59,32 @@ have no `sources`, and are enabled unless they say otherwise. A record need not 
     number = 4
     type = "map"
     key = "string"                   # or an integer, or bool
-    value = "message"                # or a plain type: no enum, no time, no address
+    value = "message"                # or a plain type, but not an enum, a time or an address
     message = "label"
 
-    [[message.reading.column]]       # the keys of [[column]]; all are enabled, none has depends or mirror
+    [[message.reading.column]]       # the keys of [[column]]; always enabled, without depends and mirror
     name = "value"
     number = 1
     type = "double"
-    required = true                  # must be given to be written; not on the wire
+    required = true                  # must be given for encoding; does not change the wire format
 
     [[message.reading.reserved]]
     number = 2
     name = "colour"
 
-A message may hold others, and itself. Besides, records alone have the types int8, int16, sfixed32 and sfixed64;
-`unit = "proto"` for the messages google.protobuf.Timestamp and Duration; `oneof = "choice"` on columns of which one at
-most has a value; `packed = false` on a list of numbers. A file that extends another changes columns of a message, and
-adds to them, as it does with its own.
+A message may contain other messages and itself. Only records have the types int8, int16, sfixed32 and
+sfixed64, and these keys: `unit = "proto"` for google.protobuf.Timestamp and Duration, `oneof = "choice"` on
+columns of which at most one has a value, and `packed = false` on a list of numbers. A file that extends
+another can change the columns of a message and add columns to it.
 
 Biflows
 -------
 
-A record that describes both directions of a biflow (RFC 5103) becomes two flows. What it says of the forward direction
-holds for the reverse one too, mirrored columns exchanged, but for columns with `one_way = true`: those have a value in
-the reverse flow only where the record has the reverse element. That is one of the enterprise 29305, or, for elements of
-CERT (6871, the exporter YAF), the element of the same enterprise whose id is 0x4000 higher. A schema names the forward
-element alone.
+A record of both directions of a biflow (RFC 5103) becomes two flows. The reverse flow gets the values of the
+forward direction, with mirrored columns exchanged. Columns with `one_way = true` are an exception: the
+reverse flow has them only if the record has the reverse element. The reverse element has enterprise number
+29305. For elements of CERT (6871, the exporter YAF), it is the element of the same enterprise with an id
+higher by 0x4000. A schema names only the forward element.
 """
 
 from __future__ import annotations
@@ -111,8 +115,10 @@ MESSAGE_TABLES = ("column", "reserved")
 
 @dataclass(frozen=True)
 class Document:
-    """One file, its syntax checked and its mirrors expanded; its columns are not checked yet. `messages` are by name,
-    each with its lists of tables `column` and `reserved`."""
+    """One file, with its syntax checked and its mirrors expanded. Its columns are not checked yet.
+
+    `messages` maps the name of a message to its tables `column` and `reserved`.
+    """
 
     origin: str
     settings: Mapping[str, Any]
@@ -122,17 +128,23 @@ class Document:
 
 
 def built_in_names() -> list[str]:
-    """The schemas that come with flowbuf."""
+    """Return the names of the built-in schemas."""
     return sorted(name[: -len(".toml")] for name in os.listdir(data_folder()) if name.endswith(".toml"))
 
 
 def read(reference: str | os.PathLike[str]) -> list[Document]:
-    """The file of a built-in name or a path, after those that it extends, the oldest first. Raises SchemaError."""
+    """Read a schema file, by built-in name or path.
+
+    Return it after the files that it extends, the base first. Raises SchemaError.
+    """
     return _read_chain(reference, "", "", ())
 
 
 def parse(text: str, origin: str) -> list[Document]:
-    """The same for a text; `extends` is relative to the folder of `origin`."""
+    """Parse the text of a schema file, and read the files that it extends.
+
+    `extends` is relative to the folder of `origin`.
+    """
     return _follow(_parse_document(text, origin), os.path.dirname(origin), ())
 
 
@@ -243,7 +255,7 @@ _DIRECTION = re.compile("|".join(_OTHER))
 
 
 def expand_mirror(table: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The one or two columns that a `[[column]]` table describes. Raises SchemaError."""
+    """Yield the one or two columns that a `[[column]]` table describes. Raises SchemaError."""
     if "mirror" not in table:
         yield dict(table)
         return
@@ -267,7 +279,10 @@ def expand_mirror(table: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _choose_among(elements: Any, sources: Any) -> Any:
-    """Return those of the elements that are among the sources of a column. Its check names what is no list of texts."""
+    """Return the elements that are among the sources.
+
+    Invalid values are returned unchanged; the check of the column reports them.
+    """
     if not isinstance(elements, list) or not isinstance(sources, list):
         return elements
     texts = [text for rank in sources for text in (rank if isinstance(rank, list) else [rank])]
@@ -278,7 +293,7 @@ def _choose_among(elements: Any, sources: Any) -> Any:
 
 
 def turn(value: Any) -> Any:
-    """A text, or lists of texts, with every word of one direction replaced by that of the other."""
+    """Return a text, or lists of texts, with the words of one direction replaced by those of the other."""
     if isinstance(value, str):
         return _DIRECTION.sub(lambda word: _OTHER[word[0]], value)
     if isinstance(value, list | tuple):

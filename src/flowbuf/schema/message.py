@@ -1,4 +1,4 @@
-"""The messages inside a record: columns of their own, which columns of the record and of one another may hold."""
+"""Messages inside a record. Columns of the record, and of other messages, may hold them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ __all__ = ["SubMessage", "check_messages", "check_plain", "reach"]
 
 @dataclass(frozen=True)
 class SubMessage:
-    """A message by its name. `columns` are in number order; all of them are in it. Making one checks it: SchemaError
-    names the file, the column as `message.column`, and the fix. `origin` is the file that speaks last of it."""
+    """A message inside a record, with its columns in number order. The constructor checks it.
+
+    A SchemaError names the file, the column as `message.column`, and the fix. `origin` is the last file that
+    defines or changes the message.
+    """
 
     name: str
     columns: tuple[Column, ...]
@@ -37,7 +40,7 @@ class SubMessage:
             _check_whole(column, self.error)
 
     def error(self, column: str | None, problem: str, fix: str) -> SchemaError:
-        """A SchemaError that names the file, the column and the fix."""
+        """Return a SchemaError that names the file, the column and the fix."""
         if not column:
             return SchemaError(f"message {self.name!r}: {problem}", fix, origin=self.origin)
         origins = {known.name: known.origin for known in self.columns}
@@ -45,7 +48,7 @@ class SubMessage:
 
 
 def check_plain(column: Column, fail: Fail) -> None:
-    """Whether a column of a record or of a message says nothing that only a decoder of flows asks."""
+    """Check that a column of a record or message has no key that is only for decoders of flows."""
     for key in ("sources", "late", "scale", "one_way", "zero", "replaces_zero"):
         if getattr(column, key):
             what = "records have no sources" if key == "sources" else f"{key} on a column of records"
@@ -53,7 +56,7 @@ def check_plain(column: Column, fail: Fail) -> None:
 
 
 def _check_whole(column: Column, fail: Fail) -> None:
-    """Columns of a message cannot be switched."""
+    """Check that a column of a message is enabled, and has no keys for columns that can be disabled."""
     if not column.enabled:
         raise fail(column.name, "enabled = false inside a message", "remove the column, and reserve its number")
     for key in ("depends", "mirror"):
@@ -62,7 +65,7 @@ def _check_whole(column: Column, fail: Fail) -> None:
 
 
 def reach(columns: Iterable[Column], messages: Mapping[str, SubMessage]) -> list[SubMessage]:
-    """The messages that columns lead to, directly or through others, in the order in which they are met."""
+    """Return the messages that columns refer to, directly or through others, in order of first use."""
     found: dict[str, SubMessage] = {}
     waiting = list(columns)[::-1]
     while waiting:
@@ -74,7 +77,10 @@ def reach(columns: Iterable[Column], messages: Mapping[str, SubMessage]) -> list
 
 
 def check_messages(columns: Iterable[Column], messages: Mapping[str, SubMessage], fail: Fail) -> None:
-    """Whether every message that a column holds exists, and can come to an end. `fail` is for errors of `columns`."""
+    """Check that each message in a column exists, and does not require itself.
+
+    `fail` makes errors of `columns`.
+    """
     for held, error in ((columns, fail), *((message.columns, message.error) for message in messages.values())):
         for column in held:
             if column.message and column.message not in messages:
@@ -86,7 +92,7 @@ def check_messages(columns: Iterable[Column], messages: Mapping[str, SubMessage]
 
 
 def _check_finite(message: SubMessage, messages: Mapping[str, SubMessage]) -> None:
-    """A message that must hold itself could never be written."""
+    """Raise SchemaError if a message requires itself, because it could never be encoded."""
     met: set[str] = set()
     waiting = [column for column in message.columns if column.required and column.message]
     while waiting:

@@ -1,4 +1,4 @@
-"""Schema -> the core's compiled plan: the only place where the two meet."""
+"""Compiles a schema into a plan of the core. No other module connects the two."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CORE_TYPES = {
 }
 _UNITS = {None: 0, "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
-# Data types of RFC 7011 section 6.1 (and RFC 6313) -> what the core makes of their octets.
+# Data types of RFC 7011 section 6.1 and RFC 6313 -> interpretation of their bytes by the core.
 _KINDS = {
     **dict.fromkeys(("unsigned8", "unsigned16", "unsigned32", "unsigned64"), "uint"),
     **dict.fromkeys(("signed8", "signed16", "signed32", "signed64"), "sint"),
@@ -41,11 +41,12 @@ _KINDS = {
     "basicList": "list",
     **dict.fromkeys(("subTemplateList", "subTemplateMultiList", "unsigned256"), "opaque"),
 }
-# Elements whose registered type says less than their description.
+# Elements whose description is more precise than their registered type.
 _TIME_ELEMENTS = {21: "time_uptime", 22: "time_uptime", 158: "time_delta", 159: "time_delta"}
 _BIT_ELEMENTS = {6: "tcp_bits"}
 _SPANS = {"seconds": "span_s", "milliseconds": "span_ms", "microseconds": "span_us", "nanoseconds": "span_ns"}
-# What an element without a registered type is taken for: what the column wants. A number is in the column's own unit.
+# Interpretation of elements without a registered type, by the type of the column. A number is in the unit of
+# the column.
 _WANTED = {
     **dict.fromkeys(("int32", "int64", "sint32", "sint64"), "sint"),
     **dict.fromkeys(("float", "double"), "float"),
@@ -56,21 +57,24 @@ _WANTED = {
 _ELEMENT_KINDS = ("ipfix", "netflow9")
 _DEFAULT_SAMPLING_RATE = "meta:default_sampling_rate"
 
-# Of a record without fields: rows that have none are those of a column that is disabled. No field has its number, for
-# Protocol Buffers reserves it.
+# Column of a message without fields, whose rows consist of one disabled column. Protocol Buffers reserves the
+# number, so no field has it.
 _NO_COLUMN = ("", 19_000, _core.TYPES["bool"], 0, 1, 0, dict[int, int]())
 
 
-@functools.lru_cache(maxsize=16)  # a plan is read-only, and decoders of one schema may share it
+@functools.lru_cache(maxsize=16)  # a plan is read-only, so decoders of one schema can share it
 def compile_plan(schema: Schema, *, default_sampling_rate: int | None = None, scale: bool = False) -> _core.Plan:
-    """Compiles a schema. Raises SchemaError for a source that the core does not know, or that gives another type than
-    its column has, and for records that are not flat.
+    """Compile a schema into a plan.
 
-    `scale`: the columns with scale = "count" are multiplied by the one with scale = "rate". Raises SchemaError where
-    either is missing.
+    Args:
+        schema: Schema of flows or counters, or of flat records.
+        default_sampling_rate: Sampling rate of flows without a known one. The column is then written at the
+            end of its row. Default: none; the source meta:default_sampling_rate is left out.
+        scale: Multiply columns with scale = "count" by the column with scale = "rate".
 
-    The default sampling rate is a constant of last resort, for which a column has to wait until the rest of its row is
-    known: without one its source is left out.
+    Raises:
+        SchemaError: a source is unknown or does not fit the type of its column, a list has ranks out of
+            order, a record is not flat, or `scale` lacks one of its columns.
     """
     if schema.rows == RECORDS:
         schema = _flat_rows(schema)
@@ -99,7 +103,7 @@ def compile_plan(schema: Schema, *, default_sampling_rate: int | None = None, sc
 
 
 def _flat_rows(schema: Schema) -> Schema:
-    """Records to a core that knows flows and counters: flat rows without sources."""
+    """Return a schema of records as flat rows of flows without sources. The core has no records."""
     schema.require_flat("a table")
     flat = (replace(column, required=False, packed=True) for column in schema.columns)
     return replace(
@@ -108,7 +112,7 @@ def _flat_rows(schema: Schema) -> Schema:
 
 
 def _ranks(column: Column, default_sampling_rate: int | None) -> list[list[Source]]:
-    """Ranks without gaps. An element that replaces a zero is in the rank before it."""
+    """Return the ranks without gaps. An element that replaces a zero joins the rank before it."""
     left_out = "" if default_sampling_rate else _DEFAULT_SAMPLING_RATE
     listed = [[source for source in equals if source.text != left_out] for equals in column.sources]
     ranks: list[list[Source]] = []
@@ -155,7 +159,7 @@ def _flags(column: Column, scale: bool) -> int:
 
 
 def _limit(column: Column) -> int:
-    """The greatest value of an integer column."""
+    """Return the largest value of an integer column."""
     if column.type in _SIGNED_BITS:
         return int(2 ** (_SIGNED_BITS[column.type] - 1) - 1)
     return int(2 ** _BITS.get(column.type, 64) - 1)
@@ -183,7 +187,7 @@ def _add_column(plan: _core.Plan, schema: Schema, column: Column, scale: bool) -
 
 
 def _check_rows(schema: Schema, column: Column, source: Source) -> None:
-    """A source that no row of the schema has would leave its column empty for ever."""
+    """Raise SchemaError if no row of the schema has the source, because its column would always be empty."""
     of_counters = source.text in _core.COUNTER_SOURCES
     of_flows = source.kind in ("ipfix", "netflow9", "netflow5") or source.text.startswith("sflow:flow_sample.")
     if of_counters if schema.rows == "flows" else of_flows:
@@ -215,7 +219,7 @@ def _add_source(plan: _core.Plan, schema: Schema, column: Column, rank: int, sou
 
 
 def _kind(type: str, element: Element | None) -> str | None:
-    """What the octets of an element mean, in a column of this type; None where it has no meaning."""
+    """Return the interpretation of an element's bytes in a column of this type, or None."""
     if element is None or not element.data_type:
         return _WANTED.get(type, "uint")
     kind = _KINDS.get(element.data_type, "bytes")
@@ -232,7 +236,7 @@ def _kind(type: str, element: Element | None) -> str | None:
 
 @functools.cache
 def _registry() -> bytes:
-    """The kind of each registered element, by id, for the members of lists."""
+    """Return the kind of each registered element, by id, for the items of lists."""
     kinds = bytearray([len(_core.KINDS)]) * (1 + max(element.id for element in elements.all()))
     for element in elements.all():
         kind = _KINDS.get(element.data_type, "bytes")

@@ -1,8 +1,8 @@
-"""A schema as Protocol Buffers sees it: descriptor, .proto text, message class. Only enabled columns take part, and the
-messages that they lead to, which all stand inside the one of the schema.
+"""A schema as Protocol Buffers: descriptor, .proto text and message class.
 
-Names and types are said once, for the text and for the descriptor. `google.protobuf` is imported for the descriptor
-alone: it takes longer than the text.
+Only enabled columns and the messages that they refer to are included. These messages are nested in the
+message of the schema. Text and descriptor share the code for names and types. Only the descriptor imports
+`google.protobuf`, because the import takes longer than making the text.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _UNIT_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns":
 
 
 def message_name(schema: Schema) -> str:
-    """The name of the message, without its package: that of the schema in CamelCase, if the schema says no other."""
+    """Return the name of the message, without its package. Default: the name of the schema in CamelCase."""
     return schema.message_name or camel_case(schema.name)
 
 
 def to_descriptor(schema: Schema) -> FileDescriptorProto:
-    """The file descriptor. Raises SchemaError where two names of a message would collide."""
+    """Return the file descriptor. Raises SchemaError if two names of a message collide."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
     whole, *parts = _scopes(schema)
@@ -53,7 +53,10 @@ def to_descriptor(schema: Schema) -> FileDescriptorProto:
 
 @functools.lru_cache(maxsize=64)
 def to_message_class(schema: Schema) -> type[Message]:
-    """The message class. Every schema has a pool of its own, so that two may call their messages alike."""
+    """Return the message class.
+
+    Each schema has its own descriptor pool, so two schemas may use the same message name.
+    """
     from google.protobuf import descriptor_pool, message_factory
 
     pool = descriptor_pool.DescriptorPool()
@@ -67,8 +70,11 @@ def to_message_class(schema: Schema) -> type[Message]:
 
 
 def to_text(schema: Schema, scaled: bool = False) -> str:
-    """The text of the .proto file; `scaled` is whether totals are multiplied by the sampling rate, which comments say.
-    Raises SchemaError where two names of a message would collide."""
+    """Return the text of the .proto file.
+
+    `scaled` adds the comment that totals are multiplied by the sampling rate. Raises SchemaError if two names
+    of a message collide.
+    """
     whole, *parts = _scopes(schema)
     imports = [f'import "{name}";' for name in _imports(whole, *parts)]
     inside = [line for part in parts for line in (*_message_text(part, _body(part, scaled)), "")]
@@ -85,14 +91,15 @@ def to_text(schema: Schema, scaled: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
-# Messages and what they declare ---------------------------------------------------------------------------------------
+# Messages and their declarations
+# -------------------------------------------------------------------------------------
 
 _WELL_KNOWN = {"timestamp": "Timestamp", "duration": "Duration"}
 
 
 @dataclass(frozen=True)
 class _Scope:
-    """A message: its name, its columns and what is reserved in it; `fail` makes an error of one of its columns."""
+    """A message: its name, its columns and its reserved ones. `fail` makes the error of a column."""
 
     name: str
     columns: tuple[Column, ...]
@@ -109,7 +116,7 @@ class _Scope:
 
     @property
     def groups(self) -> list[tuple[str | None, list[Column]]]:
-        """The columns in the order in which they are declared: those of a oneof together, others by themselves."""
+        """The columns in order of declaration. Columns of a oneof are grouped."""
         groups: dict[str, tuple[str | None, list[Column]]] = {}
         for column in self.columns:
             key = f"oneof {column.oneof}" if column.oneof else column.name
@@ -118,7 +125,7 @@ class _Scope:
 
 
 def _scopes(schema: Schema) -> list[_Scope]:
-    """The message of the schema, and those inside it, their names checked."""
+    """Return the message of the schema and those inside it. Checks their names."""
     whole = _Scope(message_name(schema), schema.enabled, schema.reserved, schema.error)
     parts = [
         _Scope(camel_case(message.name), message.columns, message.reserved, message.error)
@@ -149,13 +156,16 @@ def _well_known_file(name: str) -> bytes:
 
 
 def member_name(column: Column, member: str) -> str:
-    """What a member of an enum column is called in the .proto: `FLOW_DIRECTION_INGRESS`."""
+    """Return the name of an enum member in the .proto file, such as `FLOW_DIRECTION_INGRESS`."""
     return f"{_upper_snake(column.name)}_{_upper_snake(member)}"
 
 
 def _members(column: Column) -> Iterator[tuple[str, int]]:
-    """The members of an enum column, by number. They stand in the scope of the message, so each bears the name of its
-    enum, as the style guide has it."""
+    """Yield the members of an enum column, by number.
+
+    Names have the enum as a prefix (Protocol Buffers style guide), because all members share the scope of the
+    message.
+    """
     for member, number in sorted(column.values.items(), key=lambda item: item[1]):
         yield member_name(column, member), number
 
@@ -174,13 +184,16 @@ def _upper_snake(name: str) -> str:
 
 
 def _entry_name(column: Column) -> str:
-    """What protoc calls the message that is an entry of a map."""
+    """Return the name that protoc gives to the entry message of a map."""
     return f"{camel_case(column.name)}Entry"
 
 
 def _check_scope(scope: _Scope, messages: dict[str, str]) -> None:
-    """Fields, enums, the members of all enums, entries of maps and messages inside share one scope. A type of the name
-    of a message would hide it from the fields beside it."""
+    """Raise SchemaError if two names of a message collide.
+
+    Fields, enums, all enum members, map entries and nested messages share one scope. A field with the name of
+    a message would hide the message from other fields.
+    """
     taken = {**messages, **{column.name: f"column {column.name!r}" for column in scope.columns}}
     for column in scope.columns:
         if column.name in messages:
@@ -206,8 +219,10 @@ def _collision(scope: _Scope, column: Column, what: str, other: str, name: str) 
 
 
 def _add_fields(message: DescriptorProto, scope: _Scope, root: str, path: str) -> None:
-    """Everything that a message declares but the messages inside it. `root` is the full name of the schema's message,
-    `path` that of this one."""
+    """Add all declarations of a message except nested messages.
+
+    `root` is the full name of the schema's message, `path` that of this message.
+    """
     oneofs = [oneof for oneof, _ in scope.groups if oneof]
     for oneof in oneofs:
         message.oneof_decl.add(name=oneof)
@@ -215,7 +230,8 @@ def _add_fields(message: DescriptorProto, scope: _Scope, root: str, path: str) -
         field = _add_field(message, column, root, path)
         if column.oneof:
             field.oneof_index = oneofs.index(column.oneof)
-        if column.explicit:  # presence in proto3 is a oneof of one field, after those of the schema
+        # proto3 represents presence as a oneof with one field, after the oneofs of the schema
+        if column.explicit:
             field.proto3_optional = True
             field.oneof_index = len(message.oneof_decl)
             message.oneof_decl.add(name=f"_{column.name}")
@@ -248,7 +264,7 @@ def _add_field(message: DescriptorProto, column: Column, root: str, path: str) -
 
 
 def _add_entry(message: DescriptorProto, column: Column, root: str) -> str:
-    """The message that is an entry of a map; its name."""
+    """Add the entry message of a map. Return its name."""
     from google.protobuf.descriptor_pb2 import FieldDescriptorProto
 
     entry = message.nested_type.add(name=_entry_name(column))
@@ -275,7 +291,7 @@ def _message_text(scope: _Scope, body: Iterable[str]) -> list[str]:
 
 
 def _body(scope: _Scope, scaled: bool, inside: Iterable[str] = ()) -> list[str]:
-    """What stands in a message; `inside` are the messages in it."""
+    """Return the lines inside a message. `inside` are its nested messages."""
     lines = []
     if scope.reserved:
         numbers = ", ".join(str(old.number) for old in scope.reserved)
@@ -316,12 +332,12 @@ def _type_name(column: Column) -> str:
 def _comment(column: Column, scaled: bool) -> list[str]:
     note = _note(column, scaled)
     text = f"{column.doc} ({note})".lstrip() if note else column.doc
-    printable = re.sub(r"[\x00-\x1f\x7f]+", " ", text)  # protoc takes no control characters, not even in comments
+    printable = re.sub(r"[\x00-\x1f\x7f]+", " ", text)  # protoc rejects control characters, even in comments
     return textwrap.wrap(printable, 110, initial_indent="// ", subsequent_indent="// ")
 
 
 def _note(column: Column, scaled: bool) -> str:
-    """What the type in the .proto does not say."""
+    """Return the facts about a column that the .proto type does not express."""
     return "; ".join(filter(None, (_type_note(column, scaled), "required" if column.required else "")))
 
 

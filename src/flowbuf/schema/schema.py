@@ -1,4 +1,4 @@
-"""A schema: the columns that a flow, or any other record, may have, and which of them it has."""
+"""A schema: the columns that a row may have, and which of them are enabled."""
 
 from __future__ import annotations
 
@@ -29,15 +29,30 @@ __all__ = ["Schema"]
 
 @dataclass(frozen=True)
 class Schema:
-    """Columns by number. A schema never changes: every method that would change it returns another, checked, one.
+    """The columns of flows, counters or records.
 
-    `columns` are all of them, in number order, enabled or not, and so is iteration; `schema["src_mac"]` is one of them,
-    and `"src_mac" in schema` asks for it. `rows` says what a row is: one of "flows", of "counters", a counter or drop
-    sample of sFlow, or of "records", which no decoder fills and which need not be flat. `message_name` is the name of
-    its Protocol Buffers message, where that is not the name of the schema in CamelCase; `framing` is how messages stand
-    in records of Kafka, where that does not follow from how many there are. `nested` are the messages that columns of
-    records may hold, in the order in which the files have them. Arguments name columns one by one, or all of a group:
-    "group:l2". Every method raises SchemaError where the result could not be used.
+    A schema is immutable: methods that change it return a new, checked schema. `schema["src_mac"]` returns a
+    column, `"src_mac" in schema` tests for one, and iteration yields all columns in number order. Methods
+    take names of columns and of groups, such as "group:l2".
+
+    Attributes:
+        name: Name of the schema.
+        columns: All columns, enabled or not, in number order.
+        reserved: Numbers and names of retired columns.
+        origin: File of the schema, for error messages.
+        message_name: Name of the Protocol Buffers message. Default: the name of the schema in CamelCase.
+        rows: Kind of rows: "flows" (default), "counters" (sFlow counter samples and drop samples), or
+            "records" (objects of a Codec, which need not be flat).
+        framing: Framing of messages in Kafka records: "bare" or "delimited". Default: by the number of
+            messages.
+        nested: Messages that columns of records may hold, in the order of the files.
+
+    Raises:
+        SchemaError: the schema is invalid.
+
+    Example:
+        schema = flowbuf.Schema.load("flow").enable("group:l2").disable("next_hop")
+        print(schema.to_proto())
     """
 
     name: str
@@ -56,7 +71,8 @@ class Schema:
         if self.message_name and not NAME.fullmatch(self.message_name):
             fix = "give it a letter, then letters, digits and _"
             raise self.error(None, f"message_name is {self.message_name!r}", fix)
-        check_unique(self.columns, self.reserved, self.error)  # in the order given, so that the newcomer is blamed
+        # in the given order, so that an error names the later column
+        check_unique(self.columns, self.reserved, self.error)
         object.__setattr__(self, "columns", tuple(sorted(self.columns, key=lambda column: column.number)))
         object.__setattr__(self, "reserved", tuple(sorted(set(self.reserved))))
         check_reserved(self.columns, self.reserved, self.error)
@@ -66,14 +82,29 @@ class Schema:
 
     @classmethod
     def load(cls, reference: str | os.PathLike[str] = "flow") -> Schema:
-        """A built-in schema by its name, or a TOML file by its path."""
+        """Load a built-in schema or a TOML file.
+
+        Args:
+            reference: Name of a built-in schema, or path of a TOML file. Default: "flow".
+
+        Raises:
+            SchemaError: the file does not exist, or is invalid.
+        """
         if isinstance(reference, str) and reference in loader.built_in_names():
             return _load_built_in(reference)
         return cls._assembled(loader.read(reference))
 
     @classmethod
     def from_toml(cls, text: str, origin: str = "<text>") -> Schema:
-        """From the text of a TOML file; `origin` names it in errors."""
+        """Load a schema from the text of a TOML file.
+
+        Args:
+            text: Text in TOML.
+            origin: Name of the text in error messages. `extends` is relative to its folder.
+
+        Raises:
+            SchemaError: the text is invalid.
+        """
         return cls._assembled(loader.parse(text, origin))
 
     @classmethod
@@ -97,7 +128,8 @@ class Schema:
     def _hash(self) -> int:
         return hash((self.name, self.columns))
 
-    # Looking --------------------------------------------------------------------------------------------------------
+    # Access
+    # ---------------------------------------------------------------------------------------------------------
 
     @functools.cached_property
     def enabled(self) -> tuple[Column, ...]:
@@ -106,17 +138,17 @@ class Schema:
 
     @functools.cached_property
     def rate(self) -> Column | None:
-        """The enabled column with the sampling rate; None where there is none."""
+        """The enabled column with the sampling rate, or None."""
         return next((column for column in self.enabled if column.scale == "rate"), None)
 
     @functools.cached_property
     def messages(self) -> Mapping[str, tuple[Column, ...]]:
-        """The columns of each message of `nested`, by its name; empty where rows are no records."""
+        """The columns of each message in `nested`, by its name. Empty unless rows are records."""
         return {message.name: message.columns for message in self.nested}
 
     @functools.cached_property
     def used_messages(self) -> tuple[SubMessage, ...]:
-        """Those of `nested` that enabled columns lead to, in the order in which they are met."""
+        """The messages in `nested` that enabled columns refer to, in order of first use."""
         return tuple(reach(self.enabled, {message.name: message for message in self.nested}))
 
     @functools.cached_property
@@ -143,7 +175,7 @@ class Schema:
 
     @functools.cached_property
     def hash(self) -> str:
-        """16 hexadecimal digits over everything that decides what the messages mean, and nothing else."""
+        """16 hexadecimal digits over the properties that define the meaning of messages, and nothing else."""
         kind = [] if self.rows == loader.ROWS[0] else [self.rows]
         inside = {message.name: [_meaning(column) for column in message.columns] for message in self.used_messages}
         parts = [*kind, *(_meaning(column) for column in self.enabled), *([inside] if inside else ())]
@@ -151,38 +183,63 @@ class Schema:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def error(self, column: str | None, problem: str, fix: str) -> SchemaError:
-        """A SchemaError that names the file, the column and the fix; for whoever finds fault with this schema."""
+        """Return a SchemaError that names the file, the column and the fix."""
         known = self._by_name.get(column or "")
         return SchemaError(problem, fix, origin=known.origin if known else self.origin, column=column or "")
 
     @functools.cached_property
     def is_flat(self) -> bool:
-        """Whether enabled columns have plain values, or lists of them, so that rows can stand in a table."""
+        """True if all enabled columns hold plain values or lists of them, so that rows fit into a table."""
         return not any(map(_beyond, self.enabled))
 
     def require_flat(self, what: str) -> None:
-        """Raises SchemaError where an enabled column is more than a flat one; `what` is what has a place for those
-        alone."""
+        """Raise SchemaError if an enabled column is not flat.
+
+        `what` names the target that requires it, such as "a table".
+        """
         if self.is_flat:
             return
-        for column in sorted(self.enabled, key=lambda column: column.type not in ("message", "map")):  # plainest first
+        # messages and maps first
+        for column in sorted(self.enabled, key=lambda column: column.type not in ("message", "map")):
             fault = _beyond(column)
             if fault:
                 fix = f"disable {column.name}; flowbuf.Codec reads and writes such records"
                 raise self.error(column.name, f"{fault} has no place in {what}", fix)
 
-    # Changing -------------------------------------------------------------------------------------------------------
+    # Changes
+    # --------------------------------------------------------------------------------------------------------
 
     def enable(self, *names: str) -> Schema:
-        """With these columns and groups enabled."""
+        """Return the schema with these columns enabled.
+
+        Args:
+            *names: Names of columns, or of groups such as "group:l2".
+
+        Raises:
+            SchemaError: a name is unknown, or a column depends on a disabled one.
+        """
         return self.switch(enable=self._check_names("enable", names))
 
     def disable(self, *names: str) -> Schema:
-        """With these columns and groups disabled."""
+        """Return the schema with these columns disabled.
+
+        Args:
+            *names: Names of columns, or of groups such as "group:l2".
+
+        Raises:
+            SchemaError: a name is unknown, or an enabled column depends on a disabled one.
+        """
         return self.switch(disable=self._check_names("disable", names))
 
     def only(self, *names: str) -> Schema:
-        """With exactly these columns and groups enabled."""
+        """Return the schema with exactly these columns enabled.
+
+        Args:
+            *names: Names of columns, or of groups such as "group:l2".
+
+        Raises:
+            SchemaError: a name is unknown, or a column depends on a disabled one.
+        """
         return self.switch(only=self._check_names("only", names))
 
     def _check_names(self, method: str, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -195,7 +252,18 @@ class Schema:
     def switch(
         self, *, only: Iterable[str] | None = None, enable: Iterable[str] = (), disable: Iterable[str] = ()
     ) -> Schema:
-        """All three in one step, in this order: columns that depend on one another need not come in the right one."""
+        """Return the schema after `only`, `enable` and `disable`, in this order.
+
+        Dependencies are checked at the end, so the order of names does not matter.
+
+        Args:
+            only: Names to enable exclusively. Default: keep the enabled columns.
+            enable: Names to enable.
+            disable: Names to disable.
+
+        Raises:
+            SchemaError: a name is unknown, or an enabled column depends on a disabled one.
+        """
         try:
             switched = switch(self._by_name, only, enable, disable, self.reserved)
         except SchemaError as error:
@@ -205,7 +273,22 @@ class Schema:
     def add(
         self, name: str, number: int, type: str, sources: Iterable[Any] = (), enabled: bool = True, **rest: Any
     ) -> Schema:
-        """With one more column, or two where `rest` says `mirror`; keys and values as in a TOML file."""
+        """Return the schema with a new column, or two with `mirror`.
+
+        Args:
+            name: Name of the column.
+            number: Field number. Numbers from 1000 are for users.
+            type: Type of the column.
+            sources: Sources, best first, such as ["ipfix:octetDeltaCount"]. Default: none.
+            enabled: Enable the column. Default: True.
+            **rest: Other keys of a `[[column]]` table.
+
+        Raises:
+            SchemaError: the column is invalid, or its name or number is in use.
+
+        Example:
+            schema.add("vlan", 1000, "uint16", ["ipfix:vlanId"])
+        """
         if isinstance(sources, str):
             fix = f"write sources=[{sources!r}]"
             raise SchemaError("sources is a string, not a list", fix, origin="Schema.add", column=name)
@@ -217,50 +300,78 @@ class Schema:
         return replace(self, columns=(*self.columns, *(Column.from_table(each, "Schema.add") for each in tables)))
 
     def alter(self, name: str, **keys: Any) -> Schema:
-        """With other keys on one column; number and type cannot change."""
+        """Return the schema with changed keys of a column.
+
+        Args:
+            name: Name of the column.
+            **keys: Keys of a `[[column]]` table. Name, number, type and mirror cannot change.
+
+        Raises:
+            SchemaError: the column does not exist, or a key is invalid.
+        """
         old = self[name]
         new = old.altered(keys, "Schema.alter")
         return replace(self, columns=tuple(new if column is old else column for column in self.columns))
 
     def retire(self, *names: str) -> Schema:
-        """Without these columns, their numbers and names reserved."""
+        """Return the schema without these columns, with their numbers and names reserved.
+
+        Args:
+            *names: Names of columns.
+
+        Raises:
+            SchemaError: a column does not exist, or another column depends on it.
+        """
         gone = [self[name] for name in names]
         kept = tuple(column for column in self.columns if column not in gone)
         return replace(self, columns=kept, reserved=(*self.reserved, *(Reserved(old.number, old.name) for old in gone)))
 
     def expand(self, text: str) -> str:
-        """A text, such as the name of a topic, with the hash and the name of the schema for `{hash}` and `{name}`."""
+        """Return a text, such as the name of a topic, with `{hash}` and `{name}` of the schema filled in."""
         return text.replace("{hash}", self.hash).replace("{name}", self.name)
 
-    # As Protocol Buffers: imported when asked for, because most commands need no .proto -------------------------------
+    # Protocol Buffers. Imported when used, because most commands need no .proto
+    # -------------------------------------------
 
     def to_proto(self, *, scaled: bool = False) -> str:
-        """The text of the .proto file (proto3) of the enabled columns. `scaled`: its comments say that totals are
-        multiplied by the sampling rate."""
+        """Return the text of the .proto file (proto3) of the enabled columns.
+
+        Args:
+            scaled: Add the comment that totals are multiplied by the sampling rate. Default: False.
+
+        Raises:
+            SchemaError: two names in the .proto file collide.
+        """
         from flowbuf.schema import proto
 
         return proto.to_text(self, scaled)
 
     def file_descriptor(self) -> FileDescriptorProto:
-        """The same as a google.protobuf FileDescriptorProto."""
+        """Return the google.protobuf FileDescriptorProto of the enabled columns.
+
+        Raises SchemaError if two names collide.
+        """
         from flowbuf.schema import proto
 
         return proto.to_descriptor(self)
 
     def message_class(self) -> type[Message]:
-        """The google.protobuf class of the messages."""
+        """Return the google.protobuf class of the messages. Raises SchemaError if two names collide."""
         from flowbuf.schema import proto
 
         return proto.to_message_class(self)
 
 
-@functools.cache  # a schema never changes, and those that come with flowbuf do not, either
+@functools.cache  # schemas are immutable, and the built-in files do not change
 def _load_built_in(name: str) -> Schema:
     return Schema._assembled(loader.read(name))
 
 
 def _beyond(column: Column) -> str:
-    """What has no place in a table; what only those who write records ask has."""
+    """Return the property of a column that a table cannot hold, or "".
+
+    Properties that matter only for encoding are ignored.
+    """
     return more_than_flat(replace(column, required=False, packed=True))
 
 
@@ -270,18 +381,19 @@ def _meaning(column: Column) -> list[Any]:
     wire = [column.name, column.number, int(column.wire_type)]
     shape = {key: getattr(column, key) for key in _SHAPE if getattr(column, key)} | _UNPACKED[column.packed]
     plain = [*wire, column.type, column.unit, ip_form, members, column.repeated, column.explicit]
-    return [*plain, shape] if shape else plain  # flat columns mean what they meant before there were others
+    return [*plain, shape] if shape else plain  # without a shape, so that flat columns keep their hashes
 
 
 _SHAPE = ("message", "key", "value", "required", "oneof")
 _UNPACKED: dict[bool, dict[str, Any]] = {True: {}, False: {"packed": False}}
 
 
-# Checks of the columns together -------------------------------------------------------------------------------------
+# Checks across columns
+# --------------------------------------------------------------------------------------------
 
 
 def _check_rows(schema: Schema) -> None:
-    """Records may hold messages and have no sources, anything else is flat."""
+    """Check that columns of records have no sources, and all other columns are flat."""
     check_oneofs(schema.columns, schema.error)
     if schema.rows == loader.RECORDS:
         for column in schema.columns:

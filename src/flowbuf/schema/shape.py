@@ -1,6 +1,7 @@
-"""The shape of a column's value: a message, a map, one of several, a list. A flow is flat and has but the last.
+"""Checks of the shape of a column's value.
 
-Each check raises a SchemaError that its caller locates.
+A value of a record may be a message, a map, a member of a oneof, or a list. Columns of flows can only be
+lists. The caller adds the place to each SchemaError.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _KEYS = ("message", "key", "value", "required", "oneof")
 
 
 def more_than_flat(column: Column) -> str:
-    """What a record's column may have and a flow's not, as its file writes it; nothing where it has none of it."""
+    """Return the first property of a column that only records may have, as written in its file, or ""."""
     if column.type not in TYPES:
         return f"type {column.type!r}"
     if column.unit == "proto":
@@ -33,7 +34,7 @@ def more_than_flat(column: Column) -> str:
 
 
 def check_shape(column: Column) -> None:
-    """Whether the keys that say the shape go together."""
+    """Check that the keys for the shape are consistent."""
     _check_message(column)
     _check_map(column)
     _check_presence(column)

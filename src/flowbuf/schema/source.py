@@ -1,4 +1,4 @@
-"""Where a column's value may come from, as a schema writes it."""
+"""Sources of a column's value, as written in a schema."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ __all__ = ["KINDS", "LAST", "Source", "did_you_mean"]
 
 KINDS = ("ipfix", "netflow9", "netflow5", "sflow", "packet", "meta", "derived")
 
-# RFC 7011 section 3.2: 15 bits of id, the top one announces an enterprise number. RFC 3954 has 16 plain ones.
+# RFC 7011 section 3.2: an id has 15 bits, and the top bit announces an enterprise number. RFC 3954: an id has
+# 16 bits.
 _MAX_ID = {"ipfix": 0x7FFF, "netflow9": 0xFFFF}
-LAST = 0xFFFF  # an occurrence, as the core numbers it: the last one of a record
+LAST = 0xFFFF  # code of the core for the last occurrence in a record
 _ID = re.compile(r"(?:(?P<pen>[0-9]+)/)?(?P<id>[0-9]+)")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The fix for a misspelt name: 'did you mean …?', or nothing where no known name is close."""
-    import difflib  # here: nothing is misspelt as a rule
+    """Return 'did you mean …?' for a misspelt name, or '' if no known name is similar."""
+    import difflib  # imported late, because most names are correct
 
     folded = {word.lower(): word for word in known}
     close = [folded[word] for word in difflib.get_close_matches(name.lower(), folded, n=3)]
@@ -31,10 +32,19 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class Source:
-    """One source. `pen` and `id` are those of an information element, 0 for every other kind; `element` is its row in
-    the IANA registry, None where it has none. The names of the fixed kinds (netflow5, sflow, packet, meta, derived) are
-    the core's: the plan checks them. `occurrence` selects one occurrence of the element in a record: its number, from 1
-    on, or LAST. 0 is every occurrence in a repeated column, and the first in any other.
+    """One source of a column.
+
+    The core defines the names of the fixed kinds (netflow5, sflow, packet, meta, derived); compiling the plan
+    checks them.
+
+    Attributes:
+        kind: One of KINDS.
+        text: The source as written.
+        pen: Enterprise number of an information element, or 0.
+        id: Id of an information element, or 0.
+        element: Row of the element in the IANA registry, or None.
+        occurrence: Number of the element's occurrence in a record, from 1, or LAST. 0 means every occurrence
+            in a repeated column, and the first in any other column.
     """
 
     kind: str
@@ -46,7 +56,7 @@ class Source:
 
     @classmethod
     def parse(cls, text: str) -> Source:
-        """From `KIND:NAME`, `ipfix:ID`, `ipfix:PEN/ID` or `netflow9:ID`. Raises SchemaError.
+        """Parse `KIND:NAME`, `ipfix:ID`, `ipfix:PEN/ID` or `netflow9:ID`. Raises SchemaError.
 
         `#N` or `#last` after an element selects one of its occurrences in a record.
         """
@@ -74,7 +84,7 @@ class Source:
 
     @property
     def key(self) -> tuple[str, int, int, int] | str:
-        """What tells it from other sources, however it is written: by name or by id, with #1 or without."""
+        """Identity of the source, independent of its notation: by name or by id, with #1 or without."""
         if self.kind not in _MAX_ID:
             return self.text
         return self.kind, self.pen, self.id, self.occurrence or 1

@@ -1,4 +1,4 @@
-"""TOML and JSON documents that others wrote: parsed, with limits on the depth of their values and on numbers."""
+"""Parsers for TOML and JSON documents from users, with limits on nesting depth and on numbers."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ else:
 __all__ = ["MAX_DEPTH", "DocumentError", "parse_json", "parse_toml"]
 
 MAX_DEPTH = 50
-"""Tables and lists that may be inside each other. No document of flowbuf needs more than six."""
+"""Largest nesting depth of tables and lists. No document of flowbuf needs more than six."""
 MAX_BITS = 1024
-"""Of an integer: Python does not print one of more than 4300 digits. A column has at most 64 bits."""
+"""Largest size of an integer. Columns have at most 64 bits; Python does not print more than 4300 digits."""
 
 
 class DocumentError(ValueError):
-    """A document that cannot be parsed. `line` is the number of the line where that is known."""
+    """A document cannot be parsed. `line` is the line number, or None."""
 
     def __init__(self, problem: str, line: int | None = None) -> None:
         super().__init__(problem)
         self.line = line
 
     def place(self, origin: str) -> str:
-        """Return the origin, followed by the line where it is known."""
+        """Return the origin, followed by the line if it is known."""
         return origin if self.line is None else f"{origin}:{self.line}"
 
 
@@ -42,7 +42,7 @@ def parse_toml(text: str) -> dict[str, Any]:
         return _check(tomllib.loads(text))  # type: ignore[no-any-return]
     except DocumentError:
         raise
-    except ValueError as error:  # also a number with too many digits
+    except ValueError as error:  # also raised for a number with too many digits
         line = re.search(r"line (\d+)", str(error))
         raise DocumentError(f"is not TOML: {error}", int(line[1]) if line else None) from None
     except RecursionError:
@@ -59,7 +59,7 @@ def parse_json(text: str | bytes) -> Any:
         return _check(json.loads(text))
     except DocumentError:
         raise
-    except ValueError as error:  # also text that is not Unicode
+    except ValueError as error:  # also raised for text that is not Unicode
         raise DocumentError(f"is not JSON: {error}") from None
     except RecursionError:
         raise _too_deep() from None
@@ -70,7 +70,7 @@ def _too_deep() -> DocumentError:
 
 
 def _check(document: Any) -> Any:
-    """Return the document. Code that uses it may then recurse, and print its values."""
+    """Return the document after checking depth and numbers. Its users may recurse and print values."""
     level = [document] if isinstance(document, (dict, list)) else []
     for _ in range(MAX_DEPTH):
         inner = [child for value in level for child in (value.values() if isinstance(value, dict) else value)]

@@ -1,4 +1,4 @@
-"""The types that a column may have, and how Protocol Buffers writes their values."""
+"""Column types, and their encoding in Protocol Buffers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["MAP_KEYS", "MAP_VALUES", "RECORD_TYPES", "TYPES", "LogicalType", "Wi
 
 
 class WireType(IntEnum):
-    """How Protocol Buffers delimits a value."""
+    """Wire type of Protocol Buffers, which determines the length of a value."""
 
     VARINT = 0
     FIXED64 = 1
@@ -19,7 +19,7 @@ class WireType(IntEnum):
 
 @dataclass(frozen=True)
 class LogicalType:
-    """A type that a column may have, and the Protocol Buffers type that carries it."""
+    """A column type, and the Protocol Buffers type that carries it."""
 
     name: str
     proto_type: str
@@ -39,7 +39,7 @@ TYPES: dict[str, LogicalType] = {
     **{name: LogicalType(name, name, WireType.LENGTH) for name in ("string", "bytes")},
     "ip": LogicalType("ip", "bytes", WireType.LENGTH),
 }
-"""Those of any schema."""
+"""Types for every schema."""
 
 RECORD_TYPES: dict[str, LogicalType] = {
     **TYPES,
@@ -48,7 +48,10 @@ RECORD_TYPES: dict[str, LogicalType] = {
     "sfixed64": LogicalType("sfixed64", "sfixed64", WireType.FIXED64),
     **{name: LogicalType(name, "message", WireType.LENGTH) for name in ("message", "map")},
 }
-"""Those of a schema whose rows are records. On the wire a map is a list of messages of a key and a value."""
+"""Types for a schema whose rows are records.
+
+On the wire, a map is a list of messages with a key and a value.
+"""
 
 _INTEGERS = (
     *("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "sint32", "sint64"),

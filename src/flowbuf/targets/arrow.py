@@ -1,4 +1,4 @@
-"""A schema as Apache Arrow sees it: the type of each column, and what of it is null. Only enabled columns take part.
+"""Arrow types and nulls of the enabled columns of a schema.
 
 | type of the column | Arrow type | null |
 |---|---|---|
@@ -8,12 +8,12 @@
 | duration | duration in its unit | never |
 | ip | fixed_size_binary(16), extension `flowbuf.ip`; as text: utf8 | where absent |
 | mac | uint64, extension `flowbuf.mac`; as text: utf8 | where absent |
-| enum | dictionary of utf8, by int32; a number that no member has is its digits | where absent |
+| enum | dictionary of utf8, by int32; an unknown number becomes its digits | where absent |
 | string, bytes | utf8, binary | where absent |
 | repeated | list of the type; empty where absent | never |
 
-A column that is `explicit` is null where it is absent, whatever its type. `pyarrow` is imported for its own types only;
-columns pass between libraries without it.
+An `explicit` column of any type is null where absent. Only functions that return pyarrow types import
+`pyarrow`; columns reach other libraries without it.
 """
 
 from __future__ import annotations
@@ -39,9 +39,16 @@ _NULLABLE = frozenset(("ip", "mac", "enum", "timestamp", "string", "bytes"))
 
 @dataclass(frozen=True)
 class ArrowField:
-    """A column as Arrow has it. `format` is that of one value, in the letters of the Arrow C Data Interface, of an enum
-    that of its index. `required`: 0, or what is empty, is a value, and not null. `text`: an address that is handed on
-    as text. `members` are an enum's, number -> name."""
+    """The Arrow form of a column.
+
+    Attributes:
+        format: Format of one value in the Arrow C Data Interface; for an enum, the format of its index.
+        extension: Name of the extension type, or None.
+        nullable: True if an absent value is null.
+        required: True if 0 or an empty value is a value, not null.
+        text: True for an address that is exported as text.
+        members: Members of an enum, number -> name, or None.
+    """
 
     name: str
     format: str
@@ -53,8 +60,10 @@ class ArrowField:
 
 
 def fields_of(schema: Schema, *, text: bool = False) -> tuple[ArrowField, ...]:
-    """The enabled columns in the order of their numbers; `text`: IP and MAC addresses as text.
-    Raises SchemaError for records that are not flat."""
+    """Return the enabled columns in order of their numbers; `text` exports IP and MAC addresses as text.
+
+    Raises SchemaError for records that are not flat.
+    """
     schema.require_flat("columns of Arrow")
     return tuple(_field_of(column, text) for column in schema.enabled)
 
@@ -73,7 +82,7 @@ def _field_of(column: Column, text: bool) -> ArrowField:
 
 
 def is_nullable(column: Column) -> bool:
-    """Whether a column is null where it is absent; else it is 0, or empty."""
+    """Return True if an absent value of the column is null; otherwise it is 0 or empty."""
     return not column.repeated and (column.explicit or column.type in _NULLABLE)
 
 
@@ -86,7 +95,7 @@ def _format_of(column: Column) -> str:
 
 
 def describe_type(column: Column) -> str:
-    """The Arrow type of a column in words, as pyarrow writes it: `list<uint32>`, `timestamp[ms, tz=UTC]`."""
+    """Return the Arrow type of a column as pyarrow writes it: `list<uint32>`, `timestamp[ms, tz=UTC]`."""
     if column.type in ("timestamp", "duration"):
         one = f"{column.type}[{column.unit}{', tz=UTC' if column.type == 'timestamp' else ''}]"
     else:
@@ -103,7 +112,7 @@ _WORDS = {
 
 
 def arrow_type(column: Column) -> Any:
-    """The `pyarrow.DataType` of a column, of addresses that below the extension."""
+    """Return the pyarrow.DataType of a column; for addresses the storage type of the extension."""
     import pyarrow as pa
 
     return pa.list_(_item_type(column)) if column.repeated else _item_type(column)
@@ -124,15 +133,21 @@ def _item_type(column: Column) -> Any:
 
 
 def storage(array: Any) -> Any:
-    """The plain `pyarrow.Array` below an extension type."""
+    """Return the storage array of an array with an extension type."""
     import pyarrow as pa
 
     return array.storage if isinstance(array, pa.ExtensionArray) else array
 
 
 def register_types(*, needed: bool = False) -> None:
-    """Makes pyarrow know addresses, so that they print as text. Where pyarrow is not used, nothing happens, unless it
-    is `needed`: then it is imported. Raises ImportError."""
+    """Register the extension types of addresses with pyarrow, so that addresses print as text.
+
+    Args:
+        needed: Import pyarrow for it. By default, nothing happens unless pyarrow is already imported.
+
+    Raises:
+        ImportError: pyarrow is needed and not installed.
+    """
     if needed or "pyarrow" in sys.modules:
         _register()
 
@@ -153,7 +168,7 @@ def _register() -> None:
 
         @classmethod
         def __arrow_ext_deserialize__(cls, storage_type: Any, serialized: bytes) -> Any:
-            return cls(storage_type)  # other libraries store what they hand back otherwise
+            return cls(storage_type)  # other libraries may return another storage type
 
         def __arrow_ext_scalar_class__(self) -> Any:
             return AddressScalar

@@ -1,5 +1,4 @@
-"""A schema as ClickHouse sees it: the type of each column, and how a value of a message becomes one. Only enabled
-columns take part.
+"""ClickHouse types of the enabled columns of a schema, and the conversion of message values to them.
 
 | type of the column | in a message | in the table | where absent |
 |---|---|---|---|
@@ -8,17 +7,17 @@ columns take part.
 | timestamp | UInt64 | DateTime64(3 or 6 or 9, 'UTC'); seconds DateTime('UTC') | 1970-01-01 |
 | duration | Int64 | Int64, in its unit | 0 |
 | ip, mapped | IPv6 | IPv6 | :: |
-| ip, native | String | IPv6; IPv4 as ::ffff:a.b.c.d; what has neither 4 nor 16 octets is :: | :: |
-| mac | UInt64 | UInt64, and beside it NAME_text, an alias | 0 |
-| enum | Int32 | LowCardinality(String); a number that no member has is its digits | the member 0 |
+| ip, native | String | IPv6; IPv4 as ::ffff:a.b.c.d; other sizes than 4 and 16 bytes as :: | :: |
+| mac | UInt64 | UInt64, and an alias column NAME_text | 0 |
+| enum | Int32 | LowCardinality(String); an unknown number becomes its digits | the member 0 |
 | string, bytes | String | LowCardinality(String), String | empty |
 | repeated | Array of the type | Array of the type | empty |
 
-A column that is `explicit` is Nullable, and NULL where it is absent. The key `clickhouse` of a column names another
-type, of those that hold every value of it, and a codec.
+An `explicit` column is Nullable, and NULL where absent. The key `clickhouse` of a column chooses another type
+that holds all of its values, and a codec.
 
-ClickHouse has an enum type too, but a message with a number that its members do not have would be an error, and all
-that came with it in one record would be lost with it.
+ClickHouse's enum type is not used: an unknown number in one message would be an error, and ClickHouse would
+reject all messages of the same Kafka record.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _PLAIN = {
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _FROM_UNIX = {"ms": "fromUnixTimestamp64Milli", "us": "fromUnixTimestamp64Micro", "ns": "fromUnixTimestamp64Nano"}
 
-# Larger types hold all that smaller ones do, and both Protocol Buffers and Arrow are read into them.
+# Larger types hold every value of the smaller ones. Protocol Buffers and Arrow can both be read into them.
 _WIDER = {
     **{"UInt8": ("UInt16", "UInt32", "UInt64"), "UInt16": ("UInt32", "UInt64"), "UInt32": ("UInt64",)},
     **{"Int32": ("Int64",), "Float32": ("Float64",), "Bool": ("UInt8",)},
@@ -57,9 +56,13 @@ _COMPACT = re.compile(_OF_NUMBERS)
 
 @dataclass(frozen=True)
 class ClickHouseColumn:
-    """A column of the table. `message_type` is what it is read as from a message, and `converted` what makes the one
-    from the other: where it is the value itself, the empty text. `default` is what rows have that were written without
-    it, where that is not the default of the type."""
+    """A column of the table.
+
+    Attributes:
+        default: Default expression, if it differs from the default of the type; otherwise "".
+        message_type: Type of the column when read from a message.
+        converted: SQL that converts the value of a message, or "" if no conversion is needed.
+    """
 
     name: str
     type: str
@@ -71,22 +74,26 @@ class ClickHouseColumn:
 
     @property
     def definition(self) -> str:
-        """As CREATE TABLE and ALTER TABLE have it."""
+        """The definition in CREATE TABLE and ALTER TABLE."""
         default = f" DEFAULT {self.default}" if self.default else ""
         comment = f" COMMENT {literal(self.comment)}" if self.comment else ""
         return f"{identifier(self.name)} {self.type}{default}{comment} CODEC({self.codec})"
 
 
 def columns_of(schema: Schema) -> tuple[ClickHouseColumn, ...]:
-    """The enabled columns in the order of their numbers. Raises SchemaError for a key `clickhouse` that cannot be,
-    and for records that are not flat."""
+    """Return the enabled columns in order of their numbers.
+
+    Raises SchemaError for an invalid key `clickhouse`, and for records that are not flat.
+    """
     schema.require_flat("a table of ClickHouse")
     return tuple(_column_of(schema, column) for column in schema.enabled)
 
 
 def text_alias(schema: Schema, column: Column) -> str:
-    """The definition of a column that is computed: MAC addresses as text. Empty for other columns, and where the name
-    is that of a column."""
+    """Return the definition of the alias column with a MAC address as text.
+
+    "" for other columns, and if the name is taken.
+    """
     name = f"{column.name}_text"
     if column.type != "mac" or name in schema:
         return ""
@@ -97,13 +104,13 @@ def text_alias(schema: Schema, column: Column) -> str:
 
 
 def identifier(name: str) -> str:
-    """A name as SQL has it."""
+    """Return a name as a quoted SQL identifier."""
     escaped = name.replace("\\", "\\\\").replace("`", "\\`")
     return f"`{escaped}`"
 
 
 def literal(text: str) -> str:
-    """Text as SQL has it."""
+    """Return text as an SQL string literal."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 
@@ -176,9 +183,12 @@ def _chosen_codec(schema: Schema, column: Column, type: str) -> str:
 
 
 def _usual_codec(column: Column) -> str:
-    """Times that follow one another in the table are near, but not in order, so that differences are short and their
-    differences are not; counters use few of their bits. Of generated flows, times took 0.84 of what ZSTD alone makes of
-    them (with DoubleDelta 2.5), packets 0.42 and bytes 0.91. Ports, systems and rates are larger with T64.
+    """Return the default codec of a column.
+
+    Successive times are close but not in order. Their differences are short, and differences of differences
+    are not. Counters use few of their bits. On generated flows, the codecs reduce the size of ZSTD alone to
+    these factors: times 0.84 (with DoubleDelta 2.5), packets 0.42, bytes 0.91. Ports, autonomous systems and
+    rates grow with T64.
     """
     if column.type == "timestamp" and not column.repeated:
         return "Delta, ZSTD(1)"
@@ -189,7 +199,7 @@ def _usual_codec(column: Column) -> str:
 
 
 def _conversion(column: Column) -> str:
-    """SQL that makes the value of the table from that of a message, which it calls by the name of the column."""
+    """Return SQL that converts the value of a message, or "" if no conversion is needed."""
     convert = _CONVERSIONS.get("native" if column.ip == "native" else column.type)
     own = f"message.{identifier(column.name)}"
     if convert is None:

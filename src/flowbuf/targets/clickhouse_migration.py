@@ -1,11 +1,11 @@
-"""From the tables of one schema to those of the next, and nothing is lost on the way.
+"""Migrate the tables of one schema to the next without losing data.
 
-What can be added is added: the table is altered, and what reads the topic, which cannot be altered and holds no data,
-is made anew. The consumer group stays, and Kafka knows how far it has read. The new Kafka table reads what is left of
-the old topic too.
+Additions alter the table. The objects that read the topic cannot be altered and hold no data, so they are
+created again. The consumer group stays the same, and Kafka keeps its offsets. The new Kafka table also reads
+the rest of the old topic.
 
-Where the new tables could not read the old messages, or the table cannot become the new one, everything that there is
-stays as it is, and new tables beside it read a new topic.
+If the new tables could not read the old messages, or the table cannot be altered, the old tables stay
+unchanged. New tables are created beside them, and read a new topic.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from flowbuf.targets.clickhouse_tables import (
 
 __all__ = ["migration", "obstacles"]
 
-# A column of the first type becomes one of the second, and every value stays what it is.
+# A column of the first type can become one of the second without changing any value.
 _ORDER = ("UInt8", "UInt16", "UInt32", "UInt64")
 _WIDENINGS = {
     *((small, large) for place, small in enumerate(_ORDER) for large in _ORDER[place + 1 :]),
@@ -44,8 +44,16 @@ _WIDENINGS = {
 
 
 def migration(old: Schema, new: Schema, options: TableOptions | None = None) -> list[Statement]:
-    """What makes the tables of `new` of those of `old`; it may be run twice. `options` are those of both. Raises
-    SchemaError where the new schema does not allow it."""
+    """Return the statements that turn the tables of `old` into those of `new`. They can be run twice.
+
+    Args:
+        old: Schema of the existing tables.
+        new: Schema of the tables afterwards.
+        options: Options of both tables. Default: TableOptions().
+
+    Raises:
+        SchemaError: tables cannot be made from the new schema.
+    """
     options = options or TableOptions()
     if not options.table:
         options = replace(options, table=options.prefix(old))
@@ -56,7 +64,7 @@ def migration(old: Schema, new: Schema, options: TableOptions | None = None) -> 
 
 
 def obstacles(old: Schema, new: Schema, options: TableOptions | None = None) -> list[str]:
-    """Why the tables of `old` cannot become those of `new`; empty where they can."""
+    """Return the reasons why the tables of `old` cannot become those of `new`; empty if they can."""
     found = [
         f"{verdict.column}: {verdict.change}: {verdict.text}"
         for verdict in diff(new, old)
@@ -84,12 +92,12 @@ def obstacles(old: Schema, new: Schema, options: TableOptions | None = None) -> 
 
 
 def _is_retired(new: Schema, old: Schema, name: str) -> bool:
-    """Whether a column is one that the new schema knows to be gone: it is skipped."""
+    """Return True if the new schema reserves the column, so that readers skip it."""
     return name in old and any((gone.number, gone.name) == (old[name].number, name) for gone in new.reserved)
 
 
 def _pairs(old: Schema, new: Schema) -> Iterator[tuple[Column, Column]]:
-    """Enabled columns of both schemas: none that is in both has another number here."""
+    """Return the enabled columns of both schemas, as pairs with the same number."""
     by_number = {column.number: column for column in old.enabled}
     return ((by_number[column.number], column) for column in new.enabled if column.number in by_number)
 
@@ -99,7 +107,10 @@ def _by_name(schema: Schema) -> dict[str, ClickHouseColumn]:
 
 
 def _is_same_kind(before: Column, after: Column) -> bool:
-    """Whether values in the table mean the same: a time, an address or a member is no number there."""
+    """Return True if the values mean the same in a table.
+
+    Times, addresses and enum members are not numbers there.
+    """
     kinds = [_KINDS.get(column.type, column.type) for column in (before, after)]
     return kinds[0] == kinds[1]
 
@@ -113,7 +124,7 @@ _KINDS = {
 
 
 def _plain(type: str) -> str:
-    """A type without what says that it may be NULL."""
+    """Return a type without Nullable."""
     return re.sub(r"Nullable\((.+?\)?)\)", r"\1", type) if "Nullable" in type else type
 
 
@@ -125,7 +136,7 @@ def _becomes(was: str, becomes: str) -> bool:
 
 
 def _finer(before: str, after: str) -> bool:
-    """Whether a type of times has at least the digits of another."""
+    """Return True if a type of times has at least the precision of another."""
     digits = [re.fullmatch(r"DateTime(?:64)?\((?:(\d), ?)?'([^']+)'\)", type) for type in (before, after)]
     if digits[0] is None or digits[1] is None:
         return False
@@ -133,7 +144,7 @@ def _finer(before: str, after: str) -> bool:
 
 
 def _altered_type(was: str, becomes: str) -> str:
-    """The type that the column gets. One that has NULLs keeps them."""
+    """Return the type of the altered column. A Nullable column stays Nullable."""
     if "Nullable" in was and "Nullable" not in becomes:
         return was if _plain(was) == becomes else f"Nullable({becomes})"
     return becomes
@@ -161,7 +172,10 @@ def _additive(old: Schema, new: Schema, options: TableOptions) -> list[Statement
 
 
 def _alter_target(old: Schema, new: Schema, options: TableOptions) -> list[Statement]:
-    """Columns that are gone stay, with what is in them."""
+    """Return the statements that alter the table.
+
+    Columns missing from the new schema stay, with their data.
+    """
     old_by_number = {column.number: described for described, column in zip(columns_of(old), old.enabled, strict=True)}
     table = f"ALTER TABLE {options.name(old)}"
     statements = []
@@ -192,7 +206,7 @@ def _alter_column(table: str, was: ClickHouseColumn, becomes: ClickHouseColumn) 
 
 
 def _alter_aggregate(old: Schema, new: Schema, options: TableOptions, interval: str) -> list[Statement]:
-    """New dimensions tell apart what comes from here on."""
+    """Return the statements that alter a table of totals. New dimensions apply to new rows only."""
     had = dict(aggregate_columns(old, options))
     added = {name: text for name, text in aggregate_columns(new, options) if name not in had}
     name, view = options.name(old, interval), options.name(old, f"{interval}_view")

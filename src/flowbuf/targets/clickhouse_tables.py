@@ -1,11 +1,13 @@
-"""The tables of a schema in ClickHouse, as SQL.
+"""The ClickHouse tables of a schema, as SQL.
 
-    topic ─▶ NAME_queue ─▶ NAME_queue_view ─▶ NAME_messages ─┬─▶ NAME_view ────────▶ NAME ─▶ NAME_1m_view ─▶ NAME_1m …
+    topic ─▶ NAME_queue ─▶ NAME_queue_view ─▶ NAME_messages ─┬─▶ NAME_view ────────▶ NAME ─▶ NAME_1m_view ─▶
+    NAME_1m …
              (Kafka)                          (Null)         └─▶ NAME_errors_view ─▶ NAME_errors
 
-ClickHouse reads a topic as soon as one view hangs on the Kafka table, and what another view would have had is gone. So
-one view alone hangs there, made last and dropped first; it takes messages as they are to a table that keeps nothing,
-and the views that convert and tell good from bad hang on that.
+ClickHouse reads a topic as soon as one view is attached to the Kafka table, and views attached later miss
+those messages. So exactly one view is attached, created last and dropped first. It passes unchanged messages
+to a table with the engine Null. The views that convert messages and separate errors are attached to that
+table.
 """
 
 from __future__ import annotations
@@ -25,17 +27,21 @@ __all__ = [
 ]
 
 FRAMINGS = {"delimited": "Protobuf", "bare": "ProtobufSingle", "registry": "ProtobufSingle"}
-"""How messages stand in a record of Kafka -> the format of ClickHouse. Many, each behind its length; one; one behind
-the six octets with which a schema registry's clients begin."""
+"""Framing of messages in a Kafka record -> ClickHouse format.
+
+"delimited": many messages, each after its length. "bare": one message. "registry": one message after the six
+bytes of a schema registry client.
+"""
 REGISTRY_OCTETS = 6
 
 PARTITIONS = {"hour": "toStartOfHour({})", "day": "toYYYYMMDD({})", "month": "toYYYYMM({})", "none": ""}
 INTERVALS = {"1m": "toStartOfMinute", "5m": "toStartOfFiveMinutes", "1h": "toStartOfHour"}
-"""Of aggregated tables."""
+"""Intervals of aggregate tables -> ClickHouse function."""
 
 _TTL_UNITS = {"h": "HOUR", "d": "DAY", "w": "WEEK", "m": "MONTH", "y": "YEAR"}
 
-# Columns that say what traffic it was, and are not of one connection: told by a source, whatever a schema calls them.
+# Columns that describe the kind of traffic, not one connection. They are identified by source, because names
+# differ by schema.
 _INPUT, _OUTPUT, _EXPORTER, _TIME = "netflow5:input", "netflow5:output", "meta:exporter_address", "meta:time_received"
 _DIMENSIONS = {
     *(_EXPORTER, _INPUT, _OUTPUT, "meta:flow_type", "derived:etype", "netflow5:prot", "derived:forwarding_status"),
@@ -49,7 +55,7 @@ _VIRTUAL = {
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement of SQL, and why it is there."""
+    """One SQL statement, and a comment with its purpose."""
 
     sql: str
     comment: str = ""
@@ -57,11 +63,20 @@ class Statement:
 
 @dataclass(frozen=True)
 class KafkaOptions:
-    """Where messages come from. `brokers` are HOST:PORT with commas between them; in `topic`, {hash} and {name} are the
-    schema's. `group` is the consumer group, the table's name where it is empty. `framing` is one of FRAMINGS, that of
-    the schema where it is empty, and "delimited" where that has none. `schema_file` is the name of the .proto on the
-    server where the schema shall not stand in the table; `settings` are more of the engine's, such as
-    kafka_sasl_username. Raises ValueError for a framing that there is not."""
+    """Kafka source of the tables.
+
+    Attributes:
+        brokers: HOST:PORT, several separated by commas.
+        topic: Name of the topic. {hash} and {name} stand for those of the schema. Default: "flows-{hash}".
+        group: Consumer group. Default: the name of the table.
+        framing: One of FRAMINGS. Default: the framing of the schema, or "delimited" if it has none.
+        schema_file: Name of the .proto file on the server. Default: the table itself contains the schema.
+        consumers: Number of consumers. Default: 1.
+        settings: Other settings of the Kafka engine, such as kafka_sasl_username.
+
+    Raises:
+        ValueError: the framing is unknown.
+    """
 
     brokers: str
     topic: str = "flows-{hash}"
@@ -76,20 +91,32 @@ class KafkaOptions:
             raise ValueError(f"framing is {self.framing!r}; it may be {' or '.join(FRAMINGS)}")
 
     def topic_of(self, schema: Schema) -> str:
-        """The topic of the messages of a schema."""
+        """Return the topic for messages of a schema."""
         return schema.expand(self.topic)
 
     def framing_of(self, schema: Schema) -> str:
-        """How the messages of a schema stand in a record."""
+        """Return the framing of messages of a schema in a Kafka record."""
         return self.framing or schema.framing or "delimited"
 
 
 @dataclass(frozen=True)
 class TableOptions:
-    """How tables are called and kept. `table` is the prefix of all names, what the schema's rows are where it is empty:
-    flows, counters. `ttl` is how long rows are kept, as in "15d" (h, d, w, m for months, y); empty is for ever.
-    `aggregates` are tables of totals, of INTERVALS, each with its `ttl`; `aggregate_by` are the columns that they tell
-    apart. Raises ValueError for what cannot be."""
+    """Names and storage of the tables.
+
+    Attributes:
+        database: Database of the tables. Default: that of the connection.
+        table: Prefix of all names. Default: the kind of rows of the schema, "flows" or "counters".
+        partition_by: One of PARTITIONS. Default: "day".
+        ttl: Lifetime of rows, a number and h, d, w, m (months) or y, such as "15d". Default: no expiry.
+        aggregates: Tables of totals: interval (one of INTERVALS) -> lifetime of its rows.
+        aggregate_by: Columns that totals are grouped by. Default: the columns that describe the kind of
+            traffic.
+        deduplication_window: Number of recent inserts that ClickHouse compares new ones with. Default: 1000.
+        kafka: Kafka source. Default: none.
+
+    Raises:
+        ValueError: partition_by, an interval or a lifetime is invalid.
+    """
 
     database: str = ""
     table: str = ""
@@ -110,20 +137,20 @@ class TableOptions:
             _interval(ttl)
 
     def prefix(self, schema: Schema) -> str:
-        """What all names begin with."""
+        """Return the prefix of all names."""
         return self.table or schema.rows
 
     def name(self, schema: Schema, suffix: str = "") -> str:
-        """A name as SQL has it, with its database where one is given."""
+        """Return a name as a quoted SQL identifier, with its database if one is set."""
         table = identifier(self.prefix(schema) + (f"_{suffix}" if suffix else ""))
         return f"{identifier(self.database)}.{table}" if self.database else table
 
     def group(self, schema: Schema) -> str:
-        """The consumer group."""
+        """Return the consumer group."""
         return (self.kafka.group if self.kafka else "") or self.prefix(schema)
 
     def beside(self, schema: Schema) -> TableOptions:
-        """The same for tables of another schema that stand beside those there are, and for another topic."""
+        """Return options for tables of another schema beside these, with their own topic and group."""
         suffix = schema.hash[:8]
         kafka = self.kafka
         if kafka:
@@ -133,7 +160,7 @@ class TableOptions:
 
 
 def to_text(statements: Iterable[Statement]) -> str:
-    """The statements as `clickhouse-client --multiquery` takes them."""
+    """Return the statements as text for `clickhouse-client --multiquery`."""
     return "\n".join(_comment(each.comment) + (f"{each.sql};\n" if each.sql else "") for each in statements)
 
 
@@ -142,8 +169,11 @@ def _comment(text: str) -> str:
 
 
 def to_ddl(schema: Schema, options: TableOptions | None = None) -> list[Statement]:
-    """What makes all tables and views of a schema; where they are there already, it changes nothing. Raises SchemaError
-    where the schema does not allow it."""
+    """Return the statements that create all tables and views of a schema. Existing ones are not changed.
+
+    Raises:
+        SchemaError: tables cannot be made from the schema.
+    """
     options = options or TableOptions()
     statements = [_heading(schema)]
     if options.database:
@@ -155,7 +185,7 @@ def to_ddl(schema: Schema, options: TableOptions | None = None) -> list[Statemen
 
 
 def drop_ddl(schema: Schema, options: TableOptions | None = None) -> list[Statement]:
-    """What takes all of it away again, with all data."""
+    """Return the statements that drop all tables and views, with their data."""
     options = options or TableOptions()
     statements = [Statement("", f"All tables and views of {options.name(schema)}, and what is in them.")]
     statements += drop_kafka(schema, options) if options.kafka else []
@@ -180,18 +210,18 @@ def _drop(kind: str, name: str, comment: str = "") -> Statement:
 
 
 def single_source(schema: Schema, source: str) -> Column | None:
-    """The enabled column that such a source fills, if rows can be sorted by it."""
+    """Return the enabled column with this source if rows can be sorted by it."""
     return next((column for column in _sortable(schema) if source in column.source_texts), None)
 
 
 def time_column(schema: Schema) -> Column | None:
-    """When a flow was received, or the next best time that rows always have."""
+    """Return the column with the time of reception, or else the first timestamp that every row has."""
     times = [column for column in _sortable(schema) if column.type == "timestamp"]
     return next((column for column in times if _TIME in column.source_texts), times[0] if times else None)
 
 
 def key_columns(schema: Schema) -> list[Column]:
-    """The columns of the sorting key, the time first, if there is one."""
+    """Return the columns of the sorting key, with the time first if there is one."""
     found = [time_column(schema), *(single_source(schema, source) for source in (_EXPORTER, _INPUT, _OUTPUT))]
     return list(dict.fromkeys(column for column in found if column))
 
@@ -218,7 +248,7 @@ def _target(schema: Schema, options: TableOptions) -> Statement:
 
 
 def definitions(schema: Schema) -> list[str]:
-    """The definitions of the columns of the table."""
+    """Return the definitions of the table's columns."""
     made = [column.definition for column in columns_of(schema)]
     return made + [alias for column in schema.enabled if (alias := text_alias(schema, column))]
 
@@ -249,16 +279,20 @@ def _interval(ttl: str) -> str:
 
 
 def kafka_ddl(schema: Schema, options: TableOptions, topics: Iterable[str] = ()) -> list[Statement]:
-    """What reads `topics`, the options' own where none are given, into the table: in the order in which nothing is read
-    before all is there."""
+    """Return the statements that create the Kafka source.
+
+    Reading starts with the last statement. `topics` default to that of the options.
+    """
     views = [_messages_table(schema, options), _errors_table(schema, options)]
     views += [_errors_view(schema, options), _target_view(schema, options)]
     return [*views, _queue(schema, options, list(topics)), _queue_view(schema, options)]
 
 
 def drop_kafka(schema: Schema, options: TableOptions) -> list[Statement]:
-    """What takes away everything between the topic and the tables. None of it holds data, and Kafka keeps the offsets
-    of the consumer group."""
+    """Return the statements that drop everything between the topic and the tables.
+
+    These objects hold no data, and Kafka keeps the offsets of the consumer group.
+    """
     views = [_drop("VIEW", options.name(schema, suffix)) for suffix in ("errors_view", "view")]
     stop = "From here on nothing is read; what is in the topic stays there."
     head = [_drop("VIEW", options.name(schema, "queue_view"), stop), _drop("TABLE", options.name(schema, "queue"))]
@@ -309,7 +343,7 @@ def _file_comment(schema: Schema, file: str) -> str:
 
 
 def schema_settings(schema: Schema) -> dict[str, str]:
-    """The settings that give ClickHouse the schema itself, not the name of a file."""
+    """Return the settings that contain the schema itself, instead of the name of a file."""
     return {
         "format_schema_source": "string",
         "format_schema_message_name": proto.message_name(schema),
@@ -318,8 +352,11 @@ def schema_settings(schema: Schema) -> dict[str, str]:
 
 
 def _proto_text(schema: Schema) -> str:
-    """The .proto in a package of its own. To a server all schemas are one: a message of the same name in the same
-    package that is not the same to the letter, as that of the schema before a migration, would be an error."""
+    """Return the .proto text, with a package named after its hash.
+
+    A server has one namespace for all schemas. Two different messages with the same name and package would be
+    an error, for example those before and after a migration.
+    """
     text = proto.to_text(schema)
     text = text[text.index("syntax") :]
     return text.replace(f"package {proto.PACKAGE};", f"package {_package(text)};", 1)
@@ -343,7 +380,7 @@ def _target_view(schema: Schema, options: TableOptions) -> Statement:
 
 
 def converted(columns: Iterable[ClickHouseColumn]) -> str:
-    """The list of a SELECT from `message` that makes the columns of the table from those of messages."""
+    """Return the select list that converts the columns of `message` to those of the table."""
     pairs = ((identifier(column.name), column.converted) for column in columns)
     return ",\n    ".join(f"{conversion or f'message.{name}'} AS {name}" for name, conversion in pairs)
 
@@ -377,7 +414,7 @@ def _view(name: str, target: str, select: str, comment: str = "") -> Statement:
 
 
 def aggregate_table(schema: Schema, options: TableOptions, interval: str) -> Statement:
-    """The table of totals of an interval."""
+    """Return the table of totals of an interval."""
     time = _require_time(schema)
     order = [identifier(name) for name in aggregate_key(schema, options)]
     clauses = [
@@ -394,13 +431,16 @@ def aggregate_table(schema: Schema, options: TableOptions, interval: str) -> Sta
 
 
 def aggregate_view(schema: Schema, options: TableOptions, interval: str) -> Statement:
-    """The view that fills it, of whatever is inserted into the table."""
+    """Return the view that fills the table of totals from inserts into the table."""
     select = aggregate_select(schema, options, interval)
     return _view(options.name(schema, f"{interval}_view"), options.name(schema, interval), select)
 
 
 def aggregate_key(schema: Schema, options: TableOptions) -> list[str]:
-    """What totals are told apart by: the time, then the dimensions, those of the sorting key first."""
+    """Return the columns that identify a total.
+
+    The time comes first, then the dimensions, starting with those of the sorting key.
+    """
     time = _require_time(schema)
     names = [column.name for column in dimensions(schema, options)]
     first = [column.name for column in key_columns(schema) if column.name in names]
@@ -408,7 +448,7 @@ def aggregate_key(schema: Schema, options: TableOptions) -> list[str]:
 
 
 def dimensions(schema: Schema, options: TableOptions) -> list[Column]:
-    """The columns that totals are told apart by: those of the options, or those that say what traffic it was."""
+    """Return the columns that totals are grouped by. Default: those that describe the kind of traffic."""
     if not options.aggregate_by:
         return [column for column in _sortable(schema) if _is_dimension(column)]
     chosen = [schema[name] for name in options.aggregate_by]
@@ -426,17 +466,18 @@ def _is_dimension(column: Column) -> bool:
 
 
 def counts(schema: Schema) -> list[Column]:
-    """The columns that are added up."""
+    """Return the columns that are added up."""
     return [column for column in schema.enabled if column.scale == "count"]
 
 
 def aggregate_columns(schema: Schema, options: TableOptions) -> list[tuple[str, str]]:
-    """Name and definition of the columns of totals."""
+    """Return names and definitions of the columns of totals."""
     time = _require_time(schema)
     by_name = {column.name: column for column in columns_of(schema)}
     columns = [(time.name, f"{identifier(time.name)} DateTime('UTC') CODEC(DoubleDelta, ZSTD(1))")]
     for name in aggregate_key(schema, options)[1:]:
-        columns.append((name, replace(by_name[name], default="").definition))  # a key that is added may have no default
+        # a key column added by ALTER may have no default
+        columns.append((name, replace(by_name[name], default="").definition))
     for name in _total_names(schema):
         columns.append((name, f"{identifier(name)} UInt64 CODEC(T64, ZSTD(1))"))
     return columns
@@ -452,7 +493,7 @@ def _total_names(schema: Schema) -> list[str]:
 
 
 def aggregate_select(schema: Schema, options: TableOptions, interval: str) -> str:
-    """The query of the view. A flow without a sampling rate counts once."""
+    """Return the query of the view. A flow without a sampling rate is counted with rate 1."""
     key = [identifier(name) for name in aggregate_key(schema, options)]
     times = f"toDateTime({INTERVALS[interval]}(row.{key[0]}), 'UTC')"
     parts = [f"{times} AS {key[0]}", *(f"row.{name} AS {name}" for name in key[1:])]

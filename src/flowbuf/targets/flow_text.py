@@ -1,15 +1,15 @@
-"""Flows as people and other programs read them: addresses, times and enum members as text; JSON lines; cells.
+"""Flows as text: JSON lines and table cells, with addresses, times and enum members as text.
 
-| type of the column | becomes |
+| type of the column | text |
 |---|---|
 | ip | text; IPv4-mapped addresses dotted |
 | mac | `aa:bb:cc:dd:ee:ff` |
 | timestamp | RFC 3339 in UTC with the digits of its unit, `2022-09-09T11:41:03.679Z` |
 | duration | the number, in its unit |
-| enum | the name of the member, the number where none has it |
+| enum | the name of the member, or the number if no member has it |
 | bytes | hexadecimal digits |
 | float, double | the number; NaN and infinities by name, in JSON as strings |
-| the rest | as it is |
+| the rest | unchanged |
 """
 
 from __future__ import annotations
@@ -35,32 +35,35 @@ NUMBERS |= {"float", "double", "duration"}
 """Types of columns whose text is a number."""
 
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
-_END_OF_TIME = 253_402_300_800  # the year 10000: RFC 3339 has no text for it
+_END_OF_TIME = 253_402_300_800  # the year 10000, which RFC 3339 cannot express
 
 Render = Callable[[Any], str]
 
-# Controls (C0, DEL, C1), line separators and bidirectional controls: a terminal obeys them.
+# Controls (C0, DEL, C1), line separators and bidirectional controls, which a terminal would execute.
 _BIDIRECTIONAL = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 CONTROLS = re.compile(f"[\x00-\x1f\x7f-\x9f{_BIDIRECTIONAL}]")
-_UNESCAPED = re.compile(f"[\x7f-\x9f{_BIDIRECTIONAL}]")  # those that JSON allows as they are
+_UNESCAPED = re.compile(f"[\x7f-\x9f{_BIDIRECTIONAL}]")  # those that JSON allows unescaped
 
 _encode_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def escape_json(text: str) -> str:
-    """Return JSON with the same values and no control characters but those between its values."""
+    """Return JSON with the same values, and with control characters only between its values."""
     if text.isascii() and "\x7f" not in text:
         return text
     return _UNESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def to_json_string(text: str) -> str:
-    """Return a string as JSON, in which control characters are escaped."""
+    """Return a string as JSON, with control characters escaped."""
     return escape_json(_encode_json(text))
 
 
 class FlowText:
-    """The text of flows of one schema. `columns` are its enabled ones, in number order, and so are keys and cells."""
+    """Formats flows of one schema.
+
+    `columns` are the enabled columns in number order, which is also the order of keys and cells.
+    """
 
     def __init__(self, schema: Schema) -> None:
         self.columns = schema.enabled
@@ -68,22 +71,26 @@ class FlowText:
         self._members = tuple((column.name, f'"{column.name}":', _json_renderer(column)) for column in schema.enabled)
 
     def json_line(self, flow: Mapping[str, Any]) -> str:
-        """One JSON object, absent columns left out; without the end of the line."""
+        """Return a flow as one JSON object without absent columns and without a line end."""
         get = flow.get
         members = [key + render(value) for name, key, render in self._members if (value := get(name)) is not None]
         return "{" + ",".join(members) + "}"
 
     def cells(self, flow: Mapping[str, Any]) -> list[str]:
-        """The text of every column, empty where it is absent; several values with spaces between them."""
+        """Return the text of every column.
+
+        An absent column is empty; several values are separated by spaces.
+        """
         get = flow.get
         return ["" if (value := get(name)) is None else render(value) for name, render in self._texts]
 
 
-# One renderer a column, chosen once ---------------------------------------------------------------------------------
+# Renderers, chosen once per column
+# -----------------------------------------------------------------------------------
 
 
 def text_renderer(column: Column) -> Render:
-    """What makes text of the values of a column."""
+    """Return the function that formats values of a column as text."""
     render = _scalar_renderer(column)
     return (lambda values: " ".join(map(render, values))) if column.repeated else render
 
@@ -119,30 +126,39 @@ def _member_renderer(names: Mapping[int, str]) -> Render:
 
 
 def format_bool(value: bool) -> str:
-    """As JSON has it."""
+    """Return a bool as in JSON."""
     return "true" if value else "false"
 
 
 def format_real(value: float) -> str:
-    """The shortest decimal number that means it; NaN, Infinity and -Infinity by name."""
+    """Return the shortest decimal number that reads back as the value.
+
+    NaN, Infinity and -Infinity have names.
+    """
     if math.isfinite(value):
         return repr(value)
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def format_address(octets: bytes) -> str:
-    """4 or 16 octets as text, IPv4-mapped ones as IPv4; anything else as hexadecimal digits."""
+    """Return an address of 4 or 16 bytes as text, IPv4-mapped ones as IPv4.
+
+    Other sizes are hexadecimal digits.
+    """
     return format_ip(octets) if len(octets) in (4, 16) else octets.hex()
 
 
 @functools.lru_cache(maxsize=1 << 14)
 def format_mac(number: int) -> str:
-    """48 bits as `aa:bb:cc:dd:ee:ff`."""
+    """Return a number of 48 bits as `aa:bb:cc:dd:ee:ff`."""
     return number.to_bytes(max(6, (number.bit_length() + 7) // 8), "big").hex(":")
 
 
 def format_time(value: int, digits: int = 3) -> str:
-    """Units of 10^-digits seconds since 1970 as RFC 3339 in UTC; beyond the year 9999, their number."""
+    """Return a time in units of 10^-digits seconds since 1970 as RFC 3339 in UTC.
+
+    After the year 9999, return the number.
+    """
     seconds, fraction = divmod(value, 10**digits)
     if seconds >= _END_OF_TIME:
         return str(value)

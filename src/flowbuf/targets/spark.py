@@ -1,9 +1,9 @@
-"""A schema as Apache Spark sees it: the SQL type of each column. Only enabled columns take part.
+"""Spark SQL types of the enabled columns of a schema.
 
 | type of the column | Spark type |
 |---|---|
-| uint8, uint16, uint32, fixed32 | smallint, int, bigint, bigint: the next larger one, since Spark has none unsigned |
-| uint64, fixed64 | decimal(20,0), which holds all of them |
+| uint8, uint16, uint32, fixed32 | smallint, int, bigint, bigint: the next larger signed type |
+| uint64, fixed64 | decimal(20,0), which holds every value |
 | int32, sint32; int64, sint64 | int; bigint |
 | bool, float, double | boolean, float, double |
 | timestamp | timestamp, in microseconds |
@@ -12,7 +12,8 @@
 | bytes | binary |
 | repeated | array of the type; empty where absent |
 
-Unsigned integers become what Spark makes of those of Parquet files. What is null is as `flowbuf.targets.arrow` says.
+Spark has no unsigned types. Unsigned integers get the types that Spark uses for those of Parquet files.
+`flowbuf.targets.arrow` defines nulls.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ _TYPES = {
 
 
 def spark_type(column: Column) -> str:
-    """The type of a column, as Spark's `simpleString` writes it."""
+    """Return the type of a column in the notation of Spark's `simpleString`."""
     one = _TYPES[column.type]
     return f"array<{one}>" if column.repeated else one
 
 
 def to_ddl(schema: Schema) -> str:
-    """The columns as Spark's DDL, with what they mean as comments."""
+    """Return the columns as Spark DDL, with their documentation as comments."""
     return ", ".join(f"`{column.name}` {spark_type(column)}{_comment(column)}" for column in schema.enabled)
 
 
