@@ -4,8 +4,7 @@ cdef enum:
     OUTPUT_MIN = 64 << 10
     OUTPUT_KEPT = 32 << 20
 
-# Spare output buffer, reused by the next encoder. New pages from the kernel cost as much time as filling
-# them.
+# Spare output buffer for the next encoder. New pages from the kernel cost as much time as filling them.
 cdef uint8_t *spare_output
 cdef size_t spare_size
 
@@ -71,8 +70,9 @@ cdef class ArrowEncoder:
     cdef int begin(self, const ArrowSchema *schema, bind) except -1:
         """Bind the columns of an Arrow schema to the plan.
 
-        `bind` takes the column names. It returns per column the column of the plan or None, the members of an
-        enum (number -> name), and True if each row must have a value.
+        `bind` takes the column names. It returns three items per column. The first is the column of the plan
+        or None. The second has the members of an enum (number -> name). The third is True if each row must
+        have a value.
         """
         cdef list keep = []
         cdef fb_status status

@@ -63,8 +63,7 @@ def format_ip(const uint8_t[::1] octets not None):
 
 
 cdef dict _addresses = {}  # text -> 16 bytes, of recent exporters
-# The latest of them. Datagrams of one exporter arrive in runs, and comparing a text is faster than hashing
-# it.
+# The latest of them. Datagrams of one exporter arrive in runs; comparing text is faster than hashing it.
 cdef str _latest_text = "::"
 cdef bytes _latest_octets = bytes(16)
 
@@ -134,7 +133,7 @@ cdef uint64_t get_time():
 cdef uint64_t to_nanoseconds(object received) except? 0xffffffffffffffff:
     """Return a time of reception in nanoseconds since 1970.
 
-    None is now, a float is in seconds, an int in nanoseconds.
+    A float is in seconds, an int in nanoseconds. None means the current time.
     """
     cdef uint64_t time
     if received is None:

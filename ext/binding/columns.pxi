@@ -205,7 +205,7 @@ cdef class TableBuilder:
         return 0
 
     def finish(self):
-        """Return a table of the waiting rows, even if there are none."""
+        """Return a table of the waiting rows, which may be empty."""
         self.claim()
         try:
             return self.make_table()

@@ -240,6 +240,9 @@ cdef class Decoder:
             DecodeError: the payload is malformed, and the decoder is strict.
             EncodeError: an override does not fit its column.
             ValueError: the source is not an IP address, or an overridden column is disabled or not late.
+            KeyError: an overridden column does not exist.
+            TypeError: the source is neither text nor a tuple.
+            OverflowError: the time of reception is after the year 2262.
             RuntimeError: another thread is using the decoder.
         """
         return self.decode_one(payload, source, received, override, False)

@@ -14,8 +14,8 @@ def tag(uint32_t number, int wire_type):
         ValueError: the number or the wire type is invalid.
 
     Example:
-        >>> tag(4, 0)
-        b' '
+        >>> tag(4, 0).hex()
+        '20'
     """
     if not 1 <= number <= FB_NUMBER_MAX or wire_type not in (0, 1, 2, 5):
         raise ValueError(f"no field has number {number} and wire type {wire_type}")

@@ -133,8 +133,8 @@ class Decoder(_core.Decoder):
             bytes. 0 means 4 MiB.
         early_data_total: The same limit for all exporters together, in bytes. 0 means 128 MiB. It never
             exceeds a quarter of `memory_limit`.
-        template_expiry: Lifetime of a template that is not refreshed, in seconds (at least 1e-9), by the
-            times of reception. Data for an expired template waits. Default: None, no expiry.
+        template_expiry: Lifetime of a template that is not refreshed, in seconds (1e-9 to 1e9), by the times
+            of reception. Data for an expired template waits. Default: None, no expiry.
         obey_withdrawals: Remove withdrawn templates. RFC 7011 section 8.4 forbids withdrawals over UDP, so by
             default they are only counted.
 
@@ -150,7 +150,7 @@ class Decoder(_core.Decoder):
     Tunnels: With `decapsulate`, the flow describes the inner packet only. The columns `tunnel_src_addr` and
     `tunnel_dst_addr` hold the outer endpoints, and `tunnel_id` holds the outermost VNI, GRE key or TEID. At
     most four nested tunnels are opened; deeper ones are counted (`tunnel_depth`). A packet outside these
-    tunnels, or with an unreadable inner packet, is decoded as it is (`not_encapsulated`).
+    tunnels, or with an unreadable inner packet, is decoded unchanged (`not_encapsulated`).
 
     Early data: A data set that arrives before its template waits for it (`early_data`). The call that
     receives the template outputs the waiting flows, with the times and sequence numbers of their own

@@ -218,8 +218,7 @@ def _expand(path: str) -> list[str]:
     return files
 
 
-# Conversion to the Arrow types of Spark
-# ---------------------------------------------------------------------------------
+# Conversion to the Arrow types of Spark -------------------------------------------------------------------------------
 
 
 def _arrow_type(type: str) -> pa.DataType:

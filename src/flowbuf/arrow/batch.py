@@ -267,8 +267,7 @@ def _to_pandas(plain: pyarrow.Table, schema: Schema) -> pandas.DataFrame:
         is_number = pyarrow.types.is_primitive(column.type)  # numbers and times
         if not is_number or schema[name].explicit:
             return pandas.arrays.ArrowExtensionArray(column)
-        # Without indexes, which pandas would compare. Numbers are copied, because users may write to a
-        # DataFrame.
+        # Without indexes, which pandas would compare. Numbers are copied, because DataFrames are writable.
         values = column.to_pandas()
         return values.array if pyarrow.types.is_timestamp(column.type) else values.to_numpy(copy=True)
 

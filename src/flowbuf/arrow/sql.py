@@ -1,7 +1,7 @@
 """SQL over flows, with duckdb.
 
-In SQL, addresses are text, and durations are numbers in the unit of their column. `in_net(src_addr,
-'10.0.0.0/8')` tests whether an address is in a network.
+In SQL, addresses are text, and durations are numbers in the unit of their column.
+`in_net(src_addr, '10.0.0.0/8')` tests whether an address is in a network.
 
 An IPv4 network contains only IPv4 addresses, an IPv6 network only IPv6 addresses. IPv4-mapped addresses count
 as IPv4.
@@ -106,7 +106,7 @@ def _message(error: Exception) -> str:
 def _advise(message: str, columns: list[str]) -> str:
     """Return a suggestion for the missing column of an error, or the list of columns.
 
-    "" if no column is missing.
+    Returns "" if no column is missing.
     """
     missing = re.search(r'[Cc]olumn (?:named )?"(.*?)"', message)
     if not missing or missing[1] in columns:
@@ -149,8 +149,7 @@ class RowFilter:
     def __init__(self, condition: str, schema: Schema) -> None:
         self.columns = columns_named(condition, schema)
         self._known = [column.name for column in schema]
-        # The name `flows` is an alias only. With a table of this name, a subquery would see a single batch of
-        # the flows.
+        # `flows` is only an alias. With a table of this name, a subquery would see a single batch of flows.
         self._sql = f"SELECT row_number_of_flow FROM batch_of_flows AS flows WHERE (\n{condition}\n)"
         self._connection = connect()
         self._check(condition)
@@ -207,11 +206,6 @@ def _errors_across_flows() -> Iterator[None]:
 class FlowQuery:
     """A query over `flows`: the batches of a stream, Parquet files, or both.
 
-    Attributes:
-        columns: Columns of the stream that the query uses; all columns if that is unknown.
-        files: Files that can be read.
-        reads: True if the query uses the stream.
-
     Args:
         sql: One SELECT statement.
         schema: Schema that tells which columns of the files are addresses.
@@ -219,6 +213,11 @@ class FlowQuery:
         streams: True if there is a stream.
         files: Paths of Parquet files.
         on_problem: Called with a message for each file that cannot be read.
+
+    Attributes:
+        columns: Columns of the stream that the query uses; all columns if that is unknown.
+        files: Files that can be read.
+        reads: True if the query uses the stream.
 
     Raises:
         QueryError: the query is invalid. Raised before any flow is read.
@@ -419,7 +418,7 @@ def _text_of_mac(addresses: Any) -> Any:
 
 
 def _in_net(addresses: Any, networks: Any) -> Any:
-    """Return which addresses are in which networks, for Arrow arrays of text without nulls."""
+    """Return True for each address that is in its network. Both arrays are text without nulls."""
     import pyarrow
 
     pairs = zip(addresses.to_pylist(), networks.to_pylist(), strict=True)

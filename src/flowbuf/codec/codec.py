@@ -38,8 +38,8 @@ UNKNOWN_FIELDS = "_unknown_fields"
 class Codec(RecordCodec):
     """Encode objects as Protocol Buffers messages, and decode them, without generated code.
 
-    An object is a dict, a tuple of all fields in order, or any object with the fields as attributes, such as
-    a dataclass or a msgspec Struct. None stands for an absent field. A decoded object has every field: absent
+    An object is a dict, a tuple of all fields in order, or an instance of a class with the fields as
+    attributes, such as a dataclass. None stands for an absent field. A decoded object has every field: absent
     ones have their default, or None for `optional` fields and messages.
 
     The output equals the deterministic serialization of google.protobuf. Use a codec in one thread at a time.
@@ -55,8 +55,8 @@ class Codec(RecordCodec):
         unknown_fields: "skip" (default) or "keep": treatment of unknown fields of a message. "keep" stores
             them in the dict under `flowbuf.UNKNOWN_FIELDS`, and `encode` writes them again.
         times: Decoded form of google.protobuf.Timestamp and Duration. "datetime" (default) gives datetime in
-            UTC and timedelta, both in microseconds. "datetime64" gives numpy types, and "ns" gives int.
-            `encode` accepts all forms; a datetime without a time zone is UTC.
+            UTC and timedelta, both with microsecond precision. "datetime64" gives numpy types, and "ns" gives
+            int. `encode` accepts all forms; a datetime without a time zone is UTC.
         enums: Decoded form of enum members: "number" (default) or "name". `encode` accepts both.
 
     Raises:
@@ -164,8 +164,7 @@ class Codec(RecordCodec):
         descriptor: Descriptor = self.message_class().DESCRIPTOR
         return descriptor
 
-    # Examples and comparison
-    # ----------------------------------------------------------------------------------------
+    # Examples and comparison ------------------------------------------------------------------------------------------
 
     def examples(self, count: int, seed: int = 0, into: Any = None) -> list[Any]:
         """Return plausible objects, in the form that `decode` returns.
@@ -194,7 +193,7 @@ class Codec(RecordCodec):
         return examples.strategy(self.message).map(lambda record: self.decode(self.encode(record), into))
 
     def equal(self, one: Any, other: Any) -> bool:
-        """Return True if two objects encode to the same message, whatever their types.
+        """Return True if two objects encode to the same message, even if their types differ.
 
         Raises:
             EncodeError: one of them cannot be encoded.

@@ -44,7 +44,7 @@ _IMPORTS = (
 def to_message(descriptor: Descriptor) -> Message:
     """Convert a descriptor and all types that its fields refer to.
 
-    Without recursion, since a chain of types may be long.
+    A loop is used, because a chain of types may be too long for recursion.
     """
     known = {descriptor.full_name: Message(descriptor.full_name)}
     waiting = [descriptor]
@@ -129,10 +129,9 @@ def read_file(path: str | os.PathLike[str]) -> bytes:
 
 
 def load_files(files: FileDescriptorSet | bytes, origin: str) -> list[Descriptor]:
-    """Return the messages of a descriptor set, starting with those of its last file, which is the requested
-    one.
+    """Return the messages of a descriptor set, those of its last file first.
 
-    Raises SchemaError.
+    The last file is the requested one. Raises SchemaError.
     """
     if isinstance(files, bytes):
         try:
@@ -162,7 +161,7 @@ def load_files(files: FileDescriptorSet | bytes, origin: str) -> list[Descriptor
 
 
 def _in_order(files: Iterable[FileDescriptorProto]) -> list[FileDescriptorProto]:
-    """Sort files so that imports come first. Files in google/protobuf/ come from google.protobuf."""
+    """Sort files so that imports come first. Files in google/protobuf/ are taken from google.protobuf."""
     waiting = {file.name: file for file in files}
     ordered: list[FileDescriptorProto] = []
 

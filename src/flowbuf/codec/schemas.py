@@ -81,8 +81,7 @@ class _Reader:
         return Message(f"{column.name} entry", [replace(self._field(each), presence=False) for each in inside])
 
 
-# Columns of a flat message
-# -------------------------------------------------------------------------------------------
+# Columns of a flat message --------------------------------------------------------------------------------------------
 
 
 def inner_schema(schema: Schema, message: Message) -> Schema | None:

@@ -83,9 +83,9 @@ def _plain(into: Any) -> Any:
 
 
 def _target(message: Message, into: Any) -> tuple[int, Any, tuple[str, ...] | None]:
-    """Return the kind of shape, its constructor, and the keywords for it.
+    """Return the kind of shape, its constructor, and the constructor's keywords.
 
-    None if it takes all fields in order.
+    The keywords are None if it takes all fields in order.
     """
     if into is dict or into is tuple:
         return RECORD_SHAPES[into.__name__], into, None
@@ -145,7 +145,7 @@ def _hints_one_by_one(into: Any, names: set[str]) -> Iterator[tuple[str, Any]]:
 def _class_in(hint: Any) -> Any:
     """Return the class in an annotation, such as Sub in `list[Sub]`, `Sub | None` or `dict[str, Sub]`.
 
-    Default: dict.
+    Other annotations give dict.
     """
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):

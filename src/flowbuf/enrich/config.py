@@ -1,8 +1,7 @@
 """Reader of the TOML file of static data, and its lookup tables.
 
     exporters  = "exporters.csv"        # columns: address, name, group, role, site, region, tenant
-    interfaces = "interfaces.csv"       # address (of the exporter), index, name, description, speed,
-    connectivity, …
+    interfaces = "interfaces.csv"       # address (of the exporter), index, name, description, speed, connectivity, …
     networks   = "networks.csv"         # prefix, name, role, site, region, tenant, asn, country, state, city
     derive     = ["packet_size"]        # columns computed from other columns
 

@@ -20,7 +20,7 @@ from flowbuf.targets.arrow import arrow_type
 __all__ = ["Distinct", "Lookup"]
 
 KEYS = 1 << 17
-"""Largest number of cached keys, and of distinct results, of a lookup. The cache is then cleared."""
+"""Largest number of cached keys, and of distinct results, of a lookup. Beyond it, the cache is cleared."""
 
 _BITS = {pa.uint8(): 8, pa.uint16(): 16, pa.uint32(): 32}
 

@@ -15,10 +15,7 @@ Fail = Callable[[str | None, str, str], SchemaError]
 
 
 def check_unique(columns: Sequence[Column], reserved: Iterable[Reserved], fail: Fail) -> None:
-    """Check that names and numbers are unique.
-
-    The order of the columns decides which one an error names: the later.
-    """
+    """Check that names and numbers are unique. An error names the later of two columns."""
     numbers: dict[int, Column] = {}
     names: dict[str, Column] = {}
     for column in columns:

@@ -276,8 +276,7 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-# Checks of one column. The caller adds the place to the SchemaError
-# -----------------------------------------------
+# Checks of one column -------------------------------------------------------------------------------------------------
 
 
 def _check_identity(column: Column) -> None:

@@ -1,4 +1,4 @@
-"""Compatibility of schemas: can a reader with one schema read the messages of a writer with another?
+"""Check that a reader with one schema can read the messages of a writer with another.
 
 It can if every message keeps its meaning, or loses only a part of it. Columns unknown to the reader are
 skipped, and columns that the writer lacks are absent. Columns of messages inside records are named
@@ -45,7 +45,7 @@ class Verdict:
 
 
 def diff(reader: Schema, writer: Schema) -> list[Verdict]:
-    """Return the differences between the messages of a writer and those of a reader; empty if there are none.
+    """Return the differences between the messages of a writer and those of a reader.
 
     Only enabled columns are compared. The verdicts are in order of the reader's numbers, then come new
     columns. Columns of nested messages follow, in the order in which the reader's columns refer to them.
@@ -195,7 +195,8 @@ def _reads_type(old: str, new: str) -> bool:
 def _compare_members(old: Column, new: Column) -> Verdict:
     """Compare enum members.
 
-    New and removed numbers are readable as numbers; a number with another name is not.
+    Members may be added and removed, because an unknown number is kept as a number. A number with a new name
+    would be misread.
     """
     names = {number: name for name, number in old.values.items()}
     moved = [f"{names[number]} -> {name}" for name, number in new.values.items() if names.get(number, name) != name]

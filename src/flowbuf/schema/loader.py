@@ -32,10 +32,10 @@ and egress, incoming and outgoing, input and output. The table of `mirror` gives
 `scale = "count"` marks a total, such as bytes or packets. On request it is multiplied by the column with
 `scale = "rate"`, the sampling rate.
 
-`zero = "absent"`: a zero from a source means that the value is unknown, and worse ranks are tried. `zero =
-"value"`: a zero is a value, and worse ranks are not tried; other sources of its own rank still are. Messages
-leave out a zero in both cases. The default is "value" for a single number or bool, and "absent" for all other
-columns.
+`zero = "absent"`: a zero from a source means that the value is unknown, and worse ranks are tried.
+`zero = "value"`: a zero is a value, and worse ranks are not tried; other sources of its own rank still are.
+Messages leave out a zero in both cases. The default is "value" for a single number or bool, and "absent" for
+all other columns.
 
 `replaces_zero` lists elements that are tried after a zero of the rank before them, if that rank consists of
 elements. Each of them must be in `sources`.
@@ -73,9 +73,10 @@ and lists:
     name = "colour"
 
 A message may contain other messages and itself. Only records have the types int8, int16, sfixed32 and
-sfixed64, and these keys: `unit = "proto"` for google.protobuf.Timestamp and Duration, `oneof = "choice"` on
-columns of which at most one has a value, and `packed = false` on a list of numbers. A file that extends
-another can change the columns of a message and add columns to it.
+sfixed64. Three keys are for records only. `unit = "proto"` makes a time a google.protobuf.Timestamp, and a
+duration a google.protobuf.Duration. `oneof = "choice"` is for columns of which at most one has a value.
+`packed = false` is for a list of numbers. A file that extends another can change the columns of a message and
+add columns to it.
 
 Biflows
 -------

@@ -57,8 +57,7 @@ _WANTED = {
 _ELEMENT_KINDS = ("ipfix", "netflow9")
 _DEFAULT_SAMPLING_RATE = "meta:default_sampling_rate"
 
-# Column of a message without fields, whose rows consist of one disabled column. Protocol Buffers reserves the
-# number, so no field has it.
+# The disabled column of a schema without columns. Protocol Buffers reserves its number, so no field has it.
 _NO_COLUMN = ("", 19_000, _core.TYPES["bool"], 0, 1, 0, dict[int, int]())
 
 
@@ -73,8 +72,8 @@ def compile_plan(schema: Schema, *, default_sampling_rate: int | None = None, sc
         scale: Multiply columns with scale = "count" by the column with scale = "rate".
 
     Raises:
-        SchemaError: a source is unknown or does not fit the type of its column, a list has ranks out of
-            order, a record is not flat, or `scale` lacks one of its columns.
+        SchemaError: a source is unknown or does not fit the type of its column. A list has ranks out of
+            order. A record is not flat. `scale` lacks one of its columns.
     """
     if schema.rows == RECORDS:
         schema = _flat_rows(schema)

@@ -91,8 +91,7 @@ def to_text(schema: Schema, scaled: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
-# Messages and their declarations
-# -------------------------------------------------------------------------------------
+# Messages and their declarations --------------------------------------------------------------------------------------
 
 _WELL_KNOWN = {"timestamp": "Timestamp", "duration": "Duration"}
 
@@ -191,8 +190,8 @@ def _entry_name(column: Column) -> str:
 def _check_scope(scope: _Scope, messages: dict[str, str]) -> None:
     """Raise SchemaError if two names of a message collide.
 
-    Fields, enums, all enum members, map entries and nested messages share one scope. A field with the name of
-    a message would hide the message from other fields.
+    Fields, enums, all enum members, map entries and nested messages share one scope. A name equal to that of
+    a nested message would hide the message from the fields beside it.
     """
     taken = {**messages, **{column.name: f"column {column.name!r}" for column in scope.columns}}
     for column in scope.columns:

@@ -100,7 +100,8 @@ class Schema:
 
         Args:
             text: Text in TOML.
-            origin: Name of the text in error messages. `extends` is relative to its folder.
+            origin: Name of the text in error messages. `extends` is relative to its folder. Default:
+                "<text>".
 
         Raises:
             SchemaError: the text is invalid.
@@ -128,8 +129,7 @@ class Schema:
     def _hash(self) -> int:
         return hash((self.name, self.columns))
 
-    # Access
-    # ---------------------------------------------------------------------------------------------------------
+    # Access -----------------------------------------------------------------------------------------------------------
 
     @functools.cached_property
     def enabled(self) -> tuple[Column, ...]:
@@ -175,7 +175,10 @@ class Schema:
 
     @functools.cached_property
     def hash(self) -> str:
-        """16 hexadecimal digits over the properties that define the meaning of messages, and nothing else."""
+        """Hash of the properties that define the meaning of messages, as 16 hexadecimal digits.
+
+        Other properties, such as `doc` and `sources`, do not change it.
+        """
         kind = [] if self.rows == loader.ROWS[0] else [self.rows]
         inside = {message.name: [_meaning(column) for column in message.columns] for message in self.used_messages}
         parts = [*kind, *(_meaning(column) for column in self.enabled), *([inside] if inside else ())]
@@ -206,8 +209,7 @@ class Schema:
                 fix = f"disable {column.name}; flowbuf.Codec reads and writes such records"
                 raise self.error(column.name, f"{fault} has no place in {what}", fix)
 
-    # Changes
-    # --------------------------------------------------------------------------------------------------------
+    # Changes ----------------------------------------------------------------------------------------------------------
 
     def enable(self, *names: str) -> Schema:
         """Return the schema with these columns enabled.
@@ -304,7 +306,7 @@ class Schema:
 
         Args:
             name: Name of the column.
-            **keys: Keys of a `[[column]]` table. Name, number, type and mirror cannot change.
+            **keys: Keys of a `[[column]]` table. Number, type, mirror, message, key and value cannot change.
 
         Raises:
             SchemaError: the column does not exist, or a key is invalid.
@@ -330,8 +332,7 @@ class Schema:
         """Return a text, such as the name of a topic, with `{hash}` and `{name}` of the schema filled in."""
         return text.replace("{hash}", self.hash).replace("{name}", self.name)
 
-    # Protocol Buffers. Imported when used, because most commands need no .proto
-    # -------------------------------------------
+    # Protocol Buffers, imported when used, because most commands need no .proto ---------------------------------------
 
     def to_proto(self, *, scaled: bool = False) -> str:
         """Return the text of the .proto file (proto3) of the enabled columns.
@@ -388,8 +389,7 @@ _SHAPE = ("message", "key", "value", "required", "oneof")
 _UNPACKED: dict[bool, dict[str, Any]] = {True: {}, False: {"packed": False}}
 
 
-# Checks across columns
-# --------------------------------------------------------------------------------------------
+# Checks across columns ------------------------------------------------------------------------------------------------
 
 
 def _check_rows(schema: Schema) -> None:

@@ -1,7 +1,6 @@
 """The ClickHouse tables of a schema, as SQL.
 
-    topic ─▶ NAME_queue ─▶ NAME_queue_view ─▶ NAME_messages ─┬─▶ NAME_view ────────▶ NAME ─▶ NAME_1m_view ─▶
-    NAME_1m …
+    topic ─▶ NAME_queue ─▶ NAME_queue_view ─▶ NAME_messages ─┬─▶ NAME_view ────────▶ NAME ─▶ NAME_1m_view ─▶ NAME_1m …
              (Kafka)                          (Null)         └─▶ NAME_errors_view ─▶ NAME_errors
 
 ClickHouse reads a topic as soon as one view is attached to the Kafka table, and views attached later miss
@@ -111,7 +110,8 @@ class TableOptions:
         aggregates: Tables of totals: interval (one of INTERVALS) -> lifetime of its rows.
         aggregate_by: Columns that totals are grouped by. Default: the columns that describe the kind of
             traffic.
-        deduplication_window: Number of recent inserts that ClickHouse compares new ones with. Default: 1000.
+        deduplication_window: Number of recent inserted blocks that ClickHouse compares new ones with.
+            Default: 1000.
         kafka: Kafka source. Default: none.
 
     Raises:

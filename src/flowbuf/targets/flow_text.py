@@ -85,8 +85,7 @@ class FlowText:
         return ["" if (value := get(name)) is None else render(value) for name, render in self._texts]
 
 
-# Renderers, chosen once per column
-# -----------------------------------------------------------------------------------
+# Renderers, chosen once per column ------------------------------------------------------------------------------------
 
 
 def text_renderer(column: Column) -> Render:
