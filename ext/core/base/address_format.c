@@ -1,10 +1,11 @@
-/* Digits of addresses and numbers. */
+/* Digits come from lookup tables, so that the common case, IPv4, has no branch that depends on
+   data. */
 #include "core/base/address_format.h"
 
 static const char hexadecimal[] = "0123456789abcdef";
 
-/* How many digits an octet has nothing foresees, so there is no branch: the four characters of a table are stored, and those that are too
-   many are overwritten. */
+/* The number of digits is unpredictable, so put_ipv4 does not branch on it. It stores four
+   characters and then overwrites the surplus. */
 #define FB_TEN(tens) tens "0.", tens "1.", tens "2.", tens "3.", tens "4.", tens "5.", tens "6.", tens "7.", tens "8.", tens "9."
 static const char octet_texts[256][5] = {
     FB_TEN(""),   FB_TEN("1"),  FB_TEN("2"),  FB_TEN("3"),  FB_TEN("4"),  FB_TEN("5"),  FB_TEN("6"),  FB_TEN("7"),  FB_TEN("8"),
@@ -30,8 +31,9 @@ static char *put_group(char *p, unsigned group) {
     return p;
 }
 
-/* The groups from `first` to `end` are the longest run of zeros, the first of several, which `::` stands for; one alone is no
-   run (RFC 5952 section 4.2). */
+/* Find the longest run of zero groups, which `::` replaces; the first one of several. The run is
+   the groups [first, end). A single zero group is not a run (RFC 5952 section 4.2). Both are 8 if
+   no run exists. */
 static void find_zeros(const uint8_t *address, unsigned *first, unsigned *end) {
     *first = *end = 8;
     for (unsigned i = 0; i < 8; i++) {

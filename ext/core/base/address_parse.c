@@ -1,4 +1,5 @@
-/* Readers move a pointer on, or say no: of what they left, the caller makes out what is missing. */
+/* Readers advance a pointer or return false. The caller derives missing groups from the bytes that
+   were read. */
 #include "core/base/address_parse.h"
 
 static bool read_digit(uint8_t character, unsigned *digit) {
@@ -12,7 +13,7 @@ static bool read_digit(uint8_t character, unsigned *digit) {
     return true;
 }
 
-/* Hexadecimal digits, as many as there are up to `most`. */
+/* Read hexadecimal digits, at most `most` of them. */
 static bool read_hexadecimal(const uint8_t **p, const uint8_t *end, unsigned most, unsigned *number) {
     const uint8_t *begin = *p;
     unsigned digit;
@@ -28,7 +29,7 @@ static bool read_decimal_octet(const uint8_t **p, const uint8_t *end, uint8_t *o
     return *p > begin && number <= 255 && (*begin != '0' || *p == begin + 1);
 }
 
-/* All of the text. */
+/* Read four decimal numbers. They must be the whole text. */
 static bool read_dotted(const uint8_t *p, const uint8_t *end, uint8_t address[4]) {
     for (unsigned i = 0; i < 4; i++) {
         if (i && (p == end || *p++ != '.')) return false;
@@ -43,7 +44,8 @@ static bool has_dot(const uint8_t *p, const uint8_t *end) {
     return false;
 }
 
-/* Moves what stands behind `::` to the end, and puts zeros between. It stands for one group at least. */
+/* Move the groups after `::` to the end and fill the gap with zeros. `::` replaces at least one
+   group. */
 static bool stretch(uint8_t address[16], size_t size, size_t gap) {
     if (size > 14) return false;
     size_t behind = size - gap;
@@ -81,7 +83,7 @@ static bool read_groups(const uint8_t *p, const uint8_t *end, uint8_t address[16
 
 bool fb_address_read(fb_bytes text, uint8_t address[16]) {
     const uint8_t *p = text.data, *end = p + text.size;
-    if (text.size < 2) return false; /* of none, `data` may be NULL */
+    if (text.size < 2) return false; /* `data` may be NULL if the text is empty */
     if (!has_dot(p, end)) return read_groups(p, end, address);
     memset(address, 0, 10);
     address[10] = address[11] = 0xff;

@@ -1,4 +1,4 @@
-/* The status table, and the one door to memory. */
+/* The status table, and the allocation functions that enforce the limit. */
 #include "core/base/base.h"
 
 #ifdef FB_NEWER_PROCESSORS
@@ -29,7 +29,7 @@ fb_status_class fb_status_get_class(fb_status status) {
     return (unsigned)status < FB_STATUS_COUNT ? statuses[status].class : FB_CLASS_CONTROL;
 }
 
-/* Pages that the kernel has just made are zeros, as calloc knows. */
+/* calloc, because it does not clear pages that are fresh from the kernel. */
 void *fb_system_resize(void *context, void *p, size_t old_size, size_t new_size) {
     (void)context;
     if (!p && new_size) return calloc(1, new_size);
@@ -81,8 +81,9 @@ void fb_memory_release(fb_memory *memory, void *p, size_t size) {
 }
 
 #ifdef FB_NEWER_PROCESSORS
-/* Both came with BMI2, but who hides a processor's features may hide them; and lzcnt is another instruction where it is not. Newer
-   compilers know; to ask the processor each time takes a virtual one as long as a thousand messages. */
+/* Processors with BMI2 have both, but a hypervisor may hide either. Where LZCNT is missing, its
+   encoding executes as another instruction. gcc 11 and newer cache the feature bits. Querying a
+   virtual processor each time would take as long as a thousand messages. */
 static bool has_lzcnt_and_movbe(void) {
 #if __GNUC__ >= 11
     return __builtin_cpu_supports("lzcnt") && __builtin_cpu_supports("movbe");
@@ -97,7 +98,7 @@ static bool has_lzcnt_and_movbe(void) {
 fb_processor fb_processor_find(void) {
 #ifdef FB_NEWER_PROCESSORS
     __builtin_cpu_init();
-    /* On the first processors of AMD that have it, spreading a number takes a hundred steps. */
+    /* PDEP takes about a hundred steps on the first AMD processors that have it. */
     bool slow = __builtin_cpu_is("bdver4") || __builtin_cpu_is("znver1") || __builtin_cpu_is("znver2");
     if (slow || !__builtin_cpu_supports("bmi2") || !__builtin_cpu_supports("avx2") || !has_lzcnt_and_movbe()) return FB_PROCESSOR_ANY;
     bool wide = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512vl") &&

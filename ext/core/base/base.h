@@ -1,4 +1,5 @@
-/* Status codes, byte views, big-endian loads, the memory budget: what every layer of the core stands on. */
+/* Foundations of every layer of the core: status codes, byte views, big-endian loads and the memory
+   budget. */
 #ifndef FB_BASE_H
 #define FB_BASE_H
 
@@ -8,12 +9,13 @@
 #include <stdint.h>
 #include <string.h>
 
-/* One table of everything that can be said of a datagram, a set, a record, a value or a call. Columns: constant, name
-   (the key of a counter), class, text. The class decides what a counter means for the caller:
-     CONTROL  the answer of a call; never counted
-     FAULT    the input breaks its protocol
-     LOSS     the input is well-formed, and still not turned into output
-     NOTE     worth knowing; no flow is lost */
+/* One table of every status of a datagram, a set, a record, a value or a call. Columns: constant,
+   name (the key of a counter), class, text. The class tells the caller how to read a counter:
+
+     CONTROL  the result of a call; never counted
+     FAULT    the input violates its protocol
+     LOSS     the input is well-formed, but was not turned into output
+     NOTE     information; no flow is lost */
 #define FB_STATUS_LIST(X) \
     X(OK, "ok", CONTROL, "success") \
     X(END, "end", CONTROL, "no more input") \
@@ -99,7 +101,7 @@ const char *fb_status_name(fb_status status);
 const char *fb_status_text(fb_status status);
 fb_status_class fb_status_get_class(fb_status status);
 
-/* A view of somebody else's bytes. */
+/* A view of bytes that another object owns. */
 typedef struct {
     const uint8_t *data;
     size_t size;
@@ -110,7 +112,7 @@ typedef struct {
 #define FB_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define FB_INLINE static inline __attribute__((always_inline))
 #define FB_NOINLINE __attribute__((noinline))
-#define FB_PREFETCH(p) __builtin_prefetch(p) /* a hint: p need not point anywhere */
+#define FB_PREFETCH(p) __builtin_prefetch(p) /* a hint: p may be an invalid address */
 #else
 #define FB_LIKELY(x) (x)
 #define FB_UNLIKELY(x) (x)
@@ -119,18 +121,19 @@ typedef struct {
 #define FB_PREFETCH(p) ((void)(p))
 #endif
 
-#define FB_CACHE_LINE 64 /* octets, on most processors; elsewhere what counts on it is slower, nothing worse */
+/* bytes on most processors; on others, code that relies on it is slower but correct */
+#define FB_CACHE_LINE 64
 
-/* The first cache line that begins at p or behind it. */
+/* Return the first cache line boundary at or after p. */
 FB_INLINE void *fb_align_to_line(void *p) {
     return (uint8_t *)p + (FB_CACHE_LINE - (uintptr_t)p % FB_CACHE_LINE) % FB_CACHE_LINE;
 }
 
-/* What processors the decoders are compiled for: any, and, by gcc for 64-bit x86, two newer kinds. Which of them runs is
-   decided when a decoder is made. */
+/* Processors that the decoders are compiled for: any, and, with gcc for 64-bit x86, two newer ones.
+   The choice is made when a decoder is created. */
 typedef enum {
     FB_PROCESSOR_ANY = 1,
-    FB_PROCESSOR_BMI2,   /* one instruction spreads a number into the octets of a varint (wire.h) */
+    FB_PROCESSOR_BMI2,   /* one instruction spreads a number into the bytes of a varint (wire.h) */
     FB_PROCESSOR_AVX512, /* with VBMI2: eight numbers at once (varint_simd.h) */
 } fb_processor;
 
@@ -138,15 +141,15 @@ typedef enum {
 #define FB_NEWER_PROCESSORS
 #endif
 
-/* The newest kind that this processor is of. */
+/* Return the newest of these that the processor supports. */
 fb_processor fb_processor_find(void);
-/* The same, but none newer than `most`; 0: whatever this one is. */
+/* The same, but not newer than `most`. 0 means no restriction. */
 fb_processor fb_processor_choose(fb_processor most);
 
 enum { FB_ETHERTYPE_IPV4 = 0x0800, FB_ETHERTYPE_IPV6 = 0x86dd };
 
-/* Big-endian loads. REQUIRES: the bytes are there; no alignment. Where compilers swap octets, they are told to: among other
-   code they do not always see that four shifted ones are a number. */
+/* Big-endian loads. REQUIRES: the bytes are readable; any alignment. Byte swaps are explicit,
+   because compilers do not always recognize four shifted bytes as one number. */
 #if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define FB_LOAD(type, p, swap) type value; memcpy(&value, p, sizeof value); return swap(value)
 FB_INLINE uint16_t fb_load16(const uint8_t *p) { FB_LOAD(uint16_t, p, __builtin_bswap16); }
@@ -175,7 +178,7 @@ FB_INLINE uint64_t fb_load48(const uint8_t *p) {
     return (uint64_t)fb_load16(p) << 32 | fb_load32(p + 2);
 }
 
-/* Little-endian store and load. REQUIRES: room for 8 octets, 8 octets; no alignment. */
+/* Little-endian store and load. REQUIRES: 8 bytes at p; any alignment. */
 FB_INLINE void fb_store64(uint8_t *p, uint64_t value) {
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     value = __builtin_bswap64(value);
@@ -192,14 +195,16 @@ FB_INLINE uint64_t fb_load_little64(const uint8_t *p) {
     return value;
 }
 
-/* An integer of 1 to 8 octets (RFC 7011 section 6.2, reduced-size encoding). REQUIRES: 1 <= size <= 8. */
+/* Load an integer of 1 to 8 bytes (RFC 7011 section 6.2, reduced-size encoding). REQUIRES: 1 <=
+   size <= 8. */
 FB_INLINE uint64_t fb_load_uint(const uint8_t *p, size_t size) {
     uint64_t value = 0;
     for (size_t i = 0; i < size; i++) value = value << 8 | p[i];
     return value;
 }
 
-/* binary32 or binary64, told by the size (RFC 7011 section 6.1.4); false where it is neither. */
+/* Load a binary32 or binary64, selected by the size (RFC 7011 section 6.1.4). Return false for any
+   other size. */
 FB_INLINE bool fb_load_real(const uint8_t *p, size_t size, double *value) {
     if (size == 8) {
         uint64_t bits = fb_load64(p);
@@ -213,13 +218,13 @@ FB_INLINE bool fb_load_real(const uint8_t *p, size_t size, double *value) {
     return size == 8 || size == 4;
 }
 
-/* Return whether the bytes of [p, end) are all zero. */
+/* Return true if the bytes of [p, end) are all zero. */
 FB_INLINE bool fb_is_zero(const uint8_t *p, const uint8_t *end) {
     while (p < end && !*p) p++;
     return p == end;
 }
 
-/* An address of 4 or 16 octets as 16. */
+/* Store an address of 4 or 16 bytes as 16 bytes. REQUIRES: size is 4 or 16; room for 16 bytes. */
 FB_INLINE void fb_store_address(uint8_t *p, const uint8_t *data, size_t size) {
     static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
     if (size == 4) {
@@ -230,25 +235,27 @@ FB_INLINE void fb_store_address(uint8_t *p, const uint8_t *data, size_t size) {
     }
 }
 
-/* Whether an address of 16 octets is IPv4: ::ffff:a.b.c.d. */
+/* Return true if an address of 16 bytes is IPv4-mapped: ::ffff:a.b.c.d. */
 FB_INLINE bool fb_is_mapped(const uint8_t *p) { return fb_load64(p) == 0 && fb_load32(p + 8) == 0xffff; }
 
-/* Whether an address of 4 or 16 octets is all zeros, or ::ffff:0.0.0.0. */
+/* Return true if an address of 4 or 16 bytes is all zeros or ::ffff:0.0.0.0. */
 FB_INLINE bool fb_is_no_address(const uint8_t *p, size_t size) {
     if (size == 4) return fb_load32(p) == 0;
     uint64_t low = fb_load64(p + 8);
     return fb_load64(p) == 0 && (low == 0 || low == 0xffff00000000u);
 }
 
-/* The latest time, in nanoseconds since 1970: Arrow holds times in signed numbers of 64 bits. In the year 2262. */
+/* The latest time, in nanoseconds since 1970 (in the year 2262). Arrow stores times as signed
+   64-bit numbers. */
 #define FB_TIME_MAX ((uint64_t)INT64_MAX)
 
-/* A size where a condition holds, else 0. No branch: for conditions that change from flow to flow, and that nothing foresees. */
+/* Return the size if the condition holds, else 0. Has no branch: use it for conditions that are
+   unpredictable from flow to flow. */
 FB_INLINE size_t fb_size_if(bool condition, size_t size) {
     return size & (0 - (size_t)condition);
 }
 
-/* A step of a keyed hash: state, or seed, and the next value. */
+/* One step of a keyed hash. `state` is the seed or the result of the previous step. */
 FB_INLINE uint64_t fb_hash(uint64_t state, uint64_t value) {
     uint64_t x = (state ^ value) + 0x9e3779b97f4a7c15u;
     x = (x ^ x >> 32) * 0xd6e8feb86659fd93u;
@@ -256,25 +263,29 @@ FB_INLINE uint64_t fb_hash(uint64_t state, uint64_t value) {
     return x ^ x >> 32;
 }
 
-/* Every allocation of the core goes through one of these, so that a limit holds over all of it and a test can make any
-   one of them fail. `resize` behaves as realloc does (p may be NULL; size 0 frees and returns NULL), and what is new is zeros. */
+/* All allocations of the core go through this interface. A limit therefore covers all of them, and
+   a test can make any of them fail. `resize` behaves like realloc (p may be NULL; size 0 frees and
+   returns NULL), and new bytes are zero. */
 typedef struct {
     void *(*resize)(void *context, void *p, size_t old_size, size_t new_size);
     void *context;
     size_t used;  /* bytes held now */
-    size_t limit; /* bytes that may be held; 0 is no limit */
+    size_t limit; /* maximum of `used`; 0 is no limit */
 } fb_memory;
 
-/* What fb_memory_system resizes with, the C library's. It has no context. */
+/* The `resize` of fb_memory_system, from the C library. It ignores its context. */
 void *fb_system_resize(void *context, void *p, size_t old_size, size_t new_size);
 fb_memory fb_memory_system(size_t limit);
-/* Returns NULL, with p untouched, where memory or the limit does not allow it. New bytes are zero. */
+/* Resize a block. Return NULL and leave p untouched if memory or the limit does not allow it. New
+   bytes are zero. REQUIRES: old_size is the size of the block. */
 void *fb_memory_resize(fb_memory *memory, void *p, size_t old_size, size_t new_size);
 void *fb_memory_allocate(fb_memory *memory, size_t size);
 void fb_memory_release(fb_memory *memory, void *p, size_t size);
-/* A budget within a budget: what the child holds counts for both. REQUIRES: the parent outlives it. */
+/* Create a budget within a budget: memory of the child counts for both. REQUIRES: the parent
+   outlives the child. */
 fb_memory fb_memory_within(fb_memory *parent, size_t limit);
-/* Counts octets that somebody else holds for this one; false when they are too many. A negative size gives them back. */
+/* Count bytes that were allocated elsewhere on behalf of this budget. Return false if they exceed
+   the limit. A negative size gives bytes back. */
 bool fb_memory_charge(fb_memory *memory, ptrdiff_t size);
 
 #endif

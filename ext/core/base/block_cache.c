@@ -1,4 +1,4 @@
-/* Blocks of the C library, some of which wait. */
+/* Blocks come from the C library. Released ones of a suitable size stay in the cache. */
 #include "core/base/block_cache.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@ static fb_spare *swap(fb_spares *spares, size_t place, fb_spare *block) {
     return atomic_exchange_explicit(&spares->places[place], block, memory_order_acq_rel);
 }
 
-/* False: something is there. */
+/* Return false if the place is taken. */
 static bool put(fb_spares *spares, size_t place, fb_spare *block) {
     fb_spare *none = NULL;
     return atomic_compare_exchange_strong_explicit(&spares->places[place], &none, block, memory_order_release, memory_order_relaxed);
@@ -20,12 +20,12 @@ static void *take(fb_spares *spares, size_t size) {
         fb_spare *block = swap(spares, i, NULL);
         if (!block) continue;
         if (block->size == size) return block;
-        if (!put(spares, i, block)) free(block); /* somebody was quicker */
+        if (!put(spares, i, block)) free(block); /* another thread filled the place */
     }
     return NULL;
 }
 
-/* Where all places are taken, one after the other is cleared. */
+/* If all places are taken, replace one of them, in rotation. */
 static void keep(fb_spares *spares, fb_spare *block, size_t size) {
     block->size = size;
     for (size_t i = 0; i < FB_SPARES; i++)

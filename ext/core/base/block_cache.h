@@ -1,11 +1,13 @@
-/* Memory for what comes and goes in large blocks, as batches of rows do. A block that is released waits for the next of just its size:
-   pages that the kernel makes, and takes back, cost a batch about as much as what is written into them.
+/* A cache of large memory blocks, for objects that are created and freed often, such as batches of
+   rows. A released block is reused by the next request for exactly its size. Without the cache,
+   a batch spends about as much time on pages that the kernel maps and unmaps as on writing rows.
 
-     static fb_spares spares;                     … zeros: none waits
+     static fb_spares spares;                     zeros: the cache is empty
      fb_memory memory = fb_memory_recycled(&spares, 0);
-     fb_spares_free(&spares);                     … those that wait; others may still be in use
+     fb_spares_free(&spares);                     frees cached blocks; others may still be in use
 
-   Any thread may use them, whichever made a block. No lock: a place is taken, and filled, in one step. */
+   Any thread may use the cache, and may release blocks that another thread allocated. It has no
+   lock: one atomic operation takes or fills a place. */
 #ifndef FB_SPARES_H
 #define FB_SPARES_H
 
@@ -13,7 +15,7 @@
 
 #include "core/base/base.h"
 
-/* What waits: 32 MiB, in all. */
+/* Number of places, and the block sizes that are cached, in bytes: at most 32 MiB in total. */
 enum { FB_SPARES = 8, FB_SPARE_MIN = 64 << 10, FB_SPARE_MAX = 4 << 20 };
 
 typedef struct {
@@ -22,10 +24,10 @@ typedef struct {
 
 typedef struct {
     _Atomic(fb_spare *) places[FB_SPARES];
-    atomic_uint released; /* for which there was no place */
+    atomic_uint released; /* blocks released while all places were taken */
 } fb_spares;
 
-/* As fb_memory_system(limit). REQUIRES: the spares outlive all blocks. */
+/* Like fb_memory_system(limit), but with the cache. REQUIRES: the cache outlives all blocks. */
 fb_memory fb_memory_recycled(fb_spares *spares, size_t limit);
 void fb_spares_free(fb_spares *spares);
 

@@ -1,4 +1,5 @@
-/* Buffers of columns: made, grown, freed. */
+/* A batch owns one block for all vectors of fixed width, and separate blocks for offsets and values
+   of variable size, which grow while rows are written. */
 #include "core/emit/batch.h"
 
 #include "core/wire/wire.h"
@@ -33,7 +34,7 @@ static bool is_fixed(const fb_vector *vector) { return vector->width && !vector-
 
 static size_t round_up(size_t size) { return (size + FB_CACHE_LINE - 1) / FB_CACHE_LINE * FB_CACHE_LINE; }
 
-/* Room for one more than there are rows: what is put when none is begun. */
+/* Room for one more row than the capacity: constants are written there between rows. */
 static size_t size_of_fixed(const fb_vector *vector, size_t capacity) {
     return round_up((capacity + 1) * vector->width + FB_BATCH_SLACK);
 }
@@ -93,7 +94,7 @@ void fb_batch_free(fb_batch *batch) {
     fb_memory_release(&memory, batch, sizeof *batch);
 }
 
-/* Octets and members of lists change hands; what counts rows is copied. */
+/* Move the values and members of variable size; copy the arrays that have one entry per row. */
 static void move_vector(fb_batch *to, fb_batch *from, fb_vector *vector, fb_vector *old) {
     size_t rows = from->rows;
     if (vector->present) memcpy(vector->present, old->present, rows);
@@ -127,7 +128,7 @@ fb_status fb_batch_grow(fb_batch **batch, const fb_plan *plan, size_t capacity) 
     return FB_OK;
 }
 
-/* At least twice as much as there was, so that growing costs little in the end. */
+/* Doubling keeps the total cost of growing linear. */
 static size_t next_size(size_t size, size_t needed) {
     size_t twice = size ? 2 * size : 4096;
     return twice < needed ? needed : twice;
@@ -154,8 +155,8 @@ static bool grow_members(fb_batch *batch, fb_vector *vector, size_t needed) {
     return true;
 }
 
-/* An octet becomes a number of 8 at most, or the three of U+FFFD; of an address, four become 16. A list may have one member that
-   is not of the record. */
+/* One input byte becomes at most a number of 8 bytes or the three bytes of U+FFFD. The four bytes
+   of an address become 16. A list may have one member from outside the record. */
 bool fb_batch_reserve(fb_batch *batch, fb_vector *vector, size_t octets) {
     const size_t most = INT32_MAX; /* Arrow's offsets are signed */
     if (octets > most / 16) return false;

@@ -1,13 +1,16 @@
-/* Rows as columns: a buffer of values for each enabled column, laid out as Apache Arrow has them (its "columnar format").
+/* Rows as columns: a buffer of values for each enabled column, in the layout of the Apache Arrow
+   columnar format.
 
-     number, address     values   │ v0 │ v1 │ v2 │ …      of one width; of a bool an octet each
-     string, bytes       offsets  │ 0 │ 3 │ 3 │ 9 │ …     where the octets of each row begin; one more at the end
+     number, address     values   │ v0 │ v1 │ v2 │ …     of one width; a bool has one byte
+     string, bytes       offsets  │ 0 │ 3 │ 3 │ 9 │ …    start of the bytes of each row, and the end
                          values   │ a b c │ d e f g h i │ …
-     repeated            offsets  │ 0 │ 2 │ 2 │ 5 │ …     where the members of each row begin
-                         values   │ m0 │ m1 │ m2 │ …      of strings and bytes: their octets, and `members` says where they begin
+     repeated            offsets  │ 0 │ 2 │ 2 │ 5 │ …    start of the members of each row, and the end
+                         values   │ m0 │ m1 │ m2 │ …     of strings and bytes: their bytes, where
+                                                         `members` holds the start of each member
 
-   Numbers are in the order of octets of this machine. What is absent is 0, no address (16 zeros), or empty; of an explicit column
-   `present` says whether it is there. An address has 16 octets, IPv4 as ::ffff:a.b.c.d, whatever its column has on the wire. */
+   Numbers are in the byte order of the machine. An absent value is 0, 16 zeros (addresses) or empty.
+   For an explicit column, `present` tells absent values apart. An address has 16 bytes, with IPv4 as
+   ::ffff:a.b.c.d, whatever the wire form of its column. */
 #ifndef FB_BATCH_H
 #define FB_BATCH_H
 
@@ -15,53 +18,58 @@
 
 typedef struct {
     uint8_t *values;
-    uint32_t *offsets; /* of octets and of lists */
-    uint32_t *members; /* of lists of octets */
-    uint8_t *present;  /* of an explicit column, an octet a row */
-    size_t used;       /* octets of values that are filled, where there are offsets */
-    size_t size;       /* octets that values has, with FB_BATCH_SLACK to spare */
+    uint32_t *offsets; /* of strings, bytes and lists */
+    uint32_t *members; /* of lists of strings and bytes */
+    uint8_t *present;  /* of an explicit column, one byte per row */
+    size_t used;       /* bytes of `values` in use, if there are offsets */
+    size_t size;       /* bytes allocated for `values`, FB_BATCH_SLACK included */
     size_t count, capacity; /* members of a list */
-    uint8_t width;     /* octets of a value; 0: of any number */
-    uint8_t shift;     /* its logarithm */
+    uint8_t width;     /* bytes per value; 0: variable */
+    uint8_t shift;     /* binary logarithm of `width` */
     bool listed;
 } fb_vector;
 
 typedef struct {
     fb_memory memory;
-    fb_vector *vectors; /* one for each column of the plan; of a disabled one nothing but zeros */
+    fb_vector *vectors; /* one per column of the plan; all zeros for a disabled column */
     size_t vector_count;
     size_t rows, capacity;
-    uint8_t *fixed; /* what `vectors` of one width lie in */
+    uint8_t *fixed; /* block that holds the `values` of fixed width */
     size_t fixed_size;
 } fb_batch;
 
-enum { FB_BATCH_SLACK = 8 }; /* a value is stored as 8 octets, whatever its width is: behind it there is none yet */
+/* bytes after the last value: a store always writes 8 bytes, whatever the width */
+enum { FB_BATCH_SLACK = 8 };
 
-/* Room for so many rows, with zeros; `memory` is copied, and counts what this batch holds. NO_MEMORY. REQUIRES: capacity > 0. */
+/* Create a batch with room for `capacity` rows, all zero. The batch copies `memory` and counts its
+   own bytes in the copy. OK, NO_MEMORY. REQUIRES: capacity > 0. */
 fb_status fb_batch_new(fb_batch **batch, const fb_plan *plan, size_t capacity, fb_memory memory);
 void fb_batch_free(fb_batch *batch);
-/* Room for more rows. NO_MEMORY: the batch is as it was. REQUIRES: capacity is no less than it was; no row is begun. */
+/* Make room for more rows. OK. NO_MEMORY: the batch is unchanged. REQUIRES: capacity is not less
+   than before; no row is under construction. */
 fb_status fb_batch_grow(fb_batch **batch, const fb_plan *plan, size_t capacity);
-/* Octets that one value of a column has; 0: any number. */
+/* Return the bytes of one value of a column; 0: variable. */
 unsigned fb_batch_width(const fb_column *column);
-/* Whether its rows end one by one: enabled columns of octets and of lists. */
+/* Return true for enabled columns of strings, bytes and lists: each row of them must be ended. */
 bool fb_batch_is_uneven(const fb_column *column);
-/* Makes room for what so many octets of the wire may put into a vector of octets or of lists. False: there is no memory, or offsets
-   have no more bits. */
+/* Reserve room in a vector of strings, bytes or lists for the values of `octets` input bytes.
+   Return false if memory is short or an offset would exceed INT32_MAX. */
 bool fb_batch_reserve(fb_batch *batch, fb_vector *vector, size_t octets);
-/* Puts zeros where a row was, and forgets its octets and members. REQUIRES: it is the last one, and is not ended; vectors of octets
-   and of lists have been reserved. */
+/* Reset a row to zeros and drop its bytes and members. REQUIRES: it is the last row and is not
+   ended; vectors of strings, bytes and lists have been reserved. */
 void fb_batch_undo(fb_batch *batch, size_t row);
 
-/* Octets; members of a list. REQUIRES: reserved; value < 2^(8 * width). */
+/* Append bytes or list members. REQUIRES: reserved; value < 2^(8 * width). */
 void fb_vector_put_octets(fb_vector *vector, const uint8_t *data, size_t size);
-/* Text, whose malformed parts are replaced by U+FFFD. Whether it has any. */
+/* Append text and replace its malformed parts by U+FFFD. Return true if any was malformed.
+   REQUIRES: reserved. */
 bool fb_vector_put_text(fb_vector *vector, const uint8_t *data, size_t size);
 void fb_vector_end_member(fb_vector *vector);
 void fb_vector_add_number(fb_vector *vector, uint64_t value);
 void fb_vector_add_address(fb_vector *vector, const uint8_t *data, size_t size);
 
-/* REQUIRES: a vector of one width, at most 8; value < 2^(8 * width), and no row behind this one, which begins at p, has a value. */
+/* Store the value of a row at p. REQUIRES: a vector of fixed width, at most 8; value < 2^(8 *
+   width); later rows have no value yet. */
 FB_INLINE void fb_vector_store(const fb_vector *vector, uint8_t *p, uint64_t value) {
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     memcpy(p, (uint8_t *)&value + 8 - vector->width, vector->width);
@@ -75,14 +83,15 @@ FB_INLINE void fb_vector_set(const fb_vector *vector, size_t row, uint64_t value
     fb_vector_store(vector, vector->values + (row << vector->shift), value);
 }
 
-/* REQUIRES: a vector of one width, at most 8. */
+/* Return the value of a row. REQUIRES: a vector of fixed width, at most 8. */
 FB_INLINE uint64_t fb_vector_get(const fb_vector *vector, size_t row) {
     uint64_t value = 0;
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     memcpy((uint8_t *)&value + 8 - vector->width, vector->values + (row << vector->shift), vector->width);
     return value;
 #else
-    memcpy(&value, vector->values + (row << vector->shift), 8); /* behind the last value there are FB_BATCH_SLACK */
+    /* FB_BATCH_SLACK bytes follow the last value */
+    memcpy(&value, vector->values + (row << vector->shift), 8);
     return value & UINT64_MAX >> (64 - 8 * vector->width);
 #endif
 }
@@ -91,7 +100,7 @@ FB_INLINE void fb_vector_set_address(const fb_vector *vector, size_t row, const 
     fb_store_address(vector->values + 16 * row, data, size);
 }
 
-/* Ends a row of octets or of a list. */
+/* End a row of a vector of strings, bytes or lists. */
 FB_INLINE void fb_vector_end(const fb_vector *vector, size_t row) {
     vector->offsets[row + 1] = (uint32_t)(vector->listed ? vector->count : vector->used);
 }

@@ -1,7 +1,7 @@
-/* Which untracked columns of a row have a value. */
+/* One byte of state per column tells if a column without a bit may still take a value. */
 #include "core/emit/column_state.h"
 
-/* Whether the cursor or a slot keeps track of what the column holds, or it holds nothing ever. */
+/* Return true if the cursor or a slot tracks the column, or if it is disabled. */
 static bool is_tracked(const fb_column *column) {
     return column->bit || column->flags & FB_COLUMN_SLOTTED || !(column->flags & FB_COLUMN_ENABLED);
 }

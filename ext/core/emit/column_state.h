@@ -1,16 +1,18 @@
-/* Which columns of the row under construction have a value, of those that the cursor of an emitter does not track: repeated ones,
-   those of octets, of fixed-size wire types, and what is beyond the 63 that it does. Emitters share it (message_row.h, columns.h). */
+/* State of the columns of the row under construction that the cursor of an emitter does not track:
+   repeated columns, strings and bytes, fixed-size wire types, and columns beyond the 63 that have a
+   bit. Both emitters use it (message_row.h, columns.h). */
 #ifndef FB_FILLED_H
 #define FB_FILLED_H
 
 #include "core/plan/plan.h"
 
-/* LISTING: by the repeat verbs. OPEN, and GROWING once it has a member: by the put verbs. */
+/* LISTING: set by the repeat verbs. OPEN: set by `open`; GROWING once the put verbs add a member.
+   WHOLE: the column takes no more values. */
 enum fb_filled_state { FB_FILLED_EMPTY, FB_FILLED_LISTING, FB_FILLED_OPEN, FB_FILLED_GROWING, FB_FILLED_WHOLE };
 
 typedef struct {
-    uint8_t *state;    /* fb_filled_state of each column; NULL where all are tracked */
-    uint8_t *constant; /* what it begins with */
+    uint8_t *state;    /* fb_filled_state of each column; NULL if the cursor tracks all columns */
+    uint8_t *constant; /* initial state of a row, after the constants */
     size_t count;
 } fb_filled;
 
@@ -23,10 +25,11 @@ FB_INLINE void fb_filled_begin(fb_filled *filled) {
     if (filled->state) memcpy(filled->state, filled->constant, filled->count);
 }
 
-/* Return whether a column may be written now, and mark it. A zero is written as a member of a list alone. With target.zero it still is
-   the column's value. */
+/* Return true if a column may be written now, and mark it. A zero is written only as a member of a
+   list. With target.zero, a zero is still the value of the column. */
 bool fb_filled_claim(fb_filled *filled, const fb_plan *plan, fb_target target, bool zero);
-/* Whether the list of a repeated column may grow; marks it. */
+/* Return true if the list of a repeated column may grow, and mark it. REQUIRES: the column is not
+   tracked by the cursor. */
 bool fb_filled_claim_member(fb_filled *filled, const fb_plan *plan, uint16_t column);
 /* The verbs `open` and `close` of emitters. */
 void fb_filled_open(fb_filled *filled, uint16_t column);

@@ -1,4 +1,4 @@
-/* The ways less taken of a row of columns: constants, slots, lists, octets. */
+/* Slow paths of the column emitter: constants, slots, lists, strings and bytes. */
 #include "core/emit/columns.h"
 
 fb_status fb_columns_new(fb_columns *columns, const fb_plan *plan, fb_memory *memory) {
@@ -33,9 +33,9 @@ void fb_columns_free(fb_columns *columns) {
     *columns = (fb_columns){0};
 }
 
-/* Values --------------------------------------------------------------------------------------------------------------- */
+/* Values ----------------------------------------------------------------------------------- */
 
-/* As a value of the column's width: a number that is narrower than 64 bits has nothing above them. */
+/* Convert a number to the width of its column. Bits above the width are cleared. */
 static uint64_t narrow(const fb_column *column, uint64_t number) {
     if (column->type == FB_TYPE_FLOAT) {
         double wide;
@@ -131,9 +131,9 @@ bool fb_columns_wants(const fb_columns *columns, fb_columns_cursor at, fb_target
     return fb_filled_wants(&columns->filled, target.column);
 }
 
-/* Constants ------------------------------------------------------------------------------------------------------------ */
+/* Constants -------------------------------------------------------------------------------- */
 
-/* They are put into the row behind the last that a batch has room for. */
+/* Constants are written into the row after the capacity of the batch. */
 static fb_columns_cursor begin_keeping(fb_columns *columns, uint64_t open) {
     columns->keeping = true;
     return (fb_columns_cursor){columns->batch->capacity, open};
@@ -145,7 +145,7 @@ static uint64_t take_number(const fb_vector *vector, size_t row) {
     return number;
 }
 
-/* What has been put there becomes constants, and the row is empty again. */
+/* Save the values of that row as constants and clear the row. */
 static void end_keeping(fb_columns *columns, fb_columns_cursor at, uint64_t open) {
     fb_constant *constant = columns->constants + columns->constant_count;
     for (uint64_t filled = open & ~at.open; filled; filled &= filled - 1, constant++) {
@@ -197,9 +197,9 @@ void fb_columns_end_set(fb_columns *columns) {
     columns->open = columns->datagram_open;
 }
 
-/* The beginning and the end of a row ----------------------------------------------------------------------------------- */
+/* Beginning and end of a row ---------------------------------------------------------------- */
 
-/* `worst` is of messages: so many octets of the wire make a row that long. */
+/* `worst` is a size in messages; dividing it by plan->octet_worst gives the input bytes. */
 FB_NOINLINE bool fb_columns_reserve_uneven(fb_columns *columns, size_t worst) {
     size_t octets = worst / columns->plan->octet_worst;
     for (size_t i = 0; i < columns->uneven_count; i++)

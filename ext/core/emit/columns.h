@@ -1,7 +1,9 @@
-/* One flow under construction as a row of a batch (batch.h): the second emitter. Its contract is drawn up in message_row.h.
+/* One flow under construction as a row of a batch (batch.h): the second emitter. message_row.h
+   defines its contract.
 
-   A number is stored where it belongs at once, and a row that ends costs next to nothing: what nobody puts is 0 already.
-   Constants are put into a row behind the last one, kept from there, and copied to the beginning of each row. */
+   A number is stored at its final position at once. Finishing a row costs almost nothing, because
+   absent values are already 0. Constants are written into the row after the last one, saved from
+   there, and copied to the start of each row. */
 #ifndef FB_COLUMNS_H
 #define FB_COLUMNS_H
 
@@ -11,52 +13,56 @@
 #include "core/emit/deferred_values.h"
 
 typedef struct {
-    size_t row;    /* its place in the batch */
-    uint64_t open; /* bits of the columns that may still be written on the fast path */
+    size_t row;    /* index in the batch */
+    uint64_t open; /* bits of the columns that the fast path may still write */
 } fb_columns_cursor;
 
-/* A value that every row begins with. */
+/* A value with which every row begins. */
 typedef struct {
     uint64_t number;
     uint16_t column;
-    uint8_t size; /* of octets, at most 16; 0: it is a number */
+    uint8_t size; /* of bytes, at most 16; 0: it is a number */
     uint8_t octets[16];
 } fb_constant;
 
 typedef struct {
     const fb_plan *plan;
-    const fb_column *columns; /* the plan's */
+    const fb_column *columns; /* of the plan */
     fb_memory *memory;
-    fb_batch *batch; /* what rows are put into; NULL: there is no room */
-    fb_vector *vectors; /* the batch's */
-    uint16_t *uneven;  /* columns of octets and lists: their rows are ended one by one */
+    fb_batch *batch; /* destination of the rows, owned by the caller; NULL: no room */
+    fb_vector *vectors; /* of the batch */
+    uint16_t *uneven;  /* columns of strings, bytes and lists: each row of them must be ended */
     size_t uneven_count;
     uint16_t column_of_bit[64];
     uint64_t count;  /* finished rows, of all batches */
-    uint64_t open;   /* what a new row's cursor begins with */
-    bool plain;      /* nothing waits for the end of a row, and the cursor tracks all columns */
-    fb_constant *constants; /* of columns that the cursor tracks: those of the datagram, and behind them those of a set */
+    uint64_t open;   /* initial `open` of the cursor of a row */
+    bool plain;      /* no value waits for the end of a row, and the cursor tracks all columns */
+    /* of columns that the cursor tracks: those of the datagram, followed by those of a set */
+    fb_constant *constants;
     size_t constant_count, datagram_count;
     uint64_t datagram_open;
-    fb_constant *untracked; /* of the others */
+    fb_constant *untracked; /* constants of the other columns */
     size_t untracked_count;
     fb_filled filled;
     fb_slots slots;
-    bool keeping; /* constants are being put */
-    uint64_t numbers[FB_LANES]; /* from lanes, on their way to their columns; not on the stack, where gcc may take them for aligned */
+    bool keeping; /* constants are being written */
+    /* numbers from lanes, on the way to their columns; not on the stack, where gcc may assume
+       alignment */
+    uint64_t numbers[FB_LANES];
 } fb_columns;
 
-/* `plan` and `memory` must outlive it. NO_MEMORY. */
+/* Initialize the emitter. `plan` and `memory` must outlive it. OK, NO_MEMORY. */
 fb_status fb_columns_new(fb_columns *columns, const fb_plan *plan, fb_memory *memory);
 void fb_columns_free(fb_columns *columns);
-/* What rows are put into from now on: the decoders want one, for two rows at least (a record may be two flows). `begin` says no
-   where it is full; where it is empty, memory was lacking. */
+/* Set the batch that takes the rows. Decoders require a batch, with room for at least two rows,
+   because a record may become two flows. `begin` returns false if the batch is full. If it does so
+   for an empty batch, memory was short. */
 FB_INLINE void fb_columns_set_batch(fb_columns *columns, fb_batch *batch) {
     columns->batch = batch;
     columns->vectors = batch ? batch->vectors : NULL;
 }
 
-/* The ways less taken. */
+/* Slow paths. */
 fb_columns_cursor fb_columns_offer_number(fb_columns *columns, fb_columns_cursor at, fb_target target, fb_slot_state state, uint64_t number);
 fb_columns_cursor fb_columns_offer_octets(fb_columns *columns, fb_columns_cursor at, fb_target target, const uint8_t *data, size_t size);
 bool fb_columns_reserve_uneven(fb_columns *columns, size_t worst);
@@ -69,7 +75,7 @@ void fb_columns_begin_set(fb_columns *columns, fb_columns_cursor *at);
 void fb_columns_end_set_constants(fb_columns *columns, fb_columns_cursor at);
 void fb_columns_end_set(fb_columns *columns);
 
-/* REQUIRES: a batch holds so many. */
+/* REQUIRES: a batch is set and has capacity for `rows` rows. */
 FB_INLINE bool fb_columns_reserve(fb_columns *columns, size_t rows, size_t worst) {
     fb_batch *batch = columns->batch;
     if (FB_UNLIKELY(batch->capacity - batch->rows < rows)) return false;
@@ -90,12 +96,12 @@ FB_INLINE bool fb_columns_begin(fb_columns *columns, size_t worst, fb_columns_cu
     return true;
 }
 
-/* Whether late columns are written at once, as all others are. */
+/* Return true if late columns are written at once, like all others. */
 FB_INLINE bool fb_columns_is_direct(const fb_columns *columns) {
     return !columns->slots.late;
 }
 
-/* Of a column that is not open: whether it has its value, and takes no other. */
+/* Return true if a column that is not open has its value and takes no other. */
 FB_INLINE bool fb_columns_is_done(const fb_columns *columns, const fb_column *column) {
     return fb_column_is_direct(column) && fb_columns_is_direct(columns);
 }
@@ -148,7 +154,7 @@ FB_INLINE void fb_columns_put_ip(fb_columns *columns, fb_columns_cursor *at, fb_
     }
 }
 
-/* An address of zeros, or ::ffff:0.0.0.0, is absent: 16 zeros. */
+/* An all-zero address or ::ffff:0.0.0.0 counts as absent: 16 zeros. */
 FB_INLINE void fb_columns_append_ip(fb_columns *columns, fb_columns_cursor *at, const fb_column *column, const uint8_t *data, size_t size) {
     assert(at->open & column->bit);
     if (FB_UNLIKELY(fb_is_no_address(data, size))) return;

@@ -1,11 +1,12 @@
-/* The waiting values of a row, and who may replace them. */
+/* The slots of a row, and the ways to replace their values: a better rank, the hook, an override,
+   scaling. */
 #include "core/emit/deferred_values.h"
 
 static size_t octets_of_slots(const fb_plan *plan) {
     return plan->slot_count * sizeof(fb_slot);
 }
 
-/* Late columns wait only while somebody may replace them. */
+/* Late columns wait only while a hook or an override may replace them. */
 static void update(fb_slots *slots) {
     bool overridden = false, slotted = false;
     for (size_t i = 0; i < slots->plan->slot_count; i++) {
@@ -67,7 +68,7 @@ static bool holds(const fb_column *column, fb_slot_state state, uint64_t number,
 
 static void copy_octets(fb_slot *slot, fb_bytes octets) {
     memcpy(slot->octets, octets.data, octets.size);
-    slot->data = NULL; /* in `octets`: a slot may be copied, so it does not point into itself */
+    slot->data = NULL; /* in `octets`: a slot may be copied, so it must not point into itself */
     slot->size = (uint32_t)octets.size;
 }
 

@@ -1,10 +1,13 @@
-/* Values of a row that wait until it is finished: of slotted columns, and of late ones while somebody overrides them.
+/* Values of a row that wait until the row is finished: those of slotted columns, and those of late
+   columns while a hook or an override may replace them.
 
-   A slot keeps the best value so far: a better rank replaces a worse one, a non-zero value replaces a zero, and of equals
-   the first stays. A zero with target.zero keeps worse ranks away, as any other value does; FB_NO_RANK is worse than
-   itself. The emitters (message_row.h, later columns) share it, and so does the hook, which sees the slots of the late columns
-   between the last value of a row and its end, and may replace any of them. Totals are scaled after that, by the rate that
-   is written with them. */
+   A slot keeps the best value so far. A better rank replaces a worse one, a non-zero value replaces
+   a zero, and the first of equal values stays. A zero with target.zero blocks worse ranks, like any
+   other value. FB_NO_RANK counts as worse than itself.
+
+   Both emitters use slots (message_row.h, columns.h), and so does the hook. It sees the slots of
+   the late columns after the last value of a row and before its end, and may replace any of them.
+   Totals are scaled after that, by the rate that is written with them. */
 #ifndef FB_SLOTS_H
 #define FB_SLOTS_H
 
@@ -13,48 +16,52 @@
 typedef enum { FB_SLOT_EMPTY, FB_SLOT_UINT, FB_SLOT_INT, FB_SLOT_REAL, FB_SLOT_OCTETS } fb_slot_state;
 
 typedef struct {
-    uint64_t number;     /* of UINT; of INT as two's complement; of REAL as the bits of a binary64 */
-    const uint8_t *data; /* of OCTETS: in the datagram, or in `octets` */
+    uint64_t number;     /* UINT: the number; INT: two's complement; REAL: bits of a binary64 */
+    const uint8_t *data; /* OCTETS: a view of the datagram; NULL if they are in `octets` */
     uint32_t size;
     uint16_t column;
     uint8_t state; /* fb_slot_state */
     uint8_t rank;
-    bool zero; /* it is zero, and no value of a worse rank replaces it */
+    bool zero; /* the value is zero and blocks worse ranks */
     uint8_t octets[16];
 } fb_slot;
 
 typedef struct {
     const fb_plan *plan;
-    fb_slot *slot;     /* one for each slot of the plan; the values of a row */
-    fb_slot *constant; /* what they begin with: the constants of the datagram */
-    fb_slot *override; /* what the caller has said; FB_SLOT_EMPTY where nothing */
-    bool late;         /* late columns are collected here, for the hook or the overrides */
-    bool active;       /* any column is */
-    uint64_t refused;  /* totals that were left out since somebody looked (fb_slots_take_refused) */
-    void (*hook)(void *context, void *slots); /* called before the end of a row with this fb_slots */
+    fb_slot *slot;     /* one per slot of the plan: the values of the row */
+    fb_slot *constant; /* initial values of a row: the constants of the datagram */
+    fb_slot *override; /* overrides by the caller; FB_SLOT_EMPTY: none */
+    bool late;         /* late columns wait here, for the hook or the overrides */
+    bool active;       /* some column waits */
+    uint64_t refused;  /* totals left out since the last fb_slots_take_refused */
+    /* called before the end of a row with this fb_slots */
+    void (*hook)(void *context, void *slots);
     void *hook_context;
 } fb_slots;
 
 fb_status fb_slots_new(fb_slots *slots, const fb_plan *plan, fb_memory *memory);
 void fb_slots_free(fb_slots *slots, fb_memory *memory);
-/* A hook of NULL is none. REQUIRES: not between NO_SPACE and the call that goes on. The hook replaces values with
-   fb_slots_replace, nothing else. */
+/* Set the hook; NULL removes it. The hook may change values only with fb_slots_replace. REQUIRES:
+   not called between NO_SPACE and the call that resumes. */
 void fb_slots_set_hook(fb_slots *slots, void (*hook)(void *context, void *slots), void *context);
-/* Replaces a late column in every row. BAD_ARGUMENT: the column is not late, or cannot hold the value. Of octets, as many
-   as an address has are kept. */
+/* Override a late column in every row. Bytes are copied: 4 or 16 of them, an address. OK.
+   BAD_ARGUMENT: the column is not late, or cannot hold the value. */
 fb_status fb_slots_override(fb_slots *slots, uint16_t column, fb_slot_state state, uint64_t number, fb_bytes octets);
 void fb_slots_clear_overrides(fb_slots *slots);
 
-/* Offers a value. Octets must live as long as the row. */
+/* Offer a value to the slot of a column. The bytes must stay valid until the row is finished.
+   REQUIRES: fb_slots_collects. */
 void fb_slots_offer(fb_slots *slots, fb_target target, fb_slot_state state, uint64_t number, fb_bytes octets);
-/* Whether a value of this rank, if it is not zero, would be kept. */
+/* Return true if a non-zero value of this rank would be kept. REQUIRES: fb_slots_collects. */
 bool fb_slots_wants(const fb_slots *slots, fb_target target);
-/* For the hook: replaces the value of a late column. BAD_ARGUMENT as above. */
+/* For the hook: replace the value of a late column. OK. BAD_ARGUMENT: the column is not collected,
+   or as above. */
 fb_status fb_slots_replace(fb_slots *slots, uint16_t column, fb_slot_state state, uint64_t number, fb_bytes octets);
-/* For the hook, to look at: the slot of a column, NULL where the column is not collected now. */
+/* For the hook, read-only: return the slot of a column, or NULL if the column is not collected
+   now. */
 fb_slot *fb_slots_find(fb_slots *slots, uint16_t column);
 
-/* Whether the values of a column wait in its slot now. */
+/* Return true if the values of a column wait in its slot now. */
 FB_INLINE bool fb_slots_collects(const fb_slots *slots, const fb_column *column) {
     bool late = slots->late && column->flags & FB_COLUMN_LATE && column->slot != FB_NO_SLOT;
     return late || column->flags & FB_COLUMN_SLOTTED;
@@ -68,16 +75,16 @@ FB_INLINE void fb_slots_begin(fb_slots *slots) {
     if (FB_UNLIKELY(slots->active)) memcpy(slots->slot, slots->constant, slots->plan->slot_count * sizeof *slots->slot);
 }
 
-/* What is in the slots now is a constant of the rows that follow. Octets are copied: they are addresses, and may lie in
-   memory that is gone when decoding is resumed. */
+/* Make the current slots the initial values of the rows that follow. Bytes are addresses and are
+   copied, because their memory may be gone when decoding resumes. */
 void fb_slots_keep_constants(fb_slots *slots);
 
-/* Runs the hook, then the overrides, then multiplies totals by the rate of the row; where there is none, they stay as they
-   are. A total that its column cannot hold is left out, and counted in `refused`. After it the slots hold what is to be
-   written. */
+/* Run the hook, apply the overrides, then multiply totals by the rate of the row. Without a rate,
+   totals are unchanged. A total that exceeds its column is left out and counted in `refused`. After
+   the call, the slots hold the values to write. */
 void fb_slots_settle(fb_slots *slots);
 
-/* How many totals were left out since the last call. */
+/* Return the number of totals left out since the last call. */
 FB_INLINE uint64_t fb_slots_take_refused(fb_slots *slots) {
     uint64_t refused = slots->refused;
     slots->refused = 0;

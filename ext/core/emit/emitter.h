@@ -1,15 +1,16 @@
-/* Compiles the decoders for one emitter. A file that defines FB_EMITTER (fb_row, …) and includes decode.tmpl.h gets the
-   function FB_EMITTER_decode; the contract is drawn up in message_row.h. There is no function pointer in a record's way. */
+/* Compile the decoders for one emitter. A file that defines FB_EMITTER (fb_row, …) and includes
+   decode.tmpl.h gets the function FB_EMITTER_decode. message_row.h defines the contract. Emitters
+   are bound at compile time, so a record needs no call through a function pointer. */
 #ifndef FB_EMITTER_H
 #define FB_EMITTER_H
 
-/* A compiler or an editor that opens a decoder alone sees the emitter of messages. */
+/* Default for compilers and editors that open a decoder file alone: the message emitter. */
 #ifndef FB_EMITTER
 #include "core/emit/message_row.h"
 #define FB_EMITTER fb_row
 #endif
 
-/* What the decoder is called. */
+/* Name of the decoder function. */
 #ifndef FB_ENTRY
 #define FB_ENTRY FB_EMIT(decode)
 #endif

@@ -1,11 +1,12 @@
-/* The ways less taken of a row under construction: constants, slots, columns that the cursor does not track. */
+/* Slow paths of the message emitter: constants, slots, and columns that the cursor does not
+   track. */
 #include "core/emit/message_row.h"
 
 static size_t octets_of_lanes(const fb_row *row) {
     return FB_CACHE_LINE + row->lane_groups * (FB_LANES * sizeof *row->waiting + sizeof *row->lanes);
 }
 
-/* Lanes begin at a cache line: they are read by whole ones. */
+/* Lanes begin at a cache line, because they are read with aligned 64-byte loads. */
 static bool make_lanes(fb_row *row) {
     row->lane_groups = (row->plan->lane_count + FB_LANES - 1) / FB_LANES;
     if (!row->lane_groups) return true;
@@ -56,7 +57,7 @@ void fb_row_keep_constants(fb_row *row) {
     if (row->slots.active) fb_slots_keep_constants(&row->slots);
 }
 
-/* What a row begins with besides a short run of constants. */
+/* Begin the parts of a row that are not a short run of constants. */
 FB_NOINLINE void fb_row_begin_rest(fb_row *row) {
     if (row->constants_size > FB_ROW_CONSTANTS_STRIDE) memcpy(row->message, row->constants, row->constants_size);
     fb_slots_begin(&row->slots);
@@ -85,7 +86,8 @@ uint8_t *fb_row_put_number(uint8_t *p, const fb_column *column, uint64_t number)
     }
 }
 
-/* The length of the replaced text is known only after it: it is written behind room for the longest length. */
+/* The length of the replaced text is known only afterwards, so the text is written after room for
+   the longest length and then moved. */
 static uint8_t *put_malformed_text(uint8_t *p, fb_bytes text) {
     bool replaced;
     uint8_t *from = p + FB_TAG_MAX;
@@ -142,7 +144,7 @@ FB_NOINLINE fb_row_cursor fb_row_finish_slots(fb_row *row, fb_row_cursor at) {
     return at;
 }
 
-/* A group of lanes in which some number does not fit. */
+/* Append a group of lanes in which some number is too wide. */
 FB_NOINLINE fb_row_cursor fb_row_append_waiting(fb_row *row, fb_row_cursor at, size_t group) {
     for (size_t i = 0; i < row->plan->column_count; i++) {
         const fb_column *column = &row->columns[i];

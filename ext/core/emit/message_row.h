@@ -1,41 +1,55 @@
 /* One flow under construction as a length-delimited Protocol Buffers message: the first emitter.
 
-   The emitter contract. Packet parser, operations and decoders are written once against these verbs and compiled for each
-   emitter (emitter.h); `cursor` is what an emitter wants to keep in registers while a row grows.
+   The emitter contract. The packet parser, the operations and the decoders are written once against
+   these verbs and compiled for each emitter (emitter.h). `cursor` is the state that an emitter
+   keeps in registers while a row grows.
 
-     bool begin(row, worst, cursor)               room for a row of at most `worst` octets; false: the output is full
-     bool reserve(row, rows, worst)               room for so many rows one after the other: their begins do not fail; false: the
-                                                  output is full
-     void put_uint(row, cursor, target, value)    a value for a column. A zero is skipped, a column that has its value is
-     void put_int, put_real, put_octets, put_ip     left alone. A repeated column takes it as a list of one. With
-                                                    target.zero, a zero is its value, though nothing is written.
-     void put_direct(row, cursor, source, value)  the same of a fixed source that goes the direct way, below its bound
-     void append_uint(row, cursor, column, value, a value of at most `width` octets for a column that has none and is given no
-                      width)                       other in this row, nor by a constant: nothing is looked up. A zero, or an
-     void append_ip(row, cursor, column, data,      address of zeros, is skipped. REQUIRES: is_direct, and the column is of
-                    size)                          fb_column_is_direct
-     bool append_lanes(row, cursor, lanes,        the numbers of several such columns at once, from two places; false: nothing
-                       first, second)               was done, they are to be put one by one
-     void repeat_uint(row, cursor, target, value) a member of a list, for a repeated column: zeros too. For a signed column
-     void repeat_octets(…, data, size)              the two's complement, for a float or double the bits of a binary64
-     void open(row, cursor, column)               from now on the put verbs add members to the repeated column, zeros too
-     void close(row, cursor, column)              the end of that list: it was the column's only one, if it had a member
-     bool wants(row, cursor, target)              whether a value may still change the column
-     void finish(row, cursor)                     the row is whole
-     uint64_t take_refused(row)                   how many values finish left out since the last call (scaled totals that
-                                                    their columns cannot hold): the caller counts them as OUT_OF_RANGE
-     void undo(row, cursor)                       the row never was
-     void begin_constants / end_constants         values put between them are in every row that follows
-     void begin_set / end_set_constants           values put between them are in every row besides, until
-     void end_set(row)                              end_set. REQUIRES: is_direct; columns of fb_column_is_direct
-     bool is_direct(row)                          whether no value waits for the end of its row but those that always do
+     bool begin(row, worst, cursor)        Begin a row of at most `worst` bytes. False: the output is
+                                           full.
+     bool reserve(row, rows, worst)        Make room for `rows` consecutive rows, so that their
+                                           begins succeed. False: the output is full.
+     void put_uint(row, cursor, target,    Give a column a value. A zero is skipped, and a column
+                   value)                  that has its value keeps it. A repeated column takes the
+     void put_int, put_real, put_octets,   value as a list of one. With target.zero, a zero counts
+          put_ip                           as the value, although nothing is written.
+     void put_direct(row, cursor, source,  The same for a fixed source of FB_WAY_DIRECT.
+                     value)                REQUIRES: value < source->bound.
+     void append_uint(row, cursor,         Give a column a value of at most `width` bytes, without
+                      column, value,       any lookup. A zero or an all-zero address is skipped.
+                      width)               REQUIRES: is_direct; fb_column_is_direct(column); the
+     void append_ip(row, cursor, column,   column gets no other value in this row, not even from
+                    data, size)            a constant.
+     bool append_lanes(row, cursor, lanes, Append the numbers of several such columns at once, from
+                       first, second)      two places. False: nothing was done, and the caller must
+                                           put them one by one.
+     void repeat_uint(row, cursor, target, Add a member to the list of a repeated column, zeros
+                      value)               included. Numbers of a signed column are two's
+     void repeat_octets(…, data, size)     complement, those of a float or double the bits of a
+                                           binary64.
+     void open(row, cursor, column)        Let the put verbs add members to the repeated column from
+                                           now on, zeros included.
+     void close(row, cursor, column)       End that list. If it has members, the column takes no
+                                           other list.
+     bool wants(row, cursor, target)       Return true if a value may still change the column.
+     void finish(row, cursor)              End the row.
+     uint64_t take_refused(row)            Return the number of values that `finish` left out since
+                                           the last call: scaled totals that exceed their column.
+                                           The caller counts them as OUT_OF_RANGE.
+     void undo(row, cursor)                Discard the row.
+     void begin_constants, end_constants   Values put between them are in every row that follows.
+     void begin_set, end_set_constants     Values put between them are also in every row, until
+     void end_set(row)                     end_set. REQUIRES: is_direct; columns of
+                                           fb_column_is_direct.
+     bool is_direct(row)                   Return true if only slotted columns wait for the end of
+                                           a row, not the late ones.
 
-   A row here:
+   A row in memory:
 
-     …finished messages…│prefix│ constants │ columns as they are decoded … │ slots, at the end │
-                               └ message                                     next ┘
+     …finished messages…│prefix│ constants │ columns in decoding order … │ slots, at the end │
+                               └ message                           next ┘
 
-   The prefix is as long as the last message's was; a message that needs another one is moved by the difference. */
+   The prefix is as long as that of the last message. A message that needs another length is moved by
+   the difference. */
 #ifndef FB_ROW_H
 #define FB_ROW_H
 
@@ -43,34 +57,39 @@
 #include "core/emit/varint_simd.h"
 #include "core/emit/deferred_values.h"
 
-#define FB_ROW_CONSTANTS_STRIDE 64 /* constants are copied in one go of this many octets when they fit */
+/* constants that fit are copied with one copy of this many bytes */
+#define FB_ROW_CONSTANTS_STRIDE 64
 
 typedef struct {
-    uint8_t *next; /* where the next octet goes */
-    uint64_t open; /* bits of the columns that may still be written on the fast path; and FB_ROW_WAITING */
+    uint8_t *next; /* position of the next byte */
+    uint64_t open; /* bits of the columns that the fast path may still write, and FB_ROW_WAITING */
 } fb_row_cursor;
 
-/* Some number is in a lane. Here, because functions return a cursor of two words in registers. */
+/* A number waits in a lane. The flag is part of `open`, because a cursor of two words is returned
+   in registers. */
 #define FB_ROW_WAITING FB_NO_COLUMN_BIT
 
 typedef struct {
     const fb_plan *plan;
-    const fb_column *columns; /* the plan's */
+    const fb_column *columns; /* of the plan */
     fb_memory *memory;
-    uint8_t *data; /* the output: owned by the caller */
+    uint8_t *data; /* the output, owned by the caller */
     uint8_t *end;
     uint8_t *next; /* end of the finished messages */
     uint8_t *message;
     size_t prefix;
-    size_t needed;  /* after `begin` said no: the room it wants */
+    size_t needed;  /* room that `begin` needed when it returned false */
     uint64_t count; /* finished messages */
-    uint64_t open;  /* what a new row's cursor begins with */
-    bool plain;     /* constants are short, no slot is active, the cursor tracks all columns: nothing more to begin or to end */
+    uint64_t open;  /* initial `open` of the cursor of a row */
+    /* constants are short, no slot is active and the cursor tracks all columns: nothing else to
+       begin or to end */
+    bool plain;
     uint8_t *constants;
     size_t constants_size;
-    fb_row_cursor datagram; /* where its constants end, and those of a set begin */
-    /* Where the processor fills lanes, numbers that come one by one wait in theirs, the first that is not zero, and are
-       appended together at the end of the row; elsewhere all are zero, always. One group for each eight columns. */
+    fb_row_cursor datagram; /* end of its constants and start of those of a set */
+    /* On processors that fill lanes, numbers that are put one by one wait in their lane, and the
+       end of the row appends them together. A lane keeps the first non-zero number. On other
+       processors all lanes are always zero. Each group has eight columns. */
     uint64_t *waiting;
     fb_lanes *lanes;
     size_t lane_groups;
@@ -78,20 +97,20 @@ typedef struct {
     fb_filled filled;
     fb_slots slots;
 #ifndef NDEBUG
-    uint8_t *limit; /* of the row under construction, as begin was promised */
+    uint8_t *limit; /* of the row under construction: the `worst` that was passed to begin */
 #endif
 } fb_row;
 
-/* `plan` and `memory` must outlive the row. NO_MEMORY. */
+/* Initialize the emitter. `plan` and `memory` must outlive it. OK, NO_MEMORY. */
 fb_status fb_row_new(fb_row *row, const fb_plan *plan, fb_memory *memory);
 void fb_row_free(fb_row *row);
-/* Where messages go from now on; the first `used` octets stay. */
+/* Set the output buffer, which the caller owns. Its first `used` bytes are kept. */
 void fb_row_set_output(fb_row *row, uint8_t *data, size_t capacity, size_t used);
 FB_INLINE size_t fb_row_size(const fb_row *row) {
     return (size_t)(row->next - row->data);
 }
 
-/* The ways less taken: slots, columns that the cursor does not track, fixed-size wire types. */
+/* Slow paths: slots, columns that the cursor does not track, fixed-size wire types. */
 fb_row_cursor fb_row_offer_number(fb_row *row, fb_row_cursor at, fb_target target, fb_slot_state state, uint64_t number);
 fb_row_cursor fb_row_offer_octets(fb_row *row, fb_row_cursor at, fb_target target, const uint8_t *data, size_t size);
 fb_row_cursor fb_row_finish_slots(fb_row *row, fb_row_cursor at);
@@ -113,7 +132,7 @@ FB_INLINE bool fb_row_reserve(fb_row *row, size_t rows, size_t worst) {
     return false;
 }
 
-/* The row without its constants. REQUIRES: worst >= plan->fixed_worst. */
+/* Begin a row without its constants. REQUIRES: worst >= plan->fixed_worst. */
 FB_INLINE bool fb_row_begin_empty(fb_row *row, size_t worst, fb_row_cursor *at) {
     if (FB_UNLIKELY(!fb_row_reserve(row, 1, worst))) return false;
     *at = (fb_row_cursor){row->message = row->next + row->prefix, row->open};
@@ -136,7 +155,8 @@ FB_INLINE uint8_t *fb_row_put_tag(uint8_t *p, const fb_column *column) {
     return p + column->tag_size;
 }
 
-/* A number of any column, zeros too: tag and value. As the verbs have it: two's complement, the bits of a binary64. */
+/* Append tag and value of a number of any column, zeros included. Signed numbers are two's
+   complement, real ones the bits of a binary64. */
 uint8_t *fb_row_put_number(uint8_t *p, const fb_column *column, uint64_t number);
 
 FB_INLINE void fb_row_put_int(fb_row *row, fb_row_cursor *at, fb_target target, int64_t value) {
@@ -149,17 +169,18 @@ FB_INLINE void fb_row_put_real(fb_row *row, fb_row_cursor *at, fb_target target,
     *at = fb_row_offer_number(row, *at, target, FB_SLOT_REAL, bits);
 }
 
-/* Octets of a bytes or a string column (malformed UTF-8 is replaced); absent when there are none. */
+/* Put the bytes of a string or bytes column; malformed UTF-8 is replaced. An empty value is
+   absent. */
 FB_INLINE void fb_row_put_octets(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data, size_t size) {
     *at = fb_row_offer_octets(row, *at, target, data, size);
 }
 
-/* Whether late columns are written at once, as all others are. */
+/* Return true if late columns are written at once, like all others. */
 FB_INLINE bool fb_row_is_direct(const fb_row *row) {
     return !row->slots.late;
 }
 
-/* Of a column that is not open: whether it has its value, and takes no other. */
+/* Return true if a column that is not open has its value and takes no other. */
 FB_INLINE bool fb_row_is_done(const fb_row *row, const fb_column *column) {
     return fb_column_is_direct(column) && fb_row_is_direct(row);
 }
@@ -178,8 +199,8 @@ FB_INLINE void fb_row_end_set(fb_row *row) {
     fb_row_set_constants(row, row->datagram);
 }
 
-/* Tag and value are stored whatever the value is; without one, the next column takes their place. REQUIRES: the value has no
-   more than `width` octets. */
+/* Tag and value are always stored. After a zero the position does not advance, so the next column
+   overwrites them. REQUIRES: value < 2^(8 * width). */
 FB_INLINE void fb_row_append_uint(fb_row *row, fb_row_cursor *at, const fb_column *column, uint64_t value, size_t width) {
     (void)row;
     assert(at->open & column->bit);
@@ -191,7 +212,7 @@ FB_INLINE void fb_row_append_uint(fb_row *row, fb_row_cursor *at, const fb_colum
         return;
     }
     uint64_t varint = width == 1 ? fb_wire_octet_varint(value, &last) : fb_wire_short_varint(value, &last);
-    if (width < 4) { /* with the longest tag they fit one store */
+    if (width < 4) { /* they fit one store, even with the longest tag */
         fb_store64(p, column->tag | varint << column->tag_bits);
     } else {
         fb_row_put_tag(p, column);
@@ -227,9 +248,10 @@ FB_INLINE void fb_row_put_direct(fb_row *row, fb_row_cursor *at, const fb_target
     uint64_t *waiting = row->waiting;
     at->open |= FB_ROW_WAITING;
     if (!value) at->open &= ~source->zero;
-    if (!waiting[source->lane]) waiting[source->lane] = value; /* which source is the first can be foreseen, as a rule */
+    /* which source comes first is usually predictable */
+    if (!waiting[source->lane]) waiting[source->lane] = value;
 #else
-    if (!value) { /* so can which has a value */
+    if (!value) { /* a missing value is usually predictable, too */
         at->open &= ~source->zero;
         return;
     }
@@ -238,7 +260,7 @@ FB_INLINE void fb_row_put_direct(fb_row *row, fb_row_cursor *at, const fb_target
 #endif
 }
 
-/* Appends what waits in lanes. The columns that it fills are not open any more. */
+/* Append the numbers that wait in lanes, and close their columns. */
 FB_INLINE void fb_row_flush(fb_row *row, fb_row_cursor *at) {
 #ifdef __AVX512VBMI2__
     for (size_t i = 0; i < row->lane_groups; i++) {
@@ -282,7 +304,8 @@ FB_INLINE bool fb_row_append_lanes(fb_row *row, fb_row_cursor *at, const fb_lane
 }
 
 FB_INLINE uint8_t *fb_row_put_mapped(uint8_t *p, const uint8_t *ipv4) {
-    static const uint8_t head[16] = {16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}; /* length, ::ffff:, room */
+    /* length, ::ffff:, room for the IPv4 address */
+    static const uint8_t head[16] = {16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
     memcpy(p, head, 16);
     memcpy(p + 13, ipv4, 4);
     return p + 17;
@@ -295,7 +318,7 @@ FB_INLINE uint8_t *fb_row_put_address(uint8_t *p, const uint8_t *data, size_t si
     return p + 17;
 }
 
-/* An address that is not all zeros. REQUIRES: size is 4 or 16. */
+/* REQUIRES: the address is not all zeros; size is 4 or 16. */
 FB_INLINE void fb_row_put_ip(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data, size_t size) {
     const fb_column *column = &row->columns[target.column];
     if (FB_LIKELY(at->open & column->bit)) {

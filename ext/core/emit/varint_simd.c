@@ -1,4 +1,4 @@
-/* What a processor needs to know to fill lanes. */
+/* The layout of lanes, computed once, so that appending only executes vector instructions. */
 #include "core/emit/varint_simd.h"
 
 #define EIGHT_TIMES(...) __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__

@@ -1,79 +1,84 @@
-/* Eight numbers of a record into eight columns at once, on processors with AVX-512 VBMI2.
+/* Write eight numbers of a record into eight columns at once, on processors with AVX-512 VBMI2.
 
-   Each number has a lane of 64 bits. The octets of the record are dealt out to the lanes, and reversed, by one permutation; one
-   instruction spreads all numbers into groups of seven bits; every lane gets its tag below its varint; and what is not needed is
-   squeezed out of all lanes together:
+   Each number has a lane of 64 bits. One permutation copies the bytes of the record into the lanes
+   and reverses them. One instruction spreads all numbers into groups of seven bits. Every lane then
+   gets its tag below its varint. Finally, one instruction removes the unused bytes of all lanes:
 
-     record   ─┬──┬────┬─┬───                    lane 0             lane 1
+     record   ─┬──┬────┬─┬───                lane 0                    lane 1
                │  │    │ └── permute ──▶  00 00 00 00 00 00 05 39 │ 00 … 00 06
-                                spread    00 00 00 00 00 00 0a b9 │ 00 … 00 06      the bit that says "more" is set
-                                tags      00 00 00 00 00 0a b9 08 │ 00 … 06 48
-                                squeeze   08 b9 0a 48 06 …                          the lowest octet first
+                             spread       00 00 00 00 00 00 0a b9 │ 00 … 00 06   "more" bit is set
+                             tags         00 00 00 00 00 0a b9 08 │ 00 … 06 48
+                             squeeze      08 b9 0a 48 06 …                       lowest byte first
 
-   No step depends on what the numbers are, so there is nothing to mispredict. A zero has no octets at all. */
+   No step depends on the values, so no branch can be mispredicted. A zero has no bytes at all. */
 #ifndef FB_LANES_H
 #define FB_LANES_H
 
 #include "core/plan/plan.h"
 
-#define FB_LANES 8 /* and the octets of each */
-#define FB_LANES_REACH 64   /* octets that a permutation takes from one place; it takes them from two */
-#define FB_LANES_WINDOW (2 * FB_LANES_REACH) /* octets of a record, where these are side by side */
+#define FB_LANES 8 /* number of lanes, and bytes per lane */
+#define FB_LANES_REACH 64   /* bytes that a permutation takes from each of two places */
+#define FB_LANES_WINDOW (2 * FB_LANES_REACH) /* bytes of a record, if the two places are adjacent */
 
 typedef struct {
-    uint8_t index[64];    /* for each octet of each lane, the lowest first, where it comes from: below 64 from the first place */
-    uint64_t mask[8];     /* the bits of the number */
-    uint64_t add[8];      /* how much more it becomes */
+    /* source of each byte of each lane, the lowest first: below 64 from the first place, else from
+       the second */
+    uint8_t index[64];
+    uint64_t mask[8];     /* bits that belong to the number */
+    uint64_t add[8];      /* constant that is added to the number */
     uint64_t tag[8];
     uint64_t tag_bits[8];
-    /* How many octets of a lane may be left over, at most, for this octet of it to be needed; and one less, for another octet
-       to follow it. Of a zero all eight are. */
+    /* Bounds on the leading zero bytes of a lane. A byte is written if the lane has at most
+       `needed` of them, and has a successor if the lane has less than `more`. A zero has eight. */
     uint8_t needed[64], more[64];
-    uint64_t beyond[8];   /* bits of numbers that do not fit beside the tag, or are beyond their bound */
-    uint64_t window[2];   /* which octets may be read at each place, a bit for each */
-    bool may_be_beyond;   /* some number is that wide */
-    uint8_t count;        /* of lanes in use, which are the first ones */
+    /* bits that a number must not have: no room beside the tag, or at or above the bound */
+    uint64_t beyond[8];
+    uint64_t window[2];   /* bytes that may be read at each place, one bit per byte */
+    bool may_be_beyond;   /* some number may have such bits */
+    uint8_t count;        /* lanes in use, from the first one on */
     const fb_column *column[8];
 } fb_lanes;
 
-/* Whether a number fits a lane beside the tag of a column. */
+/* Return true if a number fits a lane beside the tag of a column. */
 FB_INLINE bool fb_lanes_fit(const fb_column *column, uint64_t number) {
     return number >> 7 * (FB_LANES - column->tag_size) == 0;
 }
 
-/* A number of `size` octets, big-endian, at an offset in the window, of which the bits in `mask` count, and `add` more. REQUIRES:
-   lane < FB_LANES; 1 <= size <= 8; offset + size <= FB_LANES_WINDOW; add is 0, or no sum is too wide (fb_lanes_fit). */
+/* Fill a lane from a big-endian number of `size` bytes at an offset in the window. Only the bits in
+   `mask` count, and `add` is added to the result. REQUIRES: lane < FB_LANES; 1 <= size <= 8; offset
+   + size <= FB_LANES_WINDOW; add is 0, or every sum fits (fb_lanes_fit). */
 void fb_lanes_set(fb_lanes *lanes, unsigned lane, const fb_column *column, size_t offset, size_t size, uint64_t mask, uint64_t add);
-/* The number in a lane is to be below a bound that is a power of 2, or does not fit. Before fb_lanes_set's `add`. */
+/* Require the number in a lane, before `add`, to be below a bound. REQUIRES: bound is a power of 2;
+   fb_lanes_set was called for the lane. */
 void fb_lanes_bound(fb_lanes *lanes, unsigned lane, uint64_t bound);
-/* Says how many octets may be read at each of the two places. */
+/* Set how many bytes may be read at each of the two places. */
 void fb_lanes_set_window(fb_lanes *lanes, size_t first, size_t second);
 
-/* What all lanes have in common: in memory, where an operation may take it from. */
+/* Constants of all lanes. They are in memory, so that instructions can use them as operands. */
 typedef struct {
-    uint8_t groups[64]; /* the bit of a number at which the group of each octet begins */
-    uint8_t left[64];   /* the bit of a count of zero bits at which that of zero octets begins */
-    uint8_t seven[64];  /* the bits of a group */
-    uint8_t eighth[64]; /* the bit that says that another octet follows */
+    uint8_t groups[64]; /* bit of the number at which the group of each byte begins */
+    uint8_t left[64];   /* bit of a leading-zero count at which the count of zero bytes begins */
+    uint8_t seven[64];  /* bits of a group */
+    uint8_t eighth[64]; /* bit that marks a byte with a successor */
 } fb_lane_constants;
 extern const fb_lane_constants fb_lane_constant;
 
 #ifdef __AVX512VBMI2__
 #include <immintrin.h>
 
-/* A bit for each of eight numbers that is not zero. REQUIRES: they begin at a cache line. */
+/* Return a bit for each of eight numbers that is not zero. REQUIRES: they begin at a cache line. */
 FB_INLINE unsigned fb_lanes_filled(const uint64_t *numbers) {
     __m512i value = _mm512_load_si512(numbers);
     return _mm512_test_epi64_mask(value, value);
 }
 
-/* Whether a number is beyond what its lane may hold. */
+/* Return true if some number exceeds its lane. */
 FB_INLINE bool fb_lanes_are_beyond(const fb_lanes *lanes, __m512i value) {
     return lanes->may_be_beyond && FB_UNLIKELY(_mm512_test_epi64_mask(value, _mm512_loadu_si512(lanes->beyond)));
 }
 
-/* Numbers of 64 bits. Returns the end of what was appended; NULL where a number does not fit its lane. REQUIRES: room for 64
-   octets. */
+/* Append numbers of 64 bits with their tags. Return the end of the output, or NULL if a number does
+   not fit its lane. REQUIRES: room for 64 bytes. */
 FB_INLINE uint8_t *fb_lanes_append(uint8_t *p, const fb_lanes *lanes, __m512i value) {
     const fb_lane_constants *constant = &fb_lane_constant;
     if (fb_lanes_are_beyond(lanes, value)) return NULL;
@@ -89,7 +94,7 @@ FB_INLINE uint8_t *fb_lanes_append(uint8_t *p, const fb_lanes *lanes, __m512i va
     return p + _mm_popcnt_u64(needed);
 }
 
-/* The numbers of a record, from two places in it. */
+/* Load the numbers of a record from two places in it. */
 FB_INLINE __m512i fb_lanes_deal(const fb_lanes *lanes, const uint8_t *first, const uint8_t *second) {
     __m512i low = _mm512_maskz_loadu_epi8(lanes->window[0], first), high = _mm512_setzero_si512();
     if (lanes->window[1]) high = _mm512_maskz_loadu_epi8(lanes->window[1], second);
@@ -97,7 +102,7 @@ FB_INLINE __m512i fb_lanes_deal(const fb_lanes *lanes, const uint8_t *first, con
     return _mm512_and_si512(value, _mm512_loadu_si512(lanes->mask));
 }
 
-/* The same as numbers of their columns, by the lane. False where one does not fit its lane. */
+/* Load the same numbers as column values, by lane. Return false if one does not fit its lane. */
 FB_INLINE bool fb_lanes_read(const fb_lanes *lanes, const uint8_t *first, const uint8_t *second, uint64_t numbers[FB_LANES]) {
     __m512i value = fb_lanes_deal(lanes, first, second);
     if (fb_lanes_are_beyond(lanes, value)) return false;

@@ -1,9 +1,9 @@
-/* A walk over a packet, from the outside in: Ethernet, tags, labels, PPPoE, SNAP, IPv4 or IPv6, and where the transport
-   header is. Every step checks what it reads, and takes octets off. */
+/* A walk over a packet from the outside in: Ethernet, tags, labels, PPPoE, SNAP, IPv4 or IPv6, up
+   to the transport header. Every step checks the bytes that it reads, and consumes some. */
 #include "core/packet/tunnel.h"
 
 enum {
-    LOWEST_ETHERTYPE = 0x0600, /* below it is a length (IEEE 802.3) */
+    LOWEST_ETHERTYPE = 0x0600, /* lower values are a length (IEEE 802.3) */
     HOP_BY_HOP = 0,
     ROUTING = 43,
     FRAGMENT = 44,
@@ -11,10 +11,10 @@ enum {
     DESTINATION = 60,
 };
 
-/* How far a walk has come. */
+/* Position of a walk. */
 typedef struct {
     const uint8_t *p, *end;
-    fb_layers *layers; /* NULL: nobody asks */
+    fb_layers *layers; /* NULL: headers are not listed */
 } walker;
 
 static size_t left(const walker *w) {
@@ -33,16 +33,16 @@ static void take_layer(walker *w, fb_layer kind, size_t size) {
     w->p += size;
 }
 
-/* The walk ends; always false. */
+/* End the walk. Always returns false. */
 static bool end_walk(fb_packet *packet, fb_status problem, const uint8_t *at) {
     packet->problem = problem;
     packet->problem_at = at;
     return false;
 }
 
-/* Link layers -------------------------------------------------------------------------------------------------------- */
+/* Link layers -------------------------------------------------------------------------------- */
 
-/* Each step returns false where the walk ends; else *type is that of the next header, at w->p. */
+/* Each step returns false if the walk ends. Otherwise *type is that of the next header, at w->p. */
 
 static bool step_ethernet(fb_packet *packet, walker *w, uint32_t *type) {
     if (left(w) < 14) return false;
@@ -52,7 +52,8 @@ static bool step_ethernet(fb_packet *packet, walker *w, uint32_t *type) {
     return true;
 }
 
-/* IEEE 802.1Q clause 9.6: of the tag control information only the VLAN id, 12 bits. */
+/* IEEE 802.1Q clause 9.6. Of the tag control information, only the 12 bits of the VLAN id are
+   used. */
 static bool step_tag(fb_packet *packet, walker *w, uint32_t *type) {
     if (left(w) < 2) return false;
     uint16_t id = fb_load16(w->p) & 0x0fff;
@@ -65,7 +66,8 @@ static bool step_tag(fb_packet *packet, walker *w, uint32_t *type) {
     return true;
 }
 
-/* RFC 1042: behind an 802.3 length, AA AA 03 (LLC: a SNAP header follows), 00 00 00 (what comes is an ethertype). */
+/* RFC 1042: an 802.3 length is followed by AA AA 03 (LLC: a SNAP header follows) and 00 00 00 (an
+   ethertype follows). */
 static bool step_snap(fb_packet *packet, walker *w, uint32_t *type) {
     static const uint8_t snap[] = {0xaa, 0xaa, 3, 0, 0, 0};
     if (left(w) < 8 || memcmp(w->p, snap, sizeof snap) != 0) return end_walk(packet, FB_UNKNOWN_HEADER, w->p);
@@ -75,11 +77,12 @@ static bool step_snap(fb_packet *packet, walker *w, uint32_t *type) {
     return true;
 }
 
-/* RFC 2516 section 4, a session: version 1 and type 1, code 0, session id, length of what follows. Then PPP's protocol, of
-   one octet where it may be (RFC 1661 section 6.5: only the last octet of a protocol is odd).
+/* RFC 2516 section 4, a session: version 1 and type 1, code 0, session id, length of the rest. The
+   protocol field of PPP follows. It may have one byte, because only the last byte of a protocol
+   number is odd (RFC 1661 section 6.5).
 
    +----+----+------+------------+--------+----------+
-   | 1  | 1  | code | session id | length | protocol |   1 octet, 1, 2, 2, 1 or 2
+   | 1  | 1  | code | session id | length | protocol |   1 byte, 1, 2, 2, 1 or 2
    +----+----+------+------------+--------+----------+ */
 static bool step_pppoe(fb_packet *packet, walker *w, uint32_t *type) {
     const uint8_t *p = w->p;
@@ -105,9 +108,10 @@ static bool step_pppoe(fb_packet *packet, walker *w, uint32_t *type) {
     return true;
 }
 
-/* MPLS --------------------------------------------------------------------------------------------------------------- */
+/* MPLS --------------------------------------------------------------------------------------- */
 
-/* Whether an IPv4 header is whole and its checksum right (RFC 791 section 3.1: the sum of its words is all ones). */
+/* Return true if an IPv4 header is complete and its checksum is correct (RFC 791 section 3.1: the
+   sum of its words is all ones). */
 static bool is_proven_ipv4(const uint8_t *p, size_t size) {
     if (size < 20 || p[0] >> 4 != 4) return false;
     size_t header = (size_t)(p[0] & 0x0f) * 4;
@@ -117,13 +121,15 @@ static bool is_proven_ipv4(const uint8_t *p, size_t size) {
     return (sum & 0xffff) + (sum >> 16) == 0xffff;
 }
 
-/* IPv6 has no checksum: a hop limit, and a source that is no group, are all that can be asked. */
+/* IPv6 has no checksum. The only possible checks are a non-zero hop limit and a source that is not
+   a multicast address. */
 static bool is_likely_ipv6(const uint8_t *p, size_t size) {
     return size >= 40 && p[0] >> 4 == 6 && p[7] != 0 && p[8] != 0xff;
 }
 
-/* Whether octets look like an Ethernet frame: its source is no group address, and behind two tags at most is an IP header
-   that can be told. Returns the ethertype of that, 0 where they do not. */
+/* Return the ethertype of the IP header if the bytes look like an Ethernet frame, else 0. The
+   source must not be a group address, and an IP header that passes its checks must follow at most
+   two tags. */
 static uint32_t recognize_frame(const uint8_t *p, size_t size) {
     if (size < 14 || p[6] & 1) return 0;
     uint32_t type = fb_load16(p + 12);
@@ -136,10 +142,12 @@ static uint32_t recognize_frame(const uint8_t *p, size_t size) {
     return type == FB_ETHERTYPE_IPV6 && is_likely_ipv6(p, size) ? type : 0;
 }
 
-/* Behind a first nibble of 0: a control word (RFC 4385 section 3, RFC 4448 section 4.6: 16 bits of zero, a sequence number)
-   with a frame behind it, or a frame whose destination begins so. All zeros is believed, a sequence number only before what
-   looks like a frame: pseudowires of other kinds have control words, too. The frame without a word is tried first: four
-   octets further on one with a tag looks like one, too. */
+/* The first nibble is 0: either a control word comes before a frame, or the destination of a frame
+   begins so. A control word is 16 zero bits and a sequence number (RFC 4385 section 3, RFC 4448
+   section 4.6). One of all zeros is accepted. One with a sequence number is accepted only before
+   bytes that look like a frame, because other kinds of pseudowires have control words, too. The
+   frame without a control word is tried first: four bytes further on, a tagged frame looks like a
+   frame, too. */
 static bool step_control_word(fb_packet *packet, walker *w, uint32_t *type) {
     const uint8_t *p = w->p;
     if (left(w) < 4) return false;
@@ -153,10 +161,11 @@ static bool step_control_word(fb_packet *packet, walker *w, uint32_t *type) {
     return true;
 }
 
-/* What is below labels that do not say it is guessed from the first nibble, as routers do: 4 is IPv4, 6 is IPv6, 0 a control
-   word. A pseudowire without one (RFC 4448) begins with a MAC address, of any nibble (RFC 9790 section 2): it is believed
-   where a frame can be recognized, and over 4 and 6 only with an IPv4 header inside that is proven by its checksum, and no
-   such header outside. */
+/* The payload of labels that do not name it. Its type is guessed from the first nibble, as routers
+   do: 4 is IPv4, 6 is IPv6, 0 is a control word. A pseudowire without a control word (RFC 4448)
+   begins with a MAC address, which may have any nibble (RFC 9790 section 2). It is accepted if a
+   frame is recognized. With nibble 4 or 6, the frame must also hold an IPv4 header with a correct
+   checksum, and the payload itself must not be such a header. */
 static bool step_unnamed(fb_packet *packet, walker *w, uint32_t *type) {
     unsigned nibble = w->p[0] >> 4;
     if (nibble == 0) return step_control_word(packet, w, type);
@@ -170,8 +179,8 @@ static bool step_unnamed(fb_packet *packet, walker *w, uint32_t *type) {
     return inside || end_walk(packet, FB_UNKNOWN_HEADER, w->p);
 }
 
-/* RFC 3032 section 2.1: label (20 bits), traffic class (3), bottom of stack (1), time to live (8). An explicit null label at
-   the bottom names what is below. */
+/* RFC 3032 section 2.1: label (20 bits), traffic class (3), bottom of stack (1), time to live (8).
+   An explicit null label at the bottom names its payload. */
 static bool step_labels(fb_packet *packet, walker *w, uint32_t *type) {
     const uint8_t *stack = w->p;
     if (packet->label_stacks == FB_MAX_LABEL_STACKS) return end_walk(packet, FB_UNKNOWN_HEADER, stack);
@@ -191,7 +200,8 @@ static bool step_labels(fb_packet *packet, walker *w, uint32_t *type) {
     return left(w) && step_unnamed(packet, w, type);
 }
 
-/* An Ethernet header, tags, labels, a frame below them, and so on. True: w->p is at an IP header, of packet->etype. */
+/* Walk Ethernet headers, tags, labels, frames below labels, and so on. True: w->p is at an IP
+   header, and packet->etype is its type. */
 static bool walk_link(fb_packet *packet, walker *w, uint32_t type) {
     for (;;) {
         bool on;
@@ -223,9 +233,10 @@ static bool walk_link(fb_packet *packet, walker *w, uint32_t type) {
     }
 }
 
-/* Network layer ------------------------------------------------------------------------------------------------------ */
+/* Network layer ------------------------------------------------------------------------------ */
 
-/* Link layers pad short packets: what lies behind the packet's own end is not its transport header. */
+/* Link layers pad short packets. Bytes after the end of the IP packet are not its transport
+   header. */
 static void trim(walker *w, size_t length) {
     if (left(w) > length) w->end = w->p + length;
 }
@@ -235,7 +246,8 @@ static void set_transport(fb_packet *packet, const walker *w) {
     packet->end = w->end;
 }
 
-/* RFC 791 section 3.1. A total length of 0 is unknown: hosts that leave segmentation to the network card send it so. */
+/* RFC 791 section 3.1. A total length of 0 means unknown: hosts that leave segmentation to the
+   network card send it. */
 static void walk_ipv4(fb_packet *packet, walker *w) {
     const uint8_t *p = w->p;
     if (left(w) && p[0] >> 4 != 4) {
@@ -281,10 +293,12 @@ static void keep_routing(fb_packet *packet, const walker *w, size_t size) {
     *(w->p[2] == 4 ? &packet->segment_routing : &packet->other_routing) = true;
 }
 
-/* RFC 8200 section 4: each extension header begins with the next one's number and its own length, in units of 8 octets less
-   one; the authentication header's (RFC 4302) in words of 4 less two. Section 4.5, a fragment: next header, reserved, offset
-   (13 bits) and M flag, identification. The protocol is the one behind them, or that of the first that is cut off; and a
-   later fragment's is what its own header says. */
+/* RFC 8200 section 4: each extension header begins with the number of the next header and its own
+   length. The length is in units of 8 bytes minus one. That of the authentication header (RFC 4302)
+   is in words of 4 bytes minus two. Section 4.5, a fragment header: next header, reserved, offset
+   (13 bits) and M flag, identification. The protocol is the number after the last extension header,
+   or that of the first one that is cut off. In a later fragment, it is the one that its fragment
+   header names. */
 static void walk_extensions(fb_packet *packet, walker *w) {
     while (is_extension(packet->proto)) {
         const uint8_t *p = w->p;
@@ -301,7 +315,8 @@ static void walk_extensions(fb_packet *packet, walker *w) {
     set_transport(packet, w);
 }
 
-/* RFC 8200 section 3. A payload length of 0 is a jumbogram's (RFC 2675), or of a packet that says it has nothing inside. */
+/* RFC 8200 section 3. A payload length of 0 means a jumbogram (RFC 2675), or a packet whose next
+   header says that it has no payload. */
 static void walk_ipv6(fb_packet *packet, walker *w) {
     const uint8_t *p = w->p;
     if (left(w) && p[0] >> 4 != 6) {
@@ -321,7 +336,7 @@ static void walk_ipv6(fb_packet *packet, walker *w) {
     walk_extensions(packet, w);
 }
 
-/* The whole ---------------------------------------------------------------------------------------------------------- */
+/* Whole packets ------------------------------------------------------------------------------ */
 
 static void begin(fb_packet *packet) {
     packet->frame = packet->ip = packet->fragment = packet->transport = packet->end = packet->outer = packet->problem_at = NULL;
@@ -334,7 +349,8 @@ static void begin(fb_packet *packet) {
     packet->problem = FB_OK;
 }
 
-/* One packet, without what is inside its tunnels. The walker is a copy: nobody else sees it, so it stays in registers. */
+/* Walk one packet, without those inside its tunnels. The walker is passed by value, so that it
+   stays in registers. */
 static void walk_one(fb_packet *packet, walker w, uint32_t type) {
     begin(packet);
     if (!walk_link(packet, &w, type)) return;
@@ -344,7 +360,7 @@ static void walk_one(fb_packet *packet, walker w, uint32_t type) {
         walk_ipv6(packet, &w);
 }
 
-/* Whether any header of a packet could be read. */
+/* Return true if any header of the packet was readable. */
 static bool is_readable(const fb_packet *packet) {
     return packet->frame || packet->label_stacks || packet->ip;
 }
@@ -374,7 +390,7 @@ void fb_packet_walk(fb_packet *packet, fb_bytes octets, uint32_t type, unsigned 
     if (FB_UNLIKELY(tunnels)) open_tunnels(packet, tunnels);
 }
 
-/* The transport's header, by its protocol: the octets without which it is not listed, and how long it is. */
+/* List the transport header. Each protocol has a number of bytes that must be present. */
 static void list_transport(fb_layers *layers, const fb_packet *packet) {
     const uint8_t *p = packet->transport;
     size_t size = p ? (size_t)(packet->end - p) : 0;
@@ -411,7 +427,7 @@ void fb_packet_list_layers(fb_layers *layers, fb_bytes octets, uint32_t type) {
     walker w = {octets.data, octets.data + octets.size, layers};
     layers->count = 0;
     layers->more = false;
-    for (;;) { /* every turn that finds a tunnel has listed an IP header */
+    for (;;) { /* ends: each iteration that finds a tunnel has listed an IP header */
         fb_packet packet;
         fb_inner inner;
         walk_one(&packet, w, type);
@@ -423,8 +439,9 @@ void fb_packet_list_layers(fb_layers *layers, fb_bytes octets, uint32_t type) {
     }
 }
 
-/* Type 4 (RFC 8754 section 2) lists Last Entry + 1 segments, with room for options after them; types 0 (RFC 5095) and 2
-   (RFC 6275) fill the header with addresses. In all of them they begin at the ninth octet. */
+/* Type 4 (RFC 8754 section 2) lists Last Entry + 1 segments, which options may follow. Types 0 (RFC
+   5095) and 2 (RFC 6275) consist of addresses up to the end. In all three, addresses begin at the
+   ninth byte. */
 const uint8_t *fb_packet_routing_addresses(fb_bytes routing, size_t *count) {
     const uint8_t *p = routing.data;
     size_t there = (routing.size - 8) / 16, segments = (size_t)p[4] + 1;

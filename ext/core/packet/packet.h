@@ -1,17 +1,18 @@
-/* Sampled packets: what a walk over one finds, and which tunnels may be opened on the way.
+/* Sampled packets: a walk over the headers of a packet, and the tunnels that it may open.
 
      fb_packet packet;
      fb_packet_walk(&packet, octets, FB_PACKET_FRAME, tunnels);
 
-   A walk goes from the outside in and notes where the headers are; it copies none, allocates nothing, and knows no columns.
-   The octets are the start of a packet, cut anywhere: what is there is used, and a length in a header is believed for what
-   it says of the packet, never for how many octets may be read. Each step takes octets off, so a walk ends with them. */
+   A walk goes from the outside in and records the positions of headers. It copies no header,
+   allocates nothing, and is independent of columns. The input is the start of a packet, cut at any
+   byte. All bytes that are present are used. A length in a header describes the packet; it never
+   decides how many bytes may be read. Each step consumes bytes, so a walk always ends. */
 #ifndef FB_PACKET_H
 #define FB_PACKET_H
 
 #include "core/base/base.h"
 
-/* Kinds of tunnel whose inner packet a decoder may take for the flow. X(constant, name) */
+/* Kinds of tunnel whose inner packet a decoder may report as the flow. X(constant, name) */
 #define FB_TUNNEL_LIST(X) \
     X(VXLAN, "vxlan") X(GENEVE, "geneve") X(GRE, "gre") X(IPIP, "ipip") X(SRV6, "srv6") X(GTP, "gtp")
 
@@ -25,19 +26,20 @@ typedef enum {
 const char *fb_tunnel_name(fb_tunnel tunnel);
 
 enum {
-    FB_MAX_TUNNELS = 4,      /* that are opened, one inside the other */
-    FB_MAX_LABEL_STACKS = 4, /* of a pseudowire in a pseudowire; a fifth is not parsed */
+    FB_MAX_TUNNELS = 4,      /* tunnels that are opened, one inside the other */
+    FB_MAX_LABEL_STACKS = 4, /* stacks of nested pseudowires; a fifth is not parsed */
     FB_MAX_LAYERS = 32,
 };
 
-/* What the first header is: an ethertype, as those of IP are, or one of these. */
+/* Type of the first header: an ethertype, such as those of IP, or one of these. */
 enum {
-    FB_ETHERTYPE_BRIDGED = 0x6558, /* Transparent Ethernet Bridging: an Ethernet header, in GRE and Geneve */
+    /* Transparent Ethernet Bridging: an Ethernet header, in GRE and Geneve */
+    FB_ETHERTYPE_BRIDGED = 0x6558,
     FB_ETHERTYPE_MPLS = 0x8847,
     FB_ETHERTYPE_MPLS_MULTICAST = 0x8848,
     FB_ETHERTYPE_PPPOE = 0x8864,
     FB_PACKET_FRAME = 0x10000, /* an Ethernet header */
-    FB_PACKET_UNKNOWN,         /* something that is not parsed */
+    FB_PACKET_UNKNOWN,         /* a header that is not parsed */
 };
 
 /* Protocols whose headers fill columns. */
@@ -56,47 +58,54 @@ FB_INLINE bool fb_transport_has_ports(unsigned protocol) {
            protocol == FB_TRANSPORT_SCTP || protocol == FB_TRANSPORT_UDP_LITE;
 }
 
-/* IEEE 802.1Q, 802.1ad (QinQ), and what both were before the standard. */
+/* IEEE 802.1Q, 802.1ad (QinQ), and the ethertypes used before these standards. */
 FB_INLINE bool fb_is_tag(uint32_t ethertype) {
     return ethertype == 0x8100 || ethertype == 0x88a8 || ethertype == 0x9100 || ethertype == 0x9200;
 }
 
-/* What a walk has found of the flow's packet: of headers of a kind the outermost. Pointers go into the octets. */
+/* The headers that a walk found: the outermost header of each kind. Pointers and views refer to the
+   input. */
 typedef struct {
-    const uint8_t *frame;     /* an Ethernet header, 14 octets; NULL: none */
-    const uint8_t *ip;        /* 20 octets of IPv4 or 40 of IPv6; NULL: no such header that is whole and sound */
-    const uint8_t *fragment;  /* an IPv6 fragment header, 8 octets; NULL: none */
-    const uint8_t *transport; /* what follows IP and its options; NULL: it is cut off, or not in this fragment */
-    const uint8_t *end;       /* of what follows it: padding is left out */
-    fb_bytes routing;         /* an IPv6 routing header, 8 octets or more: as much of it as is there; empty: none */
-    fb_bytes labels[FB_MAX_LABEL_STACKS]; /* entries of 4 octets; stacks further in are those of pseudowires' frames */
-    uint32_t ip_length;       /* header and payload; 0: not known */
-    uint16_t etype;           /* the last ethertype met; 0: none */
+    const uint8_t *frame;     /* an Ethernet header, 14 bytes; NULL: none */
+    const uint8_t *ip; /* 20 bytes of IPv4 or 40 of IPv6; NULL: no complete, valid IP header */
+    const uint8_t *fragment;  /* an IPv6 fragment header, 8 bytes; NULL: none */
+    /* header after IP and its options; NULL: cut off, or not in this fragment */
+    const uint8_t *transport;
+    const uint8_t *end;       /* end of the data after `transport`, without padding */
+    fb_bytes routing; /* an IPv6 routing header, 8 bytes or more, as far as present; empty: none */
+    /* entries of 4 bytes; inner stacks are those of pseudowire frames */
+    fb_bytes labels[FB_MAX_LABEL_STACKS];
+    uint32_t ip_length;       /* header and payload; 0: unknown */
+    uint16_t etype;           /* the last ethertype found; 0: none */
     uint16_t vlan_id, inner_vlan_id;
     uint8_t label_stacks;
-    uint8_t tags;             /* 0, 1, or 2 for any more */
-    uint8_t version;          /* of ip */
-    uint8_t proto;            /* behind the extension headers; of the one that is cut off, where one is */
-    bool segment_routing;     /* some routing header is of type 4 (RFC 8754) */
-    bool other_routing;       /* some is of another type */
-    /* When tunnels are to be opened. */
-    uint8_t tunnels;          /* how many were */
-    bool too_deep;            /* another one is inside, beyond FB_MAX_TUNNELS */
-    const uint8_t *outer;     /* the IP header of the outermost one; NULL: none was opened */
-    uint64_t tunnel_id;       /* of the outermost one: VNI, GRE key, TEID */
-    /* Why the walk ended before the transport: UNKNOWN_HEADER, BAD_PACKET; OK: for no other reason than a cut. */
+    uint8_t tags;             /* 0, 1, or 2 for two or more */
+    uint8_t version;          /* of `ip` */
+    /* after the extension headers; the number of the extension header that is cut off, if any */
+    uint8_t proto;
+    bool segment_routing;     /* a routing header is of type 4 (RFC 8754) */
+    bool other_routing;       /* a routing header is of another type */
+    /* Set only if tunnels are opened. */
+    uint8_t tunnels;          /* number of opened tunnels */
+    bool too_deep;            /* FB_MAX_TUNNELS tunnels are open, and there is another one inside */
+    const uint8_t *outer;     /* IP header of the outermost tunnel; NULL: none was opened */
+    uint64_t tunnel_id;       /* of the outermost tunnel: VNI, GRE key, TEID */
+    /* Reason why the walk ended before the transport header: UNKNOWN_HEADER or BAD_PACKET. OK: the
+       packet is cut there, or complete. */
     fb_status problem;
     const uint8_t *problem_at;
 } fb_packet;
 
-/* Walks a packet whose first header is of `type`. `tunnels` has a bit (1 << fb_tunnel) for each kind that is opened: what
-   is found is then the innermost packet's alone, but for the fields of tunnels. A tunnel is opened when the first header
-   inside it is whole and sound; else the packet around it is what is found, and `problem` is that of the inner one. */
+/* Walk a packet whose first header is of `type`. `tunnels` has a bit (1 << fb_tunnel) for each kind
+   of tunnel to open. If tunnels were opened, the result describes only the innermost packet, except
+   for the fields of tunnels. A tunnel is opened if the first header inside it is complete and
+   valid. Otherwise the result describes the packet around it, and `problem` is that of the inner
+   packet. */
 void fb_packet_walk(fb_packet *packet, fb_bytes octets, uint32_t type, unsigned tunnels);
 
-/* The same of what nearly all packets are, in one go: an Ethernet frame, with two tags at most, of IPv4 without options and
-   whole, or of IPv6 with TCP, UDP or ICMP and nothing in between. False: it is none, and *packet holds nothing. The tunnels in
-   it stay closed. */
+/* Walk the most common packets in one pass: an Ethernet frame with at most two tags. It holds IPv4
+   without options that is not a later fragment, or IPv6 directly followed by TCP, UDP or ICMP.
+   Return false for all other packets; *packet is then undefined. Tunnels are not opened. */
 FB_INLINE bool fb_packet_walk_plain(fb_packet *packet, fb_bytes octets) {
     enum { ETHERNET = 14, TAG = 4, IPV4 = 20, IPV6 = 40 };
     const uint8_t *p = octets.data, *end = p + octets.size;
@@ -149,17 +158,19 @@ typedef enum {
 
 typedef struct {
     size_t count;
-    bool more; /* there are more than fit */
+    bool more; /* there are more headers than fit */
     uint8_t kind[FB_MAX_LAYERS];
-    uint32_t size[FB_MAX_LAYERS]; /* octets, as the header says */
+    uint32_t size[FB_MAX_LAYERS]; /* in bytes, according to the header */
 } fb_layers;
 
-/* Lists the headers of a packet from the outside in, those inside tunnels of every kind too, whatever is opened. A header
-   that has no kind of its own is UNKNOWN: SNAP, PPPoE with PPP, a control word, IPv6 extension headers without a number, DCCP,
-   UDP-Lite. A label stack is one header. A header is listed when the part of fixed size that says how long it is is there. */
+/* List the headers of a packet from the outside in, including those inside tunnels of every kind,
+   independent of the tunnels to open. Headers without a kind are UNKNOWN: SNAP, PPPoE with PPP,
+   control words, IPv6 extension headers without a number, DCCP and UDP-Lite. A label stack counts
+   as one header. A header is listed if the fixed-size part that contains its length is present. */
 void fb_packet_list_layers(fb_layers *layers, fb_bytes octets, uint32_t type);
 
-/* The addresses in a routing header (RFC 8200 section 4.4): *count of 16 octets each, NULL where its type has none. */
+/* Return the addresses in a routing header (RFC 8200 section 4.4): *count of them, 16 bytes each.
+   NULL: its type has none. REQUIRES: 8 bytes or more. */
 const uint8_t *fb_packet_routing_addresses(fb_bytes routing, size_t *count);
 
 #endif

@@ -1,4 +1,4 @@
-/* How sFlow v5 lays out its samples. Everything is XDR: big-endian words of 4 octets. */
+/* The layout of sFlow v5 samples. They are XDR: big-endian words of 4 bytes. */
 #ifndef FB_SFLOW_H
 #define FB_SFLOW_H
 
@@ -17,17 +17,17 @@ enum {
     FB_RECORD_SWITCH = 1001,
     FB_RECORD_ROUTER = 1002,
     FB_RECORD_GATEWAY = 1003,
-    FB_HEADER_ETHERNET = 1, /* of a sampled header: its protocol */
-    FB_INTERFACE_INDEX = 0, /* of an interface: its format */
+    FB_HEADER_ETHERNET = 1, /* header protocol of a sampled header */
+    FB_INTERFACE_INDEX = 0, /* format of an interface */
     FB_INTERFACE_DISCARDED = 1,
-    FB_INTERFACE_INTERNAL = 0x3fffffff, /* the index of the exporter itself */
+    FB_INTERFACE_INTERNAL = 0x3fffffff, /* index of the exporter itself */
     FB_LOWEST_UNKNOWN_VLAN = 4095,
 };
 
-/* Octets of the fixed part of a flow sample. */
+/* Bytes of the fixed part of a flow sample. */
 #define FB_FLOW_SAMPLE_SIZE(expanded) ((expanded) ? 44 : 32)
 
-/* Records that are read, by their place among these formats. */
+/* The records that are read, as array indexes. */
 enum {
     FB_PLACE_HEADER,
     FB_PLACE_ETHERNET,
@@ -39,7 +39,7 @@ enum {
     FB_PLACES
 };
 
-/* The place of a record; FB_PLACES: it is not read. */
+/* Return the index of a record; FB_PLACES: it is not read. */
 FB_INLINE uint32_t fb_record_place(uint32_t format) {
     if (format - FB_RECORD_HEADER <= FB_RECORD_IPV6 - FB_RECORD_HEADER) return FB_PLACE_HEADER + (format - FB_RECORD_HEADER);
     if (format - FB_RECORD_SWITCH <= FB_RECORD_GATEWAY - FB_RECORD_SWITCH) return FB_PLACE_SWITCH + (format - FB_RECORD_SWITCH);
@@ -57,7 +57,8 @@ FB_INLINE bool fb_xdr_read_word(fb_xdr *xdr, uint32_t *value) {
     return true;
 }
 
-/* struct address: a type, and as many octets as it says; none for type 0. */
+/* Read a struct address: a type, followed by 0, 4 or 16 bytes for the types 0, 1 and 2. Return
+   false if it is cut short or of another type. */
 FB_INLINE bool fb_xdr_read_address(fb_xdr *xdr, fb_bytes *address) {
     uint32_t type;
     if (!fb_xdr_read_word(xdr, &type) || type > 2) return false;
@@ -68,14 +69,15 @@ FB_INLINE bool fb_xdr_read_address(fb_xdr *xdr, fb_bytes *address) {
     return true;
 }
 
-/* An agent's address as 16 octets. Returns false where it has told none. */
+/* Store the address of an agent as 16 bytes. Return false if the agent sent none. */
 FB_INLINE bool fb_sflow_agent_address(uint8_t address[16], fb_bytes agent) {
     if (!agent.size || fb_is_no_address(agent.data, agent.size)) return false;
     fb_store_address(address, agent.data, agent.size);
     return true;
 }
 
-/* A format, a length, and as many octets: a sample, or a record of one. False: it is cut short. */
+/* Read a sample, or a record of one: a format, a length, and as many bytes. Return false if it is
+   cut short. */
 FB_INLINE bool fb_xdr_read_item(fb_xdr *xdr, uint32_t *format, fb_bytes *body) {
     size_t left = (size_t)(xdr->end - xdr->p);
     if (left < 8) return false;
@@ -88,14 +90,15 @@ FB_INLINE bool fb_xdr_read_item(fb_xdr *xdr, uint32_t *format, fb_bytes *body) {
     return true;
 }
 
-/* Whose samples one is numbered among. */
+/* The origin of a sample. Samples of one origin share a sequence of numbers. */
 typedef struct {
     uint32_t kind; /* 1 flows, 2 counters, 3 drops */
     uint32_t type, index;
 } fb_sample_origin;
 
-/* Flow, counter and drop samples begin with their number and their source: type (8 bits) and index, or a word each. False: it is
-   none of them, or cut short. */
+/* Find the origin of a flow, counter or drop sample. Each begins with its sequence number and its
+   source: type (8 bits) and index, or one word each. Return false if the sample is of another
+   format or cut short. */
 FB_INLINE bool fb_sample_find_origin(uint32_t format, fb_bytes sample, fb_sample_origin *origin) {
     static const uint8_t kinds[] = {[FB_SAMPLE_FLOW] = 1, [FB_SAMPLE_COUNTERS] = 2, [FB_SAMPLE_FLOW_EXPANDED] = 1,
                                     [FB_SAMPLE_COUNTERS_EXPANDED] = 2, [FB_SAMPLE_DROP] = 3};
@@ -108,15 +111,18 @@ FB_INLINE bool fb_sample_find_origin(uint32_t format, fb_bytes sample, fb_sample
     return true;
 }
 
-/* An extended_gateway record, from its AS path on. */
+/* An extended_gateway record, from its AS path on. All members point into the record. */
 typedef struct {
-    const uint8_t *next_hop, *destination, *preference; /* words: the AS of the next hop, that of the destination; local preference */
-    fb_bytes path;        /* how many segments, and these */
-    fb_bytes communities; /* words, behind how many they are */
+    /* words: AS of the next hop, AS of the destination, local preference; next_hop is NULL if the
+       path is empty */
+    const uint8_t *next_hop, *destination, *preference;
+    fb_bytes path;        /* number of segments, and the segments */
+    fb_bytes communities; /* words, after their number */
 } fb_gateway_found;
 
-/* `own` is where the AS of the exporter stands: that of the destination, where the path is empty, and there is no next hop. False:
-   the record is cut short. */
+/* Find the members of the record. `own` points to the AS of the exporter. If the path is empty,
+   that is the AS of the destination, and there is no next hop. Return false if the record is cut
+   short. */
 FB_INLINE bool fb_gateway_find(fb_gateway_found *found, fb_bytes record, const uint8_t *own) {
     const uint8_t *p = record.data, *end = p + record.size;
     if (end - p < 4) return false;

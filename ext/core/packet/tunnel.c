@@ -1,6 +1,7 @@
-/* Tunnels are told by IP protocol or UDP port, and by their headers. Each reader gets what follows the IP (and UDP) header
-   and says where the inner packet begins; a header that is cut off, or of a version or kind that carries no packet, is no
-   match. Nothing is believed of a length but how far to step, and that only within the packet. */
+/* Tunnels are recognized by IP protocol or UDP port, and by their header. Each reader gets the
+   bytes after the IP (and UDP) header and returns the start of the inner packet. A header that is
+   cut off is not a match, and neither is one of a version or type that carries no packet. A length
+   is used only to step forward within the packet. */
 #include "core/packet/tunnel.h"
 
 static const char *const tunnels[FB_TUNNEL_COUNT] = {
@@ -17,18 +18,19 @@ static bool is_asked(unsigned tunnels, fb_tunnel tunnel) {
     return tunnels >> tunnel & 1;
 }
 
-/* What a payload of this ethertype begins with; false where it is none that a tunnel brings. */
+/* Set the type of the first header of a payload with this ethertype. Return false if tunnels do not
+   carry the ethertype. */
 static bool read_payload_type(uint32_t ethertype, fb_inner *inner) {
     inner->type = ethertype == FB_ETHERTYPE_BRIDGED ? (uint32_t)FB_PACKET_FRAME : ethertype;
     return ethertype == FB_ETHERTYPE_BRIDGED || ethertype == FB_ETHERTYPE_IPV4 || ethertype == FB_ETHERTYPE_IPV6;
 }
 
-/* RFC 7348 section 5; the flag I says that there is a VNI. All other flags are ignored.
+/* RFC 7348 section 5. Flag I marks a valid VNI. All other flags are ignored.
 
    +-+-+-+-+-+-+-+-+-----------------------+
    |R|R|R|R|I|R|R|R|       reserved        |
    +---------------------------+-----------+
-   |            VNI            | reserved  |   3 octets and 1; an Ethernet frame follows
+   |            VNI            | reserved  |   3 bytes and 1; an Ethernet frame follows
    +---------------------------+-----------+ */
 static bool read_vxlan(fb_bytes header, fb_inner *inner) {
     if (header.size < 8 || !(header.data[0] & 0x08)) return false;
@@ -39,9 +41,9 @@ static bool read_vxlan(fb_bytes header, fb_inner *inner) {
 /* RFC 8926 section 3.4. A control packet (O) carries no traffic.
 
    +---+------------+-+-+------+---------------+
-   |ver| opt length |O|C| rsvd | protocol type |   2 and 6 bits, 1 octet, 2 octets; the options' length in words of 4 octets
-   +---+------------+-+-+------+------+--------+
-   |               VNI                | rsvd   |   3 octets and 1; options, and the payload, follow
+   |ver| opt length |O|C| rsvd | protocol type |   2 and 6 bits, 1 byte, 2 bytes; the option length
+   +---+------------+-+-+------+------+--------+   is in words of 4 bytes
+   |               VNI                | rsvd   |   3 bytes and 1; options and the payload follow
    +----------------------------------+--------+ */
 static bool read_geneve(fb_bytes header, fb_inner *inner) {
     const uint8_t *p = header.data;
@@ -55,8 +57,9 @@ static bool read_geneve(fb_bytes header, fb_inner *inner) {
     return true;
 }
 
-/* The chain of GTP-U's extension headers (3GPP TS 29.281 section 5.2): each is its length in words of 4 octets, content, and
-   in its last octet the type of the next one. *size grows by them; false where they are cut off or have no length. */
+/* Skip the chain of GTP-U extension headers (3GPP TS 29.281 section 5.2). Each has its length in
+   words of 4 bytes, its content, and in its last byte the type of the next one. *size grows by
+   their sizes. Return false if one is cut off or has length 0. */
 static bool skip_gtp_extensions(fb_bytes header, unsigned next, size_t *size) {
     while (next) {
         size_t left = header.size - *size;
@@ -69,11 +72,12 @@ static bool skip_gtp_extensions(fb_bytes header, unsigned next, size_t *size) {
     return true;
 }
 
-/* 3GPP TS 29.281 section 5.1. With any of E, S and PN four more octets follow: sequence number (2), N-PDU number, type of the
-   next extension header, which counts with E alone. Type 255 is a G-PDU: an IP packet, which says itself of which version.
+/* 3GPP TS 29.281 section 5.1. If E, S or PN is set, four more bytes follow: sequence number (2),
+   N-PDU number, and type of the next extension header, which is valid only with E. Type 255 is a
+   G-PDU: an IP packet, whose version is in its first nibble.
 
    +-------+--+-+-+-+--+------+--------+--------------+
-   |version|PT|*|E|S|PN| type | length |     TEID     |   3 bits version 1, PT 1; 1 octet, 2, 4
+   |version|PT|*|E|S|PN| type | length |     TEID     |   3 bits version 1, PT 1; 1 byte, 2, 4
    +-------+--+-+-+-+--+------+--------+--------------+ */
 static bool read_gtp(fb_bytes header, fb_inner *inner) {
     const uint8_t *p = header.data;
@@ -89,7 +93,7 @@ static bool read_gtp(fb_bytes header, fb_inner *inner) {
     return true;
 }
 
-/* By the destination port: VXLAN (IANA's, and the one Linux had before), Geneve, GTP-U. */
+/* Select by destination port: VXLAN (IANA's port, and the earlier one of Linux), Geneve, GTP-U. */
 static bool find_in_udp(fb_bytes segment, unsigned tunnels, fb_inner *inner) {
     if (segment.size < 8) return false;
     fb_bytes header = {segment.data + 8, segment.size - 8};
@@ -104,17 +108,18 @@ static bool find_in_udp(fb_bytes segment, unsigned tunnels, fb_inner *inner) {
 
 uint32_t fb_gre_size(const uint8_t *p) {
     unsigned flags = fb_load16(p), checksum = flags >> 15, key = flags >> 13 & 1, sequence = flags >> 12 & 1;
-    if ((flags & 7) == 1) return 8 + 4 * (sequence + (flags >> 7 & 1)); /* RFC 2637: K always, and an acknowledgement */
+    /* RFC 2637: always a key, and optionally an acknowledgement */
+    if ((flags & 7) == 1) return 8 + 4 * (sequence + (flags >> 7 & 1));
     return 4 * (1 + checksum + key + sequence);
 }
 
-/* RFC 2784 section 2, RFC 2890 section 2. Bits 1, 4 and 5 (routing and strict source route of RFC 1701) must be zero, the
-   rest of what is reserved is ignored. Version 1 is PPTP's.
+/* RFC 2784 section 2, RFC 2890 section 2. Bits 1, 4 and 5 (routing and strict source route of
+   RFC 1701) must be zero. Other reserved bits are ignored. Version 1 is PPTP and is not a match.
 
    +-+-+-+-+---------+------------+---+---------------+
-   |C|R|K|S| reserved             |ver| protocol type |   2 octets, 2 octets
+   |C|R|K|S| reserved             |ver| protocol type |   2 bytes, 2 bytes
    +-+-+-+-+---------+------------+---+---------------+
-   | checksum, reserved (C) | key (K) | sequence (S)  |   4 octets each, where its bit says so */
+   | checksum, reserved (C) | key (K) | sequence (S)  |   4 bytes each, if their bit is set */
 static bool read_gre(fb_bytes header, fb_inner *inner) {
     const uint8_t *p = header.data;
     if (header.size < 4 || fb_load16(p) & 0x4c07) return false;
@@ -123,12 +128,13 @@ static bool read_gre(fb_bytes header, fb_inner *inner) {
     if (header.size < size || (!read_payload_type(ethertype, inner) && !labels)) return false;
     inner->p = p + size;
     inner->id = p[0] & 0x20 ? fb_load32(p + (p[0] & 0x80 ? 8 : 4)) : 0;
-    inner->layer = FB_LAYER_UNKNOWN; /* IP names GRE */
+    inner->layer = FB_LAYER_UNKNOWN; /* the IP protocol names GRE */
     return true;
 }
 
-/* IP in IP (RFC 2003, RFC 4213, RFC 2473), and what a segment routing domain does (RFC 8986): the same in IPv6, behind
-   routing headers of type 4 and of no other, or none; also Ethernet (protocol 143). With segments it is SRv6 alone. */
+/* IP in IP (RFC 2003, RFC 4213, RFC 2473) and segment routing (RFC 8986). Segment routing has the
+   same payloads in IPv6, and also Ethernet (protocol 143). It has routing headers of type 4 only,
+   or none. A packet with such a header is SRv6, not IP in IP. */
 static bool find_in_ip(const fb_packet *outer, unsigned tunnels, fb_inner *inner) {
     static const uint32_t types[] = {FB_ETHERTYPE_IPV4, FB_ETHERTYPE_IPV6, FB_PACKET_FRAME};
     unsigned kind = outer->proto == 4 ? 0 : outer->proto == 41 ? 1 : 2;

@@ -1,13 +1,16 @@
-/* Schema -> plan: tags, worst sizes, which source feeds which column, and which columns can be written at once. */
+/* Compile a schema into a plan: tags, worst-case sizes, the sources of each column, and the columns
+   that can be written at once. */
 #include "core/plan/plan.h"
 
 #include <stdlib.h>
 
-#define FIXED_SLACK 160 /* a length prefix, the 64-octet copy of the constants, and a store of 64 octets behind the last column */
+/* a length prefix, the 64-byte copy of the constants, and a store of 64 bytes after the last
+   column */
+#define FIXED_SLACK 160
 
-#define MOST_DIRECT 63 /* a bit each, and one that is no column's */
+#define MOST_DIRECT 63 /* one bit each; the 64th bit is FB_NO_COLUMN_BIT */
 
-/* A source of a column, as it was added. */
+/* A source of a column, in the order of the calls. */
 struct fb_plan_entry {
     uint64_t pen;
     uint32_t id; /* of an element, or an fb_source */
@@ -79,7 +82,7 @@ fb_status fb_plan_set_rows(fb_plan *plan, fb_rows rows) {
     return FB_OK;
 }
 
-/* Of one more than there are: ranges may be empty, and still need an array to point into. */
+/* One more than used: an empty range still needs an array to point into. */
 static size_t octets_of_targets(const fb_plan *plan) {
     return (plan->target_count + 1) * sizeof *plan->targets;
 }
@@ -119,7 +122,8 @@ static int compare_mappings(const void *a, const void *b) {
     return (x->from > y->from) - (x->from < y->from);
 }
 
-/* Whether the column may take the part in scaling that its flags say, if any: an unsigned number, and one rate alone. */
+/* Return true if the column may have the scaling flags of its spec: it is a single unsigned number,
+   and only one enabled column is the rate. */
 static bool may_scale(const fb_plan *plan, const fb_column_spec *spec) {
     unsigned part = spec->flags & (FB_COLUMN_SCALED | FB_COLUMN_RATE);
     bool is_unsigned = spec->type == FB_TYPE_UINT || spec->type == FB_TYPE_FIXED32 || spec->type == FB_TYPE_FIXED64;
@@ -128,7 +132,8 @@ static bool may_scale(const fb_plan *plan, const fb_column_spec *spec) {
     return part == FB_COLUMN_SCALED || !(spec->flags & FB_COLUMN_ENABLED) || plan->rate_column == FB_NO_COLUMN;
 }
 
-/* Return whether a zero may be a value of a column. Addresses, times, bytes and lists have no such zero. */
+/* Return true if a zero may be a value of a column. Addresses, times, bytes and lists have no such
+   zero. */
 static bool takes_zero(const fb_column_spec *spec) {
     fb_type type = spec->type;
     bool octets = type == FB_TYPE_STRING || type == FB_TYPE_BYTES || type == FB_TYPE_IP;
@@ -213,13 +218,13 @@ bool fb_kind_fits(fb_kind kind, fb_type type) {
         case FB_KIND_SPAN_MS:
         case FB_KIND_SPAN_US:
         case FB_KIND_SPAN_NS: return is_integer(type) || type == FB_TYPE_DURATION;
-        case FB_KIND_LIST: return true; /* its members may not */
+        case FB_KIND_LIST: return true; /* its members may still not fit */
         case FB_KIND_OPAQUE: return type == FB_TYPE_BYTES;
         default: return false;
     }
 }
 
-/* Whether a column has the source already. */
+/* Return true if both entries are the same source of the same column. */
 static bool is_same_source(const struct fb_plan_entry *a, const struct fb_plan_entry *b) {
     return a->target.column == b->target.column && a->is_element == b->is_element && a->pen == b->pen && a->id == b->id &&
            a->occurrence == b->occurrence;
@@ -243,7 +248,8 @@ fb_status fb_plan_add_source(fb_plan *plan, uint16_t column, unsigned rank, fb_s
     if ((unsigned)source >= FB_SOURCE_COUNT) return FB_BAD_ARGUMENT;
     struct fb_plan_entry entry = {.id = source, .target = {.column = column, .kind = sources[source].kind & 63}};
     bool octets = column < plan->column_count && plan->columns[column].type == FB_TYPE_BYTES;
-    if (entry.target.kind == FB_KIND_STRING && octets) entry.target.kind = FB_KIND_BYTES; /* as they are, UTF-8 or not */
+    /* keep invalid UTF-8 as it is */
+    if (entry.target.kind == FB_KIND_STRING && octets) entry.target.kind = FB_KIND_BYTES;
     return add_entry(plan, entry, rank);
 }
 
@@ -277,7 +283,7 @@ fb_status fb_plan_set_registry(fb_plan *plan, const uint8_t *kinds, size_t count
     return FB_OK;
 }
 
-/* The kind that a column wants of an element of which nothing is known. */
+/* Return the kind that a column expects of an element whose kind is unknown. */
 static fb_kind wanted_kind(fb_type type) {
     switch (type) {
         case FB_TYPE_INT:
@@ -300,7 +306,8 @@ fb_kind fb_column_kind(const fb_column *column, fb_kind kind) {
     bool octets = column->type == FB_TYPE_BYTES || column->type == FB_TYPE_STRING;
     bool timed = column->type == FB_TYPE_TIMESTAMP || column->type == FB_TYPE_DURATION;
     if (kind == FB_KIND_LIST || kind == FB_KIND_OPAQUE) return kind;
-    bool plain = column->type == FB_TYPE_TIMESTAMP && !(column->flags & FB_COLUMN_REPEATED); /* a list holds no absent time */
+    /* a list cannot mark a time as absent */
+    bool plain = column->type == FB_TYPE_TIMESTAMP && !(column->flags & FB_COLUMN_REPEATED);
     if (plain && kind == FB_KIND_TIME_MS && column->unit == 1000000) return FB_KIND_UINT;
     if (plain && kind == FB_KIND_TIME_S && column->unit == 1000000000) return FB_KIND_UINT;
     if ((is_time(kind) && !timed) || (kind == FB_KIND_BYTES && !octets)) return FB_KIND_UINT;
@@ -313,7 +320,7 @@ fb_kind fb_plan_member_kind(const fb_plan *plan, const fb_column *column, uint32
     if (pen || id >= plan->registry_size || plan->registry[id] >= FB_KIND_COUNT) return wanted;
     fb_kind kind = plan->registry[id];
     if (kind == FB_KIND_BYTES && (wanted == FB_KIND_IP || wanted == FB_KIND_STRING)) return wanted;
-    /* A plain number is no time. */
+    /* A plain number is not a time. */
     bool timed = column->type == FB_TYPE_TIMESTAMP || column->type == FB_TYPE_DURATION;
     if (!timed && kind >= FB_KIND_TIME_UPTIME && kind <= FB_KIND_SPAN_NS) kind = FB_KIND_UINT;
     if (column->type == FB_TYPE_DURATION && kind == FB_KIND_TIME_UPTIME) return FB_KIND_SPAN_MS;
@@ -331,9 +338,9 @@ static int compare_entries(const void *a, const void *b) {
     return x->target.rank - y->target.rank;
 }
 
-/* When values of a source arrive within one row, for a comparison with the ranks: constants, the operations of a template
-   before its packet, the other fixed sources in their order, and between those of the packet and those after it the
-   operations that come after the packet. */
+/* Position of a source in the order of arrival within a row, to compare with the ranks. Constants
+   come first, then the operations of a template before its packet, then the other fixed sources in
+   their order. Operations after the packet come between the packet's sources and those after it. */
 static unsigned arrival(const struct fb_plan_entry *entry, bool after_packet) {
     if (entry->is_element) return after_packet ? FB_SOURCE_LAST_PACKET + 2 : FB_SOURCE_LAST_CONSTANT + 1;
     return entry->id + (entry->id > FB_SOURCE_LAST_CONSTANT) + (entry->id > FB_SOURCE_LAST_PACKET);
@@ -344,7 +351,8 @@ static bool is_packet(const struct fb_plan_entry *entry) {
            entry->id <= FB_SOURCE_LAST_PACKET;
 }
 
-/* Whether the sources of a column arrive in the order of their ranks. REQUIRES: no column has more than FB_MAX_RANK ranks. */
+/* Return true if the sources of a column arrive in rank order. REQUIRES: no column has more than
+   FB_MAX_RANK ranks. */
 static bool arrives_in_order(const fb_plan *plan, uint16_t column) {
     unsigned latest = 0;
     bool after_packet = false;
@@ -367,7 +375,8 @@ static bool arrives_in_order(const fb_plan *plan, uint16_t column) {
     return true;
 }
 
-/* Return whether a rank of a column has a fixed source and another one. A zero of one must not block the other. */
+/* Return true if a rank of a column has a fixed source and another source. A zero of one must not
+   block the other. */
 static bool has_fixed_equals(const fb_plan *plan, uint16_t column) {
     uint16_t count[FB_MAX_RANK + 1] = {0};
     bool fixed[FB_MAX_RANK + 1] = {false}, found = false;
@@ -403,14 +412,15 @@ static void mark_packet_ranks(fb_plan *plan) {
     }
 }
 
-/* Whether the fast path of a row may append the column: a single plain varint, a single 16-octet address. */
+/* Return true if the fast path of a row may append the column: it is a single plain varint or a
+   single 16-byte address. */
 static bool is_plain(const fb_column *column) {
     if (column->flags & (FB_COLUMN_SLOTTED | FB_COLUMN_REPEATED) || !(column->flags & FB_COLUMN_ENABLED)) return false;
     return column->type == FB_TYPE_UINT || column->type == FB_TYPE_ENUM || column->type == FB_TYPE_BOOL ||
            column->type == FB_TYPE_TIMESTAMP || (column->type == FB_TYPE_IP && !(column->flags & FB_COLUMN_NATIVE_IP));
 }
 
-/* Columns of numbers come first, so that a number's lane is the place of its bit. */
+/* Columns of numbers come first, so that the lane of a number is the index of its bit. */
 static void number_bits(fb_plan *plan) {
     unsigned bits = 0;
     for (int numbers = 1; numbers >= 0; numbers--)
@@ -447,7 +457,8 @@ static fb_way choose_way(fb_kind kind, const fb_column *column) {
     if (!fb_column_is_direct(column)) return FB_WAY_LONG;
     if (kind == FB_KIND_UINT && column->type == FB_TYPE_ENUM) return FB_WAY_ENUM;
     fb_type wanted = kind == FB_KIND_IP ? FB_TYPE_IP : kind == FB_KIND_TIME ? FB_TYPE_TIMESTAMP : FB_TYPE_UINT;
-    bool fits = kind != FB_KIND_TIME || column->limit >= FB_TIME_MAX / column->unit; /* any time */
+    /* any time fits */
+    bool fits = kind != FB_KIND_TIME || column->limit >= FB_TIME_MAX / column->unit;
     return column->type == wanted && fits ? FB_WAY_DIRECT : FB_WAY_LONG;
 }
 
@@ -475,14 +486,16 @@ static size_t value_worst(const fb_column *column) {
     switch (column->wire) {
         case FB_WIRE_FIXED32: return 4;
         case FB_WIRE_FIXED64: return 8;
-        case FB_WIRE_BYTES: return FB_TAG_MAX + 16; /* a length below 2^32; an address that is not of the record */
+        /* a length below 2^32; an address from outside the record, such as the exporter's */
+        case FB_WIRE_BYTES: return FB_TAG_MAX + 16;
         default: return FB_VARINT_MAX;
     }
 }
 
-/* Octets that one octet on the wire may become, where their number is not known before the wire is read. */
+/* Return the output bytes per input byte, for columns whose size depends on the input. */
 static size_t octet_worst(const fb_column *column) {
-    bool text = column->type == FB_TYPE_STRING; /* one malformed octet becomes the three of U+FFFD */
+    /* one malformed byte becomes the three bytes of U+FFFD */
+    bool text = column->type == FB_TYPE_STRING;
     if (!(column->flags & FB_COLUMN_REPEATED)) {
         if (text) return 3;
         return column->type == FB_TYPE_BYTES ? 1 : 0;
@@ -496,11 +509,12 @@ static void measure(fb_plan *plan) {
         const fb_column *column = &plan->columns[i];
         if (!(column->flags & FB_COLUMN_ENABLED)) continue;
         plan->octet_worst += octet_worst(column);
-        plan->fixed_worst += column->tag_size + value_worst(column); /* of a repeated one, a list of one */
+        /* for a repeated column, a list of one */
+        plan->fixed_worst += column->tag_size + value_worst(column);
     }
 }
 
-/* Return whether an IPFIX record may have the element, and the element is no list of records. */
+/* Return true if an IPFIX record may have the element, and the element is not a list of records. */
 static bool is_value(const struct fb_plan_entry *entry) {
     return entry->pen <= UINT32_MAX && !fb_element_is_sub_template(entry->pen, entry->id);
 }
@@ -510,7 +524,8 @@ static fb_status index_sources(fb_plan *plan) {
     if (plan->entry_count) qsort(plan->entries, plan->entry_count, sizeof *plan->entries, compare_entries);
     for (size_t i = 0; i < plan->entry_count; i++) elements += plan->entries[i].is_element;
     size_t targets = plan->entry_count - elements;
-    if (plan->entry_count >= UINT16_MAX / 4) return FB_BAD_ARGUMENT; /* a reverse flow may want each twice, and repeat it */
+    /* a reverse flow may need each source twice, and again for repeated columns */
+    if (plan->entry_count >= UINT16_MAX / 4) return FB_BAD_ARGUMENT;
     plan->target_count = targets;
     plan->element_count = elements;
     if (!(plan->targets = fb_memory_allocate(plan->memory, octets_of_targets(plan))) ||

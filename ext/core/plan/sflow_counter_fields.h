@@ -1,13 +1,15 @@
-/* The records of sFlow's counter samples: which are read, and where their fields are.
+/* The records of sFlow counter samples that are read, and the offsets of their fields.
 
-   The structures are those of sflow.org: "sFlow Version 5" (formats 1 to 5 and 1001), and the documents on 802.11 (6,
-   1002), LAG (7), optical interfaces (10), OpenFlow (1004, 1005), hosts (2000 to 2006, 2100 to 2104) and host TCP/IP
-   counters (2007 to 2010). Names are theirs, in lower case. A field is one line: it makes a source (source.h) that decoders walk
-   to (sflow_counters.tmpl.h). */
+   The structures are defined on sflow.org. "sFlow Version 5" defines formats 1 to 5 and 1001.
+   Further documents cover 802.11 (6, 1002), LAG (7), optical interfaces (10), OpenFlow (1004,
+   1005), hosts (2000 to 2006, 2100 to 2104) and host TCP/IP counters (2007 to 2010). Field names
+   are theirs, in lower case. Each field is one line. It defines a source (source.h), which the
+   decoders read (sflow_counters.tmpl.h). */
 #ifndef FB_COUNTERS_H
 #define FB_COUNTERS_H
 
-/* X(record, format, octets it has at least); enterprise 0. The last ones are of no fixed size and read one by one. */
+/* X(record, format, minimum size in bytes); enterprise 0. The last three have no fixed size and are
+   read field by field. */
 #define FB_COUNTER_RECORD_LIST(X) \
     X(if_counters, 1, 88) \
     X(ethernet_counters, 2, 52) \
@@ -36,8 +38,9 @@
     X(virt_net_io, 2104, 40) \
     X(port_name, 1005, 4) X(host_descr, 2000, 0) X(host_adapters, 2001, 4)
 
-/* F(X, record, field, kind, offset, octets). In the order of the records above; fields that a later edition of a structure
-   has added (cpu_steal and what follows it) are read where they are. */
+/* F(X, record, field, kind, offset, bytes), in the order of the records above. Fields that a later
+   edition of a structure added (cpu_steal and those after it) are read if the record contains
+   them. */
 #define FB_COUNTER_LIST(F, X) \
     F(X, if_counters, if_index, UINT, 0, 4) \
     F(X, if_counters, if_type, UINT, 4, 4) \
@@ -301,7 +304,7 @@
     F(X, virt_net_io, tx_errs, UINT, 32, 4) \
     F(X, virt_net_io, tx_drop, UINT, 36, 4)
 
-/* The same as a row of FB_SOURCE_LIST. */
+/* A field as a row of FB_SOURCE_LIST. */
 #define FB_COUNTER_SOURCE(X, record, field, kind, offset, size) \
     X(COUNTER_##record##_##field, "sflow:" #record "." #field, kind)
 

@@ -1,35 +1,41 @@
-/* Where a column's value may come from: the fixed sources (all but information elements), and the kinds of value.
+/* The fixed sources of column values (all sources but information elements), and the kinds of
+   values.
 
-   A source has a name ("sflow:extended_switch.src_vlan"), which a schema uses, and a kind. Their order here is the order
-   in which a decoder produces them within one flow: a column whose ranks follow it is written at once, one whose ranks
-   do not waits in a slot until the row is finished (message_row.h). */
+   A source has a kind and a name that schemas use, such as "sflow:extended_switch.src_vlan". The
+   order of the list is the order in which a decoder produces values within one flow. A column whose
+   ranks follow this order is written at once. Any other column waits in a slot until the row is
+   finished (plan.h). */
 #ifndef FB_SOURCE_H
 #define FB_SOURCE_H
 
 #include "core/plan/sflow_counter_fields.h"
 
-/* What the octets of a value mean (data types of RFC 7011 section 6.1; units of the IANA registry). Fixed sources give the
-   kinds of the first group and, from counter samples, STRING, SINT and FLOAT. */
+/* The meaning of the bytes of a value (data types of RFC 7011 section 6.1; units of the IANA
+   registry). Fixed sources have the kinds UINT, IP, BYTES and TIME. Those of counter samples may
+   also be STRING, SINT or FLOAT. */
 #define FB_KIND_LIST(X) \
-    X(UINT, "uint")               /* an unsigned integer; a MAC address is one of 48 bits */ \
-    X(IP, "ip")                   /* 4 or 16 octets */ \
-    X(BYTES, "bytes")             /* octets as they are */ \
+    X(UINT, "uint")               /* an unsigned integer; a MAC address has 48 bits */ \
+    X(IP, "ip")                   /* 4 or 16 bytes */ \
+    X(BYTES, "bytes")             /* bytes as they are */ \
     X(TIME, "time")               /* nanoseconds since 1970 */ \
-    X(STRING, "string")           /* UTF-8, trailing NULs cut */ \
+    X(STRING, "string")           /* UTF-8, without trailing NULs */ \
     X(SINT, "sint")               /* two's complement of any size */ \
     X(BOOL, "bool")               /* 1 true, 2 false (RFC 7011 section 6.1.5) */ \
-    X(FLOAT, "float")             /* binary32 or binary64, told by the size */ \
+    X(FLOAT, "float")             /* binary32 or binary64, selected by the size */ \
     X(TIME_S, "time_s")           /* dateTimeSeconds */ \
     X(TIME_MS, "time_ms")         /* dateTimeMilliseconds */ \
-    X(TIME_NTP_US, "time_ntp_us") /* dateTimeMicroseconds: NTP format, rounded to the microsecond */ \
+    X(TIME_NTP_US, "time_ntp_us") /* dateTimeMicroseconds: NTP format, rounded to microseconds */ \
     X(TIME_NTP_NS, "time_ntp_ns") /* dateTimeNanoseconds: NTP format */ \
-    X(TIME_UPTIME, "time_uptime") /* milliseconds since the exporter started (elements 21 and 22) */ \
-    X(TIME_DELTA, "time_delta")   /* microseconds before the export time (elements 158 and 159) */ \
-    X(SPAN_S, "span_s") X(SPAN_MS, "span_ms") X(SPAN_US, "span_us") X(SPAN_NS, "span_ns") /* durations */ \
-    X(TCP_BITS, "tcp_bits")       /* tcpControlBits: what stands above its low 12 bits is the data offset (RFC 7125) */ \
+    X(TIME_UPTIME, "time_uptime") /* milliseconds since the exporter started (21, 22) */ \
+    X(TIME_DELTA, "time_delta")   /* microseconds before the export time (158, 159) */ \
+    /* durations */ \
+    X(SPAN_S, "span_s") X(SPAN_MS, "span_ms") X(SPAN_US, "span_us") X(SPAN_NS, "span_ns") \
+    /* tcpControlBits; bits above the low 12 are the data offset (RFC 7125) */ \
+    X(TCP_BITS, "tcp_bits") \
     X(MAC, "mac")                 /* macAddress: exactly 6 bytes */ \
-    X(LIST, "list")               /* basicList: its members, of a kind of their own (RFC 6313 section 4.5.1) */ \
-    X(OPAQUE, "opaque")           /* subTemplateList, subTemplateMultiList, unsigned256: as their octets */
+    /* basicList: members have their own kind (RFC 6313 section 4.5.1) */ \
+    X(LIST, "list") \
+    X(OPAQUE, "opaque") /* subTemplateList, subTemplateMultiList, unsigned256: raw bytes */
 
 typedef enum {
 #define FB_X(constant, name) FB_KIND_##constant,
@@ -56,13 +62,16 @@ typedef enum {
     /* sFlow, in the order in which the parts of a sample are read. */ \
     X(SFLOW_SUB_AGENT_ID, "sflow:datagram.sub_agent_id", UINT) \
     X(SFLOW_UPTIME, "sflow:datagram.uptime", UINT) \
-    /* Of counter and drop samples alone, from SAMPLE_KIND to DROP_LINUX_REASON: for schemas whose rows are counters. */ \
+    /* Only in counter and drop samples, from SAMPLE_KIND to DROP_LINUX_REASON: for schemas whose \
+       rows are counters. */ \
     X(SFLOW_SAMPLE_KIND, "sflow:sample.kind", UINT) /* 1 counters, 2 a discarded packet */ \
     X(SFLOW_COUNTERS_SEQUENCE, "sflow:sample.sequence_number", UINT) \
-    X(SFLOW_SOURCE_TYPE, "sflow:sample.source_id_type", UINT) /* 0 ifIndex, 1 VLAN, 2 physical, 3 logical entity */ \
+    /* 0 ifIndex, 1 VLAN, 2 physical, 3 logical entity */ \
+    X(SFLOW_SOURCE_TYPE, "sflow:sample.source_id_type", UINT) \
     X(SFLOW_SOURCE_INDEX, "sflow:sample.source_id_index", UINT) \
     FB_COUNTER_LIST(FB_COUNTER_SOURCE, X) \
-    X(SFLOW_LANE_INDEX, "sflow:sfp_lane.lane_index", UINT) /* lists: one value a lane, unknown ones are 2^32 - 1 */ \
+    /* lists: one value per lane; 2^32 - 1 is unknown */ \
+    X(SFLOW_LANE_INDEX, "sflow:sfp_lane.lane_index", UINT) \
     X(SFLOW_LANE_TX_BIAS_CURRENT, "sflow:sfp_lane.tx_bias_current", UINT) \
     X(SFLOW_LANE_TX_POWER, "sflow:sfp_lane.tx_power", UINT) \
     X(SFLOW_LANE_TX_POWER_MIN, "sflow:sfp_lane.tx_power_min", UINT) \
@@ -78,9 +87,11 @@ typedef enum {
     X(SFLOW_HOST_MACHINE_TYPE, "sflow:host_descr.machine_type", UINT) \
     X(SFLOW_HOST_OS_NAME, "sflow:host_descr.os_name", UINT) \
     X(SFLOW_HOST_OS_RELEASE, "sflow:host_descr.os_release", STRING) \
-    X(SFLOW_ADAPTER_IF_INDEX, "sflow:host_adapters.if_index", UINT) /* lists: one value a MAC address */ \
+    /* lists: one value per MAC address */ \
+    X(SFLOW_ADAPTER_IF_INDEX, "sflow:host_adapters.if_index", UINT) \
     X(SFLOW_ADAPTER_MAC, "sflow:host_adapters.mac_address", UINT) \
-    X(SFLOW_DROP_DROPS, "sflow:discarded_packet.drops", UINT) /* notifications that were not sent */ \
+    /* notifications that were not sent */ \
+    X(SFLOW_DROP_DROPS, "sflow:discarded_packet.drops", UINT) \
     X(SFLOW_DROP_INPUT, "sflow:discarded_packet.input", UINT) \
     X(SFLOW_DROP_OUTPUT, "sflow:discarded_packet.output", UINT) \
     X(SFLOW_DROP_REASON, "sflow:discarded_packet.reason", UINT) \
@@ -92,7 +103,7 @@ typedef enum {
     X(SFLOW_DROP_TRAP_GROUP, "sflow:extended_hw_trap.group", STRING) \
     X(SFLOW_DROP_TRAP, "sflow:extended_hw_trap.trap", STRING) \
     X(SFLOW_DROP_LINUX_REASON, "sflow:extended_linux_drop_reason.reason", STRING) \
-    /* Of flow samples. */ \
+    /* Only in flow samples. */ \
     X(SFLOW_SAMPLING_RATE, "sflow:flow_sample.sampling_rate", UINT) \
     X(SFLOW_SAMPLE_SEQUENCE, "sflow:flow_sample.sequence_number", UINT) \
     X(SFLOW_SAMPLE_POOL, "sflow:flow_sample.sample_pool", UINT) \
@@ -110,14 +121,19 @@ typedef enum {
     X(SFLOW_ROUTER_DST_MASK, "sflow:extended_router.dst_mask_len", UINT) \
     X(SFLOW_GATEWAY_NEXT_HOP, "sflow:extended_gateway.next_hop", IP) \
     X(SFLOW_GATEWAY_AS, "sflow:extended_gateway.as", UINT) /* of the router itself */ \
-    X(SFLOW_GATEWAY_SRC_AS, "sflow:extended_gateway.src_as", UINT) /* the router's own where the wire says 0 */ \
+    /* the router's own if the wire has 0 */ \
+    X(SFLOW_GATEWAY_SRC_AS, "sflow:extended_gateway.src_as", UINT) \
     X(SFLOW_GATEWAY_SRC_PEER_AS, "sflow:extended_gateway.src_peer_as", UINT) \
-    X(SFLOW_GATEWAY_NEXT_HOP_AS, "sflow:extended_gateway.next_hop_as", UINT) /* the first of the path */ \
-    X(SFLOW_GATEWAY_AS_PATH, "sflow:extended_gateway.as_path", UINT) /* one value a hop */ \
-    X(SFLOW_GATEWAY_DST_AS, "sflow:extended_gateway.dst_as", UINT) /* the last of the path; the router's own where it is empty */ \
-    X(SFLOW_GATEWAY_COMMUNITIES, "sflow:extended_gateway.communities", UINT) /* one value a community */ \
+    /* first of the path */ \
+    X(SFLOW_GATEWAY_NEXT_HOP_AS, "sflow:extended_gateway.next_hop_as", UINT) \
+    X(SFLOW_GATEWAY_AS_PATH, "sflow:extended_gateway.as_path", UINT) /* one value per hop */ \
+    /* last of the path; the router's own if the path is empty */ \
+    X(SFLOW_GATEWAY_DST_AS, "sflow:extended_gateway.dst_as", UINT) \
+    /* one value per community */ \
+    X(SFLOW_GATEWAY_COMMUNITIES, "sflow:extended_gateway.communities", UINT) \
     X(SFLOW_GATEWAY_LOCAL_PREF, "sflow:extended_gateway.local_pref", UINT) \
-    X(SFLOW_IP_LENGTH, "sflow:sampled_ip.length", UINT) /* sampled_ip: the records sampled_ipv4 and sampled_ipv6 */ \
+    /* sampled_ip: the records sampled_ipv4 and sampled_ipv6 */ \
+    X(SFLOW_IP_LENGTH, "sflow:sampled_ip.length", UINT) \
     X(SFLOW_IP_PROTOCOL, "sflow:sampled_ip.protocol", UINT) \
     X(SFLOW_IP_SRC, "sflow:sampled_ip.src_ip", IP) \
     X(SFLOW_IP_DST, "sflow:sampled_ip.dst_ip", IP) \
@@ -127,25 +143,28 @@ typedef enum {
     X(SFLOW_IP_TOS, "sflow:sampled_ip.tos", UINT) /* priority in the IPv6 record */ \
     X(SFLOW_ETHERNET_SRC_MAC, "sflow:sampled_ethernet.src_mac", UINT) \
     X(SFLOW_ETHERNET_DST_MAC, "sflow:sampled_ethernet.dst_mac", UINT) \
-    /* What flowbuf concludes. One function each in derived.tmpl.h. */ \
+    /* Values that flowbuf derives. Each has one function in derived.tmpl.h. */ \
     X(DERIVED_SAMPLING_RATE, "derived:sampling_rate", UINT) \
     X(DERIVED_ETYPE, "derived:etype", UINT) \
     X(DERIVED_ICMP_TYPE, "derived:icmp_type", UINT) \
     X(DERIVED_ICMP_CODE, "derived:icmp_code", UINT) \
     X(DERIVED_FORWARDING_STATUS, "derived:forwarding_status", UINT) \
-    X(DERIVED_IP_FLAGS, "derived:ip_flags", UINT) /* fragmentFlags (197) as the header has them: reserved 4, DF 2, MF 1 */ \
-    X(DERIVED_MPLS_LABELS, "derived:mpls_labels", UINT) /* one value a label */ \
-    /* A sampled packet (sFlow sampled header, elements 313 and 315), from the outside in; the outermost of a kind. */ \
+    /* fragmentFlags (197) in the encoding of the header: reserved 4, DF 2, MF 1 */ \
+    X(DERIVED_IP_FLAGS, "derived:ip_flags", UINT) \
+    X(DERIVED_MPLS_LABELS, "derived:mpls_labels", UINT) /* one value per label */ \
+    /* A sampled packet (sFlow sampled header, elements 313 and 315), from the outside in. Each \
+       source is the outermost header of its kind. */ \
     X(PACKET_PACKETS, "packet:packets", UINT) /* always 1 */ \
-    X(PACKET_TUNNEL_SRC_ADDR, "packet:tunnel.src_addr", IP) /* the outer endpoints, when a tunnel was opened */ \
+    /* the outer endpoints, if a tunnel was opened */ \
+    X(PACKET_TUNNEL_SRC_ADDR, "packet:tunnel.src_addr", IP) \
     X(PACKET_TUNNEL_DST_ADDR, "packet:tunnel.dst_addr", IP) \
     X(PACKET_TUNNEL_ID, "packet:tunnel.id", UINT) /* VNI, GRE key, TEID */ \
     X(PACKET_SRC_MAC, "packet:ethernet.src_mac", UINT) \
     X(PACKET_DST_MAC, "packet:ethernet.dst_mac", UINT) \
     X(PACKET_VLAN_ID, "packet:vlan.id", UINT) \
     X(PACKET_INNER_VLAN_ID, "packet:vlan.inner_id", UINT) /* the second tag */ \
-    X(PACKET_MPLS_LABELS, "packet:mpls.labels", UINT) /* one value a label */ \
-    X(PACKET_MPLS_TTLS, "packet:mpls.ttls", UINT) /* one value a label */ \
+    X(PACKET_MPLS_LABELS, "packet:mpls.labels", UINT) /* one value per label */ \
+    X(PACKET_MPLS_TTLS, "packet:mpls.ttls", UINT) /* one value per label */ \
     X(PACKET_ETYPE, "packet:ethernet.type", UINT) /* of the payload after tags and labels */ \
     X(PACKET_IP_LENGTH, "packet:ip.length", UINT) /* header and payload */ \
     X(PACKET_SRC_ADDR, "packet:ip.src_addr", IP) \
@@ -154,7 +173,8 @@ typedef enum {
     X(PACKET_TTL, "packet:ip.ttl", UINT) /* hop limit in IPv6 */ \
     X(PACKET_FLOW_LABEL, "packet:ip.flow_label", UINT) \
     X(PACKET_FRAGMENT_ID, "packet:ip.fragment_id", UINT) \
-    X(PACKET_FRAGMENT_OFFSET, "packet:ip.fragment_offset", UINT) /* in units of 8 octets, as on the wire */ \
+    /* in units of 8 bytes, as on the wire */ \
+    X(PACKET_FRAGMENT_OFFSET, "packet:ip.fragment_offset", UINT) \
     X(PACKET_IP_FLAGS, "packet:ip.flags", UINT) /* reserved 4, DF 2, MF 1 */ \
     X(PACKET_PROTO, "packet:ip.proto", UINT) /* after IPv6 extension headers */ \
     X(PACKET_SRC_PORT, "packet:transport.src_port", UINT) \
@@ -162,12 +182,15 @@ typedef enum {
     X(PACKET_TCP_FLAGS, "packet:tcp.flags", UINT) \
     X(PACKET_ICMP_TYPE, "packet:icmp.type", UINT) \
     X(PACKET_ICMP_CODE, "packet:icmp.code", UINT) \
-    X(PACKET_ROUTING_ADDRESSES, "packet:ipv6_routing.addresses", IP) /* one value a segment, as on the wire */ \
+    /* one value per segment, as on the wire */ \
+    X(PACKET_ROUTING_ADDRESSES, "packet:ipv6_routing.addresses", IP) \
     X(PACKET_ROUTING_SEGMENTS_LEFT, "packet:ipv6_routing.segments_left", UINT) \
-    X(PACKET_LAYERS, "packet:layers.stack", UINT) /* one value a header; numbers as in the column layer_stack */ \
-    X(PACKET_LAYER_SIZES, "packet:layers.sizes", UINT) /* octets of each */ \
-    X(PACKET_SECTION_LENGTH, "packet:section.length", UINT) /* octets of the packet that the exporter sent */ \
-    /* After the packet: what stands in for its own values. */ \
+    /* one value per header, numbered as in layer_stack */ \
+    X(PACKET_LAYERS, "packet:layers.stack", UINT) \
+    X(PACKET_LAYER_SIZES, "packet:layers.sizes", UINT) /* bytes of each header */ \
+    /* bytes of the packet that the exporter sent */ \
+    X(PACKET_SECTION_LENGTH, "packet:section.length", UINT) \
+    /* After the packet: fallbacks for its own values. */ \
     X(SFLOW_ETHERNET_TYPE, "sflow:sampled_ethernet.type", UINT) \
     X(SFLOW_FRAME_LENGTH, "sflow:sampled_header.frame_length", UINT) \
     X(SFLOW_ETHERNET_LENGTH, "sflow:sampled_ethernet.length", UINT)
@@ -183,12 +206,14 @@ typedef enum {
 #define FB_SOURCE_LAST_PACKET FB_SOURCE_PACKET_SECTION_LENGTH
 #define FB_SOURCE_LAST_CONSTANT FB_SOURCE_NETFLOW5_ENGINE_ID
 #define FB_SOURCE_FIRST_OF_COUNTERS FB_SOURCE_SFLOW_SAMPLE_KIND
-#define FB_SOURCE_FIRST_COUNTER (FB_SOURCE_SFLOW_SOURCE_INDEX + 1) /* of FB_COUNTER_LIST, which follow one another */
+/* of FB_COUNTER_LIST, which are contiguous */
+#define FB_SOURCE_FIRST_COUNTER (FB_SOURCE_SFLOW_SOURCE_INDEX + 1)
 #define FB_SOURCE_LAST_OF_COUNTERS FB_SOURCE_SFLOW_DROP_LINUX_REASON
 
-/* The fields of a NetFlow v5 record (constant, name, kind, offset, size), 48 octets. They are compiled into operations
-   exactly as the fields of a template are. v1 and v7 have the same fields by the same names: v1 lacks some and has others
-   elsewhere (decode.c); v7 has one more, and flags where v5 has padding. */
+/* The fields of a NetFlow v5 record of 48 bytes (constant, name, kind, offset, size). They are
+   compiled into operations like the fields of a template. v1 and v7 use the same names. v1 lacks
+   some fields and has others at different offsets (decode.c). v7 has one more field, and flags in
+   place of the padding of v5. */
 #define FB_NETFLOW5_FIELD_LIST(X) \
     X(SRCADDR, "srcaddr", IP, 0, 4) \
     X(DSTADDR, "dstaddr", IP, 4, 4) \
@@ -218,7 +243,7 @@ typedef enum {
 #define FB_X(constant, name, kind, offset, size) FB_NETFLOW5_##constant,
     FB_NETFLOW7_FIELD_LIST(FB_X)
 #undef FB_X
-    FB_NETFLOW5_FIELD_COUNT /* of all versions; a field of this number is padding */
+    FB_NETFLOW5_FIELD_COUNT /* of all versions; a field with this number is padding */
 } fb_netflow5_field;
 
 #endif

@@ -1,25 +1,26 @@
-/* Turns lessons into patterns, and keeps them. */
+/* Compile a lesson into a pattern, and store patterns in a table of fixed size. */
 #include "core/sflow_pattern/pattern_learn.h"
 
-/* The most samples of one size that fit no pattern and are not learned from, between two that are. */
+/* Maximum number of samples of one size that are skipped between two lessons. */
 enum { LONGEST_WAIT = 4095 };
 
-/* Compiling ------------------------------------------------------------------------------------------------------------ */
+/* Compiling ----------------------------------------------------------------------------------- */
 
-/* What is being made of a lesson. */
+/* State of the compilation of one lesson. */
 typedef struct {
     const fb_plan *plan;
     const fb_lesson *lesson;
     bool wide;
-    bool dropped[FB_LESSON_VALUES]; /* a better source has a value in any case */
-    bool step[FB_LESSON_VALUES];    /* not appended, but put: some column of its source may have a value already, or converts it */
+    bool dropped[FB_LESSON_VALUES]; /* a better source always has a value */
+    /* put instead of appended: a column of the source may already have a value, or converts it */
+    bool step[FB_LESSON_VALUES];
 } compiler;
 
 static const fb_target_range *targets_of(const compiler *c, size_t value) {
     return &c->plan->sources[c->lesson->values[value].value.source];
 }
 
-/* Whether a fixed source feeds a column. */
+/* Return true if a fixed source feeds a column. */
 static bool feeds(const fb_plan *plan, unsigned source, uint16_t column) {
     const fb_target_range *range = &plan->sources[source];
     for (size_t i = 0; i < range->count; i++)
@@ -27,7 +28,7 @@ static bool feeds(const fb_plan *plan, unsigned source, uint16_t column) {
     return false;
 }
 
-/* Whether a value may fill a column. Layers have the values of two sources. */
+/* Return true if a value may fill a column. FB_PATTERN_LAYERS has the values of two sources. */
 static bool may_fill(const compiler *c, size_t value, uint16_t column) {
     const fb_pattern_value *of = &c->lesson->values[value].value;
     if (of->code == FB_PATTERN_UNKNOWN) return false;
@@ -35,19 +36,20 @@ static bool may_fill(const compiler *c, size_t value, uint16_t column) {
     return feeds(c->plan, of->source, column);
 }
 
-/* Whether a value, whatever it is, is appended to a column as it is. */
+/* Return true if every possible value can be appended to a column without conversion. */
 static bool takes_any(const fb_column *column, const fb_pattern_value *value) {
     if (!fb_column_is_direct(column)) return false;
     if (value->code == FB_PATTERN_ADDRESS) return column->type == FB_TYPE_IP;
     return column->type == FB_TYPE_UINT && value->mask + value->add <= column->limit;
 }
 
-/* Return whether a zero is a value of a column. A source with a number in every sample then always fills it. */
+/* Return true if a zero is a value of a column. A source with a number in every sample then always
+   fills it. */
 static bool takes_zero(const compiler *c, uint16_t column) {
     return c->plan->columns[column].flags & FB_COLUMN_ZERO;
 }
 
-/* Whether a value before this one fills a column in every sample: what comes first counts. */
+/* Return true if an earlier value fills the column in every sample: the first value wins. */
 static bool is_filled_before(const compiler *c, size_t value, uint16_t column) {
     for (size_t i = 0; i < value; i++) {
         const fb_lesson_value *before = &c->lesson->values[i];
@@ -57,19 +59,21 @@ static bool is_filled_before(const compiler *c, size_t value, uint16_t column) {
     return false;
 }
 
-/* Return whether a value behind this one may fill a column. */
+/* Return true if a later value may fill the column. */
 static bool is_offered_after(const compiler *c, size_t value, uint16_t column) {
     for (size_t i = value + 1; i < c->lesson->value_count; i++)
         if (may_fill(c, i, column)) return true;
     return false;
 }
 
-/* Whether a value is zero in every sample. Columns that take it as it is do without it: an explicit one, or an enum, does not. */
+/* Return true if a value is zero in every sample. Columns that take it without conversion can skip
+   it; explicit columns and enums cannot. */
 static bool is_zero(const fb_pattern_value *value) {
     return value->code == FB_PATTERN_NUMBER && value->mask == 0 && value->add == 0;
 }
 
-/* Whether columns can do without a value. Only those of fb_column_is_direct have their sources come in order. */
+/* Return true if no column needs a value. Only columns of fb_column_is_direct get their sources in
+   order. */
 static bool is_dropped(const compiler *c, size_t value) {
     const fb_pattern_value *of = &c->lesson->values[value].value;
     const fb_target_range *range = targets_of(c, value);
@@ -82,13 +86,13 @@ static bool is_dropped(const compiler *c, size_t value) {
     return true;
 }
 
-/* Whether some constant of a datagram may fill a column. */
+/* Return true if a constant of some datagram may fill a column. */
 static bool may_be_constant(const fb_plan *plan, uint16_t column) {
     return plan->columns[column].flags & FB_COLUMN_CONSTANT || feeds(plan, FB_SOURCE_SFLOW_SUB_AGENT_ID, column) ||
            feeds(plan, FB_SOURCE_SFLOW_UPTIME, column);
 }
 
-/* Whether some other value may fill a column of the same sample. */
+/* Return true if another value of the same sample may fill the column. */
 static bool is_shared(const compiler *c, size_t value, uint16_t column) {
     for (size_t i = 0; i < c->lesson->value_count; i++)
         if (i != value && !c->dropped[i] && may_fill(c, i, column)) return true;
@@ -119,21 +123,21 @@ static void sort_out(compiler *c) {
 
 enum { IN_LANES, OTHER_NUMBERS, ADDRESSES };
 
-/* Lanes take whole octets. */
+/* Lanes take whole bytes. */
 static unsigned group_of(const compiler *c, const fb_pattern_value *value) {
     if (value->code == FB_PATTERN_ADDRESS) return ADDRESSES;
     bool fits = fb_lanes_fit(value->column, value->mask + value->add), whole = value->shift % 8 == 0;
     return c->wide && fits && whole ? IN_LANES : OTHER_NUMBERS;
 }
 
-/* Eight octets, of which a number is a part, are looked at before the end of its part. */
+/* Choose 8 bytes that contain the number and lie before the end of its part. */
 static void set_window(const fb_lesson *lesson, fb_pattern_value *value) {
     int last = (int)(lesson->end[value->part] - lesson->begin[value->part]) - 8;
     value->window = (int16_t)(value->place < last ? value->place : last);
     value->shift = (uint8_t)(8 * (value->window + 8 - value->place - value->size) + value->shift);
 }
 
-/* False: there are too many. */
+/* Return false if there are too many values. */
 static bool put_value(const fb_lesson *lesson, fb_pattern *pattern, fb_pattern_value value) {
     if (pattern->value_count == FB_PATTERN_VALUES) return false;
     if (value.code == FB_PATTERN_NUMBER) set_window(lesson, &value);
@@ -141,7 +145,7 @@ static bool put_value(const fb_lesson *lesson, fb_pattern *pattern, fb_pattern_v
     return true;
 }
 
-/* Values that are appended, one for each column. */
+/* Add the values that are appended, one per column. */
 static bool put_appended(const compiler *c, unsigned group, fb_pattern *pattern) {
     for (size_t i = 0; i < c->lesson->value_count; i++) {
         if (c->dropped[i] || c->step[i]) continue;
@@ -170,7 +174,8 @@ static bool comes_before(const fb_pattern_value *a, const fb_pattern_value *b) {
     return a->part != b->part ? a->part < b->part : a->place < b->place;
 }
 
-/* Lanes take numbers from two places: neighbours go together. Constants come from nowhere: they fill up the last group. */
+/* Sort by position, because a group of lanes reads from two places only. Constants have no
+   position. They come last and fill up the last group. */
 static void sort_lanes(fb_pattern *pattern) {
     fb_pattern_value *values = pattern->values;
     for (size_t i = 1; i < pattern->lane_end; i++)
@@ -192,7 +197,8 @@ static bool put_values(const compiler *c, fb_pattern *pattern) {
     return put_steps(c, pattern);
 }
 
-/* Whether a number is within reach of the places of a group, `places` of which are taken; takes another one where it must. */
+/* Return true if a number is within reach of a place of the group. If necessary, and if fewer than
+   two are taken, take another place. */
 static bool is_in_reach(fb_pattern_group *group, unsigned *places, const fb_pattern_value *value, unsigned *place) {
     for (*place = 0; *place < *places; ++*place) {
         int offset = value->place - group->place[*place];
@@ -230,7 +236,8 @@ static bool put_groups(fb_pattern *pattern) {
     return true;
 }
 
-/* Windows over the octets of a part that must be the same. They may begin before it, where nothing must be so. */
+/* Cover the fixed bytes of a part with windows. A window may begin before its part; no bytes are
+   fixed there. */
 static bool put_windows(const fb_lesson *lesson, size_t part, fb_pattern *pattern) {
     size_t begin = lesson->begin[part], end = lesson->end[part];
     for (size_t place = begin; place < end; place++) {
@@ -255,7 +262,7 @@ static bool put_all_windows(const fb_lesson *lesson, fb_pattern *pattern) {
     return true;
 }
 
-/* False: it has more than a pattern may have. */
+/* Return false if the lesson exceeds the limits of a pattern. */
 static bool write_pattern(const compiler *c, fb_pattern *pattern) {
     const fb_lesson *lesson = c->lesson;
     *pattern = (fb_pattern){
@@ -269,7 +276,7 @@ static bool write_pattern(const compiler *c, fb_pattern *pattern) {
     return true;
 }
 
-/* Keeping ------------------------------------------------------------------------------------------------------------- */
+/* Storing ------------------------------------------------------------------------------------- */
 
 fb_patterns fb_patterns_new(const fb_plan *plan, fb_memory *memory, bool wide) {
     return (fb_patterns){.plan = plan, .memory = memory, .wide = wide};
@@ -283,7 +290,7 @@ void fb_patterns_free(fb_patterns *patterns) {
     patterns->exact_count = 0;
 }
 
-/* All memory that there will be for patterns: nothing is allocated for one. */
+/* Allocate the memory of all patterns at once. Learning allocates nothing else. */
 static bool make_table(fb_patterns *patterns) {
     if (patterns->table) return true;
     patterns->block = fb_memory_allocate(patterns->memory, octets_of_table);
@@ -291,7 +298,7 @@ static bool make_table(fb_patterns *patterns) {
     return patterns->table;
 }
 
-/* One that is empty; NULL: none is. */
+/* Return an empty entry; NULL: all are taken. */
 static fb_pattern *find_empty_place(const fb_patterns *patterns, size_t place) {
     for (size_t way = 0; way < FB_PATTERN_WAYS; way++)
         if (!patterns->table->patterns[place ^ way].key) return &patterns->table->patterns[place ^ way];
@@ -307,7 +314,7 @@ static bool write_lesson(const fb_patterns *patterns, const fb_lesson *lesson, u
     return true;
 }
 
-/* False: there is no room for one more. */
+/* Return false if there is no room for another exact pattern. */
 static bool learn_exact(fb_patterns *patterns, const fb_lesson *lesson, fb_bytes sample, bool expanded) {
     uint32_t key = fb_sample_size_key(sample, expanded);
     size_t header = (size_t)(lesson->parts.header.data - lesson->sample);
@@ -325,7 +332,7 @@ static void become_general(fb_patterns *patterns) {
     memset(patterns->turns, 0, sizeof patterns->turns);
 }
 
-/* Whether there is one pattern more; where there is no room, another one gives way. */
+/* Return true if there is one more pattern. If no entry is empty, one is replaced. */
 static bool learn_general(fb_patterns *patterns, const fb_lesson *lesson) {
     size_t place = fb_pattern_place(lesson->parts.key, lesson->parts.header.data);
     fb_pattern *empty = find_empty_place(patterns, place);

@@ -1,51 +1,59 @@
-/* Flow samples that look like one seen before. sFlow has no templates, and still an exporter sends the same few layouts over and
-   over: these records, an Ethernet frame, IPv4, TCP. A *pattern* is learned from such a sample. It says
+/* Fast path for sFlow samples that have the layout of an earlier sample. sFlow has no templates, but
+   an exporter sends the same few layouts repeatedly: the same records, an Ethernet frame, IPv4, TCP.
+   A *pattern* is learned from such a sample. It has three parts:
 
-     what must be the same  a mask over the octets of the sample, and what they are: formats and lengths of records, the
-                            ethertype, the header length of IPv4, the protocol; everything that decoding branches on
-     what has bounds        numbers that mean something else beyond them, as the VLAN id 4095 does
-     where the columns are  numbers and addresses at fixed places then, as in a record of a template
+     fixed bytes  a mask over the bytes of the sample, and their values: formats and lengths of
+                  records, the ethertype, the header length of IPv4, the protocol, and everything
+                  else that decoding branches on
+     bounds       limits of numbers that have another meaning beyond them, such as the VLAN id 4095
+     columns      numbers and addresses at fixed offsets, like those of a template record
 
-   At first patterns are *exact*: all lengths are the same, too. Once there are too many, all that are learned are *general*, which
-   takes longer, and few fit any traffic. Two records are of any length then, sampled_header and extended_gateway: as much
-   of a packet as there is, an AS path. They divide a sample into parts, and places are counted from the beginning of their part:
+   At first, patterns are *exact*: all lengths are fixed, too. When there are too many, the decoder
+   learns *general* ones instead. They are slower, but a few of them match any traffic. Two records
+   then have variable length: sampled_header (as much of a packet as was captured) and
+   extended_gateway (an AS path). They divide a sample into parts, and offsets count from the start
+   of their part:
 
      │ fixed part │ sampled_header ┄┄┄┄┄│ extended_switch │ extended_gateway ┄┄┄┄┄│ …
      └ 0                                └ 1                                       └ 2
 
-   A sample that fits a pattern gives the same row as it does when it is read record by record (sflow.tmpl.h), which is how all
-   others are read, and whose place this takes for speed alone. Only what is common is learned: an Ethernet frame with
-   fb_packet_walk_plain's kinds of packet, of the records those that routers and switches send. */
+   A sample that matches a pattern gives the same row as the slow path (sflow.tmpl.h), which reads a
+   sample record by record and handles all other samples. Only common samples are learned: an
+   Ethernet frame with a packet that fb_packet_walk_plain accepts, and the records that routers and
+   switches send. */
 #ifndef FB_PATTERN_H
 #define FB_PATTERN_H
 
 #include "core/packet/sflow_layout.h"
 #include "core/exporter/template.h"
 
-#define FB_PATTERN_OCTETS 512 /* of the longest sample that is learned from, and of all records of fixed length in one that fits */
-#define FB_PATTERN_WINDOW 64  /* octets that are looked at together; as many are before the end of each part */
+/* size limit of a sample that is learned from, and of all fixed-length records of a sample that
+   matches */
+#define FB_PATTERN_OCTETS 512
+/* bytes that are compared at once; at least as many precede the end of each part */
+#define FB_PATTERN_WINDOW 64
 
-/* The parts of a sample, and besides the words that are found in a gateway's record (fb_gateway_found). */
+/* The parts of a sample, followed by the words found in a gateway record (fb_gateway_found). */
 enum { FB_SAMPLE_PARTS = 3, FB_PART_NEXT_HOP = FB_SAMPLE_PARTS, FB_PART_DESTINATION, FB_PART_PREFERENCE, FB_PATTERN_PARTS };
 
-/* A flow sample, divided. */
+/* A flow sample, divided into parts. */
 typedef struct {
     const uint8_t *part[FB_PATTERN_PARTS];
-    uint32_t key;        /* of general patterns: whose parts end at the same places, and how many records there are; never 0 */
-    fb_bytes header;     /* the packet: 34 octets or more */
-    fb_bytes gateway;    /* the record, 28 octets or more; no data: there is none */
+    uint32_t key; /* for general patterns: number of records and ends of the parts; never 0 */
+    fb_bytes header;     /* the packet: 34 bytes or more */
+    fb_bytes gateway;    /* the record, 28 bytes or more; NULL data: none */
     fb_gateway_found found;
 } fb_sample_parts;
 
-/* Octets of a sample that must be the same, where `mask` says so. */
+/* Bytes of a sample that must have fixed values, where `mask` is set. */
 typedef struct {
     _Alignas(FB_CACHE_LINE) uint8_t mask[FB_PATTERN_WINDOW];
-    uint8_t same[FB_PATTERN_WINDOW]; /* 0 where the mask is */
-    int16_t place;                   /* from the beginning of its part; some lie before it */
+    uint8_t same[FB_PATTERN_WINDOW]; /* 0 where the mask is 0 */
+    int16_t place; /* offset from the start of the part; negative for bytes before it */
     uint16_t part;
 } fb_pattern_window;
 
-/* Four octets of a sample: low <= (number & mask) <= low + span. */
+/* Four bytes of a sample: low <= (number & mask) <= low + span. */
 typedef struct {
     uint32_t mask, low, span;
     int16_t place;
@@ -55,46 +63,51 @@ typedef struct {
 typedef enum {
     FB_PATTERN_NUMBER,
     FB_PATTERN_ADDRESS,
-    FB_PATTERN_AS_PATH,     /* the lists of a gateway */
+    FB_PATTERN_AS_PATH,     /* the lists of a gateway record */
     FB_PATTERN_COMMUNITIES,
     FB_PATTERN_LAYERS,      /* the headers of the packet */
-    FB_PATTERN_UNKNOWN,     /* a record that is not read, and counted */
+    FB_PATTERN_UNKNOWN,     /* a record that is not read, but counted */
 } fb_pattern_code;
 
 typedef struct {
-    const fb_column *column; /* of what is appended */
-    uint64_t mask, add;      /* a number is its octets & mask, and so much more */
+    const fb_column *column; /* destination of a value that is appended */
+    uint64_t mask, add;      /* a number is (its bytes & mask) + add */
     uint16_t source;         /* fb_source */
-    int16_t place;           /* from the beginning of its part */
-    int16_t window;          /* the place of 8 octets of which a number is a part */
-    uint16_t size;           /* octets; in a general pattern those of a list are found anew each time */
+    int16_t place;           /* offset from the start of the part */
+    int16_t window;          /* offset of the 8 bytes that contain a number */
+    uint16_t size; /* in bytes; general patterns find the size of a list again for each sample */
     uint8_t part;
-    uint8_t shift;           /* from the end of the window, bits; in a lesson from the end of its octets */
+    /* in bits, from the end of the window; in a lesson from the end of the number's bytes */
+    uint8_t shift;
     uint8_t code;            /* fb_pattern_code */
 } fb_pattern_value;
 
-/* What a pattern may have at most; what would have more is not learned. */
+/* Limits of a pattern. A sample that needs more is not learned. */
 enum { FB_PATTERN_WINDOWS = 8, FB_PATTERN_GROUPS = 6, FB_PATTERN_BOUNDS = 16, FB_PATTERN_VALUES = 48 };
 
-/* Numbers that are appended at once, values[first … end), from two places. */
+/* Numbers values[first … end), which are appended at once, from two places. */
 typedef struct {
     fb_lanes lanes;
     int16_t place[2];
     uint8_t part[2];
     uint8_t first, end;
-    uint8_t unused[FB_CACHE_LINE - (sizeof(fb_lanes) + 8) % FB_CACHE_LINE]; /* to the end of a cache line */
+    /* padding up to a cache line */
+    uint8_t unused[FB_CACHE_LINE - (sizeof(fb_lanes) + 8) % FB_CACHE_LINE];
 } fb_pattern_group;
 _Static_assert(sizeof(fb_pattern_group) % FB_CACHE_LINE == 0, "lanes are read by whole cache lines");
 
 typedef struct {
-    _Alignas(FB_CACHE_LINE) uint32_t key; /* 0: there is no pattern */
-    uint16_t header_needed;  /* octets of the packet that columns look at; 0: the pattern is exact */
-    uint16_t gateway_needed; /* octets of the gateway's record before its AS path; 0: it is of one length, or there is none */
+    _Alignas(FB_CACHE_LINE) uint32_t key; /* 0: the entry is empty */
+    uint16_t header_needed;  /* bytes of the packet that columns need; 0: the pattern is exact */
+    /* bytes of the gateway record before its AS path; 0: no gateway record, or one of fixed
+       length */
+    uint16_t gateway_needed;
     uint16_t window_count, bound_count, group_count;
-    /* Values in groups: numbers in lanes, other numbers, addresses, all of columns that nothing else may fill; and what goes to
-       the columns of its source, in the order of source.h. */
+    /* Ends of the groups of values. Appended: numbers in lanes, other numbers, addresses. Each of
+       their columns has no other source. The rest is put into the columns of its source, in the
+       order of source.h. */
     uint16_t lane_end, number_end, address_end, value_count;
-    bool has_path; /* some AS is in the gateway's path */
+    bool has_path; /* the AS path of the gateway record is not empty */
     fb_pattern_window windows[FB_PATTERN_WINDOWS];
     fb_pattern_group groups[FB_PATTERN_GROUPS];
     fb_pattern_bound bounds[FB_PATTERN_BOUNDS];
@@ -102,22 +115,25 @@ typedef struct {
 } fb_pattern;
 _Static_assert(offsetof(fb_pattern, groups) % FB_CACHE_LINE == 0, "lanes are read by whole cache lines");
 
-/* A pattern is at its place, or at one of those beside it: other patterns may have the same. */
+/* A pattern is stored at its place or at one of the places next to it, because several patterns may
+   have the same place. */
 enum { FB_PATTERN_PLACES = 256, FB_PATTERN_WAYS = 4, FB_PATTERN_EXACT = 64 };
 
-/* Sizes of samples that are learned from: so many words, expanded or not. */
+/* Number of possible sample sizes: words, expanded or not. */
 enum { FB_PATTERN_SIZES = 2 * (FB_PATTERN_OCTETS / 4 + 1) };
 
-/* When the next sample of a size is learned from. */
+/* Limits how often samples of one size are learned from. */
 typedef struct {
-    uint16_t missed; /* that fit no pattern, since the last one that was */
-    uint16_t wait;   /* how many of them are not learned from: twice as many, each time that nothing is gained */
+    uint16_t missed; /* samples without a matching pattern since the last lesson */
+    /* number of such samples to skip; doubles after each lesson without a new pattern */
+    uint16_t wait;
 } fb_pattern_turn;
 
-/* Where the packet is in samples of one size: which exact pattern may fit is told by it. */
+/* Position of the packet in samples of one size. The packet selects the exact pattern that may
+   match. */
 typedef struct {
-    uint32_t key;    /* as of a pattern; 0: none */
-    uint32_t header; /* the place of its octets */
+    uint32_t key;    /* key of a pattern; 0: none */
+    uint32_t header; /* offset of the packet */
 } fb_sample_size;
 
 typedef struct {
@@ -130,29 +146,32 @@ typedef struct {
     const fb_plan *plan;
     fb_memory *memory;
     bool wide;               /* numbers are put into lanes */
-    bool general;            /* there were too many exact ones */
+    bool general;            /* there were too many exact patterns */
     uint32_t exact_count;
-    uint32_t replaced;       /* patterns that gave way to another */
+    uint32_t replaced;       /* patterns that were replaced by another */
     fb_pattern_turn turns[FB_PATTERN_SIZES];
-    fb_pattern_table *table; /* NULL before the first one */
-    void *block;             /* what it lies in, from the first cache line on */
+    fb_pattern_table *table; /* NULL before the first pattern */
+    void *block; /* allocation that contains the table, which begins at its first cache line */
 } fb_patterns;
 
 fb_patterns fb_patterns_new(const fb_plan *plan, fb_memory *memory, bool wide);
 void fb_patterns_free(fb_patterns *patterns);
 
-/* Learns from a flow sample that none of the patterns fits, if there is something to learn, and it is its turn: whoever makes up
-   new ones all the time gets few. */
+/* Learn from a flow sample that matches no pattern. Nothing happens if the sample cannot be learned
+   or must wait (fb_pattern_turn), so an exporter of ever-changing layouts causes few lessons. */
 void fb_patterns_learn(fb_patterns *patterns, fb_bytes sample, bool expanded);
 
-/* Octets of a record of any length before that of which it has more or less. */
+/* Bytes of the variable-length records before their variable part. */
 enum { FB_HEADER_LEAST = 14 + 20, FB_GATEWAY_LEAST = 4 + 12 + 12 };
 
-/* Divides a flow sample. False: no pattern fits it. REQUIRES: its fixed part is there. */
+/* Divide a flow sample into parts. Return false if no pattern can match it. REQUIRES: its fixed
+   part is present. */
 FB_INLINE bool fb_sample_divide(fb_sample_parts *parts, fb_bytes sample, bool expanded) {
     const uint8_t *p = sample.data + FB_FLOW_SAMPLE_SIZE(expanded), *end = sample.data + sample.size;
     uint32_t count = fb_load32(p - 4), next = 0;
-    size_t any_length = 0, ends = 0; /* octets of the records that are so; where they are in their parts, and which comes first */
+    /* total size of the variable-length records; their offsets within their parts, and which one is
+       first */
+    size_t any_length = 0, ends = 0;
     parts->part[0] = sample.data;
     parts->header.data = parts->gateway.data = NULL;
     if (FB_UNLIKELY(sample.size % 4 || count > 31)) return false;
@@ -162,7 +181,7 @@ FB_INLINE bool fb_sample_divide(fb_sample_parts *parts, fb_bytes sample, bool ex
         size_t length = fb_load32(p + 4), padded = (length + 3) & ~(size_t)3;
         const uint8_t *body = p + 8;
         if (FB_UNLIKELY(length > (size_t)(end - body))) return false;
-        p = body + padded; /* as a sample is of whole words, so is what is left of it */
+        p = body + padded; /* a sample consists of whole words, so `padded` is within it */
         if (format == FB_RECORD_HEADER && !parts->header.data) {
             if (FB_UNLIKELY(length < 16 + FB_HEADER_LEAST)) return false;
             parts->header = (fb_bytes){body + 16, fb_load32(body + 12)};
@@ -183,8 +202,8 @@ FB_INLINE bool fb_sample_divide(fb_sample_parts *parts, fb_bytes sample, bool ex
     return parts->header.data && rest <= FB_PATTERN_OCTETS;
 }
 
-/* The key of exact patterns, by the size of a sample; and the place of what is known of that size. REQUIRES: it is no larger than
-   one that is learned from. */
+/* Key of exact patterns, by sample size, and index of the entry for that size. REQUIRES:
+   sample.size <= FB_PATTERN_OCTETS. */
 FB_INLINE uint32_t fb_sample_size_key(fb_bytes sample, bool expanded) {
     return UINT32_C(1) << 31 | (uint32_t)sample.size << 1 | expanded;
 }
@@ -193,7 +212,7 @@ FB_INLINE size_t fb_sample_size_place(fb_bytes sample, bool expanded) {
     return sample.size / 4 * 2 + expanded;
 }
 
-/* Tags are passed over: what they say is another one each time, and so is what stands so far behind them. */
+/* Return the place of a pattern. Tag contents are skipped, because they differ between samples. */
 FB_INLINE size_t fb_pattern_place(uint32_t key, const uint8_t *header) {
     const uint8_t *ip = header + 14;
     uint32_t etype = fb_load16(ip - 2), tags = 0;
@@ -204,7 +223,7 @@ FB_INLINE size_t fb_pattern_place(uint32_t key, const uint8_t *header) {
 _Static_assert(FB_PATTERN_PLACES == 1 << (32 - 24), "places are the high bits");
 _Static_assert(14 + 2 * 4 + 10 <= FB_HEADER_LEAST, "a place is found by octets that are there");
 
-/* Where a part begins; an exact pattern has one alone. `exact` is known when this is compiled. */
+/* Return the start of a part. An exact pattern has one part. `exact` is a compile-time constant. */
 FB_INLINE const uint8_t *fb_sample_part(const fb_sample_parts *parts, size_t part, bool exact) {
     return parts->part[exact ? 0 : part];
 }
@@ -213,7 +232,7 @@ FB_INLINE uint64_t fb_pattern_number(const fb_pattern_value *value, const fb_sam
     return (fb_load64(parts->part[value->part] + value->window) >> value->shift & value->mask) + value->add;
 }
 
-/* Whether all octets that must be so are the same. */
+/* Return true if all fixed bytes have their values. */
 FB_INLINE bool fb_pattern_is_same(const fb_pattern *pattern, const fb_sample_parts *parts, bool exact) {
     const fb_pattern_window *window = pattern->windows, *end = window + pattern->window_count;
 #ifdef __AVX512VBMI2__
@@ -244,13 +263,14 @@ FB_INLINE bool fb_pattern_is_within(const fb_pattern *pattern, const fb_sample_p
     return within;
 }
 
-/* Whether there is enough of the records of any length. */
+/* Return true if the variable-length records are long enough. */
 FB_INLINE bool fb_pattern_is_whole(const fb_pattern *pattern, const fb_sample_parts *parts) {
     if (parts->header.size < pattern->header_needed) return false;
     return !pattern->gateway_needed || parts->gateway.size >= pattern->gateway_needed + (size_t)12;
 }
 
-/* What is found in a gateway's record of any length. */
+/* Find the members of a variable-length gateway record. Return false if the pattern does not
+   match. */
 FB_INLINE bool fb_pattern_find_path(const fb_pattern *pattern, fb_sample_parts *parts) {
     fb_gateway_found *found = &parts->found;
     if (FB_LIKELY(!pattern->gateway_needed)) return true;
@@ -262,7 +282,7 @@ FB_INLINE bool fb_pattern_find_path(const fb_pattern *pattern, fb_sample_parts *
     return !found->next_hop == !pattern->has_path;
 }
 
-/* The pattern of a key that a sample fits; NULL: none. */
+/* Return the pattern of a key that a sample matches; NULL: none. */
 FB_INLINE const fb_pattern *fb_patterns_match(const fb_patterns *patterns, fb_sample_parts *parts, uint32_t key, const uint8_t *header,
                                               bool exact) {
     size_t place = fb_pattern_place(key, header);
@@ -275,8 +295,9 @@ FB_INLINE const fb_pattern *fb_patterns_match(const fb_patterns *patterns, fb_sa
     return NULL;
 }
 
-/* The pattern that a flow sample fits, and its parts; NULL: none. `exact` is known when this is compiled. REQUIRES: there is a
-   table, and its patterns are exact, or not. */
+/* Return the pattern that a flow sample matches, and set its parts; NULL: none. `exact` is a
+   compile-time constant. REQUIRES: the table exists, and `exact` is true if its patterns are
+   exact. */
 FB_INLINE const fb_pattern *fb_patterns_find(const fb_patterns *patterns, fb_bytes sample, bool expanded, fb_sample_parts *parts,
                                              bool exact) {
     if (!exact) {

@@ -1,10 +1,11 @@
-/* Reads a flow sample as sflow.tmpl.h and sampled_packet.tmpl.h do, and writes down what they look at. Whatever is rare is refused. */
+/* Read a flow sample like sflow.tmpl.h and sampled_packet.tmpl.h do, and record every byte that
+   they depend on. Rare layouts are refused. */
 #include "core/sflow_pattern/pattern_learn.h"
 
 #include "core/packet/packet.h"
 #include "core/packet/sflow_layout.h"
 
-/* What is written down ----------------------------------------------------------------------------------------------- */
+/* Recording ---------------------------------------------------------------------------------- */
 
 static size_t place_of(const fb_lesson *lesson, const uint8_t *p) {
     return (size_t)(p - lesson->sample);
@@ -17,7 +18,7 @@ static size_t part_of(const fb_lesson *lesson, const uint8_t *p) {
     return part;
 }
 
-/* From the beginning of its part. */
+/* Offset from the start of the part. */
 static int16_t place_in_part(const fb_lesson *lesson, const uint8_t *p) {
     return (int16_t)(place_of(lesson, p) - lesson->begin[part_of(lesson, p)]);
 }
@@ -26,7 +27,7 @@ static void refuse_unless(fb_lesson *lesson, bool condition) {
     lesson->refused |= !condition;
 }
 
-/* Octets that must be the same. */
+/* Require fixed values of these bytes. */
 static void fix(fb_lesson *lesson, const uint8_t *p, size_t size) {
     memset(lesson->mask + place_of(lesson, p), 0xff, size);
 }
@@ -35,7 +36,7 @@ static void fix_bits(fb_lesson *lesson, const uint8_t *p, uint8_t bits) {
     lesson->mask[place_of(lesson, p)] |= bits;
 }
 
-/* Four octets of which the number in `mask` stays within two others. */
+/* Require the number of four bytes, masked, to be within two limits. */
 static void bound(fb_lesson *lesson, const uint8_t *p, uint32_t mask, uint32_t low, uint32_t high) {
     uint32_t number = fb_load32(p) & mask;
     refuse_unless(lesson, number >= low && number <= high && lesson->bound_count < FB_PATTERN_BOUNDS);
@@ -53,7 +54,7 @@ static void put(fb_lesson *lesson, fb_pattern_value value, uint64_t least) {
     if (!lesson->refused) lesson->values[lesson->value_count++] = (fb_lesson_value){value, least};
 }
 
-/* `shift` bits from the end of its octets. */
+/* The number ends `shift` bits before the end of its bytes. */
 static void put_shifted(fb_lesson *lesson, fb_source source, const uint8_t *p, size_t size, unsigned shift, uint64_t mask,
                         uint64_t add, uint64_t least) {
     if (!is_wanted(lesson, source)) return;
@@ -72,12 +73,12 @@ static void put_field(fb_lesson *lesson, fb_source source, const uint8_t *p, siz
     put_number(lesson, source, p, size, UINT64_MAX >> (64 - 8 * size), 0, 0);
 }
 
-/* The same in every sample that fits. */
+/* Put a value that is the same in every sample that matches. */
 static void put_constant(fb_lesson *lesson, fb_source source, uint64_t value) {
     put_number(lesson, source, lesson->sample, 1, 0, value, value);
 }
 
-/* The greatest number that all columns of a source take. */
+/* Return the greatest number that all columns of a source accept. */
 static uint64_t find_limit(const fb_lesson *lesson, fb_source source) {
     const fb_target_range *range = &lesson->plan->sources[source];
     uint64_t limit = UINT64_MAX;
@@ -88,7 +89,7 @@ static uint64_t find_limit(const fb_lesson *lesson, fb_source source) {
     return limit;
 }
 
-/* A word for a column that may be narrower. */
+/* Put a word into a column that may be narrower. */
 static void put_word(fb_lesson *lesson, fb_source source, const uint8_t *p) {
     uint64_t limit = find_limit(lesson, source);
     if (limit >= UINT32_MAX || fb_load32(p) > limit) {
@@ -114,9 +115,10 @@ static void put_address(fb_lesson *lesson, fb_source source, const uint8_t *p, s
     if (is_wanted(lesson, source)) put_octets(lesson, source, FB_PATTERN_ADDRESS, p, size);
 }
 
-/* The packet ----------------------------------------------------------------------------------------------------------- */
+/* The packet --------------------------------------------------------------------------------- */
 
-/* The rest of an IP header that columns may want. In a plain packet the fragment offset is 0. */
+/* Other fields of an IP header that columns may need. In a plain packet, the fragment offset is
+   0. */
 static void read_details_ipv4(fb_lesson *lesson, const uint8_t *ip) {
     put_field(lesson, FB_SOURCE_PACKET_TOS, ip + 1, 1);
     put_field(lesson, FB_SOURCE_PACKET_TTL, ip + 8, 1);
@@ -131,7 +133,7 @@ static void read_details_ipv6(fb_lesson *lesson, const uint8_t *ip) {
     put_number(lesson, FB_SOURCE_PACKET_FLOW_LABEL, ip, 4, 0xfffff, 0, 0);
 }
 
-/* Returns how many octets of its header the columns look at. What is cut short is refused. */
+/* Return the bytes of the transport header that columns need. Refuse a header that is cut short. */
 static size_t read_transport(fb_lesson *lesson, unsigned proto, const uint8_t *p, size_t left) {
     bool ports = fb_transport_has_ports(proto), icmp = proto == FB_TRANSPORT_ICMP || proto == FB_TRANSPORT_ICMPV6;
     size_t needed = proto == FB_TRANSPORT_TCP ? 14 : ports ? 4 : icmp ? 2 : 0;
@@ -147,7 +149,8 @@ static size_t read_transport(fb_lesson *lesson, unsigned proto, const uint8_t *p
     return needed;
 }
 
-/* IP's own length cuts the packet off: any that reaches beyond what columns look at is as good as another. */
+/* The length in the IP header limits the packet. It may have any value that covers the bytes that
+   columns need. */
 static void read_ip(fb_lesson *lesson, const fb_packet *packet) {
     const uint8_t *ip = packet->ip;
     if (packet->version == 4) {
@@ -194,9 +197,9 @@ static void read_packet(fb_lesson *lesson, fb_bytes octets) {
     put_word(lesson, FB_SOURCE_PACKET_SECTION_LENGTH, octets.data - 4);
 }
 
-/* The sample ----------------------------------------------------------------------------------------------------------- */
+/* The sample --------------------------------------------------------------------------------- */
 
-/* An interface of a format: in the two highest bits of its word, or in a word before it. */
+/* Read an interface. Its format is in the two highest bits of its word, or in a word before it. */
 static void read_interface(fb_lesson *lesson, fb_source source, const uint8_t *p, bool expanded) {
     uint32_t format = expanded ? fb_load32(p) : p[0] >> 6, mask = expanded ? UINT32_MAX : FB_INTERFACE_INTERNAL;
     if (expanded)
@@ -263,12 +266,12 @@ static void read_router(fb_lesson *lesson, fb_bytes record) {
     put_word(lesson, FB_SOURCE_SFLOW_ROUTER_DST_MASK, xdr.p + 4);
 }
 
-/* A list that ends, too, where nothing is in it. */
+/* Put a list. An empty list is put, too. */
 static void put_list(fb_lesson *lesson, fb_source source, fb_pattern_code code, fb_bytes list) {
     if (is_wanted(lesson, source)) put_octets(lesson, source, code, list.data, list.size);
 }
 
-/* A word of a gateway's record that is at its place only if all lengths are the same. */
+/* Put a word of a gateway record. Its position is fixed only if all lengths are. */
 static void put_found(fb_lesson *lesson, fb_source source, const uint8_t *p, size_t part) {
     if (!lesson->exact) {
         lesson->part = part;
@@ -279,7 +282,7 @@ static void put_found(fb_lesson *lesson, fb_source source, const uint8_t *p, siz
     lesson->part = 0;
 }
 
-/* How many segments, AS numbers and communities there are. */
+/* Fix the numbers of segments, AS numbers and communities. */
 static void fix_counts(fb_lesson *lesson, const fb_gateway_found *found) {
     const uint8_t *p = found->path.data;
     fix(lesson, p, 4);
@@ -328,7 +331,7 @@ static void read_header(fb_lesson *lesson) {
     put_word(lesson, FB_SOURCE_SFLOW_FRAME_LENGTH, p + 4);
 }
 
-/* Finds the first record of each kind. */
+/* Find the first record of each kind. */
 static void index_records(fb_lesson *lesson, fb_xdr xdr, fb_bytes *records) {
     uint32_t count = fb_load32(xdr.p - 4), format;
     fix(lesson, xdr.p - 4, 4);
@@ -347,7 +350,7 @@ static void index_records(fb_lesson *lesson, fb_xdr xdr, fb_bytes *records) {
     }
 }
 
-/* Finds the parts of a sample; an exact pattern has one. */
+/* Find the parts of a sample; an exact pattern has one. */
 static void divide(fb_lesson *lesson, fb_bytes sample, bool expanded) {
     refuse_unless(lesson, fb_sample_divide(&lesson->parts, sample, expanded));
     if (lesson->refused) return;
@@ -355,7 +358,8 @@ static void divide(fb_lesson *lesson, fb_bytes sample, bool expanded) {
     for (size_t i = 0; i < FB_SAMPLE_PARTS; i++) lesson->begin[i] = i < parts ? place_of(lesson, lesson->parts.part[i]) : SIZE_MAX;
 }
 
-/* A part ends where the next one begins; of a record of any length at the end of it, only so much is looked at. */
+/* A part ends where the next one begins. If its last record has variable length, only the needed
+   bytes of that record count. */
 static void end_parts(fb_lesson *lesson, size_t size) {
     const fb_sample_parts *parts = &lesson->parts;
     size_t header = place_of(lesson, parts->header.data) + lesson->header_needed;

@@ -1,4 +1,5 @@
-/* What can be learned from one flow sample: what decoding it branches on, and which numbers and addresses it gives. */
+/* A lesson: everything that one flow sample teaches, the bytes that its decoding branches on and
+   the numbers and addresses in it. */
 #ifndef FB_LESSON_H
 #define FB_LESSON_H
 
@@ -7,28 +8,35 @@
 enum { FB_LESSON_VALUES = 64 };
 
 typedef struct {
-    fb_pattern_value value; /* without a column, and without its window */
-    uint64_t least;         /* what a number is at least in any sample that fits */
+    fb_pattern_value value; /* without its column and its window */
+    uint64_t least;         /* minimum of the number over all samples that match */
 } fb_lesson_value;
 
 typedef struct {
     const fb_plan *plan;
     const uint8_t *sample;
-    bool refused; /* nothing is to be learned from it */
-    bool exact;   /* no record is of any length */
+    bool refused; /* the sample cannot be learned */
+    bool exact;   /* no record has variable length */
     fb_sample_parts parts;
-    size_t begin[FB_PATTERN_PARTS]; /* of each part, in the sample; SIZE_MAX: there is none */
-    size_t end[FB_PATTERN_PARTS];   /* of what is looked at of it, before a record of any length ends */
-    size_t part;                    /* the word that is read is found, and is this part; 0: it is at its place */
+    /* start of each part in the sample; SIZE_MAX: there is no such part */
+    size_t begin[FB_PATTERN_PARTS];
+    /* end of the bytes of each part that are read; a part may continue with a record of variable
+       length */
+    size_t end[FB_PATTERN_PARTS];
+    /* part of the word that is being read, if its position is found for each sample; 0: the
+       position is fixed */
+    size_t part;
     size_t header_needed, gateway_needed;
-    uint8_t mask[FB_PATTERN_OCTETS]; /* a bit for each that must be the same */
+    uint8_t mask[FB_PATTERN_OCTETS]; /* bits that must have fixed values */
     fb_pattern_bound bounds[FB_PATTERN_BOUNDS];
     size_t bound_count;
-    fb_lesson_value values[FB_LESSON_VALUES]; /* in the order of source.h, of sources that feed a column */
+    /* in the order of source.h, only of sources that feed a column */
+    fb_lesson_value values[FB_LESSON_VALUES];
     size_t value_count;
 } fb_lesson;
 
-/* False: nothing is to be learned. `exact` as of a pattern. */
+/* Read a sample. Return false if it cannot be learned. `exact` selects the kind of pattern.
+   REQUIRES: the lesson does not outlive the sample. */
 bool fb_lesson_read(fb_lesson *lesson, const fb_plan *plan, fb_bytes sample, bool expanded, bool exact);
 
 #endif

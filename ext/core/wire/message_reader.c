@@ -1,4 +1,5 @@
-/* Fields of a message, messages of a stream. */
+/* A message is a run of fields and a stream is a run of messages: both are cut from the front of a
+   view. */
 #include "core/wire/message_reader.h"
 
 const uint8_t *fb_message_read_value(const uint8_t *p, const uint8_t *end, fb_message_field *field) {
@@ -56,7 +57,7 @@ static uint64_t hash_octets(uint64_t hash, fb_bytes octets) {
     return fb_hash(fb_hash(hash, fb_load64(padded)), fb_load64(padded + 8));
 }
 
-/* The endpoints are hashed alike and added, so that it does not matter which of them is the source. */
+/* Both endpoints are hashed alike and added, so their order does not matter. */
 uint64_t fb_message_hash_conversation(fb_bytes message, const fb_conversation *numbers) {
     fb_message_field field;
     uint64_t addresses[2] = {0}, ports[2] = {0}, proto = 0;

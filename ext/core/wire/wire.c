@@ -1,8 +1,9 @@
-/* UTF-8: what Protocol Buffers demands of a string. */
+/* UTF-8 validation. Protocol Buffers strings must be valid UTF-8. */
 #include "core/wire/wire.h"
 
-/* Octets of a character by its first one, and the bounds of the second: no overlong forms, no surrogates, nothing past
-   U+10FFFF. 0 where no character starts so. */
+/* Return the size of a character from its first byte, and the bounds of its second byte. The bounds
+   exclude overlong forms, surrogates and everything beyond U+10FFFF. 0: no character begins with
+   this byte. */
 static size_t read_first(uint8_t first, uint8_t *low, uint8_t *high) {
     *low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
     *high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;

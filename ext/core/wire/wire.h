@@ -1,7 +1,8 @@
-/* The Protocol Buffers wire format: appenders and readers of its atoms.
+/* The Protocol Buffers wire format: writers and readers of varints, fixed-size numbers and bytes.
 
-   An appender takes the output pointer and returns it moved on. The plain ones (`put`) trust the caller to have checked
-   the room once for a whole row; the `append` ones check, and return NULL when the value does not fit. */
+   A writer takes the output pointer and returns it advanced. `put` functions are unchecked: the
+   caller has checked the room once for a whole row. `append` functions check it and return NULL if
+   the value does not fit. */
 #ifndef FB_WIRE_H
 #define FB_WIRE_H
 
@@ -26,7 +27,7 @@ FB_INLINE size_t fb_wire_varint_size(uint64_t value) {
     return size;
 }
 
-/* REQUIRES: room for fb_wire_varint_size(value) octets. */
+/* REQUIRES: room for fb_wire_varint_size(value) bytes. */
 FB_INLINE uint8_t *fb_wire_put_varint(uint8_t *p, uint64_t value) {
     while (value >= 0x80) {
         *p++ = (uint8_t)(value | 0x80);
@@ -36,15 +37,16 @@ FB_INLINE uint8_t *fb_wire_put_varint(uint8_t *p, uint64_t value) {
     return p;
 }
 
-/* The varint of a value below 2^56 as the low octets of a number, without a branch: its length changes from flow to flow, and
-   nothing foresees it. *last is the bit at which its last octet begins; of 0, which has no octet, anything. */
+/* Return the varint of a value below 2^56 as the low bytes of a number. It has no branch, because
+   the length changes unpredictably from flow to flow. *last is the bit at which the last byte
+   begins. It is undefined for 0. REQUIRES: value < 2^56. */
 FB_INLINE uint64_t fb_wire_short_varint(uint64_t value, unsigned *last) {
-    const uint64_t more = 0x8080808080808080u; /* the bits that say that another octet follows */
+    const uint64_t more = 0x8080808080808080u; /* the bits that mark a byte with a successor */
 #ifdef __BMI2__
     uint64_t groups = _pdep_u64(value, 0x7f7f7f7f7f7f7f7fu);
     *last = ((unsigned)_lzcnt_u64(groups) ^ 63) & 56;
     return groups | _bzhi_u64(more, *last);
-#else /* 28 bits each way, then 14, then 7 */
+#else /* two halves of 28 bits, then 14, then 7 */
     uint64_t groups = (value & 0xfffffff) | (value & 0xfffffff0000000u) << 4;
     groups = (groups & 0x00003fff00003fffu) | (groups & 0x0fffc0000fffc000u) << 2;
     groups = (groups & 0x007f007f007f007fu) | (groups & 0x3f803f803f803f80u) << 1;
@@ -53,14 +55,15 @@ FB_INLINE uint64_t fb_wire_short_varint(uint64_t value, unsigned *last) {
 #endif
 }
 
-/* The same of one octet, whose top bit is that of the first, and the second one's value. */
+/* The same for a value of one byte. The second byte of the varint is the top bit of the value.
+   REQUIRES: value < 256. */
 FB_INLINE uint64_t fb_wire_octet_varint(uint64_t value, unsigned *last) {
     uint64_t second = value >> 7;
     *last = (unsigned)second * 8;
     return value | second << 8;
 }
 
-/* 0, -1, 1, -2 … become 0, 1, 2, 3 … */
+/* 0, -1, 1, -2, … become 0, 1, 2, 3, … */
 FB_INLINE uint64_t fb_wire_zigzag(int64_t value) {
     return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
 }
@@ -73,7 +76,7 @@ FB_INLINE uint64_t fb_wire_tag(uint32_t number, fb_wire_type type) {
     return (uint64_t)number << 3 | (uint64_t)type;
 }
 
-/* REQUIRES: room for 4 and 8 octets. */
+/* REQUIRES: room for 4 bytes (fixed32) or 8 bytes (fixed64). */
 FB_INLINE uint8_t *fb_wire_put_fixed32(uint8_t *p, uint32_t value) {
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     value = __builtin_bswap32(value);
@@ -87,16 +90,16 @@ FB_INLINE uint8_t *fb_wire_put_fixed64(uint8_t *p, uint64_t value) {
     return p + 8;
 }
 
-/* REQUIRES: room for size octets. */
+/* REQUIRES: room for `size` bytes. */
 FB_INLINE uint8_t *fb_wire_put_octets(uint8_t *p, const void *data, size_t size) {
     if (size) memcpy(p, data, size);
     return p + size;
 }
 
-/* So many octets, and as many to the end of size, which are the same ones in part. */
+/* Copy the first and the last `width` bytes of a value; the two copies may overlap. */
 #define FB_PUT_ENDS(width) (memcpy(p, data, width), memcpy(p + size - (width), data + size - (width), width))
 
-/* As fb_wire_put_octets, without a call where they are few, as those of most texts are. */
+/* Like fb_wire_put_octets, but without a call for up to 32 bytes, the size of most strings. */
 FB_INLINE uint8_t *fb_wire_put_few_octets(uint8_t *p, const uint8_t *data, size_t size) {
     if (FB_UNLIKELY(size > 32)) return fb_wire_put_octets(p, data, size);
     if (size > 16) FB_PUT_ENDS(16);
@@ -108,7 +111,7 @@ FB_INLINE uint8_t *fb_wire_put_few_octets(uint8_t *p, const uint8_t *data, size_
 
 #undef FB_PUT_ENDS
 
-/* Checked: NULL when [p, end) is too small. */
+/* Checked writers: they return NULL if [p, end) is too small. */
 FB_INLINE uint8_t *fb_wire_append_varint(uint8_t *p, const uint8_t *end, uint64_t value) {
     return (size_t)(end - p) < fb_wire_varint_size(value) ? NULL : fb_wire_put_varint(p, value);
 }
@@ -125,8 +128,9 @@ FB_INLINE uint8_t *fb_wire_append_octets(uint8_t *p, const uint8_t *end, const v
     return (size_t)(end - p) < size ? NULL : fb_wire_put_octets(p, data, size);
 }
 
-/* Readers return the position after the value, or NULL when it is cut short or a varint is longer than 10 octets. Bits of
-   a varint beyond the 64th are dropped, as Protocol Buffers implementations do. */
+/* Readers return the position after the value. They return NULL if the value is cut short or a
+   varint is longer than 10 bytes. Bits of a varint beyond the 64th are dropped, like in other
+   Protocol Buffers implementations. */
 FB_INLINE const uint8_t *fb_wire_read_varint(const uint8_t *p, const uint8_t *end, uint64_t *value) {
     uint64_t result = 0;
     for (unsigned shift = 0; shift < 7 * FB_VARINT_MAX && p < end; shift += 7) {
@@ -140,8 +144,9 @@ FB_INLINE const uint8_t *fb_wire_read_varint(const uint8_t *p, const uint8_t *en
     return NULL;
 }
 
-/* The same where nothing need be compared with an end. That a varint has one octet is true of most columns always or never, and can be
-   foreseen; which length it has else cannot, so there is no branch. REQUIRES: FB_VARINT_MAX octets at p, of the varint or not. */
+/* Read a varint without comparing with an end. In most columns, all varints have one byte or none
+   has, so that branch is predictable. Longer lengths are not, so they have no branch. REQUIRES:
+   FB_VARINT_MAX readable bytes at p, even if the varint is shorter. */
 FB_INLINE const uint8_t *fb_wire_load_varint(const uint8_t *p, uint64_t *value) {
     if (*p < 0x80) {
         *value = *p;
@@ -149,10 +154,10 @@ FB_INLINE const uint8_t *fb_wire_load_varint(const uint8_t *p, uint64_t *value) 
     }
     uint64_t octets = fb_load_little64(p), ends = ~octets & 0x8080808080808080u;
     if (FB_UNLIKELY(!ends)) return fb_wire_read_varint(p, p + FB_VARINT_MAX, value);
-    uint64_t groups = octets & (ends ^ (ends - 1)); /* of this varint alone */
+    uint64_t groups = octets & (ends ^ (ends - 1)); /* of this varint only */
 #ifdef __BMI2__
     *value = _pext_u64(groups, 0x7f7f7f7f7f7f7f7fu);
-#else /* 7 bits each way, then 14, then 28 */
+#else /* 7 bits each, then 14, then 28 */
     groups = (groups & 0x007f007f007f007fu) | (groups & 0x7f007f007f007f00u) >> 1;
     groups = (groups & 0x00003fff00003fffu) | (groups & 0x3fff00003fff0000u) >> 2;
     *value = (groups & 0xfffffff) | (groups & 0x0fffffff00000000u) >> 4;
@@ -175,7 +180,7 @@ FB_INLINE const uint8_t *fb_wire_read_fixed64(const uint8_t *p, const uint8_t *e
     return p + 8;
 }
 
-/* A length and as many octets: the view points into the input. */
+/* Read a length and as many bytes. The view points into the input. */
 FB_INLINE const uint8_t *fb_wire_read_bytes(const uint8_t *p, const uint8_t *end, fb_bytes *view) {
     uint64_t size;
     if (!(p = fb_wire_read_varint(p, end, &size)) || size > (uint64_t)(end - p)) return NULL;
@@ -183,7 +188,7 @@ FB_INLINE const uint8_t *fb_wire_read_bytes(const uint8_t *p, const uint8_t *end
     return p + size;
 }
 
-/* Whether all octets are below 0x80, as those of most texts are: then they are UTF-8. */
+/* Return true if all bytes are below 0x80. Such text is valid UTF-8, and most text is such. */
 FB_INLINE bool fb_is_ascii(const uint8_t *p, size_t size) {
     uint64_t all = 0;
     if (size < 8) {
@@ -195,11 +200,13 @@ FB_INLINE bool fb_is_ascii(const uint8_t *p, size_t size) {
     return !(all & 0x8080808080808080u);
 }
 
-/* UTF-8 (RFC 3629). Whether a well-formed character stands at p; *size is its octets, or those of the malformed part that
-   one U+FFFD replaces (the longest start of a character, as Unicode recommends; at least 1). REQUIRES: p < end. */
+/* Return true if a well-formed UTF-8 character (RFC 3629) begins at p. *size becomes its size, or
+   the size of the malformed part that one U+FFFD replaces. That is the longest prefix of a
+   character, as Unicode recommends, and at least 1. REQUIRES: p < end. */
 bool fb_utf8_character(const uint8_t *p, const uint8_t *end, size_t *size);
 bool fb_utf8_valid(fb_bytes text);
-/* Copies text with its malformed parts replaced by U+FFFD. REQUIRES: room for 3 * text.size octets. */
+/* Copy text and replace its malformed parts by U+FFFD. *replaced tells if any was. REQUIRES: room
+   for 3 * text.size bytes. */
 uint8_t *fb_utf8_put_replaced(uint8_t *p, fb_bytes text, bool *replaced);
 
 #endif
