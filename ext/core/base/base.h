@@ -97,6 +97,7 @@ typedef enum {
 
 typedef enum { FB_CLASS_CONTROL, FB_CLASS_FAULT, FB_CLASS_LOSS, FB_CLASS_NOTE } fb_status_class;
 
+/* Static strings; "unknown" and "unknown status" for a value that is not a status. */
 const char *fb_status_name(fb_status status);
 const char *fb_status_text(fb_status status);
 fb_status_class fb_status_get_class(fb_status status);
@@ -275,10 +276,12 @@ typedef struct {
 
 /* The `resize` of fb_memory_system, from the C library. It ignores its context. */
 void *fb_system_resize(void *context, void *p, size_t old_size, size_t new_size);
+/* A budget of `limit` bytes on the C library's heap. */
 fb_memory fb_memory_system(size_t limit);
 /* Resize a block. Return NULL and leave p untouched if memory or the limit does not allow it. New
    bytes are zero. REQUIRES: old_size is the size of the block. */
 void *fb_memory_resize(fb_memory *memory, void *p, size_t old_size, size_t new_size);
+/* The same for new blocks, which are zero, and for released ones. p may be NULL. */
 void *fb_memory_allocate(fb_memory *memory, size_t size);
 void fb_memory_release(fb_memory *memory, void *p, size_t size);
 /* Create a budget within a budget: memory of the child counts for both. REQUIRES: the parent

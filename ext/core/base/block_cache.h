@@ -29,6 +29,7 @@ typedef struct {
 
 /* Like fb_memory_system(limit), but with the cache. REQUIRES: the cache outlives all blocks. */
 fb_memory fb_memory_recycled(fb_spares *spares, size_t limit);
+/* Free the cached blocks. The cache is then empty and may be used again. */
 void fb_spares_free(fb_spares *spares);
 
 #endif

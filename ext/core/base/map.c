@@ -1,3 +1,4 @@
+/* Entries stay in the order of insertion; only their 16-bit indexes are kept sorted. */
 #include "core/base/map.h"
 
 bool fb_order_double(fb_memory *memory, void **array, uint16_t **order, size_t size, uint32_t *capacity) {

@@ -35,6 +35,7 @@ typedef struct {
     uint32_t capacity;
 } fb_map;
 
+/* Return the entry of a key; NULL: it is not in the map. */
 fb_map_entry *fb_map_find(const fb_map *map, uint64_t key);
 /* Return the entry of a key. Create it with the value 0 if it is missing. NULL: no memory. */
 fb_map_entry *fb_map_insert(fb_map *map, fb_memory *memory, uint64_t key);

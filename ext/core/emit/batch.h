@@ -2,15 +2,15 @@
    columnar format.
 
      number, address     values   │ v0 │ v1 │ v2 │ …     of one width; a bool has one byte
-     string, bytes       offsets  │ 0 │ 3 │ 3 │ 9 │ …    start of the bytes of each row, and the end
+     string, bytes       offsets  │ 0 │ 3 │ 3 │ 9 │ …    start of the bytes of each row, and end
                          values   │ a b c │ d e f g h i │ …
-     repeated            offsets  │ 0 │ 2 │ 2 │ 5 │ …    start of the members of each row, and the end
+     repeated            offsets  │ 0 │ 2 │ 2 │ 5 │ …    start of the members of each row, and end
                          values   │ m0 │ m1 │ m2 │ …     of strings and bytes: their bytes, where
                                                          `members` holds the start of each member
 
-   Numbers are in the byte order of the machine. An absent value is 0, 16 zeros (addresses) or empty.
-   For an explicit column, `present` tells absent values apart. An address has 16 bytes, with IPv4 as
-   ::ffff:a.b.c.d, whatever the wire form of its column. */
+   Numbers are in the byte order of the machine. An absent value is 0, 16 zeros (addresses) or
+   empty. For an explicit column, `present` distinguishes absent values. An address has 16 bytes,
+   with IPv4 as ::ffff:a.b.c.d, whatever the wire form of its column. */
 #ifndef FB_BATCH_H
 #define FB_BATCH_H
 

@@ -16,6 +16,7 @@ typedef struct {
     size_t count;
 } fb_filled;
 
+/* Initialize. OK, NO_MEMORY. `memory` must be the same in all calls. */
 fb_status fb_filled_new(fb_filled *filled, const fb_plan *plan, fb_memory *memory);
 void fb_filled_free(fb_filled *filled, fb_memory *memory);
 
@@ -28,8 +29,8 @@ FB_INLINE void fb_filled_begin(fb_filled *filled) {
 /* Return true if a column may be written now, and mark it. A zero is written only as a member of a
    list. With target.zero, a zero is still the value of the column. */
 bool fb_filled_claim(fb_filled *filled, const fb_plan *plan, fb_target target, bool zero);
-/* Return true if the list of a repeated column may grow, and mark it. REQUIRES: the column is not
-   tracked by the cursor. */
+/* Return true if the list of a repeated column may grow, and mark it. REQUIRES: the
+   column is repeated. */
 bool fb_filled_claim_member(fb_filled *filled, const fb_plan *plan, uint16_t column);
 /* The verbs `open` and `close` of emitters. */
 void fb_filled_open(fb_filled *filled, uint16_t column);

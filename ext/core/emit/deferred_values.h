@@ -39,6 +39,7 @@ typedef struct {
     void *hook_context;
 } fb_slots;
 
+/* Initialize. `plan` must outlive it. OK, NO_MEMORY. `memory` must be the same in both calls. */
 fb_status fb_slots_new(fb_slots *slots, const fb_plan *plan, fb_memory *memory);
 void fb_slots_free(fb_slots *slots, fb_memory *memory);
 /* Set the hook; NULL removes it. The hook may change values only with fb_slots_replace. REQUIRES:

@@ -4,8 +4,8 @@
    these verbs and compiled for each emitter (emitter.h). `cursor` is the state that an emitter
    keeps in registers while a row grows.
 
-     bool begin(row, worst, cursor)        Begin a row of at most `worst` bytes. False: the output is
-                                           full.
+     bool begin(row, worst, cursor)        Begin a row of at most `worst` bytes. False: the output
+                                           is full.
      bool reserve(row, rows, worst)        Make room for `rows` consecutive rows, so that their
                                            begins succeed. False: the output is full.
      void put_uint(row, cursor, target,    Give a column a value. A zero is skipped, and a column
@@ -48,8 +48,8 @@
      …finished messages…│prefix│ constants │ columns in decoding order … │ slots, at the end │
                                └ message                           next ┘
 
-   The prefix is as long as that of the last message. A message that needs another length is moved by
-   the difference. */
+   The prefix is as long as that of the last message. A message that needs another length is moved
+   by the difference. */
 #ifndef FB_ROW_H
 #define FB_ROW_H
 

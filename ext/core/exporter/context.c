@@ -1,4 +1,4 @@
-/* Counting what goes wrong, and what does not come. */
+/* Count faults, and find the domain and the sequence of a datagram. */
 #include "core/exporter/context.h"
 
 void fb_fault_note(fb_fault *fault, fb_status status, size_t datagram, size_t offset, const uint8_t exporter[16]) {

@@ -1,9 +1,10 @@
-/* Lists and rings whose members know their neighbours; a hash table of senders. */
+/* Intrusive lists and rings, so that every change takes constant time, and a hash table of
+   senders. */
 #include "core/exporter/eviction.h"
 
 #define FIRST_BUCKETS 64
 
-/* --- lists ---------------------------------------------------------------------------------------------------------- */
+/* --- lists ---------------------------------------------------------------------------------- */
 
 static void append(fb_exporter_list *list, enum fb_exporter_place_in place, fb_exporter *exporter) {
     exporter->in[place].older = list->newest;
@@ -20,7 +21,7 @@ static void detach(fb_exporter_list *list, enum fb_exporter_place_in place, fb_e
     list->count--;
 }
 
-/* --- classes -------------------------------------------------------------------------------------------------------- */
+/* --- classes -------------------------------------------------------------------------------- */
 
 static fb_eviction_class class_of(const fb_exporter *exporter) {
     if (!exporter->known) return FB_EVICTION_BARE;
@@ -42,8 +43,8 @@ void fb_eviction_classify(fb_exporters *exporters, fb_exporter *exporter) {
     exporter->class = (uint8_t)class;
 }
 
-/* The oldest of a list that was not used since it was passed over, as it is when it is added. Where all were, the one whose
-   use is the longest ago. */
+/* Return the oldest member of a list that was not used since it was passed over or added. If all
+   were used, return the one whose last use is the oldest. */
 static fb_exporter *choose(fb_exporter_list *list, enum fb_exporter_place_in place, const fb_exporter *except) {
     fb_exporter *stalest = NULL;
     for (size_t left = list->count; left; left--) {
@@ -57,15 +58,15 @@ static fb_exporter *choose(fb_exporter_list *list, enum fb_exporter_place_in pla
     return stalest;
 }
 
-/* Exporters of which more has come since they were seen once are in use. */
+/* Move exporters that sent more datagrams since they were seen once to the class "in use". */
 static void sort_seen_once(fb_exporters *exporters) {
     fb_exporter *oldest;
     while ((oldest = exporters->classes[FB_EVICTION_SEEN_ONCE].oldest) && class_of(oldest) != FB_EVICTION_SEEN_ONCE)
         fb_eviction_classify(exporters, oldest);
 }
 
-/* A class that few belong to is spared: otherwise a new exporter would go before its second datagram came, wherever all
-   others are in use. */
+/* Spare a class with few members. Otherwise, if all other exporters are in use, a new exporter
+   would be evicted before its second datagram. */
 static bool is_spared(size_t class, size_t count, size_t all) {
     return class != FB_EVICTION_IN_USE && count <= all / 16;
 }
@@ -81,7 +82,7 @@ fb_exporter *fb_eviction_choose(fb_exporters *exporters, const fb_exporter *exce
     return exporter;
 }
 
-/* --- senders -------------------------------------------------------------------------------------------------------- */
+/* --- senders -------------------------------------------------------------------------------- */
 
 static fb_sender **find_sender(const fb_exporters *exporters, const uint8_t *source) {
     uint64_t hash = fb_hash(fb_hash(exporters->seed, fb_load64(source)), fb_load64(source + 8));
@@ -90,7 +91,8 @@ static fb_sender **find_sender(const fb_exporters *exporters, const uint8_t *sou
     return link;
 }
 
-/* Where there is no memory for more buckets, chains grow longer; but some there must be. */
+/* If memory for more buckets is short, chains get longer. At least the first buckets are
+   required. */
 static bool reserve_bucket(fb_exporters *exporters) {
     fb_senders *senders = &exporters->senders, before = *senders;
     if (before.count < before.bucket_count) return true;
@@ -148,14 +150,14 @@ static void leave_sender(fb_exporters *exporters, fb_exporter *exporter) {
     fb_memory_release(exporters->memory, sender, sizeof *sender);
 }
 
-/* --- domains -------------------------------------------------------------------------------------------------------- */
+/* --- domains -------------------------------------------------------------------------------- */
 
 static fb_eviction_class class_of_domain(const fb_domain *domain) {
     if (!domain->known) return FB_EVICTION_BARE;
     return domain->used == domain->made ? FB_EVICTION_SEEN_ONCE : FB_EVICTION_IN_USE;
 }
 
-/* Adds a domain to the ring of its class, as the newest. */
+/* Add a domain to the ring of its class, as the newest. */
 static void join_ring(fb_exporter *exporter, fb_domain *domain) {
     fb_domain **oldest = &exporter->oldest_domains[domain->class];
     if (!*oldest) *oldest = domain->older = domain->newer = domain;
@@ -194,7 +196,8 @@ void fb_eviction_classify_domain(fb_exporter *exporter, fb_domain *domain) {
     join_ring(exporter, domain);
 }
 
-/* As `choose`: the oldest is passed over if it was used since it was passed over before. */
+/* Like `choose`: the oldest domain gets a second chance if it was used since it was last passed
+   over. */
 static fb_domain *choose_domain(fb_exporter *exporter, size_t class) {
     fb_domain **oldest = &exporter->oldest_domains[class], *stalest = NULL;
     uint32_t now = (uint32_t)exporter->counters.datagrams;
@@ -221,7 +224,7 @@ fb_domain *fb_eviction_choose_domain(fb_exporter *exporter) {
     return domain;
 }
 
-/* --- both ----------------------------------------------------------------------------------------------------------- */
+/* --- exporters and domains ------------------------------------------------------------------ */
 
 void fb_eviction_leave(fb_exporters *exporters, fb_exporter *exporter) {
     detach(&exporters->classes[exporter->class], FB_EXPORTER_OF_CLASS, exporter);

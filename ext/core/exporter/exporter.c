@@ -1,9 +1,10 @@
-/* Exporters by address, in a hash table; all below them in small arrays, with their order beside them. */
+/* Exporters are in a hash table by address. All state below them is in small arrays with a separate
+   sort order (map.h). */
 #include "core/exporter/eviction.h"
 
 #define FIRST_CAPACITY 64
 
-/* --- exporters ------------------------------------------------------------------------------------------------------ */
+/* --- exporters ------------------------------------------------------------------------------ */
 
 fb_status fb_exporters_new(fb_exporters *exporters, fb_shapes *shapes, fb_memory *memory, size_t limit,
                            size_t exporter_memory, uint64_t seed) {
@@ -48,12 +49,12 @@ static void free_domain(fb_exporters *exporters, fb_exporter *exporter, fb_domai
     fb_memory_release(&exporter->memory, domain, sizeof *domain);
 }
 
-/* It stays in the table. */
+/* The caller removes it from the table. */
 static void remove_exporter(fb_exporters *exporters, fb_exporter *exporter) {
     for (uint32_t i = 0; i < exporter->domains.count; i++)
         free_domain(exporters, exporter, exporter->domains.entries[i].pointer);
     fb_map_free(&exporter->domains, &exporter->memory);
-    fb_eviction_leave(exporters, exporter); /* after what is charged to its sender */
+    fb_eviction_leave(exporters, exporter); /* after its state, which is charged to its sender */
     fb_memory_release(exporters->memory, exporter, sizeof *exporter);
 }
 
@@ -69,13 +70,13 @@ void fb_exporters_free(fb_exporters *exporters) {
     *exporters = (fb_exporters){0};
 }
 
-/* Without the protocol: of one address, few exporters speak two. */
+/* The hash omits the protocol, because few addresses send both sFlow and NetFlow or IPFIX. */
 static uint64_t hash_key(const fb_exporters *exporters, const uint8_t *address, uint32_t sub_agent) {
     uint64_t hash = fb_hash(exporters->seed, fb_load64(address));
     return fb_hash(fb_hash(hash, fb_load64(address + 8)), sub_agent);
 }
 
-/* The first place from i on that has the hash or is empty. */
+/* Return the first entry from i on that has the hash or is empty. */
 static size_t seek(const fb_exporter_place *table, size_t capacity, size_t i, uint64_t hash) {
     i &= capacity - 1;
     while (table[i].exporter && table[i].hash != hash) i = (i + 1) & (capacity - 1);
@@ -90,7 +91,7 @@ static fb_exporter *find_exporter(const fb_exporters *exporters, uint64_t hash, 
     return NULL;
 }
 
-/* REQUIRES: it is not there, and there is an empty place. */
+/* REQUIRES: the exporter is not in the table, and an entry is empty. */
 static void put_exporter(fb_exporter_place *table, size_t capacity, uint64_t hash, fb_exporter *exporter) {
     size_t i = (size_t)hash & (capacity - 1);
     while (table[i].exporter) i = (i + 1) & (capacity - 1);
@@ -111,7 +112,7 @@ static bool grow(fb_exporters *exporters) {
     return true;
 }
 
-/* Takes an exporter out of the table. Those behind it move up, so that no search ends at the place too early. */
+/* Remove an exporter from the table. Entries after it move up, so that no search ends too early. */
 static void clear_place(fb_exporters *exporters, const fb_exporter *exporter) {
     fb_exporter_place *table = exporters->table;
     uint64_t hash = hash_key(exporters, exporter->address, (uint32_t)exporter->agent);
@@ -119,7 +120,7 @@ static void clear_place(fb_exporters *exporters, const fb_exporter *exporter) {
     while (table[gap].exporter != exporter) gap = (gap + 1) & mask;
     for (size_t i = (gap + 1) & mask; table[i].exporter; i = (i + 1) & mask) {
         size_t from_home = (i - (size_t)table[i].hash) & mask;
-        if (from_home < ((i - gap) & mask)) continue; /* the gap lies before its home */
+        if (from_home < ((i - gap) & mask)) continue; /* the gap is before its home */
         table[gap] = table[i];
         gap = i;
     }
@@ -149,7 +150,7 @@ void fb_exporter_sum_lost(const fb_exporter *exporter, fb_lost *lost) {
     for (uint32_t i = 0; i < exporter->domains.count; i++) add_lost_of_domain(lost, exporter->domains.entries[i].pointer);
 }
 
-/* False: there is none to evict. */
+/* Return false if there is no exporter to evict. */
 static bool evict(fb_exporters *exporters, fb_exporter *exporter, fb_status reason) {
     if (!exporter) return false;
     if (exporters->forget_early) exporters->forget_early(exporters->early, exporter, NULL);
@@ -163,13 +164,14 @@ static bool evict(fb_exporters *exporters, fb_exporter *exporter, fb_status reas
     return true;
 }
 
-/* Return whether a budget is nearly used up. */
+/* Return true if a budget is nearly exhausted. */
 static bool is_short(const fb_memory *memory) {
     return memory->limit && (memory->used > memory->limit || memory->limit - memory->used < memory->limit / 16);
 }
 
-/* Evicts another exporter where one could not get the memory that all share. False: nothing would be gained. Nobody is
-   evicted for `overflow`: the datagram that is being decoded may belong to any other exporter. */
+/* Evict another exporter if `exporter` could not get memory from the shared budget. Return false if
+   that would not help. Nothing is evicted for `overflow`: the current datagram may belong to any
+   other exporter. */
 static bool make_room(fb_exporters *exporters, const fb_exporter *exporter) {
     if (!is_short(exporters->memory)) return false;
     if (exporter && (exporter->stateless || is_short(&exporter->memory))) return false;
@@ -196,7 +198,7 @@ static fb_exporter *add_exporter(fb_exporters *exporters, uint64_t hash, const u
     return exporter;
 }
 
-/* The same, in place of others where there is no room. */
+/* The same, but evict others if there is no room. */
 static fb_exporter *replace_exporter(fb_exporters *exporters, uint64_t hash, const uint8_t *address, uint64_t agent,
                                      const uint8_t *source) {
     fb_exporter *exporter;
@@ -239,11 +241,12 @@ fb_exporter *fb_exporters_at(const fb_exporters *exporters, size_t i) {
     return i < exporters->capacity ? exporters->table[i].exporter : NULL;
 }
 
-/* --- looking ahead -------------------------------------------------------------------------------------------------- */
+/* --- prefetching ---------------------------------------------------------------------------- */
 
-#define FETCHED_TEMPLATES 8 /* most exporters have no more; of one that has thousands, not all are worth it */
+/* most exporters have no more; prefetching thousands of templates would not pay off */
+#define FETCHED_TEMPLATES 8
 
-/* Every line of [p, p + size). REQUIRES: size > 0. */
+/* Prefetch every cache line of [p, p + size). REQUIRES: size > 0. */
 static void prefetch(const void *p, size_t size) {
     const char *begin = p;
     for (size_t i = 0; i < size; i += FB_CACHE_LINE) FB_PREFETCH(begin + i);
@@ -257,7 +260,7 @@ void fb_domain_prefetch(const fb_domain *domain) {
     if (domain->sequences.streams) prefetch(domain->sequences.streams, offsetof(fb_sequence, gaps));
 }
 
-/* The hashes of exporters that are not those of the datagram before. */
+/* Hash the source addresses that differ from that of the datagram before. */
 static size_t hash_sources(const fb_exporters *exporters, const fb_datagram *datagrams, size_t count, uint64_t *hashes) {
     const uint8_t *latest = exporters->last ? exporters->last->address : NULL;
     size_t hashed = 0;
@@ -266,7 +269,8 @@ static size_t hash_sources(const fb_exporters *exporters, const fb_datagram *dat
     return hashed;
 }
 
-/* Each step reads what the one before it has fetched, of all datagrams: their waits pass at the same time. */
+/* Each step reads the data that the step before it prefetched, for all datagrams, so that their
+   memory latencies overlap. */
 void fb_exporters_prefetch(const fb_exporters *exporters, const fb_datagram *datagrams, size_t count) {
     const fb_exporter_place *table = exporters->table;
     const fb_exporter *found[FB_LOOK_AHEAD];
@@ -284,7 +288,7 @@ void fb_exporters_prefetch(const fb_exporters *exporters, const fb_datagram *dat
         if (found[i]->latest) fb_domain_prefetch(found[i]->latest);
 }
 
-/* --- domains -------------------------------------------------------------------------------------------------------- */
+/* --- domains -------------------------------------------------------------------------------- */
 
 #define NO_PORT (-1)
 
@@ -298,7 +302,7 @@ static fb_domain *find_domain(const fb_exporter *exporter, uint16_t version, int
     return entry ? entry->pointer : NULL;
 }
 
-/* Evicts a domain for another one of the exporter. What is lost in it stays in the sums. */
+/* Evict a domain in favor of another one of the exporter. Its lost units stay in the sums. */
 static void evict_domain(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain) {
     int32_t port = domain->common ? domain->port : NO_PORT;
     if (exporters->forget_early) exporters->forget_early(exporters->early, exporter, domain);
@@ -311,7 +315,7 @@ static void evict_domain(fb_exporters *exporters, fb_exporter *exporter, fb_doma
     fb_eviction_classify(exporters, exporter);
 }
 
-/* `common`: of a port's domain; else NULL. */
+/* `common` is set for a port's domain; else NULL. */
 static fb_domain *add_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version, int32_t port, uint32_t id,
                              fb_domain *common) {
     if (exporter->domains.count >= FB_MAX_DOMAINS) return NULL;
@@ -327,7 +331,8 @@ static fb_domain *add_domain(fb_exporters *exporters, fb_exporter *exporter, uin
     domain->common = common;
     domain->port = common ? (uint16_t)port : 0;
     domain->used = domain->made = domain->checked = (uint32_t)exporter->counters.datagrams;
-    if (!exporter->counters.datagrams) domain->made--; /* from saved state: it counts as seen before */
+    /* from saved state: it counts as seen before */
+    if (!exporter->counters.datagrams) domain->made--;
     entry->pointer = domain;
     fb_eviction_enter_domain(exporter, domain);
     return domain;
@@ -378,21 +383,21 @@ void fb_exporters_drop_temporary(fb_exporters *exporters) {
     exporters->temporary = NULL;
 }
 
-/* --- templates ------------------------------------------------------------------------------------------------------ */
+/* --- templates ------------------------------------------------------------------------------ */
 
-/* Fields may be empty, so a template of many such makes work that the octets of its records do not bound. No exporter comes
-   near these numbers. */
+/* Fields may be empty, so the work for a template with many of them is not bounded by the bytes of
+   its records. These limits bound it; no real exporter comes near them. */
 #define MAX_FIELDS 1024
 #define MAX_EMPTY_FIELDS 64
 
-/* Not so when all fields are empty: that is an empty template. */
+/* A template with only empty fields is not excessive; it is an empty template. */
 static bool is_excessive(const fb_definition *definition) {
     size_t empty = 0;
     for (size_t i = 0; i < definition->field_count; i++) empty += definition->fields[i].size == 0;
     return definition->field_count > MAX_FIELDS || (empty > MAX_EMPTY_FIELDS && empty < definition->field_count);
 }
 
-/* Where the template of an id stands in the order, or would stand. */
+/* Return the index of an id in the order, or the index at which to insert it. */
 static uint32_t find_template_place(const fb_domain *domain, uint16_t id) {
     uint32_t low = 0, high = domain->template_count;
     while (low < high) {
@@ -411,7 +416,7 @@ static fb_template *find_own(const fb_domain *domain, uint16_t id) {
     return template && template->id == id ? template : NULL;
 }
 
-/* Of a template of the common domain: it is what the port of a domain means by its id. */
+/* Return true if a template of the common domain applies to the port of a domain. */
 static bool is_seen_by(const fb_template *template, const fb_domain *domain) {
     if (!template || !template->shape || domain->withdrawn[template->shape->options]) return false;
     return !template->contested || template->port == domain->port;
@@ -426,7 +431,7 @@ FB_NOINLINE fb_template *fb_domain_search_template(fb_domain *domain, uint16_t i
     return is_seen_by(template, domain) ? template : NULL;
 }
 
-/* It keeps its place in the map, for the next one of its id. */
+/* It keeps its index, for the next template of the id. */
 static void forget(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, fb_template *template) {
     drop_shape(exporters, exporter, domain, template);
     template->contested = false;
@@ -453,7 +458,8 @@ void fb_domain_forget_all(fb_exporters *exporters, fb_exporter *exporter, fb_dom
     domain->withdrawn[options] = domain->common != NULL;
 }
 
-/* Enters a template into the list that a withdrawal of its kind goes through. False: no memory. */
+/* Add a template to the list that a withdrawal of its kind uses. Return false if memory is
+   short. */
 static bool list_template(const fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, fb_template *template,
                           bool options) {
     if (!exporters->obey_withdrawals || template->listed & 1u << options) return true;
@@ -472,13 +478,13 @@ static bool list_template(const fb_exporters *exporters, fb_exporter *exporter, 
     return true;
 }
 
-/* A short name for what a template says; that two have the same one does no more harm than a domain split in vain. */
+/* Short hash of the contents of a template. A collision can only split a domain unnecessarily. */
 static uint32_t short_hash(const fb_shape *shape) {
     return (uint32_t)(shape->hash >> 32);
 }
 
-/* Whether a port says again what it said before others said otherwise. Random ports do not, nor does an exporter that is
-   configured anew. */
+/* Return true if a port repeats a definition that other ports have since replaced. Random ports do
+   not do that, and neither does an exporter that is reconfigured. */
 static bool is_at_odds(const fb_domain *domain, const fb_template *template, const fb_shape *shape, uint16_t port) {
     if (domain->common || domain->split || !template->shape || template->shape == shape) return false;
     for (size_t i = 0; i < template->replaced_count; i++)
@@ -486,7 +492,7 @@ static bool is_at_odds(const fb_domain *domain, const fb_template *template, con
     return false;
 }
 
-/* Where there is no memory for it, it is not remembered: that port is at odds with nobody yet. */
+/* If memory is short, the definition is not stored, so that its port causes no split yet. */
 static void remember_replaced(fb_exporter *exporter, fb_template *template) {
     size_t octets = FB_MAX_REPLACED * sizeof *template->replaced;
     template->contested = true;
@@ -506,7 +512,7 @@ static bool reserve_template(fb_exporter *exporter, fb_domain *domain) {
     return reserved;
 }
 
-/* REQUIRES: the domain has none of this id. */
+/* REQUIRES: the domain has no template with this id. */
 static fb_template *add_template(fb_exporter *exporter, fb_domain *domain, uint16_t id) {
     if (!reserve_template(exporter, domain)) return NULL;
     uint32_t i = find_template_place(domain, id);
@@ -568,7 +574,7 @@ fb_status fb_domain_set_template(fb_exporters *exporters, fb_exporter *exporter,
     return status;
 }
 
-/* --- samplers and the exporter's start ------------------------------------------------------------------------------- */
+/* --- samplers and start time ---------------------------------------------------------------- */
 
 fb_status fb_domain_set_sampler(fb_exporter *exporter, fb_domain *domain, uint64_t sampler, uint64_t rate) {
     fb_map_entry *entry = fb_map_find(&domain->samplers, sampler);
@@ -589,7 +595,8 @@ uint64_t fb_domain_find_rate(const fb_domain *domain, bool named, uint64_t sampl
     return known->count == 1 ? known->entries[0].number : 0;
 }
 
-/* What the common domain knows may change without this one's being told: then nothing is remembered. */
+/* A port's domain caches nothing, because the common domain may change without updating the
+   cache. */
 FB_NOINLINE uint64_t fb_domain_look_up_rate(fb_domain *domain, uint64_t sampler) {
     uint64_t rate = fb_domain_find_rate(domain, true, sampler);
     domain->rate_known = !domain->common;

@@ -1,27 +1,31 @@
-/* What is known of each exporter: templates, sampling, counters.
+/* The state of each exporter: templates, sampling, counters.
 
-     exporters ── exporter (address, agent) ── domain (version, observation domain) ── templates: id -> template
-                     │                                │                                 └─ samplers: id -> rate
-                     └─ counters, budget              ├─ time of the exporter's start (element 160)
-                                                      └─ sequence numbers
+     exporters ─ exporter (address, agent) ─ domain (version, observation domain)
+                   └─ counters, budget         ├─ templates: id -> template
+                                               ├─ samplers: id -> sampling rate
+                                               ├─ start time of the exporter (element 160)
+                                               └─ sequence numbers
 
-   Anybody can send sFlow that names any address as its agent. An sFlow agent is therefore another exporter than the one that
-   sends NetFlow or IPFIX from its address.
+   Any host can send sFlow that names any address as its agent. An sFlow agent is therefore a
+   separate exporter from the one that sends NetFlow or IPFIX from the same address.
 
-   Everything here is allocated under two budgets: the decoder's and the exporter's own, so that one that goes mad fills
-   its own. sFlow agents that one UDP source speaks for share one budget. When the table or the decoder's memory is full,
-   an exporter is evicted (eviction.h). Its counters are added to those of `overflow`. When an exporter has FB_MAX_DOMAINS,
-   a new common domain evicts another domain of the exporter. Where no state can be kept at all, the templates of a datagram
-   are kept in a temporary domain until the next datagram begins.
+   All state is allocated within two budgets, that of the decoder and that of the exporter, so a
+   misbehaving exporter exhausts only its own. The sFlow agents of one UDP source share one budget.
+   If the table or the memory of the decoder is full, an exporter is evicted (eviction.h), and its
+   counters are added to those of `overflow`. If an exporter has FB_MAX_DOMAINS, a new common domain
+   evicts another domain of the exporter. If no state can be kept at all, the templates of a
+   datagram are kept in a temporary domain until the next datagram begins.
 
-   Several processes may export from one address, as one domain, each with its own idea of a template id. Once a port
-   defines an id again as it did before another port defined it differently, the domain is *split*: from then on each
-   UDP source port has a domain of its own, which knows besides what the common one knew when it was split.
+   Several processes may export from one address as one domain, each with its own templates. If a
+   port defines an id again as it did before another port defined it differently, the domain is
+   *split*. From then on, each UDP source port has its own domain, which also uses the state of the
+   common domain.
 
-   What a datagram of an exporter that is long known needs lies close together, in a few lines of the cache: the first fields
-   of the exporter, up to its first counters; those of the domain, up to its sequence numbers; its templates; its numbering.
-   With 100,000 exporters none of it is in the cache when the datagram comes. It is fetched for several datagrams at once,
-   before the first of them is decoded (fb_exporters_prefetch). */
+   The data that a datagram of a known exporter needs is close together, in a few cache lines: the
+   first members of the exporter, up to its first counters; those of the domain, up to its sequence
+   numbers; its templates; its sequence. With 100,000 exporters, none of it is in the cache when the
+   datagram comes. It is prefetched for several datagrams at once, before the first of them is
+   decoded (fb_exporters_prefetch). */
 #ifndef FB_EXPORTER_H
 #define FB_EXPORTER_H
 
@@ -30,12 +34,12 @@
 #include "core/exporter/sequence.h"
 #include "core/exporter/template.h"
 
-/* Maps are sorted as their keys come, so these bound the time that a datagram may take, too. */
-#define FB_MAX_DOMAINS 1024   /* of an exporter, those of single ports included */
-#define FB_MAX_TEMPLATES 4096 /* of a domain */
-#define FB_MAX_SAMPLERS 4096  /* of a domain */
+/* Maps are sorted when a key is inserted, so these limits also bound the time per datagram. */
+#define FB_MAX_DOMAINS 1024   /* per exporter, those of single ports included */
+#define FB_MAX_TEMPLATES 4096 /* per domain */
+#define FB_MAX_SAMPLERS 4096  /* per domain */
 
-#define FB_LOOK_AHEAD 16 /* datagrams whose exporters are fetched at once */
+#define FB_LOOK_AHEAD 16 /* datagrams whose exporters are prefetched together */
 
 typedef struct {
     uint64_t datagrams;
@@ -46,33 +50,33 @@ typedef struct {
     uint64_t status[FB_STATUS_COUNT];
 } fb_counters;
 
-/* The `version` of an sFlow agent's only domain: sFlow's is a word, whose first half is 0. The domains of NetFlow v5 are
-   engines: type << 8 | id. */
+/* The `version` of the only domain of an sFlow agent. The version of sFlow is a 4-byte word, whose
+   first half is 0. The domains of NetFlow v5 are engines: type << 8 | id. */
 #define FB_DOMAIN_SFLOW 0
 
-#define FB_AGENT_SFLOW (UINT64_C(1) << 32) /* in fb_exporter.agent */
+#define FB_AGENT_SFLOW (UINT64_C(1) << 32) /* set in fb_exporter.agent */
 
 #define FB_MAX_REPLACED 4
 
-/* A definition that another port's one took the place of. */
+/* A definition that another port replaced. */
 typedef struct {
     uint32_t shape_hash;
     uint16_t port;
 } fb_replaced;
 
-/* A template, and who defined it. It keeps its place when it is not known any more. */
+/* A template and the port that defined it. It keeps its index after it is forgotten. */
 typedef struct {
-    fb_shape *shape;       /* NULL: not known any more */
-    uint64_t time;         /* when it came last, ns since 1970; 0: unknown */
-    fb_replaced *replaced; /* FB_MAX_REPLACED, the latest first; NULL before the first */
+    fb_shape *shape;       /* NULL: forgotten */
+    uint64_t time;         /* of the last definition, ns since 1970; 0: unknown */
+    fb_replaced *replaced; /* FB_MAX_REPLACED entries, the latest first; NULL before the first */
     uint16_t id;
-    uint16_t port;  /* where it came from last */
+    uint16_t port;  /* of the last definition */
     bool contested; /* another port had defined it with other fields */
     uint8_t replaced_count;
-    uint8_t listed; /* a bit for each of the domain's lists that its id stands in (fb_domain) */
+    uint8_t listed; /* bit for each list of the domain that contains the id (fb_domain) */
 } fb_template;
 
-/* A template as it is received. */
+/* A template as received. `fields` is a view. */
 typedef struct {
     const fb_field *fields;
     uint16_t field_count;
@@ -83,10 +87,11 @@ typedef struct {
     uint64_t time;
 } fb_definition;
 
-/* The latest start of an exporter that is used: the 49.7 days of uptime after it end before FB_TIME_MAX. */
+/* The latest start time of an exporter that is accepted: 49.7 days of uptime after it end before
+   FB_TIME_MAX. */
 #define FB_SYSTEM_INIT_MAX ((FB_TIME_MAX / 1000000 - UINT32_MAX) * 1000000)
 
-/* Template ids in no order. */
+/* Template ids, unordered. */
 typedef struct {
     uint16_t *ids;
     uint32_t count, capacity;
@@ -95,30 +100,34 @@ typedef struct {
 typedef struct fb_domain fb_domain;
 struct fb_domain {
     uint16_t version;
-    uint16_t port; /* whose domain it is, where `common` is not NULL */
-    bool split;    /* its ports have domains of their own */
-    bool withdrawn[2]; /* of a port's domain: its port has withdrawn the common templates of flows, of options */
+    uint16_t port; /* UDP source port, if `common` is not NULL */
+    bool split;    /* each port has its own domain */
+    /* for a port's domain: the port has withdrawn the common templates of flows, of options */
+    bool withdrawn[2];
     uint32_t id;
-    uint32_t used; /* the exporter's count of datagrams, modulo 2^32, when its latest one came */
-    fb_domain *common;      /* of a port's domain: the one that was split; else NULL */
+    uint32_t used; /* counters.datagrams of the exporter at the last datagram, modulo 2^32 */
+    fb_domain *common;      /* for a port's domain: the domain that was split; else NULL */
     fb_template *templates;   /* in the order in which their ids came */
-    uint16_t *template_order; /* their places, sorted by id */
+    uint16_t *template_order; /* indexes of templates, sorted by id */
     uint32_t template_count, template_capacity;
-    uint32_t latest_template; /* the place of the one looked up before */
-    bool rate_known;          /* of the sampler looked up before */
+    uint32_t latest_template; /* index of the last template looked up */
+    bool rate_known;          /* of the last sampler looked up */
     uint64_t sampler, rate;
     uint64_t system_init;   /* systemInitTimeMilliseconds in ns; 0 while unknown */
     fb_map samplers;        /* sampler or selector id -> sampling rate */
-    fb_sequences sequences; /* of all its ports: the common domain's alone */
+    fb_sequences sequences; /* of all ports; only the common domain uses it */
     fb_samples samples;     /* of sFlow */
     uint32_t known;         /* templates that have a shape */
-    struct fb_early_set *early; /* the newest set that waits for a template of this domain (pending_sets.h) */
-    /* Two lists: templates of flows, and of options, that were defined since all of the kind were withdrawn. A withdrawal of
-       all costs as much as the definitions before it. NULL where withdrawals are not obeyed. */
+    /* newest set that waits for a template of this domain (pending_sets.h) */
+    struct fb_early_set *early;
+    /* Two lists, of flow and options templates that were defined since all of their kind were
+       withdrawn. The cost of withdrawing all is thus that of the definitions before it. NULL if
+       withdrawals are ignored. */
     fb_id_list *defined;
-    fb_domain *older, *newer; /* in the ring of its class (fb_exporter); NULL while domains of ports depend on it */
-    uint32_t made, checked;   /* `used` when it was made, and when eviction passed over it */
-    uint16_t ports;           /* domains of ports that depend on it */
+    /* in the ring of its class (fb_exporter); NULL while domains of ports depend on it */
+    fb_domain *older, *newer;
+    uint32_t made, checked; /* `used` when it was created, and when eviction last passed over it */
+    uint16_t ports;           /* number of port domains that depend on it */
     uint8_t class;            /* fb_eviction_class */
 };
 
@@ -130,7 +139,7 @@ typedef struct {
 
 typedef struct fb_exporter fb_exporter;
 
-/* The lists that an exporter stands in, both for eviction. */
+/* The lists that contain an exporter, both for eviction. */
 enum fb_exporter_place_in { FB_EXPORTER_OF_CLASS, FB_EXPORTER_OF_SENDER, FB_EXPORTER_LISTS };
 
 typedef struct {
@@ -138,7 +147,7 @@ typedef struct {
     size_t count;
 } fb_exporter_list;
 
-/* Classes of exporters, and of the domains of one, in the order in which they are evicted. */
+/* Classes of exporters, and of the domains of one, in the order of eviction. */
 typedef enum {
     FB_EVICTION_BARE,      /* without templates */
     FB_EVICTION_SEEN_ONCE, /* with templates, but only one datagram */
@@ -146,7 +155,8 @@ typedef enum {
     FB_EVICTION_CLASSES
 } fb_eviction_class;
 
-/* A UDP source that speaks for sFlow agents other than itself. It lives as long as it has agents. */
+/* A UDP source that sends for sFlow agents with other addresses. It is freed with its last
+   agent. */
 typedef struct fb_sender fb_sender;
 struct fb_sender {
     fb_sender *next; /* in its bucket */
@@ -156,36 +166,37 @@ struct fb_sender {
 };
 
 typedef struct {
-    fb_sender **buckets; /* none before the first sender */
+    fb_sender **buckets; /* NULL before the first sender */
     size_t bucket_count, count;
 } fb_senders;
 
 struct fb_exporter {
     uint8_t address[16];
-    uint64_t agent; /* 0: of NetFlow and IPFIX; of sFlow FB_AGENT_SFLOW | sub-agent */
-    bool stateless;    /* stands for all exporters without state, and for those that were evicted */
-    fb_domain *latest; /* the common domain looked up before; NULL: none was */
-    uint64_t used;     /* the clock (fb_exporters) when its latest datagram came */
+    uint64_t agent; /* 0: NetFlow and IPFIX; sFlow: FB_AGENT_SFLOW | sub-agent */
+    bool stateless;    /* represents all exporters without state, and those that were evicted */
+    fb_domain *latest; /* the last common domain looked up; NULL: none */
+    uint64_t used;     /* fb_exporters.clock at the last datagram */
     fb_counters counters;
     fb_memory memory;
-    fb_map domains; /* (version, port if it is of one, id) -> fb_domain */
+    fb_map domains; /* (version, port if any, id) -> fb_domain */
     fb_early_list early;
     struct {
         fb_exporter *older, *newer;
     } in[FB_EXPORTER_LISTS];
-    fb_sender *sender; /* of an sFlow agent that another UDP source speaks for; else NULL */
-    uint64_t checked;  /* `used` when eviction passed over it */
+    fb_sender *sender; /* of an sFlow agent that another UDP source sends for; else NULL */
+    uint64_t checked;  /* `used` when eviction last passed over it */
     uint32_t known;    /* templates that have a shape, of all domains */
     uint8_t class;     /* fb_eviction_class */
-    bool restored;     /* from saved state: it counts as seen before */
+    bool restored;     /* loaded from saved state: it counts as seen before */
     uint16_t domain_counts[FB_EVICTION_CLASSES];
-    fb_domain *oldest_domains[FB_EVICTION_CLASSES]; /* the oldest of each ring; NULL: the class is empty */
+    /* oldest domain of each ring; NULL: the class is empty */
+    fb_domain *oldest_domains[FB_EVICTION_CLASSES];
 };
 
-/* The hash stands beside the pointer, so that no exporter but the right one is looked at. */
+/* The hash is stored beside the pointer, so that a search reads no other exporter. */
 typedef struct {
     uint64_t hash;
-    fb_exporter *exporter; /* NULL: an empty place */
+    fb_exporter *exporter; /* NULL: empty */
 } fb_exporter_place;
 
 typedef struct {
@@ -195,35 +206,40 @@ typedef struct {
     size_t capacity;
     size_t count;
     size_t limit;           /* exporters that may be known */
-    size_t exporter_memory; /* octets that one of them, or all agents of one sender, may hold */
-    uint64_t template_expiry; /* ns that a template is good for without being refreshed; 0: for ever */
+    size_t exporter_memory; /* budget in bytes of one exporter, or of all agents of one sender */
+    /* ns after which a template that was not refreshed expires; 0: never */
+    uint64_t template_expiry;
     bool obey_withdrawals;
-    struct fb_early *early; /* what waits for templates; NULL: nothing ever does */
-    uint64_t seed;          /* of the hash: addresses on the wire are hostile too */
-    fb_exporter *last;      /* the one looked up before: most datagrams come in runs */
-    fb_domain *temporary;   /* templates of the datagram that no state could be kept for; NULL: there are none */
+    struct fb_early *early; /* sets that wait for templates; NULL: sets never wait */
+    uint64_t seed;          /* of the hash: addresses come from the network and may be hostile */
+    fb_exporter *last;      /* the last exporter looked up: most datagrams come in runs */
+    fb_domain *temporary; /* templates of the current datagram that could not be kept; NULL: none */
     uint64_t clock;         /* advances when an exporter is added or evicted */
     fb_exporter_list classes[FB_EVICTION_CLASSES];
     fb_senders senders;
-    /* Gives up the data sets that wait for templates of an exporter, or of one of its domains (pending_sets.h). NULL: none ever wait. */
+    /* Gives up the sets that wait for templates of an exporter or of one of its domains
+       (pending_sets.h). NULL: sets never wait. */
     void (*forget_early)(struct fb_early *early, fb_exporter *exporter, fb_domain *domain);
     fb_lost lost; /* of exporters and domains that were evicted */
     fb_exporter overflow;
 } fb_exporters;
 
+/* Initialize. `shapes` and `memory` must outlive it. `limit` is the number of exporters that may be
+   known, and exporter_memory the budget of each, in bytes. `seed` keys the hash. OK, NO_MEMORY. */
 fb_status fb_exporters_new(fb_exporters *exporters, fb_shapes *shapes, fb_memory *memory, size_t limit,
                            size_t exporter_memory, uint64_t seed);
 void fb_exporters_free(fb_exporters *exporters);
-/* Adds what is missing of each unit in all domains of an exporter. */
+/* Add the lost units of all domains of an exporter to *lost. */
 void fb_exporter_sum_lost(const fb_exporter *exporter, fb_lost *lost);
 
 FB_INLINE bool fb_exporter_has_key(const fb_exporter *exporter, const uint8_t address[16], uint64_t agent) {
     return exporter->agent == agent && memcmp(exporter->address, address, 16) == 0;
 }
 
-/* The exporter of an address, made when it is new. Another one is evicted where there is no room: pointers to exporters
-   and to their domains are not valid after this call. The stateless `overflow` where there is no memory. `source` is the
-   address of the UDP source. As a rule it is the exporter before; the others are searched for. */
+/* Return the exporter of an address; create it if it is new. This may evict another one, so
+   pointers to exporters and domains are invalid after this call. If memory is short, return the
+   stateless `overflow`. `source` is the address of the UDP source. Usually the exporter is the last
+   one, so that one is checked before the search. */
 fb_exporter *fb_exporters_search(fb_exporters *exporters, const uint8_t address[16], uint64_t agent,
                                  const uint8_t source[16]);
 FB_INLINE fb_exporter *fb_exporters_get(fb_exporters *exporters, const uint8_t address[16], uint64_t agent,
@@ -232,55 +248,64 @@ FB_INLINE fb_exporter *fb_exporters_get(fb_exporters *exporters, const uint8_t a
     bool again = exporter && fb_exporter_has_key(exporter, address, agent);
     return FB_LIKELY(again) ? exporter : fb_exporters_search(exporters, address, agent, source);
 }
-/* Return the exporter that a resumed datagram was begun with. None is made, and none is evicted: `overflow` where it is not known. */
+/* Return the exporter of a datagram whose decoding resumes. Create and evict nothing; return
+   `overflow` if it is unknown. */
 fb_exporter *fb_exporters_find(fb_exporters *exporters, const uint8_t address[16], uint64_t agent);
-/* The exporter that saved state belongs to. None is evicted for it: `overflow` where the table is full. */
+/* Return the exporter of saved state; create it if it is new. Evict nothing; return `overflow` if
+   the table or the memory is full. */
 fb_exporter *fb_exporters_restore(fb_exporters *exporters, const uint8_t address[16], uint64_t agent);
 
-/* Memory that lasts no longer than the datagram of an exporter. Others are evicted where there is none. NULL: no memory. */
+/* Allocate memory that is released with the current datagram of an exporter. Evict other exporters
+   if memory is short. NULL: no memory. The caller releases it to exporters->memory. */
 void *fb_exporters_allocate(fb_exporters *exporters, const fb_exporter *exporter, size_t size);
 
-/* The domain that holds the templates of one datagram which cannot be kept; made when it is needed. It belongs to
-   `overflow`. NULL: no memory. */
+/* Return the domain for templates of one datagram that cannot be kept; create it if needed. It
+   belongs to `overflow`. NULL: no memory. */
 fb_domain *fb_exporters_get_temporary(fb_exporters *exporters, uint16_t version, uint32_t id);
-/* A new datagram begins. REQUIRES: there is a temporary domain. */
+/* Free the temporary domain when a new datagram begins. REQUIRES: the temporary domain exists. */
 void fb_exporters_drop_temporary(fb_exporters *exporters);
-/* Fetches what decoding will need of the exporters of the next datagrams, FB_LOOK_AHEAD at the most, into the cache. Changes
-   nothing. An exporter is guessed by the source address, its domain by the one it used before: wrong guesses cost time
-   alone. */
+/* Prefetch the data that decoding will need of the exporters of the next datagrams. It changes
+   nothing. The exporter is guessed from the source address, and its domain is the last one used. A
+   wrong guess only costs time. REQUIRES: count <= FB_LOOK_AHEAD. */
 void fb_exporters_prefetch(const fb_exporters *exporters, const fb_datagram *datagrams, size_t count);
-/* The same of what a domain points to: its templates, its numbering. */
+/* Prefetch the data that a domain points to: its templates and its sequence. */
 void fb_domain_prefetch(const fb_domain *domain);
-/* For listing: the i-th of the table, NULL for an empty place. */
+/* For listing: return the i-th entry of the table; NULL: empty. */
 fb_exporter *fb_exporters_at(const fb_exporters *exporters, size_t i);
 
-/* The domain that is common to all ports; NULL while nothing is known of it. */
+/* Return the domain that is common to all ports; NULL: unknown. */
 fb_domain *fb_exporter_find_domain(fb_exporter *exporter, uint16_t version, uint32_t id);
-/* The same, made where there is none. At FB_MAX_DOMAINS another domain is evicted, so pointers to domains of the exporter are
-   not valid after this call. EXPORTER_LIMIT, TEMPLATE_LIMIT: there is no room for its state. */
+/* The same, but create it if it is unknown. At FB_MAX_DOMAINS another domain is evicted, so
+   pointers to domains of the exporter are invalid after this call. OK. EXPORTER_LIMIT,
+   TEMPLATE_LIMIT: there is no room for its state, and *domain is NULL. */
 fb_status fb_exporter_get_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version, uint32_t id,
                                  fb_domain **domain);
-/* The domain of a port, where a domain is split (made when it is new), else the common one; that one also for ports that
-   there is no room for. */
+/* Return the domain of a port if the domain is split (create it if it is new), else the common one.
+   If there is no room for a new domain, return the common one, too. */
 fb_domain *fb_domain_of_port(fb_exporters *exporters, fb_exporter *exporter, fb_domain *common, uint16_t port);
-/* The same, but none is made. */
+/* The same, but create nothing. */
 fb_domain *fb_domain_find_of_port(const fb_exporter *exporter, fb_domain *common, uint16_t port);
 
-/* Sets the template of an id.
-     TEMPLATE_REDEFINED             there was another one (OK to go on)
-     EMPTY_TEMPLATE, TEMPLATE_LIMIT it is not kept, and what was there is forgotten: the exporter means something else by
-                                    that id now
-     PORT_IN_KEY                    nothing was done: two ports are at odds over the id. Split the domain (domain->split),
-                                    and set the template in the port's own */
+/* Set the template of an id.
+
+     OK                             it is stored
+     TEMPLATE_REDEFINED             it is stored and replaces a different one
+     EMPTY_TEMPLATE, TEMPLATE_LIMIT it is not stored, and the previous one is forgotten, because the
+                                    exporter no longer means it
+     PORT_IN_KEY                    nothing was done: two ports disagree about the id. Split the
+                                    domain (domain->split), and set the template in the port's
+                                    own domain */
 fb_status fb_domain_set_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
                                  const fb_definition *definition);
-/* Forgets what a domain knows by an id; of a port's domain, in the common one too, if it is that port's to see. */
+/* Forget the template of an id. For a port's domain, also forget that of the common domain if it is
+   visible to the port. */
 void fb_domain_forget_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, uint16_t id);
-/* Forgets all templates of flows, or all of options. A port's domain does not see those of the common one any more; other
-   ports still do. */
+/* Forget all templates of flows, or all of options. A port's domain no longer sees those of the
+   common domain; other ports still do. */
 void fb_domain_forget_all(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, bool options);
-/* NULL: not known. Good until a template is set. In a port's domain, a template of the common one is as good, if it was not
-   contested, or if it was that port who defined it. As a rule it is the one before; the others are searched for. */
+/* Return the template of an id; NULL: unknown. It is valid until a template is set. A port's domain
+   also finds a template of the common domain that was not contested, or that the port itself
+   defined. Usually it is the last one looked up, so that one is checked before the search. */
 fb_template *fb_domain_search_template(fb_domain *domain, uint16_t id);
 FB_INLINE fb_template *fb_domain_find_template(fb_domain *domain, uint16_t id) {
     uint32_t i = domain->latest_template;
@@ -289,18 +314,19 @@ FB_INLINE fb_template *fb_domain_find_template(fb_domain *domain, uint16_t id) {
     return FB_LIKELY(again) ? template : fb_domain_search_template(domain, id);
 }
 
-/* A rate learnt from options. TEMPLATE_LIMIT. */
+/* Store a rate from options. OK. TEMPLATE_LIMIT: there is no room. */
 fb_status fb_domain_set_sampler(fb_exporter *exporter, fb_domain *domain, uint64_t sampler, uint64_t rate);
-/* The rate of a sampler; of the only one known when `named` is false or the named one is not known. 0: unknown. Here, and
-   below, the common domain knows what the port's own does not. */
+/* Return the rate of a sampler. If `named` is false or the sampler is unknown, return the rate of
+   the only known one. 0: unknown. Here and below, the common domain is searched after that of the
+   port. */
 uint64_t fb_domain_find_rate(const fb_domain *domain, bool named, uint64_t sampler);
-/* The same of a named one, as a rule the one before. */
+/* The same for a named sampler, with a cache of the last one. */
 uint64_t fb_domain_look_up_rate(fb_domain *domain, uint64_t sampler);
 FB_INLINE uint64_t fb_domain_rate_of(fb_domain *domain, uint64_t sampler) {
     bool again = domain->rate_known && domain->sampler == sampler;
     return FB_LIKELY(again) ? domain->rate : fb_domain_look_up_rate(domain, sampler);
 }
-/* When the exporter started, in ns since 1970; 0 while unknown. */
+/* Return the start time of the exporter in ns since 1970; 0 while unknown. */
 FB_INLINE uint64_t fb_domain_find_system_init(const fb_domain *domain) {
     return domain->system_init || !domain->common ? domain->system_init : domain->common->system_init;
 }

@@ -1,4 +1,5 @@
-/* Looks every field up in the plan, sorts what is wanted by column and rank, and writes down one operation for each. */
+/* Look up every field in the plan, sort the matches by column and rank, and write one operation for
+   each. */
 #include "core/exporter/operations.h"
 
 #include <stdlib.h>
@@ -7,9 +8,9 @@ static bool has_packet(const fb_shape *shape) {
     return fb_shape_has_role(shape, FB_ROLE_DATA_LINK_FRAME) || fb_shape_has_role(shape, FB_ROLE_IP_PACKET);
 }
 
-/* --- candidates ----------------------------------------------------------------------------------------------------- */
+/* --- candidates ----------------------------------------------------------------------------- */
 
-/* What a template is being compiled into. */
+/* State of the compilation of one template. */
 typedef struct {
     fb_shapes *shapes;
     const fb_shape *shape;
@@ -21,7 +22,8 @@ static void add_candidate(compiler *c, fb_target target, uint16_t field, fb_op_c
     if (!(column->flags & FB_COLUMN_ENABLED)) return;
     if (c->shape->reversed && !own && column->flags & FB_COLUMN_ONE_WAY) return;
     c->shapes->spoken[target.column] |= own;
-    bool unknown = code == FB_OP_DERIVED_ETYPE || code == FB_OP_DERIVED_SAMPLING_RATE; /* is what their zero means */
+    /* their zero means unknown */
+    bool unknown = code == FB_OP_DERIVED_ETYPE || code == FB_OP_DERIVED_SAMPLING_RATE;
     target.zero = column->flags & FB_COLUMN_ZERO && !unknown;
     bool after = has_packet(c->shape) && target.rank > column->packet_rank;
     c->shapes->candidates[c->count++] = (struct fb_candidate){target, field, (uint8_t)code, after, false, 0, own};
@@ -35,7 +37,7 @@ static void add_element(compiler *c, fb_target target, size_t field, bool severa
     add_candidate(c, target, (uint16_t)field, collects ? FB_OP_COLLECT : FB_OP_VALUE, fb_shape_is_own(c->shape, field));
 }
 
-/* The chain leaves out fields of zero bytes. Otherwise a short record could have thousands of links. */
+/* The chain omits fields of zero bytes. Otherwise a short record could have thousands of links. */
 static void count_occurrence(const fb_shape *shape, struct fb_occurrences *seen, uint16_t field) {
     seen->last = field;
     if (!seen->count++) {
@@ -46,8 +48,8 @@ static void count_occurrence(const fb_shape *shape, struct fb_occurrences *seen,
     }
 }
 
-/* Occurrences are counted in each direction of a biflow. Sources that name one by its number are added here. Returns whether
-   an enabled column takes the element. */
+/* Add sources that name an occurrence by its number. Occurrences are counted in each direction of a
+   biflow. Return true if an enabled column takes the element. */
 static bool add_elements(compiler *c, uint64_t pen, uint32_t id, size_t field) {
     size_t found;
     bool taken = false;
@@ -66,8 +68,8 @@ static bool add_elements(compiler *c, uint64_t pen, uint32_t id, size_t field) {
     return taken;
 }
 
-/* The other sources, once all occurrences in a direction are counted. Of an element that occurs twice the first occurrence is
-   the outer header's (RFC 7011 section 8). */
+/* Add the other sources, after all occurrences in a direction are counted. If an element occurs
+   twice, the first occurrence is that of the outer header (RFC 7011 section 8). */
 static void add_occurrences(compiler *c) {
     const fb_plan *plan = c->shapes->plan;
     for (size_t i = 0; i < c->shapes->met_count; i++) {
@@ -111,7 +113,7 @@ static void add_all_derived(compiler *c) {
     if (has_mpls(shape)) add_derived(c, FB_SOURCE_DERIVED_MPLS_LABELS, FB_OP_DERIVED_MPLS_LABELS);
 }
 
-/* Of a column that a reverse element speaks of, what both directions share says nothing. */
+/* If a reverse element feeds a column, drop the shared values of that column. */
 static size_t drop_shared(compiler *c) {
     size_t kept = 0;
     for (size_t i = 0; i < c->count; i++) {
@@ -131,7 +133,8 @@ static int compare_candidates(const void *a, const void *b) {
     return x->code - y->code;
 }
 
-/* Marks those of each column but the best. They are sorted by column and rank, before a packet and after it. */
+/* Mark all candidates of each column except the best. They are sorted by column and rank, first
+   those before a packet and then those after it. */
 static void mark_again(fb_shapes *shapes, size_t count) {
     bool *taken = shapes->spoken;
     memset(taken, 0, shapes->plan->column_count);
@@ -142,7 +145,8 @@ static void mark_again(fb_shapes *shapes, size_t count) {
     }
 }
 
-/* The element of a field, or the one that it is the reverse of, where the shape is reversed. Returns as add_elements. */
+/* Add the element of a field. In a reversed shape, a reverse element is added as its forward
+   element. Returns the same as add_elements. */
 static bool add_forward_element(compiler *c, size_t i) {
     const fb_field *field = &c->shape->fields[i];
     if (!fb_shape_is_own(c->shape, i)) return add_elements(c, field->pen, field->id, i);
@@ -172,11 +176,11 @@ static size_t collect_candidates(fb_shapes *shapes, fb_shape *shape) {
     return c.count;
 }
 
-/* --- operations ----------------------------------------------------------------------------------------------------- */
+/* --- operations ----------------------------------------------------------------------------- */
 
 static fb_op_code choose_code(const fb_column *column, uint8_t kind, uint16_t size) {
     if (!fb_column_is_direct(column)) return FB_OP_VALUE;
-    if (kind == FB_KIND_TCP_BITS && size == 1) kind = FB_KIND_UINT; /* nothing to leave out */
+    if (kind == FB_KIND_TCP_BITS && size == 1) kind = FB_KIND_UINT; /* no bits to mask */
     if (kind == FB_KIND_TCP_BITS && size == 2 && column->type == FB_TYPE_UINT && column->limit >= 0x0fff) return FB_OP_TCP_BITS;
     if (kind == FB_KIND_IP && column->type == FB_TYPE_IP)
         return size == 4 ? FB_OP_IPV4 : size == 16 ? FB_OP_IPV6 : FB_OP_VALUE;
@@ -193,9 +197,9 @@ static fb_op_code choose_code(const fb_column *column, uint8_t kind, uint16_t si
     }
 }
 
-/* --- zeros ---------------------------------------------------------------------------------------------------------- */
+/* --- zeros ---------------------------------------------------------------------------------- */
 
-/* Return whether a candidate gives its column a number in every record. */
+/* Return true if a candidate gives its column a number in every record. */
 static bool is_certain(const fb_shapes *shapes, const fb_shape *shape, const struct fb_candidate *candidate) {
     const fb_column *column = &shapes->plan->columns[candidate->target.column];
     if (candidate->field == FB_NO_FIELD) return false;
@@ -207,9 +211,10 @@ static bool is_same_rank(const struct fb_candidate *a, const struct fb_candidate
     return a->target.column == b->target.column && a->target.rank == b->target.rank;
 }
 
-/* Copies the candidates of a rank to `out`, and returns their end there. A zero ends the search for a value behind the rank, not in
-   it: that of the last candidate does. Where the last one may have no value, the others are looked at again behind it.
-   *settled becomes true where one of them has a value in every record. */
+/* Copy the candidates of a rank to `out` and return the end of the copies. A zero must not end the
+   search within its rank, only after it, so only the last candidate keeps target.zero. If the last
+   one may have no value, the others are checked again after it. *settled becomes true if one of
+   them has a value in every record. */
 static struct fb_candidate *end_rank(const fb_shapes *shapes, const fb_shape *shape, const struct fb_candidate *rank, size_t count,
                                      struct fb_candidate *out, bool *settled) {
     bool last_is_certain = is_certain(shapes, shape, &rank[count - 1]);
@@ -226,8 +231,8 @@ static struct fb_candidate *end_rank(const fb_shapes *shapes, const fb_shape *sh
     return out;
 }
 
-/* Where a zero is a value, candidates behind one that always has a value are left out. A slot knows ranks, and has all of them:
-   a better rank may come later. */
+/* If a zero is a value of the column, drop the candidates after one that always has a value. A
+   slotted column keeps all of them: the slot compares ranks, and a better rank may come later. */
 static size_t end_ranks(fb_shapes *shapes, const fb_shape *shape, size_t count) {
     struct fb_candidate *all = shapes->candidates, *begin = all + shapes->candidate_capacity, *out = begin;
     bool *settled = shapes->spoken;
@@ -259,7 +264,7 @@ static bool takes_uint(const fb_column *column, uint64_t greatest) {
     return fb_column_is_direct(column) && column->type == FB_TYPE_UINT && column->limit >= greatest;
 }
 
-/* The family of the first address, unless that is zero. */
+/* Use the family of the first address, unless the address is zero. */
 static void specialize_etype(const fb_shape *shape, fb_op *op) {
     uint16_t field = shape->address_field[0];
     if (shape->version == 5 || field == FB_NO_FIELD || fb_shape_has_role(shape, FB_ROLE_ETHERNET_TYPE) || !takes_uint(op->column, 0xffff))
@@ -280,7 +285,7 @@ static void specialize_rate(const fb_shape *shape, fb_op *op) {
     op->code = FB_OP_RATE_OF_SAMPLER;
 }
 
-/* What most records need of a derived value is one field. */
+/* For most records, a derived value depends on one field. */
 static void specialize_derived(const fb_shape *shape, fb_op *op) {
     if (op->code == FB_OP_DERIVED_ETYPE) specialize_etype(shape, op);
     if (op->code == FB_OP_DERIVED_SAMPLING_RATE) specialize_rate(shape, op);
@@ -301,7 +306,8 @@ static fb_op make_op(const fb_shapes *shapes, const fb_shape *shape, const struc
     return op;
 }
 
-/* Whether nothing else in a record may fill the column of a candidate. They are sorted by column. */
+/* Return true if nothing else in a record may fill the column of a candidate. Candidates are sorted
+   by column. */
 static bool is_alone(const fb_shapes *shapes, const fb_shape *shape, size_t count, size_t i) {
     const struct fb_candidate *all = shapes->candidates, *candidate = &all[i];
     const fb_column *column = &shapes->plan->columns[candidate->target.column];
@@ -312,16 +318,16 @@ static bool is_alone(const fb_shapes *shapes, const fb_shape *shape, size_t coun
     return !before && (i + 1 == count || all[i + 1].target.column != candidate->target.column);
 }
 
-/* Whether a derived value is the same for all records of a set, and the column takes whatever it is: what one cannot take is
-   counted with each record. */
+/* Return true if a derived value is the same for all records of a set, and the column accepts every
+   value. A value that a column cannot hold must be counted once per record. */
 static bool is_of_set(const fb_shape *shape, const fb_op *op) {
     if (op->code == FB_OP_RATE_OF_SAMPLER) return true;
     if (op->code == FB_OP_DERIVED_SAMPLING_RATE) return !shape->rated && !shape->named && takes_uint(op->column, UINT64_MAX);
     return op->code == FB_OP_DERIVED_ETYPE && shape->version == 5 && takes_uint(op->column, 0xffff);
 }
 
-/* Whether all that an enum does is to add: of 0, 1 … on the wire, up to the greatest number of so many bits, it makes *first, the
-   next number, and so on. */
+/* Return true if an enum only adds a constant: the values 0, 1, … up to the greatest number of some
+   bits become *first, *first + 1, …. */
 static bool is_addition(const fb_column *column, uint64_t *first) {
     size_t size = column->mappings_size;
     for (size_t i = 0; i < size; i++)
@@ -352,7 +358,7 @@ static void choose_groups(fb_shapes *shapes, const fb_shape *shape, size_t count
     }
 }
 
-/* The operations of one group of [from, to), behind those that are there. */
+/* Append the operations of one group of [from, to). */
 static void write_group(const fb_shapes *shapes, fb_shape *shape, unsigned group, size_t from, size_t to) {
     for (size_t i = from; i < to; i++) {
         const struct fb_candidate *candidate = &shapes->candidates[i];
@@ -366,7 +372,8 @@ static int compare_places(const void *a, const void *b) {
     return x->offset != y->offset ? x->offset - y->offset : x->target.column - y->target.column;
 }
 
-/* The end of the group of operations that begins with one. They are sorted by their places. */
+/* Return the end of the lane group that begins with an operation. Operations are sorted by
+   offset. */
 static uint16_t end_lane_group(const fb_shape *shape, uint16_t first) {
     const fb_op *begin = &shape->ops[first];
     uint16_t end = first;
@@ -394,7 +401,7 @@ void fb_operations_write(fb_shapes *shapes, fb_shape *shape) {
     for (uint16_t i = 0; i < shape->lane_end; i = end_lane_group(shape, i)) shape->lane_group_count++;
 }
 
-/* --- places ------------------------------------------------------------------------------------------------------- */
+/* --- pointers into the operations ----------------------------------------------------------- */
 
 static void find_moves(fb_shape *shape) {
     const fb_op *op = shape->ops + shape->lane_end, *end = shape->ops + shape->move_end;

@@ -1,5 +1,5 @@
-/* Lists whose members know their neighbours, and a hash table of queues: each step takes the same time, however much waits.
-   A queue lives as long as something is in it. */
+/* Intrusive lists and a hash table of queues: each step takes constant time, whatever the number of
+   waiting sets. A queue is freed when it is empty. */
 #include "core/exporter/pending_sets.h"
 
 #define FIRST_BUCKETS 64
@@ -17,7 +17,7 @@ void fb_early_new(fb_early *early, fb_memory *memory, size_t limit, size_t total
     *early = (fb_early){.memory = memory, .limit = limit, .total = total, .seed = seed};
 }
 
-/* --- lists ---------------------------------------------------------------------------------------------------------- */
+/* --- lists ---------------------------------------------------------------------------------- */
 
 static size_t cost_of(size_t size) {
     return FB_EARLY_SET_OCTETS + size;
@@ -40,7 +40,7 @@ static void detach(fb_early_list *list, enum fb_early_place place, fb_early_set 
     list->octets -= cost_of(set->size);
 }
 
-/* --- queues --------------------------------------------------------------------------------------------------------- */
+/* --- queues --------------------------------------------------------------------------------- */
 
 static uint64_t hash_key(const fb_early *early, const fb_domain *domain, uint16_t id) {
     return fb_hash(fb_hash(early->seed, (uint64_t)(uintptr_t)domain), id);
@@ -52,7 +52,8 @@ static fb_early_queue **find_queue(const fb_early *early, const fb_domain *domai
     return link;
 }
 
-/* Where there is no memory for more buckets, chains grow longer, nothing worse; but some there must be. */
+/* If memory for more buckets is short, chains get longer. At least the first buckets are
+   required. */
 static bool reserve_bucket(fb_early *early) {
     if (early->queue_count < early->bucket_count) return true;
     size_t count = early->bucket_count ? early->bucket_count * 2 : FIRST_BUCKETS;
@@ -119,7 +120,7 @@ static void leave_queue(fb_early *early, fb_early_set *set) {
     if (!queue->sets.oldest) remove_queue(early, queue);
 }
 
-/* --- sets ----------------------------------------------------------------------------------------------------------- */
+/* --- sets ----------------------------------------------------------------------------------- */
 
 static void free_set(fb_early *early, fb_early_set *set) {
     detach(&set->exporter->early, FB_EARLY_OF_EXPORTER, set);
@@ -127,7 +128,8 @@ static void free_set(fb_early *early, fb_early_set *set) {
     fb_memory_release(early->memory, set, sizeof *set + set->size);
 }
 
-/* `index` and `offset` say what the decoder is at: the datagram of the set is gone. */
+/* The datagram of the set is gone, so `index` and `offset` are the current position of the
+   decoder. */
 static void give_up(fb_early *early, fb_early_set *set, fb_fault *fault, size_t index, size_t offset) {
     set->exporter->counters.status[FB_TEMPLATE_MISSING]++;
     fb_fault_note(fault, FB_TEMPLATE_MISSING, index, offset, set->exporter->address);
@@ -175,7 +177,7 @@ void fb_early_wait(fb_context *context, uint32_t sequence, const uint8_t *set, c
     fb_context_count(context, copy ? FB_EARLY_DATA : FB_TEMPLATE_MISSING, set);
 }
 
-/* --- what is due ------------------------------------------------------------------------------------------------------ */
+/* --- due sets ------------------------------------------------------------------------------- */
 
 static fb_early_set *merge(fb_early_set *a, fb_early_set *b) {
     fb_early_set *first = NULL, **link = &first;
@@ -189,8 +191,8 @@ static fb_early_set *merge(fb_early_set *a, fb_early_set *b) {
     return first;
 }
 
-/* Runs are merged two and two, as a binary counter counts, so that a thousand short queues do not make a thousand walks
-   over a long one. */
+/* Merge runs pairwise, like a binary counter. Otherwise a thousand short queues would cause a
+   thousand passes over a long one. */
 static void add_run(fb_early *early, fb_early_set *run) {
     size_t i = 0;
     for (; i < FB_EARLY_RUNS - 1 && early->runs[i]; i++) {
@@ -244,7 +246,7 @@ void fb_early_return_all(fb_early *early) {
     for (fb_early_set *set; (set = fb_early_next(early));) fb_early_return(early, set);
 }
 
-/* --- domains, and the end ------------------------------------------------------------------------------------------- */
+/* --- domains and end of input --------------------------------------------------------------- */
 
 void fb_early_split(fb_early *early, fb_exporters *exporters, fb_exporter *exporter, fb_domain *common) {
     fb_early_set *oldest = common->early;
@@ -253,7 +255,7 @@ void fb_early_split(fb_early *early, fb_exporters *exporters, fb_exporter *expor
         next = set->in[FB_EARLY_OF_DOMAIN].newer;
         fb_domain *own = fb_domain_of_port(exporters, exporter, common, set->source_port);
         fb_early_queue *queue = own == common ? NULL : get_queue(early, own, fb_load16(set->octets));
-        if (!queue) continue; /* it waits where it is, for a port that there is no room for, too */
+        if (!queue) continue; /* no room for a domain of the port: the set stays */
         leave_queue(early, set);
         enter_queue(queue, own, set);
     }
@@ -263,7 +265,8 @@ void fb_early_forget(fb_early *early, fb_exporter *exporter, fb_domain *domain) 
     fb_fault none = {.status = FB_OK};
     fb_early_set *const *next = domain ? &domain->early : &exporter->early.oldest;
     if (!exporter->early.oldest) return;
-    if (early->due) fb_early_return_all(early); /* of a datagram that was not decoded to its end */
+    /* from a datagram that was not decoded to its end */
+    if (early->due) fb_early_return_all(early);
     while (*next) give_up(early, *next, early->fault ? early->fault : &none, 0, 0);
 }
 

@@ -1,4 +1,4 @@
-/* Sampling rates and start times, from options records and from data records. */
+/* Each value is read by its role in the template, from data records and options records alike. */
 #include "core/exporter/sampling.h"
 
 static bool is_uint(fb_bytes field) {
@@ -30,7 +30,8 @@ uint64_t fb_sampling_read(const fb_shape *shape, const uint8_t *record, const fb
     return rate;
 }
 
-/* Whether the record names its sampler: by the first of samplerId and selectorId that is not 0. */
+/* Return true if the record names its sampler. The id is the first of samplerId and selectorId that
+   is not 0. */
 static bool read_sampler(const fb_shape *shape, const uint8_t *record, const fb_location *locations, uint64_t *sampler) {
     bool sampler_first = shape->role[FB_ROLE_SAMPLER_ID] < shape->role[FB_ROLE_SELECTOR_ID];
     fb_role first = sampler_first ? FB_ROLE_SAMPLER_ID : FB_ROLE_SELECTOR_ID;

@@ -1,10 +1,13 @@
-/* Sampling: what records say of it (elements 34, 48, 50, 302, 305, 306, 309, 310, 311), and what options records teach. */
+/* Sampling rates and start times, from data records and options records (elements 34, 48, 50, 302,
+   305, 306, 309, 310, 311; 160). */
 #ifndef FB_OPTIONS_H
 #define FB_OPTIONS_H
 
 #include "core/exporter/context.h"
 
-/* The sampling rate that a record itself states; 0 when it states none. In this order (RFC 5477 section 8, RFC 3954):
+/* Return the sampling rate that a record itself contains; 0: none. The first usable one of these
+   counts (RFC 5477 section 8, RFC 3954):
+
      samplingPopulation / samplingSize
      (samplingPacketInterval + samplingPacketSpace) / samplingPacketInterval
      1 / samplingProbability
@@ -12,17 +15,20 @@
      samplerRandomInterval */
 uint64_t fb_sampling_read(const fb_shape *shape, const uint8_t *record, const fb_location *locations);
 
-/* The rate of a data record: its own, or that of the sampler it names, or that of the only one known. 0: unknown. */
+/* Return the sampling rate of a data record: its own, or that of the sampler it names, or that of
+   the only known sampler. 0: unknown. */
 uint64_t fb_sampling_find(const fb_context *context, const fb_shape *shape, const uint8_t *record,
                           const fb_location *locations);
 
-/* The octets of a role as an integer; 0 where there is none, or where it has an unusable size. */
+/* Return the field of a role as an integer; 0: the field is missing or has an unusable size. */
 uint64_t fb_role_uint(const fb_shape *shape, fb_role role, const uint8_t *record, const fb_location *locations);
 
-/* systemInitTimeMilliseconds (160) in ns since 1970; 0 where there is none, or none that can be. */
+/* Return systemInitTimeMilliseconds (160) in ns since 1970; 0: missing or impossible. */
 uint64_t fb_system_init_read(const fb_shape *shape, const uint8_t *record, const fb_location *locations);
 
-/* Learns from one options record; counts OPTIONS_IGNORED or TEMPLATE_LIMIT where it does not. */
+/* Store the sampling rate and the start time of an options record. Count OPTIONS_IGNORED if it has
+   neither, and TEMPLATE_LIMIT if there is no room for the rate. REQUIRES: context->domain is
+   set. */
 void fb_options_read(fb_context *context, const fb_shape *shape, const uint8_t *record, const fb_location *locations);
 
 #endif

@@ -1,8 +1,10 @@
-/* Judges each number by the end of the one before it; remembers the last gaps, so that what is late is not lost. */
+/* Compare each number with the end of the previous span. Store the last gaps, so that late
+   datagrams do not count as lost. */
 #include "core/exporter/sequence.h"
 
-/* How far behind the newest a datagram can be and still be late, and how many units no exporter sends in a second: more
-   missing is another numbering. Thirty to sixty flows or records fill a packet. */
+/* `window`: distance behind the newest number at which a datagram may still be late. `rate_bits`:
+   more missing units per second than this mean another sequence, because no exporter sends as many.
+   Thirty to sixty flows or records fill a packet. */
 static const struct {
     uint32_t window;
     unsigned rate_bits;
@@ -13,7 +15,7 @@ static const struct {
 
 enum { WITHOUT_OPTIONS = 1, ITSELF_INCLUDED = 2 };
 
-/* --- conventions ---------------------------------------------------------------------------------------------------- */
+/* --- conventions ---------------------------------------------------------------------------- */
 
 static uint32_t count_units(const fb_sequence_content *content, unsigned convention) {
     return convention & WITHOUT_OPTIONS ? content->units - content->options : content->units;
@@ -23,7 +25,7 @@ static uint32_t expected_step(const fb_sequence *sequence, const fb_sequence_mar
     return count_units(convention & ITSELF_INCLUDED ? &mark->content : &sequence->newest.content, convention);
 }
 
-/* The convention that explained most numbers; in doubt the one of RFC 7011, which is 0. */
+/* Return the convention that explained most numbers. On a tie, prefer 0, that of RFC 7011. */
 static unsigned choose_convention(fb_sequence *sequence, fb_sequence_unit unit, const fb_sequence_mark *mark) {
     if (unit != FB_SEQUENCE_RECORDS) return 0;
     uint8_t *hits = sequence->hits;
@@ -47,7 +49,7 @@ static uint32_t begin_of(const fb_sequence_mark *mark, unsigned convention) {
     return mark->number - (convention & ITSELF_INCLUDED ? count_units(&mark->content, convention) : 0);
 }
 
-/* --- gaps ----------------------------------------------------------------------------------------------------------- */
+/* --- gaps ----------------------------------------------------------------------------------- */
 
 static void remember_gap(fb_sequence *sequence, uint32_t begin, uint32_t size) {
     if (sequence->gap_count == FB_MAX_GAPS) {
@@ -63,7 +65,7 @@ static bool is_in_gap(const fb_sequence *sequence, uint32_t begin) {
     return false;
 }
 
-/* Where a span begins and ends, counted from the beginning of a gap. */
+/* Return start and end of a span, relative to the start of a gap. */
 FB_INLINE void place_span(const fb_sequence_gap *gap, uint32_t begin, uint32_t units, int64_t *from, int64_t *to) {
     *from = (int32_t)(begin - gap->begin);
     *to = *from + units;
@@ -78,12 +80,12 @@ static bool touches_gap(const fb_sequence *sequence, uint32_t begin, uint32_t un
     return false;
 }
 
-/* Takes a span out of the gaps. Returns how much of it they held. */
+/* Remove a span from the gaps. Return the number of units that they held. */
 static uint32_t fill_gaps(fb_sequence *sequence, uint32_t begin, uint32_t units) {
     fb_sequence_gap old[FB_MAX_GAPS];
     size_t count = sequence->gap_count;
     uint32_t found = 0;
-    if (!touches_gap(sequence, begin, units)) return 0; /* a datagram that came twice, as a rule */
+    if (!touches_gap(sequence, begin, units)) return 0; /* usually a datagram that came twice */
     memcpy(old, sequence->gaps, sizeof old);
     sequence->gap_count = 0;
     for (size_t i = 0; i < count; i++) {
@@ -97,9 +99,10 @@ static uint32_t fill_gaps(fb_sequence *sequence, uint32_t begin, uint32_t units)
     return found;
 }
 
-/* --- one numbering -------------------------------------------------------------------------------------------------- */
+/* --- one sequence --------------------------------------------------------------------------- */
 
-/* Whether the clock says that it is another run of the exporter. `distance` is that of the numbers, and not 0. */
+/* Return true if the clock shows that the exporter restarted. `distance` is that of the numbers,
+   and not 0. */
 static bool is_new_run(const fb_sequence *sequence, fb_sequence_unit unit, const fb_sequence_mark *mark, uint32_t begin,
                        int32_t distance) {
     int32_t later = (int32_t)(mark->sent - sequence->newest.sent);
@@ -108,7 +111,7 @@ static bool is_new_run(const fb_sequence *sequence, fb_sequence_unit unit, const
     } else if (later < -FB_SEQUENCE_TOLERANCE) {
         return true; /* its uptime went back */
     }
-    return distance < 0 && later > FB_SEQUENCE_TOLERANCE; /* what is late was sent before */
+    return distance < 0 && later > FB_SEQUENCE_TOLERANCE; /* a late datagram was sent earlier */
 }
 
 static bool is_plausible(fb_sequence_unit unit, uint32_t missing, int32_t later) {
@@ -116,7 +119,7 @@ static bool is_plausible(fb_sequence_unit unit, uint32_t missing, int32_t later)
     return missing <= seconds << limits[unit].rate_bits;
 }
 
-/* What a span is, by where it begins and where the newest one ends. */
+/* Classify a span by its start and the end of the newest one. */
 static fb_status judge(const fb_sequence *sequence, fb_sequence_unit unit, const fb_sequence_mark *mark, uint32_t begin,
                        uint32_t end) {
     int32_t distance = (int32_t)(begin - end);
@@ -149,7 +152,7 @@ fb_status fb_sequence_check(fb_sequence *sequence, fb_sequence_unit unit, const 
     } else if (status == FB_SEQUENCE_GAP) {
         totals->expected += begin - end;
         if ((convention & ITSELF_INCLUDED ? mark : newest)->content.incomplete) {
-            status = FB_OK; /* what seems to be missing may have been in that message */
+            status = FB_OK; /* the missing units may have been in that message */
         } else {
             totals->lost += begin - end;
             remember_gap(sequence, end, begin - end);
@@ -161,9 +164,10 @@ fb_status fb_sequence_check(fb_sequence *sequence, fb_sequence_unit unit, const 
     return status;
 }
 
-/* --- the numberings of a domain ------------------------------------------------------------------------------------- */
+/* --- the sequences of a domain -------------------------------------------------------------- */
 
-/* The numbering of the port; else, of those that another port goes on with, the one that was used last. */
+/* Return the sequence of the port. If there is none, return the most recently used sequence that
+   the number continues. */
 static fb_sequence *find_stream(const fb_sequences *sequences, const fb_sequence_mark *mark) {
     fb_sequence *found = NULL;
     for (size_t i = 0; i < sequences->count; i++)
@@ -206,11 +210,11 @@ void fb_sequences_free(fb_sequences *sequences, fb_memory *memory) {
     *sequences = (fb_sequences){0};
 }
 
-/* --- samples -------------------------------------------------------------------------------------------------------- */
+/* --- samples -------------------------------------------------------------------------------- */
 
 #define FIRST_CAPACITY 16
 
-/* Room for one source more, in a table that is half empty. */
+/* Make room for another source; at most half of the table is used. */
 FB_NOINLINE static bool make_room(fb_samples *samples, fb_memory *memory, uint64_t seed) {
     if (samples->count >= FB_MAX_SAMPLE_SOURCES) return false;
     if (samples->count * 2 < samples->capacity) return true;
@@ -225,7 +229,7 @@ FB_NOINLINE static bool make_room(fb_samples *samples, fb_memory *memory, uint64
     return true;
 }
 
-/* A source begins, as it does with each run of its agent. */
+/* Start or restart a source. A source restarts with each run of its agent. */
 static fb_status begin_source(fb_samples *samples, fb_sample_source *source, uint32_t number, uint32_t run) {
     if (source->sequence) source->sequence->gap_count = 0;
     source->number = number;
@@ -243,13 +247,14 @@ static fb_status add_source(fb_samples *samples, fb_memory *memory, uint64_t see
     return begin_source(samples, source, number, run);
 }
 
-/* Whether a number behind the newest one came late or twice, where nothing is known to be missing that it could fill. */
+/* Return true if a number behind the newest one came late or twice, and there is no gap that it
+   could fill. */
 static bool is_plainly_late(const fb_sample_source *source, uint32_t number) {
     bool fills = source->sequence && source->sequence->gap_count;
     return source->number + 1 - number <= limits[FB_SEQUENCE_SAMPLES].window && !fills && (number || source->number);
 }
 
-/* By the gaps of the source, which has a numbering like any other from now on. */
+/* Check the number with the gaps of the source. The source has a full sequence from now on. */
 FB_NOINLINE static fb_status judge_sample(fb_samples *samples, fb_memory *memory, fb_sample_source *source, uint32_t number) {
     fb_sequence *sequence = source->sequence;
     if (!sequence && !(sequence = source->sequence = fb_memory_allocate(memory, sizeof *sequence)))

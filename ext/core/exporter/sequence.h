@@ -1,34 +1,39 @@
-/* Sequence numbers: what was lost on the way, came late, or began anew.
+/* Sequence numbers: detect datagrams that were lost or late, and exporters that restarted.
 
-   Every header has a number that counts what its exporter has sent, in a unit of its protocol. A datagram stands for a span
-   of that numbering; what lies between the end of the newest and the beginning of the next one is lost:
+   Every header has a number that counts what its exporter has sent, in a unit of its protocol. A
+   datagram covers a span of this sequence. The units between the end of the newest span and the
+   start of the next one are lost:
 
         ── newest ──┐          ┌── next ──
-       ───┬─────────┬──────────┬──────────┬──▶ units, modulo 2^32
-          └ number  └ end      └ begin
-                        a gap
+     ───┬───────────┬──────────┬──────────┬──▶ units, modulo 2^32
+        └ number    └ end      └ begin
+                       a gap
 
-   NetFlow v5 counts flows, NetFlow v9 export packets (RFC 3954 section 5.1), IPFIX data records, those of options included
-   (RFC 7011 section 3.1), sFlow datagrams, and in each flow, counter and drop sample the samples of its kind and source.
+   The units are: flows (NetFlow v5), export packets (NetFlow v9, RFC 3954 section 5.1), data
+   records including those of options (IPFIX, RFC 7011 section 3.1), and datagrams (sFlow). Each
+   flow, counter and drop sample of sFlow also counts the samples of its kind and source.
 
-   Of a span behind the newest one, the part that lies in a gap that is remembered was late and is not lost any more; the
-   rest came twice. What cannot be either is the numbering of an exporter that was started anew: nothing was lost.
+   The part of a span that lies in a stored gap was late and is no longer lost. The rest of a span
+   behind the newest one came twice. A number that fits neither case means that the exporter
+   restarted, and nothing was lost.
 
-   Numbers are only as good as the exporter. One that leaves them 0 is told nothing of. IPFIX exporters disagree on what
-   they count: some count the records of the message itself, too, or leave those of options out (softflowd does both).
-   Which one it is shows as soon as two messages differ in their records, and is followed.
+   An exporter that leaves all numbers 0 is not checked. IPFIX exporters disagree about what they
+   count: some include the records of the message itself, or omit those of options (softflowd does
+   both). The convention of an exporter is detected as soon as two messages differ in their records.
 
-   One address may send several numberings for one domain: RFC 7011 counts by transport session, and two processes with
-   the same source id are common. They are told apart by their UDP port, unless one goes on where the other ends. */
+   One address may send several sequences for one domain: RFC 7011 counts per transport session, and
+   two processes with the same source id are common. Sequences are separated by UDP port, unless one
+   continues where another ends. */
 #ifndef FB_SEQUENCE_H
 #define FB_SEQUENCE_H
 
 #include "core/base/base.h"
 
-#define FB_MAX_GAPS 8                   /* remembered of a numbering; older ones stay lost */
-#define FB_MAX_STREAMS 4                /* numberings of a domain; the one longest unused gives way */
+#define FB_MAX_GAPS 8                   /* stored per sequence; older ones stay lost */
+#define FB_MAX_STREAMS 4 /* sequences per domain; the least recently used one is replaced */
 #define FB_MAX_SAMPLE_SOURCES 4096      /* kinds and sources of the samples of an sFlow agent */
-#define FB_SEQUENCE_TOLERANCE 10000     /* ms that the clocks of datagrams may disagree without telling of a restart */
+/* ms that the clocks of datagrams may differ without a restart */
+#define FB_SEQUENCE_TOLERANCE 10000
 
 typedef enum {
     FB_SEQUENCE_NONE, /* nothing was numbered yet */
@@ -40,31 +45,33 @@ typedef enum {
     FB_SEQUENCE_UNITS
 } fb_sequence_unit;
 
-/* In units, but for `late` (datagrams or samples that came late or twice) and `restarts`. */
+/* In units, except `late` (datagrams or samples that came late or twice) and `restarts`. */
 typedef struct {
-    uint64_t expected; /* what the numbers stand for: received, and lost */
+    uint64_t expected; /* units that the numbers cover: received and lost */
     uint64_t lost;
     uint64_t late;
     uint64_t restarts;
 } fb_sequence_totals;
 
-/* What is missing, by unit. */
+/* Lost units, by kind of unit. */
 typedef struct {
     uint64_t units[FB_SEQUENCE_UNITS];
-    bool counted[FB_SEQUENCE_UNITS]; /* somebody counts in the unit */
+    bool counted[FB_SEQUENCE_UNITS]; /* some exporter counts in this unit */
 } fb_lost;
 
-/* What a datagram holds of its unit. */
+/* The units in a datagram. */
 typedef struct {
     uint32_t units;
-    uint32_t options;    /* records of options among them; IPFIX alone */
-    bool incomplete; /* there is more in it, nobody knows how much: no template, or it is cut short */
+    uint32_t options;    /* options records among `units`; only IPFIX */
+    /* it holds an unknown number of further units: a template is missing, or it is cut short */
+    bool incomplete;
 } fb_sequence_content;
 
-/* What a datagram says of itself. */
+/* The sequence data of a datagram. */
 typedef struct {
     uint32_t number;
-    uint32_t sent; /* when, by a clock of the exporter: ms modulo 2^32. Uptime, but in IPFIX the export time */
+    /* by a clock of the exporter, ms modulo 2^32: uptime, or the export time in IPFIX */
+    uint32_t sent;
     uint16_t port;
     fb_sequence_content content;
 } fb_sequence_mark;
@@ -74,39 +81,44 @@ typedef struct {
     uint32_t size;
 } fb_sequence_gap;
 
-#define FB_SEQUENCE_CONVENTIONS 4 /* of IPFIX exporters: bit 0: options do not count; bit 1: the message itself counts */
+/* of IPFIX exporters; bit 0: options do not count; bit 1: the message itself counts */
+#define FB_SEQUENCE_CONVENTIONS 4
 
-/* One numbering. */
+/* One sequence. */
 typedef struct {
     fb_sequence_mark newest;
-    uint32_t used; /* when, in datagrams of its domain */
+    uint32_t used; /* last use, in datagrams of its domain */
     bool known;
-    uint8_t hits[FB_SEQUENCE_CONVENTIONS]; /* how often each of them explained a number */
+    /* number of times that each convention explained a number */
+    uint8_t hits[FB_SEQUENCE_CONVENTIONS];
     uint8_t gap_count;
     fb_sequence_gap gaps[FB_MAX_GAPS]; /* the oldest first */
 } fb_sequence;
 
-/* OK; SEQUENCE_GAP: units before it are lost; OUT_OF_SEQUENCE: it came late or twice; EXPORTER_RESTART. */
+/* Check the number of a datagram. OK. SEQUENCE_GAP: units before it are lost. OUT_OF_SEQUENCE: it
+   came late or twice. EXPORTER_RESTART: the numbers start again. */
 fb_status fb_sequence_check(fb_sequence *sequence, fb_sequence_unit unit, const fb_sequence_mark *mark,
                             fb_sequence_totals *totals);
 
-/* The numberings of one domain. All zeros: none. */
+/* The sequences of one domain. All zeros: none. */
 typedef struct {
     fb_sequence *streams;
     uint32_t count;
     uint32_t clock;
     fb_sequence_unit unit;
-    fb_sequence_content pending; /* of the message that is being decoded, however often decoding is resumed */
+    fb_sequence_content pending; /* of the current message; kept when decoding resumes */
     fb_sequence_totals totals;
 } fb_sequences;
 
-/* As fb_sequence_check; OK, too, where there is no memory for one numbering more. */
+/* Like fb_sequence_check, for the sequence of the datagram's port. Also OK if memory for another
+   sequence is short. */
 fb_status fb_sequences_check(fb_sequences *sequences, fb_memory *memory, fb_sequence_unit unit,
                              const fb_sequence_mark *mark);
 void fb_sequences_free(fb_sequences *sequences, fb_memory *memory);
 
-/* Of records: whether a message that begins where the newest one ends goes by RFC 7011, as all before it did. Counts, for each
-   convention, that it explains the number. False: nothing was done. */
+/* For records: return true if the message continues the sequence by the convention of RFC 7011, and
+   no other convention explained more numbers so far. Count the number for each convention that
+   explains it. False: nothing was done. REQUIRES: the message begins where the newest one ends. */
 FB_INLINE bool fb_sequence_hit(fb_sequence *sequence, const fb_sequence_mark *mark) {
     const fb_sequence_content *before = &sequence->newest.content, *content = &mark->content;
     uint8_t *hits = sequence->hits;
@@ -121,8 +133,9 @@ FB_INLINE bool fb_sequence_hit(fb_sequence *sequence, const fb_sequence_mark *ma
     return true;
 }
 
-/* The common case of fb_sequences_check, to the same end: the port's numbering, which is the first one, goes on where it ended.
-   Neither its clock nor its gaps matter then. False: it is another case, and nothing was done. */
+/* Fast path of fb_sequences_check, with the same result: the sequence of the port is the first one,
+   and the number is the next one. Clock and gaps do not matter then. False: it is another case, and
+   nothing was done. */
 FB_INLINE bool fb_sequences_go_on(fb_sequences *sequences, fb_sequence_unit unit, const fb_sequence_mark *mark) {
     fb_sequence *stream = sequences->streams;
     if (FB_UNLIKELY(!stream || stream->newest.port != mark->port)) return false;
@@ -139,15 +152,17 @@ FB_INLINE bool fb_sequences_go_on(fb_sequences *sequences, fb_sequence_unit unit
     return true;
 }
 
-/* Samples of one kind and source. Small, because most of them are in order and need no more. */
+/* The samples of one kind and source. It is small, because most samples are in order and need no
+   more. */
 typedef struct {
-    uint64_t key;          /* 0: an empty place */
-    fb_sequence *sequence; /* made when a number is not the next one; its newest number stands here */
+    uint64_t key;          /* 0: empty */
+    /* created when a number is not the next one; its newest number is `number` */
+    fb_sequence *sequence;
     uint32_t number;
     uint32_t run;
 } fb_sample_source;
 
-/* The samples of one sFlow agent: a numbering for each kind and source. All zeros: none. */
+/* The samples of one sFlow agent: a sequence for each kind and source. All zeros: none. */
 typedef struct {
     fb_sample_source *table; /* open addressing; capacity is a power of two */
     uint32_t count;
@@ -155,15 +170,17 @@ typedef struct {
     fb_sequence_totals totals;
 } fb_samples;
 
-/* A key of kind (1 flows, 2 counters, 3 drops), type and index of the source. */
+/* Return the key of a kind (1 flows, 2 counters, 3 drops), and of the type and index of the
+   source. */
 FB_INLINE uint64_t fb_samples_key(uint32_t kind, uint32_t type, uint32_t index) {
     return (uint64_t)(type << 2 | kind) << 32 | index;
 }
 
-/* Where a key is, or would be. Interfaces are numbered one after the other: neighbours lie side by side, and do not collide.
-   Their block is placed by two multiplications with a secret number, of which the high bits count: whoever makes up sources
-   cannot foresee them. One alone would leave blocks that differ in their highest bits in one place. REQUIRES: some place is
-   empty. */
+/* Return the entry of a key, or the entry where it belongs. Interfaces are numbered consecutively,
+   so neighbours are adjacent and do not collide. Blocks of 64 are placed by the high bits of two
+   multiplications with a secret number, so an attacker who invents sources cannot predict their
+   place. After a single multiplication, blocks that differ only in their highest bits would
+   collide. REQUIRES: an entry is empty. */
 FB_INLINE fb_sample_source *fb_samples_find(fb_sample_source *table, uint32_t capacity, uint64_t seed, uint64_t key) {
     uint64_t secret = (seed ^ UINT64_C(0x9e3779b97f4a7c15)) | 1, block = (key >> 6) * secret;
     block = (block ^ block >> 32) * secret;
@@ -172,12 +189,13 @@ FB_INLINE fb_sample_source *fb_samples_find(fb_sample_source *table, uint32_t ca
     return &table[i];
 }
 
-/* The ways less taken: a number that is not the next one; a source that is not known, or begins anew. */
+/* Slow paths: a number that is not the next one; a source that is new or restarts. */
 fb_status fb_samples_judge(fb_samples *samples, fb_memory *memory, fb_sample_source *source, uint32_t number);
 fb_status fb_samples_begin(fb_samples *samples, fb_memory *memory, uint64_t seed, uint64_t key, uint32_t number, uint32_t run);
 
-/* As fb_sequence_check, of one sample. `run` changes with each restart of the agent: all its sources begin anew then.
-   `seed` is that of a keyed hash. OK, too, for a source that there is no room for. REQUIRES: a key that is not 0. */
+/* Like fb_sequence_check, for one sample. `run` changes with each restart of the agent, and then
+   all its sources restart. `seed` keys the hash. Also OK for a source without room. REQUIRES: key
+   is not 0. */
 FB_INLINE fb_status fb_samples_check(fb_samples *samples, fb_memory *memory, uint64_t seed, uint64_t key, uint32_t number,
                                      uint32_t run) {
     fb_sample_source *source = samples->capacity ? fb_samples_find(samples->table, samples->capacity, seed, key) : NULL;
@@ -189,6 +207,7 @@ FB_INLINE fb_status fb_samples_check(fb_samples *samples, fb_memory *memory, uin
     return FB_OK;
 }
 
+/* Free all sources; the memory is the one of the calls above. */
 void fb_samples_free(fb_samples *samples, fb_memory *memory);
 
 #endif

@@ -1,5 +1,6 @@
-/* Shapes: what the fields of a template mean, where they lie, and one shape for all who send the same. Shapes are interned by the
-   octets of their fields, so a template that 100,000 exporters send is compiled once. */
+/* Shapes: the roles and offsets of the fields of a template, and one shape for all exporters that
+   send it. Shapes are interned by their fields, so a template that 100,000 exporters send is
+   compiled once. */
 #include "core/exporter/operations.h"
 
 #include <stdlib.h>
@@ -16,7 +17,8 @@ static const struct {
 };
 
 fb_status fb_shapes_new(fb_shapes *shapes, const fb_plan *plan, fb_memory *memory, uint64_t seed, bool wide) {
-    size_t capacity = 4 * plan->element_count + plan->target_count + 1; /* twice each, and again each (FB_OP_AGAIN) */
+    /* each twice, and each again (FB_OP_AGAIN) */
+    size_t capacity = 4 * plan->element_count + plan->target_count + 1;
     *shapes = (fb_shapes){.plan = plan, .memory = memory, .seed = seed, .wide = wide};
     shapes->candidate_capacity = capacity;
     shapes->bucket_count = FIRST_BUCKETS;
@@ -59,16 +61,18 @@ void fb_shapes_free(fb_shapes *shapes) {
     *shapes = (fb_shapes){0};
 }
 
-/* --- biflows -------------------------------------------------------------------------------------------------------- */
+/* --- biflows -------------------------------------------------------------------------------- */
 
-/* Counters of octets and packets, as the registry has them; 232 and 299 are 231 and 298 of the other direction. */
+/* Counters of bytes and packets in the IANA registry. 232 and 299 are 231 and 298 of the other
+   direction. */
 static const uint16_t counter_ids[] = {
     1,   2,   19,  20,  23,  24,  40,  85,  86,  132, 133, 134, 135, 164, 165, 167, 168, 171, 172,
     174, 175, 218, 219, 220, 221, 222, 223, 231, 298, 318, 319, 352, 353, 354, 355, 356, 357, 358,
     391, 392, 401, 402, 417, 418, 420, 421, 424, 425, 426, 427, 428, 429,
 };
 
-/* A reverse element as it stands in a reversed shape; any other field as it is. */
+/* Return a field as it is in a reversed shape. Only reverse elements without the reverse PEN
+   change. */
 static fb_field turn_field(fb_field field) {
     bool responder = !field.pen && (field.id == 232 || field.id == 299);
     if (responder) field = (fb_field){FB_PEN_REVERSE, (uint16_t)(field.id - 1), field.size};
@@ -95,7 +99,7 @@ static void turn_fields(fb_shape *shape) {
     }
 }
 
-/* --- roles ---------------------------------------------------------------------------------------------------------- */
+/* --- roles ---------------------------------------------------------------------------------- */
 
 static void set_role(fb_shape *shape, fb_role role, size_t field) {
     if (shape->role[role] == FB_NO_FIELD) shape->role[role] = (uint16_t)field;
@@ -139,7 +143,7 @@ static void find_roles(fb_shape *shape) {
         find_netflow5_roles(shape);
         return;
     }
-    /* Scope fields of NetFlow v9 have an id space of their own (RFC 3954 section 6.1). */
+    /* Scope fields of NetFlow v9 have their own id space (RFC 3954 section 6.1). */
     size_t first = shape->version == 9 ? shape->scope_count : 0;
     for (size_t i = first; shape->reversed && i < shape->field_count; i++)
         if (fb_shape_is_own(shape, i)) find_roles_of_field(shape, i);
@@ -155,7 +159,7 @@ static bool is_rated(const fb_shape *shape) {
     return false;
 }
 
-/* --- shapes --------------------------------------------------------------------------------------------------------- */
+/* --- shapes --------------------------------------------------------------------------------- */
 
 static bool is_variable(const fb_shape *shape, size_t field) {
     return shape->fields[field].size == FB_VARIABLE_SIZE;
@@ -180,12 +184,13 @@ static void find_lists(fb_shape *shape) {
         if (fb_field_is_sub_template(&shape->fields[i])) *next++ = i;
 }
 
-/* Where the fields lie. False: its records have no octets. */
+/* Compute the offsets of the fields. Return false if records have no bytes. */
 static bool measure(fb_shape *shape) {
     uint32_t size = 0, offset = 0;
     uint16_t base = 0;
     for (uint16_t i = 0; i < shape->field_count; i++) {
-        shape->offsets[i] = (uint16_t)(offset < UINT16_MAX ? offset : UINT16_MAX); /* past it no record fits a datagram */
+        /* beyond it, no record fits a datagram */
+        shape->offsets[i] = (uint16_t)(offset < UINT16_MAX ? offset : UINT16_MAX);
         shape->bases[i] = base;
         if (is_variable(shape, i)) {
             shape->variables[base++] = i;
@@ -232,7 +237,7 @@ static bool is_same(const fb_shape *shape, const fb_shape *key) {
 static void grow_buckets(fb_shapes *shapes) {
     size_t count = shapes->bucket_count * 2;
     fb_shape **buckets = fb_memory_allocate(shapes->memory, count * sizeof *buckets);
-    if (!buckets) return; /* longer chains, nothing worse */
+    if (!buckets) return; /* chains get longer */
     for (size_t i = 0; i < shapes->bucket_count; i++)
         for (fb_shape *shape = shapes->buckets[i], *next; shape; shape = next) {
             next = shape->next;
@@ -244,7 +249,7 @@ static void grow_buckets(fb_shapes *shapes) {
     shapes->bucket_count = count;
 }
 
-/* A processor reads whole cache lines of lanes. */
+/* Lanes are read by whole cache lines. */
 static size_t octets_of_lanes(const fb_shape *shape) {
     return shape->lane_group_count ? shape->lane_group_count * sizeof(fb_lane_group) + FB_CACHE_LINE : 0;
 }
@@ -256,7 +261,8 @@ static size_t octets_of(const fb_shape *shape, size_t ops) {
                sizeof(uint16_t);
 }
 
-/* With room for so many operations. What holds pointers and wide numbers comes first. */
+/* Lay out a shape with room for `ops` operations. Members with pointers and wide numbers come
+   first, for alignment. */
 static void lay_out(fb_shape *shape, size_t ops) {
     shape->ops = (fb_op *)(shape + 1);
     uint8_t *lanes = (uint8_t *)(shape->ops + ops);
@@ -270,7 +276,7 @@ static void lay_out(fb_shape *shape, size_t ops) {
     shape->lists = shape->chain + shape->chain_count;
 }
 
-/* A copy with room for what it has, and not more. */
+/* Copy a shape into a block of its exact size. */
 static fb_shape *fit(fb_shapes *shapes, const fb_shape *shape) {
     size_t octets = octets_of(shape, shape->op_count);
     fb_shape *fitted = fb_memory_allocate(shapes->memory, octets);
@@ -284,8 +290,8 @@ static fb_shape *fit(fb_shapes *shapes, const fb_shape *shape) {
     return fitted;
 }
 
-/* Return room for a shape under construction, kept from one to the next: allocating it costs more than the rest of a short
-   template. NULL: no memory. */
+/* Return memory for a shape under construction. It is reused, because allocating it costs more than
+   the rest of a short template. NULL: no memory. */
 static fb_shape *reserve_draft(fb_shapes *shapes, size_t octets) {
     if (octets > shapes->draft_octets) {
         fb_shape *draft = fb_memory_resize(shapes->memory, shapes->draft, shapes->draft_octets, octets);
@@ -297,7 +303,7 @@ static fb_shape *reserve_draft(fb_shapes *shapes, size_t octets) {
 }
 
 static fb_status compile_one(fb_shapes *shapes, const fb_shape *key, fb_shape **out) {
-    /* Room for as many operations as the plan can want; `fit` copies those that there are. */
+    /* Room for as many operations as the plan can need; `fit` copies only those in use. */
     size_t most_ops = shapes->candidate_capacity + 1;
     fb_shape *shape = reserve_draft(shapes, octets_of(key, most_ops));
     if (!shape) return FB_NO_MEMORY;
@@ -322,7 +328,7 @@ static fb_status compile(fb_shapes *shapes, const fb_shape *key, fb_shape **out)
     if (status != FB_OK || !counters) return status;
     fb_shape turned = *key;
     turned.reversed = true;
-    turned.list_count = 0; /* lists of records are the forward direction's */
+    turned.list_count = 0; /* lists of records belong to the forward direction */
     turned.counter_count = (uint16_t)counters;
     status = compile_one(shapes, &turned, &(*out)->reverse);
     if (status == FB_OK)

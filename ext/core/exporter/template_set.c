@@ -1,4 +1,4 @@
-/* Reads templates; every count in them is checked against the octets that are there before anything is believed. */
+/* Read templates. Every count in them is checked against the available bytes before use. */
 #include "core/exporter/template_set.h"
 
 typedef struct {
@@ -7,7 +7,8 @@ typedef struct {
     uint16_t scope_count;
 } header;
 
-/* The head of a template. Returns where its fields begin; NULL when it is cut short or contradicts itself. */
+/* Read the header of a template. Return the start of its fields, or NULL if it is cut short or
+   inconsistent. */
 static const uint8_t *read_header(uint16_t version, bool options, const uint8_t *p, const uint8_t *end, header *h) {
     size_t size = options ? 6 : 4;
     if ((size_t)(end - p) < size) return NULL;
@@ -24,7 +25,8 @@ static const uint8_t *read_header(uint16_t version, bool options, const uint8_t 
     return p + size;
 }
 
-/* Reads the field specifiers into `fields`, which has room for (end - p) / 4 of them. NULL when they are cut short. */
+/* Read the field specifiers into `fields`, which has room for (end - p) / 4 of them. Return their
+   end, or NULL if they are cut short. */
 static const uint8_t *read_fields(uint16_t version, const header *h, const uint8_t *p, const uint8_t *end,
                                   fb_field *fields) {
     for (size_t i = 0; i < h->field_count; i++) {
@@ -45,7 +47,7 @@ static bool is_withdrawal(uint16_t version, bool options, const uint8_t *p) {
     return version == 10 && count == 0 && (id >= 256 || id == (options ? 3 : 2));
 }
 
-/* Two ports are at odds over a template id: from now on each has a domain of its own. */
+/* Two ports disagree about a template id: give each port its own domain. */
 static void split_domain(fb_context *context) {
     fb_domain *common = context->domain;
     fb_context_count(context, FB_PORT_IN_KEY, NULL);
@@ -58,7 +60,7 @@ static fb_status set_template(fb_context *context, const fb_definition *definiti
     return fb_domain_set_template(context->exporters, context->exporter, context->domain, definition);
 }
 
-/* EXPORTER_LIMIT, TEMPLATE_LIMIT: it cannot be kept longer than the datagram. */
+/* EXPORTER_LIMIT, TEMPLATE_LIMIT: the template cannot be kept after the datagram. */
 static fb_status keep_template(fb_context *context, uint16_t version, uint32_t domain_id, const fb_definition *definition) {
     bool refused = context->domain && context->domain == context->exporters->temporary;
     if (refused) return context->counters == &context->exporter->counters ? FB_EXPORTER_LIMIT : FB_TEMPLATE_LIMIT;
@@ -92,14 +94,15 @@ static void withdraw(fb_context *context, bool options, uint16_t id) {
         fb_domain_forget_template(context->exporters, context->exporter, context->domain, id);
 }
 
-/* What the whole set has to say of its ids counts: an id that is defined, and then not any more, frees nothing. */
+/* Only the final state of the set counts: an id that is defined and then forgotten releases
+   nothing. */
 static void free_waiting(fb_context *context, const uint16_t *ids, size_t count) {
     for (size_t i = 0; i < count && context->exporter->early.sets && context->domain; i++)
         if (fb_domain_find_template(context->domain, ids[i]))
             fb_early_take(context->exporters->early, context->domain, ids[i]);
 }
 
-/* Reads the template at p, and what comes of it. Returns its end; NULL where it cannot be read. */
+/* Read and store the template at p. Return its end, or NULL if it cannot be read. */
 static const uint8_t *read_template(fb_context *context, uint16_t version, uint32_t domain_id, bool options,
                                     const uint8_t *p, const uint8_t *end, fb_field *fields, uint16_t *id) {
     header h;
@@ -120,7 +123,8 @@ void fb_template_set_read(fb_context *context, uint16_t version, uint32_t domain
     fb_memory *memory = context->exporters->memory;
     size_t room = (size_t)(end - p) / 4, octets = room * (sizeof(fb_field) + sizeof(uint16_t)), count = 0;
     fb_field *fields = room ? fb_exporters_allocate(context->exporters, context->exporter, octets) : NULL;
-    uint16_t *ids = fields ? (uint16_t *)(fields + room) : NULL; /* of the templates that were read */
+    /* of the templates that were read */
+    uint16_t *ids = fields ? (uint16_t *)(fields + room) : NULL;
     if (room && !fields) fb_context_count(context, FB_TEMPLATE_LIMIT, p);
     while (fields && p && end - p >= 4 && !fb_is_zero(p, end)) {
         if (is_withdrawal(version, options, p)) {

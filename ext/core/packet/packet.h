@@ -23,6 +23,7 @@ typedef enum {
     FB_TUNNEL_COUNT
 } fb_tunnel;
 
+/* Return the name of a tunnel; NULL: there is no such tunnel. */
 const char *fb_tunnel_name(fb_tunnel tunnel);
 
 enum {

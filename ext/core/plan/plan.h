@@ -12,8 +12,9 @@
    or an override may replace them.
 
    Zeros. A zero is not a value, unless the column has FB_COLUMN_ZERO. In such a column, a zero of
-   one rank blocks values of worse ranks, but not those of its own rank. The zero is not written. A
-   *replacement* has the rank of the element that it may replace, and comes after it.
+   one rank blocks values of worse ranks, but not those of its own rank. FB_COLUMN_ZERO does not
+   cause the zero to be written. A *replacement* has the rank of the element that it may replace,
+   and comes after it.
 
    Scaling. Columns with FB_COLUMN_SCALED are totals. They are multiplied by the column with
    FB_COLUMN_RATE, the sampling rate of the row. The rate is known only at the end of a row, so all
@@ -158,8 +159,7 @@ typedef struct {
     const fb_column *column;
     uint64_t bit;
     uint64_t zero;    /* `bit` if a zero is a value; else 0 */
-    /* with FB_WAY_DIRECT, numbers below it go the direct way and others the long way; 0: all are
-       long */
+    /* if `way` is FB_WAY_DIRECT: numbers below it go the direct way, others the long way; else 0 */
     uint64_t bound;
 } fb_target_range;
 
@@ -231,6 +231,7 @@ typedef struct {
 
 /* Create a plan. It keeps `memory`, which must outlive it. OK, NO_MEMORY. */
 fb_status fb_plan_new(fb_plan **plan, fb_memory *memory);
+/* Free the plan and all that it owns. NULL is allowed. */
 void fb_plan_free(fb_plan *plan);
 /* Set the kind of rows. Default: FB_ROWS_FLOWS. OK. BAD_ARGUMENT: the plan is sealed, or `rows` is
    invalid. */
@@ -265,8 +266,9 @@ const fb_plan_element *fb_plan_find_elements(const fb_plan *plan, uint64_t pen, 
 
 /* Return true if values of a kind may fill a column of a type. */
 bool fb_kind_fits(fb_kind kind, fb_type type);
-/* Return the kind as which a column stores a kind that fits it. An integer column stores times and
-   spans as plain integers. A string or bytes column stores any kind as bytes. */
+/* Return the kind as which a column stores a kind that fits it. Lists and opaque values are
+   unchanged. An integer column stores times and spans as plain integers. A string or bytes column
+   stores any other kind as a string or as bytes. */
 fb_kind fb_column_kind(const fb_column *column, fb_kind kind);
 /* Return the kind of list members in a column: that of their element where it is known. An element
    with a pen other than 0 is private. FB_KIND_COUNT: the column cannot hold them. */
@@ -277,6 +279,8 @@ FB_INLINE bool fb_plan_wants(const fb_plan *plan, fb_source first, fb_source las
     return plan->wanted_before[last + 1] != plan->wanted_before[first];
 }
 
+/* Names and kinds of sources. A name is a static string; NULL: the number is out of range.
+   REQUIRES (fb_source_kind, fb_netflow5_field_kind): the number is in range. */
 const char *fb_source_name(fb_source source);
 fb_kind fb_source_kind(fb_source source);
 const char *fb_kind_name(fb_kind kind);

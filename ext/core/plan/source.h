@@ -11,8 +11,8 @@
 #include "core/plan/sflow_counter_fields.h"
 
 /* The meaning of the bytes of a value (data types of RFC 7011 section 6.1; units of the IANA
-   registry). Fixed sources have the kinds UINT, IP, BYTES and TIME. Those of counter samples may
-   also be STRING, SINT or FLOAT. */
+   registry). Fixed sources have the kinds UINT, IP, BYTES and TIME. Those of counter and drop
+   samples may also be STRING, SINT or FLOAT. */
 #define FB_KIND_LIST(X) \
     X(UINT, "uint")               /* an unsigned integer; a MAC address has 48 bits */ \
     X(IP, "ip")                   /* 4 or 16 bytes */ \

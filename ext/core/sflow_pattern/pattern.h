@@ -1,6 +1,6 @@
-/* Fast path for sFlow samples that have the layout of an earlier sample. sFlow has no templates, but
-   an exporter sends the same few layouts repeatedly: the same records, an Ethernet frame, IPv4, TCP.
-   A *pattern* is learned from such a sample. It has three parts:
+/* Fast path for sFlow samples that have the layout of an earlier sample. sFlow has no templates,
+   but an exporter sends the same few layouts repeatedly: the same records, an Ethernet frame, IPv4,
+   TCP. A *pattern* is learned from such a sample. It has three parts:
 
      fixed bytes  a mask over the bytes of the sample, and their values: formats and lengths of
                   records, the ethertype, the header length of IPv4, the protocol, and everything
@@ -103,9 +103,9 @@ typedef struct {
        length */
     uint16_t gateway_needed;
     uint16_t window_count, bound_count, group_count;
-    /* Ends of the groups of values. Appended: numbers in lanes, other numbers, addresses. Each of
-       their columns has no other source. The rest is put into the columns of its source, in the
-       order of source.h. */
+    /* Ends of the groups of values. Appended: numbers in lanes, other numbers, addresses. Nothing
+       else fills their columns. The rest is put into the columns of its source, in the order of
+       source.h. */
     uint16_t lane_end, number_end, address_end, value_count;
     bool has_path; /* the AS path of the gateway record is not empty */
     fb_pattern_window windows[FB_PATTERN_WINDOWS];
@@ -154,6 +154,8 @@ typedef struct {
     void *block; /* allocation that contains the table, which begins at its first cache line */
 } fb_patterns;
 
+/* Create an empty set. `plan` and `memory` must outlive it. Memory is allocated with the first
+   pattern. `wide`: numbers are put into lanes (varint_simd.h). */
 fb_patterns fb_patterns_new(const fb_plan *plan, fb_memory *memory, bool wide);
 void fb_patterns_free(fb_patterns *patterns);
 

@@ -204,6 +204,7 @@ FB_INLINE bool fb_is_ascii(const uint8_t *p, size_t size) {
    the size of the malformed part that one U+FFFD replaces. That is the longest prefix of a
    character, as Unicode recommends, and at least 1. REQUIRES: p < end. */
 bool fb_utf8_character(const uint8_t *p, const uint8_t *end, size_t *size);
+/* Return true if text is valid UTF-8. */
 bool fb_utf8_valid(fb_bytes text);
 /* Copy text and replace its malformed parts by U+FFFD. *replaced tells if any was. REQUIRES: room
    for 3 * text.size bytes. */
