@@ -129,7 +129,7 @@ FB_INLINE void fb_context_lose_count(fb_context *context) {
 #define FB_UPTIME_TOLERANCE 3600000u /* ms */
 #define FB_UPTIME_WRAP (1ll << 32)
 
-/* Set the uptime of the header and its time (ns since 1970), which is export_time. */
+/* Set the uptime of the header and its time in ns since 1970, usually export_time. */
 FB_INLINE void fb_context_set_uptime(fb_context *context, uint32_t uptime, uint64_t time) {
     context->uptime = uptime;
     context->uptime_time = time;

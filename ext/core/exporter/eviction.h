@@ -39,7 +39,8 @@ fb_exporter *fb_eviction_choose(fb_exporters *exporters, const fb_exporter *exce
 fb_exporter *fb_eviction_choose_agent(fb_exporters *exporters, const uint8_t source[16]);
 
 /* Add a domain to its exporter; remove one. A common domain leaves its ring when the first domain
-   of a port enters, and enters again when the last one leaves. REQUIRES: domain->common is set. */
+   of a port enters, and enters again when the last one leaves. REQUIRES: domain->common has its
+   final value. */
 void fb_eviction_enter_domain(fb_exporter *exporter, fb_domain *domain);
 void fb_eviction_leave_domain(fb_exporter *exporter, fb_domain *domain);
 /* Update the class of a domain. REQUIRES: called after each change of its templates. */
