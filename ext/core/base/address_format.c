@@ -1,5 +1,5 @@
-/* Digits come from lookup tables, so that the common case, IPv4, has no branch that depends on
-   data. */
+/* IPv4 addresses are copied from a table of all bytes, without a branch that depends on data.
+   Everything else is written digit by digit. */
 #include "core/base/address_format.h"
 
 static const char hexadecimal[] = "0123456789abcdef";

@@ -81,9 +81,9 @@ void fb_memory_release(fb_memory *memory, void *p, size_t size) {
 }
 
 #ifdef FB_NEWER_PROCESSORS
-/* Processors with BMI2 have both, but a hypervisor may hide either. Where LZCNT is missing, its
-   encoding executes as another instruction. gcc 11 and newer cache the feature bits. Querying a
-   virtual processor each time would take as long as a thousand messages. */
+/* Processors with BMI2 have both, but a hypervisor may hide either. Without LZCNT, its encoding
+   executes as another instruction. gcc 11 and newer cache the feature bits. Querying a virtual
+   processor each time would take as long as a thousand messages. */
 static bool has_lzcnt_and_movbe(void) {
 #if __GNUC__ >= 11
     return __builtin_cpu_supports("lzcnt") && __builtin_cpu_supports("movbe");

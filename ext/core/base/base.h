@@ -281,7 +281,7 @@ fb_memory fb_memory_system(size_t limit);
 /* Resize a block. Return NULL and leave p untouched if memory or the limit does not allow it. New
    bytes are zero. REQUIRES: old_size is the size of the block. */
 void *fb_memory_resize(fb_memory *memory, void *p, size_t old_size, size_t new_size);
-/* The same for new blocks, which are zero, and for released ones. p may be NULL. */
+/* Allocate a block of zeros (NULL as above); release one, where p may be NULL. */
 void *fb_memory_allocate(fb_memory *memory, size_t size);
 void fb_memory_release(fb_memory *memory, void *p, size_t size);
 /* Create a budget within a budget: memory of the child counts for both. REQUIRES: the parent

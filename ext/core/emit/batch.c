@@ -1,5 +1,5 @@
-/* A batch owns one block for all vectors of fixed width, and separate blocks for offsets and values
-   of variable size, which grow while rows are written. */
+/* A batch owns one block for all vectors of fixed width. Offsets and values of variable size have
+   their own blocks, and those of the values grow while rows are written. */
 #include "core/emit/batch.h"
 
 #include "core/wire/wire.h"

@@ -29,8 +29,8 @@ FB_INLINE void fb_filled_begin(fb_filled *filled) {
 /* Return true if a column may be written now, and mark it. A zero is written only as a member of a
    list. With target.zero, a zero is still the value of the column. */
 bool fb_filled_claim(fb_filled *filled, const fb_plan *plan, fb_target target, bool zero);
-/* Return true if the list of a repeated column may grow, and mark it. REQUIRES: the
-   column is repeated. */
+/* Return true if the list of a repeated column may grow, and mark it. REQUIRES: the column is
+   repeated. */
 bool fb_filled_claim_member(fb_filled *filled, const fb_plan *plan, uint16_t column);
 /* The verbs `open` and `close` of emitters. */
 void fb_filled_open(fb_filled *filled, uint16_t column);

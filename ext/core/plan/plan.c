@@ -524,7 +524,7 @@ static fb_status index_sources(fb_plan *plan) {
     if (plan->entry_count) qsort(plan->entries, plan->entry_count, sizeof *plan->entries, compare_entries);
     for (size_t i = 0; i < plan->entry_count; i++) elements += plan->entries[i].is_element;
     size_t targets = plan->entry_count - elements;
-    /* a reverse flow may need each source twice, and again for repeated columns */
+    /* a reverse flow may need each source twice, and each of these again (FB_OP_AGAIN) */
     if (plan->entry_count >= UINT16_MAX / 4) return FB_BAD_ARGUMENT;
     plan->target_count = targets;
     plan->element_count = elements;

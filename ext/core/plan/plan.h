@@ -137,8 +137,8 @@ typedef struct {
 _Static_assert(FB_KIND_COUNT < 64, "a target has 6 bits for a kind");
 _Static_assert(sizeof(fb_target) == 4, "targets are passed in registers");
 
-/* How the value of a fixed source reaches its targets. All but FB_WAY_LONG require a single target
-   of fb_column_is_direct: no loop, no lookup. */
+/* The way of a value from a fixed source to its targets. All but FB_WAY_LONG require a single
+   target of fb_column_is_direct: no loop, no lookup. */
 typedef enum {
     FB_WAY_NONE,   /* no column uses the source */
     /* a time or an address into a column of its type, or an unsigned number into one of unsigned
