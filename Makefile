@@ -1,12 +1,13 @@
 # Build, test and measure flowbuf. Each Python version has its own virtual environment, .venv/VERSION. No
 # target needs root.
 #
-#   make setup                 create the environment and build
+#   make setup                 create the environment, build, and install everything that tests need
 #   make demo                  decode a capture and show the result
 #   make demo-pipeline         the same through a Kafka broker into ClickHouse's engine (needs Java and Maven)
-#   make test                  run all tests
+#   make test                  run the fast tests, on all processors
 #   make test PYTHON=python3.10         run them with another Python
-#   make test MARKERS="not expensive"   skip slow tests that do not depend on the Python version
+#   make test TESTS=tests/codec         run one folder, file or test
+#   make test-all              run all tests, then sanitize and sanitize-threads
 #   make check                 run ruff, mypy and the structure tests, and count instructions per flow
 #   make sanitize              run tests that feed hostile bytes to C under ASan and UBSan (gcc)
 #   make sanitize-threads      run tests with several threads under ThreadSanitizer (gcc)
@@ -24,12 +25,13 @@ VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2
 VENV := .venv/$(VERSION)
 PY := $(VENV)/bin/python
 BUILT := $(VENV)/.built
+TOOLS := $(VENV)/.tools
 PEERS := benchmarks/peers
 SOURCES := $(wildcard ext/*.pyx ext/*.pxd ext/binding/* ext/core/*/* ext/generate/*) setup.py pyproject.toml
 
-.PHONY: demo demo-pipeline test sanitize sanitize-threads fuzz-binding bench bench-peers check fields kafka kafka-stop clean setup
+.PHONY: demo demo-pipeline test test-all sanitize sanitize-threads fuzz-binding bench bench-peers check fields kafka kafka-stop clean setup
 
-setup: $(BUILT)
+setup: $(BUILT) $(TOOLS)
 
 demo: $(BUILT)
 	@$(PY) -m pip install -q --group demo
@@ -41,19 +43,28 @@ demo-pipeline: $(BUILT)
 	@$(PY) -m pip install -q --only-binary chdb-core 'flowbuf[kafka,chdb]'  # flowbuf itself is installed already
 	@$(PY) examples/pipeline.py
 
-test: $(BUILT)
+# Tests run in one process per processor. Those of one module share fixtures, so they stay together.
+PYTEST = $(PY) -m pytest --numprocesses auto --dist loadscope
+test: setup
+	HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),fast) $(PYTEST) -m "not slow and not expensive" $(TESTS)
+
+test-all: setup
+	$(PYTEST) $(TESTS)
+	$(MAKE) --no-print-directory sanitize sanitize-threads
+
+# What tests use of other projects. Spark needs Java, and ClickHouse's engine has no wheels for some systems.
+$(TOOLS): $(VENV)/bin/python pyproject.toml
 	@$(PY) -m pip install -q --group test $$(command -v java >/dev/null && echo --group spark)
 	@$(PY) -m pip install -q --only-binary chdb-core --group chdb || echo "no chdb for this system: its tests are skipped"
-	$(PY) -m pytest $(if $(MARKERS),-m "$(MARKERS)")
+	@touch $@
 
 # Tests that feed hostile bytes to C. Leak detection is off: Python keeps too much memory until it exits.
-SANITIZED := $(wildcard tests/test_codec*.py) $(patsubst %,tests/test_%.py,arrow_streams biflow capture cli_messages_columns \
-	columns columns_messages decoder encode_columns every_counter evolution framing fuzz_binding generate messages records \
-	restore rows state text threads wire)
+SANITIZED := tests/arrow tests/binding tests/codec tests/decode tests/io tests/cli/test_cli_messages_columns.py \
+	$(patsubst %,tests/exporter/test_%.py,eviction losses restore state)
 ASAN = LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so) $$(gcc -print-file-name=libstdc++.so)" \
 	ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1 PYTHONMALLOC=malloc PYTHONPATH=build/sanitized
 sanitize: build/sanitized
-	$(ASAN) $(PY) -m pytest $(SANITIZED)
+	$(ASAN) HYPOTHESIS_PROFILE=fast $(PYTEST) -m "not expensive" $(SANITIZED)
 
 # Fuzz the binding with mutated input: each family for FUZZ_SECONDS of CPU time. For example,
 # FUZZ_FLAGS="--seed 1 --family state"
@@ -70,15 +81,13 @@ sanitize-threads: build/sanitized-threads
 	$(TSAN) $(PY) -m pytest tests/binding/test_races.py tests/binding/test_threads.py
 
 # Remove build/lib.*: setuptools would reuse objects that were built with other flags.
-build/sanitized build/sanitized-threads: $(BUILT)
-	@$(PY) -m pip install -q --group test
+build/sanitized build/sanitized-threads: setup
 	rm -rf build/lib.*
 	FLOWBUF_SANITIZE=$(if $(findstring threads,$@),thread,1) $(PY) -m pip install -q --no-deps --upgrade --target $@ .
 	rm -rf build/lib.*
 	@touch $@
 
-bench: $(BUILT)
-	$(PY) -m pip install -q --group test
+bench: setup
 	$(MAKE) -C ext bench PYTHON=$(abspath $(PY))
 	@mkdir -p build
 	$(PY) -m pytest benchmarks --benchmark-only --benchmark-columns=median,iqr,rounds --benchmark-json=build/benchmarks.json
@@ -96,8 +105,8 @@ bench-peers:
 	else echo "no netflow_parser: cargo is missing (https://rustup.rs, 1.88 or newer)"; fi
 
 # Style, types, the structure tests, and instructions per flow (benchmarks/instructions.py).
-check: $(BUILT)
-	$(PY) -m pip install -q --group test --group lint
+check: setup
+	$(PY) -m pip install -q --group lint
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy

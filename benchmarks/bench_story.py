@@ -291,7 +291,7 @@ def measure(capture: Path, repetitions: int) -> list[dict[str, Any]]:
 def worker_command(task: str, stage: str, capture: Path) -> list[str]:
     """A process that does one stage, with the implementation of google.protobuf that it wants."""
     implementation = f"PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION={IMPLEMENTATIONS.get(stage, 'upb')}"
-    return ["env", implementation, sys.executable, __file__, "worker", task, stage, str(capture)]
+    return ["env", implementation, sys.executable, "-m", "benchmarks.bench_story", "worker", task, stage, str(capture)]
 
 
 def start_worker(task: str, stage: str, capture: Path) -> subprocess.Popen[str]:

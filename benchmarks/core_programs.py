@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-EXT = Path(__file__).parent.parent / "ext"
+ROOT = Path(__file__).parents[1]
+EXT = ROOT / "ext"
 
 
 class Failed(Exception):
@@ -21,6 +25,7 @@ def run(*command: object) -> subprocess.CompletedProcess[bytes]:
     # Options of a make that runs the benchmarks are not for one that they run.
     inherited = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
     environment = {name: value for name, value in os.environ.items() if name not in inherited}
+    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")])
     environment["PYTHONHASHSEED"] = "0"  # so that each run of Python is as the one before
     try:
         done = subprocess.run(list(map(str, command)), capture_output=True, env=environment)
@@ -38,11 +43,21 @@ def find_compiler() -> str:
     return str(version) if "__clang__" in macros else f"gcc {version}"
 
 
+@contextmanager
+def building() -> Iterator[None]:
+    """Keep other processes from building the core at the same time."""
+    (EXT / "build").mkdir(exist_ok=True)
+    with (EXT / "build/.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 @cache
 def build() -> Path:
     """The folder of the programs, one for each compiler: `bench/run_count` and `bench/run_story`, optimised as `make
     bench` has them, `bench/count_malloc.so`, and `flow.plan`, the default schema. Raises Failed.
     """
     folder = Path("build") / re.sub(r"\W+", "-", find_compiler())
-    run("make", "-C", EXT, f"BUILD={folder}", f"PYTHON={sys.executable}", "bench-programs")
+    with building():
+        run("make", "-C", EXT, f"BUILD={folder}", f"PYTHON={sys.executable}", "bench-programs")
     return EXT / folder

@@ -80,7 +80,7 @@ def decoding(name: str, passes: int) -> tuple[object, ...]:
 
 
 def using_codec(name: str, passes: int) -> tuple[object, ...]:
-    return sys.executable, HERE / "codec_passes.py", *name.split("-"), passes
+    return sys.executable, "-m", "benchmarks.codec_passes", *name.split("-"), passes
 
 
 def count_instructions(*command: object) -> tuple[int, str]:

@@ -19,6 +19,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+SERVICES = {"broker", "own_broker", "registry", "own_registry", "front"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests that use a service as slow: it takes seconds to start."""
+    for item in items:
+        needs = SERVICES & set(getattr(item, "fixturenames", ()))
+        if needs and not item.get_closest_marker("everyday"):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session")
 def corpus() -> Path:
     """The folder of real captures and what other collectors made of them. They are not the project's to ship."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -64,7 +65,8 @@ def test_formats_that_are_absent_are_left_out() -> None:
 
 @counted
 def test_every_block_is_counted_and_the_most_that_was_held() -> None:
-    script = "from lab.allocations import count_here; print(count_here(lambda: [bytes(100_000) for _ in range(10)]))"
+    script = "from benchmarks.lab.allocations import count_here; "
+    script += "print(count_here(lambda: [bytes(100_000) for _ in range(10)]))"
     calls, peak = json.loads(run_counted(["-c", script]).replace(b"(", b"[").replace(b")", b"]"))
     assert 11 <= calls <= 20
     assert 1_000_000 < peak < 1_010_000
@@ -135,7 +137,9 @@ def test_results_of_a_run_are_split(tmp_path: Path) -> None:
     result = tmp_path / "result.json"
     run = [sys.executable, "-m", "pytest", "benchmarks/test_formats.py", "--benchmark-only", "-q"]
     chosen = ["-k", "client_message-1-encode and msgspec", f"--benchmark-json={result}"]
-    subprocess.run([*run, *chosen], cwd=ROOT, check=True, capture_output=True)
+    # pytest-benchmark measures nothing in a worker of pytest-xdist, which this process may be.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
+    subprocess.run([*run, *chosen], cwd=ROOT, env=environment, check=True, capture_output=True)
     command = [sys.executable, "-m", "benchmarks.lab.split", str(result)]
     lines = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
     assert lines[0] == "client_message encode 1"

@@ -21,6 +21,8 @@ from flowbuf import _core
 from flowbuf.bench import Contestant, Datagram, Workload
 from tests.support.goldens import split_stream
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 DATA = Path(__file__).parents[1] / "data"
 GENERATED = ["generated-netflow5", "generated-netflow9", "generated-ipfix", "generated-sflow"]

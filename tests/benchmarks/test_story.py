@@ -18,6 +18,8 @@ from tests.reference import Decoder
 from tests.reference.wire import decode_message, split_delimited
 from tests.support.datagrams import data_set, netflow9, template, template_set9, uint
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module", params=["generated-netflow9", "netflow9-data"])
 def capture(request: pytest.FixtureRequest) -> Path:

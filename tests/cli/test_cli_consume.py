@@ -30,6 +30,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # What records are of --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.everyday
 @pytest.mark.parametrize("packing", ["65536", "datagram", "flow"])
 def test_what_was_produced_comes_back(broker: Broker, capture: Path, packing: str) -> None:
     enabled = ("--enable", "src_mac,flow_end_reason")

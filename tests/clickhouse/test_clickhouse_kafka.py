@@ -22,6 +22,8 @@ pytest.importorskip("chdb", reason="chdb is not installed: pip install --group c
 
 from flowbuf.clickhouse import Local
 
+pytestmark = pytest.mark.slow
+
 FLOW = Schema.load("flow")
 CAPTURE = Path(__file__).parents[1] / "data/generated-netflow9.pcap"
 PATIENCE = 30.0  # seconds; a new group of a fresh broker waits some

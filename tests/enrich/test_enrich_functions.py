@@ -194,7 +194,7 @@ def test_rows_may_be_left_out() -> None:
 def test_functions_that_do_it_wrong(function: Any, error: str) -> None:
     with pytest.raises(EnrichmentError) as caught:
         run(function)
-    assert str(caught.value).startswith("test_enrich_functions:")
+    assert str(caught.value).startswith(f"{__name__}:")
     assert error in str(caught.value)
 
 

@@ -37,6 +37,8 @@ from tests.support.exporters import (
 )
 from tests.support.tshark import check_against_tshark
 
+pytestmark = pytest.mark.slow
+
 PROGRAMS = ("ovsdb-tool", "ovsdb-server", "ovs-vsctl", "ovs-vswitchd", "ovs-appctl", "ovs-ofctl")
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 IN, OUT = 1001, 1002

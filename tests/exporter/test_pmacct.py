@@ -36,6 +36,8 @@ from tests.support.exporters import (
 from tests.support.goldens import Flow
 from tests.support.tshark import check_against_tshark
 
+pytestmark = pytest.mark.slow
+
 FLOW_TYPES = {"netflow5": "NETFLOW_V5", "netflow9": "NETFLOW_V9", "ipfix": "IPFIX"}
 NFPROBES = {"netflow5": 5, "netflow9": 9, "ipfix": 10, "netflow9-sampled": 9, "ipfix-sampled": 10}
 SFPROBES = {"sflow": 1, "sflow-sampled": 4}

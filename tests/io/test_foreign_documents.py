@@ -28,6 +28,8 @@ def nest_toml(depth: int) -> list[str]:
         "x = " + "[" * (depth - 1) + "]" * (depth - 1),
         "x = " + "{a = " * (depth - 1) + "1" + "}" * (depth - 1),
         "[" + "a." * (depth - 2) + "a]\nb = 1",
+        "x = {" + "a." * (depth - 2) + "a = 1}",
+        "a." * (depth - 1) + "a = 1",
     ]
 
 

@@ -18,12 +18,14 @@ import pytest
 from tests.support.broker import Broker, MakeTopic
 from tools import services
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 RECORDS = [b"record %d" % number for number in range(1000)]
 
 
 def run(command: str, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, ROOT / "scripts" / command, *map(str, arguments)]
+    words = [sys.executable, ROOT / "tools" / command, *map(str, arguments)]
     return subprocess.run(words, capture_output=True, text=True, env={**os.environ, **environment}, timeout=600)
 
 
@@ -164,8 +166,9 @@ def test_broker_ends_with_the_run_that_was_killed(broker: Broker, tmp_path: Path
     del broker
     if not shutil.which("setpriv"):
         pytest.skip("setpriv (util-linux) is not installed")
-    code = f"import services, time, pathlib; services.Kafka(pathlib.Path({str(tmp_path)!r}), bound=True).start()"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "scripts")}
+    code = "import time, pathlib; from tools import services; "
+    code += f"services.Kafka(pathlib.Path({str(tmp_path)!r}), bound=True).start()"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen([sys.executable, "-c", f"{code}; time.sleep(600)"], env=environment)
     try:
         assert services.wait(services.Kafka(tmp_path).answers, 120)

@@ -11,6 +11,8 @@ import pytest
 
 from tests.support.broker import Broker, MakeTopic
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 CAPTURE = ROOT / "tests/data/softflowd-ipfix.pcap"
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.core_programs import building
+
 ROOT = Path(__file__).parents[2]
 EXT = ROOT / "ext"
 CORE = EXT / "core"
@@ -116,7 +118,8 @@ def find_tool(name: str) -> str:
 def objects() -> list[Path]:
     """The core as it is shipped: optimised, without assertions."""
     find_tool(os.environ.get("CC", "cc"))
-    subprocess.run([find_tool("make"), "-C", ROOT / "ext", "VARIANT=bench", "core"], check=True, capture_output=True)
+    with building():
+        subprocess.run([find_tool("make"), "-C", EXT, "VARIANT=bench", "core"], check=True, capture_output=True)
     folder = EXT / "build/bench"
     return sorted([*folder.glob("core/*/*.o"), *folder.glob("generate/*.o")])
 

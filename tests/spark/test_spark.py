@@ -48,9 +48,12 @@ FLOW = Schema.load("flow")
 EVERYTHING = [column.name for column in FLOW]
 
 # Spark warns of versions of pandas that it is not tried with, and leaves sockets to the garbage collector.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::FutureWarning", "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings(
+        "ignore::FutureWarning", "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+    ),
+]
 
 Rows = list[dict[str, Any]]
 

@@ -24,11 +24,12 @@ Sent = tuple[bytes, tuple[str, int]]
 
 
 def register_profiles() -> None:
-    """`ci` (the default) keeps the suite quick; `HYPOTHESIS_PROFILE=deep` looks longer."""
+    """Register the profiles that HYPOTHESIS_PROFILE selects: fast (`make test`), ci (the default) and deep."""
     common: dict[str, Any] = {
         "deadline": None,
         "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
     }
+    settings.register_profile("fast", max_examples=20, **common)
     settings.register_profile("ci", max_examples=150, **common)
     settings.register_profile("deep", max_examples=3000, **common)
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))

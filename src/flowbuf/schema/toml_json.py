@@ -20,6 +20,11 @@ MAX_BITS = 1024
 """Largest size of an integer. Columns have at most 64 bits; Python does not print more than 4300 digits."""
 
 
+_PART = r"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*"""
+_LONG_KEY = re.compile(rf"(?<![\w-])(?:{_PART}\.[ \t]*){{{MAX_DEPTH}}}")
+"""A key of more than MAX_DEPTH parts. Python's parser takes quadratic time and memory for one."""
+
+
 class DocumentError(ValueError):
     """A document cannot be parsed. `line` is the line number, or None."""
 
@@ -39,6 +44,8 @@ def parse_toml(text: str) -> dict[str, Any]:
         DocumentError: the text is not TOML, its values are nested too deeply, or a number is too long.
     """
     try:
+        if _LONG_KEY.search(text):
+            raise _too_deep()
         return _check(tomllib.loads(text))  # type: ignore[no-any-return]
     except DocumentError:
         raise
