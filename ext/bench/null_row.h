@@ -75,7 +75,7 @@ FB_INLINE void null_row_put_real(null_row *row, null_row_cursor *at, fb_target t
     null_row_put_uint(row, at, target, bits);
 }
 
-/* Of octets the last one is read. */
+/* Of bytes the last one is read. */
 FB_INLINE void null_row_put_octets(null_row *row, null_row_cursor *at, fb_target target, const uint8_t *data, size_t size) {
     null_row_put_uint(row, at, target, size ? data[size - 1] : 0);
 }

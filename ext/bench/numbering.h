@@ -22,7 +22,7 @@ typedef struct {
 } numberings;
 
 /* Writes its numbers into a datagram, which is left alone as far as it is cut short. `records` are those of data in it, which
-   IPFIX counts. REQUIRES: the octets of the payload may be written. */
+   IPFIX counts. REQUIRES: the bytes of the payload may be written. */
 void number_on(numberings *all, const fb_datagram *datagram, uint32_t records);
 void numberings_free(numberings *all);
 

@@ -1,9 +1,9 @@
-/* What it costs that many exporters are known: nanoseconds per datagram, and octets of memory per exporter.
+/* What it costs that many exporters are known: nanoseconds per datagram, and bytes of memory per exporter.
 
    usage: run_scale [--json] [--repetitions N] [--batch N] PLAN
 
    Each exporter has sent the same four templates (or four of its own, which differ from everybody else's in the id of
-   fields that no column wants). Then datagrams of 1,400 octets come, each a set of one of the four, from all exporters in
+   fields that no column wants). Then datagrams of 1,400 bytes come, each a set of one of the four, from all exporters in
    a random order in which each comes once before any comes again: nothing of an exporter is in a cache for having been
    used a moment ago.
 

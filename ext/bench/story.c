@@ -1,6 +1,6 @@
 /* Two ways from a template to columns, each with and without writing messages, on the same datagrams in turn.
 
-   usage: run_story [--repetitions N] PLAN CAPTURE           one JSON object a line and stage: ns and octets allocated, a flow
+   usage: run_story [--repetitions N] PLAN CAPTURE           one JSON object a line and stage: ns and bytes allocated, a flow
           run_story --messages STAGE PLAN CAPTURE            the messages of one pass, to standard output
 
    Stages are "interpreted" and "compiled". "flows" are the rows that an emitter was given in one pass, "folded" the values

@@ -34,7 +34,7 @@ typedef struct {
 datagrams read_datagrams(const file *capture);
 void release_datagrams(datagrams *all);
 
-/* What was asked of a memory: how often, and for how many octets. */
+/* What was asked of a memory: how often, and for how many bytes. */
 typedef struct {
     uint64_t calls, octets;
 } allocations;
@@ -59,11 +59,11 @@ void machine_free(machine *m);
 /* Decodes them all; messages are counted (row.count, octets_out) and thrown away. */
 void machine_decode(machine *m, const datagrams *set);
 
-/* Octets of a set that neither stays in the first two caches itself, nor does its output. */
+/* Bytes of a set that neither stays in the first two caches itself, nor does its output. */
 enum { WORKING_SET = 2500000 };
 
 /* Feeds all datagrams to the machine once. Those of data alone, flows and no templates, are the set: as they are for 0
-   octets, else as many copies as it takes to fill so many, numbered on. */
+   bytes, else as many copies as it takes to fill so many, numbered on. */
 datagrams machine_learn(machine *m, const datagrams *all, size_t octets);
 
 /* CPU time of the process. */

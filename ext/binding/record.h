@@ -62,7 +62,7 @@ typedef struct {
     bool times_as_numbers; /* nanoseconds; else datetime and timedelta */
     PyObject *to_time;     /* called with what else is given for a time: (seconds, nanoseconds) */
     PyObject *from_time;   /* called with (is_duration, seconds, nanoseconds); NULL: as times_as_numbers says */
-    PyObject *unknown_key; /* of the octets of unknown fields, in a dict */
+    PyObject *unknown_key; /* of the bytes of unknown fields, in a dict */
     PyObject *suggest;     /* called with a key that is unknown and those that are known: what else to say, as text */
     PyObject *encode_error, *decode_error; /* called with (problem, path[, offset]), give the exception */
 } fb_record_options;

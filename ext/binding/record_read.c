@@ -6,7 +6,7 @@
 
 enum { SMALL = 32, FEW = 8 };
 
-/* Octets of one message, in order of their coming. */
+/* Bytes of one message, in order of their coming. */
 typedef struct part {
     fb_bytes octets;
     struct part *next;

@@ -153,7 +153,7 @@ static int put_octets(fb_record_writer *w, const fb_codec_field *field, bool alw
     return 0;
 }
 
-/* The octets of a character in UTF-8; 0 of a half of a surrogate pair, which has none. */
+/* The bytes of a character in UTF-8; 0 of a half of a surrogate pair, which has none. */
 static size_t utf8_size(Py_UCS4 character) {
     if (character < 0x80) return 1;
     if (character < 0x800) return 2;
@@ -417,7 +417,7 @@ static inline bool put_quick(fb_record_output *output, const fb_codec_field *fie
     }
 }
 
-/* Unknown fields that were kept: the octets must be whole fields. */
+/* Unknown fields that were kept: the bytes must be whole fields. */
 static int put_unknown(fb_record_writer *w, PyObject *octets) {
     if (!octets || octets == Py_None) return 0;
     static const fb_codec_message none;

@@ -11,7 +11,7 @@ typedef struct fb_record_frame {
     fb_record_type *type;
     PyObject *record;
     PyObject **values; /* by slot; NULL: not given */
-    PyObject *unknown; /* what stands for the octets of unknown fields; NULL: none */
+    PyObject *unknown; /* what stands for the bytes of unknown fields; NULL: none */
     bool owned;
 } fb_record_frame;
 

@@ -1,9 +1,9 @@
 /* Record batches of any schema and any content, as far as Arrow's C Data Interface leaves a choice: it trusts pointers, so arrays are
-   built here, of buffers that have no octet more than they have to. Whether a schema is understood is known by a reading of its own.
+   built here, of buffers that have no byte more than they have to. Whether a schema is understood is known by a reading of its own.
    What is refused is a row and a column that there are; messages are the same for every kind of processor, however rows are split
    into arrays and whatever room there is, and columns made of them become the same messages once more.
 
-   Input: octets of which each choice takes the next (tests/builders/arrow_choice.h). */
+   Input: bytes of which each choice takes the next (tests/builders/arrow_choice.h). */
 #include "fuzz/fuzz.h"
 
 #include "tests/builders/arrow_choice.h"
@@ -69,7 +69,7 @@ static void outcome_free(outcome *o) {
     text_free(&o->faults);
 }
 
-/* What stands in the output is taken out of it, and it has so many octets from now on, and none besides. */
+/* What stands in the output is taken out of it, and it has so many bytes from now on, and none besides. */
 static void renew_output(outcome *o, fb_row *row, size_t capacity) {
     size_t size = row->data ? fb_row_size(row) : 0;
     uint8_t *output = malloc(capacity ? capacity : 1);

@@ -1,4 +1,4 @@
-/* Files of any content. Read through a window that moves octet by octet, they must give what they give as a whole. */
+/* Files of any content. Read through a window that moves byte by byte, they must give what they give as a whole. */
 #include "fuzz/fuzz.h"
 
 #include "core/capture/capture.h"

@@ -12,7 +12,7 @@
 
 enum { MAX_INPUT = 4096 };
 
-/* What was read: a value, octets, or what is in a message or group. */
+/* What was read: a value, bytes, or what is in a message or group. */
 typedef struct node {
     const fb_codec_field *field; /* NULL: an unknown one */
     uint64_t value;
@@ -205,7 +205,7 @@ static void check_same(const node *a, const node *b) {
     MUST(!a && !b);
 }
 
-/* An octet becomes a tag and a value at most: it may have been an element of packed ones. */
+/* A byte becomes a tag and a value at most: it may have been an element of packed ones. */
 enum { MAX_OUTPUT = MAX_INPUT * (FB_TAG_MAX + FB_VARINT_MAX) + 2 * FB_CODEC_ROOM };
 
 static fb_bytes write_all(uint8_t *room, const node *first) {

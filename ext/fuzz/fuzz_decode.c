@@ -1,8 +1,8 @@
 /* Datagrams of any content, several to one decoder. What comes out must be the same messages whatever room there is, and the
    same values from the other emitters: columns, in batches of few rows, and the tests' own (tests/support/trace.h).
 
-   Input: an octet of options (1: late columns are hooked; 2: few columns instead of all; 4: rows of counters; 8: tunnels are
-   opened), then datagrams, each a length in two octets (big-endian) and as many octets, or all that are left. */
+   Input: a byte of options (1: late columns are hooked; 2: few columns instead of all; 4: rows of counters; 8: tunnels are
+   opened), then datagrams, each a length in two bytes (big-endian) and as many bytes, or all that are left. */
 #include "fuzz/fuzz.h"
 
 #include "tests/support/session.h"
@@ -85,7 +85,7 @@ static fb_decoder_options decoder_options(unsigned options) {
     };
 }
 
-/* Decodes into buffers of `capacity` octets, or what a row needs where that is more. */
+/* Decodes into buffers of `capacity` bytes, or what a row needs where that is more. */
 static messages decode(const named_plan *plan, const fb_datagram *batch, size_t count, size_t capacity, unsigned options,
                        fb_counters *counters) {
     fb_memory memory = fb_memory_system(0);

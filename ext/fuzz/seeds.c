@@ -1,4 +1,4 @@
-/* Writes what the fuzz drivers start from: the datagrams of the tests, generated captures, the captures it is given, and, where octets
+/* Writes what the fuzz drivers start from: the datagrams of the tests, generated captures, the captures it is given, and, where bytes
    are choices, random ones.
 
    usage: seeds FOLDER [CAPTURE...]; makes FOLDER/decode, FOLDER/capture, FOLDER/message, FOLDER/arrow and FOLDER/codec. */

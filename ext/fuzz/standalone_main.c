@@ -75,7 +75,7 @@ static uint64_t next_random(void) {
 
 static size_t below(size_t limit) { return limit ? (size_t)(next_random() % limit) : 0; }
 
-/* Moves what is behind `at`; `size` octets are inserted (what they are is up to the caller) or removed. */
+/* Moves what is behind `at`; `size` bytes are inserted (what they are is up to the caller) or removed. */
 static void insert(size_t at, size_t size) {
     if (size > MAX_SIZE - current_size) size = MAX_SIZE - current_size;
     memmove(current + at + size, current + at, current_size - at);

@@ -1,6 +1,6 @@
 /* Made-up but valid flow traffic, as a pcap file: what `flowbuf generate` writes.
 
-   Everything follows from the options: the same options give the same octets on every machine. A capture holds, for each
+   Everything follows from the options: the same options give the same bytes on every machine. A capture holds, for each
    exporter in turn, UDP datagrams that follow their protocol to the letter (RFC 3954, RFC 7011, sFlow version 5): sequence
    numbers in the protocol's own unit, templates and sampling options at the start and again every so often, padding,
    checksums, clocks that agree with each other.
@@ -66,9 +66,9 @@ fb_status fb_generator_new(fb_memory *memory, const fb_generator_options *option
 void fb_generator_free(fb_generator *generator);
 
 /* Writes the next piece of the file: its header first, then whole packet records. Pieces put together are the same file at
-   every capacity. mtu + 30 octets are always enough.
-   FB_OK        `size` octets were written, and more is to come
-   FB_END       `size` octets were written (0 where the file was complete already), and the file is complete
+   every capacity. mtu + 30 bytes are always enough.
+   FB_OK        `size` bytes were written, and more is to come
+   FB_END       `size` bytes were written (0 where the file was complete already), and the file is complete
    FB_NO_SPACE  nothing was written: the capacity is below what one packet may take */
 fb_status fb_generator_next(fb_generator *generator, uint8_t *buffer, size_t capacity, size_t *size);
 

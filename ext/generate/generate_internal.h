@@ -1,6 +1,6 @@
 /* What the parts of the generator share: its state, big-endian stores, packet headers, and one function a protocol.
 
-   The `fb_put_` functions write at `out` and return where the next octet goes. None checks for room: fb_generator_next
+   The `fb_put_` functions write at `out` and return where the next byte goes. None checks for room: fb_generator_next
    makes sure of one largest packet, and every writer of a datagram keeps below the limit it is given. */
 #ifndef FB_GENERATE_INTERNAL_H
 #define FB_GENERATE_INTERNAL_H
@@ -78,7 +78,7 @@ FB_INLINE uint8_t *fb_put64(uint8_t *out, uint64_t value) {
     return fb_put32(fb_put32(out, (uint32_t)(value >> 32)), (uint32_t)value);
 }
 
-/* The lowest `size` octets of a value. */
+/* The lowest `size` bytes of a value. */
 FB_INLINE uint8_t *fb_put_uint(uint8_t *out, uint64_t value, size_t size) {
     for (size_t i = size; i-- > 0; value >>= 8) out[i] = (uint8_t)value;
     return out + size;
@@ -102,7 +102,7 @@ FB_INLINE uint8_t *fb_put_zeros(uint8_t *out, size_t size) {
 #define FB_UDP_HEADER_SIZE 8u
 
 typedef struct {
-    const uint8_t *source; /* 4 octets, or 16 */
+    const uint8_t *source; /* 4 bytes, or 16 */
     const uint8_t *destination;
     uint32_t flow_label;
     uint16_t size;           /* header and payload */
@@ -117,9 +117,9 @@ typedef struct {
 uint8_t *fb_put_ethernet(uint8_t *out, uint64_t destination, uint64_t source, uint16_t vlan_tci, bool ipv6);
 uint8_t *fb_put_ip(uint8_t *out, const fb_ip_header *header);
 /* The checksum of a transport header and its payload together with their pseudo header (RFC 768, RFC 8200 section 8.1).
-   REQUIRES: the checksum's own octets are 0. */
+   REQUIRES: the checksum's own bytes are 0. */
 uint16_t fb_transport_checksum(const fb_ip_header *header, const uint8_t *transport, size_t size);
-/* RFC 1071 over `size` octets. */
+/* RFC 1071 over `size` bytes. */
 uint16_t fb_internet_checksum(const uint8_t *bytes, size_t size);
 
 /* A datagram of one exporter, written from `out` to `limit` at most; returns its end. Draws as many flows as have room and
@@ -131,7 +131,7 @@ uint8_t *fb_put_netflow9(fb_generator *generator, fb_generator_exporter *exporte
 uint8_t *fb_put_ipfix(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out, const uint8_t *limit);
 uint8_t *fb_put_sflow(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out, const uint8_t *limit);
 
-/* The exporter's own address, 4 or 16 octets. */
+/* The exporter's own address, 4 or 16 bytes. */
 void fb_generator_exporter_address(const fb_generator_exporter *exporter, uint8_t address[16]);
 
 #endif

@@ -116,12 +116,12 @@ enum {
 };
 
 #define VARIABLE 0xffffu
-#define LARGEST_STRING (3 + 16) /* a length of three octets, and more than any name here */
+#define LARGEST_STRING (3 + 16) /* a length of three bytes, and more than any name here */
 #define ALIGNMENT 4
 
 typedef struct {
     uint32_t element;
-    uint16_t size; /* octets, or VARIABLE */
+    uint16_t size; /* bytes, or VARIABLE */
 } netflow_field;
 
 typedef struct {
@@ -322,7 +322,7 @@ static uint8_t *put_record(uint8_t *out, const netflow_record *record) {
     return out;
 }
 
-/* A set: id, length, content, zeros up to a multiple of four octets. */
+/* A set: id, length, content, zeros up to a multiple of four bytes. */
 static uint8_t *start_set(uint8_t *out, uint32_t id) {
     return fb_put16(out, id) + 2;
 }
@@ -342,7 +342,7 @@ static uint8_t *put_specifier(uint8_t *out, netflow_field field) {
 }
 
 /*  template                      id, field count
-    options template, NetFlow v9  id, octets of the scopes' specifiers, octets of the others
+    options template, NetFlow v9  id, bytes of the scopes' specifiers, bytes of the others
     options template, IPFIX       id, field count, scope count  */
 static uint8_t *put_template(uint8_t *out, const netflow_dialect *dialect, const netflow_template *template) {
     uint32_t scopes = template->scope_count, fields = template->field_count;

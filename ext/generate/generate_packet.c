@@ -8,7 +8,7 @@ uint8_t *fb_put_ethernet(uint8_t *out, uint64_t destination, uint64_t source, ui
     return fb_put16(out, ipv6 ? 0x86dd : 0x0800);
 }
 
-/* One's complement sums do not care where they are folded, so 32 bits are added at a time. An odd last octet counts as if a
+/* One's complement sums do not care where they are folded, so 32 bits are added at a time. An odd last byte counts as if a
    zero came after it. */
 static uint64_t add_words(uint64_t sum, const uint8_t *bytes, size_t size) {
     for (; size >= 4; bytes += 4, size -= 4) sum += fb_load32(bytes);

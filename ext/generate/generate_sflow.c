@@ -1,5 +1,5 @@
 /* sFlow version 5 datagrams: flow samples of made-up packets, and a counter sample now and then. sflow.org, "sFlow
-   Version 5", section 5; numbers are XDR, so everything is a multiple of four octets. */
+   Version 5", section 5; numbers are XDR, so everything is a multiple of four bytes. */
 #include "generate/generate_internal.h"
 
 enum { SAMPLED_HEADER_SIZE = 128, FCS_SIZE = 4, SMALLEST_FRAME = 60, ETHERNET_PROTOCOL = 1 };
@@ -81,7 +81,7 @@ static uint16_t packet_checksum(const fb_ip_header *header, const uint8_t *trans
     return sum || header->protocol != FB_PROTO_UDP ? sum : 0xffff;
 }
 
-/* The first octets of the flow's largest packet, as it came in from the wire. The payload is zeros. */
+/* The first bytes of the flow's largest packet, as it came in from the wire. The payload is zeros. */
 static uint8_t *put_frame_start(uint8_t *out, fb_random *random, const fb_traffic_flow *flow, uint16_t vlan_tci) {
     fb_ip_header header = {
         .source = flow->source.address, .destination = flow->destination.address, .flow_label = flow->flow_label,

@@ -28,7 +28,7 @@ uint32_t fb_random_tail(fb_random *random, uint32_t bits);
 
 /* One side of a flow, and what the router knows of its prefix. */
 typedef struct {
-    uint8_t address[16]; /* IPv4: the first four octets */
+    uint8_t address[16]; /* IPv4: the first four bytes */
     uint8_t next_hop[16];
     uint64_t mac;
     uint32_t as;
@@ -61,7 +61,7 @@ typedef struct {
 
 void fb_traffic_draw(fb_random *random, bool ipv6, fb_traffic_flow *flow);
 
-/* Octets of the transport header: 0 where the protocol has none that is made up here. */
+/* Bytes of the transport header: 0 where the protocol has none that is made up here. */
 uint16_t fb_traffic_transport_header_size(uint8_t protocol);
 
 #endif

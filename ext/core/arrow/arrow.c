@@ -1,4 +1,5 @@
-/* Types, as Arrow hands them on. */
+/* Export of schemas through the Arrow C Data Interface. One allocation holds the texts of a
+   field. */
 #include "core/arrow/arrow.h"
 
 typedef struct {
@@ -26,8 +27,9 @@ static char *put_string(char **p, const char *text) {
     return begin;
 }
 
-/* The metadata of an extension type, as the specification packs it: the number of pairs, then lengths and octets of each. That the
-   type has no parameters is said, too: pyarrow 15 and 16 end the process where it is not. */
+/* The metadata of an extension type in the packed form of the specification: the number of pairs,
+   then the length and bytes of each text. The empty parameters are included, because pyarrow 15 and
+   16 abort the process without them. */
 static const char name_key[] = "ARROW:extension:name", parameters_key[] = "ARROW:extension:metadata";
 
 static size_t metadata_size(const char *extension) {

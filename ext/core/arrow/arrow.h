@@ -1,5 +1,7 @@
-/* The Arrow C Data Interface: how columns pass between libraries in one process without being copied. Structures and numbers
-   are those of its specification (https://arrow.apache.org/docs/format/CDataInterface.html); any library's are the same. */
+/* The Arrow C Data Interface, which passes columns between libraries of one process without
+   copying. Structures and numbers are those of its specification
+   (https://arrow.apache.org/docs/format/CDataInterface.html), so they are binary-compatible with
+   every other library. */
 #ifndef FB_ARROW_H
 #define FB_ARROW_H
 
@@ -52,21 +54,22 @@ struct ArrowArrayStream {
 
 #endif
 
-/* A member of an enum. Text of Arrow has no end but its length, and so has a name. */
+/* A member of an enum. Arrow texts are not zero-terminated, so the name has a length. */
 typedef struct {
     fb_bytes name;
     uint32_t number;
 } fb_member;
 
-/* What fb_schema_export says of a field. */
+/* A field of a schema, for fb_schema_export. */
 typedef struct {
     const char *name;
-    const char *format;    /* of one value; of a dictionary's its index */
+    const char *format;    /* of one value; for a dictionary, of its index */
     const char *extension; /* name of an extension type, or NULL */
     bool nullable, listed, dictionary;
 } fb_field_type;
 
-/* A struct type with a child for each field. NO_MEMORY: *schema is not touched. */
+/* Export a struct type with one child per field. The caller owns *schema and calls its release.
+   NO_MEMORY: *schema is unchanged. */
 fb_status fb_schema_export(const fb_field_type *fields, size_t count, fb_memory memory, struct ArrowSchema *schema);
 
 #endif

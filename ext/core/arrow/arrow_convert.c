@@ -1,4 +1,5 @@
-/* Integers and addresses go the fast ways, a block in one go; everything else value by value. */
+/* Conversion of Arrow values to the cells of columns. Integers and addresses are converted a block
+   at a time; other types value by value. */
 #include "core/arrow/arrow_convert.h"
 
 #include "core/base/address_parse.h"
@@ -6,12 +7,12 @@
 typedef enum {
     WAY_NOTHING,
     WAY_INTEGER,      /* integers, bools, times */
-    WAY_ADDRESS,      /* of 16 octets each */
+    WAY_ADDRESS,      /* of 16 bytes each */
     WAY_WIDE_INTEGER, /* of 128 bits */
     WAY_REAL_INTEGER, /* floats that are integers */
     WAY_INTEGER_REAL,
     WAY_REAL,
-    WAY_SHORT_ADDRESS, /* of 4 or 16 octets */
+    WAY_SHORT_ADDRESS, /* of 4 or 16 bytes */
     WAY_ADDRESS_TEXT,
     WAY_MAC,
     WAY_MAC_TEXT,
@@ -22,7 +23,7 @@ typedef enum {
 
 #define MAC_LIMIT UINT64_C(0xffffffffffff)
 
-/* What a column takes ------------------------------------------------------------------------------------------------ */
+/* Supported types ----------------------------------------------------------------------------- */
 
 static bool is_real(const fb_arrow_type *type) {
     return type->layout == FB_LAYOUT_FLOAT || type->layout == FB_LAYOUT_DOUBLE;
@@ -32,7 +33,7 @@ static bool is_wide(const fb_arrow_type *type) {
     return type->layout == FB_LAYOUT_WIDE;
 }
 
-/* Of at most 64 bits. */
+/* True for integers of at most 64 bits. */
 static bool is_integer(const fb_arrow_type *type) {
     return type->meaning == FB_MEANS_NUMBER && !is_real(type) && !is_wide(type);
 }
@@ -56,7 +57,7 @@ static way choose_integer(const fb_column *column, const fb_arrow_type *type) {
     return type->meaning == FB_MEANS_BOOL ? WAY_INTEGER : choose_number(type);
 }
 
-/* NOTHING: none. */
+/* Choose the conversion. WAY_NOTHING: the type cannot fill the column. */
 static way choose_way(const fb_column *column, const fb_arrow_type *type) {
     way whole = is_real(type) ? WAY_NOTHING : choose_number(type);
     switch (column->type) {
@@ -73,7 +74,7 @@ static way choose_way(const fb_column *column, const fb_arrow_type *type) {
     }
 }
 
-/* The greatest number of a column that is not of floats. */
+/* Return the greatest number of a column that does not hold floats. */
 static uint64_t find_greatest(const fb_column *column) {
     uint64_t most = UINT64_MAX;
     switch (column->type) {
@@ -92,7 +93,8 @@ static bool is_signed(const fb_column *column) {
     return column->type == FB_TYPE_INT || column->type == FB_TYPE_SINT || column->type == FB_TYPE_DURATION;
 }
 
-/* Bounds of what is read, so that no number leaves those of its column, nor 64 bits, when it is multiplied or divided. */
+/* Convert the bounds to the unit of the input. A number within them stays within the column's
+   range, and within 64 bits, when it is multiplied or divided. */
 static void scale_bounds(fb_arrow_conversion *c, uint64_t *greatest, int64_t *least) {
     int64_t factor = (int64_t)(c->multiply > 1 ? c->multiply : c->divide);
     if (c->multiply > 1) {
@@ -124,7 +126,8 @@ static void set_bounds(fb_arrow_conversion *c) {
     c->span = greatest - (uint64_t)least;
 }
 
-/* What numbers of the type's unit are multiplied or divided by. False: neither makes them the column's. */
+/* Choose the factor that converts the type's unit to the column's unit. Returns false if neither
+   unit is a multiple of the other. */
 static bool set_unit(fb_arrow_conversion *c) {
     uint64_t from = c->type.unit, to = c->column->unit;
     c->multiply = c->divide = 1;
@@ -142,7 +145,7 @@ fb_arrow_reason fb_arrow_conversion_choose(fb_arrow_conversion *c, const fb_colu
     return FB_ARROW_NONE;
 }
 
-/* Blocks ------------------------------------------------------------------------------------------------------------- */
+/* Blocks ------------------------------------------------------------------------------------- */
 
 static size_t count_within(const fb_arrow_conversion *c, const uint64_t *numbers, size_t count) {
     uint64_t outside = 0;
@@ -153,7 +156,7 @@ static size_t count_within(const fb_arrow_conversion *c, const uint64_t *numbers
     return good;
 }
 
-/* Rounds down, below 0 too. */
+/* Divide and round down, also below 0. */
 static uint64_t divide_down(int64_t number, int64_t by) {
     return (uint64_t)(number / by - (number % by < 0));
 }
@@ -180,7 +183,7 @@ static void read_addresses(const fb_arrow_view *view, int64_t first, size_t coun
         if (!(present >> i & 1)) memset(addresses[i], 0, 16);
 }
 
-/* Single values ------------------------------------------------------------------------------------------------------ */
+/* Single values ------------------------------------------------------------------------------ */
 
 static double real_of(uint64_t bits) {
     double real;
@@ -207,8 +210,9 @@ static fb_arrow_reason read_wide_integer(const fb_arrow_conversion *c, const fb_
     return negative && (int64_t)*number >= (int64_t)c->least ? FB_ARROW_NONE : FB_ARROW_OUT_OF_RANGE;
 }
 
-/* Infinities are floats of any width. Beyond half an ulp of the greatest float, a number would become one. What is too small for a
-   float is zero there. */
+/* Infinities are valid in floats of any width. A finite number more than half an ulp above the
+   greatest float would become infinite, so it is out of range. A number too small for a float
+   becomes zero. */
 static fb_arrow_reason read_real(const fb_arrow_conversion *c, uint64_t *number) {
     const double bound = 0x1.ffffffp127, infinity = (double)__builtin_inff();
     double real = real_of(*number);
@@ -236,7 +240,7 @@ int fb_bytes_compare(fb_bytes a, fb_bytes b) {
     return order ? order : (a.size > b.size) - (a.size < b.size);
 }
 
-/* Decimal text as numbers are exported: no sign, no zeros before it. */
+/* Read decimal text in the form in which numbers are exported: no sign and no leading zeros. */
 static bool read_decimal(fb_bytes text, uint64_t *number) {
     if (!text.size || text.size > 10 || (text.data[0] == '0' && text.size > 1)) return false;
     *number = 0;
@@ -291,7 +295,7 @@ static fb_arrow_reason read_float(const fb_arrow_conversion *c, const fb_arrow_v
     return *present ? read_real_integer(c, real_of(*number), number) : FB_ARROW_NONE;
 }
 
-/* What a cell holds. */
+/* The member of fb_arrow_cells that a conversion fills. */
 typedef enum { CELL_NUMBER, CELL_ADDRESS, CELL_OCTETS } cell;
 
 static cell choose_cell(const fb_column *column) {
@@ -336,22 +340,24 @@ static size_t read_each(const fb_arrow_conversion *c, const fb_arrow_view *view,
     return count;
 }
 
-/* Doubles that come as floats are what they are. */
+/* A float converted to a double keeps its exact value. */
 static void read_reals(const fb_arrow_view *view, int64_t first, size_t count, uint64_t present, uint64_t *numbers) {
     fb_arrow_view_numbers(view, first, count, numbers);
     if (present == fb_mask_of(count)) return;
     for (size_t i = 0; i < count; i++) numbers[i] &= 0 - (present >> i & 1);
 }
 
-/* One look at all of them together says that they are good. False: some may be wrong, or they have more than `most` octets. */
+/* Find all texts of a block and check them together. Returns false if they have more than `most`
+   bytes, or if a value may be invalid and must be checked alone. */
 static bool find_texts(const fb_arrow_view *view, int64_t first, size_t count, size_t most, fb_arrow_texts *texts) {
     int32_t *offsets = texts->offsets;
     if (view->type.layout != FB_LAYOUT_SMALL || !view->octets) return false;
     memcpy(offsets, view->values + 4 * (first + view->offset), 4 * (count + 1));
-    for (size_t i = count; i < FB_ARROW_BLOCK; i++) offsets[i + 1] = offsets[i]; /* as many as a compiler looks at side by side */
+    /* the number of offsets that a compiler vectorizes */
+    for (size_t i = count; i < FB_ARROW_BLOCK; i++) offsets[i + 1] = offsets[i];
     uint32_t signs = (uint32_t)offsets[0];
     for (size_t i = 0; i < FB_ARROW_BLOCK; i++) signs |= (uint32_t)offsets[i + 1] | ((uint32_t)offsets[i + 1] - (uint32_t)offsets[i]);
-    if (signs >> 31) return false; /* an offset below 0, or below the one before */
+    if (signs >> 31) return false; /* an offset is below 0 or below its predecessor */
     size_t size = (size_t)(offsets[count] - offsets[0]);
     if (size > most || !fb_is_ascii(view->octets + offsets[0], size)) return false;
     texts->octets = view->octets;
@@ -370,9 +376,9 @@ static bool read_plain_texts(const fb_arrow_view *view, int64_t first, size_t co
 
 static size_t read_block(const fb_arrow_conversion *c, const fb_arrow_view *view, int64_t first, size_t count, uint64_t *present,
                          fb_arrow_cells *cells, fb_arrow_reason *reason) {
-    if (c->way == WAY_NOTHING) *present = 0; /* and all cells are cleared */
+    if (c->way == WAY_NOTHING) *present = 0; /* all cells stay cleared */
     if (c->way == WAY_INTEGER) {
-        *reason = FB_ARROW_OUT_OF_RANGE; /* if any */
+        *reason = FB_ARROW_OUT_OF_RANGE; /* used if count_within finds one */
         return read_integers(c, view, first, count, *present, cells->numbers);
     }
     if (c->way == WAY_ADDRESS)
@@ -384,7 +390,7 @@ static size_t read_block(const fb_arrow_conversion *c, const fb_arrow_view *view
     return count;
 }
 
-/* Dictionaries ------------------------------------------------------------------------------------------------------- */
+/* Dictionaries ------------------------------------------------------------------------------- */
 
 bool fb_arrow_values_set(fb_arrow_values *values, const struct ArrowArray *array) {
     if (!fb_arrow_values_are_indexed(values)) return fb_arrow_view_set(&values->view, &values->conversion.type, array);
@@ -400,13 +406,14 @@ uint64_t fb_arrow_values_present(const fb_arrow_values *values, int64_t first, s
 fb_arrow_reason fb_arrow_values_locate(const fb_arrow_values *values, int64_t at, int64_t *place, bool *present) {
     uint64_t index;
     fb_arrow_view_numbers(&values->indices, at, 1, &index);
-    if (index >= (uint64_t)values->view.length) return FB_ARROW_BAD_INDEX; /* so are all below 0 */
+    /* also true for negative indices */
+    if (index >= (uint64_t)values->view.length) return FB_ARROW_BAD_INDEX;
     *place = (int64_t)index;
     *present = fb_arrow_view_present(&values->view, *place, 1);
     return FB_ARROW_NONE;
 }
 
-/* Makes the memo hold the value of an index. */
+/* Store the value of an index in the memo. */
 static fb_arrow_reason remember(const fb_arrow_values *values, int64_t index, size_t slot) {
     fb_arrow_memo *memo = values->memo;
     fb_arrow_cells cells;

@@ -1,24 +1,31 @@
-/* Values of an Arrow array as those of a column: how is decided once a schema, and done for up to 64 values at a time.
+/* Conversion of the values of an Arrow array to those of a column. The method is chosen once per
+   schema. Values are converted in blocks of up to 64.
 
-   What comes out is what emitters are given (message_row.h): a number, of signed columns as two's complement, of floats as the bits of a
-   binary64; an address of 16 octets, mapped if it is IPv4; or a view of octets. What is null, or NaN in a column of integers, is
-   not present, and 0, or empty.
+   The results have the form that emitters take (message_row.h):
+
+     number   of signed columns in two's complement, of floats as the bits of a binary64
+     address  16 bytes, IPv4-mapped for IPv4
+     bytes    a view
+
+   A null, or a NaN in a column of integers, is absent. Its cell is 0 or empty.
 
      column                 filled from
-     uint, int, sint,       integers, also those of 128 bits (decimals of scale 0), bools; floats that are integers and NaN
-       fixed32, fixed64
-     mac (uint, 48 bits)    the same; six octets (w:6); text, 00:00:5e:00:53:01 or with `-`
+     uint, int, sint,       integers, also of 128 bits (decimals of scale 0), bools;
+       fixed32, fixed64     floats with integral values and NaN
+     mac (uint, 48 bits)    the same; six bytes (w:6); text, 00:00:5e:00:53:01 or with `-`
      bool                   bools; integers 0 and 1
-     enum                   integers from 0 to 2^31 - 1; floats as above; text: the name of a member, or a number as decimal text
+     enum                   integers from 0 to 2^31 - 1; floats as above;
+                            text: the name of a member, or a number as decimal text
      timestamp              times of any unit and zone, dates; integers, in the column's unit
      duration               durations of any unit; integers, in the column's unit
-     float, double          floats; integers that the column's floats can be
-     ip                     4 or 16 octets (w, z, Z, vz); text
+     float, double          floats; integers that the column's type represents exactly
+     ip                     4 or 16 bytes (w, z, Z, vz); text
      string                 text
-     bytes                  octets, text
+     bytes                  bytes, text
 
-   Each of them may come as a dictionary, and an array of nulls fills any. What does not fit is refused, with two exceptions: a time
-   that is finer than its column's unit is rounded down, and a float of 64 bits to the nearest one of 32. */
+   Each type may be dictionary-encoded. An array of nulls fills any column. A value that does not
+   fit is refused, with two exceptions. A time of a finer unit is rounded down to the column's unit.
+   A 64-bit float is rounded to the nearest 32-bit float. */
 #ifndef FB_ARROW_CONVERT_H
 #define FB_ARROW_CONVERT_H
 
@@ -33,42 +40,46 @@ typedef union {
     fb_bytes octets[FB_ARROW_BLOCK];
 } fb_arrow_cells;
 
-/* Texts of ASCII that lie one behind the other, one for each row: that at k has the octets from offsets[k] to offsets[k + 1]. */
+/* The ASCII texts of a block in one buffer. Text k has the bytes from offsets[k] to offsets[k +
+   1]. */
 typedef struct {
     const uint8_t *octets;
-    int32_t offsets[FB_ARROW_BLOCK + 1]; /* of rows that the block does not have, all the same */
+    int32_t offsets[FB_ARROW_BLOCK + 1]; /* rows beyond the block repeat the last offset */
 } fb_arrow_texts;
 
 typedef struct {
     const fb_column *column;
     fb_arrow_type type;
     uint8_t way;
-    bool fits;               /* whatever the number is */
-    uint64_t least, span;    /* of numbers as they are read: the least one, and how far the greatest one is from it */
+    bool fits;               /* every number of the layout is in range */
+    /* bounds of the numbers before conversion: the least, and the greatest minus the least */
+    uint64_t least, span;
     uint64_t multiply, divide;
-    const fb_member *members; /* of an enum, in the order of fb_bytes_compare */
+    const fb_member *members; /* of an enum, sorted by fb_bytes_compare */
     size_t member_count;
 } fb_arrow_conversion;
 
-/* What was read of a dictionary lately: the value at index i has the place i % FB_ARROW_BLOCK. */
+/* Cache of converted dictionary values. Index i uses the slot i % FB_ARROW_BLOCK. */
 typedef struct {
-    int64_t held[FB_ARROW_BLOCK]; /* which index + 1; 0: none */
+    int64_t held[FB_ARROW_BLOCK]; /* index + 1 of the value in each slot; 0: empty */
     uint64_t present;
     fb_arrow_cells cells;
 } fb_arrow_memo;
 
-/* Values of an array, dictionary-encoded or not. */
+/* The values of an array, dictionary-encoded or not. */
 typedef struct {
     fb_arrow_conversion conversion;
-    fb_arrow_type index; /* of dictionary indices; where there are none, its size is 0 */
+    fb_arrow_type index; /* of dictionary indices; size 0: not dictionary-encoded */
     fb_arrow_view indices, view;
     fb_arrow_memo *memo;
 } fb_arrow_values;
 
-/* MISFIT: values of this type cannot fill the column. */
+/* Choose the conversion from a type to a column. MISFIT: values of this type cannot fill the
+   column. `column` must outlive the conversion. */
 fb_arrow_reason fb_arrow_conversion_choose(fb_arrow_conversion *conversion, const fb_column *column, const fb_arrow_type *type);
 
-/* False: the array, or its dictionary, is not laid out as its type says. */
+/* Set the array to read. It must outlive the reads. Returns false if the array or its dictionary
+   does not have the layout of its type. */
 bool fb_arrow_values_set(fb_arrow_values *values, const struct ArrowArray *array);
 FB_INLINE bool fb_arrow_values_are_indexed(const fb_arrow_values *values) {
     return values->index.size != 0;
@@ -76,19 +87,23 @@ FB_INLINE bool fb_arrow_values_are_indexed(const fb_arrow_values *values) {
 FB_INLINE int64_t fb_arrow_values_length(const fb_arrow_values *values) {
     return fb_arrow_values_are_indexed(values) ? values->indices.length : values->view.length;
 }
-/* Which of them are there, before dictionaries are looked into. REQUIRES: 0 < count <= FB_ARROW_BLOCK. */
+/* Return a bit for each value that is not null, without looking into dictionaries. REQUIRES: 0 <
+   count <= FB_ARROW_BLOCK. */
 uint64_t fb_arrow_values_present(const fb_arrow_values *values, int64_t first, size_t count);
-/* Where in the view a value is. BAD_INDEX; *present: whether it is there. REQUIRES: dictionary-encoded, and not null itself. */
+/* Find a value's place in the view of the dictionary, and whether it is present. BAD_INDEX.
+   REQUIRES: the values are dictionary-encoded, and the index is not null. */
 fb_arrow_reason fb_arrow_values_locate(const fb_arrow_values *values, int64_t at, int64_t *place, bool *present);
-/* Reads those that *present says, and takes out of it what turns out to be absent. Returns how many were read before one was
-   refused, and why. REQUIRES: as above, and a conversion was chosen. */
+/* Read the values with a bit in *present, and clear the bits of those that turn out to be absent.
+   Returns the number of values before the first refused one, and its reason. REQUIRES: as above,
+   and a conversion was chosen. */
 size_t fb_arrow_values_read(const fb_arrow_values *values, int64_t first, size_t count, uint64_t *present, fb_arrow_cells *cells,
                             fb_arrow_reason *reason);
-/* Texts as they lie, of `most` octets together. False: they cannot be had so, and are to be read. REQUIRES: as above. */
+/* Find texts without copying, of at most `most` bytes together. Returns false if
+   fb_arrow_values_read is needed instead. REQUIRES: as above. */
 bool fb_arrow_values_find_texts(const fb_arrow_values *values, int64_t first, size_t count, uint64_t present, size_t most,
                                 fb_arrow_texts *texts);
 
-/* The order of names: by their octets, the shorter one first. */
+/* Compare names by their bytes. A prefix comes first. */
 int fb_bytes_compare(fb_bytes a, fb_bytes b);
 
 #endif

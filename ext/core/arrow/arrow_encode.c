@@ -1,5 +1,6 @@
-/* Rows are made in blocks of up to 64. First each column of a block is read, whatever its type, into cells of one form, and refused
-   if it has to be; so the room that each row needs is known before it is begun. Then rows are put together from cells. */
+/* Rows are encoded in blocks of up to 64. Each column of a block is first read into cells of one
+   form, and its values are checked. So the room for each row is known before it is started. Then
+   the rows are written from the cells. */
 #include "core/arrow/arrow_encode.h"
 
 static fb_status refuse(fb_arrow_encoder *e, fb_arrow_reason reason, size_t child, fb_status status) {
@@ -32,7 +33,7 @@ static fb_status bind(fb_arrow_encoder *e, const fb_column *column, const struct
     return reason == FB_ARROW_NONE ? status : refuse(e, reason, child, status);
 }
 
-/* Those of plain numbers, or all others, in the order of columns. */
+/* Bind the plain numbers, or all other fields, in the order of columns. */
 static fb_status bind_those(fb_arrow_encoder *e, const struct ArrowSchema *schema, const fb_arrow_binding *bindings, bool plain) {
     fb_status status = FB_OK;
     for (size_t c = 0; c < e->plan->column_count; c++) {
@@ -50,7 +51,7 @@ static fb_status make(fb_arrow_encoder *e, const struct ArrowSchema *schema, con
     fb_arrow_block *block = &e->block;
     fb_status status = fb_row_new(&e->row, e->plan, e->memory);
     if (status != FB_OK) return status;
-    e->row.plain = true; /* no value waits for the end of its row, and none comes twice */
+    e->row.plain = true; /* no value is deferred to the end of its row, and no column comes twice */
     block->fields = fb_memory_allocate(e->memory, (e->child_count + 1) * sizeof *block->fields);
     if (!block->fields) return FB_NO_MEMORY;
     if ((status = bind_those(e, schema, bindings, true)) != FB_OK) return status;
@@ -97,7 +98,8 @@ static fb_status set_array(fb_arrow_encoder *e, const struct ArrowArray *array) 
     return FB_OK;
 }
 
-/* The first row that is refused, and of its children the first to be read, is the fault; rows before it are the block. */
+/* Read a block. Its end is the first refused row. If several children refuse it, the fault is that
+   of the child read first. */
 static size_t read_block(fb_arrow_encoder *e, size_t position, size_t count) {
     fb_arrow_block *block = &e->block;
     uint64_t wanted = fb_arrow_view_present(&e->rows, (int64_t)position, count);
@@ -115,7 +117,8 @@ static size_t read_block(fb_arrow_encoder *e, size_t position, size_t count) {
     return count;
 }
 
-/* No more rows than may find room are read: whoever gives little room does not read a block for each of its rows. */
+/* Return the number of rows to read: no more than could fit. Otherwise a small buffer would cause a
+   whole block to be read for each row. */
 static size_t choose_count(const fb_arrow_encoder *e, size_t position) {
     size_t left = (size_t)e->rows.length - position, room = (size_t)(e->row.end - e->row.next) / e->plan->fixed_worst;
     size_t count = left < FB_ARROW_BLOCK ? left : FB_ARROW_BLOCK;

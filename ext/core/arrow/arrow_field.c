@@ -1,11 +1,12 @@
-/* Types are looked at when a field is bound, never again. The members of a list have no cells of their own: they are read twice, to
-   know them good and to write them. Another thread may change them in between: the second read gets no
-   more room than the first. */
+/* Binding of a child to a column, and reading of its rows. Types are checked at binding only.
+   Members of a list are read twice, once to check them and once to write them, because they have no
+   cells of their own. Another thread may change them between the reads, so the second read gets no
+   more room than the first needed. */
 #include "core/arrow/arrow_field.h"
 
 #include <stdlib.h>
 
-/* Binding ------------------------------------------------------------------------------------------------------------ */
+/* Binding ------------------------------------------------------------------------------------ */
 
 fb_arrow_put fb_arrow_put_choose(const fb_column *column, bool required) {
     if (column->flags & FB_COLUMN_REPEATED) return FB_PUT_LIST;
@@ -22,7 +23,7 @@ static int compare_members(const void *a, const void *b) {
     return fb_bytes_compare(((const fb_member *)a)->name, ((const fb_member *)b)->name);
 }
 
-/* One allocation: members, and behind them their names. */
+/* Copy the members and their names into one allocation. */
 static fb_status copy_members(fb_arrow_field *field, const fb_arrow_binding *binding, fb_memory *memory) {
     size_t count = binding->member_count, size = count * sizeof *field->names;
     for (size_t i = 0; i < count; i++) {
@@ -46,7 +47,7 @@ static bool is_index(const fb_arrow_type *type) {
     return type->meaning == FB_MEANS_NUMBER && type->layout >= FB_LAYOUT_INT8 && type->layout <= FB_LAYOUT_UINT64;
 }
 
-/* The type of values, and of the indices that stand for them. */
+/* Read the type of the values and, for dictionaries, of their indices. */
 static fb_arrow_reason read_types(const struct ArrowSchema *schema, fb_arrow_type *type, fb_arrow_type *index) {
     if (!schema->dictionary) return fb_arrow_type_read(schema->format, type);
     if (schema->dictionary->dictionary) return FB_ARROW_NESTED_DICTIONARY;
@@ -59,7 +60,7 @@ static bool make_memo(fb_arrow_values *values, fb_memory *memory) {
     return !fb_arrow_values_are_indexed(values) || (values->memo = fb_memory_allocate(memory, sizeof *values->memo));
 }
 
-/* Single values: of a column, or of a list. */
+/* Bind single values: of a column, or of the members of a list. */
 static fb_status bind_values(fb_arrow_field *field, fb_arrow_values *values, const fb_arrow_type *type, const fb_arrow_binding *binding,
                              fb_memory *memory, fb_arrow_reason *reason) {
     *reason = fb_arrow_conversion_choose(&values->conversion, field->column, type);
@@ -120,7 +121,7 @@ bool fb_arrow_field_set(fb_arrow_field *field, const struct ArrowArray *array, i
     return !field->members || (list->n_children == 1 && fb_arrow_values_set(field->members, list->children[0]));
 }
 
-/* Lists -------------------------------------------------------------------------------------------------------------- */
+/* Lists -------------------------------------------------------------------------------------- */
 
 fb_arrow_reason fb_arrow_field_find_members(const fb_arrow_field *field, int64_t at, fb_arrow_members *members) {
     const fb_arrow_values *lists = &field->values;
@@ -135,7 +136,7 @@ fb_arrow_reason fb_arrow_field_find_members(const fb_arrow_field *field, int64_t
     return members->end <= fb_arrow_values_length(field->members) ? FB_ARROW_NONE : FB_ARROW_BAD_OFFSET;
 }
 
-/* Takes the bytes that members need off *room. False: it is less than that. */
+/* Subtract the bytes that members need from *room. Returns false if the room is too small. */
 static bool take_room(const fb_arrow_field *field, size_t count, size_t *room) {
     size_t worst = FB_TAG_MAX + (field->column->wire == FB_WIRE_BYTES ? FB_TAG_MAX + 16u : FB_VARINT_MAX);
     if (*room < count * worst) return false;
@@ -159,7 +160,8 @@ size_t fb_arrow_field_read_members(fb_arrow_field *field, fb_arrow_members *memb
     return count;
 }
 
-/* Protocol Buffers messages are shorter than 2 GiB; half of it is more than enough for everything else. */
+/* Protocol Buffers messages are shorter than 2 GiB. Half of that is left for all fixed-size
+   values. */
 enum { MOST_OCTETS = INT32_MAX / 2 };
 
 static bool add_octets(size_t *more, size_t octets) {
@@ -198,7 +200,7 @@ static size_t add_cells(const fb_arrow_field *field, size_t count, fb_arrow_room
 
 enum { FEW_OCTETS = 65536, MANY_OCTETS = INT32_MAX / 4 };
 
-/* Each row gets the room of all. */
+/* The size of a single text is not looked up: each row gets room for all texts of the column. */
 static bool find_texts(fb_arrow_field *field, int64_t first, size_t count, fb_arrow_room *room) {
     fb_arrow_texts *texts = &field->texts;
     texts->octets = NULL;

@@ -1,4 +1,4 @@
-/* Rows for any processor; and which of the three kinds there are is used. */
+/* The row writer compiled for any processor, and the choice between its three variants. */
 #include "core/arrow/arrow_rows.h"
 
 #define FB_ENTRY put_any
@@ -25,7 +25,7 @@ static size_t octets_of_lanes(const fb_arrow_block *block) {
     return FB_CACHE_LINE + block->lane_groups * (FB_ARROW_BLOCK * octets_of_row + sizeof *block->lanes);
 }
 
-/* Lanes begin at a cache line: they are read by whole ones. */
+/* Lanes are read as whole cache lines, so they start at one. */
 fb_status fb_arrow_block_make_lanes(fb_arrow_block *block, fb_memory *memory) {
     block->lane_groups = (block->plain_count + FB_LANES - 1) / FB_LANES;
     if (block->processor != FB_PROCESSOR_AVX512 || !block->lane_groups) return FB_OK;

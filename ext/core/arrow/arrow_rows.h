@@ -1,7 +1,9 @@
-/* Rows put together from the cells of their columns, a block at a time; nothing is left to check but room.
+/* Write rows from the cells of their columns, a block at a time. The cells are already checked;
+   only the room is checked here.
 
-   Plain numbers come first, then all else, each in the order of columns. Where the processor fills lanes (varint_simd.h), numbers are dealt
-   out to those of their rows, and eight are appended at once; elsewhere they are appended one by one. */
+   Plain numbers come first, then other fields, each in the order of columns. If the processor has
+   lanes (varint_simd.h), the numbers are first transposed to rows and then appended eight at a
+   time. Otherwise they are appended one by one. */
 #ifndef FB_ARROW_ROWS_H
 #define FB_ARROW_ROWS_H
 
@@ -10,24 +12,26 @@
 
 typedef struct {
     fb_arrow_field *fields;
-    size_t field_count, plain_count; /* and how many of them are plain numbers, which are the first */
-    int64_t first;                   /* where the first row is, in children */
-    fb_arrow_room room;              /* of the rows, beyond plan->fixed_worst */
-    const fb_arrow_field *changed;   /* its list is not what it was when it was sized; NULL: none */
-    /* A lane for each plain number, in groups of FB_LANES, for each row of the block. NULL, but for processors with AVX-512. */
+    size_t field_count, plain_count; /* all fields; the first plain_count are plain numbers */
+    int64_t first;                   /* index of the first row in the children */
+    fb_arrow_room room;              /* room of the rows beyond plan->fixed_worst */
+    const fb_arrow_field *changed;   /* the field whose list changed after it was sized, or NULL */
+    /* For each row of the block, one lane per plain number, in groups of FB_LANES. NULL without
+       AVX-512. */
     uint64_t *numbers;
     fb_lanes *lanes;
     size_t lane_groups;
     void *lane_memory;
-    fb_processor processor; /* of which instructions may be used */
+    fb_processor processor; /* limit of the instructions used */
 } fb_arrow_block;
 
-/* Lanes for the fields, if there are to be any. NO_MEMORY. REQUIRES: plain fields are the first. */
+/* Allocate lanes, if the processor has them. NO_MEMORY. REQUIRES: plain fields come first. */
 fb_status fb_arrow_block_make_lanes(fb_arrow_block *block, fb_memory *memory);
 void fb_arrow_block_free_lanes(fb_arrow_block *block, fb_memory *memory);
 
-/* Appends a message for each of the first rows. Returns how many found room; row->needed says how much
-   the next one wants. With block->changed, its list is why there is no next one. */
+/* Append a message for each of the first `count` rows. Returns the number of rows written. If it is
+   smaller, row->needed is the room for the next row, or block->changed is the field that stopped
+   it. */
 size_t fb_arrow_block_put(fb_arrow_block *block, fb_row *row, size_t count);
 
 #endif

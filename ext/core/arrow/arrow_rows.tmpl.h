@@ -1,4 +1,5 @@
-/* Compiled for several kinds of processors (arrow_rows.c): FB_ENTRY is what the function is called. */
+/* Writes rows from cells. This file is compiled once per kind of processor (arrow_rows.c). FB_ENTRY
+   is the name of the function. */
 #ifndef FB_ARROW_ARROW_ROWS_TMPL_H
 #define FB_ARROW_ARROW_ROWS_TMPL_H
 
@@ -13,7 +14,7 @@ static uint8_t *put_address(uint8_t *p, const fb_column *column, const uint8_t *
     return narrow ? put_octets(p, column, address + 12, 4) : put_octets(p, column, address, 16);
 }
 
-/* A field, whatever it holds. */
+/* Write the cell of a field of any type. */
 static uint8_t *put_cell(uint8_t *p, const fb_arrow_field *field, size_t i) {
     const fb_column *column = field->column;
     if (column->type == FB_TYPE_IP) return put_address(p, column, field->cells.addresses[i]);
@@ -25,7 +26,7 @@ static uint8_t *put_explicit(uint8_t *p, const fb_arrow_field *field, size_t k) 
     return field->present >> k & 1 ? put_cell(p, field, k) : p;
 }
 
-/* Read a list for the second time. NULL: it has changed. */
+/* Write a list, which is its second read. Returns NULL if the list has changed. */
 static uint8_t *put_list(uint8_t *p, fb_arrow_field *field, int64_t at, size_t k) {
     fb_arrow_members members;
     size_t room = field->list_room[k];
@@ -60,7 +61,8 @@ static uint8_t *put_few(uint8_t *p, const fb_column *column, const uint8_t *data
     return size ? fb_wire_put_few_octets(fb_wire_put_varint(fb_row_put_tag(p, column), size), data, size) : p;
 }
 
-/* Of a short text more is copied than it has, where more can be read: so nothing is decided by how long it is. */
+/* Copy a fixed number of bytes for a short text, if so many can be read. This avoids a branch on
+   its length. */
 FB_INLINE uint8_t *put_text(uint8_t *p, const fb_arrow_field *field, size_t k) {
     const fb_column *column = field->column;
     const int32_t *offsets = field->texts.offsets;

@@ -1,4 +1,4 @@
-/* The rows of arrow_rows.c once more, for processors with AVX-512 VBMI2. */
+/* The row writer of arrow_rows.c, compiled for processors with AVX-512 VBMI2. */
 #include "core/base/base.h"
 
 #ifdef FB_NEWER_PROCESSORS
@@ -9,5 +9,5 @@
 size_t FB_ENTRY(fb_arrow_block *block, fb_row *row, size_t count);
 #include "core/arrow/arrow_rows.tmpl.h"
 #else
-typedef int fb_nothing; /* a file must hold something */
+typedef int fb_nothing; /* ISO C forbids an empty file */
 #endif

@@ -1,5 +1,6 @@
-/* What Arrow wants of a column besides its buffer, and the structures in which it is handed on. Every structure holds a
-   reference of its own, because whoever gets a struct array may keep one child of it and let the rest go. */
+/* Builds the Arrow buffers that a batch does not have, and exports arrays. Every exported structure
+   holds its own reference, because a consumer may keep one child of a struct array and release the
+   others. */
 #include "core/arrow/arrow_table.h"
 
 #include <stdatomic.h>
@@ -22,7 +23,7 @@ typedef struct {
 
 typedef struct {
     values values;
-    const void *lists[2]; /* of a list: no nulls, offsets */
+    const void *lists[2]; /* of a list: validity (always NULL), offsets */
     bool listed, dictionary;
     values names; /* of the dictionary */
 } column;
@@ -30,14 +31,14 @@ typedef struct {
 struct fb_table {
     atomic_size_t references;
     fb_memory memory;
-    fb_table *base; /* whose batch it is; NULL: its own */
+    fb_table *base; /* owner of the batch; NULL: this table */
     fb_batch *batch;
-    block *blocks; /* what was made besides */
+    block *blocks; /* memory allocated for this table */
     size_t rows, count;
     column *columns;
 };
 
-/* Memory that lives as long as the table. */
+/* Allocate memory that lives as long as the table. */
 static void *make(fb_table *table, size_t size) {
     block *block = fb_memory_allocate(&table->memory, BLOCK_HEAD + size);
     if (!block) return NULL;
@@ -47,16 +48,16 @@ static void *make(fb_table *table, size_t size) {
     return (uint8_t *)block + BLOCK_HEAD;
 }
 
-/* What was made last keeps so many octets. It may move. */
+/* Shrink the last allocation to `size` bytes. It may move. */
 static void *trim(fb_table *table, size_t size) {
     block *old = table->blocks, *block = fb_memory_resize(&table->memory, old, old->size, BLOCK_HEAD + size);
-    if (!block) block = old; /* as large as it was */
+    if (!block) block = old; /* shrinking failed; keep the old size */
     else block->size = BLOCK_HEAD + size;
     table->blocks = block;
     return (uint8_t *)block + BLOCK_HEAD;
 }
 
-/* Values ------------------------------------------------------------------------------------------------------------------ */
+/* Values ------------------------------------------------------------------------------------- */
 
 typedef struct {
     fb_table *table;
@@ -79,7 +80,7 @@ static uint64_t load_u64(const fb_vector *vector, size_t i) {
     return value;
 }
 
-/* Which values are there: an octet each, 0 or 1. */
+/* Mark the values that are present: a byte of 0 or 1 each. */
 static void find_present(const maker *m, uint8_t *present) {
     const fb_vector *vector = m->vector;
     switch (vector->width) {
@@ -100,8 +101,9 @@ static void find_present(const maker *m, uint8_t *present) {
     }
 }
 
-/* Octets of 0 or 1 as bits, eight at a time: one product puts the lowest bit of each into the highest octet, the other adds them
-   up there. REQUIRES: zeros behind them, up to the next multiple of 8. Returns how many are 1. */
+/* Pack bytes of 0 or 1 into bits, eight at a time, and return the number of ones. One
+   multiplication collects the lowest bits in the highest byte; the other adds them there. REQUIRES:
+   zeros behind the bytes, up to the next multiple of 8. */
 static size_t pack(uint8_t *bits, const uint8_t *octets, size_t count) {
     size_t ones = 0;
     for (size_t i = 0; i < count; i += 8) {
@@ -137,7 +139,7 @@ static bool make_bits(const maker *m) {
     return bits != NULL;
 }
 
-/* The most octets that texts may have. */
+/* Return an upper bound for the bytes of all texts. */
 static size_t size_of_texts(const maker *m, bool address) {
     size_t mapped = 0;
     if (!address) return m->count * FB_FORMAT_MAC_MAX;
@@ -145,7 +147,7 @@ static size_t size_of_texts(const maker *m, bool address) {
     return mapped * FB_FORMAT_IPV4_MAX + (m->count - mapped) * FB_FORMAT_ADDRESS_MAX;
 }
 
-/* Every value has room for the longest; what is left of it is given back. */
+/* Each value gets room for the longest text; the unused rest is released at the end. */
 static bool make_text(const maker *m) {
     bool address = m->vector->width == 16;
     const uint8_t *validity = m->values->buffers[0];
@@ -165,9 +167,9 @@ static bool make_text(const maker *m) {
     return true;
 }
 
-/* Enums ------------------------------------------------------------------------------------------------------------------- */
+/* Enums -------------------------------------------------------------------------------------- */
 
-/* The place of a number among sorted ones; *count where it is none of them. */
+/* Find a number in a sorted array. Returns `count` if it is not there. */
 static size_t find_number(const uint32_t *numbers, size_t count, uint32_t number) {
     size_t low = 0, high = count;
     while (low < high) {
@@ -185,7 +187,7 @@ static int compare_numbers(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Numbers that no member has, sorted, each once, behind those of the members. */
+/* Append the numbers that no member has, sorted and without duplicates. */
 static size_t add_strangers(const maker *m, uint32_t *numbers, size_t known) {
     size_t count = known;
     for (size_t i = 0; i < m->count; i++) {
@@ -205,7 +207,7 @@ static char *put_name(char *p, fb_bytes name) {
     return p + name.size;
 }
 
-/* The dictionary: names of members; of a stranger, its number. */
+/* Make the dictionary. A member has its name, any other number its decimal text. */
 static bool make_names(const maker *m, values *names, const uint32_t *numbers, size_t known, size_t count) {
     size_t size = (count - known) * FB_FORMAT_NUMBER_MAX;
     for (size_t i = 0; i < known; i++) size += m->field->members[i].name.size;
@@ -221,7 +223,8 @@ static bool make_names(const maker *m, values *names, const uint32_t *numbers, s
     return true;
 }
 
-/* Whether members are numbered from 0 on, and nothing else is met: then a number is its index. */
+/* True if members are numbered from 0 on and no other number occurs. Then a number is its
+   dictionary index. */
 static bool is_index(const maker *m) {
     uint32_t greatest = 0;
     for (size_t i = 0; i < m->count; i++) {
@@ -260,9 +263,9 @@ static bool make_dictionary(const maker *m, values *names) {
     return made;
 }
 
-/* The table --------------------------------------------------------------------------------------------------------------- */
+/* Tables ------------------------------------------------------------------------------------- */
 
-/* What an array without values points at: Arrow wants an offset, at least. */
+/* Placeholder buffer of an empty array. Arrow requires at least one offset. */
 static const uint64_t nothing[2];
 
 static const void *or_nothing(const void *buffer) { return buffer ? buffer : nothing; }
@@ -286,7 +289,7 @@ static bool make_column(fb_table *table, const fb_plan *plan, const fb_table_fie
 
 static void hold(fb_table *table) { atomic_fetch_add_explicit(&table->references, 1, memory_order_relaxed); }
 
-/* A table of its own batch, or of that of `base`. */
+/* Create a table that owns `batch`, or shares the batch of `base`. */
 static fb_status new_table(fb_table **out, const fb_plan *plan, fb_table *base, fb_batch *batch, const fb_table_field *fields, size_t count) {
     fb_memory memory = batch->memory;
     memory.used = 0;
@@ -339,9 +342,10 @@ size_t fb_table_size(const fb_table *table) {
     return table->memory.used + (table->base ? fb_table_size(table->base) : table->batch->memory.used);
 }
 
-/* Arrays ------------------------------------------------------------------------------------------------------------------ */
+/* Arrays ------------------------------------------------------------------------------------- */
 
-/* What an exported array holds. Children lie here until somebody moves them; their own nodes are theirs. */
+/* Memory of an exported array. It stores its children until the consumer moves them. A moved child
+   keeps its own node. */
 typedef struct {
     fb_memory memory;
     size_t size;
@@ -361,7 +365,8 @@ static void release_array(struct ArrowArray *array) {
     array->release = NULL;
 }
 
-/* An array with room for `children` and its dictionary behind them, none of which is made yet. */
+/* Allocate an array with space for `children` and their dictionary. The children are not yet
+   made. */
 static bool new_array(fb_table *table, struct ArrowArray *array, size_t children) {
     fb_memory memory = table->memory;
     memory.used = 0;
@@ -397,7 +402,7 @@ static bool export_values(fb_table *table, const column *column, struct ArrowArr
     return true;
 }
 
-/* What is made of it when that fails is released with what it is a part of. */
+/* After a failure the caller releases the parent, which releases this array. */
 static bool export_column(fb_table *table, const column *column, struct ArrowArray *array) {
     if (!column->listed) return export_values(table, column, array);
     if (!new_array(table, array, 1)) return false;

@@ -1,4 +1,5 @@
-/* Formats are looked up, buffers are given their roles, and values are copied out of them: no buffer need be aligned. */
+/* Parses format strings, assigns the buffers of an array to their roles, and copies values out of
+   them. Buffers may be unaligned. */
 #include "core/arrow/arrow_view.h"
 
 static const char *const reasons[FB_ARROW_REASON_COUNT] = {
@@ -11,7 +12,7 @@ const char *fb_arrow_reason_text(fb_arrow_reason reason) {
     return (unsigned)reason < FB_ARROW_REASON_COUNT ? reasons[reason] : NULL;
 }
 
-/* Types -------------------------------------------------------------------------------------------------------------- */
+/* Types -------------------------------------------------------------------------------------- */
 
 #define SECOND UINT64_C(1000000000)
 #define DAY (86400 * SECOND)
@@ -48,7 +49,7 @@ static const struct {
     {"+L", {FB_LAYOUT_LARGE_LIST, FB_MEANS_LIST, 0, 0}},
 };
 
-/* Formats that go on behind these letters: of times a zone, of others a number. */
+/* Formats with a suffix behind these letters: a zone for times, a number for others. */
 static const struct {
     char start[5];
     fb_arrow_type type;
@@ -69,21 +70,22 @@ static const struct {
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* What stands behind a start; NULL where a format begins otherwise. */
+/* Return the text behind `start`, or NULL if the format does not begin with it. */
 static const char *skip_start(const char *format, const char *start) {
     while (*start)
         if (*format++ != *start++) return NULL;
     return format;
 }
 
-/* A size: digits, and no more than 32 bits of them. */
+/* Read a size: digits, at most 32 bits. */
 static bool read_size(const char *digits, int64_t *size) {
     const char *p = digits;
     for (*size = 0; *p >= '0' && *p <= '9' && *size <= INT32_MAX; p++) *size = *size * 10 + (*p - '0');
     return p > digits && !*p && *size <= INT32_MAX;
 }
 
-/* Whether decimals are integers: behind their precision, which bounds no more than the column does, a scale of 0. */
+/* True if a decimal format has scale 0, so its values are integers. The precision is ignored,
+   because the column's range is checked anyway. */
 static bool is_wide(const char *format) {
     const char *p = skip_start(format, "d:");
     if (!p || *p < '0' || *p > '9') return false;
@@ -112,7 +114,8 @@ fb_arrow_reason fb_arrow_type_read(const char *format, fb_arrow_type *type) {
     return FB_ARROW_UNKNOWN_TYPE;
 }
 
-/* A column, its dictionary of lists, their members, the dictionary of these. Nothing deeper is read. */
+/* A column, its dictionary of lists, their members, and the dictionary of the members. Deeper
+   levels are not read. */
 enum { SCHEMA_DEPTH = 4 };
 
 static bool is_sound(const struct ArrowSchema *schema, unsigned depth) {
@@ -128,9 +131,9 @@ bool fb_arrow_schema_is_sound(const struct ArrowSchema *schema) {
     return is_sound(schema, SCHEMA_DEPTH);
 }
 
-/* Views -------------------------------------------------------------------------------------------------------------- */
+/* Views -------------------------------------------------------------------------------------- */
 
-/* Buffers of a layout: the validity, and what else; of views, the least. */
+/* Return the number of buffers of a layout. VIEW may have more. */
 static int64_t count_buffers(fb_arrow_layout layout) {
     switch (layout) {
         case FB_LAYOUT_NOTHING: return 0;
@@ -143,7 +146,7 @@ static int64_t count_buffers(fb_arrow_layout layout) {
     }
 }
 
-/* The place of no value is beyond 64 bits. -1 nulls are an unknown number. */
+/* The bit offset of every value must fit in 64 bits. A null_count of -1 means unknown. */
 static bool has_counts(const fb_arrow_type *type, const struct ArrowArray *array) {
     const int64_t most = INT64_MAX / 64 / (type->size ? type->size : 1);
     if (array->length < 0 || array->length > most) return false;
@@ -164,7 +167,7 @@ static bool has_buffers(const fb_arrow_type *type, const struct ArrowArray *arra
     return enough && (array->buffers || !wanted);
 }
 
-/* Only what is empty may lack its values. */
+/* Only an array without bytes may have no buffer of values. */
 static bool needs_values(const fb_arrow_view *view) {
     return view->length && !(view->type.layout == FB_LAYOUT_FIXED && !view->type.size);
 }
@@ -183,13 +186,14 @@ bool fb_arrow_view_set(fb_arrow_view *view, const fb_arrow_type *type, const str
         view->buffer_count = array->n_buffers - 3;
         view->buffers = array->buffers + 2;
         view->sizes = array->buffers[array->n_buffers - 1];
-        return view->sizes || !view->buffer_count || !view->length; /* of none, all may be NULL */
+        /* without long values, all may be NULL */
+        return view->sizes || !view->buffer_count || !view->length;
     }
     if (count == 3) view->octets = array->buffers[2];
     return true;
 }
 
-/* `count` bits from one on, the first one lowest. */
+/* Load `count` bits from `first` on, the first one in the lowest bit. */
 static uint64_t load_bits(const uint8_t *bits, int64_t first, size_t count) {
     const uint8_t *p = bits + first / 8;
     unsigned skip = (unsigned)(first % 8);
@@ -210,7 +214,7 @@ static void load_bools(const uint8_t *bits, int64_t first, size_t count, uint64_
     for (size_t i = 0; i < count; i++) numbers[i] = word >> i & 1;
 }
 
-/* A whole block has a loop of its own: compilers make vectors of it only where they know how often it runs. */
+/* A whole block has its own loop, because compilers vectorize a loop of constant length better. */
 #define COPY(type, convert, count) \
     for (size_t i = 0; i < count; i++) { \
         type value; \
@@ -256,7 +260,7 @@ void fb_arrow_view_wide(const fb_arrow_view *view, int64_t at, uint64_t *high, u
 #endif
 }
 
-/* Where a value of offsets begins and ends. */
+/* Return the begin and end of a value with offsets. */
 static bool read_offsets(const fb_arrow_view *view, int64_t at, bool large, int64_t *begin, int64_t *end) {
     if (large) {
         int64_t offsets[2];
@@ -270,11 +274,11 @@ static bool read_offsets(const fb_arrow_view *view, int64_t at, bool large, int6
     return *begin >= 0 && *begin <= *end;
 }
 
-/* A view: of at most 12 octets, they follow the size; of more, where they are.
+/* Read a view. Up to 12 bytes follow the size; longer values are in a buffer.
 
      0      4                      8        12       16
      ├──────┼──────────────────────┴────────┴────────┤
-     │ size │ octets                                 │
+     │ size │ bytes                                 │
      ├──────┼──────────────────────┬────────┬────────┤
      │ size │ the first four       │ buffer │ offset │
      └──────┴──────────────────────┴────────┴────────┘ */

@@ -1,15 +1,15 @@
-/* What Arrow's schemas and arrays (arrow.h) say, understood once a schema and once an array, so that nothing is asked of a value but
-   where it lies. An extension type is what it is stored as.
+/* Views of Arrow schemas and arrays (arrow.h). A schema is parsed once, an array once, so reading a
+   value needs only its address. An extension type is read as its storage type.
 
-     type     the format of a schema: how values are laid out, and what they mean
-     view     an array of that type: its buffers, by their roles */
+     type     a parsed schema format: the layout and meaning of values
+     view     an array of that type, with its buffers by role */
 #ifndef FB_ARROW_VIEW_H
 #define FB_ARROW_VIEW_H
 
 #include "core/arrow/arrow.h"
 #include "core/base/base.h"
 
-/* Everything that can be wrong with columns: of a schema, of the layout of an array, of a value. */
+/* Every reason to refuse a schema, the layout of an array, or a value. */
 #define FB_ARROW_REASON_LIST(X) \
     X(NONE, "nothing is wrong") \
     X(NOT_A_BATCH, "one array has no columns: give a table, a record batch or a data frame") \
@@ -71,14 +71,14 @@ typedef enum {
     FB_LAYOUT_FLOAT,
     FB_LAYOUT_DOUBLE,
     FB_LAYOUT_WIDE,  /* integers of 128 bits */
-    FB_LAYOUT_FIXED, /* octets, `size` a value */
-    FB_LAYOUT_SMALL, /* octets, with offsets of 32 bits */
-    FB_LAYOUT_LARGE, /* and of 64 */
-    FB_LAYOUT_VIEW,  /* octets, each short ones in place and long ones in any of several buffers */
+    FB_LAYOUT_FIXED, /* bytes, `size` per value */
+    FB_LAYOUT_SMALL, /* bytes, with offsets of 32 bits */
+    FB_LAYOUT_LARGE, /* bytes, with offsets of 64 bits */
+    FB_LAYOUT_VIEW,  /* bytes, short values in place and long values in several buffers */
     FB_LAYOUT_LIST,
     FB_LAYOUT_LARGE_LIST,
-    FB_LAYOUT_FIXED_LIST, /* of `size` members */
-    FB_LAYOUT_ROWS        /* of a record batch: nothing but their validity */
+    FB_LAYOUT_FIXED_LIST, /* lists of `size` members */
+    FB_LAYOUT_ROWS        /* of a record batch: only its validity */
 } fb_arrow_layout;
 
 typedef enum {
@@ -95,48 +95,50 @@ typedef enum {
 typedef struct {
     uint8_t layout;  /* fb_arrow_layout */
     uint8_t meaning; /* fb_arrow_meaning */
-    int64_t size;    /* octets of a number or of FIXED; members of FIXED_LIST */
+    int64_t size;    /* bytes of a number or of FIXED; members of FIXED_LIST */
     uint64_t unit;
 } fb_arrow_type;
 
-/* The type of a format. Otherwise why it is not accepted. */
+/* Parse a format. Returns the reason if it is not accepted. */
 fb_arrow_reason fb_arrow_type_read(const char *format, fb_arrow_type *type);
 
-/* Check that a schema of record batches has what its counts say: children that are there, each with a
-   format, down to the dictionaries of the members of lists. */
+/* Check that the counts of a record batch schema are correct: all children are there and have a
+   format, down to the dictionaries of list members. */
 bool fb_arrow_schema_is_sound(const struct ArrowSchema *schema);
 
 typedef struct {
     fb_arrow_type type;
     int64_t offset;
     int64_t length;
-    const uint8_t *validity; /* a bit a value; NULL: none is null */
-    const uint8_t *values;   /* numbers; octets of FIXED; offsets; views */
-    const uint8_t *octets;   /* that offsets point into */
-    const void *const *buffers; /* that views point into */
-    const uint8_t *sizes;       /* of each, 64 bits */
+    const uint8_t *validity; /* a bit per value; NULL: none is null */
+    const uint8_t *values;   /* numbers; bytes of FIXED; offsets; views */
+    const uint8_t *octets;   /* the bytes that offsets point into */
+    const void *const *buffers; /* the buffers that views point into */
+    const uint8_t *sizes;       /* sizes of these buffers, 64 bits each */
     int64_t buffer_count;
 } fb_arrow_view;
 
-/* False: the array is not laid out as an array of this type. Its dictionary is not looked at; of its
-   children, nothing but that they are there. */
+/* Set the view to an array, which must outlive it. Returns false if the array does not have the
+   layout of the type. Dictionaries are not checked. Children are only checked for existence. */
 bool fb_arrow_view_set(fb_arrow_view *view, const fb_arrow_type *type, const struct ArrowArray *array);
 
-/* Which of `count` values from `first` on are not null, a bit each. REQUIRES, here and below: 0 < count <= 64, and the view has
-   them. */
+/* Return a bit for each of `count` values from `first` on that is not null. REQUIRES, here and
+   below: 0 < count <= 64, and the values are in the view. */
 uint64_t fb_arrow_view_present(const fb_arrow_view *view, int64_t first, size_t count);
-/* The numbers themselves: integers and bits as two's complement of 64 bits, floats as binary64. REQUIRES: a layout of numbers, but
-   WIDE. */
+/* Copy numbers: integers and bits in 64-bit two's complement, floats as binary64. REQUIRES: a
+   layout of numbers other than WIDE. */
 void fb_arrow_view_numbers(const fb_arrow_view *view, int64_t first, size_t count, uint64_t *numbers);
-/* One number of 128 bits, as two's complement: the upper half and the lower. REQUIRES: the layout is WIDE. */
+/* Read a 128-bit number in two's complement, as upper and lower half. REQUIRES: the layout is
+   WIDE. */
 void fb_arrow_view_wide(const fb_arrow_view *view, int64_t at, uint64_t *high, uint64_t *low);
-/* The octets of one value: a view of the array. False: its offsets are not in order, or beyond a buffer of which the size is known.
-   REQUIRES: a layout of octets. */
+/* Get the bytes of one value, as a view of the array. Returns false if its offsets are not in
+   order, or exceed a buffer of known size. REQUIRES: a layout of bytes. */
 bool fb_arrow_view_octets(const fb_arrow_view *view, int64_t at, fb_bytes *octets);
-/* The members of a list: from *begin to *end. False as above. REQUIRES: a layout of lists. */
+/* Get the members of a list, from *begin to *end. Returns false as above. REQUIRES: a layout of
+   lists. */
 bool fb_arrow_view_members(const fb_arrow_view *view, int64_t at, int64_t *begin, int64_t *end);
 
-/* The lowest bits of a mask. REQUIRES: 0 < count <= 64. */
+/* Return a mask of the `count` lowest bits. REQUIRES: 0 < count <= 64. */
 FB_INLINE uint64_t fb_mask_of(size_t count) {
     return ~(uint64_t)0 >> (64 - count);
 }

@@ -1,4 +1,5 @@
-/* Where fields of messages go; their rows for any processor; and which of the two kinds there are is used. */
+/* The map from field numbers to columns, the reader of messages compiled for any processor, and the
+   choice between its two variants. */
 #include "core/arrow/message_columns.h"
 
 #include <stdlib.h>
@@ -12,11 +13,11 @@ const char *fb_message_fault_text(fb_message_fault_kind kind) {
     return (unsigned)kind < FB_MESSAGE_FAULT_COUNT ? texts[kind] : "unknown fault";
 }
 
-/* Places ---------------------------------------------------------------------------------------------------------------- */
+/* Places ------------------------------------------------------------------------------------- */
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-/* Arrow holds numbers of enums in signed integers. */
+/* Arrow stores the numbers of enums as signed integers. */
 static uint64_t limit_of(const fb_column *column) {
     switch (column->type) {
         case FB_TYPE_ENUM: return INT32_MAX;
@@ -27,7 +28,7 @@ static uint64_t limit_of(const fb_column *column) {
         case FB_TYPE_INT:
         case FB_TYPE_SINT: return least(column->limit, INT64_MAX);
         case FB_TYPE_DURATION: return INT64_MAX;
-        default: return UINT64_MAX; /* whatever its bits are, it is a value */
+        default: return UINT64_MAX; /* all bit patterns are valid */
     }
 }
 
@@ -74,7 +75,7 @@ fb_status fb_message_columns_new(fb_message_columns *reader, const fb_plan *plan
         fb_message_columns_free(reader);
         return FB_NO_MEMORY;
     }
-    /* Of number 0, which no field has. */
+    /* The place of number 0, which no field has. */
     reader->places[FB_MESSAGE_NO_PLACE] = (fb_message_place){.column = FB_NO_COLUMN, .wire = FB_MESSAGE_NO_WIRE};
     for (size_t i = 0; i < plan->column_count; i++) {
         reader->places[i + 1] = place_of(plan, i);
@@ -92,7 +93,7 @@ void fb_message_columns_free(fb_message_columns *reader) {
     *reader = (fb_message_columns){0};
 }
 
-/* Rows ------------------------------------------------------------------------------------------------------------------ */
+/* Rows --------------------------------------------------------------------------------------- */
 
 #define FB_ENTRY read_any
 static fb_status read_any(fb_message_columns *reader, fb_bytes *rest, fb_batch *batch, fb_message_fault *fault);
@@ -103,7 +104,7 @@ static fb_status read_any(fb_message_columns *reader, fb_bytes *rest, fb_batch *
 fb_status fb_message_columns_read_bmi2(fb_message_columns *reader, fb_bytes *rest, fb_batch *batch, fb_message_fault *fault);
 #endif
 
-/* Buffers that hold nothing are there, too. */
+/* Allocate the buffers of columns without bytes too. */
 static bool reserve_uneven(const fb_message_columns *reader, fb_batch *batch) {
     for (size_t i = 0; i < reader->uneven_count; i++) {
         fb_vector *vector = &batch->vectors[reader->uneven[i]];
@@ -112,7 +113,8 @@ static bool reserve_uneven(const fb_message_columns *reader, fb_batch *batch) {
     return true;
 }
 
-/* Vectors of one width lie where they lay in another batch at the same place. */
+/* Batches with the same fixed buffer and capacity have the same addresses of fixed-width
+   vectors. */
 static void set_batch(fb_message_columns *reader, const fb_batch *batch) {
     if (reader->fixed == batch->fixed && reader->capacity == batch->capacity) return;
     reader->fixed = batch->fixed;

@@ -1,19 +1,26 @@
-/* Protocol Buffers messages become rows of a batch (batch.h), by the plan that they were written by, or by one that has grown since.
+/* Reader from Protocol Buffers messages to rows of a batch (batch.h). The plan is the one that
+   wrote the messages, or one with more columns.
 
-   A message is read as any reader of proto3 reads it: fields in any order; of a single one the last occurrence counts; members of
-   lists packed or one by one; numbers of enums that are not known stay what they are; malformed UTF-8 becomes U+FFFD. An address
-   has 16 octets, or 4, or none, and is absent then. What no column can hold, a reader that truncates would make another value of:
-   here it is a fault of the message.
+   Messages follow the rules of proto3:
+   - Fields come in any order. The last occurrence of a single field counts.
+   - Members of lists are packed or not.
+   - Unknown enum numbers are kept.
+   - Malformed UTF-8 becomes U+FFFD.
+   - An address has 16, 4 or 0 bytes; 0 means absent.
+   - A number that does not fit its column is a fault of the message, where other readers truncate
+     it.
 
-     fb_message_columns_new(&reader, plan, &memory);
-     while ((status = fb_message_columns_read(&reader, &rest, batch, &fault)) == FB_NO_SPACE && batch->rows) … another batch … */
+   Usage:
+     fb_message_columns_new(&reader, plan, 0, &memory);
+     while ((status = fb_message_columns_read(&reader, &rest, batch, &fault)) == FB_NO_SPACE &&
+            batch->rows) … another batch … */
 #ifndef FB_MESSAGE_COLUMNS_H
 #define FB_MESSAGE_COLUMNS_H
 
 #include "core/emit/batch.h"
 #include "core/wire/message_reader.h"
 
-/* What is wrong with a message. */
+/* The kinds of faults of a message. */
 #define FB_MESSAGE_FAULT_LIST(X) \
     X(NONE, "nothing") \
     X(LENGTH, "malformed length") \
@@ -31,13 +38,13 @@ typedef enum {
 
 typedef struct {
     fb_message_fault_kind kind;
-    uint16_t column; /* FB_NO_COLUMN where it is not known, or the plan has none */
-    size_t offset;   /* of the field, from the first octet of the message's length */
+    uint16_t column; /* FB_NO_COLUMN: unknown, or not in the plan */
+    size_t offset;   /* of the field, from the first byte of the message's length */
 } fb_message_fault;
 
 const char *fb_message_fault_text(fb_message_fault_kind kind);
 
-/* Ways of values; where the wire type is another one, nothing is known yet. */
+/* How values are read. Another wire type is handled separately. */
 enum {
     FB_MESSAGE_WAY_NUMBER,
     FB_MESSAGE_WAY_ADDRESS,
@@ -48,51 +55,53 @@ enum {
 };
 enum { FB_MESSAGE_NO_PLACE = 0, FB_MESSAGE_NO_WIRE = 0xff };
 
-/* How fields of one number are read. */
+/* The column of a field number and the way to read its values. */
 typedef struct {
-    uint8_t *values; /* of the batch, where they have one width */
-    uint64_t limit;  /* the greatest number; of signed ones -limit - 1 is the least */
+    uint8_t *values; /* buffer of the batch, for fixed-width columns */
+    uint64_t limit;  /* the greatest number; for signed types the least is -limit - 1 */
     uint32_t number;
     uint16_t column;
-    uint8_t shift; /* of the vector's */
+    uint8_t shift; /* of the vector */
     uint8_t way;
-    uint8_t wire; /* fb_wire_type; of what is no column, none of them */
+    uint8_t wire; /* fb_wire_type; an invalid one if there is no column */
     uint8_t type; /* fb_type */
     bool listed;
 } fb_message_place;
 
-enum { FB_MESSAGE_NEAR = 2048 }; /* numbers below it have tags of two octets at most: their places are looked up in a table */
+/* Numbers below have tags of at most two bytes. Their places are looked up in a table. */
+enum { FB_MESSAGE_NEAR = 2048 };
 
 typedef struct {
     const fb_plan *plan;
     fb_memory *memory;
-    fb_message_place *places; /* by their numbers; the first is that of all numbers that have none */
+    fb_message_place *places; /* sorted by number; the first is used for all unknown numbers */
     size_t place_count;
-    uint16_t *uneven; /* columns of octets and lists: their rows are ended one by one */
+    uint16_t *uneven; /* columns of bytes and lists, whose rows must be ended one by one */
     size_t uneven_count;
-    const uint8_t *fixed;    /* of the batch that places point into, */
-    size_t capacity;         /* and its rows */
-    fb_processor processor;  /* of which instructions may be used */
-    uint64_t unknown_fields; /* of rows: fields that are no column of the plan, enabled or not */
-    uint64_t invalid_texts;  /* of rows: strings of which some part was replaced */
+    const uint8_t *fixed;    /* the buffer and capacity of the batch that `places` point into */
+    size_t capacity;
+    fb_processor processor;  /* limit of the instructions used */
+    /* fields in rows that are not a column of the plan, enabled or disabled */
+    uint64_t unknown_fields;
+    uint64_t invalid_texts;  /* strings in rows in which bytes were replaced */
     uint16_t near[FB_MESSAGE_NEAR];
 } fb_message_columns;
 
-/* `plan` and `memory` must outlive it. Of newer kinds of processors than `processor` no instructions are used; 0: whatever this one has.
-   NO_MEMORY. */
+/* Create a reader. `plan` and `memory` must outlive it. `processor` limits the instructions used;
+   0: all that this processor has. NO_MEMORY. */
 fb_status fb_message_columns_new(fb_message_columns *reader, const fb_plan *plan, fb_processor processor, fb_memory *memory);
 void fb_message_columns_free(fb_message_columns *reader);
 
-/* Takes messages off a length-delimited stream, and puts each into a row of its own. *rest begins with the first message that
-   became none.
+/* Take messages from a length-delimited stream, one row each. *rest then begins at the first
+   message that did not become a row.
 
-     END          there is none
-     MORE_INPUT   the stream ends inside it
-     NO_SPACE     the batch is full, or there is no memory for more in it
-     NO_MEMORY    the same where the batch has no rows: the message is too large
-     BAD_MESSAGE  *fault says why
+     END          the stream is empty
+     MORE_INPUT   the stream ends inside this message
+     NO_SPACE     the batch is full, or there is no memory for more data in it
+     NO_MEMORY    the same for a batch without rows: the message is too large
+     BAD_MESSAGE  *fault has the reason
 
-   Whatever it is, a batch holds whole rows alone. REQUIRES: a batch of this plan. */
+   After every status the batch holds complete rows only. REQUIRES: a batch of this plan. */
 fb_status fb_message_columns_read(fb_message_columns *reader, fb_bytes *rest, fb_batch *batch, fb_message_fault *fault);
 
 #endif

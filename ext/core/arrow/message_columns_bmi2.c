@@ -1,4 +1,4 @@
-/* The rows of message_columns.c once more, for processors with BMI2. */
+/* The reader of message_columns.c, compiled for processors with BMI2. */
 #include "core/base/base.h"
 
 #ifdef FB_NEWER_PROCESSORS
@@ -9,5 +9,5 @@
 fb_status FB_ENTRY(fb_message_columns *reader, fb_bytes *rest, fb_batch *batch, fb_message_fault *fault);
 #include "core/arrow/message_rows.tmpl.h"
 #else
-typedef int fb_nothing; /* a file must hold something */
+typedef int fb_nothing; /* ISO C forbids an empty file */
 #endif

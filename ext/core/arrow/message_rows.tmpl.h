@@ -1,7 +1,9 @@
-/* Messages become rows. Compiled for several kinds of processors (message_columns.c): FB_ENTRY is what the function is called.
+/* Reads messages into rows. This file is compiled once per kind of processor (message_columns.c).
+   FB_ENTRY is the name of the function.
 
-   A tag leads to a place by a table, a place says in one octet what is to be done, and for most columns that is to store a number or an
-   address where it belongs. All else takes its time, and so does finding out what is wrong. */
+   A table maps a tag to a place, and one byte of the place selects the action. For most columns the
+   action stores a number or an address. All other cases, and the search for the reason of a fault,
+   take the slow path. */
 #ifndef FB_ARROW_MESSAGE_ROWS_TMPL_H
 #define FB_ARROW_MESSAGE_ROWS_TMPL_H
 
@@ -24,26 +26,26 @@ static const fb_message_place *find_place(const fb_message_columns *reader, uint
     return number < FB_MESSAGE_NEAR ? &reader->places[reader->near[number]] : find_far(reader, number);
 }
 
-/* Values --------------------------------------------------------------------------------------------------------------- */
+/* Values ------------------------------------------------------------------------------------- */
 
 /* The row under construction. */
 typedef struct {
     fb_message_columns *reader;
     fb_batch *batch;
-    fb_vector *vectors; /* the batch's */
+    fb_vector *vectors; /* of the batch */
     size_t row;
     const uint8_t *end; /* of the message */
     fb_message_fault *fault;
 } fb_message_row;
 
-/* NULL, and why. */
+/* Set the fault and return NULL. */
 static const uint8_t *refuse(const fb_message_row *to, const fb_message_place *place, fb_message_fault_kind kind) {
     to->fault->kind = kind;
     to->fault->column = place->column;
     return NULL;
 }
 
-/* A number of the wire as one of the column's width; false where it does not fit. */
+/* Convert a wire number to the column's width. Returns false if it does not fit. */
 static bool convert(const fb_message_place *place, uint8_t width, uint64_t *number) {
     switch (place->type) {
         case FB_TYPE_BOOL: *number = *number != 0; return true;
@@ -68,7 +70,8 @@ static bool put_number(const fb_message_row *to, const fb_message_place *place, 
     return true;
 }
 
-/* Without octets it is absent; in a list it is zeros, so that the others keep their places. */
+/* Store an address. An empty one is absent. In a list it becomes zeros, so that later members keep
+   their indices. */
 static bool put_address(const fb_message_row *to, const fb_message_place *place, fb_bytes octets) {
     static const uint8_t zeros[16];
     fb_vector *vector = &to->vectors[place->column];
@@ -84,7 +87,8 @@ static bool put_address(const fb_message_row *to, const fb_message_place *place,
 
 static void put_octets(const fb_message_row *to, const fb_message_place *place, fb_bytes octets) {
     fb_vector *vector = &to->vectors[place->column];
-    if (!vector->listed) vector->used = vector->offsets[to->row]; /* what came before does not count */
+    /* discard an earlier occurrence */
+    if (!vector->listed) vector->used = vector->offsets[to->row];
     if (place->type == FB_TYPE_STRING)
         to->reader->invalid_texts += fb_vector_put_text(vector, octets.data, octets.size);
     else
@@ -125,7 +129,7 @@ static const uint8_t *read_packed(const fb_message_row *to, const fb_message_pla
     return p;
 }
 
-/* A field whose wire type is not that of its place. */
+/* Read a field whose wire type differs from that of its place. */
 static const uint8_t *read_unexpected(const fb_message_row *to, const fb_message_place *place, fb_wire_type wire, const uint8_t *p) {
     fb_message_field field = {.wire = wire};
     if (place->listed && wire == FB_WIRE_BYTES) return read_packed(to, place, p);
@@ -135,7 +139,7 @@ static const uint8_t *read_unexpected(const fb_message_row *to, const fb_message
     return p;
 }
 
-/* Any field, of which nothing is known but where the message ends. */
+/* Read any field. Nothing is known except the end of the message. */
 static FB_NOINLINE const uint8_t *read_field(const fb_message_row *to, const uint8_t *p) {
     uint64_t tag;
     const fb_message_place *place = to->reader->places;
@@ -145,10 +149,10 @@ static FB_NOINLINE const uint8_t *read_field(const fb_message_row *to, const uin
     return (tag & 7) == place->wire ? read_other(to, place, p) : read_unexpected(to, place, (fb_wire_type)(tag & 7), p);
 }
 
-/* The fast path ---------------------------------------------------------------------------------------------------------- */
+/* Fast path ---------------------------------------------------------------------------------- */
 
-/* No tag with its number or address has more octets: where so many are behind a message, nothing of it need be compared with its
-   end before it is read. */
+/* An upper bound for a tag with its number or address. If so many bytes follow the message, values
+   are read without a check against its end. */
 enum { FAST_ROOM = 32 };
 
 FB_INLINE const uint8_t *read_fast_number(const fb_message_row *to, const fb_message_place *place, size_t row, const uint8_t *p) {
@@ -172,8 +176,8 @@ FB_INLINE const uint8_t *read_fast_fixed64(const fb_message_place *place, size_t
     return p + 8;
 }
 
-/* A short text of ASCII. What is copied beyond its end is in the stream, and has room. A tag of two
-   bytes may end one byte behind the message: then to->end - p is negative. */
+/* Read a short ASCII text. The copy may read past its end, but stays in the stream and in the
+   buffer. A two-byte tag may end one byte past the message; then to->end - p is negative. */
 FB_INLINE const uint8_t *read_fast_text(const fb_message_row *to, const fb_message_place *place, size_t row, const uint8_t *p) {
     fb_vector *vector = &to->vectors[place->column];
     size_t size = *p, begin = vector->offsets[row];
@@ -205,7 +209,8 @@ FB_INLINE const uint8_t *read_fast_field(const fb_message_row *to, const fb_mess
     }
 }
 
-/* False: something is wrong with a field, or the last one ends behind the message: what then is in the row does not stay there. */
+/* Read a message on the fast path. Returns false if a field is invalid or the last one ends past
+   the message. The caller then discards the row. */
 static bool read_fast(const fb_message_row *to, const uint8_t *p) {
     const fb_message_place *places = to->reader->places;
     const uint16_t *near = to->reader->near;
@@ -215,7 +220,7 @@ static bool read_fast(const fb_message_row *to, const uint8_t *p) {
     return p == end;
 }
 
-/* Messages --------------------------------------------------------------------------------------------------------------- */
+/* Messages ----------------------------------------------------------------------------------- */
 
 static bool read_slowly(const fb_message_row *to, const uint8_t *begin) {
     for (const uint8_t *p = begin, *field; p < to->end;) {
@@ -227,7 +232,8 @@ static bool read_slowly(const fb_message_row *to, const uint8_t *begin) {
     return true;
 }
 
-/* What is not read the fast way is read again: the other one says why. `behind` is how many octets of the stream follow. */
+/* Read one message. If the fast path fails, the slow path reads it again and reports the fault.
+   `behind` is the number of bytes that follow in the stream. */
 static fb_status read_message(fb_message_columns *reader, fb_bytes message, size_t behind, fb_batch *batch, fb_message_fault *fault) {
     const fb_message_row to = {reader, batch, batch->vectors, batch->rows, message.data + message.size, fault};
     uint64_t unknown_fields = reader->unknown_fields, invalid_texts = reader->invalid_texts;

@@ -1,26 +1,27 @@
-/* Two formats, one loop: a reader takes one record (pcap) or block (pcapng) from the front of the input, and gives the
-   frame that was in it, if there was one. Records are read whole or not at all, so nothing is carried from one window
-   to the next but how much of a block is still to be skipped. */
+/* Two formats, one loop: each reader takes one record (pcap) or block (pcapng) from the front of
+   the input and returns its frame, if it has one. Only complete records are read. So the only state
+   between windows is the number of bytes to skip. */
 #include "core/capture/capture.h"
 
 #include "core/capture/fragments.h"
 
 enum {
-    MAX_CAPTURED = 256 * 1024, /* what libpcap allows, too (MAXIMUM_SNAPLEN) */
+    MAX_CAPTURED = 256 * 1024, /* the limit of libpcap (MAXIMUM_SNAPLEN) */
     MAX_INTERFACES = 65536,    /* of a pcapng section */
     DEFAULT_FRAGMENT_MEMORY = 4 * 1024 * 1024,
     DEFAULT_FRAGMENT_DATAGRAMS = 1024
 };
 
 static const uint64_t NANO = 1000000000;
-static const int64_t MAX_SECONDS = INT64_C(9223372035); /* and any fraction: at most FB_TIME_MAX */
+/* with any fraction still at most FB_TIME_MAX */
+static const int64_t MAX_SECONDS = INT64_C(9223372035);
 
-/* An interface of a pcapng section; a pcap file is treated as having one. */
+/* An interface of a pcapng section. A pcap file has exactly one. */
 typedef struct {
     uint16_t link_type;
-    uint32_t snaplen;          /* 0 is no limit */
-    uint64_t ticks_per_second; /* 0: no time can be told */
-    int64_t offset;            /* seconds, added to every time; at most MAX_SECONDS either way */
+    uint32_t snaplen;          /* 0: no limit */
+    uint64_t ticks_per_second; /* 0: times are invalid */
+    int64_t offset; /* seconds added to every time; at most MAX_SECONDS in either direction */
 } capture_interface;
 
 typedef enum { UNKNOWN, PCAP, PCAPNG } file_format;
@@ -28,7 +29,7 @@ typedef enum { UNKNOWN, PCAP, PCAPNG } file_format;
 struct fb_capture {
     fb_memory *memory;
     fb_capture_options options;
-    fb_status ended; /* FB_OK, or what every call returns from now on */
+    fb_status ended; /* FB_OK, or the status that every later call returns */
     file_format format;
     bool big_endian;
     /* pcap */
@@ -37,7 +38,7 @@ struct fb_capture {
     /* pcapng */
     capture_interface *interfaces;
     size_t interface_count, interface_capacity;
-    uint64_t skip; /* octets left of a block that is not read */
+    uint64_t skip; /* bytes to skip of an ignored block */
 
     fb_fragments fragments;
     fb_capture_stats stats;
@@ -60,14 +61,15 @@ static uint64_t load64(const fb_capture *capture, const uint8_t *p) {
 
 static uint64_t get_nanoseconds(uint64_t fraction, uint64_t ticks_per_second) {
     if (ticks_per_second % NANO == 0) return fraction / (ticks_per_second / NANO);
-    while (ticks_per_second > UINT64_C(1) << 32) { /* a power of two; the product below has to fit */
+    /* a power of two; keeps the product below in 64 bits */
+    while (ticks_per_second > UINT64_C(1) << 32) {
         ticks_per_second >>= 1;
         fraction >>= 1;
     }
     return fraction * NANO / ticks_per_second;
 }
 
-/* Nanoseconds since 1970, or 0 where they are no time. */
+/* Return nanoseconds since 1970, or 0 if the time is invalid. */
 static uint64_t get_time(const capture_interface *interface, uint64_t ticks) {
     uint64_t per_second = interface->ticks_per_second;
     if (per_second == 0 || ticks / per_second > (uint64_t)MAX_SECONDS) return 0;
@@ -84,14 +86,16 @@ static void set_frame(fb_frame *frame, const capture_interface *interface, uint6
     frame->cut = original > data.size;
 }
 
-/* pcap (draft-ietf-opsawg-pcap), every integer in the byte order of the magic number:
+/* pcap (draft-ietf-opsawg-pcap). The magic number sets the byte order of all integers:
 
-       file header: magic (4), version (2+2), reserved (8), snaplen (4), FCS length (4 bits) ... link type (16 bits)
+       file header: magic (4), version (2+2), reserved (8), snaplen (4),
+                    FCS length (4 bits) ... link type (16 bits)
        record:      seconds (4), fraction (4), captured length (4), original length (4), data */
 enum { FILE_HEADER_SIZE = 24 };
 static const uint32_t MAGIC_MICRO = 0xa1b2c3d4;
 static const uint32_t MAGIC_NANO = 0xa1b23c4d;
-static const uint32_t MAGIC_MODIFIED = 0xa1b2cd34; /* Kuznetzov's patch: 8 octets more in every record header */
+/* Kuznetzov's patch: record headers have 8 more bytes */
+static const uint32_t MAGIC_MODIFIED = 0xa1b2cd34;
 
 static bool read_pcap_magic(fb_capture *capture, const uint8_t *p) {
     for (int big_endian = 0; big_endian < 2; big_endian++) {
@@ -119,7 +123,8 @@ static fb_status read_pcap_record(fb_capture *capture, fb_bytes input, size_t *s
     return FB_OK;
 }
 
-/* pcapng (draft-ietf-opsawg-pcapng): blocks, each type (4), length (4), body, length again (4). */
+/* pcapng (draft-ietf-opsawg-pcapng). A block is a type (4), a length (4), a body, and the length
+   again (4). */
 enum {
     BLOCK_INTERFACE = 1,
     BLOCK_PACKET = 2, /* obsolete */
@@ -133,7 +138,7 @@ static bool is_section(const uint8_t *p) {
     return fb_load32(p) == BLOCK_SECTION && (fb_load32(p + 8) == 0x1a2b3c4d || fb_load32(p + 8) == 0x4d3c2b1a);
 }
 
-/* if_tsresol: a power of ten, or of two if the top bit is set. */
+/* Decode if_tsresol: a power of ten, or a power of two if the top bit is set. */
 static uint64_t get_ticks_per_second(uint8_t resolution) {
     unsigned exponent = resolution & 0x7f;
     if (resolution & 0x80) return exponent < 64 ? UINT64_C(1) << exponent : 0;
@@ -143,7 +148,8 @@ static uint64_t get_ticks_per_second(uint8_t resolution) {
     return ticks;
 }
 
-/* An option is its code (2), its length (2), and its value, padded to 4 octets. */
+/* Read the options of an interface. An option is a code (2), a length (2), and a value padded to 4
+   bytes. */
 static void read_interface_options(const fb_capture *capture, fb_bytes options, capture_interface *interface) {
     enum { END = 0, IF_TSRESOL = 9, IF_TSOFFSET = 14 };
     while (options.size >= 4) {
@@ -169,7 +175,7 @@ static bool reserve_interface(fb_capture *capture) {
     return true;
 }
 
-/* Interface description: link type (2), reserved (2), snaplen (4), options. */
+/* Read an interface description: link type (2), reserved (2), snaplen (4), options. */
 static fb_status read_interface(fb_capture *capture, fb_bytes body) {
     if (body.size < 8 || capture->interface_count == MAX_INTERFACES) {
         capture->counters[FB_BAD_CAPTURE_RECORD]++;
@@ -187,8 +193,9 @@ static fb_status read_interface(fb_capture *capture, fb_bytes body) {
     return FB_OK;
 }
 
-/* Enhanced packet: interface (4), ticks (upper 4, lower 4), captured (4), original (4), data, options.
-   The obsolete packet block has the same shape, with an interface of 2 octets and a count of drops in the other 2. */
+/* Read an enhanced packet: interface (4), ticks (upper 4, lower 4), captured (4), original (4),
+   data, options. The obsolete packet block differs only in its first field: an interface of 2 bytes
+   and a drop count of 2 bytes. */
 static bool read_packet(const fb_capture *capture, fb_bytes body, bool obsolete, fb_frame *frame) {
     const uint8_t *p = body.data;
     if (body.size < 20) return false;
@@ -199,7 +206,8 @@ static bool read_packet(const fb_capture *capture, fb_bytes body, bool obsolete,
     return true;
 }
 
-/* Simple packet: original length (4), data. It is of the first interface, and has no time. */
+/* Read a simple packet: original length (4), data. It belongs to the first interface and has no
+   time. */
 static bool read_simple_packet(const fb_capture *capture, fb_bytes body, fb_frame *frame) {
     if (body.size < 4 || capture->interface_count == 0) return false;
     const capture_interface *interface = &capture->interfaces[0];
@@ -212,7 +220,7 @@ static bool read_simple_packet(const fb_capture *capture, fb_bytes body, fb_fram
     return true;
 }
 
-/* What a block says for itself does not damage what follows, so it is counted here, and reading goes on. */
+/* A bad block body does not affect later blocks, so it is counted and reading continues. */
 static fb_status read_block_body(fb_capture *capture, uint32_t type, fb_bytes body, fb_frame *frame) {
     bool good = true;
     switch (type) {
@@ -270,7 +278,8 @@ static fb_status recognize(fb_capture *capture, fb_bytes input, size_t *size) {
     }
     if (!read_pcap_magic(capture, input.data)) return FB_NOT_A_CAPTURE;
     capture->format = PCAP;
-    /* The upper half of the field is about the FCS; a frame's IP length tells its end anyway. */
+    /* The upper half of this field describes the FCS. It is ignored, because the IP length gives
+       the end of the packet. */
     capture->only_interface.link_type = (uint16_t)load32(capture, input.data + 20);
     *size = FILE_HEADER_SIZE;
     return FB_OK;
@@ -287,7 +296,8 @@ static fb_status read_record(fb_capture *capture, fb_bytes input, size_t *size, 
     }
 }
 
-/* FB_OK: a datagram. FB_MORE_INPUT: a fragment of one. Otherwise what to count. */
+/* OK: a datagram. MORE_INPUT: a fragment was stored. Any other status is the counter to
+   increase. */
 static fb_status read_datagram(fb_capture *capture, const fb_frame *frame, fb_datagram *datagram) {
     fb_ip_packet packet;
     fb_status status = fb_link_read_packet(frame, &packet);
@@ -308,7 +318,7 @@ static fb_status end(fb_capture *capture, fb_status status) {
     return status;
 }
 
-/* Nothing can be read from `rest`, the last octets of the capture. */
+/* End the capture with `rest` bytes that are not a complete record. */
 static fb_status end_of_input(fb_capture *capture, size_t rest) {
     if (capture->format == UNKNOWN) return end(capture, FB_NOT_A_CAPTURE);
     return end(capture, rest || capture->skip ? FB_TRUNCATED_CAPTURE : FB_END);
@@ -329,7 +339,7 @@ fb_status fb_capture_scan(fb_capture *capture, fb_bytes input, bool final, fb_da
     *count = *consumed = 0;
     if (capacity == 0) return FB_BAD_ARGUMENT;
     if (capture->ended != FB_OK) return capture->ended;
-    if (input.size == 0) input.data = (const uint8_t *)""; /* NULL cannot be added to */
+    if (input.size == 0) input.data = (const uint8_t *)""; /* arithmetic on NULL is undefined */
     fb_fragments_release(&capture->fragments);
     while (!is_full(capture, *count, capacity)) {
         fb_bytes rest = {input.data + *consumed, input.size - *consumed};

@@ -1,6 +1,7 @@
-/* A pending datagram is one buffer that grows to the furthest octet seen, and a bit for each unit of 8 octets that has
-   arrived: fragments begin and end on such units (but for the end of the last), so the bits alone tell what overlaps.
-   The key is addresses and identification; IPv4 adds the protocol, which can only be UDP here. */
+/* A pending datagram is a buffer that grows to its furthest byte, and a bit for each unit of 8
+   bytes received. Fragments begin and end at such units, except for the end of the last one. So the
+   bits alone show overlaps. The key is the addresses and the identification. IPv4 also has the
+   protocol, which is always UDP here. */
 #include "core/capture/fragments.h"
 
 #define LIFETIME UINT64_C(30000000000)
@@ -13,13 +14,13 @@ struct fb_partial {
     uint64_t time; /* of its first fragment */
     uint8_t source[16], destination[16];
     uint32_t id;
-    uint8_t protocol; /* as the fragment at offset 0 has it (RFC 8200) */
-    bool lost; /* counted already; kept so that its later fragments are not taken for a new datagram */
+    uint8_t protocol; /* from the fragment at offset 0 (RFC 8200) */
+    bool lost; /* already counted; kept so that later fragments do not start a new datagram */
     uint8_t *data;
     size_t capacity;
     size_t end;      /* of the furthest fragment */
     size_t total;    /* known from the last fragment; 0 before */
-    size_t received; /* octets; there are no overlaps, so received == total is completeness */
+    size_t received; /* bytes without overlaps: the datagram is complete if received == total */
     uint8_t units[(UNITS + 7) / 8];
 };
 
@@ -73,7 +74,7 @@ static void drop_oldest(fb_fragments *fragments) {
     drop(fragments, fragments->oldest);
 }
 
-/* Like fb_memory_resize, and drives out older datagrams for it, but not `keep`. */
+/* Like fb_memory_resize, but evicts older datagrams if needed, except `keep`. */
 static void *resize_or_evict(fb_fragments *fragments, const fb_partial *keep, void *p, size_t old_size,
                              size_t new_size) {
     for (;;) {
@@ -83,13 +84,13 @@ static void *resize_or_evict(fb_fragments *fragments, const fb_partial *keep, vo
     }
 }
 
-/* A clock that runs backwards makes nothing expire; the limits still hold. */
+/* If the clock runs backwards, nothing expires. The other limits still apply. */
 static void drop_expired(fb_fragments *fragments, uint64_t time) {
     while (fragments->oldest && time > fragments->oldest->time && time - fragments->oldest->time > LIFETIME)
         drop_oldest(fragments);
 }
 
-/* The other fragments of a datagram have only just been seen, so the search begins with the newest. */
+/* Fragments of one datagram are close together, so the search starts with the newest. */
 static fb_partial *find_partial(const fb_fragments *fragments, const fb_ip_packet *packet) {
     for (fb_partial *partial = fragments->newest; partial; partial = partial->older)
         if (partial->id == packet->fragment_id && memcmp(partial->source, packet->source, 16) == 0 &&
@@ -110,8 +111,8 @@ static fb_partial *add_partial(fb_fragments *fragments, uint64_t time, const fb_
     return partial;
 }
 
-/* All but the last fragment are whole units, none reaches past the end that the last one tells, and the last one does
-   not end before another. */
+/* Check sizes: only the last fragment may have an incomplete unit, no fragment may exceed the end
+   of the last one, and the last one may not end before another. */
 static bool fits(const fb_partial *partial, const fb_ip_packet *packet, size_t end) {
     if (packet->payload.size == 0 || end > MAX_PAYLOAD) return false;
     if (packet->more_fragments) return packet->payload.size % 8 == 0 && (!partial->total || end < partial->total);
@@ -165,8 +166,8 @@ static fb_status complete(fb_fragments *fragments, fb_partial *partial, fb_ip_pa
     return fb_link_skip_extensions(packet);
 }
 
-/* Identifications come round. A first fragment that does not go with what is here, and comes a while later than that, is
-   another datagram's. */
+/* Identifications are reused. A first fragment that conflicts with the stored ones, and comes at
+   least 1 second later, belongs to another datagram. */
 static bool is_anothers(const fb_partial *partial, uint64_t time, const fb_ip_packet *packet, fragment_kind kind) {
     bool later = time > partial->time && time - partial->time >= REUSE;
     return packet->fragment_offset == 0 && later && (partial->lost || kind == CONFLICTING);

@@ -1,5 +1,5 @@
-/* Each layer checks its own lengths and hands the rest of the frame to the next one. A length that a header states is
-   believed when it is shorter than what is there (the rest is padding) and counts as a cut packet when it is longer. */
+/* Each layer checks its own lengths and passes the rest of the frame to the next. If a stated
+   length is shorter than the data, the rest is padding. If it is longer, the packet was cut. */
 #include "core/capture/link.h"
 
 #include "core/packet/packet.h"
@@ -13,7 +13,7 @@ static bool drop_front(fb_bytes *bytes, size_t size) {
     return true;
 }
 
-/* `rest` follows the EtherType. A tag is its TCI (2 octets) and the next EtherType. */
+/* Skip VLAN tags. `rest` follows the EtherType. A tag is a TCI (2 bytes) and the next EtherType. */
 static fb_status skip_tags(uint16_t ethertype, fb_bytes *rest) {
     for (int tags = 0; fb_is_tag(ethertype); tags++) {
         if (tags == MAX_TAGS) return FB_OTHER_PACKET;
@@ -24,7 +24,7 @@ static fb_status skip_tags(uint16_t ethertype, fb_bytes *rest) {
     return ethertype == FB_ETHERTYPE_IPV4 || ethertype == FB_ETHERTYPE_IPV6 ? FB_OK : FB_OTHER_PACKET;
 }
 
-/* A header of fixed size with an EtherType in it. */
+/* Skip a header of fixed size that contains an EtherType. */
 static fb_status skip_header(fb_bytes *rest, size_t size, size_t ethertype_offset) {
     const uint8_t *header = rest->data;
     if (!drop_front(rest, size)) return FB_TRUNCATED_PACKET;
@@ -33,8 +33,8 @@ static fb_status skip_header(fb_bytes *rest, size_t size, size_t ethertype_offse
 
 static bool is_ip_family(uint32_t family) {
     switch (family) {
-    case 2:  /* AF_INET everywhere */
-    case 10: /* AF_INET6: Linux */
+    case 2:  /* AF_INET on all systems */
+    case 10: /* AF_INET6 on Linux */
     case 24: /* NetBSD, OpenBSD */
     case 28: /* FreeBSD */
     case 30: /* macOS */
@@ -44,8 +44,8 @@ static bool is_ip_family(uint32_t family) {
     }
 }
 
-/* The address family is in the byte order of the host that captured (NULL) or big-endian (LOOP); no family is a valid
-   one in both orders, so both are tried. */
+/* The address family has the byte order of the capturing host (NULL) or is big-endian (LOOP). No
+   number is a valid family in both orders, so both are tried. */
 static fb_status skip_family(fb_bytes *rest) {
     const uint8_t *p = rest->data;
     if (!drop_front(rest, 4)) return FB_TRUNCATED_PACKET;
@@ -75,10 +75,11 @@ static fb_status skip_link_layer(uint16_t link_type, fb_bytes *rest) {
     }
 }
 
-/* An IP length of 0, which a capture on the sending host shows when the network card does the segmentation. */
+/* An IP length of 0. Captures on the sending host have it if the network card does the
+   segmentation. */
 #define UNSTATED SIZE_MAX
 
-/* Gives the packet its payload; `size` is what the IP header says of it. */
+/* Set the payload of a packet. `size` is its size from the IP header. */
 static void set_payload(fb_ip_packet *packet, fb_bytes rest, size_t size, bool frame_cut) {
     packet->cut = size == UNSTATED ? frame_cut : size > rest.size;
     packet->payload = rest;
@@ -92,10 +93,13 @@ static void map_ipv4(uint8_t address[16], const uint8_t *p) {
 }
 
 /* RFC 791 section 3.1.
-    0       1       2               4               6               8       9       10      12              16
-   +-------+-------+---------------+---------------+---------------+-------+-------+-------+---------------+--
-   |4 |IHL | TOS   | total length  | identification|flags | offset | TTL   | proto | sum   | source, destination
-   +-------+-------+---------------+---------------+---------------+-------+-------+-------+---------------+-- */
+
+   0       1       2               4               6               8       9       10      12
+   +-------+-------+---------------+---------------+---------------+-------+-------+-------+----------
+   |4 |IHL | TOS   | total length  | identification|flags | offset | TTL   | proto | sum   | addresses
+   +-------+-------+---------------+---------------+---------------+-------+-------+-------+----------
+
+   The source address follows at 12, the destination address at 16. */
 static fb_status read_ipv4(fb_bytes rest, bool frame_cut, fb_ip_packet *packet) {
     const uint8_t *p = rest.data;
     if (rest.size < 20) return FB_TRUNCATED_PACKET;
@@ -114,7 +118,8 @@ static fb_status read_ipv4(fb_bytes rest, bool frame_cut, fb_ip_packet *packet) 
     return FB_OK;
 }
 
-/* RFC 8200 section 3: version, class, flow label (4 octets), payload length (2), next header, hop limit, addresses. */
+/* RFC 8200 section 3: version, class, flow label (4 bytes), payload length (2), next header, hop
+   limit, addresses. */
 static fb_status read_ipv6(fb_bytes rest, bool frame_cut, fb_ip_packet *packet) {
     const uint8_t *p = rest.data;
     if (!drop_front(&rest, 40)) return FB_TRUNCATED_PACKET;
@@ -142,8 +147,9 @@ fb_status fb_link_read_packet(const fb_frame *frame, fb_ip_packet *packet) {
     }
 }
 
-/* RFC 8200 section 4.5: next header, reserved, offset in units of 8 octets (13 bits), reserved (2), more fragments (1),
-   identification (4 octets). An atomic fragment (RFC 6946), whole in itself, is stepped over. */
+/* RFC 8200 section 4.5: next header, reserved, offset in units of 8 bytes (13 bits), reserved (2),
+   more fragments (1), identification (4 bytes). An atomic fragment (RFC 6946) is a complete packet,
+   so its header is skipped. */
 static void read_fragment_header(const uint8_t *p, fb_ip_packet *packet) {
     packet->fragment_offset = fb_load16(p + 2) & 0xfff8;
     packet->more_fragments = p[3] & 1;
@@ -157,13 +163,13 @@ static bool is_extension(uint8_t protocol) {
     return protocol == HOP_BY_HOP || protocol == ROUTING || protocol == FRAGMENT || protocol == DESTINATION_OPTIONS;
 }
 
-/* Every extension header has 8 octets or more, so the loop is bounded by the payload. */
+/* An extension header has at least 8 bytes, so the payload bounds the loop. */
 fb_status fb_link_skip_extensions(fb_ip_packet *packet) {
     while (packet->protocol != FB_PROTOCOL_UDP) {
         const uint8_t *p = packet->payload.data;
         uint8_t protocol = packet->protocol;
         if (!is_extension(protocol)) return FB_OTHER_PACKET;
-        if (packet->fragment) return FB_OK; /* what follows may be in another fragment */
+        if (packet->fragment) return FB_OK; /* the next header may be in another fragment */
         if (packet->payload.size < 8) return FB_TRUNCATED_PACKET;
         packet->protocol = p[0];
         if (protocol == FRAGMENT) read_fragment_header(p, packet);
@@ -173,7 +179,7 @@ fb_status fb_link_skip_extensions(fb_ip_packet *packet) {
     return FB_OK;
 }
 
-/* RFC 768: source port, destination port, length with this header, checksum. */
+/* RFC 768: source port, destination port, length including this header, checksum. */
 fb_status fb_link_read_udp(const fb_ip_packet *packet, fb_datagram *datagram) {
     fb_bytes rest = packet->payload;
     const uint8_t *p = rest.data;
@@ -181,7 +187,8 @@ fb_status fb_link_read_udp(const fb_ip_packet *packet, fb_datagram *datagram) {
     if (!drop_front(&rest, 8)) return FB_TRUNCATED_PACKET;
     size_t size = fb_load16(p + 4);
     if (size && size < 8) return FB_OTHER_PACKET;
-    /* 0 is a jumbogram (RFC 2675) or a datagram that the network card would have cut up: the IP header tells. */
+    /* Length 0 is a jumbogram (RFC 2675), or a datagram that the network card would have segmented.
+       Then the length of the IP header applies. */
     if (size ? size - 8 > rest.size : packet->cut) return FB_TRUNCATED_PACKET;
     if (size) rest.size = size - 8;
     memcpy(datagram->source, packet->source, 16);

@@ -1,4 +1,5 @@
-/* Message types put in order; the fields that are not where they are expected. */
+/* The index of the fields of a message type, and the slow path for fields that are not the expected
+   one. */
 #include "core/codec/codec.h"
 
 #include <stdlib.h>
@@ -82,7 +83,7 @@ bool fb_codec_has_member(const fb_codec_field *field, uint64_t value) {
     return low < field->member_count && field->members[low] == (int64_t)value;
 }
 
-/* Tags and lengths: five octets at most, and no more than 32 bits. */
+/* Read a tag or a length: at most five bytes and 32 bits. */
 static const uint8_t *read_word(const uint8_t *p, const uint8_t *end, uint64_t *word) {
     if (end - p > FB_TAG_MAX) end = p + FB_TAG_MAX;
     return (p = fb_wire_read_varint(p, end, word)) && *word <= UINT32_MAX ? p : NULL;
@@ -103,7 +104,7 @@ static const uint8_t *read_bytes(const uint8_t *p, const uint8_t *end, fb_bytes 
     return p + size;
 }
 
-/* Past a value that is not a group. */
+/* Skip a value that is not a group. */
 static const uint8_t *skip_value(const uint8_t *p, const uint8_t *end, unsigned wire) {
     uint64_t value;
     fb_bytes bytes;
@@ -116,9 +117,10 @@ static const uint8_t *skip_value(const uint8_t *p, const uint8_t *end, unsigned 
     }
 }
 
-/* Past the end of a group whose start has been read, in a message that is in `outer` ones; *fields becomes what is between them. */
+/* Skip a group whose start tag was read, in a message at depth `outer`. *fields becomes its
+   content. */
 static const uint8_t *skip_group(const uint8_t *p, const uint8_t *end, uint32_t number, size_t outer, fb_bytes *fields) {
-    uint32_t open[FB_CODEC_DEPTH]; /* the numbers of the groups that it is in */
+    uint32_t open[FB_CODEC_DEPTH]; /* the numbers of the groups that are open */
     const uint8_t *begin = p;
     size_t depth = 0;
     if (outer >= FB_CODEC_DEPTH) return NULL;
@@ -166,7 +168,7 @@ fb_status fb_codec_next_any(fb_codec_reader *reader, fb_codec_item *item) {
     return FB_OK;
 }
 
-/* Why reading failed -------------------------------------------------------------------------------------------------------- */
+/* Reasons of failures ------------------------------------------------------------------------- */
 
 static const char *problem_of_varint(const uint8_t *p, const uint8_t *end) {
     return end - p < FB_VARINT_MAX ? "a varint that is cut short" : "a varint of more than 10 octets";

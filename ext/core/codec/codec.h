@@ -1,23 +1,26 @@
-/* The codec of any record: what a message type is compiled to, and its fields read and written one by one.
+/* The codec of Protocol Buffers objects: a compiled message type, whose fields are read and written
+   one by one.
 
-   Nothing here knows where values come from or go to: who reads calls fb_codec_next until END and makes what it likes of each
-   item; who writes calls fb_codec_put_… field by field, in the order of their numbers. What is accepted is what Protocol Buffers
-   implementations accept: unknown fields are skipped, packed and unpacked elements both read, tags and lengths have five octets
-   at most, and lengths are below 2 GiB. A field of number 0 is malformed, in a group that is skipped too, where some implementations do
-   not look.
+   This layer does not know the objects. A reader calls fb_codec_next until END and uses each item.
+   A writer calls fb_codec_put_… for each field, in the order of field numbers.
 
-   A group is looked through to its end when it is met, and once more by whoever reads its fields: groups inside each other are
-   looked through as often as they are deep, which is FB_CODEC_DEPTH times at most. */
+   The input rules are those of other Protocol Buffers implementations. Unknown fields are skipped.
+   Packed and unpacked elements are both read. Tags and lengths have at most five bytes, and lengths
+   are below 2 GiB. A field of number 0 is malformed, also in a skipped group, which some
+   implementations do not check.
+
+   A group is scanned to its end when it is met, and again when its fields are read. So nested
+   groups are scanned once per level, at most FB_CODEC_DEPTH times. */
 #ifndef FB_CODEC_H
 #define FB_CODEC_H
 
 #include "core/wire/wire.h"
 
-/* Messages inside each other, at most. Who reads or writes them counts; of groups, those inside the one that is met are counted
-   here, too, whether they are known or not, on top of the reader's depth. */
+/* Most messages nested in each other. The caller counts the nesting of messages. When a group is
+   met, the groups inside it, known or not, are counted on top of the reader's depth. */
 #define FB_CODEC_DEPTH 100
 
-/* Columns: constant, name, the wire type of one value. */
+/* Columns: constant, name, wire type of one value. */
 #define FB_PROTO_LIST(X) \
     X(BOOL, "bool", VARINT) \
     X(INT32, "int32", VARINT) \
@@ -45,63 +48,74 @@ typedef enum {
     FB_PROTO_COUNT
 } fb_proto_type;
 
-/* "int32", as a .proto writes it. REQUIRES: type < FB_PROTO_COUNT. */
+/* Return the name of a type as in a .proto file, for example "int32". REQUIRES: type <
+   FB_PROTO_COUNT. */
 const char *fb_proto_name(int type);
 
 enum { FB_WIRE_START_GROUP = 3, FB_WIRE_END_GROUP = 4 };
 
-#define FB_CODEC_FIELDS UINT16_MAX /* of one message type, at most */
+#define FB_CODEC_FIELDS UINT16_MAX /* most fields of a message type */
 
 typedef struct fb_codec_message fb_codec_message;
 
 typedef struct {
-    uint64_t tag;      /* its octets, the first one lowest */
+    uint64_t tag;      /* its bytes, the first one lowest */
     uint32_t number;
-    uint16_t quick;    /* its tag, where that is one octet and nothing but the value need be looked at; else no octet */
+    uint16_t quick; /* the tag of a one-byte field on the fast path; otherwise a value above 255 */
     uint8_t tag_size;
     uint8_t type;      /* fb_proto_type */
     uint8_t wire;      /* of one value */
     bool repeated;
-    bool packed;       /* how it is written; both are read */
+    bool packed;       /* how it is written; both forms are read */
     bool presence;     /* zero is written too */
     bool required;
-    uint16_t slot;     /* its place among the fields as they were declared */
-    uint16_t oneof;    /* which of the message's oneofs it is of, from 1; 0: of none */
-    int64_t least;     /* of integers: what is written is between them; of bytes: the sizes that they may have, if `most` is not 0 */
+    uint16_t slot;     /* its index among the declared fields */
+    uint16_t oneof;    /* number of its oneof in the message, from 1; 0: none */
+    /* For integers, the range that may be written. For bytes, the range of sizes, if `most` is not
+       0. */
+    int64_t least;
     uint64_t most;
-    const int32_t *members; /* of a closed enum, in order: other numbers are unknown fields. NULL: of everything else */
+    /* sorted numbers of a closed enum, whose other numbers are unknown fields; otherwise NULL */
+    const int32_t *members;
     size_t member_count;
     const fb_codec_message *message; /* of a message, a group or the entries of a map */
 } fb_codec_field;
 
 struct fb_codec_message {
-    fb_codec_field *fields; /* in the order of their numbers */
+    fb_codec_field *fields; /* sorted by number */
     size_t count;
-    uint16_t *places;       /* of the fields with small numbers, from 1; 0: there is none */
+    uint16_t *places; /* for small field numbers: index in `fields` plus 1; 0: no such field */
     size_t place_count;
 };
 
-/* Fills in what follows from number, type, repeated, packed and members: tag, tag_size, quick and wire; packed becomes false
-   where there is nothing to pack. BAD_ARGUMENT: number or type is out of range. */
+/* Compute tag, tag_size, quick and wire from number, type, repeated, packed and members. `packed`
+   becomes false if the field cannot be packed. BAD_ARGUMENT: number or type is out of range. */
 fb_status fb_codec_field_finish(fb_codec_field *field);
-/* Orders the fields by number. `places` has room for place_count numbers, of any content, and lives as long as the message.
-   BAD_ARGUMENT: two have one number, or there are more than FB_CODEC_FIELDS. REQUIRES: each field is finished. */
+/* Sort the fields by number and index them. `places` is uninitialized memory for place_count
+   numbers and must live as long as the message. BAD_ARGUMENT: two fields have the same number,
+   or there are more than FB_CODEC_FIELDS. REQUIRES: fb_codec_field_finish was called for each
+   field. */
 fb_status fb_codec_message_finish(fb_codec_message *message, uint16_t *places, size_t place_count);
 
-/* Reading -------------------------------------------------------------------------------------------------------------- */
+/* Reading ------------------------------------------------------------------------------------ */
 
 typedef struct {
     const fb_codec_message *message;
     const uint8_t *p, *end;
-    const fb_codec_field *expected; /* the field that most probably comes next */
-    size_t depth;                   /* of the messages that this one is in: 0, unless whoever reads says so after the beginning */
+    const fb_codec_field *expected; /* the most likely next field */
+    /* messages around this one; 0 unless the caller sets it after fb_codec_reader_begin */
+    size_t depth;
 } fb_codec_reader;
 
 typedef struct {
-    const fb_codec_field *field; /* NULL: an unknown field, whose octets, with its tag, are in `bytes` */
+    /* NULL: an unknown field, whose bytes with its tag are in `bytes` */
+    const fb_codec_field *field;
     bool packed;                 /* `bytes` are the elements of a repeated scalar */
-    uint64_t value;              /* of a scalar: as a number of its type, sign-extended; the bits of a float or double */
-    fb_bytes bytes;              /* of a string, bytes, a message; the fields of a group, without its tags: a view of the input */
+    /* of a scalar: a sign-extended number of its type, or the bits of a float or double */
+    uint64_t value;
+    /* A view of the input: a string, bytes or a message, or the content of a group without its
+       tags. */
+    fb_bytes bytes;
 } fb_codec_item;
 
 FB_INLINE void fb_codec_reader_begin(fb_codec_reader *reader, const fb_codec_message *message, fb_bytes octets) {
@@ -116,14 +130,14 @@ FB_INLINE const fb_codec_field *fb_codec_field_after(const fb_codec_message *mes
     return ++field < message->fields + message->count ? field : NULL;
 }
 
-/* The slow way of fb_codec_next, for whatever is not the expected field. */
+/* The slow path of fb_codec_next, for any field that is not the expected one. */
 fb_status fb_codec_next_any(fb_codec_reader *reader, fb_codec_item *item);
 
-/* What is wrong with the octets at reader->p, and the field that they are of, NULL where that is not known. REQUIRES: fb_codec_next has
-   just said BAD_MESSAGE. */
+/* Describe the problem at reader->p. *field is the field concerned, or NULL if it is unknown. The
+   text is static. REQUIRES: the last call of fb_codec_next returned BAD_MESSAGE. */
 const char *fb_codec_problem(const fb_codec_reader *reader, const fb_codec_field **field);
 
-/* A number from the wire as a number of its type: what is too large loses its upper bits. */
+/* Convert a number from the wire to its type. Excess upper bits are dropped. */
 FB_INLINE uint64_t fb_codec_number(const fb_codec_field *field, uint64_t value) {
     switch (field->type) {
         case FB_PROTO_BOOL: return value != 0;
@@ -137,10 +151,11 @@ FB_INLINE uint64_t fb_codec_number(const fb_codec_field *field, uint64_t value) 
     }
 }
 
-/* Whether a field may have this number: any may, but of a closed enum. */
+/* Return true if a field may have this number. Only closed enums restrict it. */
 bool fb_codec_has_member(const fb_codec_field *field, uint64_t value);
 
-/* The value of a scalar, without its tag; NULL: it is malformed. REQUIRES: the field is a scalar. */
+/* Read the value of a scalar, without its tag. Returns NULL if it is malformed. REQUIRES: the field
+   is a scalar. */
 FB_INLINE const uint8_t *fb_codec_read_scalar(const fb_codec_field *field, const uint8_t *p, const uint8_t *end, uint64_t *value) {
     uint32_t word;
     switch (field->wire) {
@@ -157,7 +172,8 @@ FB_INLINE const uint8_t *fb_codec_read_scalar(const fb_codec_field *field, const
     }
 }
 
-/* Takes the next field. END; BAD_MESSAGE: reader->p is at the field that is malformed. Without OK nothing is in *item. */
+/* Read the next field. END. BAD_MESSAGE: reader->p is at the malformed field. *item is valid only
+   after OK. */
 FB_INLINE fb_status fb_codec_next(fb_codec_reader *reader, fb_codec_item *item) {
     const uint8_t *p = reader->p, *end = reader->end;
     const fb_codec_field *field = reader->expected;
@@ -181,8 +197,8 @@ FB_INLINE fb_status fb_codec_next(fb_codec_reader *reader, fb_codec_item *item) 
     return FB_OK;
 }
 
-/* Takes the next element off the `bytes` of a packed item. END; BAD_MESSAGE: *elements begins with the element that is malformed.
-   Of a closed enum there may be others than members. */
+/* Take the next element from the `bytes` of a packed item. END. BAD_MESSAGE: *elements begins with
+   the malformed element. Elements of a closed enum are not checked against its members. */
 FB_INLINE fb_status fb_codec_next_element(const fb_codec_field *field, fb_bytes *elements, uint64_t *value) {
     const uint8_t *p = elements->data, *end = p + elements->size;
     if (p == end) return FB_END;
@@ -191,10 +207,10 @@ FB_INLINE fb_status fb_codec_next_element(const fb_codec_field *field, fb_bytes 
     return FB_OK;
 }
 
-/* Writing -------------------------------------------------------------------------------------------------------------- */
+/* Writing ------------------------------------------------------------------------------------ */
 
-/* Octets that must be free at p for a call of any fb_codec_put_… but for the octets of strings and bytes: a tag, written as
-   eight, and a varint. */
+/* Room in bytes that every fb_codec_put_… call requires at p, without the content of strings and
+   bytes. It covers a tag, written as eight bytes, and a varint. */
 #define FB_CODEC_ROOM 24
 
 FB_INLINE uint8_t *fb_codec_put_tag(uint8_t *p, const fb_codec_field *field) {
@@ -202,7 +218,8 @@ FB_INLINE uint8_t *fb_codec_put_tag(uint8_t *p, const fb_codec_field *field) {
     return p + field->tag_size;
 }
 
-/* As fb_wire_put_varint, faster where the number of octets cannot be foreseen. REQUIRES: FB_VARINT_MAX octets. */
+/* Like fb_wire_put_varint, but faster if sizes are unpredictable. REQUIRES: room for FB_VARINT_MAX
+   bytes. */
 FB_INLINE uint8_t *fb_codec_put_varint(uint8_t *p, uint64_t value) {
     unsigned last;
     if (value < 0x80) {
@@ -214,7 +231,8 @@ FB_INLINE uint8_t *fb_codec_put_varint(uint8_t *p, uint64_t value) {
     return p + last / 8 + 1;
 }
 
-/* The value of a scalar without its tag: a number of its type, sign-extended, or the bits of a float or double. */
+/* Write the value of a scalar without its tag: a sign-extended number of its type, or the bits of a
+   float or double. */
 FB_INLINE uint8_t *fb_codec_put_value(uint8_t *p, const fb_codec_field *field, uint64_t value) {
     switch (field->type) {
         case FB_PROTO_SINT32:
@@ -229,20 +247,22 @@ FB_INLINE uint8_t *fb_codec_put_value(uint8_t *p, const fb_codec_field *field, u
     }
 }
 
-/* A scalar; none where it is zero and has no presence, which is for single fields alone: an element of a repeated field that is not
-   packed is a tag and a value. REQUIRES: FB_CODEC_ROOM. */
+/* Write a scalar, or nothing if it is zero and the field has no presence. An unpacked element of
+   a repeated field is written with fb_codec_put_tag and fb_codec_put_value. REQUIRES:
+   FB_CODEC_ROOM. */
 FB_INLINE uint8_t *fb_codec_put_scalar(uint8_t *p, const fb_codec_field *field, uint64_t value) {
     if (!value && !field->presence) return p;
     return fb_codec_put_value(fb_codec_put_tag(p, field), field, value);
 }
 
-/* The tag and the length of what follows. REQUIRES: FB_CODEC_ROOM. */
+/* Write the tag and the length of the bytes that follow. REQUIRES: FB_CODEC_ROOM. */
 FB_INLINE uint8_t *fb_codec_put_length(uint8_t *p, const fb_codec_field *field, size_t size) {
     return fb_wire_put_varint(fb_codec_put_tag(p, field), size);
 }
 
-/* Writes the length of the octets from `begin` to p in front of them, where one octet has been left for it, and returns the new end.
-   REQUIRES: FB_VARINT_MAX octets at p; no more than INT32_MAX octets between them, or no reader takes them. */
+/* Write the length of the bytes from `begin` to p in front of them, and return the new end.
+   REQUIRES: one free byte before `begin`; room for FB_VARINT_MAX bytes at p; at most INT32_MAX
+   bytes, the limit of readers. */
 FB_INLINE uint8_t *fb_codec_end_length(uint8_t *begin, uint8_t *p) {
     size_t size = (size_t)(p - begin), more = fb_wire_varint_size(size) - 1;
     if (FB_UNLIKELY(more)) memmove(begin + more, begin, size);
@@ -250,7 +270,7 @@ FB_INLINE uint8_t *fb_codec_end_length(uint8_t *begin, uint8_t *p) {
     return p + more;
 }
 
-/* The tag that ends a group. REQUIRES: FB_CODEC_ROOM; the field is a group. */
+/* Write the tag that ends a group. REQUIRES: FB_CODEC_ROOM; the field is a group. */
 FB_INLINE uint8_t *fb_codec_put_end_group(uint8_t *p, const fb_codec_field *field) {
     uint8_t *end = fb_codec_put_tag(p, field);
     *p = (uint8_t)(*p + FB_WIRE_END_GROUP - FB_WIRE_START_GROUP);

@@ -1,11 +1,12 @@
-/* The begin of a datagram: its exporter, and the values that all its flows share. */
+/* The start of a datagram: find its exporter and emit the values that all its flows share. */
 #ifndef FB_DECODE_DATAGRAM_TMPL_H
 #define FB_DECODE_DATAGRAM_TMPL_H
 
 #include "core/decode/decode.h"
 #include "core/decode/value.tmpl.h"
 
-/* Whose datagram it is. Counted the first time, not again when decoding is resumed. */
+/* Find the exporter of a datagram, or create its state, and count the datagram. A resumed datagram
+   is not counted again. */
 FB_INLINE void begin_datagram(fb_context *c, fb_decoder *decoder, const uint8_t address[16], uint64_t agent,
                               const fb_position *position) {
     c->exporter = FB_UNLIKELY(position->set) ? fb_exporters_find(&decoder->exporters, address, agent)
@@ -19,17 +20,19 @@ FB_INLINE void begin_datagram(fb_context *c, fb_decoder *decoder, const uint8_t 
     c->counters->octets += c->datagram->payload.size;
 }
 
-/* An address of 16 octets; IPv4 as itself where its column may hold that. */
+/* Put a 16-byte address. An IPv4-mapped address becomes 4 bytes, unless the source is written
+   directly to one column. */
 FB_INLINE void set_address(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source source, const uint8_t address[16]) {
     bool direct = c->plan->sources[source].way == FB_WAY_DIRECT;
     bool ipv4 = FB_UNLIKELY(!direct) && fb_load64(address) == 0 && fb_load32(address + 8) == 0xffff;
     set_ip(c, row, at, source, ipv4 ? address + 12 : address, ipv4 ? 4 : 16);
 }
 
-/* Whether a constant feeds a column. Most schemas want a few of them: one bit each is asked for, in a register. */
+/* True if a constant feeds a column. Most schemas use few constants; one bit per source keeps this
+   test in a register. */
 #define WANTS(source) (wanted & 1u << FB_SOURCE_##source)
 
-/* What is the same for all flows of a datagram, whatever its protocol. */
+/* Put the values that are the same for all flows of a datagram, for every protocol. */
 FB_INLINE fb_cursor put_constants(fb_context *c, fb_emitter *row, fb_cursor at, unsigned flow_type, uint32_t sequence,
                                   uint32_t domain) {
     unsigned wanted = c->plan->constants;
@@ -46,7 +49,8 @@ FB_INLINE fb_cursor put_constants(fb_context *c, fb_emitter *row, fb_cursor at, 
     return at;
 }
 
-/* Octets that a row may need which is made of so many octets, of a record or of a sample. */
+/* Return the largest number of output bytes of one row. `size` is the size of its record or sample
+   in bytes. */
 FB_INLINE size_t worst_of(const fb_context *c, size_t size) {
     return c->plan->fixed_worst + size * c->plan->octet_worst;
 }

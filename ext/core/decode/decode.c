@@ -1,4 +1,4 @@
-/* The decoder's state: made, freed; and which protocol a payload speaks. */
+/* The state of a decoder: its creation, its release, and the detection of a payload's protocol. */
 #include "core/decode/decode.h"
 
 #define DEFAULT_EXPORTER_LIMIT 1048576
@@ -6,7 +6,8 @@
 #define DEFAULT_EARLY_DATA_LIMIT (4u << 20)
 #define DEFAULT_EARLY_DATA_TOTAL (128u << 20)
 
-/* NetFlow v1, v5 and v7 have no templates; their records are compiled as if they had these. */
+/* NetFlow v1, v5 and v7 have no templates. Their fixed records are compiled as if these were their
+   templates. */
 #define FB_X(constant, name, kind, offset, size) {0, FB_NETFLOW5_##constant, size},
 static const fb_field fields_of_netflow5[] = {FB_NETFLOW5_FIELD_LIST(FB_X)};
 static const fb_field fields_of_netflow7[] = {FB_NETFLOW7_FIELD_LIST(FB_X)};
@@ -17,7 +18,7 @@ static const fb_field fields_of_netflow1[] = {
     {0, FB_NETFLOW5_OUTPUT, 2},  {0, FB_NETFLOW5_PACKETS, 4}, {0, FB_NETFLOW5_OCTETS, 4},  {0, FB_NETFLOW5_FIRST, 4},
     {0, FB_NETFLOW5_LAST, 4},    {0, FB_NETFLOW5_SRCPORT, 2}, {0, FB_NETFLOW5_DSTPORT, 2}, PADDING(2),
     {0, FB_NETFLOW5_PROT, 1},    {0, FB_NETFLOW5_TOS, 1},     {0, FB_NETFLOW5_TCP_FLAGS, 1}, PADDING(7),
-    PADDING(4), /* of records of 52 octets */
+    PADDING(4), /* only in records of 52 bytes */
 };
 #define COUNT(array) ((uint16_t)(sizeof(array) / sizeof *(array)))
 
@@ -33,7 +34,8 @@ static bool compile_netflow(fb_decoder *decoder) {
            compile_fixed(shapes, fields_of_netflow7, COUNT(fields_of_netflow7), &decoder->netflow7);
 }
 
-/* What waits must not take the memory that the templates it waits for will need. */
+/* The sets that wait are limited to a quarter of the memory, so that their templates still find
+   room. */
 static void open_early_data(fb_decoder *decoder) {
     const fb_decoder_options *options = &decoder->options;
     size_t limit = options->early_data_limit ? options->early_data_limit : DEFAULT_EARLY_DATA_LIMIT;
@@ -85,8 +87,9 @@ void fb_decoder_finish(fb_decoder *decoder) {
     fb_early_give_up(&decoder->early, &decoder->fault);
 }
 
-/* NetFlow v1 and v7 are recognised by their exact length: their version alone is too common at the start of other payloads. Where
-   the length is one of records of another size, they are not decoded. 0: something else. */
+/* Return 1 or 7 if the payload is NetFlow of this version, FB_UNSUPPORTED, or 0 if it is something
+   else. The length must match exactly, because these version numbers are common at the start of
+   other payloads. A length that fits records of another size is FB_UNSUPPORTED. */
 static uint32_t sniff_netflow(fb_bytes payload, unsigned version) {
     size_t header = version == 1 ? 16 : 24;
     if (payload.size <= header) return 0;
@@ -96,7 +99,7 @@ static uint32_t sniff_netflow(fb_bytes payload, unsigned version) {
     return plausible ? FB_UNSUPPORTED : 0;
 }
 
-/* sFlow v2 and v4: with an agent address of a known type. */
+/* Return true for sFlow v2 and v4: the version is followed by a known type of agent address. */
 static bool is_old_sflow(fb_bytes payload) {
     if (payload.size < 8) return false;
     uint32_t version = fb_load32(payload.data), type = fb_load32(payload.data + 4);
@@ -114,7 +117,7 @@ void fb_datagram_get_exporter(const fb_datagram *datagram, uint8_t address[16]) 
 uint32_t fb_payload_look_closer(fb_bytes payload) {
     if (payload.size < 2) return 0;
     unsigned version = fb_load16(payload.data);
-    if (version == 5 || version == 9 || version == 10) return version; /* cut short */
+    if (version == 5 || version == 9 || version == 10) return version; /* shorter than 4 bytes */
     if (version == 1 || version == 7) return sniff_netflow(payload, version);
     return is_old_sflow(payload) ? FB_UNSUPPORTED : 0;
 }

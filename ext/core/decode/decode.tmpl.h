@@ -1,4 +1,4 @@
-/* The batch loop, for one emitter. */
+/* The loop over a batch of datagrams, for one emitter. */
 #ifndef FB_DECODE_DECODE_TMPL_H
 #define FB_DECODE_DECODE_TMPL_H
 
@@ -8,7 +8,8 @@
 #include "core/decode/netflow5.tmpl.h"
 #include "core/decode/sflow.tmpl.h"
 
-/* What is refused, or nobody's: a stranger is given no state. */
+/* Count a payload of an unsupported or unknown protocol. A payload of no flow protocol creates no
+   exporter state. */
 FB_NOINLINE static void count_other(fb_context *c, fb_decoder *decoder, uint32_t version, const fb_position *position) {
     if (version == FB_UNSUPPORTED) {
         begin_datagram(c, decoder, c->datagram->source, 0, position);
@@ -43,14 +44,15 @@ static fb_status decode_datagram(fb_context *c, fb_decoder *decoder, fb_emitter 
     }
 }
 
-/* What the ends of rows had to leave out; a row that ends knows of no exporter. */
+/* Count values that were left out when rows ended. The end of a row does not have the exporter's
+   counters. */
 static void count_refused(fb_context *c, fb_emitter *row) {
     for (uint64_t refused = FB_EMIT(take_refused)(row); FB_UNLIKELY(refused); refused--)
         fb_context_count(c, FB_OUT_OF_RANGE, NULL);
 }
 
-/* Fetches what is known of the exporters of the next datagrams; of one alone it would come no sooner. Returns where they
-   end. */
+/* Prefetch the exporter state of the next datagrams. A prefetch for a single datagram gains
+   nothing. Returns the index after the last one. */
 static size_t look_ahead(const fb_decoder *decoder, const fb_datagram *datagrams, size_t count, size_t at) {
     size_t next = count - at < FB_LOOK_AHEAD ? count - at : FB_LOOK_AHEAD;
     if (next > 1) fb_exporters_prefetch(&decoder->exporters, &datagrams[at], next);

@@ -1,4 +1,5 @@
-/* The decoders, compiled for columns and any processor; and which of the two that there are runs. */
+/* The decoders compiled for columns and any processor, and the choice between the two column
+   variants. */
 #include "core/emit/columns.h"
 
 #define FB_EMITTER fb_columns

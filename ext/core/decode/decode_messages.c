@@ -1,4 +1,5 @@
-/* The decoders, compiled for Protocol Buffers messages and any processor; and which of the three that there are runs. */
+/* The decoders compiled for Protocol Buffers messages and any processor, and the choice between the
+   three variants. */
 #include "core/emit/message_row.h"
 
 #define FB_EMITTER fb_row

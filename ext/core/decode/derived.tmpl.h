@@ -1,4 +1,4 @@
-/* What flowbuf concludes from several fields of a record: the sources `derived:…`. */
+/* The sources `derived:…`: values that are computed from several fields of a record. */
 #ifndef FB_DECODE_DERIVED_TMPL_H
 #define FB_DECODE_DERIVED_TMPL_H
 
@@ -6,12 +6,14 @@
 #include "core/decode/field.tmpl.h"
 #include "core/decode/value.tmpl.h"
 
-/* derived:etype. The family of the first non-zero address in record order; else ipVersion (60), else ethernetType (256). */
+/* derived:etype. The family of the first non-zero address in record order, else ipVersion (60),
+   else ethernetType (256). */
 static uint64_t derive_etype(const fb_shape *shape, const uint8_t *record, const fb_location *locations) {
     if (shape->version == 5) return 0x0800;
     for (size_t i = 0; i < FB_MAX_ADDRESS_FIELDS && shape->address_field[i] != FB_NO_FIELD; i++) {
         fb_bytes address = fb_shape_field(shape, shape->address_field[i], record, locations);
-        bool ipv4 = shape->fields[shape->address_field[i]].id < 27; /* 8 and 12; IPv6 has 27 and 28 */
+        /* IPv4 addresses have 8 and 12, IPv6 addresses 27 and 28 */
+        bool ipv4 = shape->fields[shape->address_field[i]].id < 27;
         if ((address.size == 4 || address.size == 16) && !fb_is_no_address(address.data, address.size))
             return ipv4 ? 0x0800 : 0x86dd;
     }
@@ -27,10 +29,15 @@ static bool has_uint(const fb_shape *shape, unsigned role, const uint8_t *record
     return size >= 1 && size <= 8;
 }
 
-/* derived:icmp_type and derived:icmp_code, as type << 8 | code. From icmpTypeCodeIPv4 (32) or icmpTypeCodeIPv6 (139), also if
-   they are zero: that is an echo reply. Without them, by Cisco's convention from the destination port, where the source port
-   is 0. A port below 256 carries no type: in ICMPv6 it is more likely some exporter's bare type, and type 0 does not exist.
-   False where there is neither. */
+/* derived:icmp_type and derived:icmp_code, as type << 8 | code. The value comes from
+   icmpTypeCodeIPv4 (32) or icmpTypeCodeIPv6 (139). Zero in these elements is valid: it is an echo
+   reply.
+
+   Without these elements, Cisco's convention applies: the destination port holds the value if the
+   source port is 0. For ICMPv6 a port below 256 is ignored. It is more likely a type without a
+   code, and type 0 does not exist.
+
+   Returns false if the record has no ICMP type. */
 static bool derive_icmp(const fb_shape *shape, const uint8_t *record, const fb_location *locations, uint64_t *both) {
     bool ipv4_first = shape->role[FB_ROLE_ICMP_IPV4] < shape->role[FB_ROLE_ICMP_IPV6];
     uint64_t value = fb_role_uint(shape, ipv4_first ? FB_ROLE_ICMP_IPV4 : FB_ROLE_ICMP_IPV6, record, locations);
@@ -45,9 +52,11 @@ static bool derive_icmp(const fb_shape *shape, const uint8_t *record, const fb_l
     return icmp && !fb_role_uint(shape, FB_ROLE_SRC_PORT, record, locations);
 }
 
-/* derived:forwarding_status from Juniper's commonPropertiesId (2636/137), which a record holds several times: each is a
-   property of its own. The one of 2 octets whose top six bits are 2 says how forwarding ended, the rest is a drop reason.
-   64 is "forwarded", 128 "dropped", both of unknown reason (RFC 7270 section 4.12). */
+/* derived:forwarding_status from Juniper's commonPropertiesId (2636/137). A record may hold this
+   element several times, each with another property. The forwarding property has 2 bytes, and
+   its top six bits are 2. Its lower bits are the drop reason. Returns 64 ("forwarded") or 128
+   ("dropped"), both with unknown reason (RFC 7270 section 4.12), or 0 if the property is
+   missing. */
 static uint64_t derive_forwarding_status(const fb_shape *shape, const uint8_t *record, const fb_location *locations) {
     for (uint16_t i = shape->role[FB_ROLE_COMMON_PROPERTIES]; i < shape->field_count; i++) {
         if (shape->fields[i].pen != FB_PEN_JUNIPER || shape->fields[i].id != FB_ID_COMMON_PROPERTIES) continue;
@@ -57,9 +66,9 @@ static uint64_t derive_forwarding_status(const fb_shape *shape, const uint8_t *r
     return 0;
 }
 
-/* derived:ip_flags from fragmentFlags (197), whose bits are numbered from the top of an octet: 0 reserved, 1 don't
-   fragment, 2 more fragments. As the packet's own, in the three low bits. A number that an octet does not hold, however
-   many octets brought it, is none of those. */
+/* derived:ip_flags from fragmentFlags (197). RFC bit order starts at the top of a byte: bit 0 is
+   reserved, 1 is "don't fragment", 2 is "more fragments". The column gets them in its three low
+   bits, as in the packet. A number above 255 is out of range, at every field size. */
 static fb_cursor put_fragment_flags(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, const fb_shape *shape,
                                     const uint8_t *record, const fb_location *locations) {
     uint64_t flags = fb_role_uint(shape, FB_ROLE_FRAGMENT_FLAGS, record, locations);
@@ -71,8 +80,9 @@ static fb_cursor put_fragment_flags(fb_context *c, fb_emitter *row, fb_cursor at
     return at;
 }
 
-/* derived:mpls_labels. Sections 70 to 79, three octets each: label (20 bits), experimental (3), bottom of stack (1). All
-   labels up to the bottom of the stack (RFC 3032 section 2.1); empty sections count only between others. */
+/* derived:mpls_labels from sections 70 to 79. A section has three bytes: label (20 bits),
+   experimental (3), bottom of stack (1). Labels are read up to the bottom of the stack (RFC 3032
+   section 2.1). An empty section gives a label only if a non-empty section follows it. */
 static fb_cursor put_mpls_labels(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, const fb_shape *shape,
                                  const uint8_t *record, const fb_location *locations) {
     unsigned empty = 0;

@@ -1,12 +1,14 @@
-/* A field of any kind into a column. A field may be a basicList (RFC 6313 section 4.5.1), values of one element:
+/* Put a field of any kind into a column. A field may be a basicList (RFC 6313 section 4.5.1), which
+   holds values of one element:
 
      0          1                   3                5 (9)
      ├──────────┼───┬───────────────┼────────────────┼─────────┼─────────
      │ semantic │ E │ element id    │ element length │ member  │ member …
      ├──────────┼───┴───────────────┼────────────────┼─────────┴─
-     │          E: the element's enterprise number, 4 octets, before the first member
+     │          E: the element's enterprise number, 4 bytes, before the first member
 
-   A length of 65535 announces members of variable length, each with its own before it (RFC 7011 section 7). */
+   An element length of 65535 means that each member is preceded by its own length (RFC 7011 section
+   7). */
 #ifndef FB_DECODE_FIELD_TMPL_H
 #define FB_DECODE_FIELD_TMPL_H
 
@@ -14,7 +16,7 @@
 
 static fb_cursor put_list(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, fb_bytes field);
 
-/* A field of any kind and size into one column. */
+/* Put a field of any kind and size into one column. */
 FB_NOINLINE static fb_cursor put_field(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, const uint8_t *p,
                                        size_t size) {
     double real;
@@ -25,7 +27,7 @@ FB_NOINLINE static fb_cursor put_field(fb_context *c, fb_emitter *row, fb_cursor
             else if (size)
                 note(c, row, at, target, FB_BAD_FIELD_SIZE, p);
             return at;
-        case FB_KIND_MAC: /* no reduced size, also of zeros alone (RFC 7011 section 6.2) */
+        case FB_KIND_MAC: /* reduced size does not apply, even to zeros (RFC 7011 section 6.2) */
             if (size == 6)
                 put_uint(c, row, &at, target, fb_load_uint(p, size));
             else if (size)
@@ -47,10 +49,10 @@ FB_NOINLINE static fb_cursor put_field(fb_context *c, fb_emitter *row, fb_cursor
     }
 }
 
-enum { LIST_NONE_OF = 0 }; /* the semantic of a list of what does not hold (section 4.4.1) */
+enum { LIST_NONE_OF = 0 }; /* semantic noneOf: the values do not apply (RFC 6313 section 4.4.1) */
 
 typedef struct {
-    const uint8_t *p, *end; /* the members that are left */
+    const uint8_t *p, *end; /* the remaining members */
     uint32_t pen;
     uint16_t id, size;
     uint8_t semantic;
@@ -66,7 +68,8 @@ static bool read_list(fb_bytes field, fb_list *list) {
     return true;
 }
 
-/* The next member. False: what is left is none. REQUIRES: something is left. */
+/* Read the next member. Returns false if the remaining bytes are not a member. REQUIRES: bytes
+   remain. */
 static bool next_member(fb_list *list, fb_bytes *member) {
     size_t size = list->size, left = (size_t)(list->end - list->p), head = 0;
     if (size == FB_VARIABLE_SIZE) {
@@ -74,7 +77,7 @@ static bool next_member(fb_list *list, fb_bytes *member) {
         if (left < head) return false;
         size = head == 1 ? *list->p : fb_load16(list->p + 1);
     }
-    if (size + head == 0 || left - head < size) return false; /* members of no octets would never end */
+    if (size + head == 0 || left - head < size) return false; /* empty members would never end */
     *member = (fb_bytes){list->p + head, size};
     list->p += head + size;
     return true;
@@ -86,7 +89,7 @@ static fb_cursor count_list(fb_context *c, fb_cursor at, fb_target target, fb_st
     return at;
 }
 
-/* The members of a list into an open column, or into one that is not repeated. */
+/* Put the members of a list into an open column, or into a column that is not repeated. */
 static fb_cursor put_members(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, fb_bytes field) {
     fb_list list;
     fb_bytes member;
@@ -101,7 +104,7 @@ static fb_cursor put_members(fb_context *c, fb_emitter *row, fb_cursor at, fb_ta
     return whole ? at : count_list(c, at, target, FB_BAD_LIST, list.p);
 }
 
-/* A context whose faults are not counted: for a field that is read once more. */
+/* A context that counts no faults. It is used for fields that are read again. */
 typedef struct {
     fb_context context;
     fb_counters counters;
@@ -116,8 +119,8 @@ static fb_context *be_quiet(fb_quiet *quiet, const fb_context *c) {
     return &quiet->context;
 }
 
-/* The members of a list into a column that is not repeated: the first that is not zero. Where there is
-   none, a zero ends the search for a value, if it is one. */
+/* Put the first non-zero member of a list into a column that is not repeated. If all members are
+   zero and zero is a value of the column, put zero. */
 static fb_cursor put_first_member(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target,
                                   fb_bytes field) {
     fb_target without_zero = target;
@@ -128,7 +131,7 @@ static fb_cursor put_first_member(fb_context *c, fb_emitter *row, fb_cursor at, 
     return put_members(be_quiet(&quiet, c), row, at, target, field);
 }
 
-/* The members of a list, into a repeated column all of them. */
+/* Put the members of a list into a column. A repeated column takes all of them. */
 FB_NOINLINE static fb_cursor put_list(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, fb_bytes field) {
     if (!field.size || !FB_EMIT(wants)(row, at, target)) return at;
     bool repeated = c->plan->columns[target.column].flags & FB_COLUMN_REPEATED;
@@ -139,8 +142,8 @@ FB_NOINLINE static fb_cursor put_list(fb_context *c, fb_emitter *row, fb_cursor 
     return at;
 }
 
-/* Members of an open column: the field of an operation, or every occurrence of its element. Zeros are members too. A field of
-   zero bytes is none, and a list gives its own members. */
+/* Put members into an open column: the field of an operation, or every occurrence of its element.
+   Zeros are members too. An empty field adds no member. A list adds each of its members. */
 static fb_cursor put_each(fb_context *c, fb_emitter *row, fb_cursor at, const fb_op *op, const fb_shape *shape,
                           const uint8_t *record, const fb_location *locations) {
     bool all = op->code == FB_OP_COLLECT, list = op->target.kind == FB_KIND_LIST;
@@ -161,7 +164,7 @@ FB_NOINLINE static fb_cursor put_occurrences(fb_context *c, fb_emitter *row, fb_
     return at;
 }
 
-/* A field once more. What is wrong with it has been counted. */
+/* Read a field again for another column. Its faults were counted at the first read. */
 FB_NOINLINE static fb_cursor put_again(fb_context *c, fb_emitter *row, fb_cursor at, const fb_op *op, const fb_shape *shape,
                                        const uint8_t *record, const fb_location *locations) {
     fb_bytes field = fb_shape_field(shape, op->field, record, locations);

@@ -1,8 +1,8 @@
 /* NetFlow v9 (RFC 3954) and IPFIX (RFC 7011): a header, then sets.
 
-     NetFlow v9, 20 octets: 9, count, sysUptime, unix_secs, sequence, source id
-     IPFIX,      16 octets: 10, length, export time, sequence, observation domain id
-     a set:                 id (2), length (2, this header included), templates or records, padding */
+     NetFlow v9, 20 bytes: 9, count, sysUptime, unix_secs, sequence, source id
+     IPFIX,      16 bytes: 10, length, export time, sequence, observation domain id
+     set:                  id (2), length including this header (2), templates or records, padding */
 #ifndef FB_DECODE_IPFIX_TMPL_H
 #define FB_DECODE_IPFIX_TMPL_H
 
@@ -14,7 +14,7 @@ typedef struct {
     const uint8_t *begin, *end; /* the sets */
     uint32_t sequence, domain;
     uint16_t version;
-    bool cut; /* the message says that it is longer */
+    bool cut; /* the header states more bytes than the payload has */
 } fb_message;
 
 FB_INLINE bool read_header_netflow9(fb_context *c, fb_bytes payload, fb_message *m) {
@@ -43,8 +43,9 @@ FB_NOINLINE static void put_constants_ipfix(fb_context *c, fb_emitter *row, cons
     FB_EMIT(end_constants)(row, at);
 }
 
-/* What is left of a set behind its last record is padding, shorter than any record and of zeros (RFC 7011 section 3.3.1); up
-   to a word it is let be, whatever it says. Anything else is the beginning of a record, or the template was another. */
+/* Check the bytes behind the last record of a set. Padding is zero and shorter than any record (RFC
+   7011 section 3.3.1). The caller accepts up to 3 bytes with any content. Other bytes are a
+   truncated record, or the template does not fit. */
 FB_NOINLINE static void check_padding(fb_context *c, const fb_shape *shape, const uint8_t *p, const uint8_t *end) {
     size_t left = (size_t)(end - p);
     if (left >= shape->record_size || fb_is_zero(p, end)) return;
@@ -101,7 +102,8 @@ static fb_status read_variable_records(fb_context *c, fb_emitter *row, const fb_
     return room ? FB_OK : FB_NO_SPACE;
 }
 
-/* REQUIRES: position->record is the offset of the next record from `set`, 0 at its beginning. */
+/* Read the records of a set. REQUIRES: position->record is the offset of the next record from
+   `set`, or 0 at the start. */
 static fb_status read_records(fb_context *c, fb_emitter *row, const fb_shape *shape, const uint8_t *set,
                               const uint8_t *end, fb_position *position) {
     const uint8_t *p = set + 4;
@@ -123,7 +125,8 @@ static fb_status read_records(fb_context *c, fb_emitter *row, const fb_shape *sh
     return status;
 }
 
-/* The shape of a template that is known and fresh; NULL otherwise. Times of reception that are not known make none stale. */
+/* Return the shape of a template, or NULL if it is unknown or expired. A template cannot expire if
+   a reception time is unknown. */
 static const fb_shape *find_shape(fb_context *c, uint16_t id, const uint8_t *set) {
     fb_template *template = find_template(c, id);
     uint64_t expiry = c->exporters->template_expiry, now = c->datagram->time;
@@ -158,8 +161,9 @@ static fb_status read_set(fb_context *c, fb_emitter *row, const fb_message *m, c
     return FB_OK;
 }
 
-/* The domain, that of the port where ports are told apart, and where the records of the message are counted. When decoding
-   is resumed, what was counted before stays, and a domain that there was no room for is not made now. */
+/* Find the domain and the place where the records of the message are counted. If domains are split
+   by port, use the domain of this source port. A resumed message keeps its counts and creates no
+   domain that failed before. */
 static void open_message(fb_context *c, const fb_message *m, bool resumed) {
     if (FB_UNLIKELY(c->exporters->temporary)) fb_context_resume_temporary(c, m->version, m->domain);
     fb_context_need_domain(c, m->version, m->domain);
@@ -175,7 +179,8 @@ static void open_message(fb_context *c, const fb_message *m, bool resumed) {
     c->domain->used = (uint32_t)c->counters->datagrams;
 }
 
-/* The message is done. Its header's clock is the uptime, or in IPFIX the export time. */
+/* Check the sequence number at the end of a message. The clock of the header is the uptime, or in
+   IPFIX the export time. */
 static void check_sequence(fb_context *c, const fb_message *m) {
     if (m->version == 9)
         fb_context_check_sequence(c, FB_SEQUENCE_PACKETS, m->sequence, c->uptime, (fb_sequence_content){.units = 1});
@@ -189,7 +194,8 @@ FB_INLINE void take_system_init(fb_context *c, const fb_message *m) {
     if (system_init) fb_context_set_system_init(c, system_init);
 }
 
-/* A set that has waited, as if its datagram came now: its own time, sequence number and port, with what is known by now. */
+/* Read a set that waited for its template. It keeps the time, sequence number and port of its own
+   datagram, and uses the state known now. */
 static fb_status read_waiting_set(const fb_context *c, fb_emitter *row, const fb_message *m, fb_early_set *set,
                                   const uint8_t *at) {
     fb_datagram datagram = *c->datagram;
@@ -204,7 +210,7 @@ static fb_status read_waiting_set(const fb_context *c, fb_emitter *row, const fb
     own.has_uptime = false;
     if (m->version == 9) fb_context_set_uptime(&own, set->uptime, set->export_time);
     own.place = at;
-    own.content = NULL; /* its message has been counted without it */
+    own.content = NULL; /* the records were counted with the message of the set */
     take_system_init(&own, m);
     if (!position.record) put_constants_ipfix(&own, row, &sent);
     const fb_template *template = fb_domain_find_template(set->domain, fb_load16(set->octets));
@@ -213,8 +219,8 @@ static fb_status read_waiting_set(const fb_context *c, fb_emitter *row, const fb
     return status;
 }
 
-/* What waited for the templates that have come: the oldest first. Then the constants are this datagram's again. `at` is where
-   it has got to. */
+/* Read the sets whose templates have now arrived, oldest first. Then restore the constants of the
+   current datagram. `at` is the current place in its payload. */
 static fb_status read_waiting(fb_context *c, fb_emitter *row, const fb_message *m, const uint8_t *at) {
     fb_early *early = c->exporters->early;
     for (fb_early_set *set; (set = fb_early_next(early)); fb_early_remove(early, set))
@@ -224,8 +230,9 @@ static fb_status read_waiting(fb_context *c, fb_emitter *row, const fb_message *
     return FB_OK;
 }
 
-/* A set whose length cannot be, or bytes too few for the header of a set: their length is 0. Returns whether the set is read
-   as far as it goes. Zeros up to the end of the message are padding (Palo Alto and Cisco ACI send it), and hold no record. */
+/* Count a set with an impossible length. `length` is 0 if the bytes are too few for a set header.
+   Zeros up to the end of the message are padding, which Palo Alto and Cisco ACI send. Returns true
+   if the rest of the message is to be read as a truncated set. */
 FB_NOINLINE static bool count_bad_set(fb_context *c, const fb_message *m, const uint8_t *p, size_t length,
                                       const fb_position *position) {
     if (fb_is_zero(p, m->end)) {
@@ -237,7 +244,7 @@ FB_NOINLINE static bool count_bad_set(fb_context *c, const fb_message *m, const 
     return length >= 4;
 }
 
-/* The sets from `p` on. position->set is where they go on, once there is room again. */
+/* Read the sets from `p` on. On NO_SPACE, position->set is the offset of the set to resume. */
 static fb_status read_sets(fb_context *c, fb_emitter *row, const fb_message *m, const uint8_t *p, fb_position *position) {
     const fb_early *early = c->exporters->early;
     for (const uint8_t *end;; p = end) {
@@ -249,7 +256,8 @@ static fb_status read_sets(fb_context *c, fb_emitter *row, const fb_message *m, 
         if (FB_UNLIKELY(bad) && !count_bad_set(c, m, p, length, position)) return FB_OK;
         end = bad ? m->end : p + length;
         if (read_set(c, row, m, p, end, position) != FB_OK) return FB_NO_SPACE;
-        position->record = 0; /* also where a resumed set was not read: its template may be gone */
+        /* needed if a resumed set was not read, because its template is gone */
+        position->record = 0;
     }
 }
 

@@ -1,11 +1,13 @@
-/* NetFlow v1, v5 and v7: a header, and records of one layout.
+/* NetFlow v1, v5 and v7: a header, and records of one fixed layout.
 
-     0        2        4          8          12          16        20     21    22          24
-     ├────────┼────────┼──────────┼──────────┼───────────┼─────────┼──────┼─────┼───────────┤
-     │ version│ count  │ sysUptime│ unix_secs│ unix_nsecs│ sequence│ type │ id  │ mode:2,   │ v5: records of 48 bytes
-     │        │        │ (ms)     │          │           │         │ engine     │ interval:14│
-     │        │        │          │          │           │ sequence│ reserved               │ v7: records of 52 bytes
-     │        │        │          │          │           ┴ v1: records of 48 or 52 bytes */
+     0        2        4          8          12          16        20     21    22         24
+     ├────────┼────────┼──────────┼──────────┼───────────┼─────────┼──────┼─────┼──────────┤
+     │ version│ count  │ sysUptime│ unix_secs│ unix_nsecs│ sequence│ type │ id  │mode:2,   │ v5
+     │        │        │ (ms)     │          │           │         │ engine     │interval:14
+     │        │        │          │          │           │ sequence│ reserved              │ v7
+     │        │        │          │          │           ┴ the header of v1 ends here
+
+   Records have 48 bytes in v5, 52 in v7, and 48 or 52 in v1. */
 #ifndef FB_DECODE_NETFLOW5_TMPL_H
 #define FB_DECODE_NETFLOW5_TMPL_H
 
@@ -34,7 +36,8 @@ FB_INLINE void put_constants_netflow5(fb_context *c, fb_emitter *row, const uint
     FB_EMIT(end_constants)(row, at);
 }
 
-/* The constants of the datagram, and its sequence number. v1 has none, and needs no domain. */
+/* Put the constants of the datagram and check its sequence number. v1 has no sequence number and
+   uses no domain. */
 FB_INLINE void begin_netflow5(fb_context *c, fb_emitter *row, const uint8_t *p, unsigned version, size_t count) {
     put_constants_netflow5(c, row, p, version);
     if (version == 1) return;
@@ -72,8 +75,8 @@ FB_NOINLINE static fb_status decode_netflow7(fb_context *c, fb_emitter *row, con
     return decode_fixed(c, row, decoder->netflow7, (fb_fixed_layout){7, 24, 52}, position);
 }
 
-/* Records of 52 bytes (Cisco, Extreme) or 48 (softflowd): the padding differs. fb_payload_sniff has checked that all records
-   are there, and have one of these sizes. */
+/* Records have 52 bytes (Cisco, Extreme) or 48 (softflowd); only their padding differs.
+   fb_payload_sniff has checked that all records are complete and have one of these sizes. */
 FB_NOINLINE static fb_status decode_netflow1(fb_context *c, fb_emitter *row, const fb_decoder *decoder, fb_position *position) {
     size_t record = (c->datagram->payload.size - 16) / fb_load16(c->datagram->payload.data + 2);
     return decode_fixed(c, row, decoder->netflow1[record == 52], (fb_fixed_layout){1, 16, record}, position);

@@ -1,4 +1,4 @@
-/* Operations of a template (exporter/template.h), run over one record. */
+/* Run the operations of a template (exporter/template.h) over one record. */
 #ifndef FB_DECODE_OPERATION_TMPL_H
 #define FB_DECODE_OPERATION_TMPL_H
 
@@ -29,7 +29,8 @@ static fb_cursor derive(fb_context *c, fb_emitter *row, fb_cursor at, const fb_o
     return at;
 }
 
-/* Of a record with both sections the frame counts, unless it is empty. False: there is none. */
+/* Find the packet section of a record. A non-empty frame has priority over an IP packet. Returns
+   false if there is no section. */
 static bool find_packet(const fb_shape *shape, const uint8_t *record, const fb_location *locations, fb_sampled *packet) {
     packet->octets = fb_shape_role(shape, FB_ROLE_DATA_LINK_FRAME, record, locations);
     packet->type = FB_PACKET_FRAME;
@@ -50,7 +51,7 @@ FB_INLINE const uint8_t *find_field(const fb_op *op, const uint8_t *record, cons
     return (locations ? locations[op->base].base : record) + op->offset;
 }
 
-/* The field of an operation, where it is of variable length. */
+/* Put the variable-length field of an operation. */
 static fb_cursor put_variable(fb_context *c, fb_emitter *row, fb_cursor at, const fb_op *op, const fb_location *locations) {
     fb_bytes field = locations[op->base].field;
     return put_field(c, row, at, op->target, field.data, field.size);
@@ -63,18 +64,18 @@ FB_INLINE fb_cursor put_enum(fb_context *c, fb_emitter *row, fb_cursor at, const
     return at;
 }
 
-/* The number of a sampler; the sizes that are common have no loop. */
+/* Load the number of a sampler. The common sizes need no loop. */
 FB_INLINE uint64_t load_sampler(const uint8_t *p, size_t size) {
     return size == 1 ? *p : size == 2 ? fb_load16(p) : size == 4 ? fb_load32(p) : fb_load_uint(p, size);
 }
 
-/* The rate of a sampler. */
+/* Return the sampling rate of a sampler, or 0 if it is unknown. */
 FB_INLINE uint64_t find_rate(fb_context *c, uint64_t sampler) {
     c->sampler = sampler;
     return c->domain ? fb_domain_rate_of(c->domain, sampler) : 0;
 }
 
-/* The family of an address that is not zero; else what the rest of the record tells. */
+/* Return the family of a non-zero address. For a zero address, use the rest of the record. */
 FB_INLINE uint64_t find_etype(const fb_shape *shape, const uint8_t *record, const fb_location *locations, const uint8_t *p,
                               size_t size) {
     if (FB_UNLIKELY(fb_is_no_address(p, size))) return derive_etype(shape, record, locations);
@@ -114,7 +115,7 @@ FB_INLINE fb_cursor run_operation(fb_context *c, fb_emitter *row, fb_cursor at, 
     return at;
 }
 
-/* Operations first … end, whatever they are. */
+/* Run the operations from `first` to `end`, of any kind. */
 FB_NOINLINE static fb_cursor run_each(fb_context *c, fb_emitter *row, fb_cursor at, const fb_shape *shape, size_t first,
                                       size_t end, const uint8_t *record, const fb_location *locations) {
     for (const fb_op *op = shape->ops + first; op < shape->ops + end; op++)
@@ -129,7 +130,7 @@ FB_INLINE fb_cursor run_lanes(fb_context *c, fb_emitter *row, fb_cursor at, cons
     return run_each(c, row, at, shape, group->first, group->end, record, locations);
 }
 
-/* All moves of one code, each with the field at p. */
+/* Run all moves of one code, each with its field at p. */
 #define RUN_MOVES(CODE, ...) \
     for (const fb_op *end = shape->moves[(CODE) + 1]; op < end; op++) { \
         const uint8_t *p = find_field(op, record, locations); \
@@ -163,7 +164,7 @@ FB_INLINE fb_cursor run_moves(fb_context *c, fb_emitter *row, fb_cursor at, cons
     return at;
 }
 
-/* The record of a set whose set operations are constants. */
+/* Run a record of a set. The set operations were already stored as constants. */
 FB_INLINE fb_cursor run_direct(fb_context *c, fb_emitter *row, fb_cursor at, const fb_shape *shape, const uint8_t *record,
                                const fb_location *locations) {
     at = run_moves(c, row, at, shape, record, locations);
@@ -171,8 +172,9 @@ FB_INLINE fb_cursor run_direct(fb_context *c, fb_emitter *row, fb_cursor at, con
     return run_each(c, row, at, shape, shape->set_end, shape->op_count, record, locations);
 }
 
-/* A record whose packet may be in a tunnel. Where one is opened, columns that a packet fills are the inner packet's: what the
-   record says of headers itself is of the packet around it. */
+/* Run a record whose packet may contain a tunnel. If a tunnel was opened, columns that a packet can
+   fill describe the inner packet. The other header fields of the record describe the outer packet,
+   so they are skipped for these columns. */
 FB_NOINLINE static fb_cursor run_around_packet(fb_context *c, fb_emitter *row, fb_cursor at, const fb_shape *shape,
                                                const uint8_t *record, const fb_location *locations, fb_sampled *packet) {
     walk_packet(c, packet);

@@ -1,4 +1,4 @@
-/* Records of a template: each becomes a flow, or two. */
+/* Records of a template: each becomes one flow, or two. */
 #ifndef FB_DECODE_RECORD_TMPL_H
 #define FB_DECODE_RECORD_TMPL_H
 
@@ -6,7 +6,8 @@
 #include "core/decode/datagram.tmpl.h"
 #include "core/decode/operation.tmpl.h"
 
-/* IPFIX may state the exporter's start in the record itself; it holds for that record alone. */
+/* True if an IPFIX record states the start time of the exporter. The time is valid for that record
+   only. */
 FB_INLINE bool states_system_init(const fb_shape *shape) {
     return shape->version == 10 && fb_shape_has_role(shape, FB_ROLE_SYSTEM_INIT_TIME);
 }
@@ -19,7 +20,7 @@ FB_NOINLINE static fb_cursor run_with_system_init(fb_context *c, fb_emitter *row
     return run_record(&own, row, at, shape, record, locations);
 }
 
-/* One flow from a record. NO_SPACE. */
+/* Emit one flow from a record. NO_SPACE. */
 static fb_status put_flow(fb_context *c, fb_emitter *row, const fb_shape *shape, size_t worst, const uint8_t *record,
                              const fb_location *locations) {
     fb_cursor at;
@@ -33,7 +34,8 @@ static fb_status put_flow(fb_context *c, fb_emitter *row, const fb_shape *shape,
     return FB_OK;
 }
 
-/* Whether a counter of the reverse direction is not zero. A size that no counter has is no counter. */
+/* Return true if a counter of the reverse direction is not zero. A field with an invalid size is
+   ignored. */
 static bool has_reverse_flow(const fb_shape *reverse, const uint8_t *record, const fb_location *locations) {
     for (size_t i = 0; i < reverse->counter_count; i++) {
         fb_bytes field = fb_shape_field(reverse, reverse->counters[i], record, locations);
@@ -42,7 +44,8 @@ static bool has_reverse_flow(const fb_shape *reverse, const uint8_t *record, con
     return false;
 }
 
-/* Two flows (RFC 5103), or none: room for both is asked for at once, so that decoding is never resumed between them. */
+/* Emit two flows (RFC 5103) or one. Room for both is reserved first, so decoding never resumes
+   between them. NO_SPACE: none was emitted. */
 FB_NOINLINE static fb_status put_biflow(fb_context *c, fb_emitter *row, const fb_shape *shape, size_t worst,
                                         const uint8_t *record, const fb_location *locations) {
     bool both = has_reverse_flow(shape->reverse, record, locations);
@@ -53,7 +56,8 @@ FB_NOINLINE static fb_status put_biflow(fb_context *c, fb_emitter *row, const fb
     return FB_OK;
 }
 
-/* The flows of a record. NO_SPACE: none of them. `locations` is NULL for a record of fixed size. */
+/* Emit the flows of a record. NO_SPACE: none was emitted. `locations` is NULL for a record of fixed
+   size. */
 static fb_status put_record(fb_context *c, fb_emitter *row, const fb_shape *shape, size_t size, const uint8_t *record,
                             const fb_location *locations) {
     size_t worst = worst_of(c, size);
@@ -61,7 +65,8 @@ static fb_status put_record(fb_context *c, fb_emitter *row, const fb_shape *shap
     return put_flow(c, row, shape, worst, record, locations);
 }
 
-/* Whether records of a shape take the short way: one row each, no value of which waits, and no tunnel to be opened. */
+/* True if records of a shape can use the fast path. Each gives exactly one row, no value is
+   deferred to the end of the row, and no tunnel is opened. */
 static bool is_direct(const fb_context *c, const fb_emitter *row, const fb_shape *shape) {
     return FB_EMIT(is_direct)(row) && !shape->reverse && !shape->list_count && !states_system_init(shape) &&
            !c->decapsulate;
@@ -76,7 +81,8 @@ static uint64_t find_value_of_set(fb_context *c, const fb_shape *shape, const fb
     }
 }
 
-/* What is the same for all records of a set, beginning with this one, becomes a constant of it. To be ended with end_set. */
+/* Store the values that all records of a set share, from this record on, as constants of the set.
+   The caller ends the set with end_set. */
 static void begin_direct_set(fb_context *c, fb_emitter *row, const fb_shape *shape, const uint8_t *record,
                              const fb_location *locations) {
     fb_cursor at;
@@ -90,7 +96,7 @@ static uint64_t sampler_of(const fb_shape *shape, const uint8_t *record, const f
     return load_sampler(find_field(shape->sampler, record, locations), shape->sampler->size);
 }
 
-/* The first record whose sampler is another one; each size of sampler has a loop of its own. */
+/* Return the first record with another sampler. Each size of sampler has its own loop. */
 FB_INLINE const uint8_t *find_other_sampler(const uint8_t *record, const uint8_t *end, size_t step, size_t offset, size_t size) {
     uint64_t sampler = load_sampler(record + offset, size);
     do record += step;
@@ -98,7 +104,8 @@ FB_INLINE const uint8_t *find_other_sampler(const uint8_t *record, const uint8_t
     return record;
 }
 
-/* The end of the records of fixed size that the constants of a set hold for, from the first one on. REQUIRES: there is one. */
+/* Return the end of the run of fixed-size records that share the constants of the set. REQUIRES: at
+   least one record. */
 static const uint8_t *find_run(const fb_shape *shape, const uint8_t *record, const uint8_t *end) {
     if (!shape->sampler) return end;
     size_t step = shape->record_size, offset = shape->sampler->offset, size = shape->sampler->size;
@@ -110,7 +117,7 @@ static const uint8_t *find_run(const fb_shape *shape, const uint8_t *record, con
     }
 }
 
-/* One flow from a record on the short way. False: there is less room than `worst`. */
+/* Emit one flow on the fast path. Returns false if there are less than `worst` bytes of room. */
 FB_INLINE bool put_direct(fb_context *c, fb_emitter *row, const fb_shape *shape, size_t worst,
                           const uint8_t *record, const fb_location *locations) {
     fb_cursor at;
@@ -124,15 +131,15 @@ FB_INLINE bool put_direct(fb_context *c, fb_emitter *row, const fb_shape *shape,
 #ifdef FB_BY_COLUMN
 #include "core/decode/run.tmpl.h"
 #else
-/* run.tmpl.h is for columns. */
+/* Only columns have run.tmpl.h; messages are written record by record. */
 FB_INLINE size_t put_run(fb_context *c, fb_emitter *row, const fb_shape *shape, const uint8_t *record, size_t count) {
     (void)c, (void)row, (void)shape, (void)record, (void)count;
     return 0;
 }
 #endif
 
-/* Records of fixed size from *p on, as many as begin before `end`; *p is moved on. NO_SPACE: not all. REQUIRES: the last one is
-   whole. */
+/* Emit the fixed-size records that begin before `end`, and move *p past them. NO_SPACE: some
+   remain. REQUIRES: the last record is complete. */
 static fb_status put_fixed_records(fb_context *c, fb_emitter *row, const fb_shape *shape, const uint8_t **p,
                                    const uint8_t *end) {
     size_t size = shape->record_size, worst = worst_of(c, size);

@@ -1,7 +1,8 @@
-/* Records of one set, column by column: a loop over records for each column, instead of one over columns for each record. Where
-   values lie and how they are read is asked once a column; there is nothing left in the loops to mispredict.
+/* Decode the records of a set column by column. For each column, one loop runs over all records.
+   The location and type of a value are looked up once per column, so the inner loops have no branch
+   to mispredict.
 
-   For columns alone: a message has to be written record by record. */
+   This works for columns only. A message must be written record by record. */
 #ifndef FB_DECODE_RUN_TMPL_H
 #define FB_DECODE_RUN_TMPL_H
 
@@ -33,7 +34,7 @@ static void fill_members(fb_context *c, fb_columns *columns, const fb_op *op, si
     }
 }
 
-/* By the first address, or by what else the record tells. */
+/* Use the first address; if it is zero, use the rest of the record. */
 static void fill_etypes(const fb_columns *columns, const fb_shape *shape, const fb_op *op, size_t row, const uint8_t *record, size_t size,
                         size_t count) {
     const fb_vector vector = columns->vectors[op->target.column];
@@ -44,7 +45,8 @@ static void fill_etypes(const fb_columns *columns, const fb_shape *shape, const 
 
 static void fill_column(fb_context *c, fb_columns *columns, const fb_shape *shape, const fb_op *op, size_t row, const uint8_t *record,
                         size_t count) {
-    const fb_vector vector = columns->vectors[op->target.column]; /* a copy: what is stored cannot change it */
+    /* a copy, so that the compiler knows that stores do not change it */
+    const fb_vector vector = columns->vectors[op->target.column];
     const uint8_t *p = record + op->offset;
     const size_t step = shape->record_size;
     switch (op->code) {
@@ -74,8 +76,8 @@ static void fill_constants(const fb_columns *columns, size_t row, size_t count) 
     }
 }
 
-/* As many records as there is room for, of which there are `count`; 0 where rows have more to them than numbers and addresses, and
-   where there are too few to pay. */
+/* Decode up to `count` records, as far as there is room, and return their number. Returns 0 if rows
+   contain more than numbers and addresses, or if there are fewer than two records. */
 static size_t put_run(fb_context *c, fb_columns *columns, const fb_shape *shape, const uint8_t *record, size_t count) {
     fb_batch *batch = columns->batch;
     const size_t row = batch->rows, room = batch->capacity - row;

@@ -1,11 +1,11 @@
-/* A sampled packet's columns: what a walk (packet.h) has found, in the order of source.h. */
+/* The columns of a sampled packet: the results of a walk (packet.h), in the order of source.h. */
 #ifndef FB_DECODE_SAMPLED_PACKET_TMPL_H
 #define FB_DECODE_SAMPLED_PACKET_TMPL_H
 
 #include "core/packet/tunnel.h"
 #include "core/decode/value.tmpl.h"
 
-/* A packet, and what a walk over it has found. */
+/* A packet and the results of the walk over it. */
 typedef struct {
     fb_bytes octets;
     uint32_t type; /* of its first header */
@@ -15,7 +15,7 @@ typedef struct {
 FB_INLINE void walk_packet(fb_context *c, fb_sampled *packet) {
     fb_packet *found = &packet->found;
     fb_packet_walk(found, packet->octets, packet->type, c->decapsulate);
-    if (FB_UNLIKELY(!c->plan->has_packet)) return; /* nobody looks at it */
+    if (FB_UNLIKELY(!c->plan->has_packet)) return; /* no column uses the packet */
     if (found->problem != FB_OK) fb_context_count(c, found->problem, found->problem_at);
     if (FB_LIKELY(!c->decapsulate)) return;
     if (!found->tunnels) fb_context_count(c, FB_NOT_ENCAPSULATED, packet->octets.data);
@@ -24,12 +24,12 @@ FB_INLINE void walk_packet(fb_context *c, fb_sampled *packet) {
 
 #define PACKET_BIT(source) (1ull << (FB_SOURCE_PACKET_##source - FB_SOURCE_FIRST_PACKET))
 
-/* Whether some column wants any of the sources in a set of PACKET_BITs. */
+/* True if a column uses one of these sources, given as a set of PACKET_BITs. */
 FB_INLINE bool wants_packet(const fb_context *c, uint64_t sources) {
     return c->plan->packet_sources & sources;
 }
 
-/* The addresses of an IP header. */
+/* Put the two addresses of an IP header. */
 FB_INLINE void set_endpoints(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source src, fb_source dst, const uint8_t *ip,
                              unsigned version) {
     if (version == 4) {
@@ -58,7 +58,7 @@ FB_INLINE fb_cursor put_frame(fb_context *c, fb_emitter *row, fb_cursor at, cons
     return at;
 }
 
-/* A field of each label stack entry: the octets that `shift` and `mask` take out of it. */
+/* Put one field of each MPLS label stack entry. `shift` and `mask` select its bits. */
 static void set_labels(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source source, const fb_packet *packet,
                        unsigned shift, uint32_t mask) {
     for (unsigned i = 0; i < packet->label_stacks; i++)
@@ -73,8 +73,9 @@ FB_NOINLINE static fb_cursor put_labels(fb_context *c, fb_emitter *row, fb_curso
     return at;
 }
 
-/* What few want of an IP header: RFC 791 section 3.1; RFC 8200 section 3, and section 4.5 for fragments (next header,
-   reserved, offset of 13 bits and M flag, identification). */
+/* Put the less common fields of an IP header: RFC 791 section 3.1, RFC 8200 section 3. IPv6
+   fragments are in RFC 8200 section 4.5: next header, reserved, offset of 13 bits and M flag,
+   identification. */
 FB_NOINLINE static fb_cursor put_ip_details(fb_context *c, fb_emitter *row, fb_cursor at, const uint8_t *p,
                                             const uint8_t *fragment) {
     if (p[0] >> 4 == 4) {
@@ -95,7 +96,7 @@ FB_NOINLINE static fb_cursor put_ip_details(fb_context *c, fb_emitter *row, fb_c
     return at;
 }
 
-/* Source and destination port; TCP flags (RFC 9293 section 3.1, RFC 7125); ICMP type and code. */
+/* Put the ports, the TCP flags (RFC 9293 section 3.1, RFC 7125), or the ICMP type and code. */
 FB_INLINE fb_cursor put_transport(fb_context *c, fb_emitter *row, fb_cursor at, const fb_packet *packet) {
     const uint8_t *p = packet->transport;
     size_t size = (size_t)(packet->end - p);
@@ -141,8 +142,8 @@ FB_INLINE fb_cursor put_ip_packet(fb_context *c, fb_emitter *row, fb_cursor at, 
     return packet->transport ? put_transport(c, row, at, packet) : at;
 }
 
-/* The columns of a packet in which so much was found. In a plain one are no labels, no routing header, and no tunnel was
-   opened. */
+/* Put the columns of a packet. A plain packet has no labels, no routing header and no opened
+   tunnel. */
 FB_INLINE fb_cursor put_found(fb_context *c, fb_emitter *row, fb_cursor at, fb_bytes octets, uint32_t type,
                               const fb_packet *found, bool plain) {
     const uint64_t link = PACKET_BIT(SRC_MAC) | PACKET_BIT(DST_MAC) | PACKET_BIT(VLAN_ID) | PACKET_BIT(INNER_VLAN_ID);
@@ -161,7 +162,7 @@ FB_INLINE fb_cursor put_found(fb_context *c, fb_emitter *row, fb_cursor at, fb_b
     return at;
 }
 
-/* The columns of a packet that has been walked. */
+/* Put the columns of a packet that has been walked. */
 FB_NOINLINE static fb_cursor put_walked(fb_context *c, fb_emitter *row, fb_cursor at, const fb_sampled *packet) {
     return put_found(c, row, at, packet->octets, packet->type, &packet->found, false);
 }
@@ -172,7 +173,8 @@ FB_NOINLINE static fb_cursor walk_and_put(fb_context *c, fb_emitter *row, fb_cur
     return put_walked(c, row, at, &packet);
 }
 
-/* The columns of a packet whose tunnels stay closed. What is found in a plain one is nowhere but in registers. */
+/* Put the columns of a packet whose tunnels are not opened. The results for a plain packet stay in
+   registers. */
 FB_INLINE fb_cursor put_sampled(fb_context *c, fb_emitter *row, fb_cursor at, fb_bytes octets, uint32_t type) {
     fb_packet plain;
     if (FB_LIKELY(type == FB_PACKET_FRAME && !c->decapsulate && fb_packet_walk_plain(&plain, octets)))
@@ -180,7 +182,7 @@ FB_INLINE fb_cursor put_sampled(fb_context *c, fb_emitter *row, fb_cursor at, fb
     return walk_and_put(c, row, at, octets, type);
 }
 
-/* What an IP packet begins with, by what it says itself. REQUIRES: it is not empty. */
+/* Return the type of an IP packet from its version field. REQUIRES: the packet is not empty. */
 static uint32_t tell_ip_version(fb_bytes octets) {
     unsigned version = octets.data[0] >> 4;
     return version == 4 ? FB_ETHERTYPE_IPV4 : version == 6 ? FB_ETHERTYPE_IPV6 : FB_PACKET_UNKNOWN;

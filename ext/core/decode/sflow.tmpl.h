@@ -1,11 +1,13 @@
-/* sFlow v5: a header, then samples, each a list of records. Everything is XDR: big-endian words of 4 octets.
+/* sFlow v5: a header, then samples. Each sample is a list of records. Everything is XDR: big-endian
+   words of 4 bytes.
 
-     datagram: 5, address type (1 IPv4, 2 IPv6), agent address (4 or 16), sub-agent id, sequence, uptime, samples
+     datagram: 5, address type (1 IPv4, 2 IPv6), agent address (4 or 16), sub-agent id, sequence,
+               uptime, samples
      sample:   format (enterprise << 12 | number), length, body
      record:   format, length, body
 
-   The records of a flow sample are indexed first and read in the order of source.h, whatever their order on the wire, so
-   that which source wins depends on the schema alone. */
+   The records of a flow sample are indexed first and then read in the order of source.h. Their
+   order on the wire does not matter, so the schema alone decides which source has priority. */
 #ifndef FB_DECODE_SFLOW_TMPL_H
 #define FB_DECODE_SFLOW_TMPL_H
 
@@ -16,7 +18,7 @@
 #include "core/decode/sflow_records.tmpl.h"
 #include "core/decode/value.tmpl.h"
 
-/* A sample that fits a pattern. ------------------------------------------------------------------------------------------ */
+/* Samples that match a pattern --------------------------------------------------------------- */
 
 FB_NOINLINE static fb_cursor append_numbers(fb_emitter *row, fb_cursor at, const fb_pattern_value *value,
                                             const fb_pattern_value *end, const fb_sample_parts *parts) {
@@ -29,7 +31,7 @@ FB_INLINE fb_cursor put_words(fb_context *c, fb_emitter *row, fb_cursor at, fb_s
     return at;
 }
 
-/* The AS path of a gateway's record that is whole. */
+/* Put the AS path of a complete gateway record. */
 static fb_cursor put_path(fb_context *c, fb_emitter *row, fb_cursor at, fb_source source, fb_bytes path) {
     const uint8_t *end = path.data + path.size;
     for (const uint8_t *p = path.data + 4; p < end;) {
@@ -63,7 +65,7 @@ FB_NOINLINE static fb_cursor run_steps(fb_context *c, fb_emitter *row, fb_cursor
     return at;
 }
 
-/* False: there is no room. */
+/* Emit a flow from a sample that matches a pattern. Returns false if there is no room. */
 FB_INLINE bool put_pattern(fb_context *c, fb_emitter *row, const fb_pattern *pattern, const fb_sample_parts *parts, size_t worst,
                            bool exact) {
     const fb_pattern_value *values = pattern->values;
@@ -89,15 +91,16 @@ FB_INLINE bool put_pattern(fb_context *c, fb_emitter *row, const fb_pattern *pat
     return true;
 }
 
-/* The whole. -------------------------------------------------------------------------------------------------------------- */
+/* Datagrams ---------------------------------------------------------------------------------- */
 
-/* The patterns that samples may fit: where they pay, rows are flows, no value waits for their end, and no tunnel is opened. */
+/* Return the patterns that samples may match, or NULL. Patterns are used if they pay, rows are
+   flows, no value is deferred to the end of a row, and no tunnel is opened. */
 static fb_patterns *patterns_in_use(const fb_context *c, const fb_emitter *row, fb_decoder *decoder) {
     bool pay = decoder->patterns.wide || decoder->options.always_learn;
     return pay && FB_EMIT(is_direct)(row) && !c->decapsulate && c->plan->rows == FB_ROWS_FLOWS ? &decoder->patterns : NULL;
 }
 
-/* Record by record. */
+/* Decode a flow sample record by record, without a pattern. */
 FB_NOINLINE static fb_status read_flow_sample(fb_context *c, fb_emitter *row, fb_patterns *patterns, fb_bytes sample,
                                               bool expanded) {
     const unsigned rare = 1u << FB_PLACE_ETHERNET | 1u << FB_PLACE_IPV4 | 1u << FB_PLACE_IPV6;
@@ -119,7 +122,7 @@ FB_NOINLINE static fb_status read_flow_sample(fb_context *c, fb_emitter *row, fb
     return FB_OK;
 }
 
-/* By a pattern, if one fits. */
+/* Decode a flow sample with a matching pattern, or record by record. */
 FB_INLINE fb_status decode_by_pattern(fb_context *c, fb_emitter *row, fb_patterns *patterns, fb_bytes sample, bool expanded, bool exact) {
     fb_sample_parts parts;
     const fb_pattern *pattern = fb_patterns_find(patterns, sample, expanded, &parts, exact);
@@ -134,7 +137,7 @@ FB_NOINLINE static fb_status decode_by_general_pattern(fb_context *c, fb_emitter
     return decode_by_pattern(c, row, patterns, sample, expanded, false);
 }
 
-/* NO_SPACE; BAD_SAMPLE, not counted yet, when its fixed part is cut short. */
+/* NO_SPACE. BAD_SAMPLE: the fixed part is cut short; the caller counts it. */
 FB_INLINE fb_status decode_flow_sample(fb_context *c, fb_emitter *row, fb_patterns *patterns, fb_bytes sample, bool expanded) {
     if (FB_UNLIKELY(sample.size < FB_FLOW_SAMPLE_SIZE(expanded))) return FB_BAD_SAMPLE;
     if (FB_UNLIKELY(!patterns || !patterns->table)) return read_flow_sample(c, row, patterns, sample, expanded);
@@ -154,7 +157,7 @@ FB_INLINE fb_status decode_sample(fb_context *c, fb_emitter *row, fb_patterns *p
     }
 }
 
-/* The number of a sample among those of its kind and source. */
+/* Check the sequence number of a sample among the samples of its kind and source. */
 FB_INLINE void check_sample(fb_context *c, uint32_t format, fb_bytes sample) {
     fb_domain *domain = c->domain;
     fb_sample_origin origin;
@@ -165,8 +168,8 @@ FB_INLINE void check_sample(fb_context *c, uint32_t format, fb_bytes sample) {
     if (FB_UNLIKELY(status == FB_SEQUENCE_GAP)) fb_context_count(c, FB_SAMPLE_GAP, sample.data);
 }
 
-/* Fetches octets two samples ahead, as many as one has, whether they are of this datagram or of the next. What is read of a sample
-   first stands all over it: the processor does not foresee that. */
+/* Prefetch about two samples ahead, in this datagram or the next. The first reads of a sample are
+   scattered over it, so the hardware prefetcher does not predict them. */
 FB_INLINE void fetch_ahead(const uint8_t *sample) {
     for (uintptr_t line = 512; line < 768; line += FB_CACHE_LINE) FB_PREFETCH((const void *)((uintptr_t)sample + line));
 }
@@ -207,7 +210,7 @@ FB_NOINLINE static void put_constants_sflow(fb_context *c, fb_emitter *row, uint
     FB_EMIT(end_constants)(row, at);
 }
 
-/* The header says no more than where the datagram came from. */
+/* Count a datagram with a bad header. Only the UDP source is known, so it is the exporter. */
 FB_NOINLINE static fb_status refuse_sflow(fb_context *c, fb_decoder *decoder, const fb_position *position, fb_status status,
                                           const uint8_t *at) {
     begin_datagram(c, decoder, c->datagram->source, FB_AGENT_SFLOW, position);

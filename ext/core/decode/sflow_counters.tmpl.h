@@ -1,13 +1,15 @@
-/* sFlow's counter samples (formats 2 and 4) and its notifications of discarded packets (format 5): the rows of a plan whose
-   rows are counters. One sample is one row; flow samples make none then.
+/* sFlow counter samples (formats 2 and 4) and notifications of discarded packets (format 5).
+   They are the rows of a plan whose rows are counters. Each sample is one row. Flow samples give
+   no rows in such a plan.
 
      counters:            sequence, source id (8 bits type, 24 bits index), records
      counters, expanded:  sequence, source type, source index, records
      discarded packet:    sequence, source type, source index, drops, input, output, reason, records
 
-   Records are a format, a length and a body each, as in flow samples. They are indexed first and read in the order of
-   source.h. A record of a format that another one had before it is not read, and counted. A counter that the exporter
-   does not know is all ones (sFlow version 5, "Counter Data"): it is absent. */
+   A record is a format, a length and a body, as in flow samples. Records are indexed first and
+   read in the order of source.h. A second record of the same format is counted and not read. A
+   counter with all bits set is unknown to the exporter (sFlow version 5, "Counter Data"), so it
+   is absent. */
 #ifndef FB_DECODE_SFLOW_COUNTERS_TMPL_H
 #define FB_DECODE_SFLOW_COUNTERS_TMPL_H
 
@@ -18,7 +20,7 @@
 #include "core/decode/value.tmpl.h"
 
 enum {
-    KIND_COUNTERS = 1, /* of `sflow:sample.kind` */
+    KIND_COUNTERS = 1, /* values of `sflow:sample.kind` */
     KIND_DROP = 2,
     RECORD_EGRESS_QUEUE = 1036,
     RECORD_ACL = 1037,
@@ -28,7 +30,7 @@ enum {
     LANE_SIZE = 40,
 };
 
-/* Places in fb_counter_records. */
+/* Indices in fb_counter_records. */
 enum {
 #define FB_X(record, format, size) COUNTERS_##record,
     FB_COUNTER_RECORD_LIST(FB_X)
@@ -40,12 +42,12 @@ typedef struct {
     fb_bytes body[COUNTERS_COUNT];
 } fb_counter_records;
 
-/* What every counter or drop sample begins with. */
+/* The first fields of every counter or drop sample. */
 typedef struct {
     uint32_t kind, sequence, source_type, source_index;
 } fb_sample_head;
 
-/* What a drop sample says besides its packet, and what it says of that as a flow sample does. */
+/* The records of a drop sample. `packet` holds the records that it shares with flow samples. */
 typedef struct {
     fb_bytes queue, acl, function, trap, linux_reason;
     fb_sample_records packet;
@@ -67,12 +69,12 @@ static fb_cursor put_sample_head(fb_context *c, fb_emitter *row, fb_cursor at, c
     return at;
 }
 
-/* Octets of a record, by the kind of their source. */
+/* Put the bytes of a record, converted by the kind of the source. */
 static void set_octets(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source source, fb_bytes octets) {
     FB_FOR_TARGETS(c, source, target) *at = put_field(c, row, *at, *target, octets.data, octets.size);
 }
 
-/* A string (RFC 4506 section 4.11); an empty one is unknown. */
+/* Read a string (RFC 4506 section 4.11). An empty string means unknown. */
 static bool read_string(fb_xdr *xdr, fb_bytes *text) {
     uint32_t length;
     return fb_xdr_read_word(xdr, &length) && read_opaque(xdr, length, text);
@@ -86,7 +88,7 @@ static void count_bad_record(fb_context *c, fb_bytes record) {
     fb_context_count(c, FB_BAD_SAMPLE_RECORD, record.data);
 }
 
-/* The next record of a sample; false, and counted, when it is cut short. */
+/* Read the next record of a sample. Returns false if it is cut short, and counts that. */
 static bool read_record(fb_context *c, fb_xdr *xdr, uint32_t *format, fb_bytes *body) {
     const uint8_t *at = xdr->p;
     if (fb_xdr_read_item(xdr, format, body)) return true;
@@ -94,7 +96,7 @@ static bool read_record(fb_context *c, fb_xdr *xdr, uint32_t *format, fb_bytes *
     return false;
 }
 
-/* Where a record of a format belongs in a struct of records; NULL for one that is not read. */
+/* Return the place of a record of this format in a struct of records, or NULL if it is not read. */
 typedef fb_bytes *fb_record_finder(void *records, uint32_t format);
 
 static void index_records_of_counters(fb_context *c, fb_xdr xdr, uint32_t count, fb_record_finder *find, void *records) {
@@ -111,7 +113,7 @@ static void index_records_of_counters(fb_context *c, fb_xdr xdr, uint32_t count,
     }
 }
 
-/* --- counters ------------------------------------------------------------------------------------------------------- */
+/* Counters ----------------------------------------------------------------------------------- */
 
 static fb_bytes *find_counter_record(void *of_counters, uint32_t format) {
     fb_counter_records *records = of_counters;
@@ -123,7 +125,7 @@ static fb_bytes *find_counter_record(void *of_counters, uint32_t format) {
     }
 }
 
-/* A record that is shorter than its structure gives nothing. */
+/* Remove records that are shorter than their structure. */
 static void drop_short_records(fb_context *c, fb_counter_records *records) {
     static const uint8_t sizes[COUNTERS_COUNT] = {
 #define FB_X(record, format, size) size,
@@ -134,7 +136,8 @@ static void drop_short_records(fb_context *c, fb_counter_records *records) {
         if (!has_record(c, records->body[i], sizes[i])) records->body[i] = (fb_bytes){0};
 }
 
-/* All ones, in a counter or gauge of 32 or 64 bits; of a float, what no load is (sFlow Host Structures: -1). */
+/* Return true for an unknown value: all bits set in a counter or gauge of 32 or 64 bits, or a float
+   that is not a load (sFlow Host Structures: -1). */
 static bool is_unknown(fb_kind kind, const uint8_t *p, size_t size) {
     double real;
     if (kind == FB_KIND_FLOAT) return !fb_load_real(p, size, &real) || !(real >= 0);
@@ -142,7 +145,7 @@ static bool is_unknown(fb_kind kind, const uint8_t *p, size_t size) {
     return (size == 4 && fb_load32(p) == UINT32_MAX) || (size == 8 && fb_load64(p) == UINT64_MAX);
 }
 
-/* All that is of a fixed size: one walk over the table of sflow_counter_fields.h. */
+/* Put all fixed-size fields in one loop over the table of sflow_counter_fields.h. */
 static fb_cursor put_counters(fb_context *c, fb_emitter *row, fb_cursor at, const fb_counter_records *records) {
     static const struct {
         uint8_t record, offset, size, kind;
@@ -154,7 +157,7 @@ static fb_cursor put_counters(fb_context *c, fb_emitter *row, fb_cursor at, cons
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         fb_bytes record = records->body[fields[i].record];
         size_t end = (size_t)fields[i].offset + fields[i].size;
-        if (record.size < end) continue; /* there is none, or it is of an older edition */
+        if (record.size < end) continue; /* the record is missing or of an older edition */
         const uint8_t *p = record.data + fields[i].offset;
         if (is_unknown(fields[i].kind, p, fields[i].size)) continue;
         set_octets(c, row, &at, (fb_source)(FB_SOURCE_FIRST_COUNTER + i), (fb_bytes){p, fields[i].size});
@@ -162,7 +165,7 @@ static fb_cursor put_counters(fb_context *c, fb_emitter *row, fb_cursor at, cons
     return at;
 }
 
-/* The lanes of an optical module, after its 4 words: their number, and 10 words each. */
+/* Put the lanes of an optical module. Their number follows 4 words; each lane has 10 words. */
 static fb_cursor put_lanes(fb_context *c, fb_emitter *row, fb_cursor at, fb_bytes sfp) {
     if (!sfp.data) return at;
     size_t count = fb_load32(sfp.data + 16), whole = (sfp.size - 20) / LANE_SIZE;
@@ -190,7 +193,8 @@ static fb_cursor put_port_name(fb_context *c, fb_emitter *row, fb_cursor at, fb_
     return at;
 }
 
-/* Host name, UUID (16 octets; zeros are unknown), machine type, operating system, its release. */
+/* Put host name, UUID (16 bytes; zeros mean unknown), machine type, operating system and its
+   release. */
 static fb_cursor put_host(fb_context *c, fb_emitter *row, fb_cursor at, fb_bytes record) {
     static const uint8_t zeros[16];
     if (!record.data) return at;
@@ -215,8 +219,9 @@ static void set_adapter(fb_context *c, fb_emitter *row, fb_cursor *at, uint32_t 
     set_member(c, row, at, FB_SOURCE_SFLOW_ADAPTER_MAC, mac);
 }
 
-/* Adapters: an ifIndex each, and its MAC addresses, padded to 8 octets. An adapter stands in the lists once for every one of
-   its addresses; for one without any the address is 0. False when they are cut short: those before the cut count. */
+/* Read adapters: each has an ifIndex and MAC addresses, padded to 8 bytes. The lists get one entry
+   per MAC address. An adapter without addresses gets one entry with address 0. Returns false if the
+   record is cut short; the entries before the cut are kept. */
 static bool read_adapters(fb_context *c, fb_emitter *row, fb_cursor *at, fb_xdr xdr) {
     uint32_t adapters, index, macs;
     if (!fb_xdr_read_word(&xdr, &adapters)) return false;
@@ -240,7 +245,8 @@ static fb_cursor put_adapters(fb_context *c, fb_emitter *row, fb_cursor at, fb_b
     return at;
 }
 
-/* NO_SPACE; BAD_SAMPLE, not counted yet, when its fixed part is cut short. The same of decode_drop. */
+/* NO_SPACE. BAD_SAMPLE: the fixed part is cut short; the caller counts it. decode_drop returns the
+   same. */
 static fb_status decode_counters(fb_context *c, fb_emitter *row, fb_bytes sample, bool expanded) {
     fb_xdr xdr = {sample.data, sample.data + sample.size};
     fb_counter_records records = {0};
@@ -262,7 +268,7 @@ static fb_status decode_counters(fb_context *c, fb_emitter *row, fb_bytes sample
     return FB_OK;
 }
 
-/* --- discarded packets ---------------------------------------------------------------------------------------------- */
+/* Discarded packets -------------------------------------------------------------------------- */
 
 static fb_bytes *find_drop_record(void *of_drop, uint32_t format) {
     fb_drop_records *records = of_drop;
@@ -277,7 +283,7 @@ static fb_bytes *find_drop_record(void *of_drop, uint32_t format) {
     }
 }
 
-/* Number, name and direction of the access list. */
+/* Put number, name and direction of the access list. */
 static fb_cursor put_acl(fb_context *c, fb_emitter *row, fb_cursor at, fb_bytes record) {
     if (!record.data) return at;
     fb_xdr xdr = {record.data, record.data + record.size};
@@ -293,7 +299,7 @@ static fb_cursor put_acl(fb_context *c, fb_emitter *row, fb_cursor at, fb_bytes 
     return at;
 }
 
-/* A record of one string, or of two; the sources of two follow one another. */
+/* Put a record of one or two strings. The sources of two strings are adjacent. */
 static fb_cursor put_strings(fb_context *c, fb_emitter *row, fb_cursor at, fb_bytes record, fb_source source,
                              unsigned count) {
     if (!record.data) return at;
@@ -336,7 +342,7 @@ static fb_status decode_drop(fb_context *c, fb_emitter *row, fb_bytes sample) {
     set_interface(c, row, &at, FB_SOURCE_SFLOW_DROP_OUTPUT, 0, output);
     set_uint(c, row, &at, FB_SOURCE_SFLOW_DROP_REASON, reason);
     at = put_drop_records(c, row, at, &records);
-    /* The packet is described as in a flow sample whose output says that it was discarded, and why. */
+    /* The packet is put like that of a flow sample whose output field states the discard reason. */
     at = put_records(c, row, at, &records.packet, discard_status(reason));
     FB_EMIT(finish)(row, at);
     c->counters->flows++;

@@ -1,4 +1,4 @@
-/* The records of a flow sample: found first, then read in the order of source.h. */
+/* The records of a flow sample: indexed first, then read in the order of source.h. */
 #ifndef FB_DECODE_SFLOW_RECORDS_TMPL_H
 #define FB_DECODE_SFLOW_RECORDS_TMPL_H
 
@@ -8,11 +8,12 @@
 #include "core/decode/sampled_packet.tmpl.h"
 
 typedef struct {
-    unsigned there; /* a bit (1 << kind) for each that is */
+    unsigned there; /* a bit (1 << kind) for each record that is present */
     fb_bytes of[FB_PLACES];
 } fb_sample_records;
 
-/* An opaque of so many octets, and padding to the next word (RFC 4506 section 4.10); false when it is cut short. */
+/* Read opaque data of `length` bytes and its padding to the next word (RFC 4506 section 4.10).
+   Returns false if it is cut short. */
 static bool read_opaque(fb_xdr *xdr, uint32_t length, fb_bytes *octets) {
     if (length > (size_t)(xdr->end - xdr->p)) return false;
     *octets = (fb_bytes){xdr->p, length};
@@ -21,7 +22,7 @@ static bool read_opaque(fb_xdr *xdr, uint32_t length, fb_bytes *octets) {
     return true;
 }
 
-/* Of two records of one format the first counts. */
+/* Index the records of a sample by format. The first of two records of one format is used. */
 FB_INLINE void index_records(fb_context *c, fb_xdr xdr, uint32_t count, fb_sample_records *records) {
     const uint8_t *p = xdr.p, *next;
     size_t left = (size_t)(xdr.end - p), length, padded;
@@ -47,7 +48,7 @@ FB_INLINE void index_records(fb_context *c, fb_xdr xdr, uint32_t count, fb_sampl
     records->there = there;
 }
 
-/* Whether a record is there and holds at least `size` octets. */
+/* Return true if a record is present and has at least `size` bytes. */
 FB_INLINE bool has_record(fb_context *c, fb_bytes record, size_t size) {
     if (!record.data) return false;
     if (FB_LIKELY(record.size >= size)) return true;
@@ -55,15 +56,16 @@ FB_INLINE bool has_record(fb_context *c, fb_bytes record, size_t size) {
     return false;
 }
 
-/* The same of one of the records of a sample. */
+/* The same for a record of a flow sample. */
 FB_INLINE bool holds_record(fb_context *c, const fb_sample_records *records, unsigned kind, size_t size) {
     return records->there >> kind & 1 && has_record(c, records->of[kind], size);
 }
 
-/* The forwarding status (RFC 7270 section 4.12) that fits a reason of sFlow's discarded packets best. */
+/* Return the forwarding status (RFC 7270 section 4.12) closest to an sFlow reason for a discard. */
 static uint64_t discard_status(uint32_t reason) {
     switch (reason) {
-        case 0: case 1: case 2: case 3: case 5: case 6: case 7: case 263: return 131; /* unreachable, by the ICMP code */
+        /* unreachable, by the ICMP code */
+        case 0: case 1: case 2: case 3: case 5: case 6: case 7: case 263: return 131;
         case 4: return 133;            /* fragmentation needed */
         case 8: return 132;            /* source host isolated */
         case 9: case 10: return 129;   /* administratively prohibited */
@@ -78,15 +80,18 @@ static uint64_t discard_status(uint32_t reason) {
     }
 }
 
-/* An interface: format 0 is an ifIndex, 1 a reason for a discard, 2 a number of outputs. 0x3fffffff is the exporter. */
+/* Put an interface. Format 0 is an ifIndex, 1 a discard reason, 2 a number of outputs. 0x3fffffff
+   is the exporter itself. */
 FB_INLINE void set_interface(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source source, uint32_t format, uint32_t value) {
     if (format == FB_INTERFACE_INDEX && value != FB_INTERFACE_INTERNAL) set_uint(c, row, at, source, value);
 }
 
-/* The fixed part of a flow sample. *status becomes the forwarding status of a packet that was discarded, else 0.
+/* Put the fixed part of a flow sample. *status becomes the forwarding status of a discarded packet,
+   otherwise 0.
 
      flow:     sequence, source id, rate, pool, drops, input (2 bits format), output, records
-     expanded: sequence, source type, source index, rate, pool, drops, input format, input, output format, output, records */
+     expanded: sequence, source type, source index, rate, pool, drops, input format, input,
+               output format, output, records */
 FB_INLINE void put_flow_sample(fb_context *c, fb_emitter *row, fb_cursor *at, const uint8_t *p, bool expanded, uint64_t *status) {
     const uint8_t *counts = expanded ? p + 12 : p + 8;
     uint32_t output_format, output;
@@ -111,7 +116,7 @@ FB_INLINE void put_flow_sample(fb_context *c, fb_emitter *row, fb_cursor *at, co
     *status = FB_UNLIKELY(output_format == FB_INTERFACE_DISCARDED) ? discard_status(output) : 0;
 }
 
-/* A VLAN id, or 0xffffffff for unknown. */
+/* Put a VLAN id. 0xffffffff means unknown. */
 FB_INLINE void set_vlan(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source source, uint32_t id) {
     if (id < FB_LOWEST_UNKNOWN_VLAN) set_uint(c, row, at, source, id);
 }
@@ -126,7 +131,8 @@ FB_INLINE void put_switch(fb_context *c, fb_emitter *row, fb_cursor *at, const f
     set_uint(c, row, at, FB_SOURCE_SFLOW_SWITCH_DST_PRIORITY, fb_load32(p + 12));
 }
 
-/* The extended router record: next hop, bits of the source's network and of the destination's. False: it is cut short. */
+/* Read the extended router record: next hop, source prefix length, destination prefix length.
+   Returns false if it is cut short. */
 FB_INLINE bool read_router(fb_context *c, fb_emitter *row, fb_cursor *at, fb_xdr xdr) {
     fb_bytes next_hop;
     if (!fb_xdr_read_address(&xdr, &next_hop)) return false;
@@ -137,8 +143,9 @@ FB_INLINE bool read_router(fb_context *c, fb_emitter *row, fb_cursor *at, fb_xdr
     return true;
 }
 
-/* The AS path: segments (a type, a length, as many AS numbers), all of them flattened. *destination becomes the last one,
-   and stays where there is none. False when it is cut short. */
+/* Put the AS path, flattened. A segment is a type, a length, and as many AS numbers.
+   *destination becomes the last AS number; without one it is unchanged. Returns false if the
+   path is cut short. */
 FB_INLINE bool put_as_path(fb_context *c, fb_emitter *row, fb_cursor *at, fb_xdr *xdr, uint32_t *destination) {
     uint32_t segments, type, length;
     bool first = true, wanted = fb_plan_wants(c->plan, FB_SOURCE_SFLOW_GATEWAY_NEXT_HOP_AS, FB_SOURCE_SFLOW_GATEWAY_AS_PATH);
@@ -170,8 +177,8 @@ FB_INLINE bool put_communities(fb_context *c, fb_emitter *row, fb_cursor *at, fb
     return count == length;
 }
 
-/* The extended gateway record: next hop, own AS, source AS, source peer AS, AS path, communities, local preference. False: it
-   is cut short. */
+/* Read the extended gateway record: next hop, own AS, source AS, source peer AS, AS path,
+   communities, local preference. Returns false if it is cut short. */
 FB_INLINE bool read_gateway(fb_context *c, fb_emitter *row, fb_cursor *at, fb_xdr xdr) {
     fb_bytes next_hop;
     uint32_t preference;
@@ -194,7 +201,8 @@ FB_INLINE bool read_gateway(fb_context *c, fb_emitter *row, fb_cursor *at, fb_xd
     return true;
 }
 
-/* Records sampled_ipv4 and sampled_ipv6: length, protocol, addresses of `size` octets, ports, TCP flags, ToS or priority. */
+/* Put the record sampled_ipv4 or sampled_ipv6: length, protocol, two addresses of `size` bytes,
+   ports, TCP flags, ToS or priority. */
 static fb_cursor put_sampled_ip(fb_context *c, fb_emitter *row, fb_cursor at, const uint8_t *p, size_t size) {
     set_uint(c, row, &at, FB_SOURCE_SFLOW_IP_LENGTH, fb_load32(p));
     set_uint(c, row, &at, FB_SOURCE_SFLOW_IP_PROTOCOL, fb_load32(p + 4));
@@ -208,14 +216,15 @@ static fb_cursor put_sampled_ip(fb_context *c, fb_emitter *row, fb_cursor at, co
     return at;
 }
 
-/* Record sampled_ethernet: length, source and destination MAC (6 octets and 2 of padding each), ethertype. */
+/* Put the record sampled_ethernet: length, source and destination MAC (6 bytes and 2 of padding
+   each), ethertype. */
 static fb_cursor put_sampled_ethernet(fb_context *c, fb_emitter *row, fb_cursor at, const uint8_t *p) {
     set_uint(c, row, &at, FB_SOURCE_SFLOW_ETHERNET_SRC_MAC, fb_load48(p + 4));
     set_uint(c, row, &at, FB_SOURCE_SFLOW_ETHERNET_DST_MAC, fb_load48(p + 12));
     return at;
 }
 
-/* What a sampled packet begins with, by its protocol. */
+/* Return the type of the first header of a sampled packet, from its header protocol. */
 FB_INLINE uint32_t find_header_type(uint32_t protocol) {
     if (FB_LIKELY(protocol == FB_HEADER_ETHERNET)) return FB_PACKET_FRAME;
     switch (protocol) {
@@ -226,7 +235,8 @@ FB_INLINE uint32_t find_header_type(uint32_t protocol) {
     }
 }
 
-/* Record sampled_header: protocol, frame length, octets stripped, header octets, header. No data: the header is cut short. */
+/* Return the header in the record sampled_header: protocol, frame length, bytes stripped, header
+   size, header. No data: the header is cut short. */
 FB_INLINE fb_bytes read_sampled_header(fb_context *c, fb_bytes record) {
     size_t size = fb_load32(record.data + 12);
     if (FB_LIKELY(size <= record.size - 16)) return (fb_bytes){record.data + 16, size};
@@ -234,7 +244,7 @@ FB_INLINE fb_bytes read_sampled_header(fb_context *c, fb_bytes record) {
     return (fb_bytes){NULL, 0};
 }
 
-/* The records that come before the packet. */
+/* Put the records that come before the packet. */
 FB_INLINE void put_extended(fb_context *c, fb_emitter *row, fb_cursor *at, const fb_sample_records *records) {
     put_switch(c, row, at, records);
     if (records->there & 1u << FB_PLACE_ROUTER) {
@@ -249,9 +259,10 @@ FB_INLINE void put_extended(fb_context *c, fb_emitter *row, fb_cursor *at, const
     }
 }
 
-/* When a tunnel in the packet is opened, the records sampled_ethernet, sampled_ipv4 and sampled_ipv6 are not of the flow's
-   packet, but of the one around it: so it is walked before them. `plain`: there are none of them, and no tunnel is opened.
-   `status` as in put_flow_sample. */
+/* Put the records of a flow sample. If a tunnel was opened, the records sampled_ethernet,
+   sampled_ipv4 and sampled_ipv6 describe the outer packet and are ignored. So the packet is walked
+   before they are read. `plain`: the sample has none of these records, and tunnels are not opened.
+   `status` is as in put_flow_sample. */
 FB_INLINE fb_cursor put_records_of(fb_context *c, fb_emitter *row, fb_cursor at, const fb_sample_records *records,
                                    uint64_t status, bool plain) {
     const fb_bytes *of = records->of;

@@ -1,4 +1,5 @@
-/* subTemplateList and subTemplateMultiList (RFC 6313 sections 4.5.2 and 4.5.3): records inside a record. YAF sends both.
+/* subTemplateList and subTemplateMultiList (RFC 6313 sections 4.5.2 and 4.5.3): records inside a
+   record. YAF sends both.
 
      0          1                3
      ├──────────┼────────────────┼────────┬────────┬──
@@ -6,14 +7,14 @@
      ├──────────┼────────────────┼────────┴────┬───┴────┬──
      │ semantic │ template id    │ length      │ record │ …   subTemplateMultiList
      ├──────────┴────────────────┴─────────────┴────────┴──
-                └ again and again; the length counts from here
+                └ repeated; the length counts from here
 
-   The template is one of the domain that the record is of. Its elements fill the columns that the record around the list has
-   left empty: a repeated column from all inner records, any other column from the first one that has a value. A zero is
-   one where FB_COLUMN_ZERO says so.
+   The template belongs to the domain of the outer record. Its elements fill the columns that the
+   outer record leaves empty. A repeated column takes values from all inner records, any other
+   column from the first record that has a value. FB_COLUMN_ZERO says whether zero is a value.
 
-   Inner records have templates without records of zero bytes, so each record moves on. Lists in lists are read to a depth of
-   FB_LIST_DEPTH, so a byte is read at most so many times. */
+   Templates of inner records have no records of zero bytes, so each record advances. Nested lists
+   are read to a depth of FB_LIST_DEPTH, so a byte is read at most that many times. */
 #ifndef FB_DECODE_SUB_TEMPLATE_TMPL_H
 #define FB_DECODE_SUB_TEMPLATE_TMPL_H
 
@@ -23,24 +24,24 @@
 
 enum { SUB_LIST_HEAD = 3, MULTI_LIST_HEAD = 1, MULTI_LIST_PART_HEAD = 4 };
 
-/* Where inner records go. */
+/* The output of inner records. */
 typedef struct {
     fb_context *c;
     fb_emitter *row;
     fb_cursor at;
-    bool tunnel; /* a tunnel was opened: columns that a packet fills are the inner packet's */
+    bool tunnel; /* a tunnel was opened: columns that a packet can fill describe the inner packet */
 } fb_inner_records;
 
 static void read_inner_lists(fb_inner_records *inner, const fb_shape *shape, const uint8_t *record, const fb_location *locations,
                              unsigned depth);
 
-/* In one inner record a repeated column takes the best of its sources. */
+/* Put one inner record. A repeated column takes only the best of its sources from it. */
 static void put_inner_record(fb_inner_records *inner, const fb_shape *shape, const uint8_t *record, const fb_location *locations) {
     for (const fb_op *op = shape->ops, *end = op + shape->op_count; op < end; op++) {
         if (op->field == FB_NO_FIELD || fb_field_is_sub_template(&shape->fields[op->field])) continue;
         if (inner->tunnel && op->column->packet_rank != FB_NO_RANK) continue;
         fb_op last = *op;
-        last.target.rank = FB_NO_RANK; /* all sources of the record around it come first */
+        last.target.rank = FB_NO_RANK; /* all sources of the outer record have priority */
         if (op->column->flags & FB_COLUMN_REPEATED) {
             if (!op->again) inner->at = put_each(inner->c, inner->row, inner->at, &last, shape, record, locations);
             continue;
@@ -55,14 +56,14 @@ static void put_inner_record(fb_inner_records *inner, const fb_shape *shape, con
     inner->c->counters->status[FB_LIST_ELEMENT_IGNORED] += shape->unused;
 }
 
-/* Find a template of the domain, or one that is kept for the datagram alone. NULL: not known. */
+/* Find a template of the domain, or a temporary one of this datagram. NULL: unknown. */
 FB_INLINE fb_template *find_template(const fb_context *c, uint16_t id) {
     fb_template *template = c->domain ? fb_domain_find_template(c->domain, id) : NULL;
     if (FB_LIKELY(template != NULL) || !c->exporters->temporary) return template;
     return fb_domain_find_template(c->exporters->temporary, id);
 }
 
-/* The records of [p, end). */
+/* Read the records of [p, end). */
 static void read_inner_records(fb_inner_records *inner, unsigned id, const uint8_t *p, const uint8_t *end, unsigned depth) {
     fb_context *c = inner->c;
     if (p == end) return;
@@ -115,7 +116,7 @@ static void read_inner_lists(fb_inner_records *inner, const fb_shape *shape, con
     }
 }
 
-/* The lists of a record, after all else that it says. */
+/* Put the lists of a record, after its other fields. */
 FB_NOINLINE static fb_cursor put_sub_templates(fb_context *c, fb_emitter *row, fb_cursor at, const fb_shape *shape,
                                                const uint8_t *record, const fb_location *locations, bool tunnel) {
     const fb_plan *plan = c->plan;

@@ -1,7 +1,9 @@
-/* From a decoded value to a column: range, unit, enum, address, text. Written against the emitter contract.
+/* Put a decoded value into a column: check its range, convert its unit, enum, address or text. This
+   code uses the emitter interface only (emit/emitter.h).
 
-   The `set` functions give the value of a fixed source to every column it feeds; the `put` functions below them give one
-   value to one column. All of them count what they have to leave out, but only while the column still wants a value. */
+   The `set` functions put the value of a fixed source into every column that it feeds. The `put`
+   functions put one value into one column. Both count values that they leave out, but only while
+   the column still needs a value. */
 #ifndef FB_DECODE_VALUE_TMPL_H
 #define FB_DECODE_VALUE_TMPL_H
 
@@ -17,7 +19,8 @@ static void note(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target,
     if (status == FB_OUT_OF_RANGE || status == FB_BAD_FIELD_SIZE) fb_context_leave_out(c, target.column);
 }
 
-/* As a rule the members are 0, 1, 2 … on the wire: false where it is no such one. */
+/* Look up an enum value at its own index, which works if wire values are 0, 1, 2 and so on. Returns
+   false if it is not there. */
 FB_INLINE bool find_member(const fb_column *column, uint64_t value, uint64_t *number) {
     if (value >= column->mappings_size || column->mappings[value].from != value) return false;
     *number = column->mappings[value].to;
@@ -38,7 +41,8 @@ static bool map_enum(const fb_column *column, uint64_t value, uint64_t *number) 
     return true;
 }
 
-/* A number that is finite on the wire must be so in its column; what is too small for it is zero there, and not written. */
+/* Put a real number. A number that is finite on the wire must be finite in its column. A number too
+   small for a float becomes zero. */
 static fb_cursor put_real(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, double value) {
     bool narrow = c->plan->columns[target.column].type == FB_TYPE_FLOAT;
     if (narrow && isfinite(value) && !isfinite((float)value))
@@ -48,7 +52,7 @@ static fb_cursor put_real(fb_context *c, fb_emitter *row, fb_cursor at, fb_targe
     return at;
 }
 
-/* An unsigned integer into a column of any type that takes one. */
+/* Put an unsigned integer into a column of any type that takes integers. */
 FB_NOINLINE static fb_cursor convert_uint(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, uint64_t value) {
     const fb_column *column = &c->plan->columns[target.column];
     uint64_t number = 0;
@@ -56,8 +60,8 @@ FB_NOINLINE static fb_cursor convert_uint(fb_context *c, fb_emitter *row, fb_cur
         case FB_TYPE_ENUM:
             if (!map_enum(column, value, &number)) {
                 note(c, row, at, target, FB_UNMAPPED, NULL);
-                if (column->flags & FB_COLUMN_REPEATED) return at; /* no member of a list */
-                target.zero = false;                               /* nor a value */
+                if (column->flags & FB_COLUMN_REPEATED) return at; /* not a member of a list */
+                target.zero = false;                               /* and zero is not a value */
             }
             FB_EMIT(put_uint)(row, &at, target, number);
             return at;
@@ -96,12 +100,13 @@ static fb_cursor put_int(fb_context *c, fb_emitter *row, fb_cursor at, fb_target
     return at;
 }
 
-/* Nanoseconds in units of a column. Dividing by a number that is not known beforehand takes long: milliseconds are the rule. */
+/* Convert nanoseconds to units of a column. Division by a variable is slow, so the common case,
+   milliseconds, divides by a constant. */
 FB_INLINE uint64_t in_units(uint64_t nanoseconds, uint64_t unit) {
     return FB_LIKELY(unit == FB_MILLISECOND) ? nanoseconds / FB_MILLISECOND : nanoseconds / unit;
 }
 
-/* Nanoseconds since 1970, or of a span. */
+/* Put a time in nanoseconds since 1970, or a duration in nanoseconds. */
 static fb_cursor put_nanoseconds(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, uint64_t value) {
     const fb_column *column = &c->plan->columns[target.column];
     bool timed = column->type == FB_TYPE_TIMESTAMP || column->type == FB_TYPE_DURATION;
@@ -134,7 +139,7 @@ FB_INLINE void set_uint(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source
         *at = set_uint_long(c, row, *at, source, value);
 }
 
-/* The same of a source that an enum wants as a rule. */
+/* Like set_uint, for a source that usually feeds an enum column. */
 FB_INLINE void set_enum(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source source, uint64_t value) {
     const fb_target_range *range = &c->plan->sources[source];
     uint64_t number;
@@ -144,7 +149,8 @@ FB_INLINE void set_enum(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source
         set_uint(c, row, at, source, value);
 }
 
-/* A member of a list into one column; a column that is not repeated takes the first that is not zero. */
+/* Put a list member into one column. A column that is not repeated takes the first non-zero
+   member. */
 FB_NOINLINE static fb_cursor put_member(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, uint64_t value) {
     const fb_column *column = &c->plan->columns[target.column];
     if (!(column->flags & FB_COLUMN_REPEATED)) {
@@ -187,7 +193,7 @@ static void set_member_ip(fb_context *c, fb_emitter *row, fb_cursor *at, fb_sour
     }
 }
 
-/* The source has given its list: one of a lesser rank adds nothing to it. */
+/* End the list of a source, so that sources of lower rank add nothing to it. */
 FB_INLINE void close_list(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source source) {
     FB_FOR_TARGETS(c, source, target) *at = end_list(c, row, *at, *target);
 }
@@ -212,7 +218,7 @@ FB_NOINLINE static fb_cursor set_time_long(fb_context *c, fb_emitter *row, fb_cu
     return at;
 }
 
-/* A time; 0 is unknown. */
+/* Put a time. 0 means unknown. */
 FB_INLINE void set_time(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source source, uint64_t nanoseconds) {
     const fb_target_range *range = &c->plan->sources[source];
     if (range->way == FB_WAY_NONE || !nanoseconds) return;
@@ -222,29 +228,32 @@ FB_INLINE void set_time(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source
         *at = set_time_long(c, row, *at, source, nanoseconds);
 }
 
-/* --- fields of records ---------------------------------------------------------------------------------------------- */
+/* Fields of records -------------------------------------------------------------------------- */
 
 enum { TIME_MISSING, TIME_KNOWN, TIME_OUT_OF_RANGE, TIME_WITHOUT_START };
 
-/* Nanoseconds since 1970 of a number of units since 1970. */
+/* Convert units since 1970 to nanoseconds since 1970. */
 static int scale_time(uint64_t value, uint64_t unit, uint64_t *time) {
     *time = value * unit;
     if (value > FB_TIME_MAX / unit) return TIME_OUT_OF_RANGE;
     return value ? TIME_KNOWN : TIME_MISSING;
 }
 
-/* NTP format: seconds since 1900, and a fraction of 2^32, rounded to the resolution. REQUIRES: 8 octets. */
+/* Read the NTP format: seconds since 1900, and a fraction in units of 2^-32, rounded to the
+   resolution. REQUIRES: 8 bytes. */
 static int read_ntp(const uint8_t *p, uint64_t resolution, uint64_t *time) {
     const uint64_t from_1900_to_1970 = 2208988800u;
     uint64_t seconds = fb_load32(p), fraction = fb_load32(p + 4);
     if (!seconds && !fraction) return TIME_MISSING;
-    if (seconds < from_1900_to_1970) seconds += 1ull << 32; /* no flow is older than 1970: the era that begins in 2036 */
+    /* no flow is older than 1970, so this is the era from 2036 on */
+    if (seconds < from_1900_to_1970) seconds += 1ull << 32;
     uint64_t parts = (fraction * resolution + 0x80000000u) >> 32;
     *time = (seconds - from_1900_to_1970) * FB_SECOND + parts * (FB_SECOND / resolution);
     return TIME_KNOWN;
 }
 
-/* The low 11 bits of the fraction of a dateTimeMicroseconds carry nothing (RFC 7011 section 6.1.9). */
+/* The low 11 bits of the fraction of a dateTimeMicroseconds are meaningless (RFC 7011 section
+   6.1.9). */
 static int read_ntp_microseconds(const uint8_t *p, uint64_t *time) {
     uint8_t octets[8];
     memcpy(octets, p, 8);
@@ -253,8 +262,8 @@ static int read_ntp_microseconds(const uint8_t *p, uint64_t *time) {
     return read_ntp(octets, 1000000, time);
 }
 
-/* The moment that a field of a time kind means, in ns since 1970. A relative time of 0 is a moment like any other, an
-   absolute one is missing. REQUIRES: 1 <= size <= 8; 8 of NTP kinds. */
+/* Read a time field as nanoseconds since 1970. Zero is a valid relative time, but a missing
+   absolute time. REQUIRES: 1 <= size <= 8; 8 for NTP kinds. */
 static int read_time(const fb_context *c, uint8_t kind, const uint8_t *p, size_t size, uint64_t *time) {
     uint64_t value = fb_load_uint(p, size);
     switch (kind) {
@@ -310,7 +319,7 @@ static fb_cursor put_octets(fb_context *c, fb_emitter *row, fb_cursor at, fb_tar
     return at;
 }
 
-/* RFC 7011 section 6.1.5. */
+/* IPFIX booleans are 1 (true) and 2 (false): RFC 7011 section 6.1.5. */
 static fb_cursor put_bool(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, uint64_t value) {
     if (value == 1 || value == 2) return convert_uint(c, row, at, target, value == 1);
     if (value) note(c, row, at, target, FB_OUT_OF_RANGE, NULL);

@@ -460,7 +460,7 @@ static void refuses_values_outside_of_their_buffers(void) {
     for (size_t i = 0; i < COUNT(cases); i++) check_odd(cases[i].change, FB_OUT_OF_RANGE, FB_ARROW_BAD_OFFSET, cases[i].child);
 }
 
-/* Of octets that are not there, nothing but their number is looked at. */
+/* Of bytes that are not there, nothing but their number is looked at. */
 static void refuses_rows_that_no_message_can_hold(void) {
     static const int64_t ends[] = {INT64_C(1) << 31, INT64_C(1) << 30};
     for (size_t i = 0; i < COUNT(ends); i++) {

@@ -1,4 +1,4 @@
-/* Streams of messages become rows: cut anywhere, with any octet wrong, in batches of every size, with little memory; and what the
+/* Streams of messages become rows: cut anywhere, with any byte wrong, in batches of every size, with little memory; and what the
    decoders write is read back as what they put into columns. FLOWBUF_ROUNDS and FLOWBUF_SEED choose random plans. */
 #include "tests/builders/message_table.h"
 

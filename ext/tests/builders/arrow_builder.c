@@ -8,7 +8,7 @@ bool arrow_always_valid;
 
 enum { MOST_VALUES = 4096, MOST_OCTETS = 1 << 16 };
 
-/* Octets of a buffer while it grows. */
+/* Bytes of a buffer while it grows. */
 typedef struct {
     uint8_t data[MOST_OCTETS];
     size_t size;
@@ -145,7 +145,7 @@ static void keep_numbers(arrow_node *node, const sentence *s, const char *format
     keep(node, &b);
 }
 
-/* Octets ------------------------------------------------------------------------------------------------------------- */
+/* Bytes ------------------------------------------------------------------------------------------------------------- */
 
 static size_t octets_of(const char *word, bool text, uint8_t *octets) {
     char pair[3] = "";

@@ -1,5 +1,5 @@
-/* Arrow arrays and their schemas, from words. A value is a word: a number, text, or, of octets, hexadecimal digits behind an x;
-   '' is text or octets of nothing, null is null.
+/* Arrow arrays and their schemas, from words. A value is a word: a number, text, or, of bytes, hexadecimal digits behind an x;
+   '' is text or bytes of nothing, null is null.
 
      arrow_node *a = arrow_values("S", "1 null 65535");
      arrow_node *b = arrow_dictionary("c", "0 1 null 0", arrow_values("u", "in out"));

@@ -103,7 +103,7 @@ static void *hold(maker *m, size_t size) {
     return block->data;
 }
 
-/* Octets of zeros, at an odd address mostly. */
+/* Bytes of zeros, at an odd address mostly. */
 static uint8_t *make_room(maker *m, size_t size) { return one_in(m, 4) ? hold(m, size) : (uint8_t *)hold(m, size + 1) + 1; }
 
 typedef struct {
@@ -158,7 +158,7 @@ static double choose_real(maker *m, unsigned how) {
 
 static int64_t choose_integer(maker *m, unsigned how) { return how < 3 ? choose_small(m, how) : PICK(m, integers); }
 
-/* Of any octets, such as most columns hold, small ones, or those at which something changes. */
+/* Of any bytes, such as most columns hold, small ones, or those at which something changes. */
 static void fill_numbers(maker *m, uint8_t *values, size_t count, size_t width, bool real) {
     unsigned how = take(m) % 4;
     for (size_t i = 0; i < count; i++, values += width) {
@@ -171,7 +171,7 @@ static void fill_numbers(maker *m, uint8_t *values, size_t count, size_t width, 
     }
 }
 
-/* Octets ------------------------------------------------------------------------------------------------------------- */
+/* Bytes ------------------------------------------------------------------------------------------------------------- */
 
 static const char *const words[] = {
     "", "ingress", "in", "5", "007", "2147483647", "2147483648", "1.2.3.4", "0.0.0.0", "::", "::ffff:0.0.0.0", "2001:db8::1", "1.2.3.04",
@@ -210,7 +210,7 @@ static void put_offset(uint8_t *offsets, size_t i, int64_t offset, bool large) {
     memcpy(offsets + i * (large ? 8 : 4), &offset, large ? 8 : 4);
 }
 
-/* Nothing says how many octets there are but offsets: none is behind them, though some are not in order. */
+/* Nothing says how many bytes there are but offsets: none is behind them, though some are not in order. */
 static void add_octets(maker *m, node *n, bool large) {
     static octets o;
     size_t count = count_of(n), first = take(m) % 4, lost = take(m);
@@ -345,7 +345,7 @@ static uint16_t choose_column(maker *m, const node *n) {
     return (uint16_t)(type + COUNT(types) * (n->listed ? 2u : how / 16 % 2));
 }
 
-/* What can be seen of an array alone. A layout that would need more octets is none of these. */
+/* What can be seen of an array alone. A layout that would need more bytes is none of these. */
 static void twist(maker *m, struct ArrowArray *a) {
     static const void *const none[8];
     switch (take(m) % 7) {

@@ -1,4 +1,4 @@
-/* Arrow record batches of which octets choose everything: schemas, how arrays are laid out, values. Buffers are as long as their layout
+/* Arrow record batches of which bytes choose everything: schemas, how arrays are laid out, values. Buffers are as long as their layout
    wants them, and no longer; each is an allocation of its own, and most begin at an odd address. Formats are read here once more, by
    code that the core does not share: an array is what its schema says, whether the core takes it or not. */
 #ifndef FB_TEST_ARROW_CHOICE_H

@@ -70,7 +70,7 @@ UNUSED static size_t begin_record(uint32_t seconds, uint32_t fraction) {
     return built.size;
 }
 
-/* The capture keeps all but the last `cut` octets of the frame. */
+/* The capture keeps all but the last `cut` bytes of the frame. */
 UNUSED static void end_record(size_t frame, size_t cut) {
     size_t original = built.size - frame;
     built.size -= cut;
@@ -117,7 +117,7 @@ UNUSED static void add_interface(unsigned link_type) {
     end_block(begin_interface(link_type));
 }
 
-/* An enhanced packet block; the frame begins 20 octets into its body. */
+/* An enhanced packet block; the frame begins 20 bytes into its body. */
 UNUSED static size_t begin_packet_block(uint32_t interface, uint64_t ticks) {
     size_t body = begin_block(6);
     file32(interface);
@@ -133,7 +133,7 @@ UNUSED static void end_packet_block(size_t body) {
     end_block(body);
 }
 
-/* Packets. Hosts are one octet: 10.0.0.N or 2001:db8::N. */
+/* Packets. Hosts are one byte: 10.0.0.N or 2001:db8::N. */
 
 enum { IPV4 = 0x0800, IPV6 = 0x86dd, UDP = 17 };
 
@@ -153,7 +153,7 @@ typedef struct {
     int family;
     unsigned source, destination;
     unsigned protocol;
-    unsigned options; /* octets of IPv4 options */
+    unsigned options; /* bytes of IPv4 options */
     unsigned id, fragment; /* the 16 bits of flags and offset */
 } ip_header;
 

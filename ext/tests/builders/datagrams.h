@@ -1,8 +1,8 @@
-/* Datagrams written octet by octet for the tests: NetFlow v5, v9, IPFIX, sFlow and the packets inside of it. Shares no code
+/* Datagrams written byte by byte for the tests: NetFlow v5, v9, IPFIX, sFlow and the packets inside of it. Shares no code
    with the decoders, and lets every length lie: what `end` writes into a header can be overwritten with patch16 and patch32.
 
    Usage:
-     octets d = {0};
+     bytes d = {0};
      ipfix_begin(&d, (ipfix_header){.seconds = 1000});
      size_t set = set_begin(&d, 2);
      put_template(&d, 256, FIELDS({8, 4}, {1, 8}));
@@ -27,7 +27,7 @@ void put48(octets *d, uint64_t value);
 void put64(octets *d, uint64_t value);
 void put_octets(octets *d, const void *data, size_t size);
 void put_repeated(octets *d, unsigned value, size_t count);
-/* The 16 octets of 2001:db8::`last`. */
+/* The 16 bytes of 2001:db8::`last`. */
 void put_ipv6(octets *d, unsigned last);
 void patch16(octets *d, size_t at, unsigned value);
 void patch32(octets *d, size_t at, uint32_t value);
@@ -49,7 +49,7 @@ typedef struct {
 void netflow5_begin(octets *d, unsigned count, netflow5_header header);
 void put_netflow5(octets *d, netflow5_record record);
 
-/* NetFlow v1 has no sequence number and no engine; its records have `size` octets. NetFlow v7 has no engine. */
+/* NetFlow v1 has no sequence number and no engine; its records have `size` bytes. NetFlow v7 has no engine. */
 void netflow1_begin(octets *d, unsigned count, netflow5_header header);
 void put_netflow1(octets *d, netflow5_record record, size_t size);
 void netflow7_begin(octets *d, unsigned count, netflow5_header header);
@@ -87,7 +87,7 @@ void put_template(octets *d, unsigned id, const specifier *fields, size_t count)
 /* The first `scopes` fields are the scope. */
 void put_options_template(octets *d, unsigned id, unsigned scopes, const specifier *fields, size_t count);
 void put_options_template9(octets *d, unsigned id, unsigned scopes, const specifier *fields, size_t count);
-/* A variable-length field: its length in 1 octet, or in 3 when `wide`. */
+/* A variable-length field: its length in 1 byte, or in 3 when `wide`. */
 void put_variable(octets *d, const void *data, size_t size, int wide);
 
 /* sFlow */

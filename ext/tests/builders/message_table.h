@@ -45,7 +45,7 @@ UNUSED static const char *table_text(table *t) {
     return text_of(&t->text);
 }
 
-/* Reads octets that end at a guard page; *taken is how many of them became rows. */
+/* Reads bytes that end at a guard page; *taken is how many of them became rows. */
 UNUSED static fb_status table_read(table *t, const void *data, size_t size, size_t *taken) {
     uint8_t *copy = fb_guarded_copy(data, size);
     fb_bytes rest = {copy, size};

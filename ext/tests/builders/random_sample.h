@@ -18,7 +18,7 @@ typedef struct {
     unsigned expanded;
     unsigned input, output;              /* format; 3 in a compact one, and 4 for the exporter itself */
     unsigned records[LOOK_RECORDS], count; /* formats, in their order */
-    unsigned extra;                      /* octets of each record behind what it says */
+    unsigned extra;                      /* bytes of each record behind what it says */
     unsigned next_hop[2];                /* types of address, of the router and the gateway */
     unsigned vlans;                      /* a bit for each that is known */
     unsigned source_as;                  /* 0: the gateway's own */
@@ -27,8 +27,8 @@ typedef struct {
     unsigned tags, tag_type, etype;
     unsigned first_octet, flags, offset; /* of an IP header */
     unsigned traffic_class, proto;
-    unsigned length;                     /* of IP: true, 0, too short, up to a few octets of the transport header */
-    unsigned captured;                   /* octets of the header */
+    unsigned length;                     /* of IP: true, 0, too short, up to a few bytes of the transport header */
+    unsigned captured;                   /* bytes of the header */
     unsigned wide;                       /* numbers are so many bits wide at most */
 } sample_look;
 

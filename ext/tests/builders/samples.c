@@ -79,7 +79,7 @@ static void build_early(octets *d) {
     ipfix_end(d);
 }
 
-/* A basicList of so many members of 4 octets. */
+/* A basicList of so many members of 4 bytes. */
 static void put_list(octets *d, unsigned semantic, unsigned id, uint32_t first, uint32_t members) {
     octets list = {.size = 0};
     put8(&list, semantic), put16(&list, id), put16(&list, 4);

@@ -1,10 +1,10 @@
-/* Packets with tunnels in them, written octet by octet as in datagrams.h, whole and cut short on request. */
+/* Packets with tunnels in them, written byte by byte as in datagrams.h, whole and cut short on request. */
 #ifndef FB_TEST_TUNNELS_H
 #define FB_TEST_TUNNELS_H
 
 #include "tests/builders/datagrams.h"
 
-/* What is inside of all of them: 10.0.0.1 to 10.0.0.2, TCP, port 80 to 443, 40 octets. The checksum is right. */
+/* What is inside of all of them: 10.0.0.1 to 10.0.0.2, TCP, port 80 to 443, 40 bytes. The checksum is right. */
 static inline void put_inside(octets *d) {
     size_t at = d->size;
     put_ipv4(d, (ipv4_header){.length = 40, .ttl = 9, .proto = 6, .src = 0x0a000001, .dst = 0x0a000002});

@@ -15,7 +15,7 @@ static void add_packet(uint32_t interface, uint64_t ticks, const char *payload) 
     end_packet_block(body);
 }
 
-/* A bit of everything, small enough to be damaged in every octet. */
+/* A bit of everything, small enough to be damaged in every byte. */
 static void build_small_pcap(void) {
     begin_pcap(MICRO, false, 1);
     add_frame(1, 0, "one");
@@ -94,7 +94,7 @@ static void reads_pcap_of_both_byte_orders_and_all_magic_numbers(void) {
 }
 
 static void takes_the_link_type_without_its_fcs_bits(void) {
-    begin_pcap(MICRO, false, 0x44000001); /* FCS of 4 octets, Ethernet */
+    begin_pcap(MICRO, false, 0x44000001); /* FCS of 4 bytes, Ethernet */
     size_t record = begin_record(1, 0);
     add_ethernet(IPV4);
     add_datagram(IPV4, "x");

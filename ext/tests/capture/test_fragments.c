@@ -1,7 +1,7 @@
 /* IP fragments: put together in any order, given up when they contradict each other or a limit is reached. */
 #include "tests/builders/capture_builder.h"
 
-/* A datagram of 8 + SIZE octets whose octets are all different from their neighbours, and its UDP header in front. */
+/* A datagram of 8 + SIZE bytes whose bytes are all different from their neighbours, and its UDP header in front. */
 enum { SIZE = 92, WHOLE = 8 + SIZE };
 static uint8_t whole[WHOLE];
 
@@ -19,7 +19,7 @@ static void begin_fragments(void) {
     memcpy(whole, "\x07\xd0\x08\x07\0\x64\0\0", 8);
 }
 
-/* A fragment of any octets. */
+/* A fragment of any bytes. */
 static void add_fragment_of(int family, unsigned id, uint32_t seconds, part part, const void *bytes) {
     size_t record = begin_record(seconds, 0);
     size_t ip;
@@ -109,14 +109,14 @@ static void gives_up_datagrams_whose_fragments_conflict(void) {
     } cases[] = {
         {{0, 40, true}, {32, WHOLE, false}},  /* overlap at the end of the first */
         {{32, 80, true}, {0, 40, true}},      /* … of the second */
-        {{0, 80, true}, {24, 32, true}},      /* inside, and with other octets: see below */
+        {{0, 80, true}, {24, 32, true}},      /* inside, and with other bytes: see below */
         {{24, 32, true}, {0, 80, true}},      /* around */
         {{80, WHOLE, false}, {80, 96, true}}, /* goes on where it was to end */
         {{80, WHOLE, false}, {88, 104, true}},
         {{80, WHOLE, false}, {104, 112, true}}, /* after the end */
         {{80, WHOLE, false}, {104, 108, false}}, /* a second end */
         {{80, 96, true}, {40, 60, false}},    /* an end before what is there */
-        {{0, 40, true}, {40, 44, true}},      /* more to come after a fraction of 8 octets */
+        {{0, 40, true}, {40, 44, true}},      /* more to come after a fraction of 8 bytes */
         {{0, 40, true}, {40, 40, false}},     /* nothing in it */
     };
     static uint8_t other[WHOLE];
@@ -136,7 +136,7 @@ static void gives_up_datagrams_whose_fragments_conflict(void) {
     }
 }
 
-/* The octets add up to the length that the last fragment tells, and yet one unit is missing. */
+/* The bytes add up to the length that the last fragment tells, and yet one unit is missing. */
 static void does_not_fill_holes_with_octets_beyond_the_end(void) {
     static const part cases[][3] = {
         {{80, 100, false}, {104, 112, true}, {0, 72, true}},
@@ -156,7 +156,7 @@ static void does_not_fill_holes_with_octets_beyond_the_end(void) {
     }
 }
 
-/* RFC 5722: an overlap is an attack even if it agrees with what is known; octets that are not known yet are zero. */
+/* RFC 5722: an overlap is an attack even if it agrees with what is known; bytes that are not known yet are zero. */
 static void takes_no_overlap_for_a_repetition(void) {
     begin_fragments();
     memset(whole + 40, 0, WHOLE - 40);

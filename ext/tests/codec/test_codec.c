@@ -185,7 +185,7 @@ static void finds_fields_by_place_and_by_search(void) {
         }
 }
 
-/* With octets behind it and without, after a tag of one octet, two and five; the field is expected, or it is not. */
+/* With bytes behind it and without, after a tag of one byte, two and five; the field is expected, or it is not. */
 static void reads_numbers_of_every_type(void) {
     static const uint32_t at[] = {1, 16, FB_NUMBER_MAX};
     for (size_t i = 0; i < plain_number_count; i++)
@@ -289,7 +289,7 @@ static void reads_what_is_in_a_group(void) {
     CHECK_STATUS(next(&message, BYTES("\x0b\x10\x05\x0b\x0c\x12\x01\x0c\x0c"), &item), FB_OK);
     CHECK(item.field == fields);
     CHECK_BYTES(item.bytes.data, item.bytes.size, "\x10\x05\x0b\x0c\x12\x01\x0c", 7);
-    CHECK_STATUS(next(&message, BYTES("\x0b\x8c\x80\x80\x80\x00"), &item), FB_OK); /* an end of more octets than need be */
+    CHECK_STATUS(next(&message, BYTES("\x0b\x8c\x80\x80\x80\x00"), &item), FB_OK); /* an end of more bytes than need be */
     CHECK_EQUAL(item.bytes.size, 0);
     CHECK_STATUS(next(&message, BYTES("\x23\x2b\x2c\x24"), &item), FB_OK); /* an unknown one, with its tags */
     CHECK(!item.field);
@@ -297,7 +297,7 @@ static void reads_what_is_in_a_group(void) {
     CHECK_STATUS(next(&message, BYTES("\x13\x14"), &item), FB_OK); /* where a number is declared */
     CHECK(!item.field);
     CHECK_EQUAL(item.bytes.size, 2);
-    CHECK_STATUS(next(&message, BYTES("\x0a\x00"), &item), FB_OK); /* octets where a group is declared */
+    CHECK_STATUS(next(&message, BYTES("\x0a\x00"), &item), FB_OK); /* bytes where a group is declared */
     CHECK(!item.field);
 }
 
@@ -398,7 +398,7 @@ static void reads_varints_of_ten_octets_and_no_more(void) {
         }
 }
 
-/* Tags and lengths of five octets and 32 bits; lengths are below 2^31. */
+/* Tags and lengths of five bytes and 32 bits; lengths are below 2^31. */
 static void refuses_tags_and_lengths_that_are_too_long(void) {
     fb_codec_field fields[] = {{.number = 1, .type = FB_PROTO_BYTES}, {.number = 2, .type = FB_PROTO_UINT32, .repeated = true}};
     fb_codec_message message = finish(fields, 2, PLACES);
@@ -417,7 +417,7 @@ static void refuses_tags_and_lengths_that_are_too_long(void) {
     CHECK_STATUS(next(&message, BYTES("\xf8\xff\xff\xff\x1f\x01"), &item), FB_BAD_MESSAGE);
 }
 
-/* As many octets as a length may promise, none of which is touched; and one more. */
+/* As many bytes as a length may promise, none of which is touched; and one more. */
 static void takes_lengths_below_two_gibibytes(void) {
     size_t room = (size_t)INT32_MAX + 16;
     uint8_t *octets = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -488,7 +488,7 @@ static void takes_every_prefix(void) {
     }
 }
 
-/* Each octet in turn is each other octet. */
+/* Each byte in turn is each other byte. */
 static void takes_every_corrupted_octet(void) {
     for (unsigned seed = 0; seed < rounds(20); seed++) {
         built_message m;

@@ -24,7 +24,7 @@ static void writes_numbers_of_every_type(void) {
     }
 }
 
-/* A negative number of 32 bits has ten octets, as one of 64 bits would have. */
+/* A negative number of 32 bits has ten bytes, as one of 64 bits would have. */
 static void writes_what_other_writers_write(void) {
     static const struct {
         uint8_t type;
@@ -65,7 +65,7 @@ static void leaves_out_zeros_without_presence(void) {
     CHECK_EQUAL(fb_codec_put_scalar(octets, &real, UINT64_C(1) << 63) - octets, 9); /* -0.0 is not zero */
 }
 
-/* The longest tag and every length, in front of octets that it moves: into the room that is asked for, and no more. */
+/* The longest tag and every length, in front of bytes that it moves: into the room that is asked for, and no more. */
 static void puts_lengths_in_front(void) {
     static const size_t sizes[] = {0, 1, 127, 128, 129, 16383, 16384, 16385, 2097151, 2097152, 2097153};
     fb_codec_field field = {.number = FB_NUMBER_MAX, .type = FB_PROTO_MESSAGE};

@@ -230,7 +230,7 @@ static void counts_templates_that_cannot_be(void) {
     set = set_begin(&d, 1);
     put16(&d, 256), put16(&d, 3), put16(&d, 4), put32(&d, 0);
     set_end(&d, set);
-    CHECK_DECODED(few, &d, "", "bad_template=1"); /* scope octets that are no fields */
+    CHECK_DECODED(few, &d, "", "bad_template=1"); /* scope bytes that are no fields */
     netflow9_begin(&d, (netflow9_header){0});
     set = set_begin(&d, 0);
     put16(&d, 256), put16(&d, 0), put_template(&d, 257, FIELDS({1, 0}));
@@ -459,7 +459,7 @@ static void keeps_no_state_for_what_is_of_no_flow_protocol(void) {
     session_close(&s);
 }
 
-/* Exporter `i` means octets by its template where `i` is odd, packets where it is even. */
+/* Exporter `i` means bytes by its template where `i` is odd, packets where it is even. */
 static void put_message_of(octets *d, uint32_t i, uint32_t value) {
     ipfix_begin(d, (ipfix_header){.seconds = 1000});
     size_t set = set_begin(d, value ? 256 : 2);

@@ -1,4 +1,4 @@
-/* Whatever arrives, at whatever moment memory or room runs out: no octet is read or written that is not there, nothing is
+/* Whatever arrives, at whatever moment memory or room runs out: no byte is read or written that is not there, nothing is
    leaked, time is bounded, and the decoder works on. Inputs and outputs end at guard pages. */
 #include "tests/support/session.h"
 
@@ -43,7 +43,7 @@ static void takes_every_prefix(void) {
     }
 }
 
-/* Each octet in turn has each of its bits turned, and becomes what is greatest, smallest or next to what it was. */
+/* Each byte in turn has each of its bits turned, and becomes what is greatest, smallest or next to what it was. */
 static void takes_every_corrupted_octet(void) {
     for (size_t i = 0; i < sample_count; i++) {
         octets d;
@@ -67,7 +67,7 @@ static void takes_every_corrupted_octet(void) {
 
 static uint32_t next_random(uint32_t *state) { return *state = *state * 1664525u + 1013904223u; }
 
-/* Several octets at once, words more often than octets, and all samples through one decoder. */
+/* Several bytes at once, words more often than bytes, and all samples through one decoder. */
 static void takes_many_corruptions_at_once(void) {
     uint32_t random = 1;
     session s;
@@ -97,7 +97,7 @@ static void set_source_as(void *context, void *slots) {
     *slot = (fb_slot){.state = FB_SLOT_UINT, .number = 4200000000u, .column = slot->column};
 }
 
-/* All samples in one batch, each also without its last octets, from the given capacity on, growing by what is needed and no
+/* All samples in one batch, each also without its last bytes, from the given capacity on, growing by what is needed and no
    more. */
 static void decode_batch(session *s, const char *lines, size_t capacity, bool hook) {
     static octets d[16];
@@ -114,7 +114,7 @@ static void decode_batch(session *s, const char *lines, size_t capacity, bool ho
     session_feed_batch(s, batch, 2 * sample_count);
 }
 
-/* Under valgrind (FLOWBUF_SLOW_RUN), which sees octets that nobody wrote, at some of them. */
+/* Under valgrind (FLOWBUF_SLOW_RUN), which sees bytes that nobody wrote, at some of them. */
 static void check_every_capacity(const char *lines, bool hook, size_t step) {
     session whole;
     if (getenv("FLOWBUF_SLOW_RUN")) step *= 11;
@@ -144,8 +144,8 @@ static void gives_the_same_at_every_capacity_with_scaled_totals(void) { check_ev
 
 static void gives_the_same_at_every_capacity_with_all_columns(void) { check_every_capacity(rich_columns(), false, 97); }
 
-/* What a row may need is known from the octets that it is made of. Here its columns are filled by next to none: by what is
-   the same for a datagram, by what is derived, by one octet many times. The row asserts its bound. */
+/* What a row may need is known from the bytes that it is made of. Here its columns are filled by next to none: by what is
+   the same for a datagram, by what is derived, by one byte many times. The row asserts its bound. */
 static void needs_no_more_room_than_promised(void) {
     text lines = {0};
     octets d;
@@ -307,7 +307,7 @@ static void check_quick(session *s, const octets *d, const char *what) {
     session_forget(s);
 }
 
-enum { MOST = 65500 }; /* octets of a datagram, about */
+enum { MOST = 65500 }; /* bytes of a datagram, about */
 
 static void is_done_at_once_with_templates_that_lie(void) {
     session s;

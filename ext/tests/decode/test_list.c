@@ -94,7 +94,7 @@ static void keeps_what_is_whole_of_a_list_that_is_cut_short(void) {
         bool whole = size == 0 || size == 9 || size == 11 || size == 13;
         check_list(REGISTRY UINTS, list, size, flows[size < 11 ? 0 : size < 13 ? 1 : 2], whole ? "" : "bad_list=1", __LINE__);
     }
-    CHECK_LIST(UINTS, "\4\0\x10\0\0\1\2", "\n", "bad_list=1"); /* members of no octets */
+    CHECK_LIST(UINTS, "\4\0\x10\0\0\1\2", "\n", "bad_list=1"); /* members of no bytes */
     CHECK_LIST(UINTS, "\4\0\x10\0\0", "\n", "");
     CHECK_LIST(UINTS, "\4\0\x10\xff\xff\1\7\2\1", "v=[7]\n", "bad_list=1");
     CHECK_LIST(UINTS, "\4\0\x10\xff\xff\xff\0", "\n", "bad_list=1");

@@ -366,7 +366,7 @@ static void what_a_set_cannot_say_is_counted_by_flows(void) {
 }
 
 /* Two numbers, so far apart that one permutation reaches both, just so, or not; in a record of fixed size, or behind one name and
-   before another; the last record cut short by so many octets. */
+   before another; the last record cut short by so many bytes. */
 static void put_apart(octets *d, unsigned gap, unsigned size, bool named, unsigned cut) {
     const specifier fields[] = {{82, VARIABLE}, {1, size}, {210, gap}, {2, size}, {83, VARIABLE}};
     ipfix_begin(d, (ipfix_header){.seconds = 1000});

@@ -1,4 +1,4 @@
-/* Rows of columns: what the buffers hold, octet for octet; constants, late columns, lists; and little memory. */
+/* Rows of columns: what the buffers hold, byte for byte; constants, late columns, lists; and little memory. */
 #include "tests/support/session.h"
 
 #include "tests/builders/samples.h"

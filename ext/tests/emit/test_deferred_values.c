@@ -234,7 +234,7 @@ static void refuses_overrides_that_cannot_be(void) {
     } cases[] = {
         {0, FB_SLOT_UINT, 255, FB_OK},           {0, FB_SLOT_UINT, 256, FB_BAD_ARGUMENT},
         {0, FB_SLOT_INT, 1, FB_BAD_ARGUMENT},    {0, FB_SLOT_OCTETS, 0, FB_BAD_ARGUMENT},
-        {1, FB_SLOT_UINT, 1, FB_BAD_ARGUMENT},   {1, FB_SLOT_OCTETS, 0, FB_BAD_ARGUMENT}, /* of 8 octets */
+        {1, FB_SLOT_UINT, 1, FB_BAD_ARGUMENT},   {1, FB_SLOT_OCTETS, 0, FB_BAD_ARGUMENT}, /* of 8 bytes */
         {2, FB_SLOT_REAL, 1, FB_OK},             {2, FB_SLOT_UINT, 1, FB_BAD_ARGUMENT},
         {3, FB_SLOT_INT, 127, FB_OK},            {3, FB_SLOT_INT, 128, FB_BAD_ARGUMENT},
         {3, FB_SLOT_INT, (uint64_t)-128, FB_OK}, {3, FB_SLOT_INT, (uint64_t)-129, FB_BAD_ARGUMENT},
@@ -274,7 +274,7 @@ static void multiplies_totals_by_the_rate_of_their_row(void) {
         {100, 0, 2, "rate=100 packets=200 zero=0 plain=7\n", 0},
         {65536, 0xffffffffffff, 65535, "rate=65536 bytes=18446744073709486080 packets=4294901760 zero=0 plain=7\n", 0},
         {65536, 1, 65536, "rate=65536 bytes=65536 zero=0 plain=7\n", 1}, /* 2^32 packets */
-        {65536, 0x1000000000000, 65536, "rate=65536 zero=0 plain=7\n", 2}, /* and 2^64 octets */
+        {65536, 0x1000000000000, 65536, "rate=65536 zero=0 plain=7\n", 2}, /* and 2^64 bytes */
         {3, 0x5555555555555555, 0x55555555, "rate=3 bytes=18446744073709551615 packets=4294967295 zero=0 plain=7\n", 0},
         {3, 0x5555555555555556, 0x55555556, "rate=3 zero=0 plain=7\n", 2},
         {1, UINT64_MAX, UINT32_MAX, "rate=1 bytes=18446744073709551615 packets=4294967295 zero=0 plain=7\n", 0},

@@ -181,7 +181,7 @@ static void agrees_on_random_templates(void) {
     text_free(&lines);
 }
 
-/* The packets inside of sFlow, with any octets behind each header. */
+/* The packets inside of sFlow, with any bytes behind each header. */
 static void check_random_packets(fb_processor processor) {
     static const unsigned types[] = {0x0800, 0x86dd, 0x8100, 0x8847, 0x88a8, 0x9100, 0x0806, 0x05dc};
     contest p;

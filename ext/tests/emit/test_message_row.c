@@ -210,7 +210,7 @@ static void replaces_malformed_text(void) {
     bench_close(&b);
 }
 
-/* The length before a message takes as many octets as it needs, whatever the one before needed. */
+/* The length before a message takes as many bytes as it needs, whatever the one before needed. */
 static void puts_lengths_of_every_size(void) {
     static const size_t sizes[] = {1, 120, 124, 125, 126, 127, 128, 130, 16000, 16379, 16380, 16381, 16382, 40000, 3, 20000, 130, 5};
     static uint8_t value[40000];
@@ -278,7 +278,7 @@ static void copies_constants_into_every_row(void) {
     bench_close(&b);
 }
 
-/* More octets of constants than are copied in one go. */
+/* More bytes of constants than are copied in one go. */
 static void copies_many_constants(void) {
     text lines = {0};
     bench b;

@@ -27,7 +27,7 @@ static void spreads_numbers_into_varints(void) {
 #include "core/emit/varint_simd.h"
 #include "tests/support/plan_text.h"
 
-/* Field numbers with tags of one to five octets. */
+/* Field numbers with tags of one to five bytes. */
 static const char columns[] =
     "1 one uint\n15 also_one uint\n16 two uint\n2047 also_two uint\n2048 three uint\n262143 also_three uint\n"
     "262144 four uint\n536870911 five uint\n";
@@ -45,7 +45,7 @@ static uint8_t *put_plain(uint8_t *p, const fb_column *column, uint64_t number) 
     return fb_wire_put_varint(fb_wire_put_varint(p, fb_wire_tag(column->number, FB_WIRE_VARINT)), number);
 }
 
-/* One record of eight numbers, up to `reach` octets long, at the end of a page that ends there. */
+/* One record of eight numbers, up to `reach` bytes long, at the end of a page that ends there. */
 static void check_record(const fb_plan *plan, uint32_t *random, size_t reach) {
     uint8_t record[FB_LANES_WINDOW] = {0}, expected[8 * 15], got[8 * 15 + 64];
     uint8_t *end = expected;

@@ -14,7 +14,7 @@ static void feed_from(session *s, const octets *d, unsigned port, uint64_t secon
     fb_guarded_free(copy, d->size);
 }
 
-/* A port says that template `id` has one field of 4 octets, an element of its choice. */
+/* A port says that template `id` has one field of 4 bytes, an element of its choice. */
 static void define(session *s, unsigned port, unsigned id, unsigned element) {
     octets d;
     ipfix_begin(&d, (ipfix_header){0});

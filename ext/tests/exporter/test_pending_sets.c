@@ -13,7 +13,7 @@ static const char *const columns =
     "7 rate uint : derived:sampling_rate\n";
 static const char *const bytes = "1 bytes uint : ipfix:1\n";
 
-/* One datagram of a batch, which keeps its octets. */
+/* One datagram of a batch, which keeps its bytes. */
 typedef struct {
     octets octets;
     fb_datagram datagram;
@@ -193,7 +193,7 @@ static void tells_its_faults_where_the_decoder_is(void) {
     session_open(&s, bytes, 4096);
     ipfix_begin(&d, (ipfix_header){0});
     size_t set = set_begin(&d, 256);
-    put32(&d, 7), put8(&d, 200); /* a name of 200 octets that are not there */
+    put32(&d, 7), put8(&d, 200); /* a name of 200 bytes that are not there */
     set_end(&d, set), ipfix_end(&d);
     session_feed(&s, &d);
     CHECK_STATUS(s.decoder->fault.status, FB_OK);
@@ -462,7 +462,7 @@ static void feed_quickly(session *s, const octets *d, unsigned times, const char
     CHECK(seconds < bound || getenv("FLOWBUF_SLOW_RUN"));
 }
 
-/* Sets of one octet of ids in falling order, the worst that a sorted map could meet; then templates for all of them. */
+/* Sets of one byte of ids in falling order, the worst that a sorted map could meet; then templates for all of them. */
 static void build_flood(octets *d, unsigned first_id) {
     ipfix_begin(d, (ipfix_header){0});
     for (unsigned id = first_id; d->size < MOST; id--) {

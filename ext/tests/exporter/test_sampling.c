@@ -54,7 +54,7 @@ static void reads_the_rate_of_a_record(void) {
         {{{311, 8, 1}, {34, 4, 9}}, 9},                                   /* of next to nothing */
         {{{34, 4, 0}, {50, 4, 8}}, 8},
         {{{34, 4, 7}, {50, 4, 8}}, 7},
-        {{{34, 9, 7}, {50, 1, 8}}, 8},                                    /* nine octets are no integer */
+        {{{34, 9, 7}, {50, 1, 8}}, 8},                                    /* nine bytes are no integer */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         session s;

@@ -11,7 +11,7 @@ static fb_generator_options with(fb_generator_protocol protocol, uint64_t flows)
         .protocol = protocol, .flows = flows, .seed = 1, .exporters = 4, .sampling_rate = 1000, .start = START};
 }
 
-/* A whole file, written through a buffer of `capacity` octets. */
+/* A whole file, written through a buffer of `capacity` bytes. */
 typedef struct {
     uint8_t *data;
     size_t size;
@@ -44,7 +44,7 @@ typedef struct {
     uint64_t seconds, nanoseconds;
     const uint8_t *ip;
     size_t ip_size;
-    uint32_t exporter; /* the last four octets of its address */
+    uint32_t exporter; /* the last four bytes of its address */
     fb_bytes payload;
 } packet;
 

@@ -11,7 +11,7 @@ static const char *const columns =
 static const ipv4_header ipv4 = {.length = 60, .ttl = 64, .proto = 6, .src = 0x0a000001, .dst = 0x0a000002};
 static const ipv6_header ipv6 = {.payload = 20, .hop_limit = 64, .next = 6, .src = 1, .dst = 2};
 
-/* The flow of a sampled header, whole and at every length; the octets behind what was captured are a guard page. */
+/* The flow of a sampled header, whole and at every length; the bytes behind what was captured are a guard page. */
 static void check(uint32_t protocol, const octets *packet, const char *flow, const char *counters, int line) {
     session s;
     text counted = {0};
@@ -78,7 +78,7 @@ static void believes_lengths_over_padding(void) {
     ipv4_header header = ipv4;
     header.length = 22;
     put_ipv4(&p, header), put_tcp(&p, 1000, 80, 2);
-    CHECK_PACKET(IPV4, &p, "length=22 src=10.0.0.1 proto=6 etype=2048 ttl=64\n", ""); /* no ports in two octets */
+    CHECK_PACKET(IPV4, &p, "length=22 src=10.0.0.1 proto=6 etype=2048 ttl=64\n", ""); /* no ports in two bytes */
 }
 
 static void counts_headers_that_contradict_themselves(void) {
@@ -100,7 +100,7 @@ static void walks_ipv6_extension_headers(void) {
         ipv6_header header = ipv6;
         header.payload = 44, header.next = extensions[i];
         put_ipv6_header(&p, header);
-        put8(&p, 51), put8(&p, 1), put_repeated(&p, 0, 14); /* 8 + 8 octets, then an authentication header of 8 */
+        put8(&p, 51), put8(&p, 1), put_repeated(&p, 0, 14); /* 8 + 8 bytes, then an authentication header of 8 */
         put8(&p, 6), put8(&p, 0), put_repeated(&p, 0, 6);
         put_tcp(&p, 1000, 80, 2);
         CHECK_PACKET(IPV6, &p, "length=84 src=2001:db8:0:0:0:0:0:1 proto=6 sport=1000 dport=80 flags=2 etype=34525 ttl=64\n", "");
@@ -154,7 +154,7 @@ static bool walks_agree(fb_bytes packet) {
     return true;
 }
 
-/* Each of the first octets of a packet with every value, and the packet cut anywhere. */
+/* Each of the first bytes of a packet with every value, and the packet cut anywhere. */
 static void walks_plain_packets_as_any_other(void) {
     static const uint16_t types[] = {0x0800, 0x86dd};
     for (unsigned kind = 0; kind < 2; kind++)

@@ -1,4 +1,4 @@
-/* Tunnels in sampled packets: each is opened when it is asked for, at every length and with any octet changed. What else a
+/* Tunnels in sampled packets: each is opened when it is asked for, at every length and with any byte changed. What else a
    tunnel may be is in tests/decode/test_tunnels.py. */
 #include "tests/support/session.h"
 
@@ -20,7 +20,7 @@ static void open_with(session *s, const char *lines, unsigned tunnels) {
     CHECK_STATUS(session_try(s, lines, 1 << 16, (fb_decoder_options){.decapsulate = tunnels}), FB_OK);
 }
 
-/* Feeds the first octets of a packet in an sFlow sample; what is behind them is a guard page. */
+/* Feeds the first bytes of a packet in an sFlow sample; what is behind them is a guard page. */
 static void feed(session *s, uint32_t protocol, const octets *packet, size_t size) {
     octets d;
     sflow_begin(&d, 1, (sflow_header){.agent = 1});
@@ -172,7 +172,7 @@ static void lists_segments_and_tunnels_it_does_not_open(void) {
     session_close(&s);
 }
 
-/* 65,000 octets of one thing: tags, labels, extension headers, extensions of GTP-U. */
+/* 65,000 bytes of one thing: tags, labels, extension headers, extensions of GTP-U. */
 static void walks_as_far_as_there_is_something(void) {
     octets packet = {.size = 0};
     session s;

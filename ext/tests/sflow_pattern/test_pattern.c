@@ -87,7 +87,7 @@ static void a_list_may_fill_a_column_of_others(void) {
     session_close(&s);
 }
 
-/* Flags and the traffic class are no whole octets; what they are is no other layout. */
+/* Flags and the traffic class are no whole bytes; what they are is no other layout. */
 static void flags_may_be_any(void) {
     octets d;
     session s;

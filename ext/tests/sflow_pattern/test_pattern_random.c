@@ -1,4 +1,4 @@
-/* A flow sample that fits a pattern gives what it gives record by record: random plans and samples, samples in which an octet
+/* A flow sample that fits a pattern gives what it gives record by record: random plans and samples, samples in which a byte
    or what decoding branches on is another one, and samples made up to cost much. Any number of rounds: FLOWBUF_ROUNDS and
    FLOWBUF_SEED. */
 #include "tests/support/session.h"
@@ -236,7 +236,7 @@ static void patterns_say_what_records_say(void) {
     if (!fb_check_failures) CHECK(fitting > others / 2); /* or nothing is proven */
 }
 
-/* Each octet, and what may be asked of it ----------------------------------------------------------------------------- */
+/* Each byte, and what may be asked of it ----------------------------------------------------------------------------- */
 
 /* A column for each source of flow samples, with such flags. */
 static void plan_put_samples(text *lines, const char *flags) {
@@ -250,7 +250,7 @@ static bool is_within(const uint8_t *p, const uint8_t *begin, size_t size) {
     return p >= begin && p < begin + size;
 }
 
-/* Whether an octet says how long something of any length is, or may. */
+/* Whether a byte says how long something of any length is, or may. */
 static bool is_length(const fb_pattern *pattern, const fb_sample_parts *parts, const uint8_t *p) {
     if (!pattern->header_needed) return false;
     if (is_within(p, parts->header.data - 4, 4) || is_within(p, parts->header.data - 16 - 4, 4)) return true;
@@ -259,7 +259,7 @@ static bool is_length(const fb_pattern *pattern, const fb_sample_parts *parts, c
     return is_within(p, parts->gateway.data - 4, 4) || is_within(p, path, (size_t)(end - path));
 }
 
-/* Whether a pattern looks at an octet. */
+/* Whether a pattern looks at a byte. */
 static bool is_looked_at(const fb_pattern *pattern, const fb_sample_parts *parts, const uint8_t *p) {
     for (const fb_pattern_window *window = pattern->windows, *end = window + pattern->window_count; window < end; window++) {
         const uint8_t *begin = parts->part[window->part] + window->place;
@@ -270,7 +270,7 @@ static bool is_looked_at(const fb_pattern *pattern, const fb_sample_parts *parts
     return is_length(pattern, parts, p);
 }
 
-/* Each octet is greatest, smallest, next to what it was and one bit away from it; with `all`, those that a pattern looks at are
+/* Each byte is greatest, smallest, next to what it was and one bit away from it; with `all`, those that a pattern looks at are
    anything. */
 static void check_octets(contest *c, octets *d, bool slow, bool all) {
     bool looked_at[FB_PATTERN_OCTETS];

@@ -92,14 +92,14 @@ UNUSED static int fb_check_run(const fb_check_case *cases, size_t count) {
         return fb_check_run(cases, sizeof cases / sizeof *cases); \
     }
 
-/* A copy of bytes whose end is the end of a page; the page after it cannot be touched, so one octet of over-read
+/* A copy of bytes whose end is the end of a page; the page after it cannot be touched, so one byte of over-read
    faults, with or without a sanitizer. Free it with fb_guarded_free. */
 static inline size_t fb_guarded_room(size_t size) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     return (size / page + 1) * page;
 }
 
-/* Octets of any value, with such an end: an output that may not be overrun. */
+/* Bytes of any value, with such an end: an output that may not be overrun. */
 UNUSED static uint8_t *fb_guarded_room_of(size_t size) {
     size_t room = fb_guarded_room(size), page = (size_t)sysconf(_SC_PAGESIZE);
     uint8_t *start = mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

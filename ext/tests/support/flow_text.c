@@ -342,7 +342,7 @@ static bool is_zero(const uint8_t *p, size_t size) {
     return true;
 }
 
-/* The octets of a value of no width: of a row, or of a member of a list. */
+/* The bytes of a value of no width: of a row, or of a member of a list. */
 static fb_bytes octets_at(const fb_vector *vector, size_t i) {
     const uint32_t *ends = vector->listed ? vector->members : vector->offsets;
     return (fb_bytes){vector->values + ends[i], ends[i + 1] - ends[i]};

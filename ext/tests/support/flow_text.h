@@ -1,5 +1,5 @@
 /* Flows as text. A flow is a line: `name=value` for each of its columns, in their order in the plan. Addresses are dotted where
-   they are mapped or 4 octets ("native:" before the latter), octets are hexadecimal, strings quoted, repeated values in
+   they are mapped or 4 bytes ("native:" before the latter), bytes are hexadecimal, strings quoted, repeated values in
    brackets. */
 #ifndef FB_TEST_FLOW_TEXT_H
 #define FB_TEST_FLOW_TEXT_H
@@ -21,7 +21,7 @@ void describe_messages(text *t, const named_plan *plan, const uint8_t *data, siz
    is behind the lines. */
 fb_status describe_any_messages(text *t, const named_plan *plan, const uint8_t *data, size_t size, uint64_t *unknown);
 
-/* Lines for the rows of a batch. A native address that is mapped counts as one of 4 octets: columns do not tell them apart. */
+/* Lines for the rows of a batch. A native address that is mapped counts as one of 4 bytes: columns do not tell them apart. */
 void describe_batch(text *t, const named_plan *plan, const fb_batch *batch);
 
 #endif

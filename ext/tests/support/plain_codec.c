@@ -140,7 +140,7 @@ void build_random(built_message *m, const fb_codec_message *message, unsigned de
 
 /* Reading -------------------------------------------------------------------------------------------------------------- */
 
-/* Ten octets at most; whatever is beyond 64 bits is lost. */
+/* Ten bytes at most; whatever is beyond 64 bits is lost. */
 static const uint8_t *read_varint(const uint8_t *p, const uint8_t *end, unsigned most, uint64_t *number) {
     *number = 0;
     for (unsigned i = 0; i < most; i++) {
@@ -264,7 +264,7 @@ plain_answer plain_next(const fb_codec_message *message, const uint8_t *p, const
 
 static const int32_t members[] = {INT32_MIN, -1, 0, 1, 2, 300, INT32_MAX};
 
-/* Four octets of each field: two of its number, which has any magnitude, its type, and the rest. */
+/* Four bytes of each field: two of its number, which has any magnitude, its type, and the rest. */
 static fb_codec_field choose_field(codec_choice *c, const uint8_t octets[4]) {
     fb_codec_field field = {.number = 1 + ((uint32_t)octets[0] << (octets[1] % 4 ? 0 : octets[1] / 4 % 22)), .type = octets[2] % FB_PROTO_COUNT};
     field.repeated = octets[3] & 1;
@@ -278,7 +278,7 @@ static fb_codec_field choose_field(codec_choice *c, const uint8_t octets[4]) {
     return field;
 }
 
-/* One octet says how many fields there are, and for how many numbers there are places. Of two with one number the first is taken. */
+/* One byte says how many fields there are, and for how many numbers there are places. Of two with one number the first is taken. */
 static size_t choose_type(codec_choice *c, size_t which, const uint8_t *data, size_t size) {
     static const size_t places[] = {0, 2, 20, CODEC_PLACES};
     fb_codec_message *type = c->types + which;

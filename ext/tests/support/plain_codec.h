@@ -1,5 +1,5 @@
 /* Protocol Buffers by the plainest reading of their specification; it shares no code with the core: a builder of messages, good and
-   bad, a reader of the fields of any message type, and message types of which octets choose everything. */
+   bad, a reader of the fields of any message type, and message types of which bytes choose everything. */
 #ifndef FB_TEST_PLAIN_CODEC_H
 #define FB_TEST_PLAIN_CODEC_H
 
@@ -13,12 +13,12 @@ typedef struct {
 } built_message;
 
 void build_octets(built_message *m, const void *octets, size_t size);
-/* In so many octets, 1 to 11, which may be more than it takes, or fewer: then bits are lost. 0: in as few as it takes. */
+/* In so many bytes, 1 to 11, which may be more than it takes, or fewer: then bits are lost. 0: in as few as it takes. */
 void build_varint(built_message *m, uint64_t value, size_t size);
-/* Least significant octet first. */
+/* Least significant byte first. */
 void build_fixed(built_message *m, uint64_t value, size_t size);
 void build_tag(built_message *m, uint32_t number, unsigned wire);
-/* A tag, a length and the octets. */
+/* A tag, a length and the bytes. */
 void build_bytes(built_message *m, uint32_t number, const void *octets, size_t size);
 /* One value without its tag, as it is on the wire: nothing is made of it but what its width is. REQUIRES: the type is a scalar. */
 void build_scalar(built_message *m, int type, uint64_t raw);
@@ -44,7 +44,7 @@ typedef struct {
     const fb_codec_field *field; /* NULL: an unknown one */
     bool packed;
     uint64_t value;
-    const uint8_t *begin, *end; /* of octets, elements, what a group has in it, or an unknown field with its tag */
+    const uint8_t *begin, *end; /* of bytes, elements, what a group has in it, or an unknown field with its tag */
     const uint8_t *after;       /* where the next field begins */
 } plain_item;
 
@@ -65,7 +65,7 @@ typedef struct {
     fb_codec_message types[CODEC_TYPES]; /* finished; they may have each other as fields, and themselves */
 } codec_choice;
 
-/* How many of the octets it took; the rest is for a message of the first type. */
+/* How many of the bytes it took; the rest is for a message of the first type. */
 size_t codec_choice_make(codec_choice *c, const uint8_t *data, size_t size);
 
 #endif

@@ -41,7 +41,7 @@ fb_datagram datagram_of(const uint8_t *data, size_t size, uint32_t source) {
     return d;
 }
 
-/* To exactly what the row needs, so that one octet too many would hit the guard page. */
+/* To exactly what the row needs, so that one byte too many would hit the guard page. */
 static void grow(session *s) {
     size_t used = fb_row_size(&s->row), capacity = used + s->row.needed;
     uint8_t *output = fb_guarded_room_of(capacity);

@@ -19,12 +19,12 @@ typedef struct {
     text text;
 } session;
 
-/* `lines` as in plan_text.h. An output of `capacity` octets at first, which grows to what is needed and no more. */
+/* `lines` as in plan_text.h. An output of `capacity` bytes at first, which grows to what is needed and no more. */
 void session_open(session *s, const char *lines, size_t capacity);
 /* The same with an allocator that the caller has prepared in s->allocator, and options, but that samples that look alike are learned
    on every processor. NO_MEMORY: nothing is open. */
 fb_status session_try(session *s, const char *lines, size_t capacity, fb_decoder_options options);
-/* Frees everything. Returns the octets that were leaked. */
+/* Frees everything. Returns the bytes that were leaked. */
 size_t session_free(session *s);
 #define session_close(s) CHECK_EQUAL(session_free(s), 0)
 

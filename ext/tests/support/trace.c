@@ -101,7 +101,7 @@ static void trace_end_constants(trace *t, trace_cursor at) {
         }
 }
 
-/* The cells begin with the constants, whose octets have been kept: what they were made of may be gone. */
+/* The cells begin with the constants, whose bytes have been kept: what they were made of may be gone. */
 static void begin_cells(trace *t) {
     copy_cells(t->plan, t->cells, t->constants);
     for (size_t i = 0; i < t->plan->count; i++)
@@ -180,7 +180,7 @@ static void trace_put_real(trace *t, trace_cursor *at, fb_target target, double 
     offer(t, target, (trace_value){.number = bits});
 }
 
-/* Octets that are none are a value of an explicit column alone. */
+/* Bytes that are none are a value of an explicit column alone. */
 static void trace_put_octets(trace *t, trace_cursor *at, fb_target target, const uint8_t *data, size_t size) {
     (void)at;
     const fb_column *column = &t->plan->plan->columns[target.column];

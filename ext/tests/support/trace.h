@@ -9,7 +9,7 @@
 
 typedef struct {
     uint64_t number;
-    const uint8_t *data; /* of octets; they live as long as the row, those of constants in `kept` */
+    const uint8_t *data; /* of bytes; they live as long as the row, those of constants in `kept` */
     size_t size;
     uint8_t kept[16];
 } trace_value;

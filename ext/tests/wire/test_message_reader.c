@@ -32,7 +32,7 @@ static void rejects_malformed_fields_and_stays_at_them(void) {
         {"\x0c", 1},                                                 /* a group ends */
         {"\x0e\x01", 2}, {"\x0f\x01", 2},                            /* wire types that are none */
         {"\x80\x80\x80\x80\x10\x01", 6},                             /* a number of 30 bits */
-        {"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x01", 12},    /* a tag of 11 octets */
+        {"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x01", 12},    /* a tag of 11 bytes */
         {"\x80", 1}, {"\x08", 1}, {"\x08\x80", 2}, {"\x09\1\2\3", 4}, {"\x0d\1\2\3", 4}, {"\x0a\x02h", 3}, {"\x0a", 1},
         {"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01h", 12},       /* a length of 2^64 - 1 */
     };
@@ -47,7 +47,7 @@ static void rejects_malformed_fields_and_stays_at_them(void) {
     }
 }
 
-/* Whatever the octets: every field lies in the message, and the walk ends. */
+/* Whatever the bytes: every field lies in the message, and the walk ends. */
 static void walks_any_octets_to_an_end(void) {
     uint32_t random = 3;
     for (unsigned round = 0; round < 20000; round++) {

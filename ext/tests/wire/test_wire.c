@@ -28,7 +28,7 @@ static void sizes_varints_at_every_boundary(void) {
     }
 }
 
-/* Values below 2^56 without a branch say the same octets, whatever stands behind them. */
+/* Values below 2^56 without a branch say the same bytes, whatever stands behind them. */
 static void writes_short_varints_as_long_ones(void) {
     for (unsigned bits = 1; bits <= 56; bits++)
         for (uint64_t value = UINT64_C(1) << (bits - 1), end = value + 2; value < end; value++)
@@ -47,7 +47,7 @@ static void writes_short_varints_as_long_ones(void) {
             }
 }
 
-/* Any octets, of every length that a varint may have and of none, give what is read with an eye on the end. */
+/* Any bytes, of every length that a varint may have and of none, give what is read with an eye on the end. */
 static void loads_varints_as_it_reads_them(void) {
     uint32_t random = 7;
     for (unsigned round = 0; round < 20000; round++) {
@@ -116,7 +116,7 @@ static uint8_t *append(unsigned which, uint8_t *p, const uint8_t *end) {
         case 1: return fb_wire_append_fixed64(p, end, 0x0807060504030201);
         case 2: return fb_wire_append_octets(p, end, some, sizeof some);
         case 3: return fb_wire_append_octets(p, end, NULL, 0);
-        default: return fb_wire_append_varint(p, end, UINT64_C(1) << 7 * (which - 4)); /* of which - 3 octets */
+        default: return fb_wire_append_varint(p, end, UINT64_C(1) << 7 * (which - 4)); /* of which - 3 bytes */
     }
 }
 
