@@ -10,7 +10,8 @@
 
 /* Count a payload of an unsupported or unknown protocol. A payload of no flow protocol creates no
    exporter state. */
-FB_NOINLINE static void count_other(fb_context *c, fb_decoder *decoder, uint32_t version, const fb_position *position) {
+FB_NOINLINE static void count_other(fb_context *c, fb_decoder *decoder, uint32_t version,
+                                    const fb_position *position) {
     if (version == FB_UNSUPPORTED) {
         begin_datagram(c, decoder, c->datagram->source, 0, position);
         fb_context_count(c, FB_UNSUPPORTED_VERSION, NULL);
@@ -24,10 +25,12 @@ FB_NOINLINE static void count_other(fb_context *c, fb_decoder *decoder, uint32_t
     fb_fault_note(c->fault, FB_OTHER_PACKET, c->index, 0, c->datagram->source);
 }
 
-static fb_status decode_datagram(fb_context *c, fb_decoder *decoder, fb_emitter *row, fb_position *position) {
+static fb_status decode_datagram(fb_context *c, fb_decoder *decoder, fb_emitter *emitter,
+                                 fb_position *position) {
     uint32_t version = fb_payload_sniff(c->datagram->payload);
-    if (version == FB_SFLOW5) return decode_sflow(c, row, decoder, position);
-    if (FB_UNLIKELY(version != 5 && version != 9 && version != 10 && version != 1 && version != 7)) {
+    if (version == FB_SFLOW5) return decode_sflow(c, emitter, decoder, position);
+    if (FB_UNLIKELY(version != 5 && version != 9 && version != 10 && version != 1 &&
+                    version != 7)) {
         count_other(c, decoder, version, position);
         return FB_OK;
     }
@@ -37,31 +40,34 @@ static fb_status decode_datagram(fb_context *c, fb_decoder *decoder, fb_emitter 
         return FB_OK;
     }
     switch (version) {
-        case 1: return decode_netflow1(c, row, decoder, position);
-        case 5: return decode_netflow5(c, row, decoder, position);
-        case 7: return decode_netflow7(c, row, decoder, position);
-        default: return decode_ipfix(c, row, version, position);
+        case 1: return decode_netflow1(c, emitter, decoder, position);
+        case 5: return decode_netflow5(c, emitter, decoder, position);
+        case 7: return decode_netflow7(c, emitter, decoder, position);
+        default: return decode_ipfix(c, emitter, version, position);
     }
 }
 
 /* Count values that were left out when rows ended. The end of a row does not have the exporter's
    counters. */
-static void count_refused(fb_context *c, fb_emitter *row) {
-    for (uint64_t refused = FB_EMIT(take_refused)(row); FB_UNLIKELY(refused); refused--)
+static void count_refused(fb_context *c, fb_emitter *emitter) {
+    for (uint64_t refused = FB_EMIT(take_refused)(emitter); FB_UNLIKELY(refused); refused--)
         fb_context_count(c, FB_OUT_OF_RANGE, NULL);
 }
 
 /* Prefetch the exporter state of the next datagrams. A prefetch for a single datagram gains
    nothing. Returns the index after the last one. */
-static size_t look_ahead(const fb_decoder *decoder, const fb_datagram *datagrams, size_t count, size_t at) {
+static size_t look_ahead(const fb_decoder *decoder, const fb_datagram *datagrams, size_t count,
+                         size_t at) {
     size_t next = count - at < FB_LOOK_AHEAD ? count - at : FB_LOOK_AHEAD;
     if (next > 1) fb_exporters_prefetch(&decoder->exporters, &datagrams[at], next);
     return at + next;
 }
 
-fb_status FB_ENTRY(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position, fb_emitter *row);
+fb_status FB_ENTRY(fb_decoder *decoder, const fb_datagram *datagrams, size_t count,
+                   fb_position *position, fb_emitter *emitter);
 
-fb_status FB_ENTRY(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position, fb_emitter *row) {
+fb_status FB_ENTRY(fb_decoder *decoder, const fb_datagram *datagrams, size_t count,
+                   fb_position *position, fb_emitter *emitter) {
     fb_context c = {
         .plan = decoder->plan,
         .exporters = &decoder->exporters,
@@ -73,8 +79,8 @@ fb_status FB_ENTRY(fb_decoder *decoder, const fb_datagram *datagrams, size_t cou
     for (size_t ahead = position->datagram; position->datagram < count;) {
         if (position->datagram == ahead) ahead = look_ahead(decoder, datagrams, count, ahead);
         fb_context_begin(&c, &datagrams[position->datagram], position->datagram);
-        fb_status status = decode_datagram(&c, decoder, row, position);
-        count_refused(&c, row);
+        fb_status status = decode_datagram(&c, decoder, emitter, position);
+        count_refused(&c, emitter);
         if (status != FB_OK) return FB_NO_SPACE;
         *position = (fb_position){position->datagram + 1, 0, 0};
     }

@@ -14,38 +14,39 @@
 
 #include "core/decode/value.tmpl.h"
 
-static fb_cursor put_list(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, fb_bytes field);
+static fb_cursor put_list(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_target target,
+                          fb_bytes field);
 
 /* Put a field of any kind and size into one column. */
-FB_NOINLINE static fb_cursor put_field(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, const uint8_t *p,
-                                       size_t size) {
+FB_NOINLINE static fb_cursor put_field(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                                       fb_target target, const uint8_t *p, size_t size) {
     double real;
     switch (target.kind) {
         case FB_KIND_IP:
             if (size == 4 || size == 16)
-                put_ip(c, row, &at, target, p, size);
+                put_ip(c, emitter, &at, target, p, size);
             else if (size)
-                note(c, row, at, target, FB_BAD_FIELD_SIZE, p);
+                note(c, emitter, at, target, FB_BAD_FIELD_SIZE, p);
             return at;
         case FB_KIND_MAC: /* reduced size does not apply, even to zeros (RFC 7011 section 6.2) */
             if (size == 6)
-                put_uint(c, row, &at, target, fb_load_uint(p, size));
+                put_uint(c, emitter, &at, target, fb_load_uint(p, size));
             else if (size)
-                note(c, row, at, target, FB_BAD_FIELD_SIZE, p);
+                note(c, emitter, at, target, FB_BAD_FIELD_SIZE, p);
             return at;
         case FB_KIND_STRING:
-        case FB_KIND_BYTES: return put_octets(c, row, at, target, p, size);
-        case FB_KIND_LIST: return put_list(c, row, at, target, (fb_bytes){p, size});
+        case FB_KIND_BYTES: return put_octets(c, emitter, at, target, p, size);
+        case FB_KIND_LIST: return put_list(c, emitter, at, target, (fb_bytes){p, size});
         case FB_KIND_OPAQUE:
-            if (size) note(c, row, at, target, FB_OPAQUE_VALUE, p);
-            return put_octets(c, row, at, target, p, size);
+            if (size) note(c, emitter, at, target, FB_OPAQUE_VALUE, p);
+            return put_octets(c, emitter, at, target, p, size);
         case FB_KIND_FLOAT:
-            if (fb_load_real(p, size, &real)) return put_real(c, row, at, target, real);
-            if (size) note(c, row, at, target, FB_BAD_FIELD_SIZE, p);
+            if (fb_load_real(p, size, &real)) return put_real(c, emitter, at, target, real);
+            if (size) note(c, emitter, at, target, FB_BAD_FIELD_SIZE, p);
             return at;
         default:
-            if (size > 8) note(c, row, at, target, FB_BAD_FIELD_SIZE, p);
-            return size && size <= 8 ? put_integer(c, row, at, target, p, size) : at;
+            if (size > 8) note(c, emitter, at, target, FB_BAD_FIELD_SIZE, p);
+            return size && size <= 8 ? put_integer(c, emitter, at, target, p, size) : at;
     }
 }
 
@@ -63,7 +64,8 @@ static bool read_list(fb_bytes field, fb_list *list) {
     if (field.size < 5) return false;
     bool enterprise = p[1] & 0x80;
     if (enterprise && field.size < 9) return false;
-    *list = (fb_list){p + (enterprise ? 9 : 5), p + field.size, 0, fb_load16(p + 1) & 0x7fff, fb_load16(p + 3), p[0]};
+    *list = (fb_list){p + (enterprise ? 9 : 5),  p + field.size,   0,
+                      fb_load16(p + 1) & 0x7fff, fb_load16(p + 3), p[0]};
     if (enterprise) list->pen = fb_load32(p + 5);
     return true;
 }
@@ -83,24 +85,29 @@ static bool next_member(fb_list *list, fb_bytes *member) {
     return true;
 }
 
-static fb_cursor count_list(fb_context *c, fb_cursor at, fb_target target, fb_status status, const uint8_t *p) {
+static fb_cursor count_list(fb_context *c, fb_cursor at, fb_target target, fb_status status,
+                            const uint8_t *p) {
     fb_context_count(c, status, p);
     if (status == FB_BAD_LIST) fb_context_leave_out(c, target.column);
     return at;
 }
 
 /* Put the members of a list into an open column, or into a column that is not repeated. */
-static fb_cursor put_members(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, fb_bytes field) {
+static fb_cursor put_members(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_target target,
+                             fb_bytes field) {
     fb_list list;
     fb_bytes member;
     bool whole = true;
     if (!read_list(field, &list)) return count_list(c, at, target, FB_BAD_LIST, field.data);
-    if (list.semantic == LIST_NONE_OF) return count_list(c, at, target, FB_OPAQUE_VALUE, field.data);
-    fb_kind kind = fb_plan_member_kind(c->plan, &c->plan->columns[target.column], list.pen, list.id);
+    if (list.semantic == LIST_NONE_OF)
+        return count_list(c, at, target, FB_OPAQUE_VALUE, field.data);
+    fb_kind kind = fb_plan_member_kind(c->plan, &c->plan->columns[target.column], list.pen,
+                                       list.id);
     if (kind == FB_KIND_COUNT) return count_list(c, at, target, FB_BAD_LIST, field.data);
     target.kind = kind & 63;
-    while (list.p < list.end && whole && FB_EMIT(wants)(row, at, target))
-        if ((whole = next_member(&list, &member))) at = put_field(c, row, at, target, member.data, member.size);
+    while (list.p < list.end && whole && FB_EMIT(wants)(emitter, at, target))
+        if ((whole = next_member(&list, &member)))
+            at = put_field(c, emitter, at, target, member.data, member.size);
     return whole ? at : count_list(c, at, target, FB_BAD_LIST, list.p);
 }
 
@@ -121,56 +128,61 @@ static fb_context *be_quiet(fb_quiet *quiet, const fb_context *c) {
 
 /* Put the first non-zero member of a list into a column that is not repeated. If all members are
    zero and zero is a value of the column, put zero. */
-static fb_cursor put_first_member(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target,
-                                  fb_bytes field) {
+static fb_cursor put_first_member(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                                  fb_target target, fb_bytes field) {
     fb_target without_zero = target;
     fb_quiet quiet;
     without_zero.zero = false;
-    at = put_members(c, row, at, without_zero, field);
-    if (!target.zero || !FB_EMIT(wants)(row, at, target)) return at;
-    return put_members(be_quiet(&quiet, c), row, at, target, field);
+    at = put_members(c, emitter, at, without_zero, field);
+    if (!target.zero || !FB_EMIT(wants)(emitter, at, target)) return at;
+    return put_members(be_quiet(&quiet, c), emitter, at, target, field);
 }
 
 /* Put the members of a list into a column. A repeated column takes all of them. */
-FB_NOINLINE static fb_cursor put_list(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, fb_bytes field) {
-    if (!field.size || !FB_EMIT(wants)(row, at, target)) return at;
+FB_NOINLINE static fb_cursor put_list(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                                      fb_target target, fb_bytes field) {
+    if (!field.size || !FB_EMIT(wants)(emitter, at, target)) return at;
     bool repeated = c->plan->columns[target.column].flags & FB_COLUMN_REPEATED;
-    if (!repeated) return put_first_member(c, row, at, target, field);
-    FB_EMIT(open)(row, &at, target.column);
-    at = put_members(c, row, at, target, field);
-    FB_EMIT(close)(row, &at, target.column);
+    if (!repeated) return put_first_member(c, emitter, at, target, field);
+    FB_EMIT(open)(emitter, &at, target.column);
+    at = put_members(c, emitter, at, target, field);
+    FB_EMIT(close)(emitter, &at, target.column);
     return at;
 }
 
 /* Put members into an open column: the field of an operation, or every occurrence of its element.
    Zeros are members too. An empty field adds no member. A list adds each of its members. */
-static fb_cursor put_each(fb_context *c, fb_emitter *row, fb_cursor at, const fb_op *op, const fb_shape *shape,
-                          const uint8_t *record, const fb_location *locations) {
+static fb_cursor put_each(fb_context *c, fb_emitter *emitter, fb_cursor at, const fb_op *op,
+                          const fb_shape *shape, const uint8_t *record,
+                          const fb_location *locations) {
     bool all = op->code == FB_OP_COLLECT, list = op->target.kind == FB_KIND_LIST;
     for (uint16_t i = op->field; i != FB_NO_FIELD; i = all ? shape->chain[i] : FB_NO_FIELD) {
         fb_bytes field = fb_shape_field(shape, i, record, locations);
-        if (!field.size || !FB_EMIT(wants)(row, at, op->target)) continue;
-        at = list ? put_members(c, row, at, op->target, field) : put_field(c, row, at, op->target, field.data, field.size);
+        if (!field.size || !FB_EMIT(wants)(emitter, at, op->target)) continue;
+        at = list ? put_members(c, emitter, at, op->target, field)
+                  : put_field(c, emitter, at, op->target, field.data, field.size);
     }
     return at;
 }
 
-FB_NOINLINE static fb_cursor put_occurrences(fb_context *c, fb_emitter *row, fb_cursor at, const fb_op *op, const fb_shape *shape,
+FB_NOINLINE static fb_cursor put_occurrences(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                                             const fb_op *op, const fb_shape *shape,
                                              const uint8_t *record, const fb_location *locations) {
-    if (!FB_EMIT(wants)(row, at, op->target)) return at;
-    FB_EMIT(open)(row, &at, op->target.column);
-    at = put_each(c, row, at, op, shape, record, locations);
-    FB_EMIT(close)(row, &at, op->target.column);
+    if (!FB_EMIT(wants)(emitter, at, op->target)) return at;
+    FB_EMIT(open)(emitter, &at, op->target.column);
+    at = put_each(c, emitter, at, op, shape, record, locations);
+    FB_EMIT(close)(emitter, &at, op->target.column);
     return at;
 }
 
 /* Read a field again for another column. Its faults were counted at the first read. */
-FB_NOINLINE static fb_cursor put_again(fb_context *c, fb_emitter *row, fb_cursor at, const fb_op *op, const fb_shape *shape,
+FB_NOINLINE static fb_cursor put_again(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                                       const fb_op *op, const fb_shape *shape,
                                        const uint8_t *record, const fb_location *locations) {
     fb_bytes field = fb_shape_field(shape, op->field, record, locations);
-    if (!FB_EMIT(wants)(row, at, op->target)) return at;
+    if (!FB_EMIT(wants)(emitter, at, op->target)) return at;
     fb_quiet quiet;
-    return put_field(be_quiet(&quiet, c), row, at, op->target, field.data, field.size);
+    return put_field(be_quiet(&quiet, c), emitter, at, op->target, field.data, field.size);
 }
 
 #endif

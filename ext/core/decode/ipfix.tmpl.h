@@ -2,7 +2,7 @@
 
      NetFlow v9, 20 bytes: 9, count, sysUptime, unix_secs, sequence, source id
      IPFIX,      16 bytes: 10, length, export time, sequence, observation domain id
-     set:                  id (2), length including this header (2), templates or records, padding */
+     set:                  id (2), length with this header (2), templates or records, padding */
 #ifndef FB_DECODE_IPFIX_TMPL_H
 #define FB_DECODE_IPFIX_TMPL_H
 
@@ -31,33 +31,38 @@ FB_INLINE bool read_header_ipfix(fb_context *c, fb_bytes payload, fb_message *m)
     size_t length = payload.size < 16 ? 0 : fb_load16(p + 2);
     if (length < 16) return false;
     c->export_time = fb_load32(p + 4) * FB_SECOND;
-    *m = (fb_message){p + 16, p + payload.size, fb_load32(p + 8), fb_load32(p + 12), 10, length > payload.size};
+    *m = (fb_message){p + 16, p + payload.size,     fb_load32(p + 8), fb_load32(p + 12),
+                      10,     length > payload.size};
     if (length < payload.size) m->end = p + length;
     return true;
 }
 
-FB_NOINLINE static void put_constants_ipfix(fb_context *c, fb_emitter *row, const fb_message *m) {
+FB_NOINLINE static void put_constants_ipfix(fb_context *c, fb_emitter *emitter,
+                                            const fb_message *m) {
     fb_cursor at;
-    FB_EMIT(begin_constants)(row, &at);
-    at = put_constants(c, row, at, m->version == 9 ? 3 : 4, m->sequence, m->domain);
-    FB_EMIT(end_constants)(row, at);
+    FB_EMIT(begin_constants)(emitter, &at);
+    at = put_constants(c, emitter, at, m->version == 9 ? 3 : 4, m->sequence, m->domain);
+    FB_EMIT(end_constants)(emitter, at);
 }
 
 /* Check the bytes behind the last record of a set. Padding is zero and shorter than any record (RFC
    7011 section 3.3.1). The caller accepts up to 3 bytes with any content. Other bytes are a
    truncated record, or the template does not fit. */
-FB_NOINLINE static void check_padding(fb_context *c, const fb_shape *shape, const uint8_t *p, const uint8_t *end) {
+FB_NOINLINE static void check_padding(fb_context *c, const fb_shape *shape, const uint8_t *p,
+                                      const uint8_t *end) {
     size_t left = (size_t)(end - p);
     if (left >= shape->record_size || fb_is_zero(p, end)) return;
     fb_context_count(c, FB_TRUNCATED_RECORD, p);
     fb_context_lose_count(c);
 }
 
-FB_INLINE void check_rest(fb_context *c, const fb_shape *shape, const uint8_t *p, const uint8_t *end) {
+FB_INLINE void check_rest(fb_context *c, const fb_shape *shape, const uint8_t *p,
+                          const uint8_t *end) {
     if (FB_UNLIKELY(end - p >= 4)) check_padding(c, shape, p, end);
 }
 
-static void read_options(fb_context *c, const fb_shape *shape, const uint8_t *p, const uint8_t *end) {
+static void read_options(fb_context *c, const fb_shape *shape, const uint8_t *p,
+                         const uint8_t *end) {
     const uint8_t *next;
     for (; (size_t)(end - p) >= shape->record_size; p = next) {
         fb_location *locations = shape->variable_count ? c->exporters->shapes->locations : NULL;
@@ -74,10 +79,10 @@ static void read_options(fb_context *c, const fb_shape *shape, const uint8_t *p,
     check_rest(c, shape, p, end);
 }
 
-static fb_status read_variable_records(fb_context *c, fb_emitter *row, const fb_shape *shape, const uint8_t **p,
-                                       const uint8_t *end) {
+static fb_status read_variable_records(fb_context *c, fb_emitter *emitter, const fb_shape *shape,
+                                       const uint8_t **p, const uint8_t *end) {
     fb_location *locations = c->exporters->shapes->locations;
-    bool direct = is_direct(c, row, shape), begun = false, room = true;
+    bool direct = is_direct(c, emitter, shape), begun = false, room = true;
     while ((size_t)(end - *p) >= shape->record_size) {
         const uint8_t *next = fb_shape_locate(shape, *p, end, locations);
         if (!next) {
@@ -86,26 +91,27 @@ static fb_status read_variable_records(fb_context *c, fb_emitter *row, const fb_
             break;
         }
         size_t size = (size_t)(next - *p);
-        if (begun && shape->sampler && FB_UNLIKELY(sampler_of(shape, *p, locations) != c->sampler)) {
-            FB_EMIT(end_set)(row);
+        if (begun && shape->sampler &&
+            FB_UNLIKELY(sampler_of(shape, *p, locations) != c->sampler)) {
+            FB_EMIT(end_set)(emitter);
             begun = false;
         }
-        if (direct && !begun) begin_direct_set(c, row, shape, *p, locations);
+        if (direct && !begun) begin_direct_set(c, emitter, shape, *p, locations);
         begun = direct;
-        room = direct ? put_direct(c, row, shape, worst_of(c, size), *p, locations)
-                      : put_record(c, row, shape, size, *p, locations) == FB_OK;
+        room = direct ? put_direct(c, emitter, shape, worst_of(c, size), *p, locations)
+                      : put_record(c, emitter, shape, size, *p, locations) == FB_OK;
         if (!room) break;
         fb_context_count_records(c, 1, false);
         *p = next;
     }
-    if (begun) FB_EMIT(end_set)(row);
+    if (begun) FB_EMIT(end_set)(emitter);
     return room ? FB_OK : FB_NO_SPACE;
 }
 
 /* Read the records of a set. REQUIRES: position->record is the offset of the next record from
    `set`, or 0 at the start. */
-static fb_status read_records(fb_context *c, fb_emitter *row, const fb_shape *shape, const uint8_t *set,
-                              const uint8_t *end, fb_position *position) {
+static fb_status read_records(fb_context *c, fb_emitter *emitter, const fb_shape *shape,
+                              const uint8_t *set, const uint8_t *end, fb_position *position) {
     const uint8_t *p = set + 4;
     if (shape->options) {
         read_options(c, shape, p, end);
@@ -114,11 +120,12 @@ static fb_status read_records(fb_context *c, fb_emitter *row, const fb_shape *sh
     if (position->record) p = set + position->record;
     fb_status status;
     if (shape->variable_count) {
-        status = read_variable_records(c, row, shape, &p, end);
+        status = read_variable_records(c, emitter, shape, &p, end);
     } else {
         size_t left = (size_t)(end - p), size = shape->record_size;
-        if (c->content && !position->record) fb_context_count_records(c, (uint32_t)left / (uint32_t)size, false);
-        status = left < size ? FB_OK : put_fixed_records(c, row, shape, &p, end - (size - 1));
+        if (c->content && !position->record)
+            fb_context_count_records(c, (uint32_t)left / (uint32_t)size, false);
+        status = left < size ? FB_OK : put_fixed_records(c, emitter, shape, &p, end - (size - 1));
     }
     position->record = status == FB_OK ? 0 : (size_t)(p - set);
     if (status == FB_OK) check_rest(c, shape, p, end);
@@ -130,7 +137,8 @@ static fb_status read_records(fb_context *c, fb_emitter *row, const fb_shape *sh
 static const fb_shape *find_shape(fb_context *c, uint16_t id, const uint8_t *set) {
     fb_template *template = find_template(c, id);
     uint64_t expiry = c->exporters->template_expiry, now = c->datagram->time;
-    if (FB_UNLIKELY(expiry && template && template->time && now > template->time && now - template->time > expiry)) {
+    if (FB_UNLIKELY(expiry && template && template->time && now > template->time &&
+                    now - template->time > expiry)) {
         fb_domain_forget_template(c->exporters, c->exporter, c->domain, id);
         fb_context_count(c, FB_TEMPLATE_EXPIRED, set);
         return NULL;
@@ -138,10 +146,10 @@ static const fb_shape *find_shape(fb_context *c, uint16_t id, const uint8_t *set
     return template ? template->shape : NULL;
 }
 
-static fb_status read_data_set(fb_context *c, fb_emitter *row, const fb_message *m, const uint8_t *set,
-                               const uint8_t *end, fb_position *position) {
+static fb_status read_data_set(fb_context *c, fb_emitter *emitter, const fb_message *m,
+                               const uint8_t *set, const uint8_t *end, fb_position *position) {
     const fb_shape *shape = find_shape(c, fb_load16(set), set);
-    if (FB_LIKELY(shape != NULL)) return read_records(c, row, shape, set, end, position);
+    if (FB_LIKELY(shape != NULL)) return read_records(c, emitter, shape, set, end, position);
     fb_context_lose_count(c);
     if (fb_context_need_domain(c, m->version, m->domain) == FB_OK && !c->exporter->stateless)
         fb_early_wait(c, m->sequence, set, end);
@@ -150,10 +158,10 @@ static fb_status read_data_set(fb_context *c, fb_emitter *row, const fb_message 
     return FB_OK;
 }
 
-static fb_status read_set(fb_context *c, fb_emitter *row, const fb_message *m, const uint8_t *set, const uint8_t *end,
-                          fb_position *position) {
+static fb_status read_set(fb_context *c, fb_emitter *emitter, const fb_message *m,
+                          const uint8_t *set, const uint8_t *end, fb_position *position) {
     unsigned id = fb_load16(set), template_set = m->version == 9 ? 0 : 2;
-    if (id >= 256) return read_data_set(c, row, m, set, end, position);
+    if (id >= 256) return read_data_set(c, emitter, m, set, end, position);
     if (id == template_set || id == template_set + 1)
         fb_template_set_read(c, m->version, m->domain, id != template_set, set + 4, end);
     else
@@ -183,9 +191,11 @@ static void open_message(fb_context *c, const fb_message *m, bool resumed) {
    IPFIX the export time. */
 static void check_sequence(fb_context *c, const fb_message *m) {
     if (m->version == 9)
-        fb_context_check_sequence(c, FB_SEQUENCE_PACKETS, m->sequence, c->uptime, (fb_sequence_content){.units = 1});
+        fb_context_check_sequence(c, FB_SEQUENCE_PACKETS, m->sequence, c->uptime,
+                                  (fb_sequence_content){.units = 1});
     else if (c->content)
-        fb_context_check_sequence(c, FB_SEQUENCE_RECORDS, m->sequence, (uint32_t)(c->export_time / FB_MILLISECOND), *c->content);
+        fb_context_check_sequence(c, FB_SEQUENCE_RECORDS, m->sequence,
+                                  (uint32_t)(c->export_time / FB_MILLISECOND), *c->content);
 }
 
 FB_INLINE void take_system_init(fb_context *c, const fb_message *m) {
@@ -196,8 +206,8 @@ FB_INLINE void take_system_init(fb_context *c, const fb_message *m) {
 
 /* Read a set that waited for its template. It keeps the time, sequence number and port of its own
    datagram, and uses the state known now. */
-static fb_status read_waiting_set(const fb_context *c, fb_emitter *row, const fb_message *m, fb_early_set *set,
-                                  const uint8_t *at) {
+static fb_status read_waiting_set(const fb_context *c, fb_emitter *emitter, const fb_message *m,
+                                  fb_early_set *set, const uint8_t *at) {
     fb_datagram datagram = *c->datagram;
     fb_context own = *c;
     fb_message sent = {.version = m->version, .domain = m->domain, .sequence = set->sequence};
@@ -212,20 +222,22 @@ static fb_status read_waiting_set(const fb_context *c, fb_emitter *row, const fb
     own.place = at;
     own.content = NULL; /* the records were counted with the message of the set */
     take_system_init(&own, m);
-    if (!position.record) put_constants_ipfix(&own, row, &sent);
+    if (!position.record) put_constants_ipfix(&own, emitter, &sent);
     const fb_template *template = fb_domain_find_template(set->domain, fb_load16(set->octets));
-    fb_status status = read_records(&own, row, template->shape, set->octets, set->octets + set->size, &position);
+    fb_status status = read_records(&own, emitter, template->shape, set->octets,
+                                    set->octets + set->size, &position);
     set->record = (uint32_t)position.record;
     return status;
 }
 
 /* Read the sets whose templates have now arrived, oldest first. Then restore the constants of the
    current datagram. `at` is the current place in its payload. */
-static fb_status read_waiting(fb_context *c, fb_emitter *row, const fb_message *m, const uint8_t *at) {
+static fb_status read_waiting(fb_context *c, fb_emitter *emitter, const fb_message *m,
+                              const uint8_t *at) {
     fb_early *early = c->exporters->early;
     for (fb_early_set *set; (set = fb_early_next(early)); fb_early_remove(early, set))
-        if (read_waiting_set(c, row, m, set, at) != FB_OK) return FB_NO_SPACE;
-    put_constants_ipfix(c, row, m);
+        if (read_waiting_set(c, emitter, m, set, at) != FB_OK) return FB_NO_SPACE;
+    put_constants_ipfix(c, emitter, m);
     take_system_init(c, m);
     return FB_OK;
 }
@@ -233,8 +245,8 @@ static fb_status read_waiting(fb_context *c, fb_emitter *row, const fb_message *
 /* Count a set with an impossible length. `length` is 0 if the bytes are too few for a set header.
    Zeros up to the end of the message are padding, which Palo Alto and Cisco ACI send. Returns true
    if the rest of the message is to be read as a truncated set. */
-FB_NOINLINE static bool count_bad_set(fb_context *c, const fb_message *m, const uint8_t *p, size_t length,
-                                      const fb_position *position) {
+FB_NOINLINE static bool count_bad_set(fb_context *c, const fb_message *m, const uint8_t *p,
+                                      size_t length, const fb_position *position) {
     if (fb_is_zero(p, m->end)) {
         fb_context_count(c, FB_PADDING, p);
         return false;
@@ -245,26 +257,29 @@ FB_NOINLINE static bool count_bad_set(fb_context *c, const fb_message *m, const 
 }
 
 /* Read the sets from `p` on. On NO_SPACE, position->set is the offset of the set to resume. */
-static fb_status read_sets(fb_context *c, fb_emitter *row, const fb_message *m, const uint8_t *p, fb_position *position) {
+static fb_status read_sets(fb_context *c, fb_emitter *emitter, const fb_message *m,
+                           const uint8_t *p, fb_position *position) {
     const fb_early *early = c->exporters->early;
     for (const uint8_t *end;; p = end) {
         position->set = (size_t)(p - c->datagram->payload.data);
-        if (FB_UNLIKELY(early->due) && read_waiting(c, row, m, p) != FB_OK) return FB_NO_SPACE;
+        if (FB_UNLIKELY(early->due) && read_waiting(c, emitter, m, p) != FB_OK) return FB_NO_SPACE;
         size_t left = (size_t)(m->end - p), length = left < 4 ? 0 : fb_load16(p + 2);
         if (!left) return FB_OK;
         bool bad = length < 4 || length > left;
         if (FB_UNLIKELY(bad) && !count_bad_set(c, m, p, length, position)) return FB_OK;
         end = bad ? m->end : p + length;
-        if (read_set(c, row, m, p, end, position) != FB_OK) return FB_NO_SPACE;
+        if (read_set(c, emitter, m, p, end, position) != FB_OK) return FB_NO_SPACE;
         /* needed if a resumed set was not read, because its template is gone */
         position->record = 0;
     }
 }
 
-static fb_status decode_ipfix(fb_context *c, fb_emitter *row, uint32_t version, fb_position *position) {
+static fb_status decode_ipfix(fb_context *c, fb_emitter *emitter, uint32_t version,
+                              fb_position *position) {
     fb_message m;
     fb_bytes payload = c->datagram->payload;
-    if (!(version == 9 ? read_header_netflow9(c, payload, &m) : read_header_ipfix(c, payload, &m))) {
+    if (!(version == 9 ? read_header_netflow9(c, payload, &m)
+                       : read_header_ipfix(c, payload, &m))) {
         fb_context_count(c, FB_TRUNCATED_HEADER, NULL);
         return FB_OK;
     }
@@ -274,9 +289,10 @@ static fb_status decode_ipfix(fb_context *c, fb_emitter *row, uint32_t version, 
     if (!resumed) {
         if (m.cut) fb_context_count(c, FB_TRUNCATED_DATAGRAM, m.end);
         if (FB_UNLIKELY(c->exporters->early->due)) fb_early_return_all(c->exporters->early);
-        put_constants_ipfix(c, row, &m);
+        put_constants_ipfix(c, emitter, &m);
     }
-    fb_status status = read_sets(c, row, &m, resumed ? payload.data + position->set : m.begin, position);
+    fb_status status = read_sets(c, emitter, &m, resumed ? payload.data + position->set : m.begin,
+                                 position);
     if (status == FB_OK) check_sequence(c, &m);
     return status;
 }

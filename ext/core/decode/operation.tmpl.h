@@ -9,29 +9,38 @@
 #include "core/decode/sub_template.tmpl.h"
 #include "core/decode/value.tmpl.h"
 
-static fb_cursor derive(fb_context *c, fb_emitter *row, fb_cursor at, const fb_op *op, const fb_shape *shape,
-                        const uint8_t *record, const fb_location *locations) {
+static fb_cursor derive(fb_context *c, fb_emitter *emitter, fb_cursor at, const fb_op *op,
+                        const fb_shape *shape, const uint8_t *record,
+                        const fb_location *locations) {
     uint64_t value = 0, both;
     switch (op->code) {
-        case FB_OP_DERIVED_MPLS_LABELS: return put_mpls_labels(c, row, at, op->target, shape, record, locations);
-        case FB_OP_DERIVED_SAMPLING_RATE: value = fb_sampling_find(c, shape, record, locations); break;
+        case FB_OP_DERIVED_MPLS_LABELS:
+            return put_mpls_labels(c, emitter, at, op->target, shape, record, locations);
+        case FB_OP_DERIVED_SAMPLING_RATE:
+            value = fb_sampling_find(c, shape, record, locations);
+            break;
         case FB_OP_DERIVED_ETYPE: value = derive_etype(shape, record, locations); break;
         case FB_OP_DERIVED_ICMP_TYPE:
         case FB_OP_DERIVED_ICMP_CODE:
             if (!derive_icmp(shape, record, locations, &both)) return at;
-            put_uint(c, row, &at, op->target, op->code == FB_OP_DERIVED_ICMP_TYPE ? both >> 8 : both & 0xff);
+            put_uint(c, emitter, &at, op->target,
+                     op->code == FB_OP_DERIVED_ICMP_TYPE ? both >> 8 : both & 0xff);
             return at;
-        case FB_OP_DERIVED_IP_FLAGS: return put_fragment_flags(c, row, at, op->target, shape, record, locations);
-        case FB_OP_DERIVED_FORWARDING_STATUS: value = derive_forwarding_status(shape, record, locations); break;
+        case FB_OP_DERIVED_IP_FLAGS:
+            return put_fragment_flags(c, emitter, at, op->target, shape, record, locations);
+        case FB_OP_DERIVED_FORWARDING_STATUS:
+            value = derive_forwarding_status(shape, record, locations);
+            break;
         default: break;
     }
-    if (value) put_uint(c, row, &at, op->target, value);
+    if (value) put_uint(c, emitter, &at, op->target, value);
     return at;
 }
 
 /* Find the packet section of a record. A non-empty frame has priority over an IP packet. Returns
    false if there is no section. */
-static bool find_packet(const fb_shape *shape, const uint8_t *record, const fb_location *locations, fb_sampled *packet) {
+static bool find_packet(const fb_shape *shape, const uint8_t *record, const fb_location *locations,
+                        fb_sampled *packet) {
     packet->octets = fb_shape_role(shape, FB_ROLE_DATA_LINK_FRAME, record, locations);
     packet->type = FB_PACKET_FRAME;
     if (packet->octets.size) return true;
@@ -40,33 +49,40 @@ static bool find_packet(const fb_shape *shape, const uint8_t *record, const fb_l
     return packet->octets.size;
 }
 
-static fb_cursor put_packet(fb_context *c, fb_emitter *row, fb_cursor at, const fb_shape *shape, const uint8_t *record,
-                            const fb_location *locations) {
+static fb_cursor put_packet(fb_context *c, fb_emitter *emitter, fb_cursor at, const fb_shape *shape,
+                            const uint8_t *record, const fb_location *locations) {
     fb_sampled packet;
     if (!find_packet(shape, record, locations, &packet)) return at;
-    return put_sampled(c, row, at, packet.octets, packet.type);
+    return put_sampled(c, emitter, at, packet.octets, packet.type);
 }
 
-FB_INLINE const uint8_t *find_field(const fb_op *op, const uint8_t *record, const fb_location *locations) {
+FB_INLINE const uint8_t *find_field(const fb_op *op, const uint8_t *record,
+                                    const fb_location *locations) {
     return (locations ? locations[op->base].base : record) + op->offset;
 }
 
 /* Put the variable-length field of an operation. */
-static fb_cursor put_variable(fb_context *c, fb_emitter *row, fb_cursor at, const fb_op *op, const fb_location *locations) {
+static fb_cursor put_variable(fb_context *c, fb_emitter *emitter, fb_cursor at, const fb_op *op,
+                              const fb_location *locations) {
     fb_bytes field = locations[op->base].field;
-    return put_field(c, row, at, op->target, field.data, field.size);
+    return put_field(c, emitter, at, op->target, field.data, field.size);
 }
 
-FB_INLINE fb_cursor put_enum(fb_context *c, fb_emitter *row, fb_cursor at, const fb_op *op, uint64_t value) {
+FB_INLINE fb_cursor put_enum(fb_context *c, fb_emitter *emitter, fb_cursor at, const fb_op *op,
+                             uint64_t value) {
     uint64_t number;
-    if (FB_UNLIKELY(!find_member(op->column, value, &number))) return convert_uint(c, row, at, op->target, value);
-    FB_EMIT(put_uint)(row, &at, op->target, number);
+    if (FB_UNLIKELY(!find_member(op->column, value, &number)))
+        return convert_uint(c, emitter, at, op->target, value);
+    FB_EMIT(put_uint)(emitter, &at, op->target, number);
     return at;
 }
 
 /* Load the number of a sampler. The common sizes need no loop. */
 FB_INLINE uint64_t load_sampler(const uint8_t *p, size_t size) {
-    return size == 1 ? *p : size == 2 ? fb_load16(p) : size == 4 ? fb_load32(p) : fb_load_uint(p, size);
+    return size == 1   ? *p
+           : size == 2 ? fb_load16(p)
+           : size == 4 ? fb_load32(p)
+                       : fb_load_uint(p, size);
 }
 
 /* Return the sampling rate of a sampler, or 0 if it is unknown. */
@@ -76,58 +92,73 @@ FB_INLINE uint64_t find_rate(fb_context *c, uint64_t sampler) {
 }
 
 /* Return the family of a non-zero address. For a zero address, use the rest of the record. */
-FB_INLINE uint64_t find_etype(const fb_shape *shape, const uint8_t *record, const fb_location *locations, const uint8_t *p,
-                              size_t size) {
+FB_INLINE uint64_t find_etype(const fb_shape *shape, const uint8_t *record,
+                              const fb_location *locations, const uint8_t *p, size_t size) {
     if (FB_UNLIKELY(fb_is_no_address(p, size))) return derive_etype(shape, record, locations);
     return size == 4 ? FB_ETHERTYPE_IPV4 : FB_ETHERTYPE_IPV6;
 }
 
-FB_INLINE fb_cursor run_operation(fb_context *c, fb_emitter *row, fb_cursor at, const fb_op *op, const fb_shape *shape,
-                                  const uint8_t *record, const fb_location *locations) {
+FB_INLINE fb_cursor run_operation(fb_context *c, fb_emitter *emitter, fb_cursor at, const fb_op *op,
+                                  const fb_shape *shape, const uint8_t *record,
+                                  const fb_location *locations) {
     const uint8_t *p = find_field(op, record, locations);
     switch (op->code) {
-        case FB_OP_UINT8: FB_EMIT(put_uint)(row, &at, op->target, *p); break;
-        case FB_OP_UINT16: FB_EMIT(put_uint)(row, &at, op->target, fb_load16(p)); break;
-        case FB_OP_UINT32: FB_EMIT(put_uint)(row, &at, op->target, fb_load32(p)); break;
-        case FB_OP_UINT64: FB_EMIT(put_uint)(row, &at, op->target, fb_load64(p)); break;
-        case FB_OP_TCP_BITS: FB_EMIT(put_uint)(row, &at, op->target, fb_load16(p) & 0x0fff); break;
+        case FB_OP_UINT8: FB_EMIT(put_uint)(emitter, &at, op->target, *p); break;
+        case FB_OP_UINT16: FB_EMIT(put_uint)(emitter, &at, op->target, fb_load16(p)); break;
+        case FB_OP_UINT32: FB_EMIT(put_uint)(emitter, &at, op->target, fb_load32(p)); break;
+        case FB_OP_UINT64: FB_EMIT(put_uint)(emitter, &at, op->target, fb_load64(p)); break;
+        case FB_OP_TCP_BITS:
+            FB_EMIT(put_uint)(emitter, &at, op->target, fb_load16(p) & 0x0fff);
+            break;
         case FB_OP_IPV4:
-            if (!fb_is_no_address(p, 4)) FB_EMIT(put_ip)(row, &at, op->target, p, 4);
+            if (!fb_is_no_address(p, 4)) FB_EMIT(put_ip)(emitter, &at, op->target, p, 4);
             break;
         case FB_OP_IPV6:
-            if (!fb_is_no_address(p, 16)) FB_EMIT(put_ip)(row, &at, op->target, p, 16);
+            if (!fb_is_no_address(p, 16)) FB_EMIT(put_ip)(emitter, &at, op->target, p, 16);
             break;
-        case FB_OP_ENUM: at = put_enum(c, row, at, op, *p); break;
-        case FB_OP_ETYPE_IPV4: put_uint(c, row, &at, op->target, find_etype(shape, record, locations, p, 4)); break;
-        case FB_OP_ETYPE_IPV6: put_uint(c, row, &at, op->target, find_etype(shape, record, locations, p, 16)); break;
-        case FB_OP_RATE_OF_SAMPLER: put_uint(c, row, &at, op->target, find_rate(c, load_sampler(p, op->size))); break;
+        case FB_OP_ENUM: at = put_enum(c, emitter, at, op, *p); break;
+        case FB_OP_ETYPE_IPV4:
+            put_uint(c, emitter, &at, op->target, find_etype(shape, record, locations, p, 4));
+            break;
+        case FB_OP_ETYPE_IPV6:
+            put_uint(c, emitter, &at, op->target, find_etype(shape, record, locations, p, 16));
+            break;
+        case FB_OP_RATE_OF_SAMPLER:
+            put_uint(c, emitter, &at, op->target, find_rate(c, load_sampler(p, op->size)));
+            break;
         case FB_OP_VALUE:
             if (locations && op->size == FB_VARIABLE_SIZE)
-                at = put_variable(c, row, at, op, locations);
+                at = put_variable(c, emitter, at, op, locations);
             else
-                at = put_field(c, row, at, op->target, p, op->size);
+                at = put_field(c, emitter, at, op->target, p, op->size);
             break;
-        case FB_OP_AGAIN: at = put_again(c, row, at, op, shape, record, locations); break;
-        case FB_OP_COLLECT: at = put_occurrences(c, row, at, op, shape, record, locations); break;
-        case FB_OP_PACKET: at = put_packet(c, row, at, shape, record, locations); break;
-        default: at = derive(c, row, at, op, shape, record, locations); break;
+        case FB_OP_AGAIN: at = put_again(c, emitter, at, op, shape, record, locations); break;
+        case FB_OP_COLLECT:
+            at = put_occurrences(c, emitter, at, op, shape, record, locations);
+            break;
+        case FB_OP_PACKET: at = put_packet(c, emitter, at, shape, record, locations); break;
+        default: at = derive(c, emitter, at, op, shape, record, locations); break;
     }
     return at;
 }
 
 /* Run the operations from `first` to `end`, of any kind. */
-FB_NOINLINE static fb_cursor run_each(fb_context *c, fb_emitter *row, fb_cursor at, const fb_shape *shape, size_t first,
-                                      size_t end, const uint8_t *record, const fb_location *locations) {
+FB_NOINLINE static fb_cursor run_each(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                                      const fb_shape *shape, size_t first, size_t end,
+                                      const uint8_t *record, const fb_location *locations) {
     for (const fb_op *op = shape->ops + first; op < shape->ops + end; op++)
-        at = run_operation(c, row, at, op, shape, record, locations);
+        at = run_operation(c, emitter, at, op, shape, record, locations);
     return at;
 }
 
-FB_INLINE fb_cursor run_lanes(fb_context *c, fb_emitter *row, fb_cursor at, const fb_shape *shape, const fb_lane_group *group,
+FB_INLINE fb_cursor run_lanes(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                              const fb_shape *shape, const fb_lane_group *group,
                               const uint8_t *record, const fb_location *locations) {
     const uint8_t *window = (locations ? locations[group->base].base : record) + group->offset;
-    if (FB_LIKELY(FB_EMIT(append_lanes)(row, &at, &group->lanes, window, window + FB_LANES_REACH))) return at;
-    return run_each(c, row, at, shape, group->first, group->end, record, locations);
+    if (FB_LIKELY(
+            FB_EMIT(append_lanes)(emitter, &at, &group->lanes, window, window + FB_LANES_REACH)))
+        return at;
+    return run_each(c, emitter, at, shape, group->first, group->end, record, locations);
 }
 
 /* Run all moves of one code, each with its field at p. */
@@ -136,18 +167,20 @@ FB_INLINE fb_cursor run_lanes(fb_context *c, fb_emitter *row, fb_cursor at, cons
         const uint8_t *p = find_field(op, record, locations); \
         __VA_ARGS__; \
     }
-#define APPEND_UINT(value, width) FB_EMIT(append_uint)(row, &at, op->column, value, width)
-#define APPEND_IP(size) FB_EMIT(append_ip)(row, &at, op->column, p, size)
+#define APPEND_UINT(value, width) FB_EMIT(append_uint)(emitter, &at, op->column, value, width)
+#define APPEND_IP(size) FB_EMIT(append_ip)(emitter, &at, op->column, p, size)
 #define APPEND_ETYPE(size, etype) \
     if (FB_UNLIKELY(fb_is_no_address(p, size))) \
         APPEND_UINT(derive_etype(shape, record, locations), 2); \
     else \
         APPEND_UINT(etype, 2)
 
-FB_INLINE fb_cursor run_moves(fb_context *c, fb_emitter *row, fb_cursor at, const fb_shape *shape, const uint8_t *record,
+FB_INLINE fb_cursor run_moves(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                              const fb_shape *shape, const uint8_t *record,
                               const fb_location *locations) {
-    for (const fb_lane_group *group = shape->lane_groups, *end = group + shape->lane_group_count; group < end; group++)
-        at = run_lanes(c, row, at, shape, group, record, locations);
+    for (const fb_lane_group *group = shape->lane_groups, *end = group + shape->lane_group_count;
+         group < end; group++)
+        at = run_lanes(c, emitter, at, shape, group, record, locations);
     const fb_op *op = shape->moves[0];
     if (op < shape->moves[FB_OP_IPV4]) {
         RUN_MOVES(FB_OP_UINT8, APPEND_UINT(*p, 1))
@@ -158,45 +191,50 @@ FB_INLINE fb_cursor run_moves(fb_context *c, fb_emitter *row, fb_cursor at, cons
     }
     RUN_MOVES(FB_OP_IPV4, APPEND_IP(4))
     RUN_MOVES(FB_OP_IPV6, APPEND_IP(16))
-    RUN_MOVES(FB_OP_ENUM, at = put_enum(c, row, at, op, *p))
+    RUN_MOVES(FB_OP_ENUM, at = put_enum(c, emitter, at, op, *p))
     RUN_MOVES(FB_OP_ETYPE_IPV4, APPEND_ETYPE(4, FB_ETHERTYPE_IPV4))
     RUN_MOVES(FB_OP_ETYPE_IPV6, APPEND_ETYPE(16, FB_ETHERTYPE_IPV6))
     return at;
 }
 
 /* Run a record of a set. The set operations were already stored as constants. */
-FB_INLINE fb_cursor run_direct(fb_context *c, fb_emitter *row, fb_cursor at, const fb_shape *shape, const uint8_t *record,
+FB_INLINE fb_cursor run_direct(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                               const fb_shape *shape, const uint8_t *record,
                                const fb_location *locations) {
-    at = run_moves(c, row, at, shape, record, locations);
+    at = run_moves(c, emitter, at, shape, record, locations);
     if (shape->set_end == shape->op_count) return at;
-    return run_each(c, row, at, shape, shape->set_end, shape->op_count, record, locations);
+    return run_each(c, emitter, at, shape, shape->set_end, shape->op_count, record, locations);
 }
 
 /* Run a record whose packet may contain a tunnel. If a tunnel was opened, columns that a packet can
    fill describe the inner packet. The other header fields of the record describe the outer packet,
    so they are skipped for these columns. */
-FB_NOINLINE static fb_cursor run_around_packet(fb_context *c, fb_emitter *row, fb_cursor at, const fb_shape *shape,
-                                               const uint8_t *record, const fb_location *locations, fb_sampled *packet) {
+FB_NOINLINE static fb_cursor run_around_packet(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                                               const fb_shape *shape, const uint8_t *record,
+                                               const fb_location *locations, fb_sampled *packet) {
     walk_packet(c, packet);
     for (const fb_op *op = shape->ops, *end = op + shape->op_count; op < end; op++) {
         if (op->code == FB_OP_PACKET)
-            at = put_walked(c, row, at, packet);
-        else if (!packet->found.tunnels || c->plan->columns[op->target.column].packet_rank == FB_NO_RANK)
-            at = run_operation(c, row, at, op, shape, record, locations);
+            at = put_walked(c, emitter, at, packet);
+        else if (!packet->found.tunnels ||
+                 c->plan->columns[op->target.column].packet_rank == FB_NO_RANK)
+            at = run_operation(c, emitter, at, op, shape, record, locations);
     }
     return at;
 }
 
-FB_INLINE fb_cursor run_record(fb_context *c, fb_emitter *row, fb_cursor at, const fb_shape *shape,
-                               const uint8_t *record, const fb_location *locations) {
+FB_INLINE fb_cursor run_record(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                               const fb_shape *shape, const uint8_t *record,
+                               const fb_location *locations) {
     fb_sampled packet;
     bool around = FB_UNLIKELY(c->decapsulate) && find_packet(shape, record, locations, &packet);
     if (around)
-        at = run_around_packet(c, row, at, shape, record, locations, &packet);
+        at = run_around_packet(c, emitter, at, shape, record, locations, &packet);
     else
-        at = run_each(c, row, at, shape, 0, shape->op_count, record, locations);
+        at = run_each(c, emitter, at, shape, 0, shape->op_count, record, locations);
     if (FB_LIKELY(!shape->list_count)) return at;
-    return put_sub_templates(c, row, at, shape, record, locations, around && packet.found.tunnels);
+    return put_sub_templates(c, emitter, at, shape, record, locations,
+                             around && packet.found.tunnels);
 }
 
 #endif

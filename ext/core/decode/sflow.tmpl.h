@@ -20,45 +20,59 @@
 
 /* Samples that match a pattern --------------------------------------------------------------- */
 
-FB_NOINLINE static fb_cursor append_numbers(fb_emitter *row, fb_cursor at, const fb_pattern_value *value,
-                                            const fb_pattern_value *end, const fb_sample_parts *parts) {
-    for (; value < end; value++) FB_EMIT(append_uint)(row, &at, value->column, fb_pattern_number(value, parts), 8);
+FB_NOINLINE static fb_cursor append_numbers(fb_emitter *emitter, fb_cursor at,
+                                            const fb_pattern_value *value,
+                                            const fb_pattern_value *end,
+                                            const fb_sample_parts *parts) {
+    for (; value < end; value++)
+        FB_EMIT(append_uint)(emitter, &at, value->column, fb_pattern_number(value, parts), 8);
     return at;
 }
 
-FB_INLINE fb_cursor put_words(fb_context *c, fb_emitter *row, fb_cursor at, fb_source source, fb_bytes words) {
-    for (const uint8_t *p = words.data, *end = p + words.size; p < end; p += 4) set_member(c, row, &at, source, fb_load32(p));
+FB_INLINE fb_cursor put_words(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_source source,
+                              fb_bytes words) {
+    for (const uint8_t *p = words.data, *end = p + words.size; p < end; p += 4)
+        set_member(c, emitter, &at, source, fb_load32(p));
     return at;
 }
 
 /* Put the AS path of a complete gateway record. */
-static fb_cursor put_path(fb_context *c, fb_emitter *row, fb_cursor at, fb_source source, fb_bytes path) {
+static fb_cursor put_path(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_source source,
+                          fb_bytes path) {
     const uint8_t *end = path.data + path.size;
     for (const uint8_t *p = path.data + 4; p < end;) {
         fb_bytes members = {p + 8, 4 * (size_t)fb_load32(p + 4)};
-        at = put_words(c, row, at, source, members);
+        at = put_words(c, emitter, at, source, members);
         p = members.data + members.size;
     }
-    close_list(c, row, &at, source);
+    close_list(c, emitter, &at, source);
     return at;
 }
 
-FB_NOINLINE static fb_cursor run_steps(fb_context *c, fb_emitter *row, fb_cursor at, const fb_pattern *pattern,
-                                       const fb_sample_parts *parts) {
+FB_NOINLINE static fb_cursor run_steps(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                                       const fb_pattern *pattern, const fb_sample_parts *parts) {
     const fb_pattern_value *end = pattern->values + pattern->value_count;
     bool exact = !pattern->header_needed;
-    for (const fb_pattern_value *value = pattern->values + pattern->address_end; value < end; value++) {
+    for (const fb_pattern_value *value = pattern->values + pattern->address_end; value < end;
+         value++) {
         const uint8_t *p = parts->part[value->part] + value->place;
         fb_bytes octets = {p, value->size};
         switch (value->code) {
-            case FB_PATTERN_NUMBER: set_uint(c, row, &at, value->source, fb_pattern_number(value, parts)); break;
-            case FB_PATTERN_ADDRESS: set_ip(c, row, &at, value->source, p, value->size); break;
-            case FB_PATTERN_AS_PATH: at = put_path(c, row, at, value->source, exact ? octets : parts->found.path); break;
-            case FB_PATTERN_COMMUNITIES:
-                at = put_words(c, row, at, value->source, exact ? octets : parts->found.communities);
-                close_list(c, row, &at, value->source);
+            case FB_PATTERN_NUMBER:
+                set_uint(c, emitter, &at, value->source, fb_pattern_number(value, parts));
                 break;
-            case FB_PATTERN_LAYERS: at = put_layers(c, row, at, exact ? octets : parts->header, FB_PACKET_FRAME); break;
+            case FB_PATTERN_ADDRESS: set_ip(c, emitter, &at, value->source, p, value->size); break;
+            case FB_PATTERN_AS_PATH:
+                at = put_path(c, emitter, at, value->source, exact ? octets : parts->found.path);
+                break;
+            case FB_PATTERN_COMMUNITIES:
+                at = put_words(c, emitter, at, value->source,
+                               exact ? octets : parts->found.communities);
+                close_list(c, emitter, &at, value->source);
+                break;
+            case FB_PATTERN_LAYERS:
+                at = put_layers(c, emitter, at, exact ? octets : parts->header, FB_PACKET_FRAME);
+                break;
             default: fb_context_count(c, FB_UNKNOWN_SAMPLE_RECORD, p); break;
         }
     }
@@ -66,28 +80,32 @@ FB_NOINLINE static fb_cursor run_steps(fb_context *c, fb_emitter *row, fb_cursor
 }
 
 /* Emit a flow from a sample that matches a pattern. Returns false if there is no room. */
-FB_INLINE bool put_pattern(fb_context *c, fb_emitter *row, const fb_pattern *pattern, const fb_sample_parts *parts, size_t worst,
-                           bool exact) {
+FB_INLINE bool put_pattern(fb_context *c, fb_emitter *emitter, const fb_pattern *pattern,
+                           const fb_sample_parts *parts, size_t worst, bool exact) {
     const fb_pattern_value *values = pattern->values;
     fb_cursor at;
-    if (!FB_EMIT(begin)(row, worst, &at)) return false;
-    for (const fb_pattern_group *group = pattern->groups, *end = group + pattern->group_count; group < end; group++) {
+    if (!FB_EMIT(begin)(emitter, worst, &at)) return false;
+    for (const fb_pattern_group *group = pattern->groups, *end = group + pattern->group_count;
+         group < end; group++) {
         const uint8_t *first = fb_sample_part(parts, group->part[0], exact) + group->place[0];
         const uint8_t *second = fb_sample_part(parts, group->part[1], exact) + group->place[1];
-        if (FB_UNLIKELY(!FB_EMIT(append_lanes)(row, &at, &group->lanes, first, second)))
-            at = append_numbers(row, at, values + group->first, values + group->end, parts);
+        if (FB_UNLIKELY(!FB_EMIT(append_lanes)(emitter, &at, &group->lanes, first, second)))
+            at = append_numbers(emitter, at, values + group->first, values + group->end, parts);
     }
     if (pattern->number_end > pattern->lane_end)
-        at = append_numbers(row, at, values + pattern->lane_end, values + pattern->number_end, parts);
-    for (const fb_pattern_value *value = values + pattern->number_end, *end = values + pattern->address_end; value < end; value++) {
+        at = append_numbers(emitter, at, values + pattern->lane_end, values + pattern->number_end,
+                            parts);
+    for (const fb_pattern_value *value = values + pattern->number_end,
+                                *end = values + pattern->address_end;
+         value < end; value++) {
         const uint8_t *p = fb_sample_part(parts, value->part, exact) + value->place;
         if (value->size == 4)
-            FB_EMIT(append_ip)(row, &at, value->column, p, 4);
+            FB_EMIT(append_ip)(emitter, &at, value->column, p, 4);
         else
-            FB_EMIT(append_ip)(row, &at, value->column, p, 16);
+            FB_EMIT(append_ip)(emitter, &at, value->column, p, 16);
     }
-    if (pattern->value_count > pattern->address_end) at = run_steps(c, row, at, pattern, parts);
-    FB_EMIT(finish)(row, at);
+    if (pattern->value_count > pattern->address_end) at = run_steps(c, emitter, at, pattern, parts);
+    FB_EMIT(finish)(emitter, at);
     return true;
 }
 
@@ -95,63 +113,76 @@ FB_INLINE bool put_pattern(fb_context *c, fb_emitter *row, const fb_pattern *pat
 
 /* Return the patterns that samples may match, or NULL. Patterns are used if they pay, rows are
    flows, no value is deferred to the end of a row, and no tunnel is opened. */
-static fb_patterns *patterns_in_use(const fb_context *c, const fb_emitter *row, fb_decoder *decoder) {
+static fb_patterns *patterns_in_use(const fb_context *c, const fb_emitter *emitter,
+                                    fb_decoder *decoder) {
     bool pay = decoder->patterns.wide || decoder->options.always_learn;
-    return pay && FB_EMIT(is_direct)(row) && !c->decapsulate && c->plan->rows == FB_ROWS_FLOWS ? &decoder->patterns : NULL;
+    return pay && FB_EMIT(is_direct)(emitter) && !c->decapsulate && c->plan->rows == FB_ROWS_FLOWS
+               ? &decoder->patterns
+               : NULL;
 }
 
 /* Decode a flow sample record by record, without a pattern. */
-FB_NOINLINE static fb_status read_flow_sample(fb_context *c, fb_emitter *row, fb_patterns *patterns, fb_bytes sample,
+FB_NOINLINE static fb_status read_flow_sample(fb_context *c, fb_emitter *emitter,
+                                              fb_patterns *patterns, fb_bytes sample,
                                               bool expanded) {
     const unsigned rare = 1u << FB_PLACE_ETHERNET | 1u << FB_PLACE_IPV4 | 1u << FB_PLACE_IPV6;
     size_t size = FB_FLOW_SAMPLE_SIZE(expanded);
     fb_sample_records records;
     uint64_t status;
     fb_cursor at;
-    if (!FB_EMIT(begin)(row, worst_of(c, sample.size), &at)) return FB_NO_SPACE;
+    if (!FB_EMIT(begin)(emitter, worst_of(c, sample.size), &at)) return FB_NO_SPACE;
     fb_xdr xdr = {sample.data + size, sample.data + sample.size};
     index_records(c, xdr, fb_load32(xdr.p - 4), &records);
-    put_flow_sample(c, row, &at, sample.data, expanded, &status);
+    put_flow_sample(c, emitter, &at, sample.data, expanded, &status);
     if (FB_LIKELY(((records.there & rare) | c->decapsulate | status) == 0))
-        at = put_records_of(c, row, at, &records, 0, true);
+        at = put_records_of(c, emitter, at, &records, 0, true);
     else
-        at = put_records(c, row, at, &records, status);
-    FB_EMIT(finish)(row, at);
+        at = put_records(c, emitter, at, &records, status);
+    FB_EMIT(finish)(emitter, at);
     c->counters->flows++;
     if (patterns) fb_patterns_learn(patterns, sample, expanded);
     return FB_OK;
 }
 
 /* Decode a flow sample with a matching pattern, or record by record. */
-FB_INLINE fb_status decode_by_pattern(fb_context *c, fb_emitter *row, fb_patterns *patterns, fb_bytes sample, bool expanded, bool exact) {
+FB_INLINE fb_status decode_by_pattern(fb_context *c, fb_emitter *emitter, fb_patterns *patterns,
+                                      fb_bytes sample, bool expanded, bool exact) {
     fb_sample_parts parts;
     const fb_pattern *pattern = fb_patterns_find(patterns, sample, expanded, &parts, exact);
-    if (FB_UNLIKELY(!pattern)) return read_flow_sample(c, row, patterns, sample, expanded);
-    if (FB_UNLIKELY(!put_pattern(c, row, pattern, &parts, worst_of(c, sample.size), exact))) return FB_NO_SPACE;
+    if (FB_UNLIKELY(!pattern)) return read_flow_sample(c, emitter, patterns, sample, expanded);
+    if (FB_UNLIKELY(!put_pattern(c, emitter, pattern, &parts, worst_of(c, sample.size), exact)))
+        return FB_NO_SPACE;
     c->counters->flows++;
     return FB_OK;
 }
 
-FB_NOINLINE static fb_status decode_by_general_pattern(fb_context *c, fb_emitter *row, fb_patterns *patterns, fb_bytes sample,
+FB_NOINLINE static fb_status decode_by_general_pattern(fb_context *c, fb_emitter *emitter,
+                                                       fb_patterns *patterns, fb_bytes sample,
                                                        bool expanded) {
-    return decode_by_pattern(c, row, patterns, sample, expanded, false);
+    return decode_by_pattern(c, emitter, patterns, sample, expanded, false);
 }
 
 /* NO_SPACE. BAD_SAMPLE: the fixed part is cut short; the caller counts it. */
-FB_INLINE fb_status decode_flow_sample(fb_context *c, fb_emitter *row, fb_patterns *patterns, fb_bytes sample, bool expanded) {
+FB_INLINE fb_status decode_flow_sample(fb_context *c, fb_emitter *emitter, fb_patterns *patterns,
+                                       fb_bytes sample, bool expanded) {
     if (FB_UNLIKELY(sample.size < FB_FLOW_SAMPLE_SIZE(expanded))) return FB_BAD_SAMPLE;
-    if (FB_UNLIKELY(!patterns || !patterns->table)) return read_flow_sample(c, row, patterns, sample, expanded);
-    if (patterns->general) return decode_by_general_pattern(c, row, patterns, sample, expanded);
-    return decode_by_pattern(c, row, patterns, sample, expanded, true);
+    if (FB_UNLIKELY(!patterns || !patterns->table))
+        return read_flow_sample(c, emitter, patterns, sample, expanded);
+    if (patterns->general) return decode_by_general_pattern(c, emitter, patterns, sample, expanded);
+    return decode_by_pattern(c, emitter, patterns, sample, expanded, true);
 }
 
-FB_INLINE fb_status decode_sample(fb_context *c, fb_emitter *row, fb_patterns *patterns, uint32_t format, fb_bytes sample) {
-    if (FB_UNLIKELY(c->plan->rows == FB_ROWS_COUNTERS)) return decode_sample_of_counters(c, row, format, sample);
+FB_INLINE fb_status decode_sample(fb_context *c, fb_emitter *emitter, fb_patterns *patterns,
+                                  uint32_t format, fb_bytes sample) {
+    if (FB_UNLIKELY(c->plan->rows == FB_ROWS_COUNTERS))
+        return decode_sample_of_counters(c, emitter, format, sample);
     if (FB_LIKELY(format == FB_SAMPLE_FLOW || format == FB_SAMPLE_FLOW_EXPANDED))
-        return decode_flow_sample(c, row, patterns, sample, format == FB_SAMPLE_FLOW_EXPANDED);
+        return decode_flow_sample(c, emitter, patterns, sample, format == FB_SAMPLE_FLOW_EXPANDED);
     switch (format) {
         case FB_SAMPLE_COUNTERS:
-        case FB_SAMPLE_COUNTERS_EXPANDED: fb_context_count(c, FB_COUNTER_SAMPLE, sample.data); return FB_OK;
+        case FB_SAMPLE_COUNTERS_EXPANDED:
+            fb_context_count(c, FB_COUNTER_SAMPLE, sample.data);
+            return FB_OK;
         case FB_SAMPLE_DROP: fb_context_count(c, FB_DROP_SAMPLE, sample.data); return FB_OK;
         default: fb_context_count(c, FB_UNKNOWN_SAMPLE, sample.data); return FB_OK;
     }
@@ -164,17 +195,20 @@ FB_INLINE void check_sample(fb_context *c, uint32_t format, fb_bytes sample) {
     if (FB_UNLIKELY(!domain) || !fb_sample_find_origin(format, sample, &origin)) return;
     uint64_t key = fb_samples_key(origin.kind, origin.type, origin.index);
     uint32_t run = (uint32_t)domain->sequences.totals.restarts;
-    fb_status status = fb_samples_check(&domain->samples, &c->exporter->memory, c->exporters->seed, key, fb_load32(sample.data), run);
+    fb_status status = fb_samples_check(&domain->samples, &c->exporter->memory, c->exporters->seed,
+                                        key, fb_load32(sample.data), run);
     if (FB_UNLIKELY(status == FB_SEQUENCE_GAP)) fb_context_count(c, FB_SAMPLE_GAP, sample.data);
 }
 
 /* Prefetch about two samples ahead, in this datagram or the next. The first reads of a sample are
    scattered over it, so the hardware prefetcher does not predict them. */
 FB_INLINE void fetch_ahead(const uint8_t *sample) {
-    for (uintptr_t line = 512; line < 768; line += FB_CACHE_LINE) FB_PREFETCH((const void *)((uintptr_t)sample + line));
+    for (uintptr_t line = 512; line < 768; line += FB_CACHE_LINE)
+        FB_PREFETCH((const void *)((uintptr_t)sample + line));
 }
 
-FB_NOINLINE static fb_status decode_samples(fb_context *c, fb_emitter *row, fb_patterns *patterns, fb_xdr xdr, uint32_t count,
+FB_NOINLINE static fb_status decode_samples(fb_context *c, fb_emitter *emitter,
+                                            fb_patterns *patterns, fb_xdr xdr, uint32_t count,
                                             fb_position *position) {
     const uint8_t *begin = c->datagram->payload.data;
     if (position->record) xdr.p = begin + position->set;
@@ -185,7 +219,7 @@ FB_NOINLINE static fb_status decode_samples(fb_context *c, fb_emitter *row, fb_p
         fb_status status = FB_BAD_SAMPLE;
         fb_bytes sample;
         if (FB_LIKELY(fb_xdr_read_item(&xdr, &format, &sample)))
-            status = decode_sample(c, row, patterns, format, sample);
+            status = decode_sample(c, emitter, patterns, format, sample);
         if (FB_UNLIKELY(status == FB_NO_SPACE)) {
             *position = (fb_position){position->datagram, (size_t)(at - begin), i};
             return status;
@@ -199,43 +233,49 @@ FB_NOINLINE static fb_status decode_samples(fb_context *c, fb_emitter *row, fb_p
     return FB_OK;
 }
 
-FB_NOINLINE static void put_constants_sflow(fb_context *c, fb_emitter *row, uint32_t sub_agent, uint32_t sequence,
-                                            uint32_t uptime) {
+FB_NOINLINE static void put_constants_sflow(fb_context *c, fb_emitter *emitter, uint32_t sub_agent,
+                                            uint32_t sequence, uint32_t uptime) {
     fb_cursor at;
     unsigned wanted = c->plan->constants;
-    FB_EMIT(begin_constants)(row, &at);
-    at = put_constants(c, row, at, 1, sequence, 0);
-    if (WANTS(SFLOW_SUB_AGENT_ID)) set_uint(c, row, &at, FB_SOURCE_SFLOW_SUB_AGENT_ID, sub_agent);
-    if (WANTS(SFLOW_UPTIME)) set_uint(c, row, &at, FB_SOURCE_SFLOW_UPTIME, uptime);
-    FB_EMIT(end_constants)(row, at);
+    FB_EMIT(begin_constants)(emitter, &at);
+    at = put_constants(c, emitter, at, 1, sequence, 0);
+    if (WANTS(SFLOW_SUB_AGENT_ID))
+        set_uint(c, emitter, &at, FB_SOURCE_SFLOW_SUB_AGENT_ID, sub_agent);
+    if (WANTS(SFLOW_UPTIME)) set_uint(c, emitter, &at, FB_SOURCE_SFLOW_UPTIME, uptime);
+    FB_EMIT(end_constants)(emitter, at);
 }
 
 /* Count a datagram with a bad header. Only the UDP source is known, so it is the exporter. */
-FB_NOINLINE static fb_status refuse_sflow(fb_context *c, fb_decoder *decoder, const fb_position *position, fb_status status,
+FB_NOINLINE static fb_status refuse_sflow(fb_context *c, fb_decoder *decoder,
+                                          const fb_position *position, fb_status status,
                                           const uint8_t *at) {
     begin_datagram(c, decoder, c->datagram->source, FB_AGENT_SFLOW, position);
     fb_context_count(c, status, at);
     return FB_OK;
 }
 
-static fb_status decode_sflow(fb_context *c, fb_emitter *row, fb_decoder *decoder, fb_position *position) {
+static fb_status decode_sflow(fb_context *c, fb_emitter *emitter, fb_decoder *decoder,
+                              fb_position *position) {
     fb_bytes payload = c->datagram->payload, agent;
     fb_xdr xdr = {payload.data + 4, payload.data + payload.size};
     uint32_t sub_agent, sequence, uptime, samples;
     if (FB_UNLIKELY(payload.size >= 8 && fb_load32(payload.data + 4) > 2))
         return refuse_sflow(c, decoder, position, FB_BAD_HEADER, payload.data + 4);
-    if (!fb_xdr_read_address(&xdr, &agent) || !fb_xdr_read_word(&xdr, &sub_agent) || !fb_xdr_read_word(&xdr, &sequence) ||
-        !fb_xdr_read_word(&xdr, &uptime) || !fb_xdr_read_word(&xdr, &samples))
+    if (!fb_xdr_read_address(&xdr, &agent) || !fb_xdr_read_word(&xdr, &sub_agent) ||
+        !fb_xdr_read_word(&xdr, &sequence) || !fb_xdr_read_word(&xdr, &uptime) ||
+        !fb_xdr_read_word(&xdr, &samples))
         return refuse_sflow(c, decoder, position, FB_TRUNCATED_HEADER, NULL);
     uint8_t address[16];
     bool known = fb_sflow_agent_address(address, agent);
-    begin_datagram(c, decoder, known ? address : c->datagram->source, FB_AGENT_SFLOW | sub_agent, position);
+    begin_datagram(c, decoder, known ? address : c->datagram->source, FB_AGENT_SFLOW | sub_agent,
+                   position);
     fb_context_need_domain(c, FB_DOMAIN_SFLOW, sub_agent);
     if (!position->set) {
-        put_constants_sflow(c, row, sub_agent, sequence, uptime);
-        fb_context_check_sequence(c, FB_SEQUENCE_DATAGRAMS, sequence, uptime, (fb_sequence_content){.units = 1});
+        put_constants_sflow(c, emitter, sub_agent, sequence, uptime);
+        fb_context_check_sequence(c, FB_SEQUENCE_DATAGRAMS, sequence, uptime,
+                                  (fb_sequence_content){.units = 1});
     }
-    return decode_samples(c, row, patterns_in_use(c, row, decoder), xdr, samples, position);
+    return decode_samples(c, emitter, patterns_in_use(c, emitter, decoder), xdr, samples, position);
 }
 
 #endif

@@ -61,17 +61,20 @@ static bool read_sample_head(fb_xdr *xdr, bool expanded, fb_sample_head *head) {
     return !expanded || fb_xdr_read_word(xdr, &head->source_index);
 }
 
-static fb_cursor put_sample_head(fb_context *c, fb_emitter *row, fb_cursor at, const fb_sample_head *head) {
-    set_uint(c, row, &at, FB_SOURCE_SFLOW_SAMPLE_KIND, head->kind);
-    set_uint(c, row, &at, FB_SOURCE_SFLOW_COUNTERS_SEQUENCE, head->sequence);
-    set_uint(c, row, &at, FB_SOURCE_SFLOW_SOURCE_TYPE, head->source_type);
-    set_uint(c, row, &at, FB_SOURCE_SFLOW_SOURCE_INDEX, head->source_index);
+static fb_cursor put_sample_head(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                                 const fb_sample_head *head) {
+    set_uint(c, emitter, &at, FB_SOURCE_SFLOW_SAMPLE_KIND, head->kind);
+    set_uint(c, emitter, &at, FB_SOURCE_SFLOW_COUNTERS_SEQUENCE, head->sequence);
+    set_uint(c, emitter, &at, FB_SOURCE_SFLOW_SOURCE_TYPE, head->source_type);
+    set_uint(c, emitter, &at, FB_SOURCE_SFLOW_SOURCE_INDEX, head->source_index);
     return at;
 }
 
 /* Put the bytes of a record, converted by the kind of the source. */
-static void set_octets(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source source, fb_bytes octets) {
-    FB_FOR_TARGETS(c, source, target) *at = put_field(c, row, *at, *target, octets.data, octets.size);
+static void set_octets(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_source source,
+                       fb_bytes octets) {
+    FB_FOR_TARGETS (c, source, target)
+        *at = put_field(c, emitter, *at, *target, octets.data, octets.size);
 }
 
 /* Read a string (RFC 4506 section 4.11). An empty string means unknown. */
@@ -80,8 +83,9 @@ static bool read_string(fb_xdr *xdr, fb_bytes *text) {
     return fb_xdr_read_word(xdr, &length) && read_opaque(xdr, length, text);
 }
 
-static void set_string(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source source, fb_bytes text) {
-    if (text.size) set_octets(c, row, at, source, text);
+static void set_string(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_source source,
+                       fb_bytes text) {
+    if (text.size) set_octets(c, emitter, at, source, text);
 }
 
 static void count_bad_record(fb_context *c, fb_bytes record) {
@@ -99,7 +103,8 @@ static bool read_record(fb_context *c, fb_xdr *xdr, uint32_t *format, fb_bytes *
 /* Return the place of a record of this format in a struct of records, or NULL if it is not read. */
 typedef fb_bytes *fb_record_finder(void *records, uint32_t format);
 
-static void index_records_of_counters(fb_context *c, fb_xdr xdr, uint32_t count, fb_record_finder *find, void *records) {
+static void index_records_of_counters(fb_context *c, fb_xdr xdr, uint32_t count,
+                                      fb_record_finder *find, void *records) {
     uint32_t format;
     fb_bytes body;
     for (; count; count--) {
@@ -146,11 +151,13 @@ static bool is_unknown(fb_kind kind, const uint8_t *p, size_t size) {
 }
 
 /* Put all fixed-size fields in one loop over the table of sflow_counter_fields.h. */
-static fb_cursor put_counters(fb_context *c, fb_emitter *row, fb_cursor at, const fb_counter_records *records) {
+static fb_cursor put_counters(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                              const fb_counter_records *records) {
     static const struct {
         uint8_t record, offset, size, kind;
     } fields[] = {
-#define FB_F(X, record, field, kind, offset, size) {COUNTERS_##record, offset, size, FB_KIND_##kind},
+#define FB_F(X, record, field, kind, offset, size)                                                 \
+    {COUNTERS_##record, offset, size, FB_KIND_##kind},
         FB_COUNTER_LIST(FB_F, )
 #undef FB_F
     };
@@ -160,13 +167,14 @@ static fb_cursor put_counters(fb_context *c, fb_emitter *row, fb_cursor at, cons
         if (record.size < end) continue; /* the record is missing or of an older edition */
         const uint8_t *p = record.data + fields[i].offset;
         if (is_unknown(fields[i].kind, p, fields[i].size)) continue;
-        set_octets(c, row, &at, (fb_source)(FB_SOURCE_FIRST_COUNTER + i), (fb_bytes){p, fields[i].size});
+        set_octets(c, emitter, &at, (fb_source)(FB_SOURCE_FIRST_COUNTER + i),
+                   (fb_bytes){p, fields[i].size});
     }
     return at;
 }
 
 /* Put the lanes of an optical module. Their number follows 4 words; each lane has 10 words. */
-static fb_cursor put_lanes(fb_context *c, fb_emitter *row, fb_cursor at, fb_bytes sfp) {
+static fb_cursor put_lanes(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_bytes sfp) {
     if (!sfp.data) return at;
     size_t count = fb_load32(sfp.data + 16), whole = (sfp.size - 20) / LANE_SIZE;
     if (count > whole) {
@@ -176,94 +184,101 @@ static fb_cursor put_lanes(fb_context *c, fb_emitter *row, fb_cursor at, fb_byte
     for (unsigned field = 0; field < LANE_SIZE / 4; field++) {
         fb_source source = (fb_source)(FB_SOURCE_SFLOW_LANE_INDEX + field);
         for (size_t i = 0; i < count; i++)
-            set_member(c, row, &at, source, fb_load32(sfp.data + 20 + i * LANE_SIZE + 4 * field));
-        close_list(c, row, &at, source);
+            set_member(c, emitter, &at, source,
+                       fb_load32(sfp.data + 20 + i * LANE_SIZE + 4 * field));
+        close_list(c, emitter, &at, source);
     }
     return at;
 }
 
-static fb_cursor put_port_name(fb_context *c, fb_emitter *row, fb_cursor at, fb_bytes record) {
+static fb_cursor put_port_name(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_bytes record) {
     if (!record.data) return at;
     fb_xdr xdr = {record.data, record.data + record.size};
     fb_bytes name;
     if (!read_string(&xdr, &name))
         count_bad_record(c, record);
     else
-        set_string(c, row, &at, FB_SOURCE_SFLOW_PORT_NAME, name);
+        set_string(c, emitter, &at, FB_SOURCE_SFLOW_PORT_NAME, name);
     return at;
 }
 
 /* Put host name, UUID (16 bytes; zeros mean unknown), machine type, operating system and its
    release. */
-static fb_cursor put_host(fb_context *c, fb_emitter *row, fb_cursor at, fb_bytes record) {
+static fb_cursor put_host(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_bytes record) {
     static const uint8_t zeros[16];
     if (!record.data) return at;
     fb_xdr xdr = {record.data, record.data + record.size};
     fb_bytes name, uuid, release;
     uint32_t machine, os;
-    if (!read_string(&xdr, &name) || !read_opaque(&xdr, 16, &uuid) || !fb_xdr_read_word(&xdr, &machine) ||
-        !fb_xdr_read_word(&xdr, &os) || !read_string(&xdr, &release)) {
+    if (!read_string(&xdr, &name) || !read_opaque(&xdr, 16, &uuid) ||
+        !fb_xdr_read_word(&xdr, &machine) || !fb_xdr_read_word(&xdr, &os) ||
+        !read_string(&xdr, &release)) {
         count_bad_record(c, record);
         return at;
     }
-    set_string(c, row, &at, FB_SOURCE_SFLOW_HOST_NAME, name);
-    if (memcmp(uuid.data, zeros, 16) != 0) set_octets(c, row, &at, FB_SOURCE_SFLOW_HOST_UUID, uuid);
-    set_uint(c, row, &at, FB_SOURCE_SFLOW_HOST_MACHINE_TYPE, machine);
-    set_uint(c, row, &at, FB_SOURCE_SFLOW_HOST_OS_NAME, os);
-    set_string(c, row, &at, FB_SOURCE_SFLOW_HOST_OS_RELEASE, release);
+    set_string(c, emitter, &at, FB_SOURCE_SFLOW_HOST_NAME, name);
+    if (memcmp(uuid.data, zeros, 16) != 0)
+        set_octets(c, emitter, &at, FB_SOURCE_SFLOW_HOST_UUID, uuid);
+    set_uint(c, emitter, &at, FB_SOURCE_SFLOW_HOST_MACHINE_TYPE, machine);
+    set_uint(c, emitter, &at, FB_SOURCE_SFLOW_HOST_OS_NAME, os);
+    set_string(c, emitter, &at, FB_SOURCE_SFLOW_HOST_OS_RELEASE, release);
     return at;
 }
 
-static void set_adapter(fb_context *c, fb_emitter *row, fb_cursor *at, uint32_t index, uint64_t mac) {
-    set_member(c, row, at, FB_SOURCE_SFLOW_ADAPTER_IF_INDEX, index);
-    set_member(c, row, at, FB_SOURCE_SFLOW_ADAPTER_MAC, mac);
+static void set_adapter(fb_context *c, fb_emitter *emitter, fb_cursor *at, uint32_t index,
+                        uint64_t mac) {
+    set_member(c, emitter, at, FB_SOURCE_SFLOW_ADAPTER_IF_INDEX, index);
+    set_member(c, emitter, at, FB_SOURCE_SFLOW_ADAPTER_MAC, mac);
 }
 
 /* Read adapters: each has an ifIndex and MAC addresses, padded to 8 bytes. The lists get one entry
    per MAC address. An adapter without addresses gets one entry with address 0. Returns false if the
    record is cut short; the entries before the cut are kept. */
-static bool read_adapters(fb_context *c, fb_emitter *row, fb_cursor *at, fb_xdr xdr) {
+static bool read_adapters(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_xdr xdr) {
     uint32_t adapters, index, macs;
     if (!fb_xdr_read_word(&xdr, &adapters)) return false;
     for (; adapters; adapters--) {
         if (!fb_xdr_read_word(&xdr, &index) || !fb_xdr_read_word(&xdr, &macs)) return false;
-        if (!macs) set_adapter(c, row, at, index, 0);
+        if (!macs) set_adapter(c, emitter, at, index, 0);
         for (; macs; macs--) {
             fb_bytes mac;
             if (!read_opaque(&xdr, 6, &mac)) return false;
-            set_adapter(c, row, at, index, fb_load48(mac.data));
+            set_adapter(c, emitter, at, index, fb_load48(mac.data));
         }
     }
     return true;
 }
 
-static fb_cursor put_adapters(fb_context *c, fb_emitter *row, fb_cursor at, fb_bytes record) {
+static fb_cursor put_adapters(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_bytes record) {
     if (!record.data) return at;
-    if (!read_adapters(c, row, &at, (fb_xdr){record.data, record.data + record.size})) count_bad_record(c, record);
-    close_list(c, row, &at, FB_SOURCE_SFLOW_ADAPTER_IF_INDEX);
-    close_list(c, row, &at, FB_SOURCE_SFLOW_ADAPTER_MAC);
+    if (!read_adapters(c, emitter, &at, (fb_xdr){record.data, record.data + record.size}))
+        count_bad_record(c, record);
+    close_list(c, emitter, &at, FB_SOURCE_SFLOW_ADAPTER_IF_INDEX);
+    close_list(c, emitter, &at, FB_SOURCE_SFLOW_ADAPTER_MAC);
     return at;
 }
 
 /* NO_SPACE. BAD_SAMPLE: the fixed part is cut short; the caller counts it. decode_drop returns the
    same. */
-static fb_status decode_counters(fb_context *c, fb_emitter *row, fb_bytes sample, bool expanded) {
+static fb_status decode_counters(fb_context *c, fb_emitter *emitter, fb_bytes sample,
+                                 bool expanded) {
     fb_xdr xdr = {sample.data, sample.data + sample.size};
     fb_counter_records records = {0};
     fb_sample_head head = {.kind = KIND_COUNTERS};
     uint32_t count;
     fb_cursor at;
-    if (!read_sample_head(&xdr, expanded, &head) || !fb_xdr_read_word(&xdr, &count)) return FB_BAD_SAMPLE;
-    if (!FB_EMIT(begin)(row, worst_of(c, sample.size), &at)) return FB_NO_SPACE;
+    if (!read_sample_head(&xdr, expanded, &head) || !fb_xdr_read_word(&xdr, &count))
+        return FB_BAD_SAMPLE;
+    if (!FB_EMIT(begin)(emitter, worst_of(c, sample.size), &at)) return FB_NO_SPACE;
     index_records_of_counters(c, xdr, count, find_counter_record, &records);
     drop_short_records(c, &records);
-    at = put_sample_head(c, row, at, &head);
-    at = put_counters(c, row, at, &records);
-    at = put_lanes(c, row, at, records.body[COUNTERS_sfp]);
-    at = put_port_name(c, row, at, records.body[COUNTERS_port_name]);
-    at = put_host(c, row, at, records.body[COUNTERS_host_descr]);
-    at = put_adapters(c, row, at, records.body[COUNTERS_host_adapters]);
-    FB_EMIT(finish)(row, at);
+    at = put_sample_head(c, emitter, at, &head);
+    at = put_counters(c, emitter, at, &records);
+    at = put_lanes(c, emitter, at, records.body[COUNTERS_sfp]);
+    at = put_port_name(c, emitter, at, records.body[COUNTERS_port_name]);
+    at = put_host(c, emitter, at, records.body[COUNTERS_host_descr]);
+    at = put_adapters(c, emitter, at, records.body[COUNTERS_host_adapters]);
+    FB_EMIT(finish)(emitter, at);
     c->counters->flows++;
     return FB_OK;
 }
@@ -279,29 +294,32 @@ static fb_bytes *find_drop_record(void *of_drop, uint32_t format) {
         case RECORD_FUNCTION: return &records->function;
         case RECORD_HW_TRAP: return &records->trap;
         case RECORD_LINUX_DROP_REASON: return &records->linux_reason;
-        default: kind = fb_record_place(format); return kind < FB_PLACES ? &records->packet.of[kind] : NULL;
+        default:
+            kind = fb_record_place(format);
+            return kind < FB_PLACES ? &records->packet.of[kind] : NULL;
     }
 }
 
 /* Put number, name and direction of the access list. */
-static fb_cursor put_acl(fb_context *c, fb_emitter *row, fb_cursor at, fb_bytes record) {
+static fb_cursor put_acl(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_bytes record) {
     if (!record.data) return at;
     fb_xdr xdr = {record.data, record.data + record.size};
     uint32_t number, direction;
     fb_bytes name;
-    if (!fb_xdr_read_word(&xdr, &number) || !read_string(&xdr, &name) || !fb_xdr_read_word(&xdr, &direction)) {
+    if (!fb_xdr_read_word(&xdr, &number) || !read_string(&xdr, &name) ||
+        !fb_xdr_read_word(&xdr, &direction)) {
         count_bad_record(c, record);
         return at;
     }
-    set_uint(c, row, &at, FB_SOURCE_SFLOW_DROP_ACL_NUMBER, number);
-    set_string(c, row, &at, FB_SOURCE_SFLOW_DROP_ACL_NAME, name);
-    set_uint(c, row, &at, FB_SOURCE_SFLOW_DROP_ACL_DIRECTION, direction);
+    set_uint(c, emitter, &at, FB_SOURCE_SFLOW_DROP_ACL_NUMBER, number);
+    set_string(c, emitter, &at, FB_SOURCE_SFLOW_DROP_ACL_NAME, name);
+    set_uint(c, emitter, &at, FB_SOURCE_SFLOW_DROP_ACL_DIRECTION, direction);
     return at;
 }
 
 /* Put a record of one or two strings. The sources of two strings are adjacent. */
-static fb_cursor put_strings(fb_context *c, fb_emitter *row, fb_cursor at, fb_bytes record, fb_source source,
-                             unsigned count) {
+static fb_cursor put_strings(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_bytes record,
+                             fb_source source, unsigned count) {
     if (!record.data) return at;
     fb_xdr xdr = {record.data, record.data + record.size};
     fb_bytes text[2];
@@ -310,52 +328,59 @@ static fb_cursor put_strings(fb_context *c, fb_emitter *row, fb_cursor at, fb_by
             count_bad_record(c, record);
             return at;
         }
-    for (unsigned i = 0; i < count; i++) set_string(c, row, &at, (fb_source)(source + i), text[i]);
+    for (unsigned i = 0; i < count; i++)
+        set_string(c, emitter, &at, (fb_source)(source + i), text[i]);
     return at;
 }
 
-static fb_cursor put_drop_records(fb_context *c, fb_emitter *row, fb_cursor at, const fb_drop_records *records) {
+static fb_cursor put_drop_records(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                                  const fb_drop_records *records) {
     if (has_record(c, records->queue, 4))
-        set_uint(c, row, &at, FB_SOURCE_SFLOW_DROP_QUEUE, fb_load32(records->queue.data));
-    at = put_acl(c, row, at, records->acl);
-    at = put_strings(c, row, at, records->function, FB_SOURCE_SFLOW_DROP_FUNCTION, 1);
-    at = put_strings(c, row, at, records->trap, FB_SOURCE_SFLOW_DROP_TRAP_GROUP, 2);
-    return put_strings(c, row, at, records->linux_reason, FB_SOURCE_SFLOW_DROP_LINUX_REASON, 1);
+        set_uint(c, emitter, &at, FB_SOURCE_SFLOW_DROP_QUEUE, fb_load32(records->queue.data));
+    at = put_acl(c, emitter, at, records->acl);
+    at = put_strings(c, emitter, at, records->function, FB_SOURCE_SFLOW_DROP_FUNCTION, 1);
+    at = put_strings(c, emitter, at, records->trap, FB_SOURCE_SFLOW_DROP_TRAP_GROUP, 2);
+    return put_strings(c, emitter, at, records->linux_reason, FB_SOURCE_SFLOW_DROP_LINUX_REASON, 1);
 }
 
-static fb_status decode_drop(fb_context *c, fb_emitter *row, fb_bytes sample) {
+static fb_status decode_drop(fb_context *c, fb_emitter *emitter, fb_bytes sample) {
     fb_xdr xdr = {sample.data, sample.data + sample.size};
     fb_drop_records records = {0};
     fb_sample_head head = {.kind = KIND_DROP};
     uint32_t drops, input, output, reason, count;
     fb_cursor at;
-    if (!read_sample_head(&xdr, true, &head) || !fb_xdr_read_word(&xdr, &drops) || !fb_xdr_read_word(&xdr, &input) ||
-        !fb_xdr_read_word(&xdr, &output) || !fb_xdr_read_word(&xdr, &reason) || !fb_xdr_read_word(&xdr, &count))
+    if (!read_sample_head(&xdr, true, &head) || !fb_xdr_read_word(&xdr, &drops) ||
+        !fb_xdr_read_word(&xdr, &input) || !fb_xdr_read_word(&xdr, &output) ||
+        !fb_xdr_read_word(&xdr, &reason) || !fb_xdr_read_word(&xdr, &count))
         return FB_BAD_SAMPLE;
-    if (!FB_EMIT(begin)(row, worst_of(c, sample.size), &at)) return FB_NO_SPACE;
+    if (!FB_EMIT(begin)(emitter, worst_of(c, sample.size), &at)) return FB_NO_SPACE;
     index_records_of_counters(c, xdr, count, find_drop_record, &records);
     for (unsigned kind = 0; kind < FB_PLACES; kind++)
         records.packet.there |= (unsigned)(records.packet.of[kind].data != NULL) << kind;
-    at = put_sample_head(c, row, at, &head);
-    set_uint(c, row, &at, FB_SOURCE_SFLOW_DROP_DROPS, drops);
-    set_interface(c, row, &at, FB_SOURCE_SFLOW_DROP_INPUT, 0, input);
-    set_interface(c, row, &at, FB_SOURCE_SFLOW_DROP_OUTPUT, 0, output);
-    set_uint(c, row, &at, FB_SOURCE_SFLOW_DROP_REASON, reason);
-    at = put_drop_records(c, row, at, &records);
+    at = put_sample_head(c, emitter, at, &head);
+    set_uint(c, emitter, &at, FB_SOURCE_SFLOW_DROP_DROPS, drops);
+    set_interface(c, emitter, &at, FB_SOURCE_SFLOW_DROP_INPUT, 0, input);
+    set_interface(c, emitter, &at, FB_SOURCE_SFLOW_DROP_OUTPUT, 0, output);
+    set_uint(c, emitter, &at, FB_SOURCE_SFLOW_DROP_REASON, reason);
+    at = put_drop_records(c, emitter, at, &records);
     /* The packet is put like that of a flow sample whose output field states the discard reason. */
-    at = put_records(c, row, at, &records.packet, discard_status(reason));
-    FB_EMIT(finish)(row, at);
+    at = put_records(c, emitter, at, &records.packet, discard_status(reason));
+    FB_EMIT(finish)(emitter, at);
     c->counters->flows++;
     return FB_OK;
 }
 
-static fb_status decode_sample_of_counters(fb_context *c, fb_emitter *row, uint32_t format, fb_bytes sample) {
+static fb_status decode_sample_of_counters(fb_context *c, fb_emitter *emitter, uint32_t format,
+                                           fb_bytes sample) {
     switch (format) {
         case FB_SAMPLE_FLOW:
-        case FB_SAMPLE_FLOW_EXPANDED: fb_context_count(c, FB_FLOWS_LEFT_OUT, sample.data); return FB_OK;
+        case FB_SAMPLE_FLOW_EXPANDED:
+            fb_context_count(c, FB_FLOWS_LEFT_OUT, sample.data);
+            return FB_OK;
         case FB_SAMPLE_COUNTERS:
-        case FB_SAMPLE_COUNTERS_EXPANDED: return decode_counters(c, row, sample, format == FB_SAMPLE_COUNTERS_EXPANDED);
-        case FB_SAMPLE_DROP: return decode_drop(c, row, sample);
+        case FB_SAMPLE_COUNTERS_EXPANDED:
+            return decode_counters(c, emitter, sample, format == FB_SAMPLE_COUNTERS_EXPANDED);
+        case FB_SAMPLE_DROP: return decode_drop(c, emitter, sample);
         default: fb_context_count(c, FB_UNKNOWN_SAMPLE, sample.data); return FB_OK;
     }
 }

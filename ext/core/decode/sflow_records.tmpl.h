@@ -23,7 +23,8 @@ static bool read_opaque(fb_xdr *xdr, uint32_t length, fb_bytes *octets) {
 }
 
 /* Index the records of a sample by format. The first of two records of one format is used. */
-FB_INLINE void index_records(fb_context *c, fb_xdr xdr, uint32_t count, fb_sample_records *records) {
+FB_INLINE void index_records(fb_context *c, fb_xdr xdr, uint32_t count,
+                             fb_sample_records *records) {
     const uint8_t *p = xdr.p, *next;
     size_t left = (size_t)(xdr.end - p), length, padded;
     unsigned there = 0;
@@ -57,7 +58,8 @@ FB_INLINE bool has_record(fb_context *c, fb_bytes record, size_t size) {
 }
 
 /* The same for a record of a flow sample. */
-FB_INLINE bool holds_record(fb_context *c, const fb_sample_records *records, unsigned kind, size_t size) {
+FB_INLINE bool holds_record(fb_context *c, const fb_sample_records *records, unsigned kind,
+                            size_t size) {
     return records->there >> kind & 1 && has_record(c, records->of[kind], size);
 }
 
@@ -82,8 +84,10 @@ static uint64_t discard_status(uint32_t reason) {
 
 /* Put an interface. Format 0 is an ifIndex, 1 a discard reason, 2 a number of outputs. 0x3fffffff
    is the exporter itself. */
-FB_INLINE void set_interface(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source source, uint32_t format, uint32_t value) {
-    if (format == FB_INTERFACE_INDEX && value != FB_INTERFACE_INTERNAL) set_uint(c, row, at, source, value);
+FB_INLINE void set_interface(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_source source,
+                             uint32_t format, uint32_t value) {
+    if (format == FB_INTERFACE_INDEX && value != FB_INTERFACE_INTERNAL)
+        set_uint(c, emitter, at, source, value);
 }
 
 /* Put the fixed part of a flow sample. *status becomes the forwarding status of a discarded packet,
@@ -92,72 +96,82 @@ FB_INLINE void set_interface(fb_context *c, fb_emitter *row, fb_cursor *at, fb_s
      flow:     sequence, source id, rate, pool, drops, input (2 bits format), output, records
      expanded: sequence, source type, source index, rate, pool, drops, input format, input,
                output format, output, records */
-FB_INLINE void put_flow_sample(fb_context *c, fb_emitter *row, fb_cursor *at, const uint8_t *p, bool expanded, uint64_t *status) {
+FB_INLINE void put_flow_sample(fb_context *c, fb_emitter *emitter, fb_cursor *at, const uint8_t *p,
+                               bool expanded, uint64_t *status) {
     const uint8_t *counts = expanded ? p + 12 : p + 8;
     uint32_t output_format, output;
-    set_uint(c, row, at, FB_SOURCE_SFLOW_SAMPLING_RATE, fb_load32(counts));
+    set_uint(c, emitter, at, FB_SOURCE_SFLOW_SAMPLING_RATE, fb_load32(counts));
     if (fb_plan_wants(c->plan, FB_SOURCE_SFLOW_SAMPLE_SEQUENCE, FB_SOURCE_SFLOW_SAMPLE_SOURCE)) {
-        set_uint(c, row, at, FB_SOURCE_SFLOW_SAMPLE_SEQUENCE, fb_load32(p));
-        set_uint(c, row, at, FB_SOURCE_SFLOW_SAMPLE_POOL, fb_load32(counts + 4));
-        set_uint(c, row, at, FB_SOURCE_SFLOW_SAMPLE_DROPS, fb_load32(counts + 8));
-        set_uint(c, row, at, FB_SOURCE_SFLOW_SAMPLE_SOURCE, expanded ? fb_load32(p + 8) : fb_load32(p + 4) & 0xffffff);
+        set_uint(c, emitter, at, FB_SOURCE_SFLOW_SAMPLE_SEQUENCE, fb_load32(p));
+        set_uint(c, emitter, at, FB_SOURCE_SFLOW_SAMPLE_POOL, fb_load32(counts + 4));
+        set_uint(c, emitter, at, FB_SOURCE_SFLOW_SAMPLE_DROPS, fb_load32(counts + 8));
+        set_uint(c, emitter, at, FB_SOURCE_SFLOW_SAMPLE_SOURCE,
+                 expanded ? fb_load32(p + 8) : fb_load32(p + 4) & 0xffffff);
     }
-    set_uint(c, row, at, FB_SOURCE_SFLOW_SAMPLE_PACKETS, 1);
+    set_uint(c, emitter, at, FB_SOURCE_SFLOW_SAMPLE_PACKETS, 1);
     if (expanded) {
-        set_interface(c, row, at, FB_SOURCE_SFLOW_INPUT, fb_load32(p + 24), fb_load32(p + 28));
+        set_interface(c, emitter, at, FB_SOURCE_SFLOW_INPUT, fb_load32(p + 24), fb_load32(p + 28));
         output_format = fb_load32(p + 32);
         output = fb_load32(p + 36);
     } else {
-        set_interface(c, row, at, FB_SOURCE_SFLOW_INPUT, fb_load32(p + 20) >> 30, fb_load32(p + 20) & 0x3fffffff);
+        set_interface(c, emitter, at, FB_SOURCE_SFLOW_INPUT, fb_load32(p + 20) >> 30,
+                      fb_load32(p + 20) & 0x3fffffff);
         output_format = fb_load32(p + 24) >> 30;
         output = fb_load32(p + 24) & 0x3fffffff;
     }
-    set_interface(c, row, at, FB_SOURCE_SFLOW_OUTPUT, output_format, output);
+    set_interface(c, emitter, at, FB_SOURCE_SFLOW_OUTPUT, output_format, output);
     *status = FB_UNLIKELY(output_format == FB_INTERFACE_DISCARDED) ? discard_status(output) : 0;
 }
 
 /* Put a VLAN id. 0xffffffff means unknown. */
-FB_INLINE void set_vlan(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source source, uint32_t id) {
-    if (id < FB_LOWEST_UNKNOWN_VLAN) set_uint(c, row, at, source, id);
+FB_INLINE void set_vlan(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_source source,
+                        uint32_t id) {
+    if (id < FB_LOWEST_UNKNOWN_VLAN) set_uint(c, emitter, at, source, id);
 }
 
-FB_INLINE void put_switch(fb_context *c, fb_emitter *row, fb_cursor *at, const fb_sample_records *records) {
+FB_INLINE void put_switch(fb_context *c, fb_emitter *emitter, fb_cursor *at,
+                          const fb_sample_records *records) {
     if (!holds_record(c, records, FB_PLACE_SWITCH, 16)) return;
     const uint8_t *p = records->of[FB_PLACE_SWITCH].data;
-    if (!fb_plan_wants(c->plan, FB_SOURCE_SFLOW_SWITCH_SRC_VLAN, FB_SOURCE_SFLOW_SWITCH_DST_PRIORITY)) return;
-    set_vlan(c, row, at, FB_SOURCE_SFLOW_SWITCH_SRC_VLAN, fb_load32(p));
-    set_uint(c, row, at, FB_SOURCE_SFLOW_SWITCH_SRC_PRIORITY, fb_load32(p + 4));
-    set_vlan(c, row, at, FB_SOURCE_SFLOW_SWITCH_DST_VLAN, fb_load32(p + 8));
-    set_uint(c, row, at, FB_SOURCE_SFLOW_SWITCH_DST_PRIORITY, fb_load32(p + 12));
+    if (!fb_plan_wants(c->plan, FB_SOURCE_SFLOW_SWITCH_SRC_VLAN,
+                       FB_SOURCE_SFLOW_SWITCH_DST_PRIORITY))
+        return;
+    set_vlan(c, emitter, at, FB_SOURCE_SFLOW_SWITCH_SRC_VLAN, fb_load32(p));
+    set_uint(c, emitter, at, FB_SOURCE_SFLOW_SWITCH_SRC_PRIORITY, fb_load32(p + 4));
+    set_vlan(c, emitter, at, FB_SOURCE_SFLOW_SWITCH_DST_VLAN, fb_load32(p + 8));
+    set_uint(c, emitter, at, FB_SOURCE_SFLOW_SWITCH_DST_PRIORITY, fb_load32(p + 12));
 }
 
 /* Read the extended router record: next hop, source prefix length, destination prefix length.
    Returns false if it is cut short. */
-FB_INLINE bool read_router(fb_context *c, fb_emitter *row, fb_cursor *at, fb_xdr xdr) {
+FB_INLINE bool read_router(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_xdr xdr) {
     fb_bytes next_hop;
     if (!fb_xdr_read_address(&xdr, &next_hop)) return false;
-    if (next_hop.size) set_ip(c, row, at, FB_SOURCE_SFLOW_ROUTER_NEXT_HOP, next_hop.data, next_hop.size);
+    if (next_hop.size)
+        set_ip(c, emitter, at, FB_SOURCE_SFLOW_ROUTER_NEXT_HOP, next_hop.data, next_hop.size);
     if (xdr.end - xdr.p < 8) return false;
-    set_uint(c, row, at, FB_SOURCE_SFLOW_ROUTER_SRC_MASK, fb_load32(xdr.p));
-    set_uint(c, row, at, FB_SOURCE_SFLOW_ROUTER_DST_MASK, fb_load32(xdr.p + 4));
+    set_uint(c, emitter, at, FB_SOURCE_SFLOW_ROUTER_SRC_MASK, fb_load32(xdr.p));
+    set_uint(c, emitter, at, FB_SOURCE_SFLOW_ROUTER_DST_MASK, fb_load32(xdr.p + 4));
     return true;
 }
 
 /* Put the AS path, flattened. A segment is a type, a length, and as many AS numbers.
    *destination becomes the last AS number; without one it is unchanged. Returns false if the
    path is cut short. */
-FB_INLINE bool put_as_path(fb_context *c, fb_emitter *row, fb_cursor *at, fb_xdr *xdr, uint32_t *destination) {
+FB_INLINE bool put_as_path(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_xdr *xdr,
+                           uint32_t *destination) {
     uint32_t segments, type, length;
-    bool first = true, wanted = fb_plan_wants(c->plan, FB_SOURCE_SFLOW_GATEWAY_NEXT_HOP_AS, FB_SOURCE_SFLOW_GATEWAY_AS_PATH);
+    bool first = true, wanted = fb_plan_wants(c->plan, FB_SOURCE_SFLOW_GATEWAY_NEXT_HOP_AS,
+                                              FB_SOURCE_SFLOW_GATEWAY_AS_PATH);
     if (!fb_xdr_read_word(xdr, &segments)) return false;
     for (; segments; segments--) {
         if (!fb_xdr_read_word(xdr, &type) || !fb_xdr_read_word(xdr, &length)) return false;
         size_t there = (size_t)(xdr->end - xdr->p) / 4, count = length < there ? length : there;
         for (size_t i = 0; wanted && i < count; i++) {
             uint32_t as = fb_load32(xdr->p + 4 * i);
-            if (first) set_uint(c, row, at, FB_SOURCE_SFLOW_GATEWAY_NEXT_HOP_AS, as);
+            if (first) set_uint(c, emitter, at, FB_SOURCE_SFLOW_GATEWAY_NEXT_HOP_AS, as);
             first = false;
-            set_member(c, row, at, FB_SOURCE_SFLOW_GATEWAY_AS_PATH, as);
+            set_member(c, emitter, at, FB_SOURCE_SFLOW_GATEWAY_AS_PATH, as);
         }
         xdr->p += 4 * count;
         if (count < length) return false;
@@ -166,61 +180,65 @@ FB_INLINE bool put_as_path(fb_context *c, fb_emitter *row, fb_cursor *at, fb_xdr
     return true;
 }
 
-FB_INLINE bool put_communities(fb_context *c, fb_emitter *row, fb_cursor *at, fb_xdr *xdr) {
+FB_INLINE bool put_communities(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_xdr *xdr) {
     uint32_t length;
-    bool wanted = fb_plan_wants(c->plan, FB_SOURCE_SFLOW_GATEWAY_COMMUNITIES, FB_SOURCE_SFLOW_GATEWAY_COMMUNITIES);
+    bool wanted = fb_plan_wants(c->plan, FB_SOURCE_SFLOW_GATEWAY_COMMUNITIES,
+                                FB_SOURCE_SFLOW_GATEWAY_COMMUNITIES);
     if (!fb_xdr_read_word(xdr, &length)) return false;
     size_t there = (size_t)(xdr->end - xdr->p) / 4, count = length < there ? length : there;
     for (size_t i = 0; wanted && i < count; i++)
-        set_member(c, row, at, FB_SOURCE_SFLOW_GATEWAY_COMMUNITIES, fb_load32(xdr->p + 4 * i));
+        set_member(c, emitter, at, FB_SOURCE_SFLOW_GATEWAY_COMMUNITIES, fb_load32(xdr->p + 4 * i));
     xdr->p += 4 * count;
     return count == length;
 }
 
 /* Read the extended gateway record: next hop, own AS, source AS, source peer AS, AS path,
    communities, local preference. Returns false if it is cut short. */
-FB_INLINE bool read_gateway(fb_context *c, fb_emitter *row, fb_cursor *at, fb_xdr xdr) {
+FB_INLINE bool read_gateway(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_xdr xdr) {
     fb_bytes next_hop;
     uint32_t preference;
     if (!fb_xdr_read_address(&xdr, &next_hop)) return false;
-    if (next_hop.size) set_ip(c, row, at, FB_SOURCE_SFLOW_GATEWAY_NEXT_HOP, next_hop.data, next_hop.size);
+    if (next_hop.size)
+        set_ip(c, emitter, at, FB_SOURCE_SFLOW_GATEWAY_NEXT_HOP, next_hop.data, next_hop.size);
     if (xdr.end - xdr.p < 12) return false;
     uint32_t own = fb_load32(xdr.p), source = fb_load32(xdr.p + 4), destination = own;
-    set_uint(c, row, at, FB_SOURCE_SFLOW_GATEWAY_AS, own);
-    set_uint(c, row, at, FB_SOURCE_SFLOW_GATEWAY_SRC_AS, source ? source : own);
-    set_uint(c, row, at, FB_SOURCE_SFLOW_GATEWAY_SRC_PEER_AS, fb_load32(xdr.p + 8));
+    set_uint(c, emitter, at, FB_SOURCE_SFLOW_GATEWAY_AS, own);
+    set_uint(c, emitter, at, FB_SOURCE_SFLOW_GATEWAY_SRC_AS, source ? source : own);
+    set_uint(c, emitter, at, FB_SOURCE_SFLOW_GATEWAY_SRC_PEER_AS, fb_load32(xdr.p + 8));
     xdr.p += 12;
-    bool whole = put_as_path(c, row, at, &xdr, &destination);
-    close_list(c, row, at, FB_SOURCE_SFLOW_GATEWAY_AS_PATH);
+    bool whole = put_as_path(c, emitter, at, &xdr, &destination);
+    close_list(c, emitter, at, FB_SOURCE_SFLOW_GATEWAY_AS_PATH);
     if (!whole) return false;
-    set_uint(c, row, at, FB_SOURCE_SFLOW_GATEWAY_DST_AS, destination);
-    whole = put_communities(c, row, at, &xdr);
-    close_list(c, row, at, FB_SOURCE_SFLOW_GATEWAY_COMMUNITIES);
+    set_uint(c, emitter, at, FB_SOURCE_SFLOW_GATEWAY_DST_AS, destination);
+    whole = put_communities(c, emitter, at, &xdr);
+    close_list(c, emitter, at, FB_SOURCE_SFLOW_GATEWAY_COMMUNITIES);
     if (!whole || !fb_xdr_read_word(&xdr, &preference)) return false;
-    set_uint(c, row, at, FB_SOURCE_SFLOW_GATEWAY_LOCAL_PREF, preference);
+    set_uint(c, emitter, at, FB_SOURCE_SFLOW_GATEWAY_LOCAL_PREF, preference);
     return true;
 }
 
 /* Put the record sampled_ipv4 or sampled_ipv6: length, protocol, two addresses of `size` bytes,
    ports, TCP flags, ToS or priority. */
-static fb_cursor put_sampled_ip(fb_context *c, fb_emitter *row, fb_cursor at, const uint8_t *p, size_t size) {
-    set_uint(c, row, &at, FB_SOURCE_SFLOW_IP_LENGTH, fb_load32(p));
-    set_uint(c, row, &at, FB_SOURCE_SFLOW_IP_PROTOCOL, fb_load32(p + 4));
-    set_ip(c, row, &at, FB_SOURCE_SFLOW_IP_SRC, p + 8, size);
-    set_ip(c, row, &at, FB_SOURCE_SFLOW_IP_DST, p + 8 + size, size);
+static fb_cursor put_sampled_ip(fb_context *c, fb_emitter *emitter, fb_cursor at, const uint8_t *p,
+                                size_t size) {
+    set_uint(c, emitter, &at, FB_SOURCE_SFLOW_IP_LENGTH, fb_load32(p));
+    set_uint(c, emitter, &at, FB_SOURCE_SFLOW_IP_PROTOCOL, fb_load32(p + 4));
+    set_ip(c, emitter, &at, FB_SOURCE_SFLOW_IP_SRC, p + 8, size);
+    set_ip(c, emitter, &at, FB_SOURCE_SFLOW_IP_DST, p + 8 + size, size);
     p += 8 + 2 * size;
-    set_uint(c, row, &at, FB_SOURCE_SFLOW_IP_SRC_PORT, fb_load32(p));
-    set_uint(c, row, &at, FB_SOURCE_SFLOW_IP_DST_PORT, fb_load32(p + 4));
-    set_uint(c, row, &at, FB_SOURCE_SFLOW_IP_TCP_FLAGS, fb_load32(p + 8));
-    set_uint(c, row, &at, FB_SOURCE_SFLOW_IP_TOS, fb_load32(p + 12));
+    set_uint(c, emitter, &at, FB_SOURCE_SFLOW_IP_SRC_PORT, fb_load32(p));
+    set_uint(c, emitter, &at, FB_SOURCE_SFLOW_IP_DST_PORT, fb_load32(p + 4));
+    set_uint(c, emitter, &at, FB_SOURCE_SFLOW_IP_TCP_FLAGS, fb_load32(p + 8));
+    set_uint(c, emitter, &at, FB_SOURCE_SFLOW_IP_TOS, fb_load32(p + 12));
     return at;
 }
 
 /* Put the record sampled_ethernet: length, source and destination MAC (6 bytes and 2 of padding
    each), ethertype. */
-static fb_cursor put_sampled_ethernet(fb_context *c, fb_emitter *row, fb_cursor at, const uint8_t *p) {
-    set_uint(c, row, &at, FB_SOURCE_SFLOW_ETHERNET_SRC_MAC, fb_load48(p + 4));
-    set_uint(c, row, &at, FB_SOURCE_SFLOW_ETHERNET_DST_MAC, fb_load48(p + 12));
+static fb_cursor put_sampled_ethernet(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                                      const uint8_t *p) {
+    set_uint(c, emitter, &at, FB_SOURCE_SFLOW_ETHERNET_SRC_MAC, fb_load48(p + 4));
+    set_uint(c, emitter, &at, FB_SOURCE_SFLOW_ETHERNET_DST_MAC, fb_load48(p + 12));
     return at;
 }
 
@@ -245,16 +263,19 @@ FB_INLINE fb_bytes read_sampled_header(fb_context *c, fb_bytes record) {
 }
 
 /* Put the records that come before the packet. */
-FB_INLINE void put_extended(fb_context *c, fb_emitter *row, fb_cursor *at, const fb_sample_records *records) {
-    put_switch(c, row, at, records);
+FB_INLINE void put_extended(fb_context *c, fb_emitter *emitter, fb_cursor *at,
+                            const fb_sample_records *records) {
+    put_switch(c, emitter, at, records);
     if (records->there & 1u << FB_PLACE_ROUTER) {
         fb_bytes router = records->of[FB_PLACE_ROUTER];
-        if (FB_UNLIKELY(!read_router(c, row, at, (fb_xdr){router.data, router.data + router.size})))
+        if (FB_UNLIKELY(
+                !read_router(c, emitter, at, (fb_xdr){router.data, router.data + router.size})))
             fb_context_count(c, FB_BAD_SAMPLE_RECORD, router.data);
     }
     if (records->there & 1u << FB_PLACE_GATEWAY) {
         fb_bytes gateway = records->of[FB_PLACE_GATEWAY];
-        if (FB_UNLIKELY(!read_gateway(c, row, at, (fb_xdr){gateway.data, gateway.data + gateway.size})))
+        if (FB_UNLIKELY(
+                !read_gateway(c, emitter, at, (fb_xdr){gateway.data, gateway.data + gateway.size})))
             fb_context_count(c, FB_BAD_SAMPLE_RECORD, gateway.data);
     }
 }
@@ -263,15 +284,17 @@ FB_INLINE void put_extended(fb_context *c, fb_emitter *row, fb_cursor *at, const
    sampled_ipv4 and sampled_ipv6 describe the outer packet and are ignored. So the packet is walked
    before they are read. `plain`: the sample has none of these records, and tunnels are not opened.
    `status` is as in put_flow_sample. */
-FB_INLINE fb_cursor put_records_of(fb_context *c, fb_emitter *row, fb_cursor at, const fb_sample_records *records,
-                                   uint64_t status, bool plain) {
+FB_INLINE fb_cursor put_records_of(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                                   const fb_sample_records *records, uint64_t status, bool plain) {
     const fb_bytes *of = records->of;
     bool ethernet = !plain && holds_record(c, records, FB_PLACE_ETHERNET, 24);
     bool header = holds_record(c, records, FB_PLACE_HEADER, 16);
-    bool ipv4 = !plain && holds_record(c, records, FB_PLACE_IPV4, 32), ipv6 = !plain && holds_record(c, records, FB_PLACE_IPV6, 56);
+    bool ipv4 = !plain && holds_record(c, records, FB_PLACE_IPV4, 32),
+         ipv6 = !plain && holds_record(c, records, FB_PLACE_IPV6, 56);
     bool walked = false;
     fb_bytes octets = header ? read_sampled_header(c, of[FB_PLACE_HEADER]) : (fb_bytes){NULL, 0};
-    uint32_t type = octets.data ? find_header_type(fb_load32(of[FB_PLACE_HEADER].data)) : FB_PACKET_UNKNOWN;
+    uint32_t type = octets.data ? find_header_type(fb_load32(of[FB_PLACE_HEADER].data))
+                                : FB_PACKET_UNKNOWN;
     fb_sampled packet;
     if (!plain && c->decapsulate && octets.data) {
         packet = (fb_sampled){.octets = octets, .type = type};
@@ -279,27 +302,35 @@ FB_INLINE fb_cursor put_records_of(fb_context *c, fb_emitter *row, fb_cursor at,
         walked = true;
         if (packet.found.tunnels) ethernet = ipv4 = ipv6 = false;
     }
-    put_extended(c, row, &at, records);
+    put_extended(c, emitter, &at, records);
     if (ipv4)
-        at = put_sampled_ip(c, row, at, of[FB_PLACE_IPV4].data, 4);
+        at = put_sampled_ip(c, emitter, at, of[FB_PLACE_IPV4].data, 4);
     else if (ipv6)
-        at = put_sampled_ip(c, row, at, of[FB_PLACE_IPV6].data, 16);
-    if (ethernet) at = put_sampled_ethernet(c, row, at, of[FB_PLACE_ETHERNET].data);
-    if (ipv4 || ipv6) set_uint(c, row, &at, FB_SOURCE_DERIVED_ETYPE, ipv4 ? FB_ETHERTYPE_IPV4 : FB_ETHERTYPE_IPV6);
-    if (!plain && status) set_uint(c, row, &at, FB_SOURCE_DERIVED_FORWARDING_STATUS, status);
+        at = put_sampled_ip(c, emitter, at, of[FB_PLACE_IPV6].data, 16);
+    if (ethernet) at = put_sampled_ethernet(c, emitter, at, of[FB_PLACE_ETHERNET].data);
+    if (ipv4 || ipv6)
+        set_uint(c, emitter, &at, FB_SOURCE_DERIVED_ETYPE,
+                 ipv4 ? FB_ETHERTYPE_IPV4 : FB_ETHERTYPE_IPV6);
+    if (!plain && status) set_uint(c, emitter, &at, FB_SOURCE_DERIVED_FORWARDING_STATUS, status);
     if (walked)
-        at = put_walked(c, row, at, &packet);
+        at = put_walked(c, emitter, at, &packet);
     else if (octets.data && c->plan->has_packet)
-        at = put_sampled(c, row, at, octets, type);
-    if (ethernet) set_uint(c, row, &at, FB_SOURCE_SFLOW_ETHERNET_TYPE, fb_load32(of[FB_PLACE_ETHERNET].data + 20));
-    if (header) set_uint(c, row, &at, FB_SOURCE_SFLOW_FRAME_LENGTH, fb_load32(of[FB_PLACE_HEADER].data + 4));
-    if (ethernet) set_uint(c, row, &at, FB_SOURCE_SFLOW_ETHERNET_LENGTH, fb_load32(of[FB_PLACE_ETHERNET].data));
+        at = put_sampled(c, emitter, at, octets, type);
+    if (ethernet)
+        set_uint(c, emitter, &at, FB_SOURCE_SFLOW_ETHERNET_TYPE,
+                 fb_load32(of[FB_PLACE_ETHERNET].data + 20));
+    if (header)
+        set_uint(c, emitter, &at, FB_SOURCE_SFLOW_FRAME_LENGTH,
+                 fb_load32(of[FB_PLACE_HEADER].data + 4));
+    if (ethernet)
+        set_uint(c, emitter, &at, FB_SOURCE_SFLOW_ETHERNET_LENGTH,
+                 fb_load32(of[FB_PLACE_ETHERNET].data));
     return at;
 }
 
-FB_NOINLINE static fb_cursor put_records(fb_context *c, fb_emitter *row, fb_cursor at, const fb_sample_records *records,
-                                         uint64_t status) {
-    return put_records_of(c, row, at, records, status, false);
+FB_NOINLINE static fb_cursor put_records(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                                         const fb_sample_records *records, uint64_t status) {
+    return put_records_of(c, emitter, at, records, status, false);
 }
 
 #endif

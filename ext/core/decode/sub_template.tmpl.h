@@ -27,31 +27,37 @@ enum { SUB_LIST_HEAD = 3, MULTI_LIST_HEAD = 1, MULTI_LIST_PART_HEAD = 4 };
 /* The output of inner records. */
 typedef struct {
     fb_context *c;
-    fb_emitter *row;
+    fb_emitter *emitter;
     fb_cursor at;
     bool tunnel; /* a tunnel was opened: columns that a packet can fill describe the inner packet */
 } fb_inner_records;
 
-static void read_inner_lists(fb_inner_records *inner, const fb_shape *shape, const uint8_t *record, const fb_location *locations,
-                             unsigned depth);
+static void read_inner_lists(fb_inner_records *inner, const fb_shape *shape, const uint8_t *record,
+                             const fb_location *locations, unsigned depth);
 
 /* Put one inner record. A repeated column takes only the best of its sources from it. */
-static void put_inner_record(fb_inner_records *inner, const fb_shape *shape, const uint8_t *record, const fb_location *locations) {
+static void put_inner_record(fb_inner_records *inner, const fb_shape *shape, const uint8_t *record,
+                             const fb_location *locations) {
     for (const fb_op *op = shape->ops, *end = op + shape->op_count; op < end; op++) {
-        if (op->field == FB_NO_FIELD || fb_field_is_sub_template(&shape->fields[op->field])) continue;
+        if (op->field == FB_NO_FIELD || fb_field_is_sub_template(&shape->fields[op->field]))
+            continue;
         if (inner->tunnel && op->column->packet_rank != FB_NO_RANK) continue;
         fb_op last = *op;
         last.target.rank = FB_NO_RANK; /* all sources of the outer record have priority */
         if (op->column->flags & FB_COLUMN_REPEATED) {
-            if (!op->again) inner->at = put_each(inner->c, inner->row, inner->at, &last, shape, record, locations);
+            if (!op->again)
+                inner->at = put_each(inner->c, inner->emitter, inner->at, &last, shape, record,
+                                     locations);
             continue;
         }
         if (op->code == FB_OP_AGAIN) {
-            inner->at = put_again(inner->c, inner->row, inner->at, &last, shape, record, locations);
+            inner->at = put_again(inner->c, inner->emitter, inner->at, &last, shape, record,
+                                  locations);
             continue;
         }
         fb_bytes field = fb_shape_field(shape, op->field, record, locations);
-        inner->at = put_field(inner->c, inner->row, inner->at, last.target, field.data, field.size);
+        inner->at = put_field(inner->c, inner->emitter, inner->at, last.target, field.data,
+                              field.size);
     }
     inner->c->counters->status[FB_LIST_ELEMENT_IGNORED] += shape->unused;
 }
@@ -64,7 +70,8 @@ FB_INLINE fb_template *find_template(const fb_context *c, uint16_t id) {
 }
 
 /* Read the records of [p, end). */
-static void read_inner_records(fb_inner_records *inner, unsigned id, const uint8_t *p, const uint8_t *end, unsigned depth) {
+static void read_inner_records(fb_inner_records *inner, unsigned id, const uint8_t *p,
+                               const uint8_t *end, unsigned depth) {
     fb_context *c = inner->c;
     if (p == end) return;
     const fb_template *template = find_template(c, (uint16_t)id);
@@ -74,7 +81,9 @@ static void read_inner_records(fb_inner_records *inner, unsigned id, const uint8
     }
     const fb_shape *shape = template->shape;
     const fb_shapes *shapes = c->exporters->shapes;
-    fb_location *locations = shape->variable_count ? shapes->locations + (depth + 1) * shapes->location_capacity : NULL;
+    fb_location *locations = shape->variable_count
+                                 ? shapes->locations + (depth + 1) * shapes->location_capacity
+                                 : NULL;
     for (const uint8_t *next; (size_t)(end - p) >= shape->record_size; p = next) {
         next = locations ? fb_shape_locate(shape, p, end, locations) : p + shape->record_size;
         if (!next) break;
@@ -84,10 +93,13 @@ static void read_inner_records(fb_inner_records *inner, unsigned id, const uint8
     if (p < end) fb_context_count(c, FB_BAD_LIST, p);
 }
 
-static void read_multi_list(fb_inner_records *inner, const uint8_t *p, const uint8_t *end, unsigned depth) {
+static void read_multi_list(fb_inner_records *inner, const uint8_t *p, const uint8_t *end,
+                            unsigned depth) {
     for (const uint8_t *next; p < end; p = next) {
-        size_t left = (size_t)(end - p), length = left < MULTI_LIST_PART_HEAD ? 0 : fb_load16(p + 2);
-        if (length < MULTI_LIST_PART_HEAD || length > left) fb_context_count(inner->c, FB_BAD_LIST, p);
+        size_t left = (size_t)(end - p),
+               length = left < MULTI_LIST_PART_HEAD ? 0 : fb_load16(p + 2);
+        if (length < MULTI_LIST_PART_HEAD || length > left)
+            fb_context_count(inner->c, FB_BAD_LIST, p);
         if (length < MULTI_LIST_PART_HEAD) return;
         next = length > left ? end : p + length;
         read_inner_records(inner, fb_load16(p), p + MULTI_LIST_PART_HEAD, next, depth);
@@ -106,8 +118,8 @@ static void read_inner_list(fb_inner_records *inner, fb_bytes field, bool multi,
         read_inner_records(inner, fb_load16(p + 1), p + SUB_LIST_HEAD, end, depth);
 }
 
-static void read_inner_lists(fb_inner_records *inner, const fb_shape *shape, const uint8_t *record, const fb_location *locations,
-                             unsigned depth) {
+static void read_inner_lists(fb_inner_records *inner, const fb_shape *shape, const uint8_t *record,
+                             const fb_location *locations, unsigned depth) {
     for (size_t i = 0; i < shape->list_count; i++) {
         uint16_t index = shape->lists[i];
         fb_bytes field = fb_shape_field(shape, index, record, locations);
@@ -117,15 +129,18 @@ static void read_inner_lists(fb_inner_records *inner, const fb_shape *shape, con
 }
 
 /* Put the lists of a record, after its other fields. */
-FB_NOINLINE static fb_cursor put_sub_templates(fb_context *c, fb_emitter *row, fb_cursor at, const fb_shape *shape,
-                                               const uint8_t *record, const fb_location *locations, bool tunnel) {
+FB_NOINLINE static fb_cursor put_sub_templates(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                                               const fb_shape *shape, const uint8_t *record,
+                                               const fb_location *locations, bool tunnel) {
     const fb_plan *plan = c->plan;
-    fb_inner_records inner = {c, row, at, tunnel};
+    fb_inner_records inner = {c, emitter, at, tunnel};
     for (size_t i = 0; plan->collects && i < plan->column_count; i++)
-        if (plan->columns[i].flags & FB_COLUMN_REPEATED) FB_EMIT(open)(row, &inner.at, (uint16_t)i);
+        if (plan->columns[i].flags & FB_COLUMN_REPEATED)
+            FB_EMIT(open)(emitter, &inner.at, (uint16_t)i);
     read_inner_lists(&inner, shape, record, locations, 0);
     for (size_t i = 0; plan->collects && i < plan->column_count; i++)
-        if (plan->columns[i].flags & FB_COLUMN_REPEATED) FB_EMIT(close)(row, &inner.at, (uint16_t)i);
+        if (plan->columns[i].flags & FB_COLUMN_REPEATED)
+            FB_EMIT(close)(emitter, &inner.at, (uint16_t)i);
     return inner.at;
 }
 

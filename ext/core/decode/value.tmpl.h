@@ -13,10 +13,12 @@
 
 #include <math.h>
 
-static void note(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, fb_status status, const uint8_t *p) {
-    if (!FB_EMIT(wants)(row, at, target)) return;
+static void note(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_target target,
+                 fb_status status, const uint8_t *p) {
+    if (!FB_EMIT(wants)(emitter, at, target)) return;
     fb_context_count(c, status, p);
-    if (status == FB_OUT_OF_RANGE || status == FB_BAD_FIELD_SIZE) fb_context_leave_out(c, target.column);
+    if (status == FB_OUT_OF_RANGE || status == FB_BAD_FIELD_SIZE)
+        fb_context_leave_out(c, target.column);
 }
 
 /* Look up an enum value at its own index, which works if wire values are 0, 1, 2 and so on. Returns
@@ -43,60 +45,65 @@ static bool map_enum(const fb_column *column, uint64_t value, uint64_t *number) 
 
 /* Put a real number. A number that is finite on the wire must be finite in its column. A number too
    small for a float becomes zero. */
-static fb_cursor put_real(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, double value) {
+static fb_cursor put_real(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_target target,
+                          double value) {
     bool narrow = c->plan->columns[target.column].type == FB_TYPE_FLOAT;
     if (narrow && isfinite(value) && !isfinite((float)value))
-        note(c, row, at, target, FB_OUT_OF_RANGE, NULL);
+        note(c, emitter, at, target, FB_OUT_OF_RANGE, NULL);
     else
-        FB_EMIT(put_real)(row, &at, target, narrow ? (double)(float)value : value);
+        FB_EMIT(put_real)(emitter, &at, target, narrow ? (double)(float)value : value);
     return at;
 }
 
 /* Put an unsigned integer into a column of any type that takes integers. */
-FB_NOINLINE static fb_cursor convert_uint(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, uint64_t value) {
+FB_NOINLINE static fb_cursor convert_uint(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                                          fb_target target, uint64_t value) {
     const fb_column *column = &c->plan->columns[target.column];
     uint64_t number = 0;
     switch (column->type) {
         case FB_TYPE_ENUM:
             if (!map_enum(column, value, &number)) {
-                note(c, row, at, target, FB_UNMAPPED, NULL);
+                note(c, emitter, at, target, FB_UNMAPPED, NULL);
                 if (column->flags & FB_COLUMN_REPEATED) return at; /* not a member of a list */
                 target.zero = false;                               /* and zero is not a value */
             }
-            FB_EMIT(put_uint)(row, &at, target, number);
+            FB_EMIT(put_uint)(emitter, &at, target, number);
             return at;
-        case FB_TYPE_BOOL: FB_EMIT(put_uint)(row, &at, target, value != 0); return at;
+        case FB_TYPE_BOOL: FB_EMIT(put_uint)(emitter, &at, target, value != 0); return at;
         case FB_TYPE_FLOAT:
-        case FB_TYPE_DOUBLE: return put_real(c, row, at, target, (double)value);
+        case FB_TYPE_DOUBLE: return put_real(c, emitter, at, target, (double)value);
         default: break;
     }
     if (value > column->limit) {
-        note(c, row, at, target, FB_OUT_OF_RANGE, NULL);
-    } else if (column->type == FB_TYPE_INT || column->type == FB_TYPE_SINT || column->type == FB_TYPE_DURATION) {
-        FB_EMIT(put_int)(row, &at, target, (int64_t)value);
+        note(c, emitter, at, target, FB_OUT_OF_RANGE, NULL);
+    } else if (column->type == FB_TYPE_INT || column->type == FB_TYPE_SINT ||
+               column->type == FB_TYPE_DURATION) {
+        FB_EMIT(put_int)(emitter, &at, target, (int64_t)value);
     } else {
-        FB_EMIT(put_uint)(row, &at, target, value);
+        FB_EMIT(put_uint)(emitter, &at, target, value);
     }
     return at;
 }
 
-FB_INLINE void put_uint(fb_context *c, fb_emitter *row, fb_cursor *at, fb_target target, uint64_t value) {
+FB_INLINE void put_uint(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_target target,
+                        uint64_t value) {
     const fb_column *column = &c->plan->columns[target.column];
     if (FB_LIKELY(column->type == FB_TYPE_UINT && value <= column->limit))
-        FB_EMIT(put_uint)(row, at, target, value);
+        FB_EMIT(put_uint)(emitter, at, target, value);
     else
-        *at = convert_uint(c, row, *at, target, value);
+        *at = convert_uint(c, emitter, *at, target, value);
 }
 
-static fb_cursor put_int(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, int64_t value) {
+static fb_cursor put_int(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_target target,
+                         int64_t value) {
     const fb_column *column = &c->plan->columns[target.column];
     uint64_t magnitude = value < 0 ? ~(uint64_t)value : (uint64_t)value;
     if (column->type == FB_TYPE_FLOAT || column->type == FB_TYPE_DOUBLE)
-        return put_real(c, row, at, target, (double)value);
+        return put_real(c, emitter, at, target, (double)value);
     if (magnitude > column->limit)
-        note(c, row, at, target, FB_OUT_OF_RANGE, NULL);
+        note(c, emitter, at, target, FB_OUT_OF_RANGE, NULL);
     else
-        FB_EMIT(put_int)(row, &at, target, value);
+        FB_EMIT(put_int)(emitter, &at, target, value);
     return at;
 }
 
@@ -107,18 +114,20 @@ FB_INLINE uint64_t in_units(uint64_t nanoseconds, uint64_t unit) {
 }
 
 /* Put a time in nanoseconds since 1970, or a duration in nanoseconds. */
-static fb_cursor put_nanoseconds(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, uint64_t value) {
+static fb_cursor put_nanoseconds(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_target target,
+                                 uint64_t value) {
     const fb_column *column = &c->plan->columns[target.column];
     bool timed = column->type == FB_TYPE_TIMESTAMP || column->type == FB_TYPE_DURATION;
-    return convert_uint(c, row, at, target, timed ? in_units(value, column->unit) : value);
+    return convert_uint(c, emitter, at, target, timed ? in_units(value, column->unit) : value);
 }
 
-FB_INLINE void put_ip(fb_context *c, fb_emitter *row, fb_cursor *at, fb_target target, const uint8_t *p, size_t size) {
+FB_INLINE void put_ip(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_target target,
+                      const uint8_t *p, size_t size) {
     if (fb_is_no_address(p, size)) return;
     if (FB_LIKELY(c->plan->columns[target.column].type == FB_TYPE_IP))
-        FB_EMIT(put_ip)(row, at, target, p, size);
+        FB_EMIT(put_ip)(emitter, at, target, p, size);
     else
-        FB_EMIT(put_octets)(row, at, target, p, size);
+        FB_EMIT(put_octets)(emitter, at, target, p, size);
 }
 
 #define FB_FOR_TARGETS(c, source, target) \
@@ -126,106 +135,118 @@ FB_INLINE void put_ip(fb_context *c, fb_emitter *row, fb_cursor *at, fb_target t
                          *target##_end = target + (c)->plan->sources[source].count; \
          target != target##_end; target++)
 
-FB_NOINLINE static fb_cursor set_uint_long(fb_context *c, fb_emitter *row, fb_cursor at, fb_source source, uint64_t value) {
-    FB_FOR_TARGETS(c, source, target) put_uint(c, row, &at, *target, value);
+FB_NOINLINE static fb_cursor set_uint_long(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                                           fb_source source, uint64_t value) {
+    FB_FOR_TARGETS(c, source, target) put_uint(c, emitter, &at, *target, value);
     return at;
 }
 
-FB_INLINE void set_uint(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source source, uint64_t value) {
+FB_INLINE void set_uint(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_source source,
+                        uint64_t value) {
     const fb_target_range *range = &c->plan->sources[source];
     if (FB_LIKELY(value < range->bound))
-        FB_EMIT(put_direct)(row, at, range, value);
+        FB_EMIT(put_direct)(emitter, at, range, value);
     else if (range->count)
-        *at = set_uint_long(c, row, *at, source, value);
+        *at = set_uint_long(c, emitter, *at, source, value);
 }
 
 /* Like set_uint, for a source that usually feeds an enum column. */
-FB_INLINE void set_enum(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source source, uint64_t value) {
+FB_INLINE void set_enum(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_source source,
+                        uint64_t value) {
     const fb_target_range *range = &c->plan->sources[source];
     uint64_t number;
-    if (FB_LIKELY(range->way == FB_WAY_ENUM) && find_member(&c->plan->columns[range->target.column], value, &number))
-        FB_EMIT(put_uint)(row, at, range->target, number);
+    if (FB_LIKELY(range->way == FB_WAY_ENUM) &&
+        find_member(&c->plan->columns[range->target.column], value, &number))
+        FB_EMIT(put_uint)(emitter, at, range->target, number);
     else
-        set_uint(c, row, at, source, value);
+        set_uint(c, emitter, at, source, value);
 }
 
 /* Put a list member into one column. A column that is not repeated takes the first non-zero
    member. */
-FB_NOINLINE static fb_cursor put_member(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, uint64_t value) {
+FB_NOINLINE static fb_cursor put_member(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                                        fb_target target, uint64_t value) {
     const fb_column *column = &c->plan->columns[target.column];
     if (!(column->flags & FB_COLUMN_REPEATED)) {
         target.zero = false;
-        return convert_uint(c, row, at, target, value);
+        return convert_uint(c, emitter, at, target, value);
     }
     double real = (double)value;
     switch (column->type) {
         case FB_TYPE_ENUM:
             if (map_enum(column, value, &value)) break;
-            note(c, row, at, target, FB_UNMAPPED, NULL);
+            note(c, emitter, at, target, FB_UNMAPPED, NULL);
             return at;
         case FB_TYPE_BOOL: value = value != 0; break;
         case FB_TYPE_FLOAT:
         case FB_TYPE_DOUBLE: memcpy(&value, &real, 8); break;
         default:
             if (value <= column->limit) break;
-            note(c, row, at, target, FB_OUT_OF_RANGE, NULL);
+            note(c, emitter, at, target, FB_OUT_OF_RANGE, NULL);
             return at;
     }
-    FB_EMIT(repeat_uint)(row, &at, target, value);
+    FB_EMIT(repeat_uint)(emitter, &at, target, value);
     return at;
 }
 
-static fb_cursor end_list(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target) {
-    if (c->plan->columns[target.column].flags & FB_COLUMN_REPEATED) FB_EMIT(close)(row, &at, target.column);
+static fb_cursor end_list(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_target target) {
+    if (c->plan->columns[target.column].flags & FB_COLUMN_REPEATED)
+        FB_EMIT(close)(emitter, &at, target.column);
     return at;
 }
 
-static void set_member(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source source, uint64_t value) {
-    FB_FOR_TARGETS(c, source, target) *at = put_member(c, row, *at, *target, value);
+static void set_member(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_source source,
+                       uint64_t value) {
+    FB_FOR_TARGETS(c, source, target) *at = put_member(c, emitter, *at, *target, value);
 }
 
-static void set_member_ip(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source source, const uint8_t *p, size_t size) {
+static void set_member_ip(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_source source,
+                          const uint8_t *p, size_t size) {
     FB_FOR_TARGETS(c, source, target) {
         if (c->plan->columns[target->column].flags & FB_COLUMN_REPEATED)
-            FB_EMIT(repeat_octets)(row, at, *target, p, size);
+            FB_EMIT(repeat_octets)(emitter, at, *target, p, size);
         else
-            put_ip(c, row, at, *target, p, size);
+            put_ip(c, emitter, at, *target, p, size);
     }
 }
 
 /* End the list of a source, so that sources of lower rank add nothing to it. */
-FB_INLINE void close_list(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source source) {
-    FB_FOR_TARGETS(c, source, target) *at = end_list(c, row, *at, *target);
+FB_INLINE void close_list(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_source source) {
+    FB_FOR_TARGETS(c, source, target) *at = end_list(c, emitter, *at, *target);
 }
 
-FB_NOINLINE static fb_cursor set_ip_long(fb_context *c, fb_emitter *row, fb_cursor at, fb_source source, const uint8_t *p,
-                                         size_t size) {
-    FB_FOR_TARGETS(c, source, target) put_ip(c, row, &at, *target, p, size);
+FB_NOINLINE static fb_cursor set_ip_long(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                                         fb_source source, const uint8_t *p, size_t size) {
+    FB_FOR_TARGETS(c, source, target) put_ip(c, emitter, &at, *target, p, size);
     return at;
 }
 
-FB_INLINE void set_ip(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source source, const uint8_t *p, size_t size) {
+FB_INLINE void set_ip(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_source source,
+                      const uint8_t *p, size_t size) {
     const fb_target_range *range = &c->plan->sources[source];
     if (range->way == FB_WAY_NONE || fb_is_no_address(p, size)) return;
     if (FB_LIKELY(range->way == FB_WAY_DIRECT))
-        FB_EMIT(put_ip)(row, at, range->target, p, size);
+        FB_EMIT(put_ip)(emitter, at, range->target, p, size);
     else
-        *at = set_ip_long(c, row, *at, source, p, size);
+        *at = set_ip_long(c, emitter, *at, source, p, size);
 }
 
-FB_NOINLINE static fb_cursor set_time_long(fb_context *c, fb_emitter *row, fb_cursor at, fb_source source, uint64_t nanoseconds) {
-    FB_FOR_TARGETS(c, source, target) at = put_nanoseconds(c, row, at, *target, nanoseconds);
+FB_NOINLINE static fb_cursor set_time_long(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                                           fb_source source, uint64_t nanoseconds) {
+    FB_FOR_TARGETS(c, source, target) at = put_nanoseconds(c, emitter, at, *target, nanoseconds);
     return at;
 }
 
 /* Put a time. 0 means unknown. */
-FB_INLINE void set_time(fb_context *c, fb_emitter *row, fb_cursor *at, fb_source source, uint64_t nanoseconds) {
+FB_INLINE void set_time(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_source source,
+                        uint64_t nanoseconds) {
     const fb_target_range *range = &c->plan->sources[source];
     if (range->way == FB_WAY_NONE || !nanoseconds) return;
     if (FB_LIKELY(range->way == FB_WAY_DIRECT)) /* the column holds every time up to FB_TIME_MAX */
-        FB_EMIT(put_uint)(row, at, range->target, in_units(nanoseconds, c->plan->columns[range->target.column].unit));
+        FB_EMIT(put_uint)(emitter, at, range->target,
+                          in_units(nanoseconds, c->plan->columns[range->target.column].unit));
     else
-        *at = set_time_long(c, row, *at, source, nanoseconds);
+        *at = set_time_long(c, emitter, *at, source, nanoseconds);
 }
 
 /* Fields of records -------------------------------------------------------------------------- */
@@ -264,7 +285,8 @@ static int read_ntp_microseconds(const uint8_t *p, uint64_t *time) {
 
 /* Read a time field as nanoseconds since 1970. Zero is a valid relative time, but a missing
    absolute time. REQUIRES: 1 <= size <= 8; 8 for NTP kinds. */
-static int read_time(const fb_context *c, uint8_t kind, const uint8_t *p, size_t size, uint64_t *time) {
+static int read_time(const fb_context *c, uint8_t kind, const uint8_t *p, size_t size,
+                     uint64_t *time) {
     uint64_t value = fb_load_uint(p, size);
     switch (kind) {
         case FB_KIND_TIME_S: return scale_time(value, FB_SECOND, time);
@@ -281,17 +303,18 @@ static int read_time(const fb_context *c, uint8_t kind, const uint8_t *p, size_t
     }
 }
 
-static fb_cursor put_time(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, const uint8_t *p, size_t size) {
+static fb_cursor put_time(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_target target,
+                          const uint8_t *p, size_t size) {
     uint64_t time;
     bool ntp = target.kind == FB_KIND_TIME_NTP_US || target.kind == FB_KIND_TIME_NTP_NS;
     if (ntp && size != 8) {
-        note(c, row, at, target, FB_BAD_FIELD_SIZE, p);
+        note(c, emitter, at, target, FB_BAD_FIELD_SIZE, p);
         return at;
     }
     switch (read_time(c, target.kind, p, size, &time)) {
-        case TIME_KNOWN: return put_nanoseconds(c, row, at, target, time);
-        case TIME_OUT_OF_RANGE: note(c, row, at, target, FB_OUT_OF_RANGE, p); return at;
-        case TIME_WITHOUT_START: note(c, row, at, target, FB_NO_SYSTEM_START, p); return at;
+        case TIME_KNOWN: return put_nanoseconds(c, emitter, at, target, time);
+        case TIME_OUT_OF_RANGE: note(c, emitter, at, target, FB_OUT_OF_RANGE, p); return at;
+        case TIME_WITHOUT_START: note(c, emitter, at, target, FB_NO_SYSTEM_START, p); return at;
         default: return at;
     }
 }
@@ -310,38 +333,42 @@ static int64_t sign_extend(uint64_t value, size_t size) {
     return (int64_t)(value << shift) >> shift;
 }
 
-static fb_cursor put_octets(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, const uint8_t *p, size_t size) {
+static fb_cursor put_octets(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_target target,
+                            const uint8_t *p, size_t size) {
     if (target.kind == FB_KIND_STRING) {
         while (size && !p[size - 1]) size--;
-        if (!fb_utf8_valid((fb_bytes){p, size})) note(c, row, at, target, FB_INVALID_UTF8, p);
+        if (!fb_utf8_valid((fb_bytes){p, size})) note(c, emitter, at, target, FB_INVALID_UTF8, p);
     }
-    FB_EMIT(put_octets)(row, &at, target, p, size);
+    FB_EMIT(put_octets)(emitter, &at, target, p, size);
     return at;
 }
 
 /* IPFIX booleans are 1 (true) and 2 (false): RFC 7011 section 6.1.5. */
-static fb_cursor put_bool(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, uint64_t value) {
-    if (value == 1 || value == 2) return convert_uint(c, row, at, target, value == 1);
-    if (value) note(c, row, at, target, FB_OUT_OF_RANGE, NULL);
+static fb_cursor put_bool(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_target target,
+                          uint64_t value) {
+    if (value == 1 || value == 2) return convert_uint(c, emitter, at, target, value == 1);
+    if (value) note(c, emitter, at, target, FB_OUT_OF_RANGE, NULL);
     return at;
 }
 
-static fb_cursor put_integer(fb_context *c, fb_emitter *row, fb_cursor at, fb_target target, const uint8_t *p, size_t size) {
+static fb_cursor put_integer(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_target target,
+                             const uint8_t *p, size_t size) {
     uint64_t value = fb_load_uint(p, size), unit;
     switch (target.kind) {
-        case FB_KIND_SINT: return put_int(c, row, at, target, sign_extend(value, size));
-        case FB_KIND_BOOL: return put_bool(c, row, at, target, value);
+        case FB_KIND_SINT: return put_int(c, emitter, at, target, sign_extend(value, size));
+        case FB_KIND_BOOL: return put_bool(c, emitter, at, target, value);
         case FB_KIND_SPAN_S:
         case FB_KIND_SPAN_MS:
         case FB_KIND_SPAN_US:
         case FB_KIND_SPAN_NS:
             unit = span_unit(target.kind);
-            if (value <= UINT64_MAX / unit) return put_nanoseconds(c, row, at, target, value * unit);
-            note(c, row, at, target, FB_OUT_OF_RANGE, p);
+            if (value <= UINT64_MAX / unit)
+                return put_nanoseconds(c, emitter, at, target, value * unit);
+            note(c, emitter, at, target, FB_OUT_OF_RANGE, p);
             return at;
         case FB_KIND_TCP_BITS: value &= 0x0fff; /* fall through */
-        case FB_KIND_UINT: put_uint(c, row, &at, target, value); return at;
-        default: return put_time(c, row, at, target, p, size);
+        case FB_KIND_UINT: put_uint(c, emitter, &at, target, value); return at;
+        default: return put_time(c, emitter, at, target, p, size);
     }
 }
 
