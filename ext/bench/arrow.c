@@ -1,9 +1,11 @@
-/* Nanoseconds per row of what makes messages of Arrow columns (arrow_encode.h), one thread.
+/* Benchmark of the encoder from Arrow columns to messages (arrow_encode.h): nanoseconds per row on
+   one thread.
 
    usage: run_arrow [--repetitions N] PLAN
 
-   PLAN is a schema as text (bench/write_plan.py). Its columns are those of generated flows; enums come as dictionaries of text, as
-   flowbuf exports them. The output is emptied when it is full. Once for each kind of processor that this one is of. */
+   PLAN is a schema as text (bench/write_plan.py). The columns hold generated flows. Enums are
+   dictionaries of text, as flowbuf exports them. A full output is emptied. The benchmark runs once
+   for each kind of processor that this machine supports. */
 #include "bench/workload.h"
 
 #include "core/arrow/arrow_encode.h"
@@ -44,7 +46,7 @@ static fb_batch *decode(const fb_plan *plan, fb_generator_protocol protocol) {
     return batch;
 }
 
-/* Enums by their numbers as text; of flows, all are below 8. */
+/* Name enums by their numbers as text. The generated flows use numbers below 8. */
 static void use_names(batch_view *view, const fb_plan *plan) {
     static const int32_t offsets[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
     static const void *buffers[] = {NULL, offsets, "01234567"};

@@ -1,9 +1,11 @@
-/* Nanoseconds per flow of the core alone: decode and encode, one thread (workload.h says how it is done).
+/* Benchmark of the core: nanoseconds per flow to decode and encode on one thread (method:
+   workload.h).
 
    usage: run_bench [--json] [--repetitions N] PLAN [CAPTURE...]
 
-   PLAN is a schema as text (bench/write_plan.py). Without captures, traffic of every protocol is generated. Times are CPU
-   time of the process; the median of the repetitions counts, the least and the greatest say how quiet the machine was. */
+   PLAN is a schema as text (bench/write_plan.py). Without captures, traffic of every protocol is
+   generated. Times are CPU time of the process. The result is the median of the repetitions. The
+   minimum and maximum show the noise of the machine. */
 #include "bench/workload.h"
 
 #include "generate/generate.h"
@@ -27,18 +29,18 @@ static file generate(fb_generator_protocol protocol) {
     return f;
 }
 
-/* Measuring ---------------------------------------------------------------------------------------------------------- */
+/* Measuring ---------------------------------------------------------------------------------- */
 
 typedef struct {
     uint64_t flows, datagrams;    /* of the working set */
-    spread nanoseconds;           /* a flow */
-    double octets_in, octets_out; /* a flow */
+    spread nanoseconds;           /* per flow */
+    double octets_in, octets_out; /* per flow */
     uint64_t allocations;
 } result;
 
 static void run_machine(void *m, const datagrams *set) { machine_decode(m, set); }
 
-/* Nanoseconds of a pass, `repetitions` times. */
+/* Time a pass `repetitions` times, in nanoseconds. */
 static spread time_machine(machine *m, const datagrams *set, unsigned repetitions, double flows) {
     double *times = must(calloc(repetitions, sizeof *times));
     for (unsigned i = 0; i < repetitions; i++) times[i] = time_passes(run_machine, m, set) / flows;
@@ -47,7 +49,7 @@ static spread time_machine(machine *m, const datagrams *set, unsigned repetition
     return result;
 }
 
-/* The newest kind of processor whose instructions may be used; 0: whatever this one has. */
+/* The newest kind of processor whose instructions may be used; 0: all kinds of this machine. */
 static fb_processor run_processor;
 
 static result measure(const fb_plan *plan, const datagrams *all, unsigned repetitions) {
@@ -71,7 +73,7 @@ static result measure(const fb_plan *plan, const datagrams *all, unsigned repeti
     return r;
 }
 
-/* Results ------------------------------------------------------------------------------------------------------------ */
+/* Results ------------------------------------------------------------------------------------ */
 
 static void print_heading(void) {
     printf("%-36s %9s %8s %16s %9s %7s %7s %6s\n", "", "flows in", "ns per", "least and", "million", "octets", "octets", "allo-");

@@ -1,16 +1,20 @@
-/* Decodes for whoever counts instructions from outside (benchmarks/instructions.py); nothing is timed.
+/* Decodes a working set while another program counts instructions (benchmarks/instructions.py).
+   Nothing is timed.
 
    usage: run_count PASSES PLAN CAPTURE
 
-   All datagrams are fed once, then the working set PASSES times. Prints how many flows one pass has, and for which kind of
-   processor the decoder was compiled. Between two runs only the passes differ: what the rest of the program does cancels out.
-   The set is so large that the two datagrams of an exporter in each pass at which its numbers leap (numbering.h) do not count
-   for much. Where any datagram comes late nevertheless, that fails: it is another way through the core that would be counted.
+   All datagrams are decoded once, then the working set PASSES times. Prints the flows of one pass,
+   and the kind of processor that the decoder was compiled for. Two runs differ only in their
+   passes, so the cost of the rest of the program cancels out.
 
-   The instructions of AVX-512 are never used: valgrind has none of them. */
+   In each pass, sequence numbers jump at two datagrams of an exporter (numbering.h). The set is
+   large enough to make their share small. The program fails if a datagram counts as late, because
+   that would count another path through the core.
+
+   AVX-512 is not used, because valgrind does not support it. */
 #include "bench/workload.h"
 
-enum { OCTETS = 500000 }; /* a fifth of what is timed: valgrind is slow */
+enum { OCTETS = 500000 }; /* a fifth of the timed working set, because valgrind is slow */
 
 static const char *name_processor(fb_processor processor) {
     switch (processor) {

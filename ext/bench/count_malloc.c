@@ -1,9 +1,10 @@
-/* Counts what a program asks of malloc, for benchmarks of Python: glibc alone, one thread.
+/* Counts the malloc requests of a program, for benchmarks of Python. It supports only glibc and one
+   thread.
 
    usage: LD_PRELOAD=count_malloc.so PYTHONMALLOC=malloc python …
 
-   malloc_calls and malloc_octets only grow: what is given back stays counted, and a realloc counts with all of its new size,
-   as in the memory that counts what the core asks for (workload.h). */
+   malloc_calls and malloc_octets only grow: freed memory stays counted. A realloc counts its whole
+   new size, as in the counting memory of the core's benchmarks (workload.h). */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,10 +1,12 @@
-/* Decodes hostile datagrams for whoever counts instructions from outside (benchmarks/hostile.py); nothing is timed.
+/* Decodes hostile datagrams while another program counts instructions (benchmarks/hostile.py).
+   Nothing is timed.
 
    usage: run_hostile SCENARIO ROUNDS PLAN CAPTURE
 
-   Each scenario prepares a decoder once and then decodes its round ROUNDS times. Prints the bytes of one round. Two runs differ
-   by their rounds alone: all datagrams are built before. A round that uses up state of an exporter has a new address each time.
-   `normal` decodes the data of CAPTURE: the others are compared with it. */
+   A scenario prepares a decoder once and then decodes its round ROUNDS times. Prints the bytes of
+   one round. Two runs differ only in their rounds, because all datagrams are built before. If a
+   round consumes state of an exporter, each round has a new address. `normal` decodes the data of
+   CAPTURE as the reference. */
 #include "bench/workload.h"
 
 #include "tests/builders/datagrams.h"
@@ -13,7 +15,7 @@ enum { SET_OCTETS = 200000, MOST = 65000, MANY = 4000, SPLITS = 100 };
 
 static octets buffer;
 static uint16_t port;
-static datagrams *built; /* where datagrams go */
+static datagrams *built; /* destination of new datagrams */
 
 static void store32(uint8_t *p, uint32_t value) {
     for (int i = 0; i < 4; i++) p[i] = (uint8_t)(value >> (24 - 8 * i));
@@ -24,7 +26,7 @@ static void set_address(fb_datagram *datagram, uint32_t address) {
     store32(datagram->source + 12, address);
 }
 
-/* Adds what the buffer holds. */
+/* Add a datagram with the content of the buffer. */
 static void add_datagram(void) {
     if (built->count == built->capacity) {
         built->capacity = 2 * built->capacity + 16;
@@ -49,7 +51,7 @@ static void send(void) {
     add_datagram();
 }
 
-/* --- templates ------------------------------------------------------------------------------------------------------- */
+/* Templates ---------------------------------------------------------------------------------- */
 
 static void put_kind(unsigned kind, unsigned id, unsigned size) {
     if (kind == 2)
@@ -58,7 +60,7 @@ static void put_kind(unsigned kind, unsigned id, unsigned size) {
         put_options_template(&buffer, id, 1, FIELDS({149, size}));
 }
 
-/* MANY templates of a kind, the last id first. */
+/* Define MANY templates of a kind, in descending order of ids. */
 static void define_many(uint32_t domain, unsigned kind, unsigned size) {
     begin(domain);
     size_t set = set_begin(&buffer, kind);
@@ -95,7 +97,7 @@ static void forget_flows(void) {
 static void define_flows(void) { define_many(0, 2, 4); }
 static void alternate_options(void) { withdraw_all(3, 1); }
 
-/* Templates that two ports disagree about, so that a third one sees none of them. */
+/* Send conflicting templates from two ports. A third port then sees no templates. */
 static void contest_flows(void) {
     port = 1, define_many(0, 2, 4);
     port = 2, define_many(0, 2, 2);
@@ -111,7 +113,7 @@ static void redefine_templates(void) {
     send();
 }
 
-/* --- domains --------------------------------------------------------------------------------------------------------- */
+/* Domains ------------------------------------------------------------------------------------ */
 
 static void define_from(unsigned from, uint32_t domain, unsigned size) {
     port = (uint16_t)from;
@@ -122,7 +124,7 @@ static void define_from(unsigned from, uint32_t domain, unsigned size) {
     send();
 }
 
-/* Sets of one byte, as many as fill a datagram. */
+/* Fill a datagram with sets of one byte. */
 static void put_pending(uint32_t domain) {
     begin(domain);
     while (buffer.size < MOST - 5) {
@@ -143,7 +145,7 @@ static void split_domains(void) {
         for (unsigned i = 0; i < 3; i++) define_from(1 + i % 2, domain, 1 + i % 2);
 }
 
-/* The domain that is split is the one whose sets wait. */
+/* The domain that is split is the one whose sets wait for templates. */
 static void split_pending(void) {
     for (unsigned i = 0; i < 2; i++) port = (uint16_t)(1 + i), put_pending(0);
     for (unsigned i = 0; i < 3; i++) define_from(1 + i % 2, 0, 1 + i % 2);
@@ -153,13 +155,14 @@ static void send_domains(uint32_t first, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) begin(first + i), send();
 }
 
-/* As many domains as an exporter may have; then others, one in each datagram. */
+/* Create as many domains as an exporter may have. exceed_domains then uses other domains, one per
+   datagram. */
 static void fill_domains(void) { send_domains(0, FB_MAX_DOMAINS); }
 static void exceed_domains(void) { send_domains(FB_MAX_DOMAINS, SPLITS); }
 
-/* --- options --------------------------------------------------------------------------------------------------------- */
+/* Options ------------------------------------------------------------------------------------ */
 
-/* Samplers in an order that moves all others, in a domain that is new. */
+/* Insert samplers into a new domain, in an order that moves all others each time. */
 static void insert_samplers(void) {
     begin(0);
     size_t set = set_begin(&buffer, 3);
@@ -189,7 +192,7 @@ static void send_options9(void) {
     add_datagram();
 }
 
-/* --- lists ----------------------------------------------------------------------------------------------------------- */
+/* Lists -------------------------------------------------------------------------------------- */
 
 static void define_list(void) {
     begin(0);
@@ -200,7 +203,7 @@ static void define_list(void) {
     send();
 }
 
-/* Parts of a subTemplateMultiList, each of one record of one byte and of another template. */
+/* Send a subTemplateMultiList. Each part has another template and one record of one byte. */
 static void send_lists(void) {
     begin(0);
     size_t set = set_begin(&buffer, 256);
@@ -214,14 +217,14 @@ static void send_lists(void) {
     send();
 }
 
-/* --- scenarios ------------------------------------------------------------------------------------------------------- */
+/* Scenarios ---------------------------------------------------------------------------------- */
 
 static void build_nothing(void) {}
 
 static const struct {
     const char *name;
     void (*prepare)(void), (*build)(void);
-    enum { SAME, NEW_ADDRESS, NEW_DOMAINS } change; /* of each round */
+    enum { SAME, NEW_ADDRESS, NEW_DOMAINS } change; /* in each round */
 } scenarios[] = {
     {"withdrawals-beside-options", define_options, withdraw_flows, SAME},
     {"definitions-withdrawn-beside-options", define_options, alternate_flows, SAME},
@@ -239,7 +242,7 @@ static const struct {
 };
 enum { SCENARIOS = sizeof scenarios / sizeof *scenarios };
 
-/* The number of a scenario; SCENARIOS for `normal`. */
+/* Return the index of a scenario, or SCENARIOS for `normal`. */
 static size_t find_scenario(const char *name) {
     size_t i = 0;
     while (i < SCENARIOS && strcmp(scenarios[i].name, name) != 0) i++;
@@ -247,7 +250,7 @@ static size_t find_scenario(const char *name) {
     return i;
 }
 
-/* Builds the round, and feeds what comes before it. */
+/* Build the round, and decode the datagrams that prepare it. */
 static datagrams prepare(machine *m, size_t scenario, const datagrams *capture) {
     datagrams before = {0}, round = {0};
     if (scenario == SCENARIOS) return machine_learn(m, capture, SET_OCTETS);
@@ -284,10 +287,12 @@ int main(int argc, char **argv) {
     datagrams all = read_datagrams(&capture);
     int change = scenario < SCENARIOS ? (int)scenarios[scenario].change : SAME;
     fb_decoder_options options = {.processor = FB_PROCESSOR_BMI2, .obey_withdrawals = true};
-    if (change == NEW_ADDRESS) options.exporter_limit = 1; /* each round evicts the exporter of the one before */
+    /* each round evicts the exporter of the previous round */
+    if (change == NEW_ADDRESS) options.exporter_limit = 1;
     machine_new(&m, plan.plan, fb_row_decode, options);
     datagrams round = prepare(&m, scenario, &all);
-    for (unsigned long i = 0; i <= rounds; i++) { /* once more: the first one is not compared */
+    /* one more, because the first round is not compared */
+    for (unsigned long i = 0; i <= rounds; i++) {
         if (change != SAME) change_round(&round, change == NEW_ADDRESS);
         machine_decode(&m, &round);
     }

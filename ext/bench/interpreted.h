@@ -1,17 +1,20 @@
-/* NetFlow v9 without compiled templates: what the core would be without its second compilation. Only the benchmark that tells
-   the story uses it (benchmarks/bench_story.py).
+/* A NetFlow v9 decoder without compiled templates. It shows the cost that compiling templates
+   saves, and is used only by benchmarks/bench_story.py.
 
-   Exporters, templates, sampling and the emitter are the core's; only the way from a record to its columns differs. Each field
-   of each record is looked up in the plan by its element (twice, as what NetFlow v9 means by an id may differ: two searches by
-   halving), and its value converted by the element's kind. Values of a lesser
-   rank wait until the better ones have had their turn. Fields of variable length, packets in records, biflows, elements that
-   occur twice, data before its template: of all that, NetFlow v9 needs nothing, or the story's captures hold none.
+   Exporters, templates, sampling and the emitter are those of the core. Only the path from a record
+   to its columns differs. Each field of each record is looked up in the plan by its element, with
+   up to two binary searches, because NetFlow v9 may define an id differently. Its value is
+   converted by the element's kind. Values of a lower rank wait for values of better ranks.
 
-   A zero never ends the search for a value here, whatever the rule of its column: the core's operations decide that when a
-   template is compiled. The interpreter does no more for a field because of that. Where a field of a better rank is zero, its
-   flows have the value of a worse one.
+   Not supported, because NetFlow v9 or the benchmark's captures do not need it: fields of variable
+   length, packets in records, biflows, repeated elements, data before its template.
 
-   As fb_row_decode; datagrams of other protocols are passed over, and so is everything but data of known templates. */
+   A zero never ends the search for a value here, even if its column has that rule. The core applies
+   the rule when it compiles a template. The interpreter's work per field is the same. But if a
+   field of a better rank is zero, its flows have the value of a worse rank.
+
+   The interface is that of fb_row_decode. Datagrams of other protocols are ignored, and so is
+   everything except data of known templates. */
 #ifndef FB_BENCH_INTERPRETED_H
 #define FB_BENCH_INTERPRETED_H
 

@@ -1,5 +1,5 @@
-/* The interpreting decoder (interpreted.h), for one emitter. Converting values and concluding the ethertype are the core's own:
-   of those files, not all is needed here. */
+/* The interpreting decoder (interpreted.h), for one emitter. It converts values and derives the
+   ethertype with code of the core. Not all functions of the included files are used. */
 #include "core/emit/emitter.h"
 #include "core/exporter/sampling.h"
 
@@ -14,7 +14,7 @@
 
 enum { MAX_WAITING = 64, HEADER = 20 };
 
-/* A value of a lesser rank: a field, or a number where `octets` is NULL. */
+/* A value of a lower rank: a field, or a number if `field` is empty. */
 typedef struct {
     fb_target target;
     uint64_t number;
@@ -32,7 +32,8 @@ static fb_cursor put_lesser(fb_context *c, fb_emitter *row, fb_cursor at, const 
     return at;
 }
 
-/* At once where it is of the best rank; what there is no room for has to wait no longer. */
+/* Put a value of the best rank immediately, or let a lower one wait. If the list is full, it is put
+   at once. */
 static fb_cursor offer(fb_context *c, fb_emitter *row, fb_cursor at, lessers *waiting, lesser value) {
     if (!(c->plan->columns[value.target.column].flags & FB_COLUMN_ENABLED)) return at;
     if (!value.target.rank || waiting->count == MAX_WAITING) return put_lesser(c, row, at, &value);
@@ -113,7 +114,7 @@ static fb_status interpret_sets(fb_context *c, fb_emitter *row, fb_position *pos
     return FB_OK;
 }
 
-/* The columns of the default schema that all flows of a datagram share. */
+/* Put the columns of the default schema that all flows of a datagram share. */
 static void interpret_header(fb_context *c, fb_emitter *row, const uint8_t *header) {
     static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
     const uint8_t *address = c->datagram->source;

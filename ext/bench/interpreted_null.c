@@ -1,4 +1,4 @@
-/* The interpreting decoder, compiled for no messages at all. */
+/* The interpreting decoder, compiled for the emitter that writes nothing. */
 #include "bench/null_row.h"
 
 #define FB_EMITTER null_row

@@ -1,4 +1,5 @@
-/* The decoders, compiled for no messages at all; which of the three runs is chosen as in decode_messages.c. */
+/* The decoders compiled for the emitter that writes nothing. The choice between the three variants
+   is as in decode_messages.c. */
 #include "bench/null_row.h"
 
 #define FB_EMITTER null_row

@@ -1,6 +1,6 @@
-/* An emitter that writes nothing: what is left is the decoding. It takes every value that a message would be made of and folds
-   it into one word, a single addition, so that no compiler leaves out the work of reading it. Which column already has
-   its value, zeros, late columns: all that belongs to writing messages (message_row.h), and is not done here. */
+/* An emitter that writes nothing, to measure decoding alone. It takes every value of a message and
+   adds it to one word, so the compiler cannot remove the reads. It does not track which columns
+   have a value, zeros or late columns: that is part of writing messages (message_row.h). */
 #ifndef FB_BENCH_NULL_ROW_H
 #define FB_BENCH_NULL_ROW_H
 
@@ -11,7 +11,7 @@ typedef struct {
 } null_row_cursor;
 
 typedef struct {
-    uint64_t values; /* of all rows, folded */
+    uint64_t values; /* sum of the values of all rows */
     uint64_t count;  /* finished rows */
 } null_row;
 
@@ -75,7 +75,7 @@ FB_INLINE void null_row_put_real(null_row *row, null_row_cursor *at, fb_target t
     null_row_put_uint(row, at, target, bits);
 }
 
-/* Of bytes the last one is read. */
+/* Of bytes, only the last one is read. */
 FB_INLINE void null_row_put_octets(null_row *row, null_row_cursor *at, fb_target target, const uint8_t *data, size_t size) {
     null_row_put_uint(row, at, target, size ? data[size - 1] : 0);
 }
@@ -89,7 +89,7 @@ FB_INLINE void null_row_append_ip(null_row *row, null_row_cursor *at, const fb_c
     null_row_put_ip(row, at, (fb_target){0}, data, size);
 }
 
-/* The numbers are dealt out to the lanes, as for messages (varint_simd.h), and no more. */
+/* Move the numbers to their lanes, as for messages (varint_simd.h), and add them up. */
 FB_INLINE bool null_row_append_lanes(null_row *row, null_row_cursor *at, const fb_lanes *lanes, const uint8_t *first,
                                      const uint8_t *second) {
     (void)row;
@@ -133,7 +133,8 @@ FB_INLINE uint64_t null_row_take_refused(null_row *row) {
     return 0;
 }
 
-/* The decoders of the core, and the interpreter (interpreted.tmpl.h). Never NO_SPACE. */
+/* The decoders of the core, and the interpreter (interpreted.tmpl.h). They never return
+   NO_SPACE. */
 fb_status null_row_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position,
                           null_row *row);
 fb_status null_row_interpret(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position,

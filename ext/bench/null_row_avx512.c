@@ -1,4 +1,4 @@
-/* The decoders of null_row.c once more, for processors with AVX-512 VBMI2. */
+/* The decoders of null_row.c, compiled for processors with AVX-512 VBMI2. */
 #include "core/base/base.h"
 
 #ifdef FB_NEWER_PROCESSORS
@@ -9,5 +9,5 @@
 #define FB_ENTRY null_row_decode_avx512
 #include "core/decode/decode.tmpl.h"
 #else
-typedef int fb_nothing; /* a file must hold something */
+typedef int fb_nothing; /* ISO C forbids an empty file */
 #endif

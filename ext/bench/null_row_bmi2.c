@@ -1,4 +1,4 @@
-/* The decoders of null_row.c once more, for processors with BMI2. */
+/* The decoders of null_row.c, compiled for processors with BMI2. */
 #include "core/base/base.h"
 
 #ifdef FB_NEWER_PROCESSORS
@@ -9,5 +9,5 @@
 #define FB_ENTRY null_row_decode_bmi2
 #include "core/decode/decode.tmpl.h"
 #else
-typedef int fb_nothing; /* a file must hold something */
+typedef int fb_nothing; /* ISO C forbids an empty file */
 #endif

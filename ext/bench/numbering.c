@@ -1,4 +1,5 @@
-/* Each numbering has a place in a hash table, by whoever counts there and what; what is found there is written down. */
+/* A hash table stores the next number of each sequence. The key is the exporter or agent and the
+   kind of sequence. */
 #include "bench/numbering.h"
 
 #include <stdlib.h>
@@ -9,7 +10,8 @@
 enum { SFLOW = 0, NETFLOW5 = 5, NETFLOW9 = 9, IPFIX = 10 };
 enum { LEAP = 1 << 27 }; /* more than any exporter sends in a minute */
 
-/* Who counts, and what: a header's number has kind 0, a sample's kind and source are those of its agent. */
+/* The owner and kind of a sequence. The sequence of a header has kind 0. A sample sequence has the
+   kind and source of the sample. */
 typedef struct {
     uint8_t address[16];
     uint32_t protocol, port, domain, kind, type, index;
@@ -18,11 +20,11 @@ typedef struct {
 struct numbering_place {
     numbering_key key;
     uint32_t next;
-    uint32_t leaps; /* that are to come */
+    uint32_t leaps; /* jumps still to come */
     bool taken;
 };
 
-/* The table ---------------------------------------------------------------------------------------------------------- */
+/* Table -------------------------------------------------------------------------------------- */
 
 static uint64_t hash(const numbering_key *key) {
     const uint8_t *p = (const uint8_t *)key;
@@ -52,9 +54,10 @@ void numberings_free(numberings *all) {
     *all = (numberings){0};
 }
 
-/* Numbers ------------------------------------------------------------------------------------------------------------ */
+/* Numbers ------------------------------------------------------------------------------------ */
 
-/* Writes the next number over the one at p, which is what its numbering begins with. It stands for so many units. */
+/* Overwrite the number at p, which is the first one of a new sequence. The datagram or sample
+   counts for `units`. */
 static void write_next(numberings *all, const numbering_key *key, const uint8_t *p, uint32_t units, uint32_t leaps) {
     if (2 * all->count >= all->capacity) grow(all);
     numbering_place *place = find(all->places, all->capacity, key);
@@ -75,7 +78,8 @@ static void write_header(numberings *all, const numbering_key *key, const uint8_
     write_next(all, key, p, units, 2);
 }
 
-/* A sample begins with its number. Where its agent leaps, it begins anew by itself. */
+/* Number a sample; its number is its first word. If the agent's sequence jumps, the sequence of
+   samples restarts without a jump. */
 static void write_sample(numberings *all, numbering_key key, uint32_t format, fb_bytes sample) {
     fb_sample_origin origin;
     if (!fb_sample_find_origin(format, sample, &origin)) return;
@@ -85,7 +89,8 @@ static void write_sample(numberings *all, numbering_key key, uint32_t format, fb
     write_next(all, &key, sample.data, 1, 0);
 }
 
-/* An agent is known by the address inside, if there is one; REQUIRES: that of the sender is in the key. */
+/* Number an sFlow datagram. The agent address in the payload replaces the address in the key.
+   REQUIRES: the key has the address of the sender. */
 static void number_sflow(numberings *all, numbering_key key, fb_bytes payload) {
     fb_xdr xdr = {payload.data + 4, payload.data + payload.size};
     uint32_t format;
@@ -96,7 +101,7 @@ static void number_sflow(numberings *all, numbering_key key, fb_bytes payload) {
         memcpy(key.address + 16 - agent.size, agent.data, agent.size);
     }
     if (xdr.end - xdr.p < 12) return;
-    uint32_t samples = fb_load32(xdr.p + 8); /* behind number and uptime */
+    uint32_t samples = fb_load32(xdr.p + 8); /* after sequence number and uptime */
     write_header(all, &key, xdr.p, 1);
     for (xdr.p += 12; samples && fb_xdr_read_item(&xdr, &format, &sample); samples--) write_sample(all, key, format, sample);
 }

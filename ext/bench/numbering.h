@@ -1,13 +1,16 @@
-/* Copies of datagrams, numbered on as their exporter would number them.
+/* Renumbers copies of datagrams as their exporter would number them.
 
-   A benchmark decodes the same datagrams over and over. With the numbers of the capture, each of them but the first copy
-   came twice, and what is timed is how that is told: a way that no exporter makes the core take. Here each one begins
-   where the one before it ended, in the units of core/exporter/sequence.h.
+   A benchmark decodes the same datagrams repeatedly. With the numbers of the capture, all copies
+   after the first would be duplicates. Then the benchmark would time the detection of duplicates,
+   which real exporters do not cause. Here each copy continues the numbers of the previous one, in
+   the units of core/exporter/sequence.h.
 
-   Whoever decodes a set again and again jumps back in it; and a number that is just behind the newest one is late, as is
-   everything after it until the newest is reached again: a whole pass, where an exporter has but few datagrams in the set.
-   So a numbering leaps twice, to its first datagram and from that to the second one, further than anything is late or lost:
-   to the core the exporter was started anew. That is two datagrams of each numbering in a pass; all others are in order. */
+   If a set is decoded repeatedly, each pass starts again with its lowest number. A number slightly
+   below the newest one is late, and so is everything after it until the newest is reached. For an
+   exporter with few datagrams in the set, that is a whole pass. So each sequence jumps twice per
+   pass: to its first datagram, and from there to the second. The jumps are too large to count as
+   late or lost, so the core treats them as a restart of the exporter. These are two datagrams of
+   each sequence per pass; all others are in order. */
 #ifndef FB_BENCH_NUMBERING_H
 #define FB_BENCH_NUMBERING_H
 
@@ -15,14 +18,14 @@
 
 typedef struct numbering_place numbering_place;
 
-/* What comes next, by numbering. All zeros: nothing was numbered yet. */
+/* The next number of each sequence. Initialize with zeros. */
 typedef struct {
     numbering_place *places; /* open addressing; capacity is a power of two */
     size_t count, capacity;
 } numberings;
 
-/* Writes its numbers into a datagram, which is left alone as far as it is cut short. `records` are those of data in it, which
-   IPFIX counts. REQUIRES: the bytes of the payload may be written. */
+/* Write the next numbers into a datagram, as far as it is not cut short. `records` is its number of
+   data records, which IPFIX counts. REQUIRES: the payload is writable. */
 void number_on(numberings *all, const fb_datagram *datagram, uint32_t records);
 void numberings_free(numberings *all);
 

@@ -1,17 +1,18 @@
-/* What it costs that many exporters are known: nanoseconds per datagram, and bytes of memory per exporter.
+/* Benchmark of many exporters: nanoseconds per datagram, and bytes of memory per exporter.
 
    usage: run_scale [--json] [--repetitions N] [--batch N] PLAN
 
-   Each exporter has sent the same four templates (or four of its own, which differ from everybody else's in the id of
-   fields that no column wants). Then datagrams of 1,400 bytes come, each a set of one of the four, from all exporters in
-   a random order in which each comes once before any comes again: nothing of an exporter is in a cache for having been
-   used a moment ago.
+   Each exporter has sent the same four templates. Alternatively, it has four templates of its own,
+   which differ in the ids of unused fields. The data are datagrams of 1,400 bytes, each with one
+   set of one of these templates. Exporters come in random order, and each comes once before any
+   comes again. So no state of an exporter is in a cache from its last datagram.
 
-   Like is compared with like: however many exporters there are, one repetition is the same number of datagrams, and they
-   lie in the same 1,800 buffers (2.5 MB), which are gone through from the first to the last over and over. Before each
-   such pass, which alone is timed, source addresses and sequence numbers are written into them, so that each exporter's
-   numbering goes on as it should. What differs is what the decoder knows. Numbers of exporters take turns in each
-   repetition; the median counts. Times are CPU time of the process. */
+   The work is the same for every number of exporters. One repetition has the same number of
+   datagrams, in the same 1,800 buffers (2.5 MB), which are read in order. Only these passes are
+   timed. Before each pass, source addresses and sequence numbers are written into the buffers, so
+   that each exporter's sequence continues. Only the state of the decoder differs. The numbers of
+   exporters alternate in each repetition, and the result is the median. Times are CPU time of the
+   process. */
 #include "bench/workload.h"
 
 #include "tests/builders/datagrams.h"
@@ -21,9 +22,10 @@ enum { SECONDS = 1735689600, UPTIME = 86400000 };
 static const uint32_t exporter_counts[] = {1, 100, 10000, 100000};
 enum { COUNTS = sizeof exporter_counts / sizeof *exporter_counts };
 
-/* Traffic ------------------------------------------------------------------------------------------------------------ */
+/* Traffic ------------------------------------------------------------------------------------ */
 
-/* A field and what its values are between. No column wants the elements from 20000 on: their ids make templates differ. */
+/* A field and the bounds of its values. No column uses elements from 20000 on; their ids make
+   templates differ. */
 typedef struct {
     unsigned id, size;
     uint32_t least, spread;
@@ -59,7 +61,7 @@ static size_t record_size(const made_field *fields) {
     return size;
 }
 
-/* xorshift64: the same numbers on every machine. */
+/* xorshift64, which gives the same numbers on every machine. */
 static uint64_t random_state = 88172645463325252u;
 
 static uint32_t draw(uint32_t below) {
@@ -80,7 +82,8 @@ static void end(octets *d, unsigned version) {
     if (version == 10) ipfix_end(d);
 }
 
-/* The four templates as an exporter sends them. `own` is its number where they are its own, else 0. */
+/* Write the four templates of an exporter. `own`: its number if its templates are its own,
+   otherwise 0. */
 static void put_templates(octets *d, unsigned version, uint32_t own) {
     begin(d, version, 0);
     size_t set = set_begin(d, version == 9 ? 0 : 2);
@@ -104,7 +107,7 @@ static void put_value(octets *d, const made_field *field) {
     for (size_t i = field->size < 4 ? field->size : 4; i > 0; i--) put8(d, value >> 8 * (i - 1) & 0xff);
 }
 
-/* As many records as there is room for, and padding. Returns their number. */
+/* Write as many records as fit, and padding. Returns their number. */
 static size_t put_data(octets *d, unsigned version, unsigned t) {
     begin(d, version, 0);
     size_t set = set_begin(d, FIRST_ID + t), count = (DATAGRAM - d->size) / record_size(templates[t]);
@@ -116,11 +119,12 @@ static size_t put_data(octets *d, unsigned version, unsigned t) {
     return count;
 }
 
-/* The buffers that all datagrams of data are read from. */
+/* The buffers of all data datagrams. */
 typedef struct {
     unsigned version;
     uint8_t (*payloads)[DATAGRAM];
-    uint32_t records[TEMPLATES]; /* of a datagram; the templates come by turns */
+    /* per datagram, by template; datagrams alternate between templates */
+    uint32_t records[TEMPLATES];
     fb_datagram items[BUFFERS];
 } traffic;
 
@@ -141,17 +145,17 @@ static void make_traffic(traffic *t, unsigned version) {
     }
 }
 
-/* Exporters ---------------------------------------------------------------------------------------------------------- */
+/* Exporters ---------------------------------------------------------------------------------- */
 
 typedef struct {
     uint32_t count;
     machine machine;
     uint32_t *order;     /* a permutation of the exporters */
     uint32_t *sequences; /* the next number of each */
-    uint32_t next;       /* in `order` */
-    size_t octets;       /* of memory, of all of them */
+    uint32_t next;       /* index in `order` */
+    size_t octets;       /* bytes of memory of all exporters */
     size_t shapes;
-    double *times; /* of each repetition, ns a datagram */
+    double *times; /* of each repetition, ns per datagram */
 } population;
 
 static void shuffle(uint32_t *numbers, uint32_t count) {
@@ -163,7 +167,7 @@ static void shuffle(uint32_t *numbers, uint32_t count) {
     }
 }
 
-/* In NetFlow v9 the datagram counts, in IPFIX the records before it do. */
+/* NetFlow v9 counts the datagram, IPFIX the records before it. */
 static void teach(population *p, unsigned version, bool own) {
     static octets d;
     machine *m = &p->machine;
@@ -197,7 +201,7 @@ static void population_free(population *p) {
     free(p->times);
 }
 
-/* Says whose the datagrams of the next pass are. */
+/* Write the addresses and sequence numbers of the next pass. */
 static void address(population *p, traffic *t) {
     for (unsigned i = 0; i < BUFFERS; i++) {
         uint32_t number = p->order[p->next++ % p->count], sequence = p->sequences[number];
@@ -216,7 +220,7 @@ static double time_pass(machine *m, traffic *t, size_t batch) {
     return cpu_seconds() - begin;
 }
 
-/* Nanoseconds per datagram. Each pass decodes every record, and nothing is wrong with any. */
+/* Return nanoseconds per datagram. Each pass decodes every record without a fault. */
 static double repeat(population *p, traffic *t, size_t batch) {
     machine *m = &p->machine;
     uint64_t flows = m->row.count, expected = 0;
@@ -240,7 +244,7 @@ static void check_counters(const population *p) {
     }
 }
 
-/* Results ------------------------------------------------------------------------------------------------------------ */
+/* Results ------------------------------------------------------------------------------------ */
 
 typedef struct {
     const fb_plan *plan;

@@ -1,10 +1,13 @@
-/* Two ways from a template to columns, each with and without writing messages, on the same datagrams in turn.
+/* Benchmark of two ways from a template to columns, each with and without writing messages, on the
+   same datagrams in turn.
 
-   usage: run_story [--repetitions N] PLAN CAPTURE           one JSON object a line and stage: ns and bytes allocated, a flow
-          run_story --messages STAGE PLAN CAPTURE            the messages of one pass, to standard output
+   usage:
+     run_story [--repetitions N] PLAN CAPTURE    one line of JSON per stage: ns and bytes allocated per flow
+     run_story --messages STAGE PLAN CAPTURE     the messages of one pass, to standard output
 
-   Stages are "interpreted" and "compiled". "flows" are the rows that an emitter was given in one pass, "folded" the values
-   that the one without messages was given, added up. CAPTURE is of NetFlow v9. What is compared: interpreted.h, null_row.h. */
+   The stages are "interpreted" (interpreted.h) and "compiled". "flows" is the number of rows of one
+   pass. "folded" is the sum of the values passed to the emitter that writes nothing (null_row.h).
+   CAPTURE is NetFlow v9. */
 #include "bench/interpreted.h"
 #include "bench/null_row.h"
 #include "bench/workload.h"
@@ -17,28 +20,29 @@ static const struct {
     const char *name;
     decode_messages *encode;
     decode_nothing *skip;
-    bool shows_encoding; /* decoding does not take so much longer that its noise hides the time of encoding */
+    /* decoding is fast enough that its noise does not hide the time of encoding */
+    bool shows_encoding;
 } stages[] = {
     {"interpreted", fb_row_interpret, null_row_interpret, false},
     {"compiled", fb_row_decode, null_row_decode, true},
 };
 enum { STAGES = sizeof stages / sizeof *stages };
 
-/* What is known of a stage with one of the emitters. */
+/* The measurements of a stage with one of the emitters. */
 typedef struct {
     double times[MAX_REPETITIONS]; /* nanoseconds of a pass */
     uint64_t passes;
-    uint64_t rows, octets; /* made, and allocated, in all passes */
+    uint64_t rows, octets; /* rows made and bytes allocated in all passes */
 } side;
 
-/* A stage at work: one decoder, both emitters. */
+/* A stage under test: one decoder, both emitters. */
 typedef struct {
     machine machine;
     decode_nothing *skip;
     null_row nothing;
     datagrams set;
     side with, without;
-    uint64_t folded; /* what `nothing` makes of the values of one pass */
+    uint64_t folded; /* sum of the values of one pass with `nothing` */
 } contestant;
 
 static void encode_pass(void *context, const datagrams *set) {
@@ -87,7 +91,8 @@ static void print_side(const char *name, side *side, unsigned repetitions) {
     printf(", \"octets_per_flow\": %.3f}, ", (double)side->octets / (double)side->rows);
 }
 
-/* What encoding adds, in each repetition: the two sides were timed one after the other. */
+/* Print the time that encoding adds in each repetition. Both sides were timed one after the
+   other. */
 static void print_difference(const contestant *c, unsigned repetitions) {
     double differences[MAX_REPETITIONS];
     for (unsigned r = 0; r < repetitions; r++) differences[r] = c->with.times[r] - c->without.times[r];

@@ -18,7 +18,7 @@ void *must(void *p) {
     return p;
 }
 
-/* Files -------------------------------------------------------------------------------------------------------------- */
+/* Files -------------------------------------------------------------------------------------- */
 
 file read_file(const char *path) {
     file f = {NULL, 0};
@@ -44,7 +44,7 @@ void read_plan(named_plan *plan, const char *path, fb_memory *memory) {
     free(lines.data);
 }
 
-/* Datagrams ---------------------------------------------------------------------------------------------------------- */
+/* Datagrams ---------------------------------------------------------------------------------- */
 
 static void add(datagrams *all, const fb_datagram *datagram) {
     if (all->count == all->capacity) {
@@ -81,7 +81,7 @@ datagrams read_datagrams(const file *capture) {
     return all;
 }
 
-/* The machine -------------------------------------------------------------------------------------------------------- */
+/* Machine ------------------------------------------------------------------------------------ */
 
 static void *count_resize(void *context, void *p, size_t old_size, size_t new_size) {
     allocations *allocated = context;
@@ -135,7 +135,8 @@ static uint64_t count_templates(const fb_decoder *decoder) {
     return templates;
 }
 
-/* Copies of all datagrams, as often as it takes, numbered on. `records` are those of each. */
+/* Copy all datagrams repeatedly until they fill `octets` bytes, and renumber them. `records` has
+   the number of records of each. */
 static datagrams fill(const datagrams *data, const uint32_t *records, size_t octets) {
     datagrams set = {0};
     numberings numbers = {0};
@@ -170,7 +171,7 @@ datagrams machine_learn(machine *m, const datagrams *all, size_t octets) {
     return kept;
 }
 
-/* Timing ------------------------------------------------------------------------------------------------------------- */
+/* Timing ------------------------------------------------------------------------------------- */
 
 double cpu_seconds(void) {
     struct timespec time;

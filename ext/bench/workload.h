@@ -1,8 +1,10 @@
-/* What benchmarks of the core share: the datagrams of a capture, a decoder that counts what it allocates, and timing.
+/* Shared by the benchmarks of the core: the datagrams of a capture, a decoder that counts its
+   allocations, and timing.
 
-   All datagrams of a capture are fed once, which teaches templates and sampling rates; then those of data alone are decoded
-   over and over, as copies that fill a working set, numbered on (numbering.h). Looking up exporter and template is part of
-   what is timed, and so is emptying a full output. Whatever goes wrong here ends the program. */
+   All datagrams of a capture are decoded once, so that the decoder learns templates and sampling
+   rates. Then the datagrams with only data are decoded repeatedly. Copies of them, renumbered
+   (numbering.h), fill a working set. The timed work includes the lookup of exporter and template,
+   and emptying a full output. Any failure ends the program. */
 #ifndef FB_BENCH_WORKLOAD_H
 #define FB_BENCH_WORKLOAD_H
 
@@ -14,18 +16,18 @@
 #include "tests/support/plan_text.h"
 
 _Noreturn void fail(const char *what);
-void *must(void *p); /* p, unless there is no memory */
+void *must(void *p); /* return p; exit if it is NULL */
 
 typedef struct {
-    uint8_t *data; /* a zero stands behind them */
+    uint8_t *data; /* followed by a zero */
     size_t size;
 } file;
 
 file read_file(const char *path);
-/* The plan that a file holds as text (write_plan.py). `memory` must outlive it. */
+/* Read a plan from a text file (write_plan.py). `memory` must outlive it. */
 void read_plan(named_plan *plan, const char *path, fb_memory *memory);
 
-/* Datagrams with payloads of their own. */
+/* Datagrams that own their payloads. */
 typedef struct {
     fb_datagram *items;
     size_t count, capacity, octets;
@@ -34,7 +36,7 @@ typedef struct {
 datagrams read_datagrams(const file *capture);
 void release_datagrams(datagrams *all);
 
-/* What was asked of a memory: how often, and for how many bytes. */
+/* The number of allocations and their total bytes. */
 typedef struct {
     uint64_t calls, octets;
 } allocations;
@@ -50,34 +52,35 @@ typedef struct {
     uint8_t *output;
     size_t capacity;
     uint64_t octets_out;
-    FILE *messages; /* where they go; NULL: nowhere */
+    FILE *messages; /* output file of messages; NULL: none */
 } machine;
 
-/* A machine stays where it is: its decoder points into it. */
+/* A machine must not be moved, because its decoder points into it. */
 void machine_new(machine *m, const fb_plan *plan, decode_messages *decode, fb_decoder_options options);
 void machine_free(machine *m);
-/* Decodes them all; messages are counted (row.count, octets_out) and thrown away. */
+/* Decode all datagrams. Messages are counted (row.count, octets_out) and discarded. */
 void machine_decode(machine *m, const datagrams *set);
 
-/* Bytes of a set that neither stays in the first two caches itself, nor does its output. */
+/* Bytes of a set that exceeds the first two caches, together with its output. */
 enum { WORKING_SET = 2500000 };
 
-/* Feeds all datagrams to the machine once. Those of data alone, flows and no templates, are the set: as they are for 0
-   bytes, else as many copies as it takes to fill so many, numbered on. */
+/* Decode all datagrams once. The result has those with flows and without templates. `octets` 0: one
+   copy; otherwise renumbered copies that fill this many bytes. The caller owns it. */
 datagrams machine_learn(machine *m, const datagrams *all, size_t octets);
 
-/* CPU time of the process. */
+/* Return the CPU time of the process. */
 double cpu_seconds(void);
 
 typedef void pass(void *context, const datagrams *set);
-/* Nanoseconds of CPU time of one pass over the set, from as many as take a twentieth of a second. */
+/* Return the CPU nanoseconds of one pass over the set, measured over at least a twentieth of a
+   second. */
 double time_passes(pass *run, void *context, const datagrams *set);
 
 typedef struct {
     double median, least, greatest;
 } spread;
 
-/* REQUIRES: count > 0. Sorts the values. */
+/* Sort the values and return their spread. REQUIRES: count > 0. */
 spread spread_of(double *values, size_t count);
 
 #endif

@@ -1,4 +1,4 @@
-/* Where in a record something is, as text. */
+/* The text of a place in an object, for error messages. */
 #include "binding/record.h"
 
 static PyObject *joined(PyObject *path, PyObject *more) {

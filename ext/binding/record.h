@@ -1,7 +1,8 @@
-/* Any record as Python objects: how the fields of the core's codec (core/codec/codec.h) are called, and what their values are.
+/* Objects of any message type as Python objects: the names of the fields of the core's codec
+   (core/codec/codec.h), and their Python values.
 
-   Wire format is the core's alone. References: whatever these structures point to is owned by the RecordCodec or RecordShape that
-   they belong to (record.pxi), but for what is said to be owned here. */
+   The core alone knows the wire format. Ownership: the RecordCodec or RecordShape (record.pxi) that
+   contains these structures owns all references in them, unless a comment says otherwise. */
 #ifndef FB_RECORD_H
 #define FB_RECORD_H
 
@@ -15,19 +16,23 @@ typedef struct fb_record_type fb_record_type;
 
 typedef struct {
     PyObject *name;       /* interned */
-    PyObject *alias;      /* owned: another object equal to the name, met last as a key */
-    PyObject *absent;     /* what reading gives where the field is not there; NULL: a new list, or a new dict of a map */
-    PyObject *numbers;    /* of an enum: a dict of the numbers of its members; else NULL */
-    PyObject *names;      /* the other way round, where enums are read as names; else NULL */
-    fb_record_type *type; /* of a record; of a map, that of its entries */
+    PyObject *alias;      /* owned: the last object that was equal to the name and used as a key */
+    PyObject *absent;     /* value for an absent field; NULL: a new list, or a new dict for a map */
+    PyObject *numbers; /* for an enum: dict from names to numbers of its members; otherwise NULL */
+    /* for an enum that is read as names: dict from numbers to names; otherwise NULL */
+    PyObject *names;
+    fb_record_type *type; /* of an object; for a map, the type of its entries */
     uint8_t role;         /* fb_value_role */
 } fb_record_field;
 
-/* What is known of the last class whose instances were written: where they keep their attributes. */
+/* The last class whose instances were written, and the offsets of their attributes. */
 typedef struct {
-    PyTypeObject *type;   /* not owned: it may be gone, and its version with it */
-    unsigned version;     /* of the class: no other class has had it, nor this one since it was changed */
-    Py_ssize_t *offsets;  /* by slot, of references in the instance; 0: ask for the attribute */
+    PyTypeObject *type; /* borrowed; it may have been freed, and then its version is never reused */
+    /* version of the class when it was examined; another class or a changed class has another
+       version */
+    unsigned version;
+    /* by slot: offset of a reference in the instance; 0: get the attribute by name */
+    Py_ssize_t *offsets;
 } fb_record_class;
 
 struct fb_record_type {
@@ -36,40 +41,48 @@ struct fb_record_type {
     PyObject *slots;          /* dict from names to slots */
     fb_record_class seen;
     PyObject *blank;          /* dict from names to None */
-    uint16_t *pending;        /* by slot: the place, from 1, of a single message among those of the type */
+    uint16_t *pending; /* by slot: index of a single message among those of the type, from 1 */
     size_t pending_count;
 };
 
-/* What reading makes of records of a type. */
+/* The kind of Python object that is made when reading. */
 typedef enum { FB_SHAPE_DICT, FB_SHAPE_TUPLE, FB_SHAPE_CLASS } fb_shape_kind;
 
 typedef struct fb_record_shape {
     const fb_record_type *type;
     fb_shape_kind kind;
-    PyObject *make;                      /* of a class: what is called with the values, as keywords if there are `keywords` */
+    /* for a class: called with the values, as keyword arguments if `keywords` is not NULL */
+    PyObject *make;
     PyObject *keywords;
-    struct fb_record_shape **fields;     /* by slot: of records, and of the values of maps */
+    struct fb_record_shape **fields;     /* by slot: shapes of objects and of the values of maps */
 } fb_record_shape;
 
-/* Where output goes: memory of PyMem, grown as needed. */
+/* Output buffer in memory of PyMem, which grows as needed. */
 typedef struct {
     uint8_t *begin, *p, *end;
 } fb_record_output;
 
 typedef struct {
-    bool ignore_unknown;   /* keys that are no fields, when writing */
-    bool keep_unknown;     /* fields that are not in the schema, when reading into a dict; and they are written again */
-    bool times_as_numbers; /* nanoseconds; else datetime and timedelta */
-    PyObject *to_time;     /* called with what else is given for a time: (seconds, nanoseconds) */
-    PyObject *from_time;   /* called with (is_duration, seconds, nanoseconds); NULL: as times_as_numbers says */
-    PyObject *unknown_key; /* of the bytes of unknown fields, in a dict */
-    PyObject *suggest;     /* called with a key that is unknown and those that are known: what else to say, as text */
-    PyObject *encode_error, *decode_error; /* called with (problem, path[, offset]), give the exception */
+    bool ignore_unknown;   /* when writing: ignore keys that are not fields */
+    /* when reading into a dict: keep fields that are not in the schema; they are written again */
+    bool keep_unknown;
+    bool times_as_numbers; /* true: nanoseconds; false: datetime and timedelta */
+    /* converts another type of time when writing; returns (seconds, nanoseconds) */
+    PyObject *to_time;
+    /* called with (is_duration, seconds, nanoseconds); NULL: times_as_numbers decides */
+    PyObject *from_time;
+    PyObject *unknown_key; /* key of the bytes of unknown fields in a dict */
+    /* called with an unknown key and the known ones; returns text to append to the error */
+    PyObject *suggest;
+    /* called with (problem, path[, offset]); return the exception */
+    PyObject *encode_error, *decode_error;
 } fb_record_options;
 
-/* 0, or -1 with an exception set. `index`: of the record among many, -1: it is alone. */
+/* Write an object. `index`: its index among several; -1: a single object. Returns 0, or -1 with an
+   exception set. */
 int fb_record_write(fb_record_output *output, fb_record_type *type, const fb_record_options *options, PyObject *record, Py_ssize_t index);
-/* A new reference, or NULL with an exception set. `begin` is where offsets in errors are counted from. */
+/* Read an object from `message`. Offsets in errors count from `begin`. Returns a new reference, or
+   NULL with an exception set. */
 PyObject *fb_record_read(const fb_record_shape *shape, const fb_record_options *options, fb_bytes message, const uint8_t *begin,
                          Py_ssize_t index);
 
@@ -80,28 +93,31 @@ FB_INLINE int fb_record_output_reserve(fb_record_output *output, size_t size) {
     return FB_LIKELY((size_t)(output->end - output->p) >= size) ? 0 : fb_record_output_grow(output, size);
 }
 
-/* Where in a record one is, for errors: each level points to the one it is in. */
+/* A place in an object, for errors. Each level points to the level around it. */
 typedef struct fb_record_where {
     const struct fb_record_where *parent;
-    const fb_record_field *field; /* that is being looked at; NULL: none yet */
-    Py_ssize_t index;             /* of its element; -1: it is single */
-    PyObject *key;                /* of an entry of a map; else NULL */
+    const fb_record_field *field; /* the current field; NULL: none yet */
+    Py_ssize_t index;             /* of its element; -1: not repeated */
+    PyObject *key;                /* of an entry of a map; otherwise NULL */
 } fb_record_where;
 
-/* A value as errors show it: its repr, or its type in angle brackets where it has none, as an int of some thousand digits. A new
-   reference, or NULL. */
+/* Return the text of a value for errors: its repr, or its type in angle brackets if the repr fails,
+   as for very long integers. A new reference, or NULL. */
 PyObject *fb_record_show(PyObject *value);
-/* The path of a place as text, such as events[3].time; "" of a whole record. A new reference, or NULL. */
+/* Return a place as text, for example events[3].time; "" for a whole object. A new reference, or
+   NULL. */
 PyObject *fb_record_path(const fb_record_where *place, Py_ssize_t index);
 
-/* Times (record_time.c) ------------------------------------------------------------------------------------------------ */
+/* Times (record_time.c) ---------------------------------------------------------------------- */
 
 int fb_record_time_import(void);
-/* What a Timestamp or Duration of protobuf holds. 1: value is something else, and nothing is set; -1: it is out of range, with a
-   text in *problem. */
+/* Convert a datetime, timedelta or nanoseconds to the fields of a Timestamp or Duration. Returns 0;
+   1 if the value has another type, and nothing is set; -1 if it is out of range, with a text in
+   *problem. */
 int fb_record_time_of(PyObject *value, bool duration, int64_t *seconds, int32_t *nanoseconds, const char **problem);
 bool fb_record_time_in_range(bool duration, int64_t seconds, int64_t nanoseconds);
-/* A datetime in UTC, a timedelta, or nanoseconds. A new reference; NULL without an exception: it cannot be one. */
+/* Make a datetime in UTC, a timedelta, or nanoseconds. Returns a new reference. NULL without an
+   exception: the value is out of range. */
 PyObject *fb_record_time_new(bool duration, bool number, int64_t seconds, int32_t nanoseconds);
 
 #endif

@@ -1,4 +1,5 @@
-/* The values of a record, put by the slots of its fields, whatever kind of object it is; and who holds them meanwhile. */
+/* Collects the values of an object of any kind by the slots of its fields, and owns them while they
+   are written. */
 #include "binding/record_writer.h"
 
 #include <structmember.h>
@@ -19,7 +20,7 @@ void fb_record_disown(fb_record_frame *f) {
     Py_DECREF(f->record);
 }
 
-/* Takes the text over. */
+/* Raise an EncodeError. Takes ownership of the text. */
 static int fail_with(fb_record_writer *w, PyObject *problem) {
     PyObject *path = problem ? fb_record_path(w->top ? &w->top->place : NULL, w->index) : NULL;
     PyObject *error = path ? PyObject_CallFunctionObjArgs(w->options->encode_error, problem, path, NULL) : NULL;
@@ -70,7 +71,7 @@ int fb_record_fail_because(fb_record_writer *w, const char *format, ...) {
     fail_with(w, problem);
     PyErr_Fetch(&type, &error, &traceback);
     PyErr_NormalizeException(&type, &error, &traceback);
-    PyException_SetCause(error, cause); /* which takes it over */
+    PyException_SetCause(error, cause); /* takes ownership of the cause */
     PyErr_Restore(type, error, traceback);
     return -1;
 }
@@ -80,7 +81,8 @@ int fb_record_fail_type(fb_record_writer *w, PyObject *value, const char *expect
     return fb_record_fail(w, "%.100s where %s is expected", Py_TYPE(value)->tp_name, expected);
 }
 
-/* Whether an exception of a user's own code, or of Python's conversion of it, is to be told as ours. */
+/* True if the pending exception is a TypeError, which is cleared: the caller raises its own
+   error. */
 bool fb_record_is_type_error(void) {
     if (!PyErr_ExceptionMatches(PyExc_TypeError)) return false;
     PyErr_Clear();
@@ -106,7 +108,7 @@ int fb_record_to_dict(PyObject *value, PyObject **dict) {
     return fb_record_is_type_error() ? 0 : -1;
 }
 
-/* Values by slot --------------------------------------------------------------------------------------------------------- */
+/* Values by slot ----------------------------------------------------------------------------- */
 
 static int fail_key(fb_record_writer *w, const fb_record_type *type, PyObject *key) {
     if (!PyUnicode_Check(key)) return fb_record_fail(w, "%.100s as a key, where names are expected", Py_TYPE(key)->tp_name);
@@ -128,7 +130,8 @@ static int slot_of_text(fb_record_type *type, PyObject *key, Py_ssize_t *slot) {
     return found || !PyErr_Occurred() ? 0 : -1;
 }
 
-/* Dicts mostly have their keys in the order of the fields, and as the same objects each time. */
+/* Dicts usually have their keys in the order of the fields, and use the same key objects each
+   time. */
 static int find_slot(fb_record_writer *w, fb_record_frame *f, PyObject *key, PyObject *value, Py_ssize_t *slot) {
     *slot = -1;
     if (PyUnicode_Check(key)) {
@@ -169,8 +172,9 @@ void fb_record_class_forget(fb_record_class *seen) {
     *seen = (fb_record_class){0};
 }
 
-/* Where instances of a class keep an attribute as a mere reference, as __slots__ and msgspec's Struct do; 0: not so. Not asked of the
-   class as an attribute: that may call a user's code, which may have other records written meanwhile. */
+/* Return the offset of an attribute that instances store as a plain reference, as with __slots__
+   and msgspec's Struct; otherwise 0. The type's dict is searched directly. Reading the class
+   attribute could run user code, which could write other objects in the meantime. */
 static Py_ssize_t find_offset(PyTypeObject *class, PyObject *name) {
     PyObject *attribute = _PyType_Lookup(class, name);
     if (!attribute || !Py_IS_TYPE(attribute, &PyMemberDescr_Type)) return 0;
@@ -179,8 +183,9 @@ static Py_ssize_t find_offset(PyTypeObject *class, PyObject *name) {
     return plain ? member->d_member->offset : 0;
 }
 
-/* A look-up compares names with the class's own keys, which may be no text: a user's code that has other classes learnt meanwhile, or
-   changes this one. So nothing is stored before the last of them, and nothing at all if the class has become another version. */
+/* Examine a class. A lookup compares names with the keys of the class, which may not be text. So it
+   may run user code that examines other classes or changes this one. Therefore nothing is stored
+   before the last lookup, and a class whose version changed is stored as unknown. */
 static int learn_class(fb_record_type *type, PyTypeObject *class) {
     Py_ssize_t *offsets = PyMem_Calloc(type->core.count + 1, sizeof *offsets);
     unsigned version = 0;
@@ -189,7 +194,8 @@ static int learn_class(fb_record_type *type, PyTypeObject *class) {
         return -1;
     }
     if (class->tp_getattro == PyObject_GenericGetAttr && type->core.count) {
-        find_offset(class, type->fields[0].name); /* which gives the class a version, where it can have one */
+        /* assigns a version to the class, if it can have one */
+        find_offset(class, type->fields[0].name);
         version = class->tp_version_tag;
         for (size_t i = 0; i < type->core.count; i++) offsets[i] = find_offset(class, type->fields[i].name);
     }
@@ -199,13 +205,13 @@ static int learn_class(fb_record_type *type, PyTypeObject *class) {
 }
 
 static bool is_known(const fb_record_class *seen, PyTypeObject *class) {
-#if PY_VERSION_HEX < 0x030c0000 /* what has changed kept its version until it was asked for again */
+#if PY_VERSION_HEX < 0x030c0000 /* a changed class keeps its old version until the next lookup */
     if (!PyType_HasFeature(class, Py_TPFLAGS_VALID_VERSION_TAG)) return false;
 #endif
     return seen->type == class && seen->version && seen->version == class->tp_version_tag;
 }
 
-/* Borrowed references, or false: an attribute must be asked for. */
+/* Gather borrowed references. Returns false if an attribute must be read by name. */
 static bool gather_slots(fb_record_frame *f) {
     const Py_ssize_t *offsets = f->type->seen.offsets;
     for (size_t i = 0; i < f->type->core.count; i++) {
@@ -228,7 +234,7 @@ static int gather_attributes(fb_record_writer *w, fb_record_frame *f) {
     return 0;
 }
 
-/* A mapping that is not a dict has become one, which the frame holds in place of the record. */
+/* Replace a mapping in the frame by a dict made of it, which the frame owns. */
 static int gather_mapping(fb_record_writer *w, fb_record_frame *f, PyObject *dict) {
     Py_SETREF(f->record, dict);
     int result = gather_dict(w, f, dict);
@@ -242,7 +248,7 @@ static bool is_plain(PyObject *value) {
         || value == Py_None;
 }
 
-/* Of a message of google.protobuf each attribute has a value, also where nothing is there. */
+/* Refuse messages of google.protobuf: their attributes have values even for absent fields. */
 static int refuse_message(fb_record_writer *w, PyTypeObject *class) {
     PyObject *name = PyUnicode_InternFromString("ListFields");
     bool found = name && _PyType_Lookup(class, name);
@@ -251,14 +257,15 @@ static int refuse_message(fb_record_writer *w, PyTypeObject *class) {
     return fb_record_fail(w, "a message of google.protobuf, whose SerializeToString writes it, where a record is expected");
 }
 
-/* What is neither a dict nor a tuple, nor of the class met last. */
+/* Gather from an object that is not a dict or tuple, and not of the class seen last. */
 static int gather_other(fb_record_writer *w, fb_record_frame *f) {
     PyObject *dict;
     fb_record_own(w);
     if (is_plain(f->record)) return fb_record_fail_type(w, f->record, "a record");
     if (fb_record_to_dict(f->record, &dict)) return -1;
     if (dict) return gather_mapping(w, f, dict);
-    PyTypeObject *class = Py_TYPE(f->record); /* asking for `keys` may have given it another, and freed the one before */
+    /* reading `keys` may have changed the class and freed the old one */
+    PyTypeObject *class = Py_TYPE(f->record);
     if (!is_known(&f->type->seen, class) && (refuse_message(w, class) || learn_class(f->type, class))) return -1;
     return gather_attributes(w, f);
 }

@@ -1,14 +1,15 @@
-/* Maps: messages of a key and a value each, in a fixed order. */
+/* Maps are written as messages of a key and a value each, in a fixed order. */
 #include "binding/record_writer.h"
 
 typedef struct {
     PyObject *key, *value;
-    uint64_t number; /* of a key that is none of text */
-    size_t place;    /* in the mapping */
+    uint64_t number; /* of a key that is not text */
+    size_t place;    /* index in the mapping */
 } entry;
 
-/* The order in which google.protobuf's deterministic output has the entries of a map: of texts that one begins with the other, the
-   longer one comes first; numbers go down, the negative ones before the others. */
+/* The order of map entries in google.protobuf's deterministic output. If one text is a prefix of
+   the other, the longer one comes first. Numbers are descending, with negative ones before the
+   others. */
 static int compare_texts(const void *one, const void *other) {
     PyObject *a = ((const entry *)one)->key, *b = ((const entry *)other)->key;
     Py_ssize_t sizes[2] = {PyUnicode_GET_LENGTH(a), PyUnicode_GET_LENGTH(b)}, common = sizes[0] < sizes[1] ? sizes[0] : sizes[1];
@@ -42,7 +43,7 @@ static int order_numbers(const void *one, const void *other) {
 static int put_entry(fb_record_writer *w, const fb_codec_field *field, const fb_record_type *type, const entry *each) {
     const fb_codec_field *key = type->core.fields, *value = key + 1;
     if (fb_record_check_depth(w) || fb_record_output_reserve(w->output, 2 * FB_CODEC_ROOM)) return -1;
-    w->depth++; /* an entry is a message, too */
+    w->depth++; /* an entry is a message too */
     size_t begin = fb_record_begin_length(w->output, field);
     w->top->place.key = each->key;
     if (key->type == FB_PROTO_STRING) {
@@ -55,7 +56,8 @@ static int put_entry(fb_record_writer *w, const fb_codec_field *field, const fb_
     return fb_record_end_length(w, begin);
 }
 
-/* REQUIRES: keys and values live on whatever a user's code does. */
+/* Write the entries. REQUIRES: references to keys and values are owned, because user code may
+   run. */
 static int put_entries(fb_record_writer *w, const fb_codec_field *field, const fb_record_field *of, entry *entries, size_t count) {
     const fb_codec_field *key = of->type->core.fields;
     bool of_texts = key->type == FB_PROTO_STRING;
@@ -67,14 +69,16 @@ static int put_entries(fb_record_writer *w, const fb_codec_field *field, const f
     qsort(entries, count, sizeof *entries, of_texts ? order_texts : order_numbers);
     for (size_t i = 0; i < count; i++) {
         bool again = i + 1 < count && !(of_texts ? compare_texts : compare_numbers)(entries + i, entries + i + 1);
-        if (again) continue; /* keys that Python tells apart, such as 1 and 2 of bools: the last one counts */
+        /* Python keys that are equal on the wire, such as 1 and 2 for bools; the last one counts */
+        if (again) continue;
         if (put_entry(w, field, of->type, entries + i)) return -1;
     }
     w->top->place.key = NULL;
     return 0;
 }
 
-/* A list of the (key, value) of a mapping: a new reference, or NULL with an exception set. */
+/* Return a list of the (key, value) pairs of a mapping: a new reference, or NULL with an exception
+   set. */
 static PyObject *list_entries(fb_record_writer *w, PyObject *map) {
     PyObject *dict;
     if (PyDict_CheckExact(map)) return PyDict_Items(map);

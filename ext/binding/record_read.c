@@ -1,27 +1,28 @@
-/* Messages -> records of Python. The values of a message are put by the slots of its fields, whatever order they come in; then the
-   record is made of them.
+/* From messages to Python objects. The values of a message are first collected by the slots of its
+   fields, in any order. Then the object is made from them.
 
-   A message inside a message may come in parts, which are merged; so it is only read when all of the outer one has been. */
+   A message field may come in several parts, which are merged. So it is read after the end of the
+   outer message. */
 #include "binding/record.h"
 
 enum { SMALL = 32, FEW = 8 };
 
-/* Bytes of one message, in order of their coming. */
+/* The bytes of one occurrence of a message field, in input order. */
 typedef struct part {
     fb_bytes octets;
     struct part *next;
 } part;
 
 typedef struct {
-    part first, *last; /* last is NULL where there is none */
+    part first, *last; /* `last` is NULL if there are no parts */
 } parts;
 
 typedef struct {
-    fb_record_where place; /* first: a place is a frame's */
+    fb_record_where place; /* must be first: a place is cast to its frame */
     const fb_record_shape *shape;
     PyObject **values;
-    parts *pending; /* single messages, by their place among those of the type */
-    PyObject *unknown; /* a bytearray of the fields that are kept; NULL: none */
+    parts *pending; /* single messages, by their index among those of the type */
+    PyObject *unknown; /* a bytearray of the kept fields; NULL: none */
 } frame;
 
 typedef struct {
@@ -33,7 +34,7 @@ typedef struct {
 
 static PyObject *read_record(reader *r, const fb_record_where *parent, const fb_record_shape *shape, const part *octets);
 
-/* Errors ----------------------------------------------------------------------------------------------------------------- */
+/* Errors ------------------------------------------------------------------------------------- */
 
 static PyObject *fail(reader *r, const fb_record_where *place, const uint8_t *where, const char *problem) {
     if (PyErr_Occurred()) return NULL;
@@ -53,7 +54,7 @@ static PyObject *fail_depth(reader *r, const fb_record_where *place, const uint8
     return fail(r, place, where, "more than 100 messages inside each other");
 }
 
-/* Scalars ---------------------------------------------------------------------------------------------------------------- */
+/* Scalars ------------------------------------------------------------------------------------ */
 
 static PyObject *new_text(reader *r, const fb_record_where *place, fb_bytes octets) {
     const uint8_t *p = octets.data, *end = p + octets.size;
@@ -77,7 +78,8 @@ static PyObject *new_member(const fb_record_field *of, uint64_t value) {
     PyObject *number = PyLong_FromLongLong((int64_t)value);
     if (!of->names || !number) return number;
     PyObject *name = PyDict_GetItemWithError(of->names, number);
-    if (!name) return PyErr_Occurred() ? (Py_DECREF(number), NULL) : number; /* an open enum may have others */
+    /* an open enum may have other numbers */
+    if (!name) return PyErr_Occurred() ? (Py_DECREF(number), NULL) : number;
     Py_DECREF(number);
     return Py_NewRef(name);
 }
@@ -99,11 +101,12 @@ static PyObject *new_scalar(const fb_codec_field *field, const fb_record_field *
     }
 }
 
-/* Times ------------------------------------------------------------------------------------------------------------------ */
+/* Times -------------------------------------------------------------------------------------- */
 
-/* Both have two fields, 1, seconds, and 2, nanoseconds, and whatever else is skipped. Returns what is wrong, and where; NULL: nothing. */
+/* Read a Timestamp or Duration. Both have the fields 1, seconds, and 2, nanoseconds; others are
+   skipped. Returns NULL, or a text with the problem and its place. */
 static const char *read_time(const part *octets, size_t depth, int64_t *seconds, int32_t *nanoseconds, const uint8_t **where) {
-    static const fb_codec_message none; /* so that all its fields are unknown */
+    static const fb_codec_message none; /* without fields, so all are unknown */
     const fb_codec_field *field;
     fb_codec_reader fields;
     fb_codec_item item;
@@ -143,9 +146,9 @@ static PyObject *new_time(reader *r, const fb_record_where *place, bool duration
     return fail(r, place, octets->octets.data, problem);
 }
 
-/* Fields ----------------------------------------------------------------------------------------------------------------- */
+/* Fields ------------------------------------------------------------------------------------- */
 
-/* A message, complete in its parts. */
+/* Make the value of a message field whose parts are complete. */
 static PyObject *new_message(reader *r, frame *f, const fb_record_field *of, size_t slot, const part *octets) {
     if (of->role == FB_VALUE_RECORD) return read_record(r, &f->place, f->shape->fields[slot], octets);
     return new_time(r, &f->place, of->role == FB_VALUE_DURATION, octets);
@@ -180,7 +183,7 @@ static int keep_unknown(reader *r, frame *f, fb_bytes octets) {
     return 0;
 }
 
-/* A number that a closed enum does not have, out of packed elements, is kept as a field of its own. */
+/* Keep a packed element as an unknown field of its own. Its number is not in its closed enum. */
 static int keep_element(reader *r, frame *f, const fb_codec_field *field, uint64_t value) {
     uint8_t octets[FB_TAG_MAX + FB_VARINT_MAX], *p = fb_wire_put_varint(octets, fb_wire_tag(field->number, FB_WIRE_VARINT));
     p = fb_wire_put_varint(p, value);
@@ -216,20 +219,21 @@ static int add_element(reader *r, frame *f, const fb_codec_item *item) {
     return result;
 }
 
-/* The value of an entry that has none, which ends at `end`. */
+/* Make the default value of an entry without one. `end` is the end of the entry. */
 static PyObject *new_empty(reader *r, frame *f, const fb_record_shape *shape, const uint8_t *end) {
     const part nothing = {{end, 0}, NULL};
     const fb_record_field *of = shape->type->fields + 1;
     PyObject *value;
-    r->depth--; /* nothing is inside anything there */
+    r->depth--; /* no messages inside the default value */
     if (of->role == FB_VALUE_RECORD) value = read_record(r, &f->place, shape->fields[1], &nothing);
     else value = new_time(r, &f->place, of->role == FB_VALUE_DURATION, &nothing);
     r->depth++;
     return value;
 }
 
-/* Return whether an entry as a whole is an unknown field: its value is a number that its closed enum does not have. With `all`, so
-   is an entry with any unknown field, as in google.protobuf: the map has no room for that field, and it would be lost. */
+/* Return true if a whole entry is an unknown field, because its value is not in its closed enum.
+   With `all`, an entry with any unknown field is too, as in google.protobuf: the map has no place
+   for that field, and it would be lost. */
 static bool is_unknown_entry(const fb_record_type *type, fb_bytes entry, bool all) {
     fb_codec_reader fields;
     fb_codec_item item;
@@ -249,7 +253,7 @@ static int keep_entry(reader *r, frame *f, const fb_codec_item *item) {
     return keep_unknown(r, f, (fb_bytes){octets, (size_t)(p - octets)}) ? -1 : keep_unknown(r, f, item->bytes);
 }
 
-/* An entry is a message of two fields, key and value. Its shape makes a tuple of it. */
+/* Add an entry of a map. It is a message with a key and a value, and its shape makes a tuple. */
 static int add_entry(reader *r, frame *f, const fb_codec_item *item) {
     PyObject **map = f->values + item->field->slot;
     const fb_record_shape *shape = f->shape->fields[item->field->slot];
@@ -277,7 +281,7 @@ static void drop_parts(parts *all) {
     all->last = NULL;
 }
 
-/* Reads a message that is not needed, for it must be sound all the same. */
+/* Read and discard a pending message. It must still be valid. */
 static int drop_pending(reader *r, frame *f, size_t slot) {
     const fb_record_field *of = f->shape->type->fields + slot, *after = f->place.field;
     size_t place = f->shape->type->pending[slot];
@@ -291,7 +295,7 @@ static int drop_pending(reader *r, frame *f, size_t slot) {
     return 0;
 }
 
-/* Of a oneof, the last one that comes is there. */
+/* Clear the other fields of a oneof: the last one read counts. */
 static int clear_others(reader *r, frame *f, const fb_codec_field *field) {
     const fb_record_type *type = f->shape->type;
     for (size_t i = 0; i < type->core.count; i++) {
@@ -361,7 +365,7 @@ static int read_fields(reader *r, frame *f, const part *octets) {
     return 0;
 }
 
-/* Those that have been waiting for the end of the message that they are in. */
+/* Read the message fields that waited for the end of their message. */
 static int read_pending(reader *r, frame *f) {
     const fb_record_type *type = f->shape->type;
     for (size_t slot = 0; slot < type->core.count; slot++) {
@@ -374,7 +378,7 @@ static int read_pending(reader *r, frame *f) {
     return 0;
 }
 
-/* Records ---------------------------------------------------------------------------------------------------------------- */
+/* Objects ------------------------------------------------------------------------------------ */
 
 static PyObject *new_absent(const fb_record_field *of) {
     if (FB_LIKELY(of->absent != NULL)) return Py_NewRef(of->absent);
@@ -383,7 +387,7 @@ static PyObject *new_absent(const fb_record_field *of) {
 
 static PyObject *make_dict(reader *r, frame *f) {
     const fb_record_type *type = f->shape->type;
-    PyObject *dict = PyDict_Copy(type->blank); /* faster than to put one key after the other into a new one */
+    PyObject *dict = PyDict_Copy(type->blank); /* faster than inserting the keys into a new dict */
     if (!dict) return NULL;
     for (size_t i = 0; i < type->core.count; i++) {
         if (PyDict_SetItem(dict, type->fields[i].name, f->values[i])) goto fail;

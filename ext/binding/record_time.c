@@ -5,7 +5,7 @@
 
 enum { BILLION = 1000000000 };
 static const int64_t day_seconds = 86400;
-/* 0001-01-01 and 9999-12-31T23:59:59, in seconds since 1970; ten thousand years. */
+/* 0001-01-01 and 9999-12-31T23:59:59 in seconds since 1970; ten thousand years. */
 static const int64_t least_timestamp = -62135596800, most_timestamp = 253402300799, most_duration = 315576000000;
 
 int fb_record_time_import(void) {
@@ -13,7 +13,8 @@ int fb_record_time_import(void) {
     return PyDateTimeAPI ? 0 : -1;
 }
 
-/* Days since 1970-01-01 of a day of the Gregorian calendar: years begin in March here, so that leap days end them. */
+/* Return the days from 1970-01-01 to a date of the Gregorian calendar. Years begin in March here,
+   so the leap day is the last day. */
 static int64_t days_of(int64_t year, unsigned month, unsigned day) {
     year -= month <= 2;
     int64_t era = (year >= 0 ? year : year - 399) / 400;
@@ -40,7 +41,8 @@ bool fb_record_time_in_range(bool duration, int64_t seconds, int64_t nanoseconds
     return seconds == 0 || nanoseconds == 0 || (seconds < 0) == (nanoseconds < 0);
 }
 
-/* The nanoseconds of a Timestamp count forward from its seconds; those of a Duration have its sign. */
+/* Normalize the nanoseconds. Those of a Timestamp count forward from its seconds; those of a
+   Duration have its sign. */
 static int settle(bool duration, int64_t seconds, int64_t nanoseconds, int64_t *out_seconds, int32_t *out_nanoseconds, const char **problem) {
     if (duration && seconds < 0 && nanoseconds > 0) {
         seconds++;
@@ -101,7 +103,8 @@ PyObject *fb_record_time_new(bool duration, bool number, int64_t seconds, int32_
         int64_t days = seconds / day_seconds;
         return PyDateTimeAPI->Delta_FromDelta((int)days, (int)(seconds - days * day_seconds), nanoseconds / 1000, 1, PyDateTimeAPI->DeltaType);
     }
-    int64_t days = (seconds - least_timestamp) / day_seconds; /* since the year 1: not negative */
+    /* since the year 1, so not negative */
+    int64_t days = (seconds - least_timestamp) / day_seconds;
     int of_day = (int)(seconds - least_timestamp - days * day_seconds);
     date_of(days + least_timestamp / day_seconds, &year, &month, &day);
     return PyDateTimeAPI->DateTime_FromDateAndTime(year, month, day, of_day / 3600, of_day / 60 % 60, of_day % 60, nanoseconds / 1000,

@@ -1,7 +1,9 @@
-/* Records of Python -> messages: the fields of a record in the order of their numbers. */
+/* From Python objects to messages: the fields of an object are written in the order of their
+   numbers. */
 #include "binding/record_writer.h"
 
-enum { SMALL = 32 }; /* fields of a record whose values need no memory of their own */
+/* objects with at most this many fields need no heap memory for their values */
+enum { SMALL = 32 };
 
 int fb_record_output_grow(fb_record_output *output, size_t more) {
     size_t used = (size_t)(output->p - output->begin), size = (size_t)(output->end - output->begin);
@@ -19,7 +21,7 @@ int fb_record_output_grow(fb_record_output *output, size_t more) {
     return 0;
 }
 
-/* Scalars ---------------------------------------------------------------------------------------------------------------- */
+/* Scalars ------------------------------------------------------------------------------------ */
 
 static const char *kind_names[] = {
     [FB_PROTO_BOOL] = "a bool", [FB_PROTO_ENUM] = "an enum's number or name", [FB_PROTO_FLOAT] = "a float", [FB_PROTO_DOUBLE] = "a float",
@@ -40,7 +42,7 @@ static int fail_range(fb_record_writer *w, const fb_codec_field *field, PyObject
     return fb_record_fail_value(w, value, "out of range: %lld to %lld", (long long)field->least, (long long)field->most);
 }
 
-/* REQUIRES: value is an int or of a class derived from it. */
+/* Convert an int to the number of a field. REQUIRES: value is an int or of a subclass. */
 static int number_of_int(fb_record_writer *w, const fb_codec_field *field, PyObject *value, uint64_t *number) {
     int overflow;
     long long signed_number = PyLong_AsLongLongAndOverflow(value, &overflow);
@@ -97,7 +99,8 @@ static int number_of_member(fb_record_writer *w, const fb_codec_field *field, co
     if (PyUnicode_Check(value)) return number_of_name(w, of, value, number);
     if (PyLong_CheckExact(value) ? number_of_int(w, field, value, number) : number_of_index(w, field, value, number)) return -1;
     if (FB_LIKELY(fb_codec_has_member(field, *number))) return 0;
-    return fb_record_fail(w, "%lld is no member of the enum", (long long)*number); /* the value may be gone: an element of a list */
+    /* the value may be freed already, if it was an element of a list */
+    return fb_record_fail(w, "%lld is no member of the enum", (long long)*number);
 }
 
 static int number_of_float(fb_record_writer *w, const fb_codec_field *field, PyObject *value, uint64_t *number) {
@@ -141,9 +144,9 @@ int fb_record_number(fb_record_writer *w, const fb_codec_field *field, const fb_
     }
 }
 
-/* Strings and bytes ------------------------------------------------------------------------------------------------------ */
+/* Strings and bytes -------------------------------------------------------------------------- */
 
-/* `always`: none of them too. */
+/* Write a string or bytes. `always`: an empty one too. */
 static int put_octets(fb_record_writer *w, const fb_codec_field *field, bool always, const void *data, size_t size) {
     fb_record_output *output = w->output;
     if (!size && !always) return 0;
@@ -153,7 +156,7 @@ static int put_octets(fb_record_writer *w, const fb_codec_field *field, bool alw
     return 0;
 }
 
-/* The bytes of a character in UTF-8; 0 of a half of a surrogate pair, which has none. */
+/* Return the UTF-8 size of a character. 0 for a surrogate, which has no UTF-8 form. */
 static size_t utf8_size(Py_UCS4 character) {
     if (character < 0x80) return 1;
     if (character < 0x800) return 2;
@@ -172,7 +175,8 @@ static uint8_t *put_utf8(uint8_t *p, Py_UCS4 character) {
     return p + size;
 }
 
-/* Python would keep the UTF-8 of a text with the text, for as long as that lives. */
+/* Encode a non-ASCII text here. Python would cache the UTF-8 form in the text object for its
+   lifetime. */
 static int put_wide_text(fb_record_writer *w, const fb_codec_field *field, PyObject *text) {
     fb_record_output *output = w->output;
     Py_ssize_t length = PyUnicode_GET_LENGTH(text);
@@ -225,7 +229,7 @@ static int put_bytes(fb_record_writer *w, const fb_codec_field *field, bool alwa
     return result;
 }
 
-/* Records inside records ------------------------------------------------------------------------------------------------- */
+/* Nested objects ----------------------------------------------------------------------------- */
 
 static int put_record(fb_record_writer *w, fb_record_type *type, PyObject *record);
 
@@ -255,7 +259,7 @@ static int time_of(fb_record_writer *w, bool duration, PyObject *value, int64_t 
     return result;
 }
 
-/* Both have two fields: 1, seconds, and 2, nanoseconds. */
+/* Write a Timestamp or Duration. Both have two fields: 1, seconds, and 2, nanoseconds. */
 static int put_time(fb_record_writer *w, const fb_codec_field *field, bool duration, PyObject *value) {
     fb_record_output *output = w->output;
     uint8_t octets[2 * (1 + FB_VARINT_MAX)], *p = octets;
@@ -279,7 +283,7 @@ static int put_time(fb_record_writer *w, const fb_codec_field *field, bool durat
     return 0;
 }
 
-/* Output moves when it grows, so a beginning is kept as an offset. */
+/* The start is an offset, because the output moves when it grows. */
 size_t fb_record_begin_length(fb_record_output *output, const fb_codec_field *field) {
     output->p = fb_codec_put_tag(output->p, field) + 1;
     return (size_t)(output->p - output->begin);
@@ -306,7 +310,7 @@ static int put_nested(fb_record_writer *w, const fb_codec_field *field, fb_recor
     return put_record(w, type, value) ? -1 : fb_record_end_length(w, begin);
 }
 
-/* One value with its tag. `always`: zero too. */
+/* Write one value with its tag. `always`: zero too. */
 int fb_record_put_one(fb_record_writer *w, const fb_codec_field *field, const fb_record_field *of, bool always, PyObject *value) {
     uint64_t number;
     switch (of->role) {
@@ -322,7 +326,7 @@ int fb_record_put_one(fb_record_writer *w, const fb_codec_field *field, const fb
     return 0;
 }
 
-/* Repeated fields and maps ----------------------------------------------------------------------------------------------- */
+/* Repeated fields and maps ------------------------------------------------------------------- */
 
 static int put_elements(fb_record_writer *w, const fb_codec_field *field, const fb_record_field *of, PyObject *list) {
     fb_record_output *output = w->output;
@@ -334,7 +338,8 @@ static int put_elements(fb_record_writer *w, const fb_codec_field *field, const 
         if (fb_record_output_reserve(output, FB_CODEC_ROOM)) return -1;
         begin = fb_record_begin_length(output, field);
     }
-    for (Py_ssize_t i = 0; i < (of_list ? PyList_GET_SIZE(list) : PyTuple_GET_SIZE(list)); i++) { /* a user's code may shorten it */
+    /* user code may shorten the list */
+    for (Py_ssize_t i = 0; i < (of_list ? PyList_GET_SIZE(list) : PyTuple_GET_SIZE(list)); i++) {
         PyObject *value = of_list ? PyList_GET_ITEM(list, i) : PyTuple_GET_ITEM(list, i);
         uint64_t number;
         place->index = i;
@@ -365,7 +370,7 @@ static int put_repeated(fb_record_writer *w, const fb_codec_field *field, const 
     return result;
 }
 
-/* Whole records ---------------------------------------------------------------------------------------------------------- */
+/* Whole objects ------------------------------------------------------------------------------ */
 
 static int put_value(fb_record_writer *w, const fb_codec_field *field, const fb_record_field *of, PyObject *value) {
     if (field->repeated) return of->role == FB_VALUE_MAP ? fb_record_put_map(w, field, of, value) : put_repeated(w, field, of, value);
@@ -380,7 +385,8 @@ static int put_value(fb_record_writer *w, const fb_codec_field *field, const fb_
 #define SHORT_VALUE(number) (Py_SIZE(number) * (int64_t)((PyLongObject *)(number))->ob_digit[0])
 #endif
 
-/* What most values are: single, short and of Python's own types. Returns false where it is none of these; nothing is written then. */
+/* Fast path for most values: single, short and of Python's own types. Returns false for other
+   values, and then writes nothing. */
 static inline bool put_quick(fb_record_output *output, const fb_codec_field *field, PyObject *value) {
     uint8_t *p = output->p;
     uint64_t bits;
@@ -417,7 +423,7 @@ static inline bool put_quick(fb_record_output *output, const fb_codec_field *fie
     }
 }
 
-/* Unknown fields that were kept: the bytes must be whole fields. */
+/* Write unknown fields that were kept at reading. The bytes must be complete fields. */
 static int put_unknown(fb_record_writer *w, PyObject *octets) {
     if (!octets || octets == Py_None) return 0;
     static const fb_codec_message none;

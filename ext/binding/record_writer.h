@@ -1,17 +1,17 @@
-/* What the files that write records share: how far a call has come. */
+/* Shared by the files that write objects: the state of a call. */
 #ifndef FB_RECORD_WRITER_H
 #define FB_RECORD_WRITER_H
 
 #include "binding/record.h"
 
-/* A record that is being written. */
+/* An object that is being written. */
 typedef struct fb_record_frame {
-    fb_record_where place; /* first: a place is a frame's */
+    fb_record_where place; /* must be first: a place is cast to its frame */
     struct fb_record_frame *parent;
     fb_record_type *type;
     PyObject *record;
-    PyObject **values; /* by slot; NULL: not given */
-    PyObject *unknown; /* what stands for the bytes of unknown fields; NULL: none */
+    PyObject **values; /* by slot; NULL: absent */
+    PyObject *unknown; /* value with the bytes of unknown fields; NULL: none */
     bool owned;
 } fb_record_frame;
 
@@ -23,39 +23,48 @@ typedef struct {
     Py_ssize_t index;
 } fb_record_writer;
 
-/* Values are borrowed while nothing but this code runs: to count them up and down would take as long as to write them. Before any code
-   of a user is called - and only exact types of Python have none - this takes references to all that is in use. */
+/* Take references to all values in use. Values are borrowed while only this code runs, because
+   counting references would take as long as writing. REQUIRED before any user code may run. Only
+   exact built-in types are free of user code. */
 void fb_record_own(fb_record_writer *w);
 void fb_record_disown(fb_record_frame *f);
 
-/* Both return -1 with an EncodeError set that names the path, or with the exception that there is already. */
+/* Raise an EncodeError with the path, or keep the exception that is set. Returns -1. */
 int fb_record_fail(fb_record_writer *w, const char *format, ...);
 int fb_record_fail_type(fb_record_writer *w, PyObject *value, const char *expected);
-/* The same with "VALUE is …", or with its type where it cannot be shown. REQUIRES: value lives on whatever a user's code does. */
+/* The same, with the text "VALUE is …", or its type if it has no repr. REQUIRES: a reference to
+   value is owned, because user code may run. */
 int fb_record_fail_value(fb_record_writer *w, PyObject *value, const char *format, ...);
-/* The same because of the exception that there is. */
+/* The same, caused by the exception that is set. */
 int fb_record_fail_because(fb_record_writer *w, const char *format, ...);
-/* Whether one more message may be inside the record that is being written. */
+/* Check that one more message may be nested in the current object. Returns 0, or -1 with an
+   exception set. */
 int fb_record_check_depth(fb_record_writer *w);
-/* Whether there is a TypeError, which is taken away: it is told as ours. */
+/* Return true if the exception set is a TypeError, and clear it. The caller raises its own
+   error. */
 bool fb_record_is_type_error(void);
 
-/* The text itself, or of a class derived from str one that is none: a new reference, or NULL. Nothing of a user's is called. */
+/* Return an exact str: the text itself, or a copy if it is of a subclass. A new reference, or NULL.
+   Runs no user code. */
 FB_INLINE PyObject *fb_record_exact_text(PyObject *text) {
     return PyUnicode_CheckExact(text) ? Py_NewRef(text) : PyUnicode_FromObject(text);
 }
 
-/* A new dict of what has keys; NULL of what has none. 0, or -1 with an exception set. REQUIRES: all is owned. */
+/* Make a dict of an object with keys. *dict is a new reference, or NULL if it has no keys. Returns
+   0, or -1 with an exception set. REQUIRES: references to all values are owned (fb_record_own). */
 int fb_record_to_dict(PyObject *value, PyObject **dict);
-/* Puts the values of the frame's record by their slots. */
+/* Collect the values of the frame's object by their slots. Returns 0, or -1 with an exception
+   set. */
 int fb_record_gather(fb_record_writer *w, fb_record_frame *f);
 
-/* The number of a scalar that is neither text nor bytes. */
+/* Convert a value to the number of a scalar that is not a string or bytes. Returns 0, or -1 with an
+   exception set. */
 int fb_record_number(fb_record_writer *w, const fb_codec_field *field, const fb_record_field *of, PyObject *value, uint64_t *number);
-/* One value with its tag. `always`: zero too. */
+/* Write one value with its tag. `always`: zero too. Returns 0, or -1 with an exception set. */
 int fb_record_put_one(fb_record_writer *w, const fb_codec_field *field, const fb_record_field *of, bool always, PyObject *value);
 int fb_record_put_map(fb_record_writer *w, const fb_codec_field *field, const fb_record_field *of, PyObject *map);
-/* A tag and the place of a length; returns where what is so long begins, as an offset: output moves when it grows. REQUIRES: room. */
+/* Write a tag and leave space for a length. Returns the offset of the content. It is an offset
+   because the output moves when it grows. REQUIRES: room for the tag and a length. */
 size_t fb_record_begin_length(fb_record_output *output, const fb_codec_field *field);
 int fb_record_end_length(fb_record_writer *w, size_t begin);
 

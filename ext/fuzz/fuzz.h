@@ -1,4 +1,5 @@
-/* What the fuzz drivers share. Each defines LLVMFuzzerTestOneInput, for libFuzzer and for standalone_main.c. */
+/* Shared by the fuzz drivers. Each defines LLVMFuzzerTestOneInput, for libFuzzer and for
+   standalone_main.c. */
 #ifndef FB_FUZZ_H
 #define FB_FUZZ_H
 

@@ -1,9 +1,14 @@
-/* Record batches of any schema and any content, as far as Arrow's C Data Interface leaves a choice: it trusts pointers, so arrays are
-   built here, of buffers that have no byte more than they have to. Whether a schema is understood is known by a reading of its own.
-   What is refused is a row and a column that there are; messages are the same for every kind of processor, however rows are split
-   into arrays and whatever room there is, and columns made of them become the same messages once more.
+/* Fuzzes the Arrow encoder with record batches of any schema and content. The Arrow C Data
+   Interface trusts pointers, so arrays are built here, in buffers of the minimum size. The driver
+   parses schemas with its own code to know which ones are valid.
 
-   Input: bytes of which each choice takes the next (tests/builders/arrow_choice.h). */
+   Checks:
+   - A refusal names an existing row and column.
+   - Messages are the same for every kind of processor, every split of rows into arrays and every
+     output size.
+   - Columns made from the messages give the same messages again.
+
+   Input: bytes, of which each choice takes the next one (tests/builders/arrow_choice.h). */
 #include "fuzz/fuzz.h"
 
 #include "tests/builders/arrow_choice.h"
@@ -12,9 +17,9 @@
 #include "tests/support/flow_text.h"
 #include "core/arrow/message_columns.h"
 
-enum { MAX_INPUT = 16384, ROOM = 1 << 18 /* for more than a block of rows */ };
+enum { MAX_INPUT = 16384, ROOM = 1 << 18 /* more than a block of rows */ };
 
-/* Plans are read once, and live as long as the process. */
+/* Plans are read once and live as long as the process. */
 static const named_plan *get_plan(void) {
     static named_plan plan;
     static fb_memory memory;
@@ -28,14 +33,15 @@ static const named_plan *get_plan(void) {
     return &plan;
 }
 
-/* Encoders ----------------------------------------------------------------------------------------------------------- */
+/* Encoders ----------------------------------------------------------------------------------- */
 
 static const fb_member members[] = {
 #define NAME(text) {(const uint8_t *)(text), sizeof(text) - 1}
     {NAME("ingress"), 1}, {NAME("egress"), 2}, {NAME("in"), 3}, {NAME(""), 4}, {NAME("5"), 55}, {NAME("most"), INT32_MAX}, {NAME("no"), 0},
 };
 
-/* A child that is refused fills nothing, until all others are taken. False: it is the schema itself that is refused. */
+/* Make an encoder. A refused child is unbound, until all others are accepted. Returns false if the
+   schema itself is refused. */
 static bool make(const choice *c, fb_arrow_binding *bindings) {
     fb_memory memory = fb_memory_system(0);
     fb_arrow_encoder e;
@@ -54,14 +60,14 @@ static bool make(const choice *c, fb_arrow_binding *bindings) {
     return true;
 }
 
-/* Rows --------------------------------------------------------------------------------------------------------------- */
+/* Rows --------------------------------------------------------------------------------------- */
 
-/* What became of rows: messages, and a line for each that was refused. */
+/* The result of encoding: messages, and a line for each refused row. */
 typedef struct {
     uint8_t *data;
     size_t size, rows;
     text faults;
-    bool bad; /* the array is not laid out as its schema says */
+    bool bad; /* the array does not have the layout of its schema */
 } outcome;
 
 static void outcome_free(outcome *o) {
@@ -69,7 +75,7 @@ static void outcome_free(outcome *o) {
     text_free(&o->faults);
 }
 
-/* What stands in the output is taken out of it, and it has so many bytes from now on, and none besides. */
+/* Take the output so far, and set its size to exactly `capacity` bytes. */
 static void renew_output(outcome *o, fb_row *row, size_t capacity) {
     size_t size = row->data ? fb_row_size(row) : 0;
     uint8_t *output = malloc(capacity ? capacity : 1);
@@ -87,7 +93,8 @@ static void take_fault(outcome *o, const fb_arrow_encoder *e, const fb_arrow_bin
     text_put(&o->faults, "row %zu, child %zu: %s\n", first + position, fault->child, fb_arrow_reason_text(fault->reason));
 }
 
-/* All rows of an array, the first of which is row `first` of all, and those behind one that is refused. */
+/* Encode all rows of an array, and continue after refused rows. `first` is the index of its first
+   row in the batch. */
 static void encode(outcome *o, fb_arrow_encoder *e, const fb_arrow_binding *bindings, const struct ArrowArray *array, size_t first,
                    size_t capacity) {
     size_t position = 0, rows = (size_t)array->length;
@@ -109,7 +116,7 @@ static void encode(outcome *o, fb_arrow_encoder *e, const fb_arrow_binding *bind
     o->rows += rows;
 }
 
-/* An array with other dictionaries, of which nothing may be left. */
+/* Encode an array with other dictionaries, to check that nothing of them remains cached. */
 static void mislead(const choice *c, fb_arrow_encoder *e, const fb_arrow_binding *bindings) {
     outcome o = {.rows = 0};
     choice_slice slice;
@@ -119,7 +126,7 @@ static void mislead(const choice *c, fb_arrow_encoder *e, const fb_arrow_binding
     outcome_free(&o);
 }
 
-/* In slices of so many rows. */
+/* Encode in slices of this many rows. */
 static outcome run(const choice *c, const fb_arrow_binding *bindings, fb_processor processor, size_t step, size_t capacity) {
     fb_memory memory = fb_memory_system(0);
     fb_arrow_encoder e;
@@ -145,9 +152,9 @@ static void check_same(const outcome *a, const outcome *b) {
     MUST(strcmp(text_of(&a->faults), text_of(&b->faults)) == 0);
 }
 
-/* There and back ----------------------------------------------------------------------------------------------------- */
+/* Round trip --------------------------------------------------------------------------------- */
 
-/* Messages as columns: as many rows as there are messages. */
+/* Read the messages back as columns, with one row per message. */
 static fb_batch *read_back(const outcome *o) {
     fb_memory memory = fb_memory_system(0);
     fb_message_columns reader;
@@ -194,7 +201,7 @@ static void check_messages(outcome *o) {
     text_free(&columns);
 }
 
-/* For each kind of processor, with little room; and in slices. */
+/* Check every kind of processor, with little room and in slices. */
 static void check(const choice *c, const fb_arrow_binding *bindings, size_t seed) {
     size_t rows = (size_t)c->array.length;
     outcome whole = run(c, bindings, FB_PROCESSOR_ANY, rows, ROOM);

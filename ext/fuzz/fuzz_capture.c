@@ -1,4 +1,5 @@
-/* Files of any content. Read through a window that moves byte by byte, they must give what they give as a whole. */
+/* Fuzzes the capture reader with files of any content. A window that moves byte by byte must give
+   the same result as the whole file. */
 #include "fuzz/fuzz.h"
 
 #include "core/capture/capture.h"
@@ -21,7 +22,7 @@ static void take(reading *r, const fb_datagram *datagrams, size_t count) {
     }
 }
 
-/* `step`: how much of the input is shown at first, and more of it each time that more is asked for. */
+/* `step`: size of the first window, and bytes added whenever more input is requested. */
 static reading read_capture(const uint8_t *data, size_t size, size_t step) {
     reading r = {0};
     fb_memory memory = fb_memory_system(0);

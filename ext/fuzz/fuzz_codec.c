@@ -1,6 +1,10 @@
-/* Messages of any type and any content: fields are what a plain reader says, wherever they were expected, and views stay inside. A
-   message that is read to its end, with all messages in it, is written in one way, fields in order; what is written is read as the
-   same record, and is written the same again.
+/* Fuzzes the codec with messages of any type and content.
+
+   Checks:
+   - Fields are those of a plain reader, whichever field was expected, and views stay inside the
+     input.
+   - A message that can be read completely, with its nested messages, is written with fields in
+     order. The output is read as the same object and is written unchanged.
 
    Input: a message type (tests/support/plain_codec.h), then a message of it. */
 #include "fuzz/fuzz.h"
@@ -12,16 +16,16 @@
 
 enum { MAX_INPUT = 4096 };
 
-/* What was read: a value, bytes, or what is in a message or group. */
+/* A value that was read: a number, bytes, or the content of a message or group. */
 typedef struct node {
-    const fb_codec_field *field; /* NULL: an unknown one */
+    const fb_codec_field *field; /* NULL: an unknown field */
     uint64_t value;
     fb_bytes bytes;
-    struct node *first; /* in order of number; unknown ones come last */
+    struct node *first; /* sorted by number; unknown fields come last */
     struct node *next;
 } node;
 
-/* Freed as a whole. */
+/* All nodes, freed together. */
 static node *nodes;
 static size_t node_count;
 
@@ -31,14 +35,15 @@ static node *new_node(const fb_codec_field *field) {
     return nodes + node_count++;
 }
 
-/* Reading -------------------------------------------------------------------------------------------------------------- */
+/* Reading ------------------------------------------------------------------------------------ */
 
 static bool is_number(const fb_codec_field *field) { return field->type < FB_PROTO_STRING; }
 static bool has_fields(const fb_codec_field *field) { return field->type == FB_PROTO_MESSAGE || field->type == FB_PROTO_GROUP; }
 
 static uint64_t order_of(const node *n) { return n->field ? n->field->number : UINT64_MAX; }
 
-/* Behind all that are of its number; the last value of a single number is there, and none where it is zero. */
+/* Insert a value behind all others of its number. For a single field the last value replaces
+   earlier ones, and zero removes it. */
 static void add(node **first, node *n) {
     bool single = n->field && is_number(n->field) && !n->field->repeated;
     while (*first && order_of(*first) < order_of(n)) first = &(*first)->next;
@@ -55,7 +60,7 @@ static void check_item(const fb_codec_item *item, const plain_item *plain) {
     else MUST(item->bytes.data == plain->begin && item->bytes.data + item->bytes.size == plain->end);
 }
 
-/* Whatever is expected, the answer is the same. */
+/* Check that the result is the same for every expected field. */
 static fb_status check_next(fb_codec_reader *reader, fb_codec_item *item) {
     static const fb_status statuses[] = {[PLAIN_FIELD] = FB_OK, [PLAIN_END] = FB_END, [PLAIN_BAD] = FB_BAD_MESSAGE};
     plain_item plain;
@@ -76,7 +81,7 @@ static fb_status check_next(fb_codec_reader *reader, fb_codec_item *item) {
     return status;
 }
 
-/* Numbers that a closed enum does not have are left out. */
+/* Add packed elements, except numbers that are not in a closed enum. */
 static bool add_elements(node **first, const fb_codec_item *item) {
     fb_bytes elements = item->bytes;
     const fb_codec_field *field = item->field;
@@ -116,9 +121,9 @@ static bool read_fields(node **first, const fb_codec_message *message, fb_bytes 
     return status == FB_END;
 }
 
-/* Writing -------------------------------------------------------------------------------------------------------------- */
+/* Writing ------------------------------------------------------------------------------------ */
 
-/* Writes into room that has an end, and checks that every call stays in what it asks for. */
+/* An output of limited size, which checks that every call stays within its stated room. */
 typedef struct {
     uint8_t *p, *end;
 } output;
@@ -151,7 +156,7 @@ static void put_inner(output *out, const node *n) {
     }
 }
 
-/* All of one field; the next one of another. */
+/* Write all values of a packed field. Returns the first value of the next field. */
 static const node *put_packed(output *out, const node *n) {
     const fb_codec_field *field = n->field;
     need(out, FB_CODEC_ROOM);
@@ -194,7 +199,7 @@ static void put_fields(output *out, const node *n) {
     }
 }
 
-/* There and back ------------------------------------------------------------------------------------------------------- */
+/* Round trip --------------------------------------------------------------------------------- */
 
 static void check_same(const node *a, const node *b) {
     for (; a && b; a = a->next, b = b->next) {
@@ -205,7 +210,7 @@ static void check_same(const node *a, const node *b) {
     MUST(!a && !b);
 }
 
-/* A byte becomes a tag and a value at most: it may have been an element of packed ones. */
+/* One input byte gives at most a tag and a value, if it was a packed element. */
 enum { MAX_OUTPUT = MAX_INPUT * (FB_TAG_MAX + FB_VARINT_MAX) + 2 * FB_CODEC_ROOM };
 
 static fb_bytes write_all(uint8_t *room, const node *first) {

@@ -1,8 +1,10 @@
-/* Datagrams of any content, several to one decoder. What comes out must be the same messages whatever room there is, and the
-   same values from the other emitters: columns, in batches of few rows, and the tests' own (tests/support/trace.h).
+/* Fuzzes the decoder with several datagrams of any content. The messages must be the same for every
+   output size. The other emitters must give the same values: columns, in batches of few rows, and
+   the emitter of the tests (tests/support/trace.h).
 
-   Input: a byte of options (1: late columns are hooked; 2: few columns instead of all; 4: rows of counters; 8: tunnels are
-   opened), then datagrams, each a length in two bytes (big-endian) and as many bytes, or all that are left. */
+   Input: a byte of options, then datagrams. The options are 1: late columns have hooks; 2: few
+   columns instead of all; 4: rows of counters; 8: tunnels are opened. A datagram is a length of two
+   bytes (big-endian) and as many bytes, or all that remain. */
 #include "fuzz/fuzz.h"
 
 #include "tests/support/session.h"
@@ -17,7 +19,7 @@ enum {
     MAX_INPUT = 16384,
 };
 
-/* Plans are read once, and live as long as the process. */
+/* Plans are read once and live as long as the process. */
 static const named_plan *get_plan(bool usual, bool counters) {
     static named_plan plans[4];
     static fb_memory memory;
@@ -40,7 +42,8 @@ static size_t split(const uint8_t *data, size_t size, fb_datagram *datagrams) {
         size_t length = (size_t)data[0] << 8 | data[1];
         data += 2, size -= 2;
         if (length > size) length = size;
-        uint8_t *copy = malloc(length ? length : 1); /* of its own, so that a sanitizer sees its end */
+        /* its own allocation, so that a sanitizer detects reads past its end */
+        uint8_t *copy = malloc(length ? length : 1);
         MUST(copy);
         memcpy(copy, data, length);
         datagrams[count] = datagram_of(copy, length, SOURCE_ADDRESS + (uint32_t)(length % 3 == 0));
@@ -74,7 +77,7 @@ static void take(messages *m, const fb_row *row) {
     m->size += size;
 }
 
-/* Little room for data before its template, so that the oldest is given up. */
+/* Early data has little room, so that the oldest is dropped. */
 static fb_decoder_options decoder_options(unsigned options) {
     return (fb_decoder_options){
         .exporter_memory = 1 << 20,
@@ -85,7 +88,7 @@ static fb_decoder_options decoder_options(unsigned options) {
     };
 }
 
-/* Decodes into buffers of `capacity` bytes, or what a row needs where that is more. */
+/* Decode into buffers of `capacity` bytes, or of the size that a row needs if that is larger. */
 static messages decode(const named_plan *plan, const fb_datagram *batch, size_t count, size_t capacity, unsigned options,
                        fb_counters *counters) {
     fb_memory memory = fb_memory_system(0);
@@ -147,7 +150,7 @@ static void decode_columns(const named_plan *plan, fb_decoder *decoder, const fb
 
 typedef void decode_other(const named_plan *plan, fb_decoder *decoder, const fb_datagram *batch, size_t count, text *flows);
 
-/* Another emitter must say what the messages do, and count the same. */
+/* Check that another emitter gives the same values and counts. */
 static void check_other(const named_plan *plan, const fb_datagram *batch, size_t count, unsigned options, const messages *expected,
                         const fb_counters *counted, decode_other *decode_other) {
     fb_memory memory = fb_memory_system(0);

@@ -1,5 +1,6 @@
-/* Streams of messages of any content: views stay inside, walks end, and text that was repaired needs no repair. Rows of columns say what
-   a plain reading says, in whatever pieces the stream comes and however many rows a batch has. */
+/* Fuzzes the readers of message streams. Views stay inside the input, loops end, and repaired text
+   is valid. Rows of columns have the values of a plain reader, for every split of the stream and
+   every batch size. */
 #include "fuzz/fuzz.h"
 
 #include "tests/builders/message_table.h"
@@ -49,7 +50,8 @@ static void check_message(fb_bytes message) {
     MUST((status == FB_END) == (message.size == 0));
 }
 
-/* Pieces of whole messages, as records of a queue have them: together they are what the stream has of them. */
+/* Split the stream into pieces of complete messages, as for Kafka messages. Together they must have
+   the stream's messages. */
 static void check_pieces(fb_bytes stream, size_t limit) {
     fb_bytes rest = stream, message;
     size_t messages = 0, cut = 0, count;
@@ -63,11 +65,11 @@ static void check_pieces(fb_bytes stream, size_t limit) {
     MUST(cut == whole && messages == 0 && count == 0);
 }
 
-/* Rows -------------------------------------------------------------------------------------------------------------- */
+/* Rows --------------------------------------------------------------------------------------- */
 
 enum { PLANS = 3 };
 
-/* Plans are read once, and live as long as the process. */
+/* Plans are read once and live as long as the process. */
 static const named_plan *get_plan(unsigned which) {
     static named_plan plans[PLANS];
     static fb_memory memory;
@@ -83,7 +85,8 @@ static const named_plan *get_plan(unsigned which) {
     return &plans[which];
 }
 
-/* A copy of a piece. It ends at a guard page. The room for copies lives as long as the process. */
+/* Copy a piece so that it ends at a guard page. The memory of copies lives as long as the
+   process. */
 static const uint8_t *copy_piece(const uint8_t *data, size_t size) {
     static uint8_t *room;
     static size_t capacity;
@@ -97,7 +100,7 @@ static const uint8_t *copy_piece(const uint8_t *data, size_t size) {
     return copy;
 }
 
-/* Reads a piece; *taken is how much of it became rows. */
+/* Read a piece. *taken is the number of bytes that became rows. */
 static fb_status read_piece(fb_message_columns *reader, fb_batch *batch, const uint8_t *data, size_t size, size_t *taken) {
     const uint8_t *copy = copy_piece(data, size);
     fb_bytes rest = {copy, size};
@@ -143,7 +146,7 @@ static void check_rows(const named_plan *plan, fb_processor processor, fb_bytes 
     text_free(&said);
 }
 
-/* Where a message may end too early: anywhere, or behind the first byte of a tag. */
+/* Choose a place to cut a message: anywhere, or after the first byte of a tag. */
 static size_t choose_cut(fb_bytes message, uint64_t choice) {
     size_t cut = (size_t)(choice >> 1) % message.size;
     fb_message_field field;
@@ -153,7 +156,8 @@ static size_t choose_cut(fb_bytes message, uint64_t choice) {
     return message.size - rest.size + (rest.size > 0);
 }
 
-/* A message that ends too early, with few bytes behind it. The fast path reads some of them. */
+/* Check a message that ends too early and is followed by few bytes. The fast path reads some of
+   them. */
 static void check_cut(const named_plan *plan, fb_bytes stream, uint64_t choice) {
     fb_bytes rest = stream, message = {NULL, 0};
     uint8_t prefix[FB_VARINT_MAX];

@@ -1,7 +1,8 @@
-/* Writes what the fuzz drivers start from: the datagrams of the tests, generated captures, the captures it is given, and, where bytes
-   are choices, random ones.
+/* Writes the initial inputs of the fuzz drivers: datagrams of the tests, generated captures, the
+   given captures, and random bytes for drivers whose input is a list of choices.
 
-   usage: seeds FOLDER [CAPTURE...]; makes FOLDER/decode, FOLDER/capture, FOLDER/message, FOLDER/arrow and FOLDER/codec. */
+   usage: seeds FOLDER [CAPTURE...]; makes FOLDER/decode, FOLDER/capture, FOLDER/message,
+   FOLDER/arrow and FOLDER/codec. */
 #include "tests/builders/message_table.h"
 
 #include <sys/stat.h>
@@ -26,7 +27,7 @@ static void write_seed(const char *kind, const char *name, const void *data, siz
     }
 }
 
-/* Datagrams as fuzz_decode.c takes them. */
+/* Datagrams in the input form of fuzz_decode.c. */
 typedef struct {
     uint8_t data[16384];
     size_t size;
@@ -51,7 +52,8 @@ static void write_messages(const char *name, const char *plan, const char *lines
     session_free(&s);
 }
 
-/* A sample by itself, for each of the driver's options; and the messages that it becomes, by both plans of that driver. */
+/* Write a sample once for each of the driver's options, and the messages it becomes with both plans
+   of that driver. */
 static void write_sample(const sample *sample) {
     octets d;
     sample->build(&d);
@@ -115,7 +117,7 @@ static void add_capture(const char *path) {
     write_capture(slash ? slash + 1 : path, data, size);
 }
 
-/* Of more choices than one batch makes, and of fewer. */
+/* Write random bytes: more than the choices of one batch need, and fewer. */
 static void write_choices(void) {
     random_begin(1);
     for (unsigned i = 0; i < 64; i++) {
@@ -128,14 +130,14 @@ static void write_choices(void) {
     }
 }
 
-/* Streams whose tags have two bytes. */
+/* Write streams whose tags have two bytes. */
 static void write_two_byte_tags(void) {
     octets d = {0}, m = two_byte_fields();
     for (unsigned i = 0; i < 3; i++) put_message(&d, &m);
     write_seed("message", "two-byte-tags", d.data, d.size);
 }
 
-/* Message types as fuzz_codec.c takes them, each with a message of it. */
+/* Write message types in the input form of fuzz_codec.c, each with a message. */
 static void write_types(void) {
     random_begin(1);
     for (unsigned i = 0; i < 64; i++) {

@@ -1,5 +1,6 @@
-/* Drives a fuzz driver without libFuzzer: every file that it is given, then mutations of them from a seeded generator until the
-   time is over. An input that ends the process is left beside the program, in PROGRAM.crash.
+/* Runs a fuzz driver without libFuzzer. It runs every given file, and then mutations of them from a
+   seeded generator until the time limit. An input that crashes the process is saved as
+   PROGRAM.crash.
 
    usage: fuzz_X [-seconds=N] [-seed=N] FILE-OR-FOLDER... */
 #include "fuzz/fuzz.h"
@@ -23,7 +24,7 @@ static uint8_t current[MAX_SIZE];
 static size_t current_size;
 static char crash_path[4096];
 
-/* Input ------------------------------------------------------------------------------------------------------------ */
+/* Input -------------------------------------------------------------------------------------- */
 
 static void add_file(const char *path) {
     FILE *file = fopen(path, "rb");
@@ -34,7 +35,7 @@ static void add_file(const char *path) {
     input in = {malloc(MAX_SIZE), 0};
     inputs = realloc(inputs, (input_count + 1) * sizeof *inputs);
     MUST(in.data && inputs);
-    in.size = fread(in.data, 1, MAX_SIZE, file); /* the start of a longer one */
+    in.size = fread(in.data, 1, MAX_SIZE, file); /* a longer file is truncated */
     inputs[input_count++] = in;
     fclose(file);
 }
@@ -48,7 +49,8 @@ static void add_path(const char *path) {
         add_file(path);
         return;
     }
-    int count = scandir(path, &entries, NULL, compare_names); /* in an order that is the same everywhere */
+    /* sorted, so that the order is the same on all machines */
+    int count = scandir(path, &entries, NULL, compare_names);
     if (count < 0) {
         perror(path);
         exit(EXIT_FAILURE);
@@ -62,7 +64,7 @@ static void add_path(const char *path) {
     free(entries);
 }
 
-/* Mutation --------------------------------------------------------------------------------------------------------- */
+/* Mutation ----------------------------------------------------------------------------------- */
 
 static uint64_t random_state;
 
@@ -75,7 +77,7 @@ static uint64_t next_random(void) {
 
 static size_t below(size_t limit) { return limit ? (size_t)(next_random() % limit) : 0; }
 
-/* Moves what is behind `at`; `size` bytes are inserted (what they are is up to the caller) or removed. */
+/* Move the bytes behind `at` to insert `size` bytes, which the caller sets, or to remove them. */
 static void insert(size_t at, size_t size) {
     if (size > MAX_SIZE - current_size) size = MAX_SIZE - current_size;
     memmove(current + at + size, current + at, current_size - at);
@@ -114,12 +116,12 @@ static void mutate(void) {
         case 3: put_word(at, 2); break;
         case 4: put_word(at & ~(size_t)3, 4); break;
         case 5: erase(at, 1 + below(1 + below(64))); break;
-        case 6: insert(at, 1 + below(1 + below(64))); break; /* doubles them */
+        case 6: insert(at, 1 + below(1 + below(64))); break; /* inserts a copy of the bytes */
         default: copy_from_another(at); break;
     }
 }
 
-/* Running ---------------------------------------------------------------------------------------------------------- */
+/* Running ------------------------------------------------------------------------------------ */
 
 static void keep_current(void) {
     FILE *file = fopen(crash_path, "wb");
@@ -138,7 +140,8 @@ static void handle_abort(int number) {
 void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
 
 static void run(void) {
-    uint8_t *copy = malloc(current_size ? current_size : 1); /* whose end a sanitizer sees */
+    /* a sanitizer detects reads past its end */
+    uint8_t *copy = malloc(current_size ? current_size : 1);
     MUST(copy);
     memcpy(copy, current, current_size);
     LLVMFuzzerTestOneInput(copy, current_size);

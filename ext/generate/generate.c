@@ -1,4 +1,5 @@
-/* The generator itself: checks its options, takes the exporters in turn, and wraps each datagram into a packet record. */
+/* The generator: checks its options, takes the exporters in turn, and wraps each datagram into a
+   packet record. */
 #include "generate/generate_internal.h"
 
 #define PCAP_HEADER_SIZE 24u
@@ -48,7 +49,8 @@ static size_t generator_size(uint32_t exporters) {
     return sizeof(fb_generator) + exporters * sizeof(fb_generator_exporter);
 }
 
-/* Up for an hour (longer than any flow is old) to a month, and not at its first datagram. */
+/* Each exporter has been up for an hour to a month, and has sent datagrams before. An hour is
+   longer than the age of any flow. */
 static void start_exporter(fb_generator *generator, uint32_t index) {
     const fb_generator_options *options = &generator->options;
     fb_generator_exporter *exporter = &generator->exporters[index];
@@ -87,7 +89,8 @@ void fb_generator_exporter_address(const fb_generator_exporter *exporter, uint8_
         fb_put32(address, (number < 255 ? 0xc0000200u : 0xc6120000u) + number);
 }
 
-/* pcap's own numbers may have either byte order; files are to be the same everywhere, so it is fixed: little-endian. */
+/* pcap allows either byte order for its own integers. Little-endian is used on all machines, so
+   that files are identical. */
 static uint8_t *put_little32(uint8_t *out, uint32_t value) {
     for (int i = 0; i < 4; i++) out[i] = (uint8_t)(value >> 8 * i);
     return out + 4;
@@ -117,10 +120,11 @@ static uint16_t collector_port(fb_generator_protocol protocol) {
     return protocol == FB_GENERATOR_SFLOW ? 6343 : protocol == FB_GENERATOR_IPFIX ? 4739 : 2055;
 }
 
-/* The datagram goes to its place first: the headers in front of it have its length and its checksum. */
+/* The datagram is written first, because the headers in front of it contain its length and
+   checksum. */
 static uint8_t *put_frame(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *frame) {
     static const uint8_t collectors[2][16] = {
-        {203, 0, 113, 1}, {0x20, 0x01, 0x0d, 0xb8, 0xcb, 0, [15] = 1}}; /* by family */
+        {203, 0, 113, 1}, {0x20, 0x01, 0x0d, 0xb8, 0xcb, 0, [15] = 1}}; /* one per address family */
     const uint64_t collector_mac = 0x00005e005301u, router_mac = 0x020000000000u;
     bool ipv6 = fb_generator_exporter_is_ipv6(exporter);
     uint8_t *udp = frame + FB_ETHERNET_HEADER_SIZE + (ipv6 ? FB_IPV6_HEADER_SIZE : FB_IPV4_HEADER_SIZE);
@@ -142,7 +146,7 @@ static uint8_t *put_frame(fb_generator *generator, fb_generator_exporter *export
     uint8_t *checksum = fb_put16(length, (uint32_t)(end - udp));
     fb_put16(checksum, 0);
     uint16_t sum = fb_transport_checksum(&header, udp, (size_t)(end - udp));
-    fb_put16(checksum, sum ? sum : 0xffff); /* 0 on the wire is "no checksum" */
+    fb_put16(checksum, sum ? sum : 0xffff); /* 0 means "no checksum" */
     return end;
 }
 
@@ -159,8 +163,8 @@ static uint8_t *put_packet_record(fb_generator *generator, uint8_t *out) {
 
     out = put_little32(out, fb_generator_seconds(generator));
     out = put_little32(out, (uint32_t)(generator->clock % 1000000000 / 1000));
-    out = put_little32(out, (uint32_t)(end - frame)); /* captured */
-    put_little32(out, (uint32_t)(end - frame));       /* on the wire */
+    out = put_little32(out, (uint32_t)(end - frame)); /* captured length */
+    put_little32(out, (uint32_t)(end - frame));       /* original length */
     return end;
 }
 

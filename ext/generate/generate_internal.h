@@ -1,18 +1,20 @@
-/* What the parts of the generator share: its state, big-endian stores, packet headers, and one function a protocol.
+/* Shared by the parts of the generator: its state, big-endian stores, packet headers, and one
+   function per protocol.
 
-   The `fb_put_` functions write at `out` and return where the next byte goes. None checks for room: fb_generator_next
-   makes sure of one largest packet, and every writer of a datagram keeps below the limit it is given. */
+   The `fb_put_` functions write at `out` and return the next position. They do not check for room.
+   fb_generator_next ensures room for the largest packet, and each writer of a datagram stays below
+   its limit. */
 #ifndef FB_GENERATE_INTERNAL_H
 #define FB_GENERATE_INTERNAL_H
 
 #include "generate/generate.h"
 #include "generate/generate_traffic.h"
 
-/* Of one interface, all that its sFlow samples must agree on. */
+/* The state of one interface. All its sFlow samples must be consistent with it. */
 typedef struct {
     uint64_t octets_in;
     uint64_t octets_out;
-    uint32_t packets_in; /* the sample pool, too */
+    uint32_t packets_in; /* also the sample pool */
     uint32_t packets_out;
     uint32_t flow_samples;
     uint32_t counter_samples;
@@ -33,7 +35,7 @@ struct fb_generator {
     fb_random random;
     uint64_t flows_written;
     uint64_t datagrams;
-    uint64_t clock; /* when the datagram being written is sent, in ns since 1970 */
+    uint64_t clock; /* time of the current datagram in ns since 1970 */
     bool header_written;
     fb_generator_exporter exporters[];
 };
@@ -46,7 +48,7 @@ FB_INLINE uint32_t fb_generator_seconds(const fb_generator *generator) {
     return (uint32_t)(generator->clock / 1000000000);
 }
 
-/* Milliseconds since the exporter started, modulo 2^32 as on the wire. */
+/* Return the milliseconds since the exporter's start, modulo 2^32 as on the wire. */
 FB_INLINE uint32_t fb_generator_uptime(const fb_generator *generator, const fb_generator_exporter *exporter) {
     return (uint32_t)(generator->clock / 1000000 - exporter->boot);
 }
@@ -78,7 +80,7 @@ FB_INLINE uint8_t *fb_put64(uint8_t *out, uint64_t value) {
     return fb_put32(fb_put32(out, (uint32_t)(value >> 32)), (uint32_t)value);
 }
 
-/* The lowest `size` bytes of a value. */
+/* Write the lowest `size` bytes of a value. */
 FB_INLINE uint8_t *fb_put_uint(uint8_t *out, uint64_t value, size_t size) {
     for (size_t i = size; i-- > 0; value >>= 8) out[i] = (uint8_t)value;
     return out + size;
@@ -102,7 +104,7 @@ FB_INLINE uint8_t *fb_put_zeros(uint8_t *out, size_t size) {
 #define FB_UDP_HEADER_SIZE 8u
 
 typedef struct {
-    const uint8_t *source; /* 4 bytes, or 16 */
+    const uint8_t *source; /* 4 or 16 bytes */
     const uint8_t *destination;
     uint32_t flow_label;
     uint16_t size;           /* header and payload */
@@ -113,17 +115,18 @@ typedef struct {
     bool ipv6;
 } fb_ip_header;
 
-/* `vlan_tci` of 0 is no tag. */
+/* Write an Ethernet header. `vlan_tci` 0: no VLAN tag. */
 uint8_t *fb_put_ethernet(uint8_t *out, uint64_t destination, uint64_t source, uint16_t vlan_tci, bool ipv6);
 uint8_t *fb_put_ip(uint8_t *out, const fb_ip_header *header);
-/* The checksum of a transport header and its payload together with their pseudo header (RFC 768, RFC 8200 section 8.1).
-   REQUIRES: the checksum's own bytes are 0. */
+/* Return the checksum of a transport header, its payload and the pseudo header (RFC 768, RFC 8200
+   section 8.1). REQUIRES: the checksum field is 0. */
 uint16_t fb_transport_checksum(const fb_ip_header *header, const uint8_t *transport, size_t size);
-/* RFC 1071 over `size` bytes. */
+/* Return the checksum of RFC 1071 over `size` bytes. */
 uint16_t fb_internet_checksum(const uint8_t *bytes, size_t size);
 
-/* A datagram of one exporter, written from `out` to `limit` at most; returns its end. Draws as many flows as have room and
-   are left. REQUIRES: at least one flow is left; the room of a packet of FB_GENERATOR_MIN_MTU. */
+/* Write one datagram of an exporter from `out` to at most `limit`, and return its end. It holds as
+   many flows as fit and remain. REQUIRES: at least one flow remains; the room of a packet of
+   FB_GENERATOR_MIN_MTU. */
 uint8_t *fb_put_netflow1(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out, const uint8_t *limit);
 uint8_t *fb_put_netflow5(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out, const uint8_t *limit);
 uint8_t *fb_put_netflow7(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out, const uint8_t *limit);
@@ -131,7 +134,7 @@ uint8_t *fb_put_netflow9(fb_generator *generator, fb_generator_exporter *exporte
 uint8_t *fb_put_ipfix(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out, const uint8_t *limit);
 uint8_t *fb_put_sflow(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out, const uint8_t *limit);
 
-/* The exporter's own address, 4 or 16 bytes. */
+/* Write the exporter's address, 4 or 16 bytes. */
 void fb_generator_exporter_address(const fb_generator_exporter *exporter, uint8_t address[16]);
 
 #endif

@@ -1,9 +1,9 @@
-/* NetFlow v1, v5, v7, v9 and IPFIX datagrams. The last two are written from tables of templates: a table is what goes out
-   as a template, and what each record follows. */
+/* NetFlow v1, v5, v7, v9 and IPFIX datagrams. v9 and IPFIX use tables of templates. A table is sent
+   as a template, and its records are written from it. */
 #include "generate/generate_internal.h"
 
-/*  NetFlow v5 header: version, count, sysUptime, unix_secs, unix_nsecs, flow_sequence, engine type and id, sampling.
-    v7 has 4 reserved bytes after flow_sequence, v1 ends before it.  */
+/* NetFlow v5 header: version, count, sysUptime, unix_secs, unix_nsecs, flow_sequence, engine type
+   and id, sampling. v7 has 4 reserved bytes after flow_sequence. v1 ends before flow_sequence. */
 typedef struct {
     unsigned version;
     size_t header_size; /* bytes */
@@ -13,7 +13,7 @@ typedef struct {
 
 enum { AS_TRANS = 23456 };
 
-/* An AS number of 32 bits where there is room for 16 (RFC 6793). */
+/* Return an AS number in 16 bits, or AS_TRANS if it does not fit (RFC 6793). */
 static uint32_t as_of_16_bits(uint32_t as) {
     return as > 0xffff ? AS_TRANS : as;
 }
@@ -51,10 +51,11 @@ static uint8_t *put_fixed_record(uint8_t *out, unsigned version, const fb_traffi
     out = fb_put8(fb_put8(out, flow->protocol), flow->tos);
     out = fb_put16(fb_put16(out, as_of_16_bits(flow->source.as)), as_of_16_bits(flow->destination.as));
     out = fb_put8(fb_put8(out, flow->source.prefix_length), flow->destination.prefix_length);
-    return put_zeros(out, version == 7 ? 6 : 2); /* v7: all fields are valid, and no router was bypassed */
+    /* v7: all fields are valid, and no router was bypassed */
+    return put_zeros(out, version == 7 ? 6 : 2);
 }
 
-/* A header, and records of one layout. */
+/* Write a header and records of one fixed layout. */
 static uint8_t *put_fixed(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out, const uint8_t *limit,
                           netflow_fixed layout) {
     const uint32_t packet_interval_mode = 1u << 14;
@@ -77,7 +78,7 @@ static uint8_t *put_fixed(fb_generator *generator, fb_generator_exporter *export
         fb_traffic_draw(&generator->random, false, &flow);
         out = put_fixed_record(out, layout.version, &flow, uptime);
     }
-    exporter->sequence += (uint32_t)count; /* flows */
+    exporter->sequence += (uint32_t)count; /* unit: flows */
     generator->flows_written += count;
     return out;
 }
@@ -94,8 +95,9 @@ uint8_t *fb_put_netflow7(fb_generator *generator, fb_generator_exporter *exporte
     return put_fixed(generator, exporter, out, limit, (netflow_fixed){7, 24, 52, 27});
 }
 
-/* Information elements: the enterprise number above the lowest 16 bits. NetFlow v9's scopes have numbers of their own
-   (RFC 3954 section 6.1), kept apart here by an enterprise that never goes out. */
+/* Information elements, with the enterprise number above the lowest 16 bits. NetFlow v9 scopes have
+   their own numbers (RFC 3954 section 6.1). An internal enterprise number that is never sent
+   separates them. */
 #define ELEMENT(enterprise, id) ((uint32_t)(enterprise) << 16 | (id))
 #define JUNIPER 2636
 #define NETFLOW9_SCOPE 1
@@ -116,7 +118,8 @@ enum {
 };
 
 #define VARIABLE 0xffffu
-#define LARGEST_STRING (3 + 16) /* a length of three bytes, and more than any name here */
+/* a length of three bytes, and more bytes than any name used here */
+#define LARGEST_STRING (3 + 16)
 #define ALIGNMENT 4
 
 typedef struct {
@@ -128,14 +131,14 @@ typedef struct {
     uint16_t id;
     uint8_t scope_count; /* above 0: an options template */
     uint8_t field_count; /* scopes included */
-    uint8_t sampler;     /* what a field of SAMPLER_ID or SELECTOR_ID holds */
+    uint8_t sampler;     /* value of SAMPLER_ID or SELECTOR_ID fields */
     bool ipv6;
     const netflow_field *fields;
 } netflow_template;
 
 #define FIELDS(array) .field_count = sizeof(array) / sizeof(netflow_field), .fields = (array)
 
-/* As a Cisco router sends it. */
+/* Typical of a Cisco router. */
 static const netflow_field netflow9_ipv4[] = {
     {OCTETS, 4}, {PACKETS, 4}, {SOURCE_IPV4, 4}, {DESTINATION_IPV4, 4}, {INPUT, 4}, {OUTPUT, 4}, {LAST_SWITCHED, 4},
     {FIRST_SWITCHED, 4}, {SOURCE_PORT, 2}, {DESTINATION_PORT, 2}, {SOURCE_AS, 4}, {DESTINATION_AS, 4},
@@ -146,7 +149,7 @@ static const netflow_field netflow9_ipv6[] = {
     {FIRST_SWITCHED, 4}, {FLOW_LABEL, 4}, {SOURCE_PORT, 2}, {DESTINATION_PORT, 2}, {SOURCE_AS, 4}, {DESTINATION_AS, 4},
     {BGP_NEXT_HOP_IPV6, 16}, {SOURCE_PREFIX_IPV6, 1}, {DESTINATION_PREFIX_IPV6, 1}, {PROTOCOL, 1}, {TCP_FLAGS, 1}, {TOS, 1},
     {DIRECTION, 1}, {FORWARDING_STATUS, 1}, {SAMPLER_ID, 2}, {INGRESS_VRF, 4}, {EGRESS_VRF, 4}};
-/* A gateway that translates addresses and says the sampling rate in every record. */
+/* Typical of a NAT gateway that sends the sampling rate in every record. */
 static const netflow_field netflow9_nat[] = {
     {SOURCE_IPV4, 4}, {DESTINATION_IPV4, 4}, {POST_NAT_SOURCE_IPV4, 4}, {POST_NAT_DESTINATION_IPV4, 4}, {SOURCE_PORT, 2},
     {DESTINATION_PORT, 2}, {POST_NAT_SOURCE_PORT, 2}, {POST_NAT_DESTINATION_PORT, 2}, {NEXT_HOP_IPV4, 4}, {INPUT, 2},
@@ -168,7 +171,8 @@ static const netflow_field ipfix_ipv6[] = {
     {TCP_FLAGS, 2}, {PROTOCOL, 1}, {TOS, 1}, {IP_TTL, 1}, {IP_VERSION, 1}, {FLOW_LABEL, 4}, {OCTETS, 8}, {PACKETS, 8},
     {FLOW_START_MS, 8}, {FLOW_END_MS, 8}, {INPUT, 4}, {OUTPUT, 4}, {SOURCE_AS, 4}, {DESTINATION_AS, 4},
     {SOURCE_PREFIX_IPV6, 1}, {DESTINATION_PREFIX_IPV6, 1}, {FLOW_END_REASON, 1}, {DIRECTION, 1}, {FORWARDING_STATUS, 1}};
-/* Names of variable length, an enterprise's element, counters of reduced size (RFC 7011 section 6.2), times by uptime. */
+/* Names of variable length, an enterprise element, counters of reduced size (RFC 7011 section 6.2),
+   times relative to the uptime. */
 static const netflow_field ipfix_layer2[] = {
     {SOURCE_MAC, 6}, {DESTINATION_MAC, 6}, {SOURCE_VLAN, 2}, {DESTINATION_VLAN, 2}, {ETHERNET_TYPE, 2},
     {INTERFACE_NAME, VARIABLE}, {SOURCE_IPV4, 4}, {DESTINATION_IPV4, 4}, {PROTOCOL, 1}, {SOURCE_PORT, 2},
@@ -178,7 +182,7 @@ static const netflow_field ipfix_sampler[] = {
     {SELECTOR_ID, 4}, {SELECTOR_ALGORITHM, 2}, {SAMPLING_PACKET_INTERVAL, 4}, {SAMPLING_PACKET_SPACE, 4}};
 static const netflow_field ipfix_system[] = {{OBSERVATION_DOMAIN, 4}, {SYSTEM_INIT_MS, 8}};
 
-/* What the two protocols do not share. The data templates are from the most used to the least. */
+/* The differences between the two protocols. Data templates are sorted by frequency of use. */
 typedef struct {
     uint16_t version;
     uint16_t header_size;
@@ -206,7 +210,7 @@ static const netflow_dialect ipfix = {
      {.id = 261, .scope_count = 1, FIELDS(ipfix_system)}},
 };
 
-/* What a record is written from. Options records have no flow. */
+/* The input of a record. Options records have no flow. */
 typedef struct {
     const fb_generator *generator;
     const fb_generator_exporter *exporter;
@@ -215,7 +219,8 @@ typedef struct {
 } netflow_record;
 
 static uint64_t options_value(const netflow_record *record, uint32_t element) {
-    const uint32_t count_based_sampling = 1, random_sampling = 2; /* selectorAlgorithm; FLOW_SAMPLER_MODE */
+    /* selectorAlgorithm; FLOW_SAMPLER_MODE */
+    const uint32_t count_based_sampling = 1, random_sampling = 2;
     uint32_t rate = record->generator->options.sampling_rate;
     switch (element) {
     case SCOPE_SYSTEM:
@@ -274,7 +279,8 @@ static uint64_t field_value(const netflow_record *record, uint32_t element) {
     case IP_TTL: return flow->ttl;
     case DIRECTION: return flow->egress;
     case FLOW_END_REASON: return flow->end_reason;
-    case FORWARDING_STATUS: return flow->dropped ? 130 : 64; /* dropped by an ACL; forwarded */
+    /* 130: dropped by an ACL; 64: forwarded */
+    case FORWARDING_STATUS: return flow->dropped ? 130 : 64;
     case JUNIPER_COMMON_PROPERTIES: return 2u << 10 | flow->dropped;
     case INGRESS_VRF: return 0x60000000u + flow->source.interface % 4;
     case EGRESS_VRF: return 0x60000000u + flow->destination.interface % 4;
@@ -290,7 +296,8 @@ static const char *const interface_names[FB_TRAFFIC_INTERFACES] = {
     "ge-0/0/0", "ge-0/0/1", "ge-0/0/2", "ge-0/0/3", "ge-0/0/4", "ge-0/0/5", "ge-0/0/6", "ge-0/0/7",
     "ge-0/0/10", "ge-0/0/11", "xe-1/0/0", "xe-1/0/1", "xe-1/0/2:0", "et-2/0/0", "ae0", "ae1.100"};
 
-/* At times with the longer form of the length, which is as good (RFC 7011 section 7). */
+/* Write a string. `long_form` selects the longer form of the length, which is equally valid (RFC
+   7011 section 7). */
 static uint8_t *put_string(uint8_t *out, const char *string, bool long_form) {
     uint32_t size = (uint32_t)strlen(string);
     assert(size + 3 <= LARGEST_STRING);
@@ -322,7 +329,7 @@ static uint8_t *put_record(uint8_t *out, const netflow_record *record) {
     return out;
 }
 
-/* A set: id, length, content, zeros up to a multiple of four bytes. */
+/* A set: id, length, content, and zeros up to a multiple of four bytes. */
 static uint8_t *start_set(uint8_t *out, uint32_t id) {
     return fb_put16(out, id) + 2;
 }
@@ -341,9 +348,11 @@ static uint8_t *put_specifier(uint8_t *out, netflow_field field) {
     return announced ? fb_put32(out, enterprise) : out;
 }
 
-/*  template                      id, field count
-    options template, NetFlow v9  id, bytes of the scopes' specifiers, bytes of the others
-    options template, IPFIX       id, field count, scope count  */
+/* Write a template.
+
+     template                      id, field count
+     options template, NetFlow v9  id, bytes of the scope specifiers, bytes of the others
+     options template, IPFIX       id, field count, scope count */
 static uint8_t *put_template(uint8_t *out, const netflow_dialect *dialect, const netflow_template *template) {
     uint32_t scopes = template->scope_count, fields = template->field_count;
     out = fb_put16(out, template->id);
@@ -359,7 +368,7 @@ static uint8_t *put_template(uint8_t *out, const netflow_dialect *dialect, const
 
 typedef struct {
     uint32_t templates;
-    uint32_t records; /* of data and of options */
+    uint32_t records; /* data and options records */
 } netflow_counts;
 
 static uint8_t *put_templates(uint8_t *out, const netflow_dialect *dialect, netflow_record *record, netflow_counts *counts) {
@@ -388,7 +397,7 @@ static size_t largest_record_size(const netflow_template *template) {
     return size;
 }
 
-/* A run of flows that share a template. NULL where there is no room for even one. */
+/* Write a run of flows with the same template. Returns NULL if there is no room for one flow. */
 static uint8_t *put_data_set(uint8_t *set, const uint8_t *limit, fb_generator *generator, netflow_record *record,
                              netflow_counts *counts) {
     const netflow_template *template = record->template;
@@ -430,7 +439,8 @@ static uint8_t *put_sets(fb_generator *generator, fb_generator_exporter *exporte
     return out;
 }
 
-/*  NetFlow v9 header: version, count of records and templates, sysUptime, unix_secs, sequence of datagrams, source id  */
+/* NetFlow v9 header: version, count of records and templates, sysUptime, unix_secs, sequence of
+   datagrams, source id. */
 uint8_t *fb_put_netflow9(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *header, const uint8_t *limit) {
     netflow_counts counts = {0};
     uint8_t *end = put_sets(generator, exporter, &netflow9, header + netflow9.header_size, limit, &counts);
@@ -440,7 +450,7 @@ uint8_t *fb_put_netflow9(fb_generator *generator, fb_generator_exporter *exporte
     return end;
 }
 
-/*  IPFIX header: version, length, export time, sequence of data records, observation domain  */
+/* IPFIX header: version, length, export time, sequence of data records, observation domain. */
 uint8_t *fb_put_ipfix(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *header, const uint8_t *limit) {
     netflow_counts counts = {0};
     uint8_t *end = put_sets(generator, exporter, &ipfix, header + ipfix.header_size, limit, &counts);

@@ -1,4 +1,5 @@
-/* Ethernet, IPv4, IPv6 headers and checksums: around each datagram, and inside sFlow's sampled packets. */
+/* Ethernet, IPv4 and IPv6 headers and checksums, for the datagrams and for sFlow's sampled
+   packets. */
 #include "generate/generate_internal.h"
 
 uint8_t *fb_put_ethernet(uint8_t *out, uint64_t destination, uint64_t source, uint16_t vlan_tci, bool ipv6) {
@@ -8,8 +9,8 @@ uint8_t *fb_put_ethernet(uint8_t *out, uint64_t destination, uint64_t source, ui
     return fb_put16(out, ipv6 ? 0x86dd : 0x0800);
 }
 
-/* One's complement sums do not care where they are folded, so 32 bits are added at a time. An odd last byte counts as if a
-   zero came after it. */
+/* One's complement sums may be folded at any time, so 32 bits are added at once. An odd last byte
+   counts as if a zero followed. */
 static uint64_t add_words(uint64_t sum, const uint8_t *bytes, size_t size) {
     for (; size >= 4; bytes += 4, size -= 4) sum += fb_load32(bytes);
     if (size >= 2) {

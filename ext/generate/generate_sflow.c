@@ -1,12 +1,14 @@
-/* sFlow version 5 datagrams: flow samples of made-up packets, and a counter sample now and then. sflow.org, "sFlow
-   Version 5", section 5; numbers are XDR, so everything is a multiple of four bytes. */
+/* sFlow version 5 datagrams: flow samples of synthetic packets, and occasional counter samples. See
+   sflow.org, "sFlow Version 5", section 5. Numbers are XDR, so all sizes are multiples of four
+   bytes. */
 #include "generate/generate_internal.h"
 
 enum { SAMPLED_HEADER_SIZE = 128, FCS_SIZE = 4, SMALLEST_FRAME = 60, ETHERNET_PROTOCOL = 1 };
 enum { FLOW_SAMPLE = 1, COUNTERS_SAMPLE = 2, EXPANDED_FLOW_SAMPLE = 3 };
 enum { INTERFACE_COUNTERS = 1, SAMPLED_HEADER = 1, EXTENDED_SWITCH = 1001, EXTENDED_ROUTER = 1002, EXTENDED_GATEWAY = 1003 };
 
-/* Sample, sampled header, switch, router, gateway, each with its format and length and as large as it gets here. */
+/* The largest sample, sampled header, switch, router and gateway record, each with its format and
+   length. */
 #define LARGEST_SAMPLE_SIZE (8 + 44 + 8 + 16 + 128 + 8 + 16 + 8 + 28 + 8 + 96)
 
 static uint8_t *put_address(uint8_t *out, const uint8_t *address, bool ipv6) {
@@ -15,7 +17,7 @@ static uint8_t *put_address(uint8_t *out, const uint8_t *address, bool ipv6) {
     return fb_put_bytes(out, address, ipv6 ? 16 : 4);
 }
 
-/* A sample and a record both start with their format and the length of what follows. */
+/* Samples and records both start with a format and the length of the rest. */
 static uint8_t *start_item(uint8_t *out, uint32_t format) {
     return fb_put32(out, format) + 4;
 }
@@ -44,23 +46,26 @@ static uint8_t *put_tcp(uint8_t *out, fb_random *random, const fb_traffic_flow *
     return fb_put32(out, 0); /* checksum, urgent pointer */
 }
 
-/* An error message holds the start of the packet that it is about, one that went the other way. */
+/* Write an ICMP message. An error message contains the start of the packet that caused it, which
+   went in the other direction. */
 static uint8_t *put_icmp(uint8_t *out, const fb_traffic_flow *flow) {
     const uint8_t type = (uint8_t)(flow->destination.port >> 8);
     bool error = flow->ipv6 ? type < 128 : type == 3 || type == 11;
-    out = fb_put_zeros(fb_put16(out, flow->destination.port), 6); /* checksum, and what is no more than a number */
+    /* checksum, and fields without meaning */
+    out = fb_put_zeros(fb_put16(out, flow->destination.port), 6);
     if (!error) return out;
     fb_ip_header header = {
         .source = flow->destination.address, .destination = flow->source.address, .protocol = FB_PROTO_UDP,
         .ttl = 1, .ipv6 = flow->ipv6};
     header.size = (uint16_t)((flow->ipv6 ? FB_IPV6_HEADER_SIZE : FB_IPV4_HEADER_SIZE) + FB_UDP_HEADER_SIZE);
     uint8_t *udp = fb_put_ip(out, &header);
-    out = fb_put32(fb_put32(udp, 33434u << 16 | 33434u), FB_UDP_HEADER_SIZE << 16); /* as traceroute's */
+    /* like traceroute */
+    out = fb_put32(fb_put32(udp, 33434u << 16 | 33434u), FB_UDP_HEADER_SIZE << 16);
     fb_put16(udp + 6, fb_transport_checksum(&header, udp, FB_UDP_HEADER_SIZE));
     return out;
 }
 
-/* Writes the transport header at `out`; returns where its checksum goes, or NULL. */
+/* Write the transport header at `out`. Returns the position of its checksum, or NULL. */
 static uint8_t *put_transport(uint8_t *out, fb_random *random, const fb_traffic_flow *flow, uint32_t size) {
     switch (flow->protocol) {
     case FB_PROTO_TCP: put_tcp(out, random, flow, size); return out + 16;
@@ -69,11 +74,13 @@ static uint8_t *put_transport(uint8_t *out, fb_random *random, const fb_traffic_
         return out + 6;
     case FB_PROTO_ICMP:
     case FB_PROTO_ICMPV6: put_icmp(out, flow); return out + 2;
-    default: fb_put64(out, fb_random_next(random)); return NULL; /* ESP: security parameters index, sequence */
+    /* ESP: security parameters index, sequence */
+    default: fb_put64(out, fb_random_next(random)); return NULL;
     }
 }
 
-/* Right where all of the packet is in the sampled header; else nobody can tell, and it only must not be 0, "no checksum". */
+/* Return the correct checksum if the sampled header contains the whole packet. Otherwise it cannot
+   be verified; then it only must not be 0, which means "no checksum". */
 static uint16_t packet_checksum(const fb_ip_header *header, const uint8_t *transport, uint32_t size, bool whole) {
     uint16_t sum = header->identification;
     if (whole && header->protocol == FB_PROTO_ICMP) sum = fb_internet_checksum(transport, size);
@@ -81,7 +88,8 @@ static uint16_t packet_checksum(const fb_ip_header *header, const uint8_t *trans
     return sum || header->protocol != FB_PROTO_UDP ? sum : 0xffff;
 }
 
-/* The first bytes of the flow's largest packet, as it came in from the wire. The payload is zeros. */
+/* Write the first bytes of the flow's largest packet, as received from the wire. The payload is
+   zeros. */
 static uint8_t *put_frame_start(uint8_t *out, fb_random *random, const fb_traffic_flow *flow, uint16_t vlan_tci) {
     fb_ip_header header = {
         .source = flow->source.address, .destination = flow->destination.address, .flow_label = flow->flow_label,
@@ -109,7 +117,7 @@ static uint8_t *put_sampled_header(uint8_t *item, fb_random *random, const fb_tr
     uint8_t *out = start_item(item, SAMPLED_HEADER);
     out = fb_put32(out, ETHERNET_PROTOCOL);
     out = fb_put32(out, frame_length(flow, vlan_tci));
-    out = fb_put32(out, FCS_SIZE); /* stripped */
+    out = fb_put32(out, FCS_SIZE); /* bytes stripped */
     uint8_t *frame = out + 4;
     uint8_t *end = put_frame_start(frame, random, flow, vlan_tci);
     uint32_t size = (uint32_t)(end - frame);
@@ -138,8 +146,9 @@ static uint8_t *put_path_segment(uint8_t *out, uint32_t type, const uint32_t *pa
     return out;
 }
 
-/* Empty for a destination in the network itself; else over a peer and at times more to the destination's AS. Some paths end
-   in a set, after an aggregation. */
+/* Write the AS path. It is empty for a destination in the local network. Otherwise it leads over a
+   peer, and sometimes more AS numbers, to the destination's AS. Some paths end in a set, as after
+   an aggregation. */
 static uint8_t *put_path(uint8_t *out, fb_random *random, const fb_traffic_flow *flow) {
     enum { AS_SET = 1, AS_SEQUENCE = 2 };
     if (flow->destination.as == FB_TRAFFIC_LOCAL_AS) return fb_put32(out, 0);
@@ -183,7 +192,7 @@ static uint8_t *put_records(uint8_t *out, fb_random *random, const fb_traffic_fl
     return out;
 }
 
-/* The pool grows by the sampling rate on average. */
+/* Add the packets of a sample to the pool, which grows by the sampling rate on average. */
 static void count_packets(fb_generator *generator, fb_generator_exporter *exporter, const fb_traffic_flow *flow,
                           uint32_t octets) {
     uint32_t rate = generator->options.sampling_rate;
@@ -197,9 +206,12 @@ static void count_packets(fb_generator *generator, fb_generator_exporter *export
     output->octets_out += (uint64_t)packets * octets;
 }
 
-/*  compact   sequence, source id (type 8 bits, index 24), rate, pool, drops, input, output (format 2 bits, value 30),
-              records
-    expanded  sequence, source type, source index, rate, pool, drops, input format, input, output format, output, records  */
+/* Write a flow sample.
+
+     compact   sequence, source id (type 8 bits, index 24), rate, pool, drops, input,
+               output (format 2 bits, value 30), records
+     expanded  sequence, source type, source index, rate, pool, drops, input format, input,
+               output format, output, records */
 static uint8_t *put_flow_sample(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *item) {
     enum { INDEX_FORMAT = 0, DISCARDED_FORMAT = 1, DISCARDED_BY_ACL = 258 };
     fb_random *random = &generator->random;
@@ -217,7 +229,7 @@ static uint8_t *put_flow_sample(fb_generator *generator, fb_generator_exporter *
     out = fb_put32(out, flow.source.interface);
     out = fb_put32(out, generator->options.sampling_rate);
     out = fb_put32(out, input->packets_in);
-    out = fb_put32(out, 0); /* samples dropped */
+    out = fb_put32(out, 0); /* dropped samples */
     if (expanded) out = fb_put32(out, INDEX_FORMAT);
     out = fb_put32(out, flow.source.interface);
     out = expanded ? fb_put32(fb_put32(out, output_format), output) : fb_put32(out, output_format << 30 | output);
@@ -235,7 +247,8 @@ static uint8_t *put_interface_counters(uint8_t *item, const fb_generator_interfa
     out = fb_put64(out, UINT64_C(10000000000)); /* bit/s */
     out = fb_put32(fb_put32(out, full_duplex), up);
     out = fb_put32(fb_put64(out, interface->octets_in), interface->packets_in);
-    out = fb_put_zeros(out, 5 * 4); /* multicasts, broadcasts, discards, errors, unknown protocols */
+    /* multicasts, broadcasts, discards, errors, unknown protocols */
+    out = fb_put_zeros(out, 5 * 4);
     out = fb_put32(fb_put64(out, interface->octets_out), interface->packets_out);
     out = fb_put_zeros(out, 4 * 4); /* multicasts, broadcasts, discards, errors */
     return finish_item(item, fb_put32(out, 0)); /* promiscuous mode */

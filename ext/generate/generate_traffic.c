@@ -1,5 +1,6 @@
-/* Flows as a network at the edge sees them: few prefixes and hosts carry most of it, few flows are large. All laws are made
-   of octaves (which power of two, then uniform below it), so no floating point and no table is needed. */
+/* Flows as seen at the edge of a network: few prefixes and hosts carry most of the traffic, and few
+   flows are large. All distributions are built from octaves: a random power of two, then uniform
+   below it. So they need no floating point and no tables. */
 #include "generate/generate_traffic.h"
 
 uint64_t fb_random_mix(uint64_t value) {
@@ -37,7 +38,7 @@ uint32_t fb_random_tail(fb_random *random, uint32_t bits) {
     return draw_in_octave(random, octave);
 }
 
-/* Weights add up to 256. A port of 0 is an ephemeral one. */
+/* Weights add up to 256. Port 0 stands for an ephemeral port. */
 static const struct application {
     const char *name;
     uint16_t weight;
@@ -72,8 +73,10 @@ static void write_big_endian(uint8_t *out, uint64_t value, int size) {
     for (int i = size; i-- > 0; value >>= 8) out[i] = (uint8_t)value;
 }
 
-/*  IPv4  local 10.0.0.0/8, one /20 a rank; remote 100.64.0.0/10, one /22 a rank
-    IPv6  2001:db8:0RRR::/48 and 2001:db8:8RRR::/48, R the rank */
+/* Write an address of the prefix with this rank.
+
+     IPv4  local 10.0.0.0/8, one /20 per rank; remote 100.64.0.0/10, one /22 per rank
+     IPv6  2001:db8:0RRR::/48 and 2001:db8:8RRR::/48, R is the rank */
 static void write_address(uint8_t *out, bool ipv6, bool local, uint32_t rank, uint32_t host) {
     if (ipv6) {
         write_big_endian(out, 0x20010db800000000u | (uint64_t)(rank | (local ? 0 : 0x8000u)) << 16, 8);
@@ -92,7 +95,7 @@ static void write_next_hop(uint8_t *out, bool ipv6, uint32_t number) {
     }
 }
 
-/* All but address and port follows from the prefix alone, as in a routing table. */
+/* Everything except address and port depends on the prefix alone, as in a routing table. */
 static void draw_endpoint(fb_random *random, bool ipv6, bool local, fb_traffic_endpoint *endpoint) {
     uint32_t rank = fb_random_zipf(random, 10);
     uint32_t host = 1 + fb_random_zipf(random, 7);
@@ -104,13 +107,13 @@ static void draw_endpoint(fb_random *random, bool ipv6, bool local, fb_traffic_e
     write_next_hop(endpoint->next_hop, ipv6, endpoint->interface);
     endpoint->vlan = (uint16_t)(100 + (facts >> 16) % 400);
     endpoint->mac = 0x020000000000u | (facts >> 24 & 0xffffff) << 8 | endpoint->interface;
-    /* Private AS numbers (RFC 6996), every fourth of 32 bits. */
+    /* Private AS numbers (RFC 6996); every fourth has 32 bits. */
     uint32_t remote_as = facts >> 63 && facts >> 62 & 1 ? 4200000000u + rank : 64512 + rank;
     endpoint->as = local ? FB_TRAFFIC_LOCAL_AS : remote_as;
     endpoint->port = 0;
 }
 
-/* Between two hosts, from client to server or back. */
+/* Draw the ports of two hosts; the flow goes from client to server or back. */
 static void draw_ports(fb_random *random, const struct application *application, fb_traffic_flow *flow) {
     static const uint16_t icmp_types[] = {0x0800, 0x0000, 0x0301, 0x0303, 0x0b00};
     static const uint16_t icmpv6_types[] = {0x8000, 0x8100, 0x0104, 0x0300, 0x8000};
@@ -138,7 +141,7 @@ uint16_t fb_traffic_transport_header_size(uint8_t protocol) {
     }
 }
 
-/* Packets are small (acknowledgements, questions) or as large as they can be; few are between. */
+/* Most packets are small (acknowledgements, requests) or of the maximum size. */
 static void draw_volume(fb_random *random, const struct application *application, fb_traffic_flow *flow) {
     uint32_t headers = (flow->ipv6 ? 40u : 20u) + fb_traffic_transport_header_size(flow->protocol);
     uint32_t least = headers + application->least_payload;
@@ -149,10 +152,11 @@ static void draw_volume(fb_random *random, const struct application *application
 
     flow->packets = fb_random_tail(random, 21);
     flow->packet_size = (uint16_t)size;
-    flow->octets = size + (flow->packets - 1) * mean; /* below 2^21 * 1500: it fits */
+    flow->octets = size + (flow->packets - 1) * mean; /* below 2^21 * 1500, so it fits */
 }
 
-/* A flow ends with its FIN, or waits for the idle timeout of 15 s. At least a millisecond for 64 packets. */
+/* A flow ends with its FIN, or waits for the idle timeout of 15 s. It takes at least a millisecond
+   per 64 packets. */
 static void draw_times(fb_random *random, fb_traffic_flow *flow) {
     enum { IDLE_TIMEOUT = 1, END_OF_FLOW = 3 };
     flow->duration = flow->packets == 1 ? 0 : 1 + fb_random_zipf(random, 16) + flow->packets / 64;
