@@ -2,8 +2,9 @@
    same datagrams in turn.
 
    usage:
-     run_story [--repetitions N] PLAN CAPTURE    one line of JSON per stage: ns and bytes allocated per flow
-     run_story --messages STAGE PLAN CAPTURE     the messages of one pass, to standard output
+     run_story [--repetitions N] PLAN CAPTURE    print a line of JSON per stage: nanoseconds and
+                                                 bytes allocated per flow
+     run_story --messages STAGE PLAN CAPTURE     write the messages of one pass to standard output
 
    The stages are "interpreted" (interpreted.h) and "compiled". "flows" is the number of rows of one
    pass. "folded" is the sum of the values passed to the emitter that writes nothing (null_row.h).

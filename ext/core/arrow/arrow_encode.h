@@ -48,9 +48,9 @@ typedef struct {
    `processor` limits the instructions used; 0: all that this processor has.
 
      BAD_SOURCE    with a fault: the type of a child cannot fill its column
-     BAD_ARGUMENT  with a fault: the schema is malformed or not a record batch, two children fill one
-                   column, or a column is disabled or not in the plan; without a fault: the number of
-                   an enum member is above 2^31 - 1
+     BAD_ARGUMENT  with a fault: the schema is malformed or not a record batch, two children fill
+                   one column, or a column is disabled or not in the plan;
+                   without a fault: the number of an enum member is above 2^31 - 1
      NO_MEMORY
 
    After a failure there is nothing to free. REQUIRES: a binding for each child. */
@@ -62,8 +62,9 @@ void fb_arrow_encoder_free(fb_arrow_encoder *encoder);
 
      OK            all rows are encoded
      NO_SPACE      the output is full; call again with the same array and *position
-     OUT_OF_RANGE  a value does not fit its column, or a list changed during the call. The fault has the
-                   place and the reason, earlier rows are in the output, and *position is this row.
+     OUT_OF_RANGE  a value does not fit its column, or a list changed during the call. The fault
+                   has the place and the reason. Earlier rows are in the output, and *position is
+                   this row.
      BAD_ARGUMENT  with a fault: the array does not have the layout of the schema
 
    Arrow states no size for most buffers. They must be as large as the layout requires. */

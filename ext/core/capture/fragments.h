@@ -28,10 +28,10 @@ void fb_fragments_init(fb_fragments *fragments, fb_memory *memory, size_t memory
 
 /* Add one fragment. `time` is the capture's clock in nanoseconds. REQUIRES: packet->fragment.
 
-     FB_OK               the datagram is complete: `packet` is now all of it, until fb_fragments_release
-     FB_MORE_INPUT       stored or discarded
-     FB_TRUNCATED_PACKET the capture cut the fragment, so its datagram will be lost
-     FB_OTHER_PACKET     the datagram is complete and not UDP */
+     FB_OK                the datagram is complete; `packet` is all of it until fb_fragments_release
+     FB_MORE_INPUT        the fragment was stored or discarded
+     FB_TRUNCATED_PACKET  the capture cut the fragment, so its datagram will be lost
+     FB_OTHER_PACKET      the datagram is complete and not UDP */
 fb_status fb_fragments_add(fb_fragments *fragments, uint64_t time, fb_ip_packet *packet);
 
 /* Free the completed datagrams. */

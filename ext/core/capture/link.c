@@ -94,10 +94,10 @@ static void map_ipv4(uint8_t address[16], const uint8_t *p) {
 
 /* RFC 791 section 3.1.
 
-   0       1       2               4               6               8       9       10      12
-   +-------+-------+---------------+---------------+---------------+-------+-------+-------+----------
-   |4 |IHL | TOS   | total length  | identification|flags | offset | TTL   | proto | sum   | addresses
-   +-------+-------+---------------+---------------+---------------+-------+-------+-------+----------
+   0       1       2           4               6               8       9       10      12
+   +-------+-------+-----------+---------------+---------------+-------+-------+-------+----------
+   |4 |IHL | TOS   | length    | identification|flags | offset | TTL   | proto | sum   | addresses
+   +-------+-------+-----------+---------------+---------------+-------+-------+-------+----------
 
    The source address follows at 12, the destination address at 16. */
 static fb_status read_ipv4(fb_bytes rest, bool frame_cut, fb_ip_packet *packet) {

@@ -76,7 +76,8 @@ void fb_decoder_free(fb_decoder *decoder);
 /* Decode datagrams from *position on; each flow becomes one message.
 
      OK        all datagrams are decoded
-     NO_SPACE  the row's output is full; complete messages stay, and *position is the place to resume
+     NO_SPACE  the row's output is full. It holds complete messages, and *position is the place to
+               resume.
 
    Returns no other status. Problems of a datagram are counted. */
 fb_status fb_row_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position,

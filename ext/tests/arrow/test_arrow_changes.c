@@ -1,17 +1,19 @@
-/* Arrays that change between the two reads of a list. No thread is needed: part of the array lies where the first row is written. */
+/* Arrays that change between the two reads of a list. This needs no thread: part of the array is in
+   the memory that the first row is written to. */
 #include "tests/builders/arrow_bench.h"
 #include "tests/support/native.h"
 
 enum { PLACE = 64, PAYLOAD = 160, ROOM = 1800, MANY = 2000 };
 
-/* A list in the second row, and the integers of one of its buffers when it is read first and when it is written. */
+/* A list in the second row, and the integers of one of its buffers at the first read and at the
+   write. */
 typedef struct {
     const char *column;
     arrow_node *(*make)(void);
     enum { OF_LIST, OF_MEMBERS, OF_DICTIONARY } node;
     size_t buffer, width, count;
     int64_t first[4], second[4];
-    const char *why; /* what the second read finds */
+    const char *why; /* problem that the second read finds */
 } change;
 
 static arrow_node *make_members(const char *format, const char *word, size_t count) {
@@ -65,7 +67,7 @@ static const change changes[] = {
     {NUMBERS, nullable_numbers, OF_MEMBERS, 0, 1, 1, {7}, {3}, "a null"},
 };
 
-/* Integers of this machine, as an array has them. */
+/* Store integers in the byte order of this machine. */
 static void put_integers(uint8_t *p, const int64_t *numbers, size_t width, size_t count) {
     for (size_t i = 0; i < count; i++, p += width) native_put(p, (uint64_t)numbers[i], width);
 }
@@ -74,7 +76,7 @@ static arrow_node *node_of(const change *c, arrow_node *list) {
     return c->node == OF_LIST ? list : c->node == OF_MEMBERS ? list->nodes[0] : list->dictionary;
 }
 
-/* Two rows: bytes in the first, which hold the second integers, and a list in the second. */
+/* Make two rows: bytes with the second integers, and a list. */
 static arrow_node *make_batch(const change *c) {
     uint8_t payload[PAYLOAD];
     text words = {0};
@@ -95,7 +97,7 @@ static size_t find_payload(const bench *b) {
     abort();
 }
 
-/* Encodes both rows, or the first alone. */
+/* Encode both rows, or only the first. */
 static fb_status encode_at_once(bench *b, arrow_node *batch, size_t rows, size_t *position) {
     *position = 0;
     batch->array.length = (int64_t)rows;
@@ -137,7 +139,7 @@ static void refuses_a_list_that_changes(void) {
     run_processor = FB_PROCESSOR_ANY;
 }
 
-/* The same arrays, with integers that stay as they are: only the change is refused. */
+/* The same arrays without a change are accepted. */
 static void writes_a_list_that_stays(void) {
     for (size_t i = 0; i < COUNT(changes); i++) {
         change c = changes[i];

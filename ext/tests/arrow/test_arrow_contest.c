@@ -1,4 +1,5 @@
-/* A contest: flows that are decoded as columns, and encoded from there, become the messages that they are decoded as. */
+/* Flows that are decoded as columns and then encoded become the same messages as flows that are
+   decoded directly. */
 #include "tests/support/session.h"
 
 #include "core/arrow/arrow_encode.h"
@@ -62,7 +63,7 @@ static void encode_batch(contest *p, const fb_batch *batch, text *said) {
     batch_view_close(&view);
 }
 
-/* What a datagram says either way. */
+/* Check that both paths give the same result for a datagram. */
 static void check_same(contest *p, const octets *d) {
     fb_datagram datagram = datagram_of(d->data, d->size, SOURCE_ADDRESS);
     fb_position position = {0};
@@ -111,7 +112,7 @@ static void agrees_on_samples_with_all_columns(void) {
     text_free(&lines);
 }
 
-/* Elements of every role and size, with values that are often zero. */
+/* Append elements of every role and size, often with zeros. */
 static void put_random_datagram(octets *d) {
     static const unsigned sizes[] = {1, 2, 3, 4, 4, 4, 8, 16, 6, VARIABLE};
     specifier fields[20];

@@ -1,8 +1,8 @@
-/* Arrow columns to messages: what each type of column takes of each type of array, what is refused, and where the layout of arrays
-   leaves a choice. */
+/* From Arrow columns to messages: array types of each column type, refusals, and variants of array
+   layouts. */
 #include "tests/builders/arrow_bench.h"
 
-/* What messages say; and, in a last line, why no more were made. */
+/* Return the messages as text, and in a last line the reason that ended them. */
 static const char *describe(bench *b, const arrow_node *batch) {
     size_t position = 0;
     text_clear(&b->text);
@@ -19,7 +19,7 @@ static const char *describe(bench *b, const arrow_node *batch) {
     return text_of(&b->text);
 }
 
-/* One column of messages, and what became of it: its lines joined by blanks, without its name. */
+/* Check one column: its lines joined by spaces, without its name. */
 static void check_column(const char *column, arrow_node *node, size_t rows, const char *expected, const char *what) {
     arrow_node *batch = arrow_batch(rows, 1, (arrow_node *[]){node});
     text lines = {0}, said = {0};
@@ -43,7 +43,7 @@ static void check_column(const char *column, arrow_node *node, size_t rows, cons
     arrow_free(batch);
 }
 
-/* Types -------------------------------------------------------------------------------------------------------------- */
+/* Types -------------------------------------------------------------------------------------- */
 
 #define BEYOND "the value is outside the column's range"
 #define FRACTION "the number is not an integer"
@@ -251,7 +251,7 @@ static void does_so_behind_an_offset(void) {
     arrow_lead = 0;
 }
 
-/* A dictionary holds each value twice, in another order, and something that nobody has. */
+/* The dictionary has each value twice, in another order, and a value that is not used. */
 static void does_so_of_dictionaries(void) {
     static const char *const indices[] = {"c", "C", "s", "S", "i", "I", "l", "L"};
     for (size_t i = 0; i < COUNT(pairs); i++) {
@@ -282,7 +282,7 @@ static void refuses_an_index_that_a_dictionary_does_not_have(void) {
     check_column("uint", arrow_dictionary("L", "null", arrow_values("I", "")), 1, "-", "an empty one");
 }
 
-/* More values than are remembered at a time. */
+/* The dictionary has more values than the cache. */
 static void reads_long_dictionaries(void) {
     text words = {0}, values = {0}, expected = {0};
     for (unsigned i = 0; i < 500; i++) text_put(&values, "10.0.%u.%u ", i / 256, i % 256);
@@ -295,7 +295,7 @@ static void reads_long_dictionaries(void) {
     text_free(&words), text_free(&values), text_free(&expected);
 }
 
-/* Explicit columns and lists ----------------------------------------------------------------------------------------- */
+/* Explicit columns and lists ----------------------------------------------------------------- */
 
 static void writes_zeros_of_explicit_columns(void) {
     check_column("uint explicit", arrow_values("L", "0 null 1"), 3, "0 | - | 1", "uint");
@@ -367,7 +367,7 @@ static void writes_long_lists(void) {
     text_free(&words), text_free(&expected);
 }
 
-/* Schemas ------------------------------------------------------------------------------------------------------------ */
+/* Schemas ------------------------------------------------------------------------------------ */
 
 static void check_refused(const char *column, const char *format, const char *expected) {
     arrow_node *node = arrow_values("n", "");
@@ -439,7 +439,8 @@ static void says_which_child_cannot_be_bound(void) {
     check_binding(0, 0, "+s", FB_BAD_ARGUMENT, FB_ARROW_TWICE, 1);
     check_binding(0, 2, "+s", FB_BAD_ARGUMENT, FB_ARROW_DISABLED, 1);
     check_binding(3, 1, "+s", FB_BAD_ARGUMENT, FB_ARROW_NO_COLUMN, 0);
-    check_binding(1, 0, "+s", FB_BAD_SOURCE, FB_ARROW_MISFIT, 1); /* columns are bound in their order */
+    /* columns are bound in their order */
+    check_binding(1, 0, "+s", FB_BAD_SOURCE, FB_ARROW_MISFIT, 1);
     check_binding(1, FB_NO_COLUMN, "+s", FB_BAD_SOURCE, FB_ARROW_MISFIT, 0);
 }
 

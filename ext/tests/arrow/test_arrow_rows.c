@@ -1,8 +1,9 @@
-/* Record batches to messages: rows and their order, room, nulls and slices, and arrays that are not what their schemas say. */
+/* From record batches to messages: order of rows, room, nulls and slices, and arrays that do not
+   match their schemas. */
 #include "tests/builders/arrow_bench.h"
 #include "tests/support/native.h"
 
-/* Whole batches ------------------------------------------------------------------------------------------------------ */
+/* Whole batches ------------------------------------------------------------------------------ */
 
 static const char *const table_lines =
     "1 u8 uint limit=255\n2 u16 uint limit=65535\n3 u32 uint limit=4294967295\n4 u64 uint\n5 addr ip\n6 e enum\n7 flag bool\n"
@@ -14,7 +15,7 @@ enum { TABLE_ROWS = 150 };
 
 static uint32_t next_random(uint32_t *random) { return *random = *random * 1664525u + 1013904223u; }
 
-/* Random words: a few of some, and nulls. */
+/* Make a column of random words from a small set, and nulls. */
 static arrow_node *put_column(uint32_t *random, const char *format, const char *const *words, size_t count) {
     text t = {0};
     for (size_t i = 0; i < TABLE_ROWS; i++) {
@@ -46,7 +47,7 @@ static arrow_node *put_list_column(uint32_t *random, const char *format, const c
 #define LIST_COLUMN(format, ...) \
     put_list_column(&random, format, (const char *const[]){__VA_ARGS__}, COUNT(((const char *const[]){__VA_ARGS__})))
 
-/* A batch of table_lines. */
+/* Make a batch for table_lines. */
 static arrow_node *make_table(void) {
     uint32_t random = 3;
     arrow_node *dictionary = COLUMN("c", "0", "1", "2");
@@ -71,7 +72,7 @@ static void check_output(const bench *b, const uint8_t *expected, size_t size, s
     CHECK_BYTES(b->output, used, expected, size);
 }
 
-/* From any capacity on, with no more than is asked for. */
+/* Use every capacity, and grow only by the room needed. */
 static void writes_the_same_with_every_capacity(void) {
     arrow_node *batch = make_table();
     size_t step = getenv("FLOWBUF_SLOW_RUN") ? 53 : 1;
@@ -129,7 +130,7 @@ static void writes_the_same_for_every_processor(void) {
     arrow_free(batch);
 }
 
-/* Each row by itself, as a slice of the batch. */
+/* Encode each row alone, as a slice of the batch. */
 static void writes_slices(void) {
     arrow_node *batch = make_table();
     bench whole, parts;
@@ -182,7 +183,7 @@ static void survives_every_failed_allocation(void) {
     arrow_free(batch);
 }
 
-/* Rows --------------------------------------------------------------------------------------------------------------- */
+/* Rows --------------------------------------------------------------------------------------- */
 
 static void check_batch(const char *lines, arrow_node *batch, const char *expected) {
     bench b;
@@ -235,13 +236,13 @@ static void leaves_children_out_that_fill_nothing(void) {
 static void writes_nothing_of_no_rows(void) {
     arrow_node *batch = arrow_batch(0, 4, (arrow_node *[]){arrow_values("I", ""), arrow_values("u", ""), arrow_values("vz", ""),
                                                            arrow_list("+l", "", arrow_values("w:16", ""))});
-    const void *none[5] = {NULL}; /* as many as a view has here */
+    const void *none[5] = {NULL}; /* the number of buffers of a view here */
     for (size_t i = 0; i < 3; i++) batch->nodes[i]->array.buffers = none;
     batch->nodes[3]->array.buffers = batch->nodes[3]->nodes[0]->array.buffers = none;
     check_batch("1 a uint\n2 b string\n3 c bytes\n4 d ip repeated", batch, "");
 }
 
-/* Of lists: behind members that are not theirs, and behind lists that are not the array's. */
+/* The arrays have members before the first list, and lists before the first row. */
 static void writes_lists_behind_offsets(void) {
     arrow_lead = 3;
     arrow_node *members_of_lists = arrow_values("I", "1 2 3 4");
@@ -284,7 +285,8 @@ static void tells_the_first_fault_of_a_batch(void) {
     bench b;
     size_t position = 0;
     bench_open(&b, "2 a ip\n1 n uint", batch);
-    for (size_t i = 0; i < COUNT(faults); i++, position++) { /* and on behind it */
+    /* encoding continues after the refused row */
+    for (size_t i = 0; i < COUNT(faults); i++, position++) {
         CHECK_STATUS(encode(&b, batch, &position), FB_OUT_OF_RANGE);
         CHECK_EQUAL(position, faults[i].row);
         CHECK_EQUAL(b.encoder.fault.row, faults[i].row);
@@ -301,7 +303,7 @@ static void tells_the_first_fault_of_a_batch(void) {
     text_free(&second);
 }
 
-/* Arrays that are not what their schemas say ------------------------------------------------------------------------- */
+/* Arrays that do not match their schemas ---------------------------------------------------- */
 
 static const char *const odd_lines = "1 a uint\n2 b string\n3 c bytes\n4 d uint repeated\n5 e enum";
 
@@ -378,7 +380,7 @@ static void refuses_arrays_that_are_laid_out_otherwise(void) {
     check_odd(have_a_dictionary_of_less_than_nothing, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 4);
 }
 
-/* Schemas that are malformed: each part of a schema of a list of texts, with a dictionary. */
+/* Make a schema of a list of dictionary texts. The test makes each part malformed. */
 static arrow_node *make_nested(void) {
     arrow_node *texts = arrow_dictionary("c", "0 0", arrow_values("u", "ab"));
     arrow_node *lists = arrow_dictionary("c", "0", arrow_list("+l", "2", texts));
@@ -418,7 +420,8 @@ static void check_schema(void (*change)(struct ArrowSchema *schema), size_t leve
 
 static void refuses_malformed_schemas(void) {
     check_schema(NULL, 0);
-    for (size_t level = 0; level < 5; level++) { /* batch, column, lists, indices of members, texts */
+    /* batch, column, lists, indices of members, texts */
+    for (size_t level = 0; level < 5; level++) {
         check_schema(count_less_than_no_children, level);
         check_schema(count_the_fewest_children, level);
         check_schema(count_children_that_are_not_there, level);
@@ -460,7 +463,7 @@ static void refuses_values_outside_of_their_buffers(void) {
     for (size_t i = 0; i < COUNT(cases); i++) check_odd(cases[i].change, FB_OUT_OF_RANGE, FB_ARROW_BAD_OFFSET, cases[i].child);
 }
 
-/* Of bytes that are not there, nothing but their number is looked at. */
+/* The bytes do not exist; only their number is read. */
 static void refuses_rows_that_no_message_can_hold(void) {
     static const int64_t ends[] = {INT64_C(1) << 31, INT64_C(1) << 30};
     for (size_t i = 0; i < COUNT(ends); i++) {

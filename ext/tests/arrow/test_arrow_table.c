@@ -1,5 +1,5 @@
-/* What a batch is handed on as, read back by the words of Arrow's specification alone: values, nulls, dictionaries, lists; who
-   lives how long; and little memory. */
+/* Exported batches, read back with code based only on the Arrow specification: values, nulls,
+   dictionaries and lists; lifetimes; and failed allocations. */
 #include "tests/support/session.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "tests/support/native.h"
 #include "core/arrow/arrow_table.h"
 
-/* Reading an array ---------------------------------------------------------------------------------------------------- */
+/* Reading an array --------------------------------------------------------------------------- */
 
 static bool is_null(const struct ArrowArray *array, int64_t i) {
     const uint8_t *bits = array->buffers[0];
@@ -68,7 +68,7 @@ static void check_null_count(const struct ArrowArray *array) {
     CHECK_EQUAL(nulls, array->null_count);
 }
 
-/* A line a column: its name, its format, its values. */
+/* Return a line per column: its name, format and values. */
 static const char *describe(text *t, const struct ArrowSchema *schema, const struct ArrowArray *array) {
     text_clear(t);
     CHECK_EQUAL(schema->n_children, array->n_children);
@@ -87,7 +87,7 @@ static const char *describe(text *t, const struct ArrowSchema *schema, const str
     return text_of(t);
 }
 
-/* A batch of two rows, one of which is empty, and one between them that is taken back. ------------------------------- */
+/* Batch of two rows, one empty, with a row between them that is undone ----------------------- */
 
 static const char *const lines =
     "1 octet uint limit=255\n2 wide uint\n3 mac uint limit=281474976710655\n4 kind enum map=1:2\n5 flag bool\n"
@@ -172,7 +172,7 @@ static fb_table *make_table(const session *s, fb_memory memory, uint64_t kind) {
     return table;
 }
 
-/* Two pairs of texts, each behind its size, in the byte order of this machine. */
+/* Check two pairs of texts, each after its size, in the byte order of this machine. */
 static void check_metadata(const char *metadata) {
     static const char *const pairs[] = {"ARROW:extension:name", "flowbuf.ip", "ARROW:extension:metadata", ""};
     uint8_t expected[74], *p = expected + 4;
@@ -242,9 +242,10 @@ static void names_members_that_nobody_knows(void) {
     }
 }
 
-/* Who lives how long -------------------------------------------------------------------------------------------------- */
+/* Lifetimes ---------------------------------------------------------------------------------- */
 
-/* A child that was moved out of its struct, as the specification allows, outlives it, and the table. */
+/* A child that was moved out of its struct, as the specification allows, outlives the struct and
+   the table. */
 static void lives_as_long_as_its_last_part(void) {
     session s;
     text t = {0};
@@ -285,12 +286,12 @@ static void survives_every_failed_allocation(void) {
         if (done) array.release(&array);
         if (typed) schema.release(&schema);
         fb_table_release(table);
-        session_close(&s); /* which says what is still held */
+        session_close(&s); /* reports leaked bytes */
     }
     CHECK(done);
 }
 
-/* One batch, twice: as it stands, and with its addresses as text. */
+/* Export one batch twice: unchanged, and with addresses as text. */
 static void hands_on_the_same_rows_in_two_ways(void) {
     static const fb_table_field plain = {.column = 6, .nullable = true}, as_text = {.column = 6, .nullable = true, .text = true};
     session s;
@@ -334,7 +335,7 @@ static void hands_on_nothing(void) {
     session_close(&s);
 }
 
-/* Text ---------------------------------------------------------------------------------------------------------------- */
+/* Text --------------------------------------------------------------------------------------- */
 
 static void writes_addresses(void) {
     static const struct {
@@ -348,9 +349,9 @@ static void writes_addresses(void) {
         {{[5] = 0xffff, [6] = 0xc000, [7] = 0x0207}, "192.0.2.7"},
         {{[5] = 0xffff, [6] = 0xffff, [7] = 0xff00}, "255.255.255.0"},
         {{[4] = 0xffff, [6] = 0xc000, [7] = 0x0207}, "::ffff:0:c000:207"},
-        {{1, 0, 2, 0, 3, 0, 4, 0}, "1:0:2:0:3:0:4:0"},                /* one group of zeros is no run */
-        {{1, 0, 0, 2, 0, 0, 0, 3}, "1:0:0:2::3"},                     /* the longest */
-        {{1, 0, 0, 2, 0, 0, 3, 4}, "1::2:0:0:3:4"},                   /* the first of two */
+        {{1, 0, 2, 0, 3, 0, 4, 0}, "1:0:2:0:3:0:4:0"}, /* one zero group is not shortened */
+        {{1, 0, 0, 2, 0, 0, 0, 3}, "1:0:0:2::3"},                     /* the longest run */
+        {{1, 0, 0, 2, 0, 0, 3, 4}, "1::2:0:0:3:4"}, /* the first of two equal runs */
         {{0xffff, 0xfff, 0xff, 0xf, 0xabcd, 0xabc, 0xab, 0xa}, "ffff:fff:ff:f:abcd:abc:ab:a"},
         {{0xffff, 0xffff, 0xffff, 0xffff, 0xffff, 0xffff, 0xffff, 0xffff}, "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"},
     };

@@ -1,7 +1,8 @@
-/* Messages become rows: every type, fields in any order and any number, packed lists; what is refused, and where. */
+/* From messages to rows: every type, fields in any order and number, packed lists, and the place
+   and kind of faults. */
 #include "tests/builders/message_table.h"
 
-/* A whole stream into a table of its own, checked against its text. */
+/* Read a whole stream into a new table, and compare its text. */
 static void check_stream(const char *lines, const void *data, size_t size, const char *expected) {
     table t;
     size_t taken;
@@ -16,7 +17,7 @@ static void check_stream(const char *lines, const void *data, size_t size, const
 
 #define CHECK_STREAM(lines, literal, expected) check_stream(lines, literal, sizeof(literal) - 1, expected)
 
-/* What is read ------------------------------------------------------------------------------------------------------- */
+/* Reading ------------------------------------------------------------------------------------ */
 
 static const char *const every_list =
     "1 octets uint repeated limit=255\n2 words uint repeated limit=4294967295\n3 signs int repeated limit=2147483647\n"
@@ -34,7 +35,7 @@ static void reads_the_greatest_and_the_least(void) {
     octets d = {0}, fields = greatest_fields();
     text expected = {0};
     put_message(&d, &fields);
-    put8(&d, 0); /* a message of nothing */
+    put8(&d, 0); /* an empty message */
     put_least(&d);
     text_put(&expected, "%s\n%s", greatest, "small=-2147483648 big=-9223372036854775808 zigzag=-2147483648 real=-0 span=-1 "
                                            "wider=-9223372036854775808\n");
@@ -113,7 +114,7 @@ static void counts_what_it_does_not_know(void) {
     table t;
     size_t taken;
     octets d = {0}, m = {0};
-    put_field(&m, 20, 5);                                        /* disabled */
+    put_field(&m, 20, 5);                                        /* a disabled column */
     put_bytes(&m, 28, "gone", 4);
     put_field(&m, 1, 1);
     put_field(&m, 100, 1), put_fixed(&m, 101, 1, 8), put_bytes(&m, 102, "abc", 3), put_fixed(&m, 2047, 1, 4);
@@ -126,7 +127,8 @@ static void counts_what_it_does_not_know(void) {
     CHECK_EQUAL(t.reader.unknown_fields, 6);
     CHECK_EQUAL(t.reader.invalid_texts, 2);
     m.size = 0;
-    put_field(&m, 100, 1), put_bytes(&m, 18, "\xff", 1), put_field(&m, 1, 256); /* of a message that becomes no row: nothing */
+    /* a message that gives no row adds nothing to counters */
+    put_field(&m, 100, 1), put_bytes(&m, 18, "\xff", 1), put_field(&m, 1, 256);
     put_message(&d, &m);
     CHECK_STATUS(table_read(&t, d.data, d.size, &taken), FB_BAD_MESSAGE);
     CHECK_EQUAL(t.reader.unknown_fields, 12);
@@ -138,9 +140,9 @@ static void counts_what_it_does_not_know(void) {
     table_close(&t);
 }
 
-/* What is refused ----------------------------------------------------------------------------------------------------- */
+/* Faults ------------------------------------------------------------------------------------- */
 
-/* A good message, one that has a good field before the bad one, and another good one. */
+/* Read a valid message, one with a valid field before the invalid one, and another valid one. */
 static void check_fault(const char *lines, const char *name, fb_message_fault_kind kind, const octets *field) {
     table t;
     size_t taken;
@@ -209,12 +211,14 @@ static void refuses_other_wire_types(void) {
 }
 
 static void refuses_malformed_fields(void) {
-    CHECK_FAULT(every_type, NULL, FIELD, put8(&m, 0));                                 /* number 0 */
+    CHECK_FAULT(every_type, NULL, FIELD, put8(&m, 0)); /* number 0 */
     CHECK_FAULT(every_type, NULL, FIELD, put_varint(&m, 3));
-    CHECK_FAULT(every_type, NULL, FIELD, put_varint(&m, UINT64_C(1) << 32));           /* a number of 30 bits */
+    /* a number of 30 bits */
+    CHECK_FAULT(every_type, NULL, FIELD, put_varint(&m, UINT64_C(1) << 32));
     CHECK_FAULT(every_type, NULL, FIELD, put8(&m, 0x80));
     CHECK_FAULT(every_type, NULL, FIELD, put_octets(&m, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\1", 11));
-    CHECK_FAULT(every_type, NULL, FIELD, put_key(&m, 1001, 3));                        /* groups, of no column and of one */
+    /* groups, with and without a column */
+    CHECK_FAULT(every_type, NULL, FIELD, put_key(&m, 1001, 3));
     CHECK_FAULT(every_type, "octet", FIELD, put_key(&m, 1, 4));
     CHECK_FAULT(every_type, "octet", FIELD, put_key(&m, 1, 0));
     CHECK_FAULT(every_type, "octet", FIELD, put_octets(&m, "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\1", 12));
@@ -247,7 +251,7 @@ static void has_a_text_for_each_fault(void) {
     CHECK_TEXT(fb_message_fault_text(FB_MESSAGE_FAULT_COUNT), "unknown fault");
 }
 
-/* A row that is given up leaves nothing to the one that takes its place. */
+/* A discarded row leaves nothing in the row that replaces it. */
 static void takes_back_every_column(void) {
     table t;
     size_t taken;

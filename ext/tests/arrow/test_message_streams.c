@@ -1,12 +1,13 @@
-/* Streams of messages become rows: cut anywhere, with any byte wrong, in batches of every size, with little memory; and what the
-   decoders write is read back as what they put into columns. FLOWBUF_ROUNDS and FLOWBUF_SEED choose random plans. */
+/* From message streams to rows: cut anywhere, with any byte changed, in batches of every size, and
+   with little memory. Messages of the decoders are read back as the columns that the decoders
+   write. FLOWBUF_ROUNDS and FLOWBUF_SEED choose random plans. */
 #include "tests/builders/message_table.h"
 
 #include "tests/builders/random_plan.h"
 #include "tests/builders/random_sample.h"
 #include "tests/builders/samples.h"
 
-/* A stream, whatever it is, against another reading of it. */
+/* Compare any stream with the result of another reader. */
 static void check_any_stream(table *t, const uint8_t *data, size_t size) {
     text expected = {0};
     uint64_t unknown = 0, before = t->reader.unknown_fields;
@@ -95,7 +96,7 @@ static void says_the_same_in_batches_of_every_size(void) {
     text_free(&lines);
 }
 
-/* A message that ends after each of its bytes, with few bytes behind it. Then comes a guard page. */
+/* Read a message that is cut after each of its bytes and followed by few bytes and a guard page. */
 static void reads_nothing_behind_the_stream(void) {
     octets m = two_byte_fields();
     for (size_t i = 0; i < sizeof table_processors / sizeof *table_processors; i++) {
@@ -112,9 +113,9 @@ static void reads_nothing_behind_the_stream(void) {
     }
 }
 
-/* Little memory ---------------------------------------------------------------------------------------------------------- */
+/* Little memory ------------------------------------------------------------------------------ */
 
-/* Whether all was there. */
+/* Return true if no allocation failed. */
 static bool read_with_little(const char *lines, const octets *d, size_t fail_at) {
     fb_check_allocator allocator = {.fail_at = 0};
     fb_memory memory = fb_check_memory(&allocator);
@@ -130,7 +131,7 @@ static bool read_with_little(const char *lines, const octets *d, size_t fail_at)
     if (status == FB_OK) status = fb_message_columns_read(&reader, &rest, batch, &fault);
     bool whole = status == FB_END;
     if (!whole) CHECK_STATUS(status, batch && batch->rows ? FB_NO_SPACE : FB_NO_MEMORY);
-    if (batch && !whole) { /* it goes on where it stopped, once there is some */
+    if (batch && !whole) { /* reading continues after the failure */
         status = fb_message_columns_read(&reader, &rest, batch, &fault);
         CHECK_STATUS(status, FB_END);
     }
@@ -152,7 +153,7 @@ static void survives_every_failed_allocation(void) {
     text_free(&lines);
 }
 
-/* Offsets have 31 bits: of a text that may want more nothing is kept. */
+/* Offsets have 31 bits. A text that may exceed them is not stored. */
 static void is_full_before_its_offsets_are(void) {
     table t;
     octets d = {0};
@@ -174,16 +175,16 @@ static void is_full_before_its_offsets_are(void) {
     table_close(&t);
 }
 
-/* What the decoders write ------------------------------------------------------------------------------------------------ */
+/* Messages of the decoders ------------------------------------------------------------------- */
 
-/* Datagrams become messages, which become columns; and columns at once. */
+/* Decode datagrams to messages and then to columns, and directly to columns. */
 typedef struct {
     session session;
     table table;
     fb_decoder *decoder;
     fb_columns columns;
     fb_memory memory;
-    bool native; /* some addresses keep their width, which columns do not tell */
+    bool native; /* some addresses keep their width, which columns do not store */
 } contest;
 
 static void contest_open(contest *c, const char *lines) {

@@ -1,4 +1,4 @@
-/* Addresses as text: all forms, and what only looks like one. Every text ends at a page that cannot be touched. */
+/* Addresses as text: all valid forms and similar invalid ones. Every text ends at a guard page. */
 #include "tests/support/check.h"
 
 #include "core/base/address_parse.h"
@@ -23,7 +23,7 @@ static bool read_mac(const char *text, uint64_t *mac) {
     return good;
 }
 
-/* What the system makes of it, where it makes anything. */
+/* Parse the text with the system's function, if it is in its range. */
 static bool expect_address(const char *text, uint8_t *address) {
     memcpy(address, "\0\0\0\0\0\0\0\0\0\0\xff\xff", 12);
     return inet_pton(AF_INET, text, address + 12) == 1 || inet_pton(AF_INET6, text, address) == 1;
@@ -60,7 +60,7 @@ static void refuses_what_is_no_address(void) {
     for (size_t i = 0; i < COUNT(bad); i++) check_address(bad[i], false);
 }
 
-/* Whatever is made of the characters of addresses, the system agrees. */
+/* Random texts of the characters of addresses give the same result as the system's function. */
 static void agrees_with_the_system(void) {
     static const char characters[] = "0123456789abcdefF:::::::....  g";
     uint32_t random = 1;

@@ -1,4 +1,4 @@
-/* Statuses, loads, and the budgets of memory. */
+/* Statuses, loads and memory budgets. */
 #include "tests/support/check.h"
 
 static void names_every_status_once(void) {

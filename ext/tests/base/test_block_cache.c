@@ -1,4 +1,4 @@
-/* Blocks that wait: for whom, how many, and with threads that come between. */
+/* The cache of free blocks: their owner, their number, and use by several threads. */
 #include "tests/support/check.h"
 
 #include <pthread.h>
@@ -64,7 +64,7 @@ static void keeps_no_more_than_it_has_places(void) {
     for (size_t i = 0; i < COUNT; i++) fb_memory_release(&memory, blocks[i], SIZE + i);
     CHECK_EQUAL(count_waiting(&spares), FB_SPARES);
     CHECK_EQUAL(memory.used, 0);
-    /* The newest ones wait. */
+    /* The newest blocks stay in the cache. */
     void *newest = fb_memory_allocate(&memory, SIZE + COUNT - 1);
     CHECK(newest == blocks[COUNT - 1]);
     fb_memory_release(&memory, newest, SIZE + COUNT - 1);
@@ -85,7 +85,7 @@ static void keeps_its_octets_when_it_grows(void) {
     fb_spares_free(&spares);
 }
 
-/* Each writes all over its block, and sees whether it stays its own. */
+/* Fill each block, and check that no other thread writes to it. */
 static void *come_and_go(void *context) {
     fb_memory memory = fb_memory_recycled(context, 0);
     uintptr_t wrong = 0;

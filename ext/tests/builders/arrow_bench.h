@@ -1,4 +1,5 @@
-/* What tests of the Arrow encoder share: an encoder, and an output that ends at a guard page and grows by no more than is needed. */
+/* Shared by tests of the Arrow encoder: an encoder, and an output that ends at a guard page and
+   grows only by the room needed. */
 #ifndef FB_TEST_ARROW_BENCH_H
 #define FB_TEST_ARROW_BENCH_H
 
@@ -9,7 +10,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* Of every enum. */
+/* The members of every enum column. */
 static const fb_member members[] = {
     {{(const uint8_t *)"ingress", 7}, 1}, {{(const uint8_t *)"egress", 6}, 2}, {{(const uint8_t *)"in", 2}, 3},
     {{(const uint8_t *)"unknown", 7}, 0}, {{(const uint8_t *)"5", 1}, 55},     {{(const uint8_t *)"most", 4}, INT32_MAX},
@@ -26,11 +27,11 @@ typedef struct {
     text text;
 } bench;
 
-/* Which kind of processor rows are put together for. */
+/* The kind of processor for which rows are written. */
 static fb_processor run_processor;
 #define FOR_EACH_PROCESSOR() for (run_processor = FB_PROCESSOR_ANY; run_processor <= fb_processor_find(); run_processor++)
 
-/* The first children fill the first columns. */
+/* Open an encoder. Child i fills column i. */
 UNUSED static void bench_open(bench *b, const char *lines, const arrow_node *batch) {
     fb_arrow_binding bindings[ARROW_CHILDREN] = {{0}};
     memset(b, 0, sizeof *b);
@@ -51,7 +52,7 @@ UNUSED static void bench_close(bench *b) {
     CHECK_EQUAL(b->allocator.held, 0);
 }
 
-/* An output of another size, with what is in it. */
+/* Change the size of the output and keep its content. */
 UNUSED static void resize_output(bench *b, size_t capacity) {
     size_t used = b->encoder.row.data ? fb_row_size(&b->encoder.row) : 0;
     uint8_t *output = fb_guarded_room_of(capacity);
@@ -62,7 +63,7 @@ UNUSED static void resize_output(bench *b, size_t capacity) {
     fb_row_set_output(&b->encoder.row, output, capacity, used);
 }
 
-/* All rows; the output grows by what is needed, and no more. */
+/* Encode all rows. The output grows only by the room needed. */
 UNUSED static fb_status encode(bench *b, const arrow_node *batch, size_t *position) {
     fb_status status;
     while ((status = fb_arrow_encode(&b->encoder, &batch->array, position)) == FB_NO_SPACE)

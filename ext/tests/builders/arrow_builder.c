@@ -8,7 +8,7 @@ bool arrow_always_valid;
 
 enum { MOST_VALUES = 4096, MOST_OCTETS = 1 << 16 };
 
-/* Bytes of a buffer while it grows. */
+/* A growing buffer of bytes. */
 typedef struct {
     uint8_t data[MOST_OCTETS];
     size_t size;
@@ -44,7 +44,7 @@ void arrow_free(arrow_node *node) {
     free(node);
 }
 
-/* Words, and which of them are null; those of the lead come first. */
+/* Words and their nulls. The words of the lead come first. */
 typedef struct {
     char copy[MOST_OCTETS];
     const char *words[MOST_VALUES];
@@ -86,7 +86,7 @@ static void keep_validity(arrow_node *node, const sentence *s) {
     keep(node, &b);
 }
 
-/* Numbers ------------------------------------------------------------------------------------------------------------ */
+/* Numbers ------------------------------------------------------------------------------------ */
 
 static size_t width_of(const char *format) {
     switch (*format) {
@@ -102,7 +102,7 @@ static size_t width_of(const char *format) {
     }
 }
 
-/* Of a null, what no column but the widest holds. */
+/* Append an integer. The bytes of a null have a value that only the widest column can hold. */
 static void put_integer(buffer *b, uint64_t number, size_t size) {
     uint8_t bytes[8];
     native_put(bytes, number, size);
@@ -123,7 +123,7 @@ static void put_number(buffer *b, const char *format, const char *word) {
 
 static void put_wide(buffer *b, const char *word) {
     bool negative = *word == '-';
-    uint8_t number[16] = {0}, turned[16]; /* the lowest byte first */
+    uint8_t number[16] = {0}, turned[16]; /* lowest byte first */
     for (const char *p = word + negative; *p >= '0' && *p <= '9'; p++) {
         unsigned carry = (unsigned)(*p - '0');
         for (size_t i = 0; i < 16; carry >>= 8, i++) number[i] = (uint8_t)(carry += number[i] * 10u);
@@ -145,7 +145,7 @@ static void keep_numbers(arrow_node *node, const sentence *s, const char *format
     keep(node, &b);
 }
 
-/* Bytes ------------------------------------------------------------------------------------------------------------- */
+/* Bytes -------------------------------------------------------------------------------------- */
 
 static size_t octets_of(const char *word, bool text, uint8_t *octets) {
     char pair[3] = "";
@@ -189,7 +189,7 @@ static void keep_octets(arrow_node *node, const sentence *s, bool text, bool lar
     keep(node, &values);
 }
 
-/* Long ones go to two buffers in turn. */
+/* Append views. Long values alternate between two buffers. */
 static void keep_views(arrow_node *node, const sentence *s, bool text) {
     static buffer views, values[2], sizes;
     uint8_t octets[MOST_OCTETS], view[16];
@@ -239,7 +239,7 @@ arrow_node *arrow_values(const char *format, const char *words) {
     return node;
 }
 
-/* What has children -------------------------------------------------------------------------------------------------- */
+/* Nested types ------------------------------------------------------------------------------- */
 
 arrow_node *arrow_dictionary(const char *format, const char *words, arrow_node *values) {
     arrow_node *node = arrow_values(format, words);

@@ -10,9 +10,9 @@ enum { MOST_ROWS = 160, MOST_MEMBERS = 1400, MOST_OCTETS = 1 << 16, MOST_DEPTH =
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define PICK(m, array) (array)[take(m) % COUNT(array)]
 
-/* Columns ------------------------------------------------------------------------------------------------------------ */
+/* Columns ------------------------------------------------------------------------------------ */
 
-/* Each has a letter, from `a` on. */
+/* Types of columns. Each has a letter, from `a` on. */
 static const char *const types[] = {
     /* a */ "uint limit=255", "uint limit=65535", "uint limit=4294967295", "uint", "uint limit=100", "uint limit=281474976710655",
     /* g */ "enum", "int limit=2147483647", "int", "sint limit=2147483647", "sint", "bool",
@@ -31,15 +31,15 @@ void choice_put_columns(text *lines) {
     text_put(lines, "%u off uint disabled\n", FB_NUMBER_MAX);
 }
 
-/* Formats ------------------------------------------------------------------------------------------------------------ */
+/* Formats ------------------------------------------------------------------------------------ */
 
 typedef enum { UNKNOWN, NOTHING, BITS, INTEGER, REAL, FIXED, SMALL, LARGE, VIEW, LIST, LARGE_LIST, FIXED_LIST } kind;
 
 typedef struct {
-    char start[5]; /* all of it, but where it ends with a colon */
+    char start[5]; /* the whole format, or its start if it ends with a colon */
     kind kind;
     size_t width;
-    const char *fills; /* letters of columns */
+    const char *fills; /* letters of the columns that it can fill */
 } format;
 
 #define NUMBERS "abcdefghijklmnopuvwxy"
@@ -67,7 +67,7 @@ static bool read_size(const char *digits, size_t *size) {
     return *digits >= '0' && *digits <= '9' && !*end && number <= INT32_MAX;
 }
 
-/* False: none that the core should know. */
+/* Parse a format. Returns false if the core must refuse it. */
 static bool read_format(const char *text, format *f) {
     for (size_t i = 0; i < COUNT(formats); i++) {
         size_t size = strlen(formats[i].start);
@@ -79,7 +79,7 @@ static bool read_format(const char *text, format *f) {
     return false;
 }
 
-/* Choices ------------------------------------------------------------------------------------------------------------ */
+/* Choices ------------------------------------------------------------------------------------ */
 
 typedef struct block block;
 struct block {
@@ -103,7 +103,7 @@ static void *hold(maker *m, size_t size) {
     return block->data;
 }
 
-/* Bytes of zeros, at an odd address mostly. */
+/* Allocate zeroed bytes, mostly at an odd address. */
 static uint8_t *make_room(maker *m, size_t size) { return one_in(m, 4) ? hold(m, size) : (uint8_t *)hold(m, size + 1) + 1; }
 
 typedef struct {
@@ -116,7 +116,7 @@ typedef struct {
     bool known, listed, indexed;
 } node;
 
-/* A buffer of the node's; of nothing, none at times. */
+/* Add a buffer that the node owns. An empty buffer is sometimes NULL. */
 static uint8_t *add_buffer(maker *m, node *n, size_t size) {
     uint8_t *buffer = make_room(m, size);
     n->buffers[n->array.n_buffers++] = size || one_in(m, 2) ? buffer : NULL;
@@ -130,7 +130,7 @@ static void add_validity(maker *m, node *n) {
     size_t size = (count_of(n) + 7) / 8;
     unsigned how = take(m) % 5;
     n->array.null_count = how < 4 ? null_counts[how] : (int64_t)count_of(n);
-    if (how < 2) { /* there is none */
+    if (how < 2) { /* no validity buffer */
         n->array.n_buffers = 1;
         return;
     }
@@ -139,7 +139,7 @@ static void add_validity(maker *m, node *n) {
     for (size_t i = 0; i < size; i++) bits[i] = take(m) | most;
 }
 
-/* Numbers ------------------------------------------------------------------------------------------------------------ */
+/* Numbers ------------------------------------------------------------------------------------ */
 
 static const int64_t integers[] = {
     0, 1, -1, 2, 7, 100, 101, 127, 128, -128, 255, 256, 65535, 65536, INT32_MAX, INT32_MIN, UINT32_MAX, (int64_t)UINT32_MAX + 1,
@@ -158,7 +158,8 @@ static double choose_real(maker *m, unsigned how) {
 
 static int64_t choose_integer(maker *m, unsigned how) { return how < 3 ? choose_small(m, how) : PICK(m, integers); }
 
-/* Of any bytes, such as most columns hold, small ones, or those at which something changes. */
+/* Fill numbers with random bytes, values that most columns hold, small values, or boundary
+   values. */
 static void fill_numbers(maker *m, uint8_t *values, size_t count, size_t width, bool real) {
     unsigned how = take(m) % 4;
     for (size_t i = 0; i < count; i++, values += width) {
@@ -171,7 +172,7 @@ static void fill_numbers(maker *m, uint8_t *values, size_t count, size_t width, 
     }
 }
 
-/* Bytes ------------------------------------------------------------------------------------------------------------- */
+/* Bytes -------------------------------------------------------------------------------------- */
 
 static const char *const words[] = {
     "", "ingress", "in", "5", "007", "2147483647", "2147483648", "1.2.3.4", "0.0.0.0", "::", "::ffff:0.0.0.0", "2001:db8::1", "1.2.3.04",
@@ -179,7 +180,8 @@ static const char *const words[] = {
     "00:00:5e-00:53:01", "twelve-bytes", "thirteen-byte", "sixteen-bytes-of", "\xc3\xa4", "\xf0\x9f\x98\x80", "\xed\xa0\x80",
     "thirteen-byt\xc3", "\xf4\x90\x80\x80", "\xc0\x80", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", "\n%s\\\"", "a text of more octets than any address has"};
 
-/* Most are a word that comes again and again: where it is one that the column takes, whole blocks are. */
+/* Choose a value. Most are one repeated word, so that whole blocks are valid if the column takes
+   it. */
 static size_t choose_octets(maker *m, const char *usual, uint8_t *octets) {
     uint8_t how = take(m);
     size_t size = how % 8 == 0 ? 4 : how % 8 == 1 ? 16 : how % 32;
@@ -210,7 +212,8 @@ static void put_offset(uint8_t *offsets, size_t i, int64_t offset, bool large) {
     memcpy(offsets + i * (large ? 8 : 4), &offset, large ? 8 : 4);
 }
 
-/* Nothing says how many bytes there are but offsets: none is behind them, though some are not in order. */
+/* Add offsets and bytes. Only offsets state the number of bytes, so none may exceed the buffer.
+   Some are not in order. */
 static void add_octets(maker *m, node *n, bool large) {
     static octets o;
     size_t count = count_of(n), first = take(m) % 4, lost = take(m);
@@ -222,7 +225,7 @@ static void add_octets(maker *m, node *n, bool large) {
     if (count) memcpy(values + first, o.octets, o.size);
 }
 
-/* Everything of a view may be wrong: it can be seen. */
+/* Add views. Any part of a view may be wrong, because the core can check it. */
 static void add_views(maker *m, node *n) {
     static octets o;
     size_t count = count_of(n), split = take(m) % 3;
@@ -240,11 +243,11 @@ static void add_views(maker *m, node *n) {
     uint8_t *sizes = add_buffer(m, n, 8 * split);
     for (size_t k = 0; k < split; k++) {
         int64_t held = one_in(m, 16) ? PICK(m, integers) : (int64_t)o.size;
-        if (held <= (int64_t)o.size) memcpy(sizes + 8 * k, &held, 8); /* else nothing */
+        if (held <= (int64_t)o.size) memcpy(sizes + 8 * k, &held, 8); /* otherwise 0 */
     }
 }
 
-/* Nodes -------------------------------------------------------------------------------------------------------------- */
+/* Nodes -------------------------------------------------------------------------------------- */
 
 static node *make_node(maker *m, size_t length, unsigned depth);
 
@@ -260,7 +263,7 @@ static void add_members(maker *m, node *n, size_t length, unsigned depth) {
     n->known &= members->known && !members->listed;
 }
 
-/* Offsets of lists may be any: how many members there are is known. */
+/* Add offsets of lists. They may be any numbers, because the number of members is known. */
 static void add_lists(maker *m, node *n, bool large, unsigned depth) {
     size_t count = count_of(n), end = take(m) % 4;
     uint8_t *offsets = add_buffer(m, n, count ? (count + 1) * (large ? 8 : 4) : 0);
@@ -293,7 +296,7 @@ static void fill_node(maker *m, node *n, const format *f, unsigned depth) {
     }
 }
 
-/* What a format may have behind its colon; or a change here and there. */
+/* Choose a format: a valid suffix behind the colon, or a random change. */
 static const char *choose_format(maker *m, bool index) {
     static const char *const sizes[] = {"16", "4", "6", "0", "1", "3", "17"}, *const zones[] = {"", "UTC", "Europe/Berlin"};
     char text[40];
@@ -334,7 +337,7 @@ static node *make_node(maker *m, size_t length, unsigned depth) {
     return n;
 }
 
-/* Batches ------------------------------------------------------------------------------------------------------------ */
+/* Batches ------------------------------------------------------------------------------------ */
 
 static uint16_t choose_column(maker *m, const node *n) {
     size_t all = COUNT(kinds) * COUNT(types) + 1, letters = strlen(n->fills);
@@ -345,7 +348,8 @@ static uint16_t choose_column(maker *m, const node *n) {
     return (uint16_t)(type + COUNT(types) * (n->listed ? 2u : how / 16 % 2));
 }
 
-/* What can be seen of an array alone. A layout that would need more bytes is none of these. */
+/* Make an array invalid in a way that the core can detect. Changes that would require larger
+   buffers are excluded. */
 static void twist(maker *m, struct ArrowArray *a) {
     static const void *const none[8];
     switch (take(m) % 7) {
@@ -359,7 +363,7 @@ static void twist(maker *m, struct ArrowArray *a) {
     }
 }
 
-/* An array, or one below it. */
+/* Choose an array or one below it. */
 static struct ArrowArray *choose_array(maker *m, struct ArrowArray *a) {
     while (one_in(m, 2) && (a->dictionary || a->n_children)) a = a->dictionary ? a->dictionary : a->children[0];
     return a;
@@ -401,7 +405,7 @@ void choice_free(choice *c) {
     }
 }
 
-/* By the offsets of children, where rows have no validity of their own; else by that of the batch. */
+/* Slice the children by their offsets if rows have no validity; otherwise slice the batch. */
 const struct ArrowArray *choice_cut(choice_slice *slice, const choice *c, size_t first, size_t count) {
     slice->array = c->array;
     slice->array.length = (int64_t)count;

@@ -1,6 +1,6 @@
-/* Captures written by hand for the tests, layer by layer from the outside in, and a driver that reads them in any way.
-   A layer whose length stands in its header is opened before its content and closed after it. Shares no code with the
-   parser. */
+/* Captures written by hand for tests, layer by layer from the outside in, and a driver that reads
+   them in any way. A layer with a length in its header is opened before its content and closed
+   after it. This file shares no code with the parser. */
 #ifndef FB_CAPTURE_BUILDER_H
 #define FB_CAPTURE_BUILDER_H
 
@@ -11,10 +11,10 @@
 typedef struct {
     uint8_t data[1 << 20];
     size_t size;
-    bool big; /* byte order of the file's own integers; what is in the packets is big-endian */
+    bool big; /* byte order of the file's integers; packets are always big-endian */
 } builder;
 
-static builder built; /* too large for a stack */
+static builder built; /* too large for the stack */
 
 UNUSED static void put(const void *bytes, size_t size) {
     if (size > sizeof built.data - built.size) abort();
@@ -33,7 +33,7 @@ UNUSED static void put_uint(uint64_t value, int size, bool big) {
     }
 }
 
-/* In network order, and in the file's. */
+/* Append in network byte order, and in the byte order of the file. */
 UNUSED static void net8(unsigned value) { put_uint(value, 1, true); }
 UNUSED static void net16(unsigned value) { put_uint(value, 2, true); }
 UNUSED static void net32(uint32_t value) { put_uint(value, 4, true); }
@@ -41,7 +41,7 @@ UNUSED static void file16(unsigned value) { put_uint(value, 2, built.big); }
 UNUSED static void file32(uint32_t value) { put_uint(value, 4, built.big); }
 UNUSED static void file64(uint64_t value) { put_uint(value, 8, built.big); }
 
-/* Writes a length that was not known before. */
+/* Overwrite a length that was unknown before. */
 UNUSED static void patch_uint(size_t at, uint64_t value, int size, bool big) {
     size_t end = built.size;
     built.size = at;
@@ -63,14 +63,14 @@ UNUSED static void begin_pcap(int magic, bool big, uint32_t link_type) {
     file32(link_type);
 }
 
-/* Gives the place of the frame; `end_record` takes it. */
+/* Begin a record. Returns the position of its frame for `end_record`. */
 UNUSED static size_t begin_record(uint32_t seconds, uint32_t fraction) {
     file32(seconds), file32(fraction);
     file32(0), file32(0);
     return built.size;
 }
 
-/* The capture keeps all but the last `cut` bytes of the frame. */
+/* End a record. The capture lacks the last `cut` bytes of the frame. */
 UNUSED static void end_record(size_t frame, size_t cut) {
     size_t original = built.size - frame;
     built.size -= cut;
@@ -117,7 +117,7 @@ UNUSED static void add_interface(unsigned link_type) {
     end_block(begin_interface(link_type));
 }
 
-/* An enhanced packet block; the frame begins 20 bytes into its body. */
+/* Begin an enhanced packet block. The frame begins 20 bytes into its body. */
 UNUSED static size_t begin_packet_block(uint32_t interface, uint64_t ticks) {
     size_t body = begin_block(6);
     file32(interface);
@@ -133,7 +133,7 @@ UNUSED static void end_packet_block(size_t body) {
     end_block(body);
 }
 
-/* Packets. Hosts are one byte: 10.0.0.N or 2001:db8::N. */
+/* Packets. A host is one byte: 10.0.0.N or 2001:db8::N. */
 
 enum { IPV4 = 0x0800, IPV6 = 0x86dd, UDP = 17 };
 
@@ -154,7 +154,7 @@ typedef struct {
     unsigned source, destination;
     unsigned protocol;
     unsigned options; /* bytes of IPv4 options */
-    unsigned id, fragment; /* the 16 bits of flags and offset */
+    unsigned id, fragment; /* 16 bits of flags and offset */
 } ip_header;
 
 UNUSED static size_t begin_ip(ip_header header) {
@@ -187,33 +187,33 @@ UNUSED static void add_udp(unsigned source_port, unsigned destination_port, cons
     put(payload, size);
 }
 
-/* From host 1, port 2000, to host 2, port 2055. */
+/* Add a datagram from host 1, port 2000, to host 2, port 2055. */
 UNUSED static void add_datagram(int family, const char *payload) {
     size_t ip = begin_ip((ip_header){family, 1, 2, .protocol = UDP});
     add_udp(2000, 2055, payload, strlen(payload));
     end_ip(ip);
 }
 
-/* Reading */
+/* Reading. */
 
 static const fb_capture_options ANY_PORT = {.any_port = true};
 
 typedef struct {
-    fb_status status; /* the last one */
+    fb_status status; /* of the last call */
     size_t count;
     fb_capture_stats stats;
     uint64_t counters[FB_STATUS_COUNT];
-    size_t held; /* memory that was not given back */
+    size_t held; /* bytes of memory that were not freed */
     size_t most_held;
     fb_datagram last;
     size_t log_size;
-    /* The datagrams: time, addresses, ports and payload, one after another, for comparing. */
+    /* Time, addresses, ports and payload of all datagrams in sequence, for comparison. */
     uint8_t log[1 << 16];
     uint8_t last_payload[1 << 16];
 } outcome;
 
 UNUSED static void log_bytes(outcome *seen, const void *bytes, size_t size) {
-    if (size > sizeof seen->log - seen->log_size) return; /* enough to compare */
+    if (size > sizeof seen->log - seen->log_size) return; /* a longer log is not needed */
     if (size) memcpy(seen->log + seen->log_size, bytes, size);
     seen->log_size += size;
 }
@@ -233,14 +233,14 @@ UNUSED static void log_datagram(outcome *seen, const fb_datagram *datagram) {
 
 typedef struct {
     fb_capture_options options;
-    size_t step;     /* how much a window grows by at a time; 0: all at once */
+    size_t step;     /* growth of the window in bytes; 0: the whole file at once */
     size_t capacity; /* of the array of datagrams; 0: 16 */
     size_t fail_at;  /* see fb_check_allocator */
     bool fail_forever;
 } reading;
 
-/* Every window is a copy of its own that ends at a protected page, so that nothing outside of it can be read, and no
-   view into an earlier one survives. */
+/* Scan a capture. Every window is a new copy that ends at a guard page. So reads past its end
+   fault, and views into earlier windows are invalid. */
 UNUSED static const outcome *scan_bytes(const uint8_t *bytes, size_t size, reading how) {
     static outcome seen;
     memset(&seen, 0, offsetof(outcome, log));
@@ -277,7 +277,7 @@ UNUSED static const outcome *scan(void) {
     return scan_built((reading){.options = ANY_PORT});
 }
 
-/* All that is counted, so that a test can say "this, and nothing else". */
+/* Return the sum of all counters, to check that nothing else was counted. */
 UNUSED static uint64_t count_all(const outcome *seen) {
     uint64_t sum = 0;
     for (int i = 0; i < FB_STATUS_COUNT; i++) sum += seen->counters[i];
@@ -286,7 +286,8 @@ UNUSED static uint64_t count_all(const outcome *seen) {
 
 #define CHECK_PAYLOAD(seen, text) CHECK_BYTES((seen)->last.payload.data, (seen)->last.payload.size, text, strlen(text))
 
-/* The capture that was built has one packet, which counts as `expected` and as nothing else (FB_OK: is delivered). */
+/* Check that the built capture has one packet and counts it only as `expected`. FB_OK: it is
+   delivered. */
 #define CHECK_ONE_PACKET(expected) \
     do { \
         const outcome *seen = scan(); \

@@ -1,4 +1,4 @@
-/* Big-endian words, one after the other. */
+/* All integers are appended as big-endian words. */
 #include "tests/builders/datagrams.h"
 
 #include <stdio.h>
@@ -47,7 +47,7 @@ static void patch(octets *d, size_t at, uint64_t value, int size) {
 void patch16(octets *d, size_t at, unsigned value) { patch(d, at, value, 2); }
 void patch32(octets *d, size_t at, uint32_t value) { patch(d, at, value, 4); }
 
-/* NetFlow v5 ------------------------------------------------------------------------------------------------------- */
+/* NetFlow v5 --------------------------------------------------------------------------------- */
 
 void netflow5_begin(octets *d, unsigned count, netflow5_header header) {
     d->size = 0;
@@ -79,7 +79,7 @@ void put_netflow1(octets *d, netflow5_record record, size_t size) {
     put32(d, record.packets), put32(d, record.octets), put32(d, record.first), put32(d, record.last);
     put16(d, record.src_port), put16(d, record.dst_port), put16(d, 0xffff);
     put8(d, record.proto), put8(d, record.tos), put8(d, record.tcp_flags);
-    put_repeated(d, 0xff, begin + size - d->size); /* padding that nobody may read */
+    put_repeated(d, 0xff, begin + size - d->size); /* padding that must not be read */
 }
 
 void netflow7_begin(octets *d, unsigned count, netflow5_header header) {
@@ -95,11 +95,11 @@ void put_netflow7(octets *d, netflow5_record record, unsigned flags, uint32_t ro
     put32(d, router);
 }
 
-/* NetFlow v9 and IPFIX --------------------------------------------------------------------------------------------- */
+/* NetFlow v9 and IPFIX ----------------------------------------------------------------------- */
 
 void netflow9_begin(octets *d, netflow9_header header) {
     d->size = 0;
-    put16(d, 9), put16(d, 0); /* the count is a lie that nobody needs */
+    put16(d, 9), put16(d, 0); /* the count is wrong; decoders must not use it */
     put32(d, header.uptime), put32(d, header.seconds), put32(d, header.sequence), put32(d, header.source_id);
 }
 
@@ -148,7 +148,7 @@ void put_variable(octets *d, const void *data, size_t size, int wide) {
     put_octets(d, data, size);
 }
 
-/* sFlow ------------------------------------------------------------------------------------------------------------ */
+/* sFlow -------------------------------------------------------------------------------------- */
 
 void sflow_begin(octets *d, uint32_t samples, sflow_header header) {
     d->size = 0;
@@ -248,7 +248,7 @@ void put_ethernet_record(octets *d, uint32_t length, uint64_t src, uint64_t dst,
     record_end(d, record);
 }
 
-/* Packets ---------------------------------------------------------------------------------------------------------- */
+/* Packets ------------------------------------------------------------------------------------ */
 
 void put_ethernet(octets *d, uint64_t dst, uint64_t src, unsigned type) {
     put48(d, dst), put48(d, src), put16(d, type);

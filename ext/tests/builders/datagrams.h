@@ -1,8 +1,9 @@
-/* Datagrams written byte by byte for the tests: NetFlow v5, v9, IPFIX, sFlow and the packets inside of it. Shares no code
-   with the decoders, and lets every length lie: what `end` writes into a header can be overwritten with patch16 and patch32.
+/* Builders of datagrams for tests, byte by byte: NetFlow v5, v9, IPFIX, sFlow and the packets
+   inside. They share no code with the decoders. Any length may be wrong: patch16 and patch32
+   overwrite the value that an `end` function wrote.
 
    Usage:
-     bytes d = {0};
+     octets d = {0};
      ipfix_begin(&d, (ipfix_header){.seconds = 1000});
      size_t set = set_begin(&d, 2);
      put_template(&d, 256, FIELDS({8, 4}, {1, 8}));
@@ -27,7 +28,7 @@ void put48(octets *d, uint64_t value);
 void put64(octets *d, uint64_t value);
 void put_octets(octets *d, const void *data, size_t size);
 void put_repeated(octets *d, unsigned value, size_t count);
-/* The 16 bytes of 2001:db8::`last`. */
+/* Append the 16 bytes of 2001:db8::`last`. */
 void put_ipv6(octets *d, unsigned last);
 void patch16(octets *d, size_t at, unsigned value);
 void patch32(octets *d, size_t at, uint32_t value);
@@ -36,7 +37,7 @@ void patch32(octets *d, size_t at, uint32_t value);
 
 typedef struct {
     uint32_t uptime, seconds, nanoseconds, sequence;
-    unsigned engine_type, engine_id, sampling; /* mode in the top two bits */
+    unsigned engine_type, engine_id, sampling; /* sampling mode in the top two bits */
 } netflow5_header;
 
 typedef struct {
@@ -49,13 +50,14 @@ typedef struct {
 void netflow5_begin(octets *d, unsigned count, netflow5_header header);
 void put_netflow5(octets *d, netflow5_record record);
 
-/* NetFlow v1 has no sequence number and no engine; its records have `size` bytes. NetFlow v7 has no engine. */
+/* NetFlow v1 has no sequence number and no engine. Its records have `size` bytes. NetFlow v7 has no
+   engine. */
 void netflow1_begin(octets *d, unsigned count, netflow5_header header);
 void put_netflow1(octets *d, netflow5_record record, size_t size);
 void netflow7_begin(octets *d, unsigned count, netflow5_header header);
 void put_netflow7(octets *d, netflow5_record record, unsigned flags, uint32_t router);
 
-/* NetFlow v9 and IPFIX. `begin` functions return what the `end` function of the same thing takes. */
+/* NetFlow v9 and IPFIX. A `begin` function returns the argument of its `end` function. */
 
 typedef struct {
     uint32_t uptime, seconds, sequence, source_id;
@@ -72,7 +74,7 @@ void ipfix_end(octets *d);
 size_t set_begin(octets *d, unsigned id);
 void set_end(octets *d, size_t set);
 
-/* An IPFIX specifier has a private enterprise number unless it is 0. */
+/* An IPFIX field specifier. An enterprise number of 0 is not written. */
 typedef struct {
     unsigned id, size;
     uint32_t pen;
@@ -84,16 +86,16 @@ enum { VARIABLE = 65535 };
     (const specifier[]){__VA_ARGS__}, sizeof((const specifier[]){__VA_ARGS__}) / sizeof(specifier)
 
 void put_template(octets *d, unsigned id, const specifier *fields, size_t count);
-/* The first `scopes` fields are the scope. */
+/* Append an options template, whose first `scopes` fields are the scope. */
 void put_options_template(octets *d, unsigned id, unsigned scopes, const specifier *fields, size_t count);
 void put_options_template9(octets *d, unsigned id, unsigned scopes, const specifier *fields, size_t count);
-/* A variable-length field: its length in 1 byte, or in 3 when `wide`. */
+/* Append a variable-length field. Its length takes 1 byte, or 3 if `wide`. */
 void put_variable(octets *d, const void *data, size_t size, int wide);
 
 /* sFlow */
 
 typedef struct {
-    uint32_t agent; /* IPv4; 0 for 2001:db8::1 */
+    uint32_t agent; /* IPv4; 0: 2001:db8::1 */
     uint32_t sub_agent, sequence, uptime;
 } sflow_header;
 
@@ -106,19 +108,21 @@ typedef struct {
 size_t sample_begin(octets *d, uint32_t format);
 void sample_end(octets *d, size_t sample);
 size_t flow_sample_begin(octets *d, uint32_t records, flow_sample sample);
-/* Input and output are format << 30 | value, as in the compact one, and written as the two words that they are here. */
+/* Begin an expanded sample. Input and output are format << 30 | value, as in a compact sample, and
+   are written as two words. */
 size_t expanded_sample_begin(octets *d, uint32_t records, flow_sample sample);
 
-/* A record is padded to a multiple of four by record_end. */
+/* Begin a record. record_end pads it to a multiple of four bytes. */
 size_t record_begin(octets *d, uint32_t format);
 void record_end(octets *d, size_t record);
-/* A sampled header; its packet follows. 1 Ethernet, 11 IPv4, 12 IPv6, 13 MPLS. */
+/* Begin a sampled header; its packet follows. `protocol`: 1 Ethernet, 11 IPv4, 12 IPv6, 13 MPLS. */
 size_t header_begin(octets *d, uint32_t protocol, uint32_t frame_length);
 void header_end(octets *d, size_t record);
 
 void put_switch_record(octets *d, uint32_t src_vlan, uint32_t dst_vlan);
 void put_router_record(octets *d, uint32_t next_hop, uint32_t src_mask, uint32_t dst_mask);
-/* An AS path of two segments, `hops` hops from `first_as` on, shared out between them. */
+/* Append a gateway record. Its AS path has `hops` AS numbers from `first_as` on, split into two
+   segments. */
 void put_gateway_record(octets *d, uint32_t own_as, uint32_t src_as, uint32_t first_as, uint32_t hops, uint32_t communities);
 void put_ipv4_record(octets *d, uint32_t src, uint32_t dst);
 void put_ethernet_record(octets *d, uint32_t length, uint64_t src, uint64_t dst, uint32_t type);

@@ -1,4 +1,5 @@
-/* A plan, a reader of messages and a batch of rows to read them into; messages, built field by field. */
+/* A plan, a message reader and a batch of rows as its output, and builders of messages, field by
+   field. */
 #ifndef FB_TEST_MESSAGE_TABLE_H
 #define FB_TEST_MESSAGE_TABLE_H
 
@@ -16,7 +17,7 @@ typedef struct {
     text text;
 } table;
 
-/* What rows are compiled for: the newer kind is as good as the other where this processor is not of it. */
+/* The variants of the reader. On a processor without BMI2 both run the same code. */
 static const fb_processor table_processors[] = {FB_PROCESSOR_ANY, FB_PROCESSOR_BMI2};
 
 UNUSED static void table_open_for(fb_processor processor, table *t, const char *lines, size_t rows) {
@@ -38,14 +39,14 @@ UNUSED static void table_close(table *t) {
     CHECK_EQUAL(t->allocator.held, 0);
 }
 
-/* What the rows of the batch say. */
+/* Return the rows of the batch as text. */
 UNUSED static const char *table_text(table *t) {
     text_clear(&t->text);
     describe_batch(&t->text, &t->plan, t->batch);
     return text_of(&t->text);
 }
 
-/* Reads bytes that end at a guard page; *taken is how many of them became rows. */
+/* Read bytes that end at a guard page. *taken is the number of bytes that became rows. */
 UNUSED static fb_status table_read(table *t, const void *data, size_t size, size_t *taken) {
     uint8_t *copy = fb_guarded_copy(data, size);
     fb_bytes rest = {copy, size};
@@ -57,7 +58,7 @@ UNUSED static fb_status table_read(table *t, const void *data, size_t size, size
     return status;
 }
 
-/* Reads all of it, batch after batch. */
+/* Read all messages in batches of `rows` rows. */
 UNUSED static void read_in_batches(table *t, const uint8_t *data, size_t size, size_t rows, text *said) {
     fb_bytes rest = {data, size};
     fb_status status;
@@ -72,7 +73,7 @@ UNUSED static void read_in_batches(table *t, const uint8_t *data, size_t size, s
     CHECK_EQUAL(rest.size, 0);
 }
 
-/* Messages ------------------------------------------------------------------------------------------------------------ */
+/* Messages ----------------------------------------------------------------------------------- */
 
 UNUSED static void put_varint(octets *d, uint64_t value) {
     for (; value > 127; value /= 128) put8(d, (unsigned)(value % 128 + 128));
@@ -139,7 +140,7 @@ UNUSED static void put_least(octets *d) {
     put_message(d, &m);
 }
 
-/* Three messages with every type, two with lists and what is not known. */
+/* Three messages with every type, and two with lists and unknown fields. */
 UNUSED static octets build_stream(void) {
     octets d = {0}, fields = greatest_fields(), m = {0};
     put_message(&d, &fields);
@@ -152,14 +153,14 @@ UNUSED static octets build_stream(void) {
     return d;
 }
 
-/* Columns whose tags have two bytes, read in every way that a row has. */
+/* Columns whose tags have two bytes, one for each way to read a value. */
 UNUSED static const char *const two_byte_tags =
     "16 text string\n17 number uint\n18 small uint limit=100\n19 addr ip\n20 real double\n"
     "21 eight fixed64\n22 raw bytes\n23 flag bool\n24 numbers uint repeated\n25 names string repeated\n"
     "100 name string\n127 at timestamp unit=1000000\n128 sure string explicit\n129 gone string disabled\n"
     "1023 far string\n1024 farther string\n2047 farthest string\n2048 long string";
 
-/* A message with all of them, with texts of up to 34 bytes. */
+/* Build a message with all of these columns and texts of up to 34 bytes. */
 UNUSED static octets two_byte_fields(void) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzabcdefgh";
     static const uint8_t ipv6[16] = {0x20, 1, 0xd, 0xb8, [15] = 1};
@@ -175,7 +176,7 @@ UNUSED static octets two_byte_fields(void) {
     put_field(&m, 23, 1), put_field(&m, 24, 300), put_field(&m, 127, 1);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         put_bytes(&m, texts[i].number, letters, texts[i].size);
-    put_bytes(&m, 3000, letters, 32); /* no column */
+    put_bytes(&m, 3000, letters, 32); /* not a column */
     return m;
 }
 

@@ -49,7 +49,7 @@ static const char *const types[] = {"uint", "uint", "uint", "uint", "uint", "uin
 static const char *const limits[] = {"255", "65535", "4294967295", "562949953421311", "562949953421312", "281474976710655", "1", "100", "4095", "18446744073709551615"};
 static const uint32_t magnitudes[] = {16, 16, 16, 2048, 262144, 33554432, 536870000};
 
-/* Now and then one that is the same in all samples of a datagram. */
+/* Pick a source; sometimes one that is constant in all samples of a datagram. */
 static const char *pick_of_flow_samples(fb_kind kind) {
     bool constant = below(16) == 0;
     for (;;) {
@@ -81,7 +81,8 @@ static void put_source(text *lines, plan_origin origin, const char *type, const 
         text_put(lines, "%s%sipfix:%u%s%s", space, *space == ',' && !below(2) ? "+" : "", random_ids[below((uint32_t)random_id_count)], PICK(occurrences), kinds);
 }
 
-/* The same source twice is refused: each column is tried anew until its line has none. */
+/* Return true if a line has a source twice, which a plan refuses. The caller then draws another
+   line. */
 static bool has_twice(const char *line) {
     char copy[512], *rest, *words[16];
     size_t count = 0;

@@ -4,7 +4,7 @@
 
 #include "tests/builders/random_plan.h"
 
-/* Looks --------------------------------------------------------------------------------------------------------------- */
+/* Looks -------------------------------------------------------------------------------------- */
 
 enum { HEADER = 1, ETHERNET_RECORD = 2, IPV4_RECORD = 3, SWITCH = 1001, ROUTER = 1002, GATEWAY = 1003, UNKNOWN = 1012 };
 enum { IPV4 = 0x0800, IPV6 = 0x86dd };
@@ -96,9 +96,9 @@ void look_change(sample_look *look) {
     }
 }
 
-/* Samples ------------------------------------------------------------------------------------------------------------- */
+/* Samples ------------------------------------------------------------------------------------ */
 
-/* Zeros, the edges of what means something else, and numbers of any number of bits. */
+/* Draw a number: zero, the boundaries of special values, or a number of random bit width. */
 static uint32_t number(const sample_look *look) {
     static const uint32_t edges[] = {0, 1, 2, 127, 128, 254, 255, 256, 4094, 4095, 4096, 65535, 65536, 0xffffff, 0x1000000, 0x3ffffffe, 0x3fffffff,
                                      0x40000000, 0xfffffffe, 0xffffffff};
@@ -198,7 +198,7 @@ static void put_record(octets *d, const sample_look *look, unsigned format) {
     record_end(d, record);
 }
 
-/* The two highest bits are the format; 4 is the exporter itself. */
+/* Draw an interface. The two highest bits are the format; format 4 is the exporter itself. */
 static uint32_t interface(const sample_look *look, unsigned format) {
     if (format == 4) return 0x3fffffff;
     return format << 30 | (number(look) & 0x3fffffff);
@@ -208,7 +208,8 @@ size_t put_random_sample(octets *d, const sample_look *look) {
     flow_sample s = {number(look), number(look), number(look), number(look), number(look), interface(look, look->input),
                      interface(look, look->output)};
     size_t sample = (look->expanded ? expanded_sample_begin : flow_sample_begin)(d, look->count, s);
-    if (look->expanded && below(8) == 0) patch32(d, sample + 28, random_word()); /* an index may have all its bits */
+    /* an index may use all its bits */
+    if (look->expanded && below(8) == 0) patch32(d, sample + 28, random_word());
     for (unsigned i = 0; i < look->count; i++) put_record(d, look, look->records[i]);
     sample_end(d, sample);
     return sample;
@@ -224,7 +225,7 @@ size_t put_random_datagram(octets *d, const sample_look *look, unsigned samples)
     return first;
 }
 
-/* Samples that are always the same ---------------------------------------------------------------------------------- */
+/* Fixed samples ------------------------------------------------------------------------------ */
 
 static void put_records_of_a_router(octets *d) {
     put_switch_record(d, 100, 4095);
@@ -238,7 +239,7 @@ static void begin_sample(octets *d, uint32_t records, bool expanded) {
     (expanded ? expanded_sample_begin : flow_sample_begin)(d, records, s);
 }
 
-/* Behind an Ethernet header. */
+/* Append an IPv4 header and a TCP segment after an Ethernet header. */
 static void put_tcp_segment(octets *d, uint32_t src) {
     put_ipv4(d, (ipv4_header){.tos = 8, .length = 1500, .id = 4660, .fragment = 0x4000, .ttl = 63, .proto = 6, .src = src, .dst = 0x0a000002});
     put_tcp(d, 443, 50000, 0x18);
@@ -276,7 +277,7 @@ static void build_ipv6(octets *d) {
     header_end(d, record);
 }
 
-/* Cut in front of the code. */
+/* The packet is cut before the ICMP code. */
 static void build_icmp(octets *d) {
     begin_sample(d, 1, true);
     size_t record = header_begin(d, 1, 98);

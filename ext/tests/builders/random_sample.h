@@ -1,4 +1,5 @@
-/* Flow samples of sFlow: random ones, and some that are always the same. What decoding branches on is a *look*; all else is drawn anew for each sample.
+/* sFlow flow samples: random ones, and some fixed ones. A *look* holds all properties that decoding
+   branches on. Other values are drawn for each sample.
 
    Usage:
      sample_look look;
@@ -16,9 +17,9 @@ enum { LOOK_RECORDS = 7, LOOK_SEGMENTS = 3 };
 
 typedef struct {
     unsigned expanded;
-    unsigned input, output;              /* format; 3 in a compact one, and 4 for the exporter itself */
-    unsigned records[LOOK_RECORDS], count; /* formats, in their order */
-    unsigned extra;                      /* bytes of each record behind what it says */
+    unsigned input, output; /* format; 3 only in a compact sample, 4 for the exporter itself */
+    unsigned records[LOOK_RECORDS], count; /* formats in order */
+    unsigned extra;                      /* bytes of each record behind its content */
     unsigned next_hop[2];                /* types of address, of the router and the gateway */
     unsigned vlans;                      /* a bit for each that is known */
     unsigned source_as;                  /* 0: the gateway's own */
@@ -27,22 +28,23 @@ typedef struct {
     unsigned tags, tag_type, etype;
     unsigned first_octet, flags, offset; /* of an IP header */
     unsigned traffic_class, proto;
-    unsigned length;                     /* of IP: true, 0, too short, up to a few bytes of the transport header */
+    /* IP length: correct, 0, too short, or at most a few bytes of the transport header */
+    unsigned length;
     unsigned captured;                   /* bytes of the header */
-    unsigned wide;                       /* numbers are so many bits wide at most */
+    unsigned wide;                       /* maximum width of numbers in bits */
 } sample_look;
 
-/* One that can be learned, nearly always. */
+/* Draw a look. Almost all of its samples can be learned as a pattern. */
 void look_choose(sample_look *look);
-/* One thing about it becomes another. */
+/* Change one property. */
 void look_change(sample_look *look);
-/* Where the sample begins: behind its format and length. */
+/* Append a sample. Returns the position after its format and length. */
 size_t put_random_sample(octets *d, const sample_look *look);
-/* A datagram of so many. Where the first begins. */
+/* Build a datagram with this many samples. Returns the position of the first. */
 size_t put_random_datagram(octets *d, const sample_look *look, unsigned samples);
 
-/* Datagrams of one sample each that can be learned: TCP and all that a router sends, UDP with two tags, TCP over IPv6, and ICMP that
-   is cut short. */
+/* Datagrams of one sample that can be learned: TCP with all records of a router, UDP with two tags,
+   TCP over IPv6, and truncated ICMP. */
 enum { FIRST_SAMPLE = 28 + 8, PLAIN_SAMPLES = 4 };
 void build_plain_sample(octets *d, unsigned which);
 

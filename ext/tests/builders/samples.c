@@ -55,7 +55,8 @@ static void build_ipfix(octets *d) {
     ipfix_end(d);
 }
 
-/* What comes before its template: records of flows and of options, of variable length, decoded when that has come. */
+/* Records of flows and options of variable length before their templates. They are decoded when the
+   templates have arrived. */
 static void build_early(octets *d) {
     ipfix_begin(d, (ipfix_header){.seconds = 1000, .sequence = 12, .domain = 7});
     for (unsigned i = 0; i < 2; i++) {
@@ -79,7 +80,7 @@ static void build_early(octets *d) {
     ipfix_end(d);
 }
 
-/* A basicList of so many members of 4 bytes. */
+/* Append a basicList of `members` members of 4 bytes. */
 static void put_list(octets *d, unsigned semantic, unsigned id, uint32_t first, uint32_t members) {
     octets list = {.size = 0};
     put8(&list, semantic), put16(&list, id), put16(&list, 4);
@@ -87,7 +88,7 @@ static void put_list(octets *d, unsigned semantic, unsigned id, uint32_t first, 
     put_variable(d, list.data, list.size, 1);
 }
 
-/* Two records of both directions; the second had no packets back. */
+/* Two records of both directions. The second has no reverse packets. */
 static void build_ipfix_biflow(octets *d) {
     ipfix_begin(d, (ipfix_header){.seconds = 1000, .sequence = 12});
     size_t set = set_begin(d, 2);
@@ -105,7 +106,7 @@ static void build_ipfix_biflow(octets *d) {
     ipfix_end(d);
 }
 
-/* Records inside a record, as YAF sends them: of one template, of two, and one level further in. */
+/* Nested records as YAF sends them: of one template, of two, and one level deeper. */
 static void build_ipfix_structures(octets *d) {
     octets inner = {.size = 0}, list = {.size = 0}, lists = {.size = 0};
     ipfix_begin(d, (ipfix_header){.seconds = 1000, .sequence = 14});
@@ -132,7 +133,7 @@ static void build_ipfix_structures(octets *d) {
     ipfix_end(d);
 }
 
-/* What firewalls send: counters of both directions, and none at all where the flow is created. */
+/* Records of a firewall: counters of both directions, and no counters when a flow is created. */
 static void build_netflow9_firewall(octets *d) {
     netflow9_begin(d, (netflow9_header){.uptime = 60000, .seconds = 1000, .sequence = 13});
     size_t set = set_begin(d, 0);
@@ -296,7 +297,7 @@ static void build_sflow_counters(octets *d) {
     put_discarded_packet(d);
 }
 
-/* Unopened, as a rule: each tunnel is a packet of its own. */
+/* Each tunnel is a packet of its own. By default tunnels are not opened. */
 static void build_sflow_tunnels(octets *d) {
     static void (*const packets[])(octets *d) = {put_vxlan_packet, put_gre_packet, put_gtp_packet, put_srv6_packet, put_pseudowire};
     static const uint32_t protocols[] = {11, 11, 11, 12, 1};

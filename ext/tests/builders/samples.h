@@ -1,5 +1,5 @@
-/* Whole datagrams, one of each kind that matters: what is cut, corrupted and fuzzed. Templates come with their data, so each
-   can be decoded by itself. */
+/* Complete datagrams, one of each important kind. Tests cut, corrupt and fuzz them. Each contains
+   its templates, so it can be decoded alone. */
 #ifndef FB_TEST_SAMPLES_H
 #define FB_TEST_SAMPLES_H
 
@@ -8,7 +8,7 @@
 typedef struct {
     const char *name;
     void (*build)(octets *d);
-    const char *flows; /* by the plan `usual_columns` */
+    const char *flows; /* expected flows with the plan `usual_columns` */
 } sample;
 
 extern const sample samples[];

@@ -1,10 +1,11 @@
-/* Packets with tunnels in them, written byte by byte as in datagrams.h, whole and cut short on request. */
+/* Packets that contain tunnels, written byte by byte as in datagrams.h, whole or cut on request. */
 #ifndef FB_TEST_TUNNELS_H
 #define FB_TEST_TUNNELS_H
 
 #include "tests/builders/datagrams.h"
 
-/* What is inside of all of them: 10.0.0.1 to 10.0.0.2, TCP, port 80 to 443, 40 bytes. The checksum is right. */
+/* Append the inner packet of all tunnels: 10.0.0.1 to 10.0.0.2, TCP, port 80 to 443, 40 bytes. Its
+   checksum is correct. */
 static inline void put_inside(octets *d) {
     size_t at = d->size;
     put_ipv4(d, (ipv4_header){.length = 40, .ttl = 9, .proto = 6, .src = 0x0a000001, .dst = 0x0a000002});
@@ -12,13 +13,13 @@ static inline void put_inside(octets *d) {
     put_tcp(d, 80, 443, 2);
 }
 
-/* The same in a frame from 02:00:00:00:00:0a, VLAN 7. */
+/* Append the same in a frame from 02:00:00:00:00:0a, VLAN 7. */
 static inline void put_inside_frame(octets *d) {
     put_ethernet(d, 0x02000000000b, 0x02000000000a, 0x8100), put_vlan(d, 7, 0x0800);
     put_inside(d);
 }
 
-/* A tunnel from 192.0.2.1 to 198.51.100.2; its length is not known. */
+/* Append the outer header of a tunnel from 192.0.2.1 to 198.51.100.2, of unknown length. */
 static inline void put_outside(octets *d, unsigned proto) {
     put_ipv4(d, (ipv4_header){.ttl = 64, .proto = proto, .src = 0xc0000201, .dst = 0xc6336402});
 }
@@ -48,14 +49,14 @@ static inline void put_ipip_packet(octets *d) {
     put_inside(d);
 }
 
-/* IPv6 from 2001:db8::1 to 2001:db8::2, a routing header of type 4 with two segments. */
+/* Append IPv6 from 2001:db8::1 to 2001:db8::2, and a routing header of type 4 with two segments. */
 static inline void put_srv6_packet(octets *d) {
     put_ipv6_header(d, (ipv6_header){.next = 43, .hop_limit = 64, .src = 1, .dst = 2});
     put8(d, 143), put8(d, 4), put8(d, 4), put8(d, 1), put32(d, 0x01000000), put_ipv6(d, 7), put_ipv6(d, 8);
     put_inside_frame(d);
 }
 
-/* With a sequence number and two extension headers. */
+/* A packet with a sequence number and two extension headers. */
 static inline void put_gtp_packet(octets *d) {
     put_outside(d, 17), put_udp(d, 2152), put8(d, 0x36), put8(d, 255), put16(d, 0), put32(d, 42);
     put16(d, 5), put8(d, 0), put8(d, 0x85);
@@ -64,7 +65,7 @@ static inline void put_gtp_packet(octets *d) {
     put_inside(d);
 }
 
-/* A frame behind two labels and a control word with a sequence number. */
+/* A frame after two labels and a control word with a sequence number. */
 static inline void put_pseudowire(octets *d) {
     put_ethernet(d, 1, 2, 0x8847), put_mpls(d, 16, 0, 64), put_mpls(d, 17, 1, 64), put32(d, 5);
     put_inside_frame(d);

@@ -1,4 +1,4 @@
-/* Capture formats: what a pcap or pcapng file may look like, whole, damaged, and in pieces. */
+/* Capture formats: pcap and pcapng files, complete, damaged, and in parts. */
 #include "tests/builders/capture_builder.h"
 
 static void add_frame(uint32_t seconds, uint32_t fraction, const char *payload) {
@@ -15,7 +15,7 @@ static void add_packet(uint32_t interface, uint64_t ticks, const char *payload) 
     end_packet_block(body);
 }
 
-/* A bit of everything, small enough to be damaged in every byte. */
+/* Build a small capture with every feature. Every byte of it is damaged. */
 static void build_small_pcap(void) {
     begin_pcap(MICRO, false, 1);
     add_frame(1, 0, "one");
@@ -42,7 +42,7 @@ static void build_small_pcapng(void) {
     begin_pcapng(false);
     add_interface(1);
     add_packet(0, 1000000, "one");
-    size_t body = begin_block(5); /* statistics: not read */
+    size_t body = begin_block(5); /* statistics: ignored */
     put_zeros(16);
     end_block(body);
     add_section(true);
@@ -192,7 +192,7 @@ static void cuts_simple_packets_at_the_snaplen(void) {
     size_t ip = begin_ip((ip_header){IPV4, 1, 2, .protocol = UDP});
     add_udp(1, 2, "a datagram of 22 octet", 22);
     end_ip(ip);
-    built.size -= 3; /* which the padding of the block must not stand in for */
+    built.size -= 3; /* the padding of the block must not replace it */
     end_block(body);
     CHECK_ONE_PACKET(FB_TRUNCATED_PACKET);
 }
@@ -214,10 +214,10 @@ static void converts_every_time_resolution_and_offset(void) {
         {0x80 | 32, 0, UINT64_C(1700000000) << 32 | 0x40000000, 1700000000250000000},
         {0x80 | 40, 0, (UINT64_C(1000) << 40) + (UINT64_C(1) << 39), 1000500000000},
         {0x80 | 63, 0, UINT64_C(3) << 62, 1500000000},
-        {20, 0, UINT64_MAX, 0}, /* 10^20 ticks a second are more than 64 bits count */
-        {0x80 | 64, 0, UINT64_MAX, 0}, /* as are 2^64 */
+        {20, 0, UINT64_MAX, 0}, /* 10^20 ticks per second exceed 64 bits */
+        {0x80 | 64, 0, UINT64_MAX, 0}, /* and so do 2^64 */
         {0, 0, 9223372035, 9223372035000000000},
-        {0, 0, 9223372036, 0}, /* 2^63 ns are in this second */
+        {0, 0, 9223372036, 0}, /* this second contains 2^63 ns */
         {0, 0, UINT64_MAX, 0},
         {6, 1700000000, 10000000, 1700000010000000000},
         {6, -4, 10000000, 6000000000},
@@ -230,7 +230,7 @@ static void converts_every_time_resolution_and_offset(void) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         begin_pcapng(i % 2);
         size_t body = begin_interface(1);
-        file16(2), file16(3), put("eth\0", 4); /* an option that is not read */
+        file16(2), file16(3), put("eth\0", 4); /* an option that is ignored */
         file16(9), file16(1), net8(cases[i].resolution), put_zeros(3);
         file16(14), file16(8), file64((uint64_t)cases[i].offset);
         end_block(body);
@@ -245,7 +245,7 @@ static void narrows_to_a_port(void) {
     build_small_pcap();
     const outcome *seen = scan_built((reading){.options = {.port = 2055}});
     CHECK_EQUAL(seen->count, 3);
-    seen = scan_built((reading){.options = {.port = 2000}}); /* the source port does not count */
+    seen = scan_built((reading){.options = {.port = 2000}}); /* the source port is not compared */
     CHECK_EQUAL(seen->count, 0);
     CHECK_EQUAL(seen->counters[FB_OTHER_PORT], 3);
 }
@@ -354,7 +354,7 @@ static void goes_on_after_a_block_that_is_wrong_inside(void) {
     size_t begin = built.size;
     add_packet(0, 0, "more captured than the block holds");
     patch_uint(begin + 20, 4000, 4, false);
-    size_t body = begin_block(6); /* nothing but an interface */
+    size_t body = begin_block(6); /* only an interface */
     file32(0);
     end_block(body);
     end_block(begin_block(3));
@@ -422,7 +422,8 @@ static void gives_the_same_through_every_window_and_capacity(void) {
     }
 }
 
-/* What was whole before the cut is delivered; the rest is one truncated capture, unless the cut is between records. */
+/* Packets before the cut are delivered. The rest is one truncated capture, unless the cut is
+   between records. */
 static void keeps_what_precedes_every_cut(void) {
     for (size_t i = 0; i < 2; i++) {
         size_t delivered = 0, at_boundaries = 0;
@@ -440,7 +441,8 @@ static void keeps_what_precedes_every_cut(void) {
     }
 }
 
-/* Every packet is delivered, counted, or a fragment that was taken in; the payloads were read (see the builder). */
+/* Every packet is delivered, counted, or stored as a fragment. All payloads were read (see the
+   builder). */
 static void check_nothing_is_lost(const outcome *seen) {
     uint64_t counted = seen->counters[FB_OTHER_PACKET] + seen->counters[FB_OTHER_PORT] +
                        seen->counters[FB_TRUNCATED_PACKET] + seen->counters[FB_UNSUPPORTED_LINK_TYPE];
@@ -475,7 +477,8 @@ static void survives_every_failed_allocation(void) {
                 CHECK_EQUAL(seen->held, 0);
                 CHECK(seen->status == FB_END || seen->status == FB_NO_MEMORY);
                 if (fail_at == 1) CHECK_STATUS(seen->status, FB_NO_MEMORY);
-                /* A datagram whose fragments find no room is lost alone. */
+                /* If there is no memory for the fragments of a datagram, only that datagram is
+                   lost. */
                 if (i == 0 && (fail_at == 2 || fail_at == 3)) {
                     CHECK_EQUAL(seen->count, 2);
                     CHECK(seen->counters[FB_FRAGMENT_DROPPED] >= 1);

@@ -1,7 +1,8 @@
-/* IP fragments: put together in any order, given up when they contradict each other or a limit is reached. */
+/* IP fragments: reassembled in any order, and dropped if they contradict each other or a limit is
+   reached. */
 #include "tests/builders/capture_builder.h"
 
-/* A datagram of 8 + SIZE bytes whose bytes are all different from their neighbours, and its UDP header in front. */
+/* A datagram of 8 + SIZE bytes: a UDP header, and bytes that differ from their neighbours. */
 enum { SIZE = 92, WHOLE = 8 + SIZE };
 static uint8_t whole[WHOLE];
 
@@ -10,7 +11,7 @@ typedef struct {
     bool more;
 } part;
 
-/* Three parts of it, the last of them not a multiple of 8. */
+/* Three parts; the size of the last is not a multiple of 8. */
 static const part thirds[] = {{0, 40, true}, {40, 80, true}, {80, WHOLE, false}};
 
 static void begin_fragments(void) {
@@ -19,7 +20,7 @@ static void begin_fragments(void) {
     memcpy(whole, "\x07\xd0\x08\x07\0\x64\0\0", 8);
 }
 
-/* A fragment of any bytes. */
+/* Add a fragment of any bytes. */
 static void add_fragment_of(int family, unsigned id, uint32_t seconds, part part, const void *bytes) {
     size_t record = begin_record(seconds, 0);
     size_t ip;
@@ -51,7 +52,7 @@ static void puts_fragments_together_in_any_order(void) {
             CHECK_STATUS(seen->status, FB_END);
             CHECK_EQUAL(seen->count, 1);
             CHECK_EQUAL(count_all(seen), 0);
-            CHECK_EQUAL(seen->last.time, 12000000000); /* when it was complete, as a socket would have it */
+            CHECK_EQUAL(seen->last.time, 12000000000); /* the time of completion, as for a socket */
             CHECK_EQUAL(seen->last.source_port, 2000);
             CHECK_EQUAL(seen->last.destination_port, 2055);
             CHECK_EQUAL(seen->last.source[15], 1);
@@ -74,7 +75,7 @@ static void ignores_exact_repetitions(void) {
         CHECK_EQUAL(count_all(seen), 0);
         CHECK_WHOLE(seen);
     }
-    begin_fragments(); /* the last one, too */
+    begin_fragments(); /* also for the last */
     add_part(IPV4, 7, 1, thirds[2]);
     add_part(IPV4, 7, 1, thirds[2]);
     add_part(IPV4, 7, 1, thirds[0]);
@@ -102,22 +103,22 @@ static void keeps_datagrams_apart(void) {
     CHECK_EQUAL(seen->counters[FB_FRAGMENT_DROPPED], 2);
 }
 
-/* Every such sequence loses one datagram, whatever arrives of it afterwards. */
+/* Every sequence loses one datagram, even if more of its fragments arrive later. */
 static void gives_up_datagrams_whose_fragments_conflict(void) {
     static const struct {
         part first, second;
     } cases[] = {
         {{0, 40, true}, {32, WHOLE, false}},  /* overlap at the end of the first */
         {{32, 80, true}, {0, 40, true}},      /* … of the second */
-        {{0, 80, true}, {24, 32, true}},      /* inside, and with other bytes: see below */
+        {{0, 80, true}, {24, 32, true}},      /* inside, with other bytes: see below */
         {{24, 32, true}, {0, 80, true}},      /* around */
-        {{80, WHOLE, false}, {80, 96, true}}, /* goes on where it was to end */
+        {{80, WHOLE, false}, {80, 96, true}}, /* continues after the end */
         {{80, WHOLE, false}, {88, 104, true}},
         {{80, WHOLE, false}, {104, 112, true}}, /* after the end */
         {{80, WHOLE, false}, {104, 108, false}}, /* a second end */
         {{80, 96, true}, {40, 60, false}},    /* an end before what is there */
-        {{0, 40, true}, {40, 44, true}},      /* more to come after a fraction of 8 bytes */
-        {{0, 40, true}, {40, 40, false}},     /* nothing in it */
+        {{0, 40, true}, {40, 44, true}}, /* an incomplete unit of 8 bytes before more fragments */
+        {{0, 40, true}, {40, 40, false}},     /* empty */
     };
     static uint8_t other[WHOLE];
     memset(other, 0xee, sizeof other);
@@ -136,7 +137,7 @@ static void gives_up_datagrams_whose_fragments_conflict(void) {
     }
 }
 
-/* The bytes add up to the length that the last fragment tells, and yet one unit is missing. */
+/* The received bytes equal the length from the last fragment, but one unit is missing. */
 static void does_not_fill_holes_with_octets_beyond_the_end(void) {
     static const part cases[][3] = {
         {{80, 100, false}, {104, 112, true}, {0, 72, true}},
@@ -156,7 +157,8 @@ static void does_not_fill_holes_with_octets_beyond_the_end(void) {
     }
 }
 
-/* RFC 5722: an overlap is an attack even if it agrees with what is known; bytes that are not known yet are zero. */
+/* RFC 5722: an overlap is an attack even if its bytes agree. Bytes that were not received are zero
+   in the buffer. */
 static void takes_no_overlap_for_a_repetition(void) {
     begin_fragments();
     memset(whole + 40, 0, WHOLE - 40);
@@ -226,10 +228,11 @@ static void drives_out_the_oldest_datagram(void) {
     for (unsigned id = 4; id < 5; id--) add_part(IPV4, id, 1, thirds[1]), add_part(IPV4, id, 1, thirds[2]);
     seen = scan_built((reading){.options = {.any_port = true, .fragment_datagrams = 4}});
     CHECK_EQUAL(seen->count, 4);
-    CHECK_EQUAL(seen->counters[FB_FRAGMENT_DROPPED], 2); /* what was driven out, and again what came of it later */
+    /* the evicted datagram, and the one that its later fragments started */
+    CHECK_EQUAL(seen->counters[FB_FRAGMENT_DROPPED], 2);
 }
 
-/* Whatever arrives: the memory for fragments stays below its limit, and so does what is handed out of it. */
+/* The memory of fragments, and of completed datagrams, stays within the limit for any input. */
 static void stays_within_its_memory(void) {
     const size_t limits[] = {1, 1000, 5000, 100000};
     static const uint8_t octets[8];
@@ -303,7 +306,7 @@ static void keeps_no_fragments_of_other_protocols(void) {
     CHECK_ONE_PACKET(FB_OTHER_PACKET);
 }
 
-/* RFC 8200: destination options may stand in the part that is fragmented. A fragment header may not. */
+/* RFC 8200: the fragmentable part may contain destination options, but not a fragment header. */
 static void reads_extension_headers_of_the_whole(void) {
     for (int nested = 0; nested < 2; nested++) {
         begin_fragments();

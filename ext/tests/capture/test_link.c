@@ -1,4 +1,5 @@
-/* What surrounds a UDP datagram in a captured frame: link layers, tags, IP and UDP headers, and lengths that lie. */
+/* The layers around a UDP datagram in a captured frame: link layers, tags, IP and UDP headers, and
+   wrong lengths. */
 #include "tests/builders/capture_builder.h"
 
 enum { HOP_BY_HOP = 0, ROUTING = 43, FRAGMENT = 44, DESTINATION = 60 };
@@ -8,7 +9,7 @@ static void add_extension(unsigned next, unsigned units) {
     put_zeros(units * 8 - 2);
 }
 
-/* One packet record, open until `end_frame`. */
+/* The open packet record; `end_frame` closes it. */
 static size_t frame;
 
 static void begin_frame(uint32_t link_type) {
@@ -20,7 +21,7 @@ static void end_frame(void) {
     end_record(frame, 0);
 }
 
-/* Raw IP: the shortest way to the layers above. */
+/* Raw IP, which needs no link layer. */
 static size_t begin_ip_frame(ip_header header) {
     begin_frame(101);
     return begin_ip(header);
@@ -104,7 +105,7 @@ static void steps_over_up_to_eight_tags(void) {
         end_frame();
         CHECK_ONE_PACKET(depth <= 8 ? FB_OK : FB_OTHER_PACKET);
     }
-    begin_frame(113); /* cooked, too */
+    begin_frame(113); /* cooked capture too */
     put("\0\0\0\1\0\6\2\0\0\0\0\1\0\0\x81\0", 16);
     net16(100), net16(IPV6);
     add_datagram(IPV6, "tagged");
@@ -137,7 +138,7 @@ static void rejects_ipv4_headers_that_contradict_themselves(void) {
     CHECK_ONE_PACKET(FB_OTHER_PACKET);
     patch_uint(ip + 2, 20, 2, true);
     CHECK_ONE_PACKET(FB_TRUNCATED_PACKET);
-    built.data[ip] = 0x4f; /* options that are not there */
+    built.data[ip] = 0x4f; /* missing options */
     patch_uint(ip + 2, 60, 2, true);
     CHECK_ONE_PACKET(FB_TRUNCATED_PACKET);
 }
@@ -179,7 +180,7 @@ static void takes_lengths_of_zero_from_the_layer_below(void) {
         CHECK_PAYLOAD(scan(), "payload");
         patch_uint(ip + (family == IPV4 ? 2 : 4), 0, 2, true);
         CHECK_PAYLOAD(scan(), "payload");
-        end_record(frame, 3); /* then a cut frame is all that shows */
+        end_record(frame, 3); /* then only the cut frame is detected */
         CHECK_ONE_PACKET(FB_TRUNCATED_PACKET);
     }
 }
@@ -227,7 +228,7 @@ static void counts_a_udp_length_beyond_the_packet_as_truncated(void) {
     size_t udp = built.size;
     add_udp(1, 2, "payload", 7);
     end_ip(ip);
-    put_zeros(30); /* padding does not make up for it */
+    put_zeros(30); /* padding does not replace it */
     end_frame();
     patch_uint(udp + 4, 8 + 8, 2, true);
     CHECK_ONE_PACKET(FB_TRUNCATED_PACKET);
@@ -240,7 +241,7 @@ static void counts_other_protocols(void) {
             size_t ip = begin_ip_frame((ip_header){family, 1, 2, .protocol = protocols[i]});
             put_zeros(20);
             end_ip(ip);
-            end_record(frame, 10); /* that it is cut does not matter then */
+            end_record(frame, 10); /* the cut does not matter then */
             CHECK_ONE_PACKET(FB_OTHER_PACKET);
         }
     }
@@ -251,7 +252,8 @@ static void steps_over_ipv6_extension_headers(void) {
     add_extension(DESTINATION, 1);
     add_extension(ROUTING, 2);
     add_extension(FRAGMENT, 5);
-    net8(DESTINATION), net8(200), net16(0), net32(5); /* an atomic fragment (RFC 6946); the 200 is no length */
+    /* an atomic fragment (RFC 6946); 200 is not a length */
+    net8(DESTINATION), net8(200), net16(0), net32(5);
     add_extension(UDP, 3);
     add_udp(1, 2, "payload", 7);
     end_ip(ip);

@@ -1,5 +1,5 @@
-/* Message types of any kind, and messages of them, read field by field: whole, cut short and damaged. What is read is what
-   a reader says that shares no code with the core (plain_codec.h). */
+/* Message types of any kind, and their messages read field by field: complete, cut and damaged. The
+   expected result comes from a reader that shares no code with the core (plain_codec.h). */
 #include "tests/support/check.h"
 
 #include "core/codec/codec.h"
@@ -20,14 +20,14 @@ static fb_codec_message finish(fb_codec_field *fields, size_t count, size_t plac
     return message;
 }
 
-/* A field of each type, with its number; groups and messages are of the same type again. */
+/* Make a field of each type, with its number. Groups and messages have the same type again. */
 static fb_codec_message finish_all(fb_codec_field fields[FB_PROTO_COUNT], uint32_t first, bool repeated, fb_codec_message *own) {
     for (unsigned i = 0; i < FB_PROTO_COUNT; i++)
         fields[i] = (fb_codec_field){.number = first + i, .type = (uint8_t)i, .repeated = repeated, .packed = repeated, .message = own};
     return finish(fields, FB_PROTO_COUNT, PLACES);
 }
 
-/* Message types -------------------------------------------------------------------------------------------------------- */
+/* Message types ------------------------------------------------------------------------------ */
 
 static void names_types_as_a_proto_writes_them(void) {
     static const char *const names[] = {"bool", "int32", "int64", "uint32", "uint64", "sint32", "sint64", "enum", "fixed32", "sfixed32",
@@ -77,11 +77,11 @@ static void refuses_two_fields_of_one_number(void) {
     fb_codec_message message = {.fields = fields, .count = COUNT(fields)};
     CHECK_STATUS(fb_codec_message_finish(&message, places, PLACES), FB_BAD_ARGUMENT);
     message.count--;
-    fields[0].number = fields[1].number; /* by now in order */
+    fields[0].number = fields[1].number; /* now sorted */
     CHECK_STATUS(fb_codec_message_finish(&message, places, 0), FB_BAD_ARGUMENT);
 }
 
-/* In the worst order, and it does not take long. */
+/* Sort fields in the worst order, within the time limit. */
 static void takes_as_many_fields_as_have_places(void) {
     size_t count = FB_CODEC_FIELDS;
     fb_codec_field *fields = calloc(count + 1, sizeof *fields);
@@ -103,7 +103,7 @@ static void takes_as_many_fields_as_have_places(void) {
     free(fields);
 }
 
-/* Reading -------------------------------------------------------------------------------------------------------------- */
+/* Reading ------------------------------------------------------------------------------------ */
 
 static bool is_number(const fb_codec_field *field) { return field->type < FB_PROTO_STRING; }
 
@@ -132,7 +132,7 @@ static void check_item(const fb_codec_item *item, const plain_item *plain) {
     if (item->packed) check_elements(item->field, item->bytes);
 }
 
-/* Field by field, as the plain reader has it. Before each one, and for each kind of what may be expected: the answer is the same. */
+/* Compare each field with the plain reader. The result must not depend on the expected field. */
 static fb_status check_fields(const fb_codec_message *message, fb_bytes octets) {
     const uint8_t *end = octets.data + octets.size;
     int before = fb_check_failures;
@@ -185,7 +185,8 @@ static void finds_fields_by_place_and_by_search(void) {
         }
 }
 
-/* With bytes behind it and without, after a tag of one byte, two and five; the field is expected, or it is not. */
+/* Read with and without bytes behind the message, after tags of one, two and five bytes, with the
+   field expected or not. */
 static void reads_numbers_of_every_type(void) {
     static const uint32_t at[] = {1, 16, FB_NUMBER_MAX};
     for (size_t i = 0; i < plain_number_count; i++)
@@ -208,7 +209,7 @@ static void reads_numbers_of_every_type(void) {
         }
 }
 
-/* Whatever the field is declared as; all elements at once, one by one, and some of each. */
+/* Read packed and unpacked elements and a mix, for both declarations. */
 static void reads_elements_packed_and_not(void) {
     for (size_t i = 0; i < plain_number_count; i++)
         for (unsigned packed = 0; packed < 2; packed++) {
@@ -235,7 +236,8 @@ static void reads_elements_packed_and_not(void) {
             }
             CHECK_STATUS(fb_codec_next_element(fields, &item.bytes, &value), FB_END);
             CHECK_STATUS(check_guarded(&message, m.data, m.size), FB_END);
-            for (size_t size = 0; size <= elements.size; size++) { /* elements that are cut short in a message that is not */
+            /* cut elements in a complete message */
+            for (size_t size = 0; size <= elements.size; size++) {
                 m.size = 0;
                 build_bytes(&m, 1, elements.data, size);
                 CHECK_STATUS(check_guarded(&message, m.data, m.size), FB_END);
@@ -266,12 +268,12 @@ static void reads_numbers_of_a_closed_enum_that_it_has(void) {
         CHECK(fb_codec_has_member(fields, (uint64_t)(int64_t)(int32_t)cases[i].raw) == cases[i].has);
     }
     fields[0].member_count = 0;
-    CHECK(!fb_codec_has_member(fields, 0)); /* closed, and empty */
+    CHECK(!fb_codec_has_member(fields, 0)); /* closed, without members */
     fields[0].members = NULL;
     CHECK(fb_codec_has_member(fields, 12345));
 }
 
-/* Groups --------------------------------------------------------------------------------------------------------------- */
+/* Groups ------------------------------------------------------------------------------------- */
 
 static fb_status next(const fb_codec_message *message, fb_bytes octets, fb_codec_item *item) {
     fb_codec_reader reader;
@@ -289,15 +291,19 @@ static void reads_what_is_in_a_group(void) {
     CHECK_STATUS(next(&message, BYTES("\x0b\x10\x05\x0b\x0c\x12\x01\x0c\x0c"), &item), FB_OK);
     CHECK(item.field == fields);
     CHECK_BYTES(item.bytes.data, item.bytes.size, "\x10\x05\x0b\x0c\x12\x01\x0c", 7);
-    CHECK_STATUS(next(&message, BYTES("\x0b\x8c\x80\x80\x80\x00"), &item), FB_OK); /* an end of more bytes than need be */
+    /* an end tag that is longer than necessary */
+    CHECK_STATUS(next(&message, BYTES("\x0b\x8c\x80\x80\x80\x00"), &item), FB_OK);
     CHECK_EQUAL(item.bytes.size, 0);
-    CHECK_STATUS(next(&message, BYTES("\x23\x2b\x2c\x24"), &item), FB_OK); /* an unknown one, with its tags */
+    /* an unknown group, with its tags */
+    CHECK_STATUS(next(&message, BYTES("\x23\x2b\x2c\x24"), &item), FB_OK);
     CHECK(!item.field);
     CHECK_BYTES(item.bytes.data, item.bytes.size, "\x23\x2b\x2c\x24", 4);
-    CHECK_STATUS(next(&message, BYTES("\x13\x14"), &item), FB_OK); /* where a number is declared */
+    /* a group where a number is declared */
+    CHECK_STATUS(next(&message, BYTES("\x13\x14"), &item), FB_OK);
     CHECK(!item.field);
     CHECK_EQUAL(item.bytes.size, 2);
-    CHECK_STATUS(next(&message, BYTES("\x0a\x00"), &item), FB_OK); /* bytes where a group is declared */
+    /* bytes where a group is declared */
+    CHECK_STATUS(next(&message, BYTES("\x0a\x00"), &item), FB_OK);
     CHECK(!item.field);
 }
 
@@ -342,7 +348,7 @@ static void counts_groups_on_top_of_the_messages_that_they_are_in(void) {
         }
 }
 
-/* Unknown and malformed ------------------------------------------------------------------------------------------------ */
+/* Unknown and malformed fields --------------------------------------------------------------- */
 
 static void hands_over_unknown_fields_as_they_are(void) {
     static const fb_codec_message none;
@@ -362,7 +368,7 @@ static void hands_over_unknown_fields_as_they_are(void) {
     }
 }
 
-/* Every type with every wire type: what does not suit is unknown, as a whole. */
+/* Read every type with every wire type. A field of the wrong wire type is unknown as a whole. */
 static void takes_no_other_wire_type_for_a_field(void) {
     static const char *const values[] = {"\x01", "\1\2\3\4\5\6\7\10", "\x04\1\2\3\4", NULL, NULL, "\1\2\3\4"};
     for (unsigned type = 0; type < FB_PROTO_COUNT; type++)
@@ -373,7 +379,7 @@ static void takes_no_other_wire_type_for_a_field(void) {
             fb_codec_message message = finish(fields, 1, PLACES);
             built_message m = {.size = 0};
             fb_codec_item item;
-            if (wire == 4) continue; /* is no field */
+            if (wire == 4) continue; /* not a field */
             build_tag(&m, 1, wire);
             if (values[wire]) build_octets(&m, values[wire], strlen(values[wire]));
             else build_tag(&m, 1, FB_WIRE_END_GROUP);
@@ -393,12 +399,13 @@ static void reads_varints_of_ten_octets_and_no_more(void) {
             fb_codec_item item;
             build_tag(&m, i < 3 ? fields[i].number : 3, FB_WIRE_VARINT);
             build_varint(&m, size < 10 ? 5 : UINT64_MAX, size);
-            if (size == 10) m.data[m.size - 1] = 0x7f; /* all but one of these bits are beyond the 64th */
+            /* all but one of these bits are above the 64th */
+            if (size == 10) m.data[m.size - 1] = 0x7f;
             CHECK_STATUS(next(&message, (fb_bytes){m.data, m.size}, &item), size <= 10 ? FB_OK : FB_BAD_MESSAGE);
         }
 }
 
-/* Tags and lengths of five bytes and 32 bits; lengths are below 2^31. */
+/* Tags and lengths have at most five bytes and 32 bits; lengths are below 2^31. */
 static void refuses_tags_and_lengths_that_are_too_long(void) {
     fb_codec_field fields[] = {{.number = 1, .type = FB_PROTO_BYTES}, {.number = 2, .type = FB_PROTO_UINT32, .repeated = true}};
     fb_codec_message message = finish(fields, 2, PLACES);
@@ -412,12 +419,14 @@ static void refuses_tags_and_lengths_that_are_too_long(void) {
             build_tag(&length, number, FB_WIRE_BYTES), build_varint(&length, 1, size), build_octets(&length, "x", 1);
             CHECK_STATUS(next(&message, (fb_bytes){length.data, length.size}, &item), size <= 5 ? FB_OK : FB_BAD_MESSAGE);
         }
-    CHECK_STATUS(next(&message, BYTES("\x8a\x80\x80\x80\x10\x01x"), &item), FB_BAD_MESSAGE); /* bit 33 of a tag */
-    CHECK_STATUS(next(&message, BYTES("\x0a\x81\x80\x80\x80\x10x"), &item), FB_BAD_MESSAGE); /* and of a length */
+    /* bit 33 of a tag */
+    CHECK_STATUS(next(&message, BYTES("\x8a\x80\x80\x80\x10\x01x"), &item), FB_BAD_MESSAGE);
+    /* and of a length */
+    CHECK_STATUS(next(&message, BYTES("\x0a\x81\x80\x80\x80\x10x"), &item), FB_BAD_MESSAGE);
     CHECK_STATUS(next(&message, BYTES("\xf8\xff\xff\xff\x1f\x01"), &item), FB_BAD_MESSAGE);
 }
 
-/* As many bytes as a length may promise, none of which is touched; and one more. */
+/* Read the greatest length without touching its bytes, and the next greater one. */
 static void takes_lengths_below_two_gibibytes(void) {
     size_t room = (size_t)INT32_MAX + 16;
     uint8_t *octets = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -445,7 +454,8 @@ static void refuses_what_is_no_field(void) {
     fb_codec_field fields[] = {{.number = 1, .type = FB_PROTO_UINT32}, {.number = 2, .type = FB_PROTO_STRING}, {.number = 3, .type = FB_PROTO_DOUBLE}};
     fb_codec_message message = finish(fields, 3, PLACES);
     static const fb_bytes cases[] = {
-        {(const uint8_t *)"\x00\x01", 2}, {(const uint8_t *)"\x02\x00", 2}, {(const uint8_t *)"\x80\x00\x01", 3}, /* number 0 */
+        /* number 0 */
+        {(const uint8_t *)"\x00\x01", 2}, {(const uint8_t *)"\x02\x00", 2}, {(const uint8_t *)"\x80\x00\x01", 3},
         {(const uint8_t *)"\x0e\x01", 2}, {(const uint8_t *)"\x0f\x01", 2}, {(const uint8_t *)"\x26\x01", 2}, {(const uint8_t *)"\x27\x01", 2},
         {(const uint8_t *)"\x08", 1}, {(const uint8_t *)"\x12", 1}, {(const uint8_t *)"\x12\x02x", 3}, {(const uint8_t *)"\x12\x80", 2},
         {(const uint8_t *)"\x12\xff\xff\xff\xff\x0f", 6}, {(const uint8_t *)"\x19\1\2\3\4\5\6\7", 8}, {(const uint8_t *)"\x80", 1},
@@ -456,9 +466,9 @@ static void refuses_what_is_no_field(void) {
     }
 }
 
-/* Damage --------------------------------------------------------------------------------------------------------------- */
+/* Damage ------------------------------------------------------------------------------------- */
 
-/* A type that has all there is, and itself; and messages of it. */
+/* A type that has every kind of field, including itself, and messages of it. */
 static fb_codec_message rich;
 static fb_codec_field rich_fields[2 * FB_PROTO_COUNT];
 
@@ -488,7 +498,7 @@ static void takes_every_prefix(void) {
     }
 }
 
-/* Each byte in turn is each other byte. */
+/* Replace each byte by every other value. */
 static void takes_every_corrupted_octet(void) {
     for (unsigned seed = 0; seed < rounds(20); seed++) {
         built_message m;
@@ -506,7 +516,7 @@ static void takes_every_corrupted_octet(void) {
     }
 }
 
-/* Types of any fields, with any places, and messages of them; the types of the fuzz driver. */
+/* Read random types with random places, and messages of them, as the fuzz driver does. */
 static void reads_messages_of_any_type(void) {
     for (unsigned round = 0; round < rounds(4000); round++) {
         static codec_choice c;

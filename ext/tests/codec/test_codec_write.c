@@ -1,4 +1,4 @@
-/* Fields written at the limits of every type, into the room that is asked for and no more. */
+/* Fields at the limits of every type, written into exactly the stated room. */
 #include "tests/support/check.h"
 
 #include "core/codec/codec.h"
@@ -6,7 +6,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* At what is greatest and smallest on the wire; so much room, and no more, is written to. */
+/* Write the greatest and smallest values. Nothing beyond the stated room is written. */
 static void writes_numbers_of_every_type(void) {
     static const uint32_t at[] = {1, 16, FB_NUMBER_MAX};
     for (size_t i = 0; i < plain_number_count * COUNT(at); i++) {
@@ -24,7 +24,7 @@ static void writes_numbers_of_every_type(void) {
     }
 }
 
-/* A negative number of 32 bits has ten bytes, as one of 64 bits would have. */
+/* A negative 32-bit number takes ten bytes, like a 64-bit number. */
 static void writes_what_other_writers_write(void) {
     static const struct {
         uint8_t type;
@@ -62,10 +62,12 @@ static void leaves_out_zeros_without_presence(void) {
     fb_codec_field real = {.number = 1, .type = FB_PROTO_DOUBLE};
     uint8_t octets[FB_CODEC_ROOM];
     CHECK_STATUS(fb_codec_field_finish(&real), FB_OK);
-    CHECK_EQUAL(fb_codec_put_scalar(octets, &real, UINT64_C(1) << 63) - octets, 9); /* -0.0 is not zero */
+    /* -0.0 is not zero */
+    CHECK_EQUAL(fb_codec_put_scalar(octets, &real, UINT64_C(1) << 63) - octets, 9);
 }
 
-/* The longest tag and every length, in front of bytes that it moves: into the room that is asked for, and no more. */
+/* Write the longest tag and every length in front of bytes that must move, within the stated
+   room. */
 static void puts_lengths_in_front(void) {
     static const size_t sizes[] = {0, 1, 127, 128, 129, 16383, 16384, 16385, 2097151, 2097152, 2097153};
     fb_codec_field field = {.number = FB_NUMBER_MAX, .type = FB_PROTO_MESSAGE};

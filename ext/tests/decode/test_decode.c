@@ -1,11 +1,11 @@
-/* Datagrams in, messages out: what each protocol's fields become, and what is counted when something is wrong with them. */
+/* From datagrams to messages: the fields of each protocol, and the counters of faults. */
 #include "tests/support/session.h"
 
 #include "tests/builders/samples.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* Feeds one datagram to a new decoder with these columns, and looks at the flows and the counters. */
+/* Decode one datagram with a new decoder and these columns, and compare flows and counters. */
 static void check_flows(const char *lines, const octets *d, const char *flows, const char *counters, int line) {
     session s;
     text seen = {0};
@@ -44,7 +44,7 @@ static void knows_protocols_by_their_first_octets(void) {
         {"", 0, 0}, {"\0", 1, 0}, {"\0\5", 2, 5}, {"\0\11", 2, 9}, {"\0\12", 2, 10}, {"\0\13\0\0", 4, 0},
         {"\0\0\0\5", 4, FB_SFLOW5}, {"\0\0\0", 3, 0}, {"\0\0\0\6\0\0\0\1", 8, 0},
         {"\0\0\0\2\0\0\0\1", 8, FB_UNSUPPORTED}, {"\0\0\0\4\0\0\0\2", 8, FB_UNSUPPORTED}, {"\0\0\0\4\0\0\0\3", 8, 0},
-        {"\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16, 0}, /* NetFlow v1 of no records */
+        {"\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16, 0}, /* NetFlow v1 without records */
         {"\0\1\0\1\0\0\0\0\0\0\0\0\0\0\0\0", 16, 0},
         {"\0\7\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 24, 0},
         {"\0\7\0\0", 4, 0},
@@ -56,7 +56,7 @@ static void knows_protocols_by_their_first_octets(void) {
     }
 }
 
-/* NetFlow v5 ----------------------------------------------------------------------------------------------------------- */
+/* NetFlow v5 --------------------------------------------------------------------------------- */
 
 static void keeps_the_netflow5_records_that_are_there(void) {
     octets d;
@@ -65,12 +65,12 @@ static void keeps_the_netflow5_records_that_are_there(void) {
     put_netflow5(&d, (netflow5_record){.octets = 20});
     CHECK_DECODED(few, &d, "bytes=10\nbytes=20\n", "truncated_datagram=1");
     patch16(&d, 2, 1);
-    CHECK_DECODED(few, &d, "bytes=10\n", ""); /* what lies behind the last record is padding */
+    CHECK_DECODED(few, &d, "bytes=10\n", ""); /* bytes behind the last record are padding */
     d.size = 23;
     CHECK_DECODED(few, &d, "", "truncated_header=1");
 }
 
-/* NetFlow v9 and IPFIX ------------------------------------------------------------------------------------------------- */
+/* NetFlow v9 and IPFIX ----------------------------------------------------------------------- */
 
 static void begin_template(octets *d) {
     ipfix_begin(d, (ipfix_header){.domain = 1});
@@ -107,7 +107,7 @@ static void decodes_what_is_there_of_a_message_that_is_cut_short(void) {
     d.size -= 6;
     CHECK_DECODED(few, &d, "bytes=10 port=53\n", "truncated_datagram=1 bad_set_length=1");
     d.size += 6;
-    put_record(&d, 30); /* and nothing of what is behind its end */
+    put_record(&d, 30); /* and nothing behind its end */
     CHECK_DECODED(few, &d, "bytes=10 port=53\nbytes=20 port=53\n", "");
 }
 
@@ -156,7 +156,7 @@ static void notes_zero_bytes_behind_the_last_set(void) {
 }
 
 static void counts_once_what_is_left_of_a_set_and_is_no_padding(void) {
-    for (size_t capacity = 0; capacity < 200; capacity++) { /* however often there is no room for its records */
+    for (size_t capacity = 0; capacity < 200; capacity++) { /* however often the output is full */
         session s;
         octets d;
         session_open(&s, few, capacity);
@@ -188,7 +188,7 @@ static void waits_for_templates(void) {
     ipfix_end(&d);
     session_feed(&s, &d);
     CHECK_FLOWS(&s, "bytes=10 port=53\nbytes=20 port=53\n");
-    /* Another domain, another exporter, another version: other templates. */
+    /* Another domain, exporter or version has its own templates. */
     ipfix_begin(&d, (ipfix_header){.domain = 2});
     put_record(&d, 30);
     ipfix_end(&d);
@@ -230,7 +230,7 @@ static void counts_templates_that_cannot_be(void) {
     set = set_begin(&d, 1);
     put16(&d, 256), put16(&d, 3), put16(&d, 4), put32(&d, 0);
     set_end(&d, set);
-    CHECK_DECODED(few, &d, "", "bad_template=1"); /* scope bytes that are no fields */
+    CHECK_DECODED(few, &d, "", "bad_template=1"); /* scope bytes that do not match fields */
     netflow9_begin(&d, (netflow9_header){0});
     set = set_begin(&d, 0);
     put16(&d, 256), put16(&d, 0), put_template(&d, 257, FIELDS({1, 0}));
@@ -292,9 +292,9 @@ static void reads_fields_of_variable_length_in_netflow_v9(void) {
     CHECK_DECODED(lines, &d, "b=5 name=\"abc\" port=53 rate=100\nb=6 name=\"abcd\" port=54 rate=100\n", "truncated_record=1");
 }
 
-/* Values --------------------------------------------------------------------------------------------------------------- */
+/* Values ------------------------------------------------------------------------------------- */
 
-/* A record of one field. */
+/* Decode a record of one field. */
 static void check_value(const char *column, unsigned id, const char *value, size_t size, const char *flow, const char *counters) {
     octets d;
     ipfix_begin(&d, (ipfix_header){.seconds = 1000});
@@ -341,7 +341,7 @@ static void converts_values_to_what_columns_hold(void) {
     check_value("1 v duration unit=1000000 : ipfix:161@span_us", 161, "\0\0\x27\x10", 4, "v=10\n", "");
 }
 
-/* sFlow ---------------------------------------------------------------------------------------------------------------- */
+/* sFlow -------------------------------------------------------------------------------------- */
 
 static void counts_sflow_headers_that_cannot_be(void) {
     octets d;
@@ -372,7 +372,7 @@ static void says_what_it_does_not_read_of_sflow(void) {
     static const uint32_t formats[] = {2, 4, 5, 77, 1 << 12 | 1};
     for (size_t i = 0; i < COUNT(formats); i++) sample_end(&d, sample_begin(&d, formats[i]));
     put_flow_of(&d, 11, 0x45);
-    put_flow_of(&d, 11, 0x55); /* of no IP version */
+    put_flow_of(&d, 11, 0x55); /* invalid IP version */
     put_flow_of(&d, 2, 0x45);  /* a token bus */
     size_t sample = flow_sample_begin(&d, 1, (flow_sample){0});
     record_end(&d, record_begin(&d, 9999));
@@ -401,7 +401,7 @@ static void believes_the_agent_not_the_source(void) {
     sflow_begin(&d, 1, (sflow_header){.agent = 0x0a000001, .sub_agent = 3});
     put_flow_of(&d, 11, 0x45);
     session_feed(&s, &d);
-    patch32(&d, 8, 0); /* an agent that does not know its address */
+    patch32(&d, 8, 0); /* an agent with an unknown address */
     session_feed(&s, &d);
     CHECK_FLOWS(&s, "agent=10.0.0.1 from=192.0.2.1 sub=3\nagent=192.0.2.1 from=192.0.2.1 sub=3\n");
     CHECK_EQUAL(s.decoder->exporters.count, 2);
@@ -413,10 +413,12 @@ static void leaves_unknown_vlans_and_interfaces_out(void) {
     octets d;
     sflow_begin(&d, 8, (sflow_header){.agent = 1});
     for (size_t i = 0; i < COUNT(ids); i++) {
-        size_t sample = flow_sample_begin(&d, 1, (flow_sample){.input = 7, .output = 2u << 30 | 8}); /* eight outputs */
+        /* eight outputs */
+        size_t sample = flow_sample_begin(&d, 1, (flow_sample){.input = 7, .output = 2u << 30 | 8});
         put_switch_record(&d, ids[i], ids[i]);
         sample_end(&d, sample);
-        sample = expanded_sample_begin(&d, 0, (flow_sample){.input = 0x3fffffff, .output = 9}); /* to the exporter itself */
+        /* to the exporter itself */
+        sample = expanded_sample_begin(&d, 0, (flow_sample){.input = 0x3fffffff, .output = 9});
         sample_end(&d, sample);
     }
     CHECK_DECODED("1 src uint : sflow:extended_switch.src_vlan\n2 dst uint : sflow:extended_switch.dst_vlan\n"
@@ -424,7 +426,7 @@ static void leaves_unknown_vlans_and_interfaces_out(void) {
                   "src=1 dst=1 in=7\nout=9\nsrc=4094 dst=4094 in=7\nout=9\nin=7\nout=9\nin=7\nout=9\n", "");
 }
 
-/* Batches and faults --------------------------------------------------------------------------------------------------- */
+/* Batches and faults ------------------------------------------------------------------------- */
 
 static void notes_a_fault_for_other_payloads_where_flows_are_expected(void) {
     session s;
@@ -459,7 +461,7 @@ static void keeps_no_state_for_what_is_of_no_flow_protocol(void) {
     session_close(&s);
 }
 
-/* Exporter `i` means bytes by its template where `i` is odd, packets where it is even. */
+/* The template of exporter `i` has bytes if `i` is odd, packets if it is even. */
 static void put_message_of(octets *d, uint32_t i, uint32_t value) {
     ipfix_begin(d, (ipfix_header){.seconds = 1000});
     size_t set = set_begin(d, value ? 256 : 2);
@@ -471,7 +473,8 @@ static void put_message_of(octets *d, uint32_t i, uint32_t value) {
     ipfix_end(d);
 }
 
-/* Those that are fetched together, and alone; each known, unknown, or the one before; the output full at any of them. */
+/* Decode datagrams of exporters that are prefetched or not, known, unknown or repeated. The output
+   is full at each of them in turn. */
 static void decodes_exporters_in_a_batch_as_one_by_one(void) {
     enum { EXPORTERS = 2 * FB_LOOK_AHEAD + 3, DATAGRAMS = 4 * EXPORTERS };
     static octets d[DATAGRAMS];
@@ -479,7 +482,8 @@ static void decodes_exporters_in_a_batch_as_one_by_one(void) {
     session one;
     const char *columns = "1 bytes uint : ipfix:1\n2 packets uint : ipfix:2\n3 exporter ip : meta:exporter_address";
     for (uint32_t n = 0; n < DATAGRAMS; n++) {
-        uint32_t i = n < EXPORTERS ? n : n * 7 / 3 % (EXPORTERS + 1); /* one never sent a template */
+        /* one exporter never sent a template */
+        uint32_t i = n < EXPORTERS ? n : n * 7 / 3 % (EXPORTERS + 1);
         put_message_of(&d[n], i, n < EXPORTERS ? 0 : n);
         batch[n] = datagram_of(d[n].data, d[n].size, SOURCE_ADDRESS + i);
     }
@@ -518,7 +522,7 @@ static void remembers_the_first_fault(void) {
     s.decoder->fault = (fb_fault){0};
     session_feed_batch(&s, batch + 1, 2);
     CHECK_STATUS(fault->status, FB_BAD_SET_LENGTH);
-    CHECK_EQUAL(fault->offset, set + 4); /* a set that waits is none */
+    CHECK_EQUAL(fault->offset, set + 4); /* a waiting set is not a fault */
     s.decoder->fault = (fb_fault){0};
     fb_decoder_finish(s.decoder);
     CHECK_STATUS(fault->status, FB_TEMPLATE_MISSING);
@@ -537,7 +541,7 @@ static void counts_exporters_that_are_evicted(void) {
     session_feed_bytes(&s, d.data, d.size, SOURCE_ADDRESS + 1);
     CHECK_FLOWS(&s, "bytes=10 port=53\nbytes=10 port=53\n");
     CHECK_COUNTERS(&s, "exporter_evicted=1");
-    netflow5_begin(&d, 1, (netflow5_header){0}); /* which needs no state */
+    netflow5_begin(&d, 1, (netflow5_header){0}); /* a protocol without state */
     put_netflow5(&d, (netflow5_record){.octets = 20});
     session_forget(&s);
     session_feed_bytes(&s, d.data, d.size, SOURCE_ADDRESS + 1);

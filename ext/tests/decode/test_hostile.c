@@ -1,5 +1,6 @@
-/* Whatever arrives, at whatever moment memory or room runs out: no byte is read or written that is not there, nothing is
-   leaked, time is bounded, and the decoder works on. Inputs and outputs end at guard pages. */
+/* Robustness against hostile input, failed allocations and full outputs at any point. No byte
+   outside a buffer is read or written, nothing leaks, time is bounded, and the decoder keeps
+   working. Inputs and outputs end at guard pages. */
 #include "tests/support/session.h"
 
 #include <time.h>
@@ -12,7 +13,7 @@ static const char *rich_columns(void) {
     return text_of(&lines);
 }
 
-/* Every sample, after something happened, must still be what it always is. */
+/* Check that every sample still gives its usual flows after a disturbance. */
 static void check_still_works(session *s) {
     octets d;
     for (size_t i = 0; i < sample_count; i++) {
@@ -25,7 +26,7 @@ static void check_still_works(session *s) {
 
 static void check_messages(session *s) { CHECK(!strstr(session_text(s), NOT_A_MESSAGE)); }
 
-/* Damaged datagrams -------------------------------------------------------------------------------------------------- */
+/* Damaged datagrams -------------------------------------------------------------------------- */
 
 static void takes_every_prefix(void) {
     for (size_t i = 0; i < sample_count; i++) {
@@ -43,7 +44,7 @@ static void takes_every_prefix(void) {
     }
 }
 
-/* Each byte in turn has each of its bits turned, and becomes what is greatest, smallest or next to what it was. */
+/* Flip each bit of each byte, and set each byte to its extremes and its neighbours. */
 static void takes_every_corrupted_octet(void) {
     for (size_t i = 0; i < sample_count; i++) {
         octets d;
@@ -67,7 +68,7 @@ static void takes_every_corrupted_octet(void) {
 
 static uint32_t next_random(uint32_t *state) { return *state = *state * 1664525u + 1013904223u; }
 
-/* Several bytes at once, words more often than bytes, and all samples through one decoder. */
+/* Change several bytes at once, mostly whole words, and decode all samples with one decoder. */
 static void takes_many_corruptions_at_once(void) {
     uint32_t random = 1;
     session s;
@@ -90,15 +91,15 @@ static void takes_many_corruptions_at_once(void) {
     session_close(&s);
 }
 
-/* Little room -------------------------------------------------------------------------------------------------------- */
+/* Little room -------------------------------------------------------------------------------- */
 
 static void set_source_as(void *context, void *slots) {
     fb_slot *slot = fb_slots_find(slots, *(const uint16_t *)context);
     *slot = (fb_slot){.state = FB_SLOT_UINT, .number = 4200000000u, .column = slot->column};
 }
 
-/* All samples in one batch, each also without its last bytes, from the given capacity on, growing by what is needed and no
-   more. */
+/* Decode all samples in one batch, each also without its last bytes. The output starts at
+   `capacity` and grows only by the room needed. */
 static void decode_batch(session *s, const char *lines, size_t capacity, bool hook) {
     static octets d[16];
     static uint16_t column;
@@ -114,7 +115,8 @@ static void decode_batch(session *s, const char *lines, size_t capacity, bool ho
     session_feed_batch(s, batch, 2 * sample_count);
 }
 
-/* Under valgrind (FLOWBUF_SLOW_RUN), which sees bytes that nobody wrote, at some of them. */
+/* Under valgrind (FLOWBUF_SLOW_RUN), which detects uninitialized bytes, use only some
+   capacities. */
 static void check_every_capacity(const char *lines, bool hook, size_t step) {
     session whole;
     if (getenv("FLOWBUF_SLOW_RUN")) step *= 11;
@@ -137,15 +139,16 @@ static void check_every_capacity(const char *lines, bool hook, size_t step) {
 
 static void gives_the_same_at_every_capacity(void) { check_every_capacity(usual_columns, false, 1); }
 
-/* Late columns wait in slots then, the constants of a datagram across the calls. */
+/* Late columns then wait in slots, and the constants of a datagram persist across calls. */
 static void gives_the_same_at_every_capacity_with_a_hook(void) { check_every_capacity(usual_columns, true, 7); }
 
 static void gives_the_same_at_every_capacity_with_scaled_totals(void) { check_every_capacity(scaled_columns, false, 1); }
 
 static void gives_the_same_at_every_capacity_with_all_columns(void) { check_every_capacity(rich_columns(), false, 97); }
 
-/* What a row may need is known from the bytes that it is made of. Here its columns are filled by next to none: by what is
-   the same for a datagram, by what is derived, by one byte many times. The row asserts its bound. */
+/* The room for a row follows from the size of its input. Here small input fills many columns:
+   constants of a datagram, derived values, and one byte that is used many times. The row asserts
+   its bound. */
 static void needs_no_more_room_than_promised(void) {
     text lines = {0};
     octets d;
@@ -185,11 +188,11 @@ static void needs_no_more_room_than_promised(void) {
     text_free(&lines);
 }
 
-/* Little memory ------------------------------------------------------------------------------------------------------ */
+/* Little memory ------------------------------------------------------------------------------ */
 
 typedef enum { NOT_BUILT, HURT, UNHURT } outcome;
 
-/* One allocation fails, or all from it on. UNHURT: none was left to fail. */
+/* Let one allocation fail, or all from it on. UNHURT: the run had fewer allocations. */
 static outcome fail_allocation(size_t fail_at, bool for_ever) {
     session s;
     memset(&s, 0, sizeof s);
@@ -222,7 +225,7 @@ static void survives_every_failed_allocation(void) {
     }
 }
 
-/* Calls to fail: a bit for each, from the first on. */
+/* The calls that fail, as a set of bits from the first call on. */
 typedef struct {
     fb_check_allocator *allocator;
     uint64_t failing;
@@ -235,7 +238,7 @@ static void *resize_or_fail(void *context, void *p, size_t old_size, size_t new_
     return fails ? NULL : fb_check_resize(calls->allocator, p, old_size, new_size);
 }
 
-/* An exporter whose first datagram holds templates and records, of options first. */
+/* Feed a new exporter whose first datagram has templates and records, options first. */
 static void feed_options_and_flow(session *s) {
     octets d;
     ipfix_begin(&d, (ipfix_header){.domain = 1});
@@ -281,9 +284,9 @@ static void counts_templates_that_memory_does_not_allow(void) {
     session_close(&s);
 }
 
-/* Little time -------------------------------------------------------------------------------------------------------- */
+/* Time limits -------------------------------------------------------------------------------- */
 
-/* Under sanitizers everything takes ten times as long. clang has another way to say so than gcc. */
+/* Sanitizers make everything ten times slower. clang and gcc announce them differently. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define __SANITIZE_ADDRESS__ 1
@@ -297,7 +300,7 @@ static const double bound = 1;
 
 static double seconds_of_cpu(void) { return (double)clock() / CLOCKS_PER_SEC; }
 
-/* Feeds a datagram of the greatest size. */
+/* Decode a datagram of the maximum size within the time limit. */
 static void check_quick(session *s, const octets *d, const char *what) {
     double start = seconds_of_cpu();
     session_feed(s, d);
@@ -307,7 +310,7 @@ static void check_quick(session *s, const octets *d, const char *what) {
     session_forget(s);
 }
 
-enum { MOST = 65500 }; /* bytes of a datagram, about */
+enum { MOST = 65500 }; /* approximate size of a datagram in bytes */
 
 static void is_done_at_once_with_templates_that_lie(void) {
     session s;
@@ -361,7 +364,8 @@ static void is_done_at_once_with_records_of_one_octet(void) {
     check_quick(&s, &d, "records of 1 octet");
     CHECK_EQUAL(s.row.count, MOST - 32);
 
-    /* One field of any length, all others empty: as many as may be, and more. */
+    /* Templates with one variable-length field and empty other fields, with as many fields as
+       possible and with more than allowed. */
     static const unsigned counts[] = {16000, 1024, 65};
     for (unsigned i = 0; i < 3; i++) {
         ipfix_begin(&d, (ipfix_header){.domain = 1});
@@ -380,7 +384,7 @@ static void is_done_at_once_with_records_of_one_octet(void) {
     session_close(&s);
 }
 
-/* Lists whose members are as small as can be, and records of both directions that are nothing but counters. */
+/* Lists with the smallest members, and bidirectional records with only counters. */
 static void is_done_at_once_with_lists_and_biflows(void) {
     session s;
     octets d, list = {.size = 0};
@@ -439,7 +443,7 @@ static void feed_structure_templates(session *s) {
     session_feed(s, &d);
 }
 
-/* One record that is a list, or many records that are the same list. */
+/* Decode one record with a list, or many records with the same list. */
 static void check_structures(session *s, unsigned template, const octets *list, bool many, const char *what) {
     octets d;
     ipfix_begin(&d, (ipfix_header){0});
@@ -450,7 +454,7 @@ static void check_structures(session *s, unsigned template, const octets *list, 
     check_quick(s, &d, what);
 }
 
-/* Records inside records that are as short as can be, in lists as short as can be, as deep as they are read and deeper. */
+/* Nested records of minimum size, in lists of minimum size, to the supported depth and beyond. */
 static void is_done_at_once_with_records_inside_records(void) {
     static const unsigned inner[] = {258, 259, 260, 999};
     session s;
@@ -480,7 +484,7 @@ static void is_done_at_once_with_records_inside_records(void) {
     session_close(&s);
 }
 
-/* Samplers and templates with ids that go down: each goes before all that are there. */
+/* Samplers and templates with descending ids, so each is inserted before all others. */
 static void is_done_at_once_with_many_ids(void) {
     session s;
     octets d;
@@ -507,7 +511,7 @@ static void is_done_at_once_with_many_ids(void) {
         set_end(&d, set), ipfix_end(&d);
         check_quick(&s, &d, "8,000 more templates");
     }
-    /* The same id, never the same fields. */
+    /* The same id with changing fields. */
     ipfix_begin(&d, (ipfix_header){.domain = 3});
     set = set_begin(&d, 2);
     for (unsigned size = 1; d.size < MOST; size++) put_template(&d, 256, FIELDS({1, size % 1000 + 1}));
@@ -522,7 +526,7 @@ static void is_done_at_once_with_many_sources(void) {
     session_open(&s, usual_columns, 1 << 20);
     for (uint32_t i = 0; i < 4; i++) {
         sflow_begin(&d, 3200, (sflow_header){.agent = 1, .sequence = i});
-        for (uint32_t k = 0; k < 3200; k++) { /* counter samples that say next to nothing */
+        for (uint32_t k = 0; k < 3200; k++) { /* counter samples of minimum size */
             size_t sample = sample_begin(&d, 2);
             put32(&d, 1), put32(&d, (i * 3200 + k) << 6), put32(&d, 0);
             sample_end(&d, sample);

@@ -1,13 +1,15 @@
-/* Lists inside records (RFC 6313): what their members become, and that no length in them is believed. */
+/* Lists inside records (RFC 6313): the values of their members, and the validation of their
+   lengths. */
 #include "tests/support/session.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* Kinds of a few registered elements, as a schema gives them for all. */
+/* Kinds of some registered elements, as a schema states them for all elements. */
 #define REGISTRY "registry 8@ip 16@uint 22@time_uptime 82@string 95@bytes 150@time_s 154@time_ntp_us 161@span_ms 276@bool " \
                  "291@list 311@float 434@sint\n"
 
-/* A record of one field of variable length, the list; `line` is a column that reads element 291. */
+/* Decode a record with the list in one variable-length field. `line` is a column that reads element
+   291. */
 static void check_list(const char *line, const char *list, size_t size, const char *flow, const char *counters, int at) {
     session s;
     octets d;
@@ -56,10 +58,12 @@ static void writes_members_by_the_kind_of_their_element(void) {
 static void takes_the_first_member_that_counts_where_there_is_one_place(void) {
     CHECK_LIST("1 v uint : ipfix:291@list", "\4\0\x10\0\1\0\7\x8", "v=7\n", "");
     CHECK_LIST("1 v uint explicit : ipfix:291@list", "\4\0\x10\0\1\0\0", "v=0\n", "");
-    CHECK_LIST("1 v uint : ipfix:291@list", "\4\0\x10\0\2\0\7\x8", "v=7\n", ""); /* what comes after it is not looked at */
+    /* later members are ignored */
+    CHECK_LIST("1 v uint : ipfix:291@list", "\4\0\x10\0\2\0\7\x8", "v=7\n", "");
 }
 
-/* Columns without and with the rule that a zero is a value; the source of a worse rank is meta:source_port, 4000. */
+/* Columns with and without the rule that zero is a value. The source of the next rank is
+   meta:source_port, 4000. */
 static void ends_the_search_at_a_list_of_zeros(void) {
     static const struct {
         const char *list;
@@ -100,7 +104,8 @@ static void keeps_what_is_whole_of_a_list_that_is_cut_short(void) {
     CHECK_LIST(UINTS, "\4\0\x10\xff\xff\xff\0", "\n", "bad_list=1");
 }
 
-/* The longest list that a datagram holds, into columns whose members take most room: asserted by the row. */
+/* Decode the longest list of a datagram into columns whose members take the most room. The row
+   asserts its bound. */
 static void stays_within_its_room_with_the_longest_lists(void) {
     static const char *const lines[] = {
         REGISTRY "536870911 v timestamp unit=1 repeated : ipfix:291@list\n", REGISTRY "536870911 v string repeated : ipfix:291@list\n",

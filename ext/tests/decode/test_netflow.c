@@ -1,9 +1,9 @@
-/* NetFlow v1 and v7: the fields of NetFlow v5 in other places. */
+/* NetFlow v1 and v7 have the fields of NetFlow v5 at other offsets. */
 #include "tests/support/session.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* Feeds one datagram to a new decoder with these columns, and looks at the flows and the counters. */
+/* Decode one datagram with a new decoder and these columns, and compare flows and counters. */
 static void check_flows(const char *lines, const octets *d, const char *flows, const char *counters, int line) {
     session s;
     text seen = {0};
@@ -48,7 +48,7 @@ static void decodes_netflow_v1_records_of_both_sizes(void) {
                       "last=995500 sport=1024 dport=443 flags=27 proto=6 tos=184 type=5 etype=2048\n"
                       "src=native:10.0.0.3 bytes=7 first=940500 last=940500 dport=769 proto=1 type=5 etype=2048 icmp_type=3 icmp_code=1\n",
                       "");
-        d.size--; /* neither size */
+        d.size--; /* matches neither record size */
         CHECK_DECODED(fixed_columns, &d, "", "other_packet=1");
     }
 }

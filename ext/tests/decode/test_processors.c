@@ -1,6 +1,7 @@
-/* Every kind of processor says the same: random plans, templates, records and rooms for the output, decoded with the
-   instructions of each kind that this one has, and by the plainest emitter (trace.h). Messages must be of the same size, too, so
-   that no column is in one twice. Any number of rounds: FLOWBUF_ROUNDS and FLOWBUF_SEED. */
+/* All kinds of processors give the same result. Random plans, templates, records and output sizes
+   are decoded with every supported kind, and with the plain emitter (trace.h). Messages must also
+   have the same size, so that no column is written twice. FLOWBUF_ROUNDS and FLOWBUF_SEED set the
+   number of rounds and the seed. */
 #include "tests/support/session.h"
 
 #include "tests/builders/random_plan.h"
@@ -8,15 +9,16 @@
 #include "tests/builders/samples.h"
 #include "tests/support/trace.h"
 
-/* Plans --------------------------------------------------------------------------------------------------------------- */
+/* Plans -------------------------------------------------------------------------------------- */
 
-/* A column for each kind of move, and for what is the same in a whole set: nothing else may fill them. */
+/* A column for each kind of move, and for values that are the same in a whole set. Each has only
+   one source. */
 static const char *const lean_columns =
     "1 rate uint : derived:sampling_rate\n2 etype uint : derived:etype\n3 octets uint : ipfix:1\n4 packets uint : ipfix:2\n"
     "5 flags uint : ipfix:6@tcp_bits\n6 source ip : ipfix:8\n7 other ip : ipfix:27\n8 proto enum map=0:0,1:1,2:2 : ipfix:4\n"
     "9 start timestamp unit=1000000 : ipfix:152\n300000 port uint limit=65535 : ipfix:7\n300000000 as uint : ipfix:16\n";
 
-/* Now and then one that other tests know. */
+/* Append a plan; sometimes one that other tests use. */
 static void put_plan(text *lines, uint64_t round) {
     switch (round % 12) {
         case 0: plan_put_rich(lines); break;
@@ -29,7 +31,7 @@ static void put_plan(text *lines, uint64_t round) {
     }
 }
 
-/* Datagrams ----------------------------------------------------------------------------------------------------------- */
+/* Datagrams ---------------------------------------------------------------------------------- */
 
 enum { MOST_FIELDS = 80, TEMPLATES = 6, BATCH = 6 };
 
@@ -46,7 +48,7 @@ static unsigned natural_size(unsigned id) {
     return size ? size : id == 152 || id == 154 ? 8 : id == 137 ? 2 : 4;
 }
 
-/* Options that tell what sampler has what rate, and when the exporter started. */
+/* Choose options with the rates of samplers and the start time of the exporter. */
 static void choose_options(layout *t) {
     static const uint16_t of_sampling[] = {48, 302, 48, 302, 34, 50, 34, 50, 305, 306, 309, 310, 311, 160};
     t->count = 2 + below(4);
@@ -88,7 +90,7 @@ static void put_random(octets *d, size_t size, uint32_t sparse) {
     }
 }
 
-/* Numbers of any number of bits: all lengths that a varint can have. */
+/* Append a number of random bit width, so that varints of all sizes occur. */
 static void put_number(octets *d, size_t size) {
     uint64_t value = (uint64_t)below(1u << 31) << 33 ^ (uint64_t)below(1u << 31) << 11 ^ below(1u << 11);
     value >>= below((uint32_t)(8 * size)) + 64 - 8 * (uint32_t)size;
@@ -138,7 +140,8 @@ static void put_data(octets *d, unsigned id, const layout *t) {
     size_t set = set_begin(d, id);
     for (unsigned records = below(6); records && d->size + worst_size(t) < 65000; records--) put_record(d, t, sparse);
     if (below(3) == 0) put_repeated(d, below(4) ? 0 : 1, below(8));
-    if (below(3) == 0 && d->size > set + 4) d->size -= below((uint32_t)(d->size - set - 4)) % 16; /* a record cut short */
+    /* a truncated record */
+    if (below(3) == 0 && d->size > set + 4) d->size -= below((uint32_t)(d->size - set - 4)) % 16;
     if (d->size - set > 65000) d->size = set + 65000;
     set_end(d, set);
 }
@@ -170,7 +173,7 @@ static void put_records5(octets *d) {
     put_random(d, 48 * count, sparse);
 }
 
-/* Flow samples, most of which look like those before. */
+/* Append flow samples, most of which resemble earlier ones. */
 static void put_flow_samples(octets *d) {
     static sample_look look;
     if (!look.count || below(6) == 0) look_choose(&look);
@@ -187,7 +190,7 @@ static void build(octets *d, layout *layouts) {
     }
 }
 
-/* Decoders ------------------------------------------------------------------------------------------------------------ */
+/* Decoders ----------------------------------------------------------------------------------- */
 
 typedef struct {
     session of[FB_PROCESSOR_AVX512]; /* one for each kind */
@@ -216,7 +219,7 @@ static void contest_close(contest *c) {
     CHECK_EQUAL(c->memory.used, 0);
 }
 
-/* The output is empty again, and has so much room. */
+/* Empty the output and set its size. */
 static void set_room(session *s, size_t capacity) {
     fb_guarded_free(s->output, s->capacity);
     s->output = fb_guarded_room_of(capacity);
@@ -260,7 +263,7 @@ static void check_batch(contest *c, const fb_datagram *batch, size_t count, bool
     text_free(&first);
 }
 
-/* One plan, and what comes of it. */
+/* Run one plan and compare all results. */
 static void run_round(const char *lines) {
     static octets d[BATCH];
     layout layouts[TEMPLATES];
@@ -301,7 +304,8 @@ static void all_processors_say_the_same(void) {
     }
 }
 
-/* What a constant has filled stays as it is: an element of a lesser rank adds nothing, whatever the processor. */
+/* A column that a constant has filled stays unchanged. An element of a lower rank adds nothing, on
+   all processors. */
 static void feed_constants(contest *c, const char *lines, unsigned count) {
     octets d;
     specifier fields[40];
@@ -335,8 +339,8 @@ static void constants_leave_room_for_a_row(void) {
     text_free(&lines);
 }
 
-/* A rate that its column cannot hold is counted with each flow that lacks it: three times, however often the output was full, and
-   not for a set without records. */
+/* A rate out of its column's range is counted once per flow: three times, however often the output
+   was full. A set without records does not count it. */
 static void what_a_set_cannot_say_is_counted_by_flows(void) {
     for (size_t capacity = 0; capacity <= 1000; capacity += 1000) {
         session s;
@@ -365,8 +369,8 @@ static void what_a_set_cannot_say_is_counted_by_flows(void) {
     }
 }
 
-/* Two numbers, so far apart that one permutation reaches both, just so, or not; in a record of fixed size, or behind one name and
-   before another; the last record cut short by so many bytes. */
+/* Append two numbers at a distance that one permutation just reaches, or not. Records have a fixed
+   size, or the numbers are between two names. The last record lacks `cut` bytes. */
 static void put_apart(octets *d, unsigned gap, unsigned size, bool named, unsigned cut) {
     const specifier fields[] = {{82, VARIABLE}, {1, size}, {210, gap}, {2, size}, {83, VARIABLE}};
     ipfix_begin(d, (ipfix_header){.seconds = 1000});

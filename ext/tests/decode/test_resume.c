@@ -1,10 +1,11 @@
-/* Datagrams that are resumed after the output had no room, with other datagrams in between. */
+/* Datagrams that are resumed after the output was full, with other datagrams in between. */
 #include "tests/support/session.h"
 
 static const char *const few = "1 bytes uint limit=4294967295 : ipfix:1\n"
                                "2 port uint limit=65535 : ipfix:7\n";
 
-/* Another datagram may come between two calls. The place in one set is no place in the next. */
+/* Another datagram may be decoded between two calls. A position in one set is not valid in the
+   next. */
 static void resumes_a_message_whose_template_was_withdrawn(void) {
     session s;
     octets d;

@@ -1,4 +1,4 @@
-/* Counter and drop samples: what their rows hold, and what hostile ones do. */
+/* Counter and drop samples: the content of their rows, and hostile samples. */
 #include "tests/support/session.h"
 
 #include "tests/builders/samples.h"
@@ -78,7 +78,7 @@ static void leaves_unknown_counters_out_and_keeps_zeros(void) {
         put_repeated(&d, 0, 32);
         record_end(&d, record);
         record = record_begin(&d, 2003);
-        put_repeated(&d, value ? 0xff : 0, 80); /* of a later edition: three more */
+        put_repeated(&d, value ? 0xff : 0, 80); /* a later edition with three more fields */
         record_end(&d, record);
         sample_end(&d, sample);
     }
@@ -91,7 +91,8 @@ static void leaves_unknown_counters_out_and_keeps_zeros(void) {
     session_close(&s);
 }
 
-/* A second record of a format, one of a strange format, one too short, lists and strings that end early. */
+/* A repeated record, an unknown format, a record that is too short, and truncated lists and
+   strings. */
 static void counts_what_it_does_not_read(void) {
     octets d;
     session s;
@@ -148,7 +149,7 @@ static void counts_samples_that_are_cut_short(void) {
         }
 }
 
-/* Hostile ------------------------------------------------------------------------------------------------------------ */
+/* Hostile samples ---------------------------------------------------------------------------- */
 
 static void check_still_works(session *s) {
     octets d;
@@ -241,7 +242,7 @@ static void survives_every_failed_allocation(void) {
         }
 }
 
-/* Every word that says how many there are is as great as can be. */
+/* Set every count to its maximum. */
 static void is_done_at_once_with_counts_that_lie(void) {
     static const uint32_t formats[] = {10, 1005, 2000, 2001};
     session s;

@@ -1,10 +1,11 @@
-/* Rows of columns: what the buffers hold, byte for byte; constants, late columns, lists; and little memory. */
+/* Rows of columns: the content of buffers byte for byte, constants, late columns, lists, and failed
+   allocations. */
 #include "tests/support/session.h"
 
 #include "tests/builders/samples.h"
 
 typedef struct {
-    session session; /* the plan, and a decoder */
+    session session; /* the plan and a decoder */
     fb_columns columns;
     fb_batch *batch;
     text text;
@@ -39,14 +40,14 @@ static fb_target target_of(const table *t, const char *name) {
     return (fb_target){.column = plan_column(&t->session.plan, name)};
 }
 
-/* No datagram: no constants. */
+/* Begin without a datagram, so without constants. */
 static void begin_nothing(table *t) {
     fb_columns_cursor at;
     fb_columns_begin_constants(&t->columns, &at);
     fb_columns_end_constants(&t->columns, at);
 }
 
-/* What buffers hold ------------------------------------------------------------------------------------------------- */
+/* Buffers ------------------------------------------------------------------------------------ */
 
 static const char *const every_type =
     "1 octet uint limit=255\n2 pair uint limit=65535\n3 word uint limit=4294967295\n4 wide uint\n5 mac uint limit=281474976710655\n"
@@ -108,7 +109,7 @@ static void holds_the_greatest_and_the_least(void) {
     fb_columns_finish(&t.columns, at);
     CHECK(fb_columns_begin(&t.columns, 1000, &at));
     fb_columns_put_uint(&t.columns, &at, target_of(&t, "octet"), 1);
-    fb_columns_put_uint(&t.columns, &at, target_of(&t, "octet"), 2); /* the first stays */
+    fb_columns_put_uint(&t.columns, &at, target_of(&t, "octet"), 2); /* the first value stays */
     fb_columns_finish(&t.columns, at);
     CHECK_TEXT(table_text(&t), "\noctet=255 pair=65535 word=4294967295 wide=18446744073709551615 kind=2 flag=1 at=1700000000000 "
                                "addr=2001:db8:0:0:0:0:0:1 small=-2147483648 big=-9223372036854775808 zigzag=-1 real=-1.5 "
@@ -147,9 +148,9 @@ static void takes_a_row_back(void) {
     table_close(&t);
 }
 
-/* Batches ------------------------------------------------------------------------------------------------------------ */
+/* Batches ------------------------------------------------------------------------------------ */
 
-/* All samples, in batches of so many rows: what they say, one after the other. */
+/* Decode all samples in batches of `rows` rows, and append the text of each batch. */
 static void decode_all(table *t, size_t rows, const char *lines, void (*prepare)(table *), text *said) {
     static octets d[16];
     fb_datagram datagrams[16];
@@ -219,7 +220,7 @@ static void overrides_late_columns(void) {
     text_free(&said);
 }
 
-/* One batch that grows, from two rows on, and says what large ones do. */
+/* A batch that grows from two rows has the same content as large batches. */
 static void grows(void) {
     text lines = {0}, whole = {0}, grown = {0};
     octets d[16];
@@ -246,7 +247,7 @@ static void grows(void) {
     text_free(&grown);
 }
 
-/* Little memory ------------------------------------------------------------------------------------------------------ */
+/* Little memory ------------------------------------------------------------------------------ */
 
 static void survives_every_failed_allocation(void) {
     const char *lines = "1 a uint : ipfix:1\n2 text string : ipfix:82\n3 labels uint repeated : ipfix:70 packet:mpls.labels\n"

@@ -1,10 +1,10 @@
-/* Values that wait for the end of their row: of columns whose sources do not arrive in the order of their ranks, of explicit
-   ones, and of late ones while a hook or an override may replace them. */
+/* Values that wait for the end of their row. These are columns whose sources do not arrive in the
+   order of ranks, explicit columns, and late columns that a hook or an override may replace. */
 #include "tests/support/session.h"
 
 #include "tests/builders/samples.h"
 
-/* Ranks -------------------------------------------------------------------------------------------------------------- */
+/* Ranks -------------------------------------------------------------------------------------- */
 
 static const char *const waiting = "1 best uint : packet:ip.proto ipfix:4 meta:source_port\n2 zero uint explicit\n3 addr ip explicit";
 
@@ -13,7 +13,7 @@ static void put(fb_row *row, fb_row_cursor *at, uint16_t column, unsigned rank, 
 }
 
 static void keeps_the_best_rank(void) {
-    /* Values by rank, in the order in which they come, and what stays. 0 is no value. */
+    /* Values with ranks in order of arrival, and the result. 0 is no value. */
     static const struct {
         struct {
             unsigned rank, value;
@@ -22,9 +22,9 @@ static void keeps_the_best_rank(void) {
     } cases[] = {
         {{{2, 7}, {1, 8}, {0, 9}}, "best=9\n"},
         {{{0, 9}, {1, 8}, {2, 7}}, "best=9\n"},
-        {{{1, 8}, {2, 7}, {0, 0}}, "best=8\n"},   /* a zero is no better than a value */
-        {{{1, 1}, {1, 2}, {1, 3}}, "best=1\n"},   /* of equals the first */
-        {{{1, 0}, {1, 2}, {2, 3}}, "best=2\n"},   /* that is not zero */
+        {{{1, 8}, {2, 7}, {0, 0}}, "best=8\n"},   /* a zero does not replace a value */
+        {{{1, 1}, {1, 2}, {1, 3}}, "best=1\n"},   /* among equal ranks the first */
+        {{{1, 0}, {1, 2}, {2, 3}}, "best=2\n"},   /* the first that is not zero */
         {{{0, 0}, {1, 0}, {2, 0}}, "\n"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -50,10 +50,10 @@ static void keeps_a_zero_that_is_a_value(void) {
         } offers[3];
         const char *flow;
     } cases[] = {
-        {{{1, 8}, {2, 7}, {0, 0}}, "best=0\n"}, /* a better rank, though it comes later */
+        {{{1, 8}, {2, 7}, {0, 0}}, "best=0\n"}, /* a better rank that comes later */
         {{{0, 0}, {1, 8}, {2, 7}}, "best=0\n"},
         {{{1, 0}, {2, 7}, {0, 9}}, "best=9\n"},
-        {{{1, 0}, {1, 8}, {2, 7}}, "best=8\n"}, /* of equals the one that is not zero */
+        {{{1, 0}, {1, 8}, {2, 7}}, "best=8\n"}, /* among equal ranks the one that is not zero */
         {{{2, 0}, {1, 0}, {2, 7}}, "best=0\n"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -97,13 +97,13 @@ static void writes_the_zero_of_an_explicit_column(void) {
     put(&s.row, &at, 1, 0, 0), put(&s.row, &at, 1, 1, 6), put(&s.row, &at, 1, 1, 0);
     fb_row_put_ip(&s.row, &at, (fb_target){.column = 2}, (const uint8_t *)"\1\2\3\4", 4);
     fb_row_finish(&s.row, at);
-    fb_row_begin(&s.row, 1000, &at); /* and nothing where nothing came */
+    fb_row_begin(&s.row, 1000, &at); /* a row without values */
     fb_row_finish(&s.row, at);
     CHECK_FLOWS(&s, "zero=0\nzero=6 addr=1.2.3.4\n\n");
     session_close(&s);
 }
 
-/* Late columns ------------------------------------------------------------------------------------------------------- */
+/* Late columns ------------------------------------------------------------------------------- */
 
 static void collects_late_columns_only_while_somebody_may_replace_them(void) {
     session s;
@@ -128,7 +128,7 @@ typedef struct {
     bool replace;
 } watcher;
 
-/* Replaces every late column that is collected. */
+/* Replace every collected late column. */
 static void replace_all(void *context, void *slots) {
     static uint8_t address[16] = {0x20, 1, 0xd, 0xb8, [15] = 0x99};
     watcher *w = context;
@@ -145,7 +145,7 @@ static void replace_all(void *context, void *slots) {
     }
 }
 
-/* A column that was written twice would show twice. */
+/* A column that was written twice would appear twice. */
 static void check_each_late_column_once(session *s, const char *flows) {
     text column = {0};
     for (size_t i = 0; i < s->plan.count; i++) {
@@ -211,7 +211,8 @@ static void overrides_late_columns(void) {
     samples[0].build(&d);
     session_feed(&s, &d);
     const char *flows = session_text(&s);
-    CHECK(strstr(flows, "exporter=203.0.113.1 rate=1002 ")); /* an override has the last word, after the hook */
+    /* an override replaces the result of the hook */
+    CHECK(strstr(flows, "exporter=203.0.113.1 rate=1002 "));
     CHECK(strstr(flows, " src_as=65001 "));
     check_each_late_column_once(&s, flows);
     fb_slots_set_hook(slots, NULL, NULL);
@@ -234,13 +235,14 @@ static void refuses_overrides_that_cannot_be(void) {
     } cases[] = {
         {0, FB_SLOT_UINT, 255, FB_OK},           {0, FB_SLOT_UINT, 256, FB_BAD_ARGUMENT},
         {0, FB_SLOT_INT, 1, FB_BAD_ARGUMENT},    {0, FB_SLOT_OCTETS, 0, FB_BAD_ARGUMENT},
-        {1, FB_SLOT_UINT, 1, FB_BAD_ARGUMENT},   {1, FB_SLOT_OCTETS, 0, FB_BAD_ARGUMENT}, /* of 8 bytes */
+        /* of 8 bytes */
+        {1, FB_SLOT_UINT, 1, FB_BAD_ARGUMENT},   {1, FB_SLOT_OCTETS, 0, FB_BAD_ARGUMENT},
         {2, FB_SLOT_REAL, 1, FB_OK},             {2, FB_SLOT_UINT, 1, FB_BAD_ARGUMENT},
         {3, FB_SLOT_INT, 127, FB_OK},            {3, FB_SLOT_INT, 128, FB_BAD_ARGUMENT},
         {3, FB_SLOT_INT, (uint64_t)-128, FB_OK}, {3, FB_SLOT_INT, (uint64_t)-129, FB_BAD_ARGUMENT},
         {4, FB_SLOT_UINT, 1, FB_BAD_ARGUMENT}, /* not late */
-        {5, FB_SLOT_UINT, 1, FB_BAD_ARGUMENT}, /* not enabled */
-        {6, FB_SLOT_UINT, 1, FB_BAD_ARGUMENT}, /* not there */
+        {5, FB_SLOT_UINT, 1, FB_BAD_ARGUMENT}, /* disabled */
+        {6, FB_SLOT_UINT, 1, FB_BAD_ARGUMENT}, /* missing */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         CHECK_STATUS(fb_slots_override(&s.row.slots, cases[i].column, cases[i].state, cases[i].number,
@@ -248,12 +250,12 @@ static void refuses_overrides_that_cannot_be(void) {
     session_close(&s);
 }
 
-/* Scaling ------------------------------------------------------------------------------------------------------------ */
+/* Scaling ------------------------------------------------------------------------------------ */
 
 static const char *const totals = "1 rate uint rate late limit=1000000\n2 bytes uint scaled\n3 packets fixed32 scaled limit=4294967295\n"
                                   "4 zero uint scaled explicit\n5 plain uint";
 
-/* One row: a value for each column in turn, 0 for none. */
+/* Emit one row with a value for each column; 0: no value. */
 static void feed_row(session *s, uint64_t rate, uint64_t bytes, uint64_t packets, uint64_t zero, uint64_t plain) {
     const uint64_t values[] = {rate, bytes, packets, zero, plain};
     fb_row_cursor at;
@@ -269,7 +271,7 @@ static void multiplies_totals_by_the_rate_of_their_row(void) {
         unsigned refused;
     } cases[] = {
         {100, 1500, 2, "rate=100 bytes=150000 packets=200 zero=0 plain=7\n", 0},
-        {0, 1500, 2, "bytes=1500 packets=2 zero=0 plain=7\n", 0}, /* nobody knows it */
+        {0, 1500, 2, "bytes=1500 packets=2 zero=0 plain=7\n", 0}, /* unknown rate */
         {1, 1500, 2, "rate=1 bytes=1500 packets=2 zero=0 plain=7\n", 0},
         {100, 0, 2, "rate=100 packets=200 zero=0 plain=7\n", 0},
         {65536, 0xffffffffffff, 65535, "rate=65536 bytes=18446744073709486080 packets=4294901760 zero=0 plain=7\n", 0},
@@ -294,7 +296,8 @@ static void set_rate(void *context, void *slots) {
     CHECK_STATUS(fb_slots_replace(slots, 0, FB_SLOT_UINT, *(uint64_t *)context, (fb_bytes){NULL, 0}), FB_OK);
 }
 
-/* A hook comes first, an override has the last word, and the totals are scaled by what is written. */
+/* The hook runs first, the override replaces its result, and totals are scaled by the written
+   rate. */
 static void scales_by_the_rate_that_is_written(void) {
     session s;
     uint64_t rate = 20;
@@ -322,12 +325,13 @@ static void scales_what_an_exporter_says(void) {
     put_netflow5(&d, (netflow5_record){.octets = 84, .packets = 3});
     session_feed(&s, &d);
     CHECK_FLOWS(&s, "exporter=192.0.2.1 rate=100 bytes=150000 packets=200 plain=1500\n"
-                    "exporter=192.0.2.1 rate=100 bytes=8400 plain=84\n"); /* 300 packets do not fit into 255 */
+                    /* 300 packets do not fit into 255 */
+                    "exporter=192.0.2.1 rate=100 bytes=8400 plain=84\n");
     CHECK_COUNTERS(&s, "out_of_range=1");
     session_close(&s);
 }
 
-/* What is disabled is not there, and what is repeated cannot be replaced: it is written as ever. */
+/* A disabled column is absent. A repeated column cannot be replaced and is written unchanged. */
 static void leaves_other_columns_to_themselves(void) {
     session s;
     octets d;

@@ -1,5 +1,5 @@
-/* The decoders keep to the emitter contract: compiled for columns, and for an emitter that shares nothing with either but the verbs
-   (trace.h), they say the same of every datagram as they do of messages. */
+/* The decoders follow the emitter interface. Compiled for columns, and for an independent emitter
+   that shares only the interface (trace.h), they give the same values as for messages. */
 #include "tests/support/session.h"
 
 #include "tests/builders/samples.h"
@@ -14,7 +14,7 @@ typedef struct {
     fb_memory memory;
 } contest;
 
-enum { BATCH_ROWS = 3 }; /* so that many datagrams have more */
+enum { BATCH_ROWS = 3 }; /* smaller than the number of flows of many datagrams */
 
 static void contest_open(contest *p, const char *lines, fb_decoder_options options) {
     memset(p, 0, sizeof *p);
@@ -35,7 +35,7 @@ static void contest_close(contest *p) {
     CHECK_EQUAL(p->memory.used, 0);
 }
 
-/* As columns, batch after batch. */
+/* Decode as columns, batch after batch. */
 static void decode_columns(contest *p, const fb_datagram *datagram, text *said) {
     fb_position position = {0};
     fb_status status;
@@ -50,7 +50,7 @@ static void decode_columns(contest *p, const fb_datagram *datagram, text *said) 
     } while (status == FB_NO_SPACE);
 }
 
-/* Feeds a datagram to all, and compares what they said and what they counted so far. */
+/* Decode a datagram with all emitters, and compare values and counters. */
 static void check_same(contest *p, const octets *d) {
     fb_datagram datagram = datagram_of(d->data, d->size, SOURCE_ADDRESS);
     fb_position position = {0};
@@ -71,7 +71,7 @@ static void check_same(contest *p, const octets *d) {
     text_free(&columns);
 }
 
-/* Whatever kind of processor the row's decoders are compiled for, as far as this one goes. */
+/* Repeat for every kind of processor that this machine supports. */
 #define FOR_EACH_PROCESSOR(processor) \
     for (fb_processor processor = FB_PROCESSOR_ANY; processor <= fb_processor_find(); processor++)
 
@@ -95,7 +95,7 @@ static void traces_what_messages_say_with_all_columns(void) {
     text lines = {0};
     plan_put_rich(&lines);
     check_all_samples(text_of(&lines), 0, 0);
-    check_all_samples(text_of(&lines), 0, ~0u); /* every tunnel opened */
+    check_all_samples(text_of(&lines), 0, ~0u); /* all tunnels are opened */
     text_free(&lines);
 }
 
@@ -109,7 +109,7 @@ static void goes_on_after_a_refused_row(void) {
     check_all_samples(usual_columns, 3, ~0u);
 }
 
-/* Elements of every role and size, in any order, several times, with values that are often zero. */
+/* Append elements of every role and size in any order, some repeatedly, often with zeros. */
 static void put_random_template(octets *d, uint32_t *random, specifier *fields, size_t *count) {
     static const unsigned ids[] = {1,  2,  4,  6,  7,   8,   11,  12,  15,  16,  21,  22,  27,  28,  32,  34,  48,  50,  56, 58,
                                    60, 61, 70, 71, 72,  79,  80,  82,  83,  85,  89,  95,  96,  137, 139, 144, 150, 152, 154,
@@ -181,7 +181,7 @@ static void agrees_on_random_templates(void) {
     text_free(&lines);
 }
 
-/* The packets inside of sFlow, with any bytes behind each header. */
+/* Packets as in sFlow, with random bytes after each header. */
 static void check_random_packets(fb_processor processor) {
     static const unsigned types[] = {0x0800, 0x86dd, 0x8100, 0x8847, 0x88a8, 0x9100, 0x0806, 0x05dc};
     contest p;

@@ -1,9 +1,9 @@
-/* A row under construction: what is written, what is left alone, and that it never takes more room than it said. */
+/* A row under construction: its bytes, its omitted values, and its bound on room. */
 #include "tests/support/session.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* A plan, and a row of it that writes up to a guard page. */
+/* A plan and a row that writes up to a guard page. */
 typedef struct {
     fb_check_allocator allocator;
     fb_memory memory;
@@ -58,7 +58,7 @@ static const char *finish(bench *b) {
     return text_of(&b->text);
 }
 
-/* What is written ---------------------------------------------------------------------------------------------------- */
+/* Values ------------------------------------------------------------------------------------- */
 
 static const char *const every_type =
     "1 u uint\n2 e enum map=1:1\n3 i int\n4 s sint\n5 b bool\n6 f float\n7 d double\n8 f32 fixed32\n9 f64 fixed64\n"
@@ -75,13 +75,13 @@ static void writes_a_value_of_every_type(void) {
         0x35, 0x00, 0x00, 0xc0, 0x3f,                                           /* 1.5 */
         0x39, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xf8, 0x3f,                   /* 1.5 */
         0x45, 0x04, 0x03, 0x02, 0x01,                                           /* 0x01020304 */
-        0x49, 0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01,                   /* 0x0102030405060708 */
+        0x49, 0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01, /* 0x0102030405060708 */
         0x52, 0x02, 'h', 'i',                                                   /* "hi" */
         0x5a, 0x01, 0xff,                                                       /* ff */
-        0x62, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1,     /* ::ffff:192.0.2.1 */
+        0x62, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1, /* ::ffff:192.0.2.1 */
         0x68, 0x05,                                                             /* 5 ms */
         0x70, 0x06,                                                             /* 6 ms */
-        0x7a, 0x04, 192, 0, 2, 2,                                               /* 192.0.2.2, as it is */
+        0x7a, 0x04, 192, 0, 2, 2, /* 192.0.2.2 with 4 bytes */
     };
     bench b;
     bench_open(&b, every_type, 1 << 18);
@@ -160,14 +160,14 @@ static void takes_a_value_for_a_repeated_column_as_a_list_of_one(void) {
 static void writes_every_member_of_a_list_and_no_second_list(void) {
     bench b;
     bench_open(&b, "1 u uint repeated\n2 f fixed32 repeated\n3 none uint repeated\n4 off uint repeated disabled", 1 << 18);
-    for (int row = 0; row < 2; row++) { /* a new row begins afresh */
+    for (int row = 0; row < 2; row++) { /* a new row starts empty */
         begin(&b);
-        fb_row_close(&b.row, &b.at, 0); /* a list of nothing is none */
+        fb_row_close(&b.row, &b.at, 0); /* an empty list is omitted */
         for (uint64_t list = 0; list < 2; list++) {
             for (uint64_t value = 0; value < 3; value++)
                 for (uint16_t column = 0; column < 4; column++)
                     if (column != 2) fb_row_repeat_uint(&b.row, &b.at, (fb_target){.column = column}, 10 * list + value);
-            put_number(&b, "u", 99); /* nor a value between its members */
+            put_number(&b, "u", 99); /* a value between its members is ignored */
             for (uint16_t column = 0; column < 4; column++) fb_row_close(&b.row, &b.at, column);
         }
         CHECK(!fb_row_wants(&b.row, b.at, to(&b, "u", 0)));
@@ -177,7 +177,7 @@ static void writes_every_member_of_a_list_and_no_second_list(void) {
     bench_close(&b);
 }
 
-/* Every verb adds a member, zeros too, until the list is closed. */
+/* Every function adds a member, also for zero, until the list is closed. */
 static void adds_values_to_an_open_list(void) {
     bench b;
     bench_open(&b, "1 u uint repeated\n2 z sint repeated\n3 r double repeated\n4 t string repeated\n5 none uint repeated\n", 1 << 18);
@@ -196,7 +196,7 @@ static void adds_values_to_an_open_list(void) {
     put_number(&b, "u", 99);
     fb_row_close(&b.row, &b.at, 0);
     CHECK(!fb_row_wants(&b.row, b.at, to(&b, "u", 0)));
-    put_number(&b, "none", 5); /* a list of nothing was none */
+    put_number(&b, "none", 5); /* an empty list does not count as a value */
     CHECK_TEXT(finish(&b), "u=[0,7,0,7] z=[0,-1] r=[0,1] t=[\"\",\"x\"] none=[5]\n");
     bench_close(&b);
 }
@@ -210,7 +210,7 @@ static void replaces_malformed_text(void) {
     bench_close(&b);
 }
 
-/* The length before a message takes as many bytes as it needs, whatever the one before needed. */
+/* The length before a message takes its minimum size, whatever the size of the previous one. */
 static void puts_lengths_of_every_size(void) {
     static const size_t sizes[] = {1, 120, 124, 125, 126, 127, 128, 130, 16000, 16379, 16380, 16381, 16382, 40000, 3, 20000, 130, 5};
     static uint8_t value[40000];
@@ -235,7 +235,7 @@ static void puts_lengths_of_every_size(void) {
     bench_close(&b);
 }
 
-/* Of 70 single columns only 64 have a bit of the cursor; the rest must behave alike. */
+/* Of 70 single columns only 64 have a bit in the cursor. The others must behave the same. */
 static void tracks_more_columns_than_a_word_has_bits(void) {
     text lines = {0}, expected = {0};
     bench b;
@@ -252,7 +252,7 @@ static void tracks_more_columns_than_a_word_has_bits(void) {
     bench_close(&b);
 }
 
-/* Constants ---------------------------------------------------------------------------------------------------------- */
+/* Constants ---------------------------------------------------------------------------------- */
 
 static void copies_constants_into_every_row(void) {
     bench b;
@@ -265,7 +265,8 @@ static void copies_constants_into_every_row(void) {
     fb_row_end_constants(&b.row, b.at);
     for (unsigned row = 0; row < 3; row++) {
         begin(&b);
-        put_number(&b, "u", 9), put_number(&b, "f", 9), put_number(&b, "late", 9); /* have their values */
+        /* these have values already */
+        put_number(&b, "u", 9), put_number(&b, "f", 9), put_number(&b, "late", 9);
         put_number(&b, "r", row), put_number(&b, "x", row);
         CHECK_TEXT(finish(&b), row == 0   ? "u=1 a=10.0.0.1 r=[2] f=3 x=0 late=4\n"
                                : row == 1 ? "u=1 a=10.0.0.1 r=[2] f=3 x=1 late=4\n"
@@ -278,7 +279,7 @@ static void copies_constants_into_every_row(void) {
     bench_close(&b);
 }
 
-/* More bytes of constants than are copied in one go. */
+/* More bytes of constants than one copy moves. */
 static void copies_many_constants(void) {
     text lines = {0};
     bench b;
@@ -295,7 +296,7 @@ static void copies_many_constants(void) {
     bench_close(&b);
 }
 
-/* Room --------------------------------------------------------------------------------------------------------------- */
+/* Room --------------------------------------------------------------------------------------- */
 
 static void asks_for_room_before_a_row(void) {
     bench b;
@@ -305,7 +306,7 @@ static void asks_for_room_before_a_row(void) {
     CHECK(!fb_row_begin(&b.row, worst, &b.at));
     CHECK_EQUAL(b.row.needed, worst);
     CHECK_EQUAL(fb_row_size(&b.row), 0);
-    fb_row_set_output(&b.row, b.output, worst, 0); /* exactly */
+    fb_row_set_output(&b.row, b.output, worst, 0); /* exact size */
     CHECK(fb_row_begin(&b.row, worst, &b.at));
     bench_close(&b);
 }
@@ -324,8 +325,9 @@ static void forgets_a_row_that_is_undone(void) {
     bench_close(&b);
 }
 
-/* A row as large as a datagram can make it, in exactly the room that was promised: every column as wide as it goes, all that
-   is repeated repeated. fb_row_finish asserts the bound, and the guard page behind it makes sure. */
+/* Write the largest row that a datagram can make into exactly the stated room. Every column has its
+   maximum size, and all repeated columns are repeated. fb_row_finish asserts the bound, and the
+   guard page verifies it. */
 static void stays_within_the_room_it_asked_for(void) {
     text lines = {0};
     named_plan measure;
@@ -358,7 +360,7 @@ static void stays_within_the_room_it_asked_for(void) {
         }
     }
     CHECK(!strstr(finish(&b), NOT_A_MESSAGE));
-    CHECK(fb_row_size(&b.row) > worst / 2); /* the bound is not idle */
+    CHECK(fb_row_size(&b.row) > worst / 2); /* the bound is not far too large */
     text_free(&lines);
     bench_close(&b);
 }

@@ -1,12 +1,12 @@
-/* What newer processors do at once says the same as the plain way, for numbers and tags of every size. Where this processor has
-   not got it, there is nothing to test. */
+/* Vector instructions give the same bytes as scalar code, for numbers and tags of every size. On
+   processors without them there is nothing to test. */
 #include "tests/support/check.h"
 
 #include "core/base/base.h"
 
 #ifdef FB_NEWER_PROCESSORS
 #pragma GCC push_options
-#pragma GCC target("bmi,bmi2,lzcnt")  /* no more than the processors have that come here */
+#pragma GCC target("bmi,bmi2,lzcnt")  /* every processor that gets here has these */
 #include "core/wire/wire.h"
 
 static void spreads_numbers_into_varints(void) {
@@ -45,7 +45,7 @@ static uint8_t *put_plain(uint8_t *p, const fb_column *column, uint64_t number) 
     return fb_wire_put_varint(fb_wire_put_varint(p, fb_wire_tag(column->number, FB_WIRE_VARINT)), number);
 }
 
-/* One record of eight numbers, up to `reach` bytes long, at the end of a page that ends there. */
+/* Write one record of eight numbers, up to `reach` bytes long, at the end of a guarded page. */
 static void check_record(const fb_plan *plan, uint32_t *random, size_t reach) {
     uint8_t record[FB_LANES_WINDOW] = {0}, expected[8 * 15], got[8 * 15 + 64];
     uint8_t *end = expected;

@@ -1,6 +1,6 @@
-/* Random streams of many exporters, agents and domains, with limits that are small. After each step
-   the counters must agree with a model that knows what was sent and nothing of eviction. Each data
-   set holds one record, so that each becomes a flow, waits, or is counted as missing. */
+/* Random streams of many exporters, agents and domains, with small limits. After each step the
+   counters must equal those of a model that knows the datagrams but not the evictions. Each data
+   set holds one record, so each becomes a flow, waits, or is counted as missing. */
 #include "tests/support/check.h"
 
 #include "tests/support/session.h"
@@ -19,8 +19,8 @@ typedef struct {
     const char *name;
     uint32_t sources, domains, steps;
     fb_decoder_options options;
-    size_t memory;     /* bytes above what an empty decoder holds; 0: no limit */
-    fb_status reached; /* a status that must be counted, so that the limit was reached */
+    size_t memory;     /* bytes above those of an empty decoder; 0: no limit */
+    fb_status reached; /* a status that must be counted, as proof that the limit was reached */
 } setting;
 
 static const setting settings[] = {
@@ -35,15 +35,15 @@ static const setting settings[] = {
     {"hardly any memory", MOST_SOURCES, 8, 2000, {0}, 700, FB_EXPORTER_LIMIT},
 };
 
-/* Output of one decoder, and the model. */
+/* The output of one decoder, and the model. */
 typedef struct {
     session session;
     const setting *setting;
     uint64_t random;
     uint64_t datagrams, octets, sure_flows, sets, templates, skipped[UNITS];
     uint64_t flows, lost[UNITS], statuses[FB_STATUS_COUNT];
-    /* The next sequence number of each source and domain of NetFlow v9, and then of each engine of
-       NetFlow v5. */
+    /* The next sequence number of each source and domain of NetFlow v9, followed by those of each
+       engine of NetFlow v5. */
     uint32_t numbers[STREAMS + MOST_SOURCES * ENGINES];
 } world;
 
@@ -52,8 +52,8 @@ static uint32_t choose(world *w, uint32_t count) {
     return (uint32_t)((w->random >> 33) % count);
 }
 
-/* The next number of a stream of `units` per datagram; sometimes some are left out. A stream is
-   never late. */
+/* Return the next number of a stream with `units` per datagram. Sometimes numbers are skipped. A
+   stream is never late. */
 static uint32_t number(world *w, uint32_t stream, fb_sequence_unit unit, uint32_t units) {
     uint32_t *next = &w->numbers[stream], gap = choose(w, 8) ? 0 : 1 + choose(w, 4);
     if (!*next) *next = 1 + stream * 1000;
@@ -73,7 +73,7 @@ static void build_netflow5(world *w, octets *d, uint32_t source, uint32_t domain
     w->sure_flows += count;
 }
 
-/* Two templates that differ in their element alone. */
+/* Append two templates that differ only in their element. */
 static void put_sets(world *w, octets *d, unsigned version) {
     for (uint32_t left = choose(w, 4); left; left--) {
         bool template = choose(w, 3) == 0;
@@ -112,7 +112,8 @@ static fb_datagram build(world *w, octets *d) {
     uint32_t source = choose(w, w->setting->sources), domain = choose(w, w->setting->domains),
              kind = choose(w, 10);
     d->size = 0;
-    if (kind == 0) put32(d, choose(w, 2) ? 4 : 0xffffffff), put32(d, 1); /* sFlow v4, or nobody's */
+    /* sFlow v4, or no flow protocol */
+    if (kind == 0) put32(d, choose(w, 2) ? 4 : 0xffffffff), put32(d, 1);
     else if (kind == 1) build_netflow5(w, d, source, domain);
     else if (kind == 2) build_agent(w, d, source, domain);
     else build_message(w, d, kind % 2 ? 9 : 10, source, domain);
@@ -132,7 +133,7 @@ static void count_flows(world *w, const uint8_t *output) {
     for (const char *p = text_of(&s->text); *p; p++) w->flows += *p == '\n';
 }
 
-/* Decodes datagrams into outputs of random sizes, each of which ends at the end of the room. */
+/* Decode datagrams into outputs of random sizes, each at the end of the room. */
 static void decode(world *w, const fb_datagram *batch, size_t count) {
     static uint8_t room[ROOM];
     session *s = &w->session;
@@ -146,7 +147,7 @@ static void decode(world *w, const fb_datagram *batch, size_t count) {
     }
 }
 
-/* The sums ------------------------------------------------------------------------------------- */
+/* Sums --------------------------------------------------------------------------------------- */
 
 static fb_lost sum_lost(const fb_exporters *exporters) {
     fb_lost lost = exporters->lost;

@@ -1,4 +1,5 @@
-/* Whose a template is: of an address, a version, a domain, and of a port once ports do not agree. */
+/* The owner of a template: an address, a version, a domain, and a port if ports define an id
+   differently. */
 #include "tests/support/session.h"
 
 #include <time.h>
@@ -14,7 +15,7 @@ static void feed_from(session *s, const octets *d, unsigned port, uint64_t secon
     fb_guarded_free(copy, d->size);
 }
 
-/* A port says that template `id` has one field of 4 bytes, an element of its choice. */
+/* Define template `id` from a port, with one field of 4 bytes. */
 static void define(session *s, unsigned port, unsigned id, unsigned element) {
     octets d;
     ipfix_begin(&d, (ipfix_header){0});
@@ -33,7 +34,7 @@ static void send(session *s, unsigned port, unsigned id, uint32_t value) {
     feed_from(s, &d, port, 1);
 }
 
-/* Options that say a rate for a sampler. */
+/* Send options with the rate of a sampler. */
 static void teach(session *s, unsigned port, uint32_t sampler, uint32_t rate) {
     octets d;
     ipfix_begin(&d, (ipfix_header){0});
@@ -50,28 +51,29 @@ static void tells_ports_apart_that_keep_redefining_an_id(void) {
     session s;
     session_open(&s, columns, 4096);
     teach(&s, 1, 9, 50);
-    define(&s, 1, 256, 1), define(&s, 2, 256, 2); /* 256 is at odds, 257 is not */
+    define(&s, 1, 256, 1), define(&s, 2, 256, 2); /* 256 is contested, 257 is not */
     define(&s, 2, 257, 2);
     send(&s, 1, 258, 13), send(&s, 2, 258, 14); /* these wait */
     CHECK_COUNTERS(&s, "early_data=2 template_redefined=1");
     define(&s, 1, 256, 1);
     CHECK_COUNTERS(&s, "early_data=2 template_redefined=1 port_in_key=1");
-    send(&s, 1, 256, 10), send(&s, 2, 256, 20); /* each by its own, known before or after */
-    send(&s, 1, 257, 11), send(&s, 2, 257, 21); /* by the common one */
+    /* each with its own template, known before or after */
+    send(&s, 1, 256, 10), send(&s, 2, 256, 20);
+    send(&s, 1, 257, 11), send(&s, 2, 257, 21); /* with the common template */
     CHECK_FLOWS(&s, "bytes=10 rate=50\npackets=20 rate=50\npackets=11 rate=50\npackets=21 rate=50\n");
     session_forget(&s);
     define(&s, 2, 258, 1), define(&s, 1, 258, 2);
     CHECK_FLOWS(&s, "bytes=14 rate=50\npackets=13 rate=50\n");
     session_forget(&s);
-    teach(&s, 2, 9, 70); /* what a port has been taught is its own from now on */
+    teach(&s, 2, 9, 70); /* later options of a port apply to that port only */
     send(&s, 1, 257, 1), send(&s, 2, 257, 2), send(&s, 3, 257, 3);
-    send(&s, 3, 256, 4); /* a stranger's: neither of the two */
+    send(&s, 3, 256, 4); /* from a port without a template */
     CHECK_FLOWS(&s, "packets=1 rate=50\npackets=2 rate=70\npackets=3 rate=50\n");
     CHECK_COUNTERS(&s, "early_data=3 template_redefined=1 port_in_key=1");
     session_close(&s);
 }
 
-/* As long as they are no more than five that take turns. */
+/* At most five ports alternate. */
 static void tells_several_ports_apart(void) {
     for (unsigned ports = 2; ports <= 1 + FB_MAX_REPLACED; ports++) {
         session s;
@@ -95,7 +97,7 @@ static void never_minds_ports_that_agree(void) {
     session s;
     session_open(&s, columns, 4096);
     for (unsigned i = 0; i < 100; i++) {
-        unsigned element = 1 + i / 50; /* configured anew, once */
+        unsigned element = 1 + i / 50; /* reconfigured once */
         define(&s, i * 7919 % 13, 256, element);
         send(&s, i * 104729 % 17, 256, 5);
         CHECK_FLOWS(&s, element == 1 ? "bytes=5\n" : "packets=5\n");
@@ -106,7 +108,7 @@ static void never_minds_ports_that_agree(void) {
     session_close(&s);
 }
 
-/* Ports past the limit share the common domain, as before. */
+/* Ports beyond the limit share the common domain. */
 static void bounds_the_domains_of_ports(void) {
     session s;
     octets d;
@@ -136,8 +138,8 @@ static void bounds_the_domains_of_ports(void) {
     session_close(&s);
 }
 
-/* A port that there is no room for shares the common domain for the whole of its datagram, though there is room again once
-   its first set has emptied templates: no matter whether decoding stops and goes on behind that. */
+/* A port without room shares the common domain for the rest of its datagram. This holds even if its
+   first set frees room by removing templates, and if decoding is resumed after that set. */
 static void feed_where_room_comes_back(session *s, size_t exporter_memory, size_t capacity) {
     octets d;
     memset(s, 0, sizeof *s);
@@ -176,7 +178,8 @@ static void decides_once_a_datagram_whose_domain_it_is(void) {
     CHECK(shared > 0);
 }
 
-/* Each split walks over what waits of its exporter, so thousands of them must not. */
+/* Each split walks over the waiting sets of its exporter, so thousands of splits must be
+   prevented. */
 static void is_done_at_once_with_many_splits(void) {
     session s;
     octets d;
@@ -204,7 +207,7 @@ static void is_done_at_once_with_many_splits(void) {
     session_close(&s);
 }
 
-/* Age ---------------------------------------------------------------------------------------------------------------- */
+/* Age ---------------------------------------------------------------------------------------- */
 
 static void uses_no_template_that_has_expired(void) {
     session s;
@@ -221,8 +224,8 @@ static void uses_no_template_that_has_expired(void) {
     set_end(&data, set), ipfix_end(&data);
     feed_from(&s, &template, 1, 100);
     feed_from(&s, &data, 1, 110);
-    feed_from(&s, &data, 1, 50);  /* a clock that goes back */
-    feed_from(&s, &data, 1, 0);   /* a time that is not known */
+    feed_from(&s, &data, 1, 50);  /* the clock goes back */
+    feed_from(&s, &data, 1, 0);   /* the time is unknown */
     CHECK_FLOWS(&s, "bytes=1\nbytes=1\nbytes=1\n");
     session_forget(&s);
     feed_from(&s, &template, 1, 105); /* refreshed */
@@ -232,7 +235,7 @@ static void uses_no_template_that_has_expired(void) {
     CHECK_FLOWS(&s, "bytes=1\n");
     CHECK_COUNTERS(&s, "early_data=2 template_expired=1");
     feed_from(&s, &template, 1, 0);
-    feed_from(&s, &data, 1, 1000000); /* of a template whose age is not known */
+    feed_from(&s, &data, 1, 1000000); /* the age of the template is unknown */
     CHECK_FLOWS(&s, "bytes=1\nbytes=1\nbytes=1\nbytes=1\n");
     CHECK_COUNTERS(&s, "early_data=2 template_expired=1");
     session_close(&s);
@@ -248,7 +251,8 @@ static void withdraws_on_request(void) {
         teach(&s, 1, 1, 10);
         ipfix_begin(&d, (ipfix_header){0});
         size_t set = set_begin(&d, 2);
-        put_template(&d, 256, NULL, 0), put_template(&d, 300, NULL, 0); /* 300 is of options: not by this kind of set */
+        /* 300 is an options template, which this kind of set cannot withdraw */
+        put_template(&d, 256, NULL, 0), put_template(&d, 300, NULL, 0);
         set_end(&d, set), ipfix_end(&d);
         feed_from(&s, &d, 1, 1);
         send(&s, 1, 256, 1), send(&s, 1, 257, 2);
@@ -268,7 +272,7 @@ static void withdraws_on_request(void) {
     }
 }
 
-/* A port that withdraws all templates means its own, and what it saw of the common ones. */
+/* A port that withdraws all templates withdraws its own, and hides the common ones from itself. */
 static void withdraws_for_one_port_only(void) {
     session s;
     octets d;
@@ -293,7 +297,7 @@ static void withdraws_for_one_port_only(void) {
     session_close(&s);
 }
 
-/* A withdrawal of all goes through the templates that were defined since the one before, and through no others. */
+/* A withdrawal of all templates visits only those defined since the previous one. */
 static void withdraws_in_proportion_to_definitions(void) {
     session s;
     octets d;

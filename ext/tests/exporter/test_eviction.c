@@ -1,4 +1,4 @@
-/* A full table of exporters: who is forgotten, who stays, and that every datagram is still counted. */
+/* A full table of exporters: the order of eviction, and complete counting of datagrams. */
 #include "tests/support/check.h"
 
 #include "tests/support/session.h"
@@ -12,7 +12,8 @@ static void open_limited(session *s, fb_decoder_options options) {
     CHECK_STATUS(session_try(s, columns, 4096, options), FB_OK);
 }
 
-/* A datagram of NetFlow v9 or IPFIX. `fields`: of its template, of 4 bytes each, the first of them the bytes; 0: none. */
+/* Build a datagram of NetFlow v9 or IPFIX. Its template has `fields` fields of 4 bytes, the first
+   of them the bytes; 0: no template. */
 static void build(octets *d, unsigned version, uint32_t domain, unsigned fields, bool data) {
     *d = (octets){0};
     if (version == 9)
@@ -56,7 +57,7 @@ static void feed(session *s, const octets *d, uint32_t source) {
     session_forget(s);
 }
 
-/* The order of eviction ---------------------------------------------------------------------------------------------- */
+/* Order of eviction -------------------------------------------------------------------------- */
 
 static void evicts_by_class_then_by_age(void) {
     session s;
@@ -64,11 +65,12 @@ static void evicts_by_class_then_by_age(void) {
     open_limited(&s, (fb_decoder_options){.exporter_limit = 5});
     build(&data, 10, 0, 0, true);
     build(&template, 10, 0, 1, true);
-    for (unsigned i = 0; i < 2; i++) feed(&s, &template, 1); /* in use, the oldest */
+    for (unsigned i = 0; i < 2; i++) feed(&s, &template, 1); /* in use, and the oldest */
     for (unsigned i = 0; i < 2; i++) feed(&s, &template, 2);
     feed(&s, &template, 3); /* seen once */
     feed(&s, &template, 4);
-    for (unsigned i = 0; i < 9; i++) feed(&s, &data, 5); /* without templates, however often it is seen */
+    /* without templates, although seen often */
+    for (unsigned i = 0; i < 9; i++) feed(&s, &data, 5);
     static const uint32_t order[] = {5, 3, 4};
     for (uint32_t i = 0; i < 3; i++) {
         for (unsigned repeat = 0; repeat < 2; repeat++) feed(&s, &template, 10 + i);
@@ -76,7 +78,7 @@ static void evicts_by_class_then_by_age(void) {
         CHECK_EQUAL(session_count(&s, FB_EXPORTER_EVICTED), i + 1);
         CHECK(is_known(&s, 1) && is_known(&s, 2));
     }
-    for (uint32_t i = 0; i < 4; i++) { /* all are in use; 1 goes on sending */
+    for (uint32_t i = 0; i < 4; i++) { /* all are in use; only 1 keeps sending */
         feed(&s, &data, 1);
         for (unsigned repeat = 0; repeat < 2; repeat++) feed(&s, &template, 20 + i);
         CHECK(is_known(&s, 1));
@@ -86,7 +88,7 @@ static void evicts_by_class_then_by_age(void) {
     session_close(&s);
 }
 
-/* Every exporter that is known is found, whichever others were taken out of the table before. */
+/* Every known exporter is found after others were removed from the table. */
 static void finds_what_is_left(void) {
     session s;
     octets template;
@@ -116,7 +118,7 @@ static void finds_what_is_left(void) {
     session_close(&s);
 }
 
-/* Memory that was short when a datagram began may be there when it is resumed. */
+/* Memory that was missing at the start of a datagram may be available when it is resumed. */
 static void a_datagram_that_is_resumed_keeps_its_exporter(void) {
     session s;
     octets d = {0};
@@ -132,14 +134,15 @@ static void a_datagram_that_is_resumed_keeps_its_exporter(void) {
     session_close(&s);
 }
 
-/* One genuine exporter among many that are not ------------------------------------------------------------------------ */
+/* One genuine exporter among many spoofed ones ----------------------------------------------- */
 
 typedef struct {
     unsigned version, fields, repeats;
     bool data;
 } spoof;
 
-/* The genuine one comes when the table is full, or before, and sends its template every 1,000 datagrams. */
+/* The genuine exporter starts before or after the table is full, and sends its template every 1,000
+   datagrams. */
 static void check_genuine(const spoof *spoof, bool late) {
     session s;
     octets data, template, spoofed;
@@ -176,12 +179,12 @@ static void keeps_a_genuine_exporter_among_spoofed_ones(void) {
     }
 }
 
-/* sFlow agents and sub-agents of one source take no more than half of the table. */
+/* sFlow agents and sub-agents of one source use at most half of the table. */
 static void bounds_the_agents_of_a_source(void) {
     session s;
     octets d;
     open_limited(&s, (fb_decoder_options){.exporter_limit = LIMIT});
-    for (uint32_t i = 0; i < LIMIT / 2; i++) { /* each an agent, and its own source */
+    for (uint32_t i = 0; i < LIMIT / 2; i++) { /* agents with a source each */
         build_sflow(&d, GENUINE + i, 0);
         feed(&s, &d, GENUINE + i);
     }
@@ -195,7 +198,7 @@ static void bounds_the_agents_of_a_source(void) {
     CHECK_EQUAL(session_count(&s, FB_AGENT_EVICTED), SPOOFED - LIMIT / 2);
     CHECK_EQUAL(session_count(&s, FB_EXPORTER_EVICTED), 0);
     CHECK_EQUAL(count_all(s.decoder).datagrams, SPOOFED + LIMIT / 2);
-    for (uint32_t i = 0; i < SPOOFED; i++) { /* many sources, of an agent each */
+    for (uint32_t i = 0; i < SPOOFED; i++) { /* many sources with one agent each */
         build_sflow(&d, FIRST_SPOOFED + i, 1);
         feed(&s, &d, FIRST_SPOOFED + i);
     }
@@ -213,7 +216,8 @@ static void feed_agent(session *s, uint32_t agent, uint32_t sequence, uint32_t s
     feed(s, &d, source);
 }
 
-/* A spoofer's sFlow names the address of a genuine exporter as its agent, before the exporter comes and afterwards. */
+/* A spoofed sFlow datagram uses the address of a genuine exporter as its agent, before and after
+   the exporter starts. */
 static void keeps_netflow_apart_from_sflow_of_its_address(void) {
     for (unsigned version = 9; version <= 10; version++) {
         session s;
@@ -231,7 +235,7 @@ static void keeps_netflow_apart_from_sflow_of_its_address(void) {
         CHECK_EQUAL(genuine->counters.datagrams, 1);
         CHECK_EQUAL(genuine->domains.count, 1);
         CHECK_EQUAL(genuine->counters.status[FB_EXPORTER_RESTART] + genuine->counters.status[FB_SAMPLE_GAP], 0);
-        for (uint32_t i = 1; i < SPOOFED; i++) { /* agents enough that the first ones are evicted */
+        for (uint32_t i = 1; i < SPOOFED; i++) { /* enough agents to evict the first ones */
             feed_agent(&s, GENUINE + i, 1, 1, FIRST_SPOOFED);
             uint64_t flows = count_all(s.decoder).flows;
             feed(&s, &data, GENUINE);
@@ -243,7 +247,7 @@ static void keeps_netflow_apart_from_sflow_of_its_address(void) {
     }
 }
 
-/* One source of domains fills its own budget alone. */
+/* A source of many domains fills only its own budget. */
 static void keeps_a_genuine_exporter_beside_many_domains(void) {
     for (unsigned version = 9; version <= 10; version++) {
         session s;
@@ -263,12 +267,13 @@ static void keeps_a_genuine_exporter_beside_many_domains(void) {
         }
         CHECK(session_count(&s, FB_TEMPLATE_LIMIT) > 0);
         CHECK_EQUAL(session_count(&s, FB_EXPORTER_EVICTED), 0);
-        CHECK_EQUAL(count_all(s.decoder).flows, 20 * FB_MAX_DOMAINS); /* with its own template, each is decoded */
+        /* each is decoded with its own template */
+        CHECK_EQUAL(count_all(s.decoder).flows, 20 * FB_MAX_DOMAINS);
         session_close(&s);
     }
 }
 
-/* Domains of one exporter -------------------------------------------------------------------------------------------- */
+/* Domains of one exporter -------------------------------------------------------------------- */
 
 static fb_domain *find_domain(session *s, uint16_t version, uint32_t id) {
     return fb_exporter_find_domain(s->decoder->exporters.last, version, id);
@@ -280,7 +285,8 @@ static void feed_domain(session *s, uint32_t domain, unsigned fields, unsigned r
     for (unsigned i = 0; i < repeats; i++) feed(s, &d, GENUINE);
 }
 
-/* Adds `count` domains with a template each, from `first` on. Their first datagrams number the records. */
+/* Add `count` domains with a template each, from `first` on. Their first datagrams set the sequence
+   numbers. */
 static void fill_domains(session *s, uint32_t first, uint32_t count, unsigned repeats) {
     for (uint32_t i = 0; i < count; i++) feed_domain(s, first + i, 1, repeats);
 }
@@ -302,14 +308,16 @@ static void evicts_domains_by_class_then_by_age(void) {
     }
     fill_domains(&s, NEW + 1000, 1, 2);
     for (uint32_t i = 0; i < MANY; i++) feed_domain(&s, i, 0, 1);
-    fill_domains(&s, NEW + 2000, MANY - 1, 2); /* the oldest in use, but those that go on sending */
+    /* the oldest in use, except those that keep sending */
+    fill_domains(&s, NEW + 2000, MANY - 1, 2);
     for (uint32_t i = 0; i < MANY; i++) CHECK(find_domain(&s, 10, i) && !find_domain(&s, 10, MANY + i));
     CHECK_EQUAL(session_count(&s, FB_DOMAIN_EVICTED), 2 * (MANY - SPARED) + MANY);
     CHECK_EQUAL(s.decoder->exporters.last->domains.count, FB_MAX_DOMAINS);
     session_close(&s);
 }
 
-/* The genuine domain comes when there are FB_MAX_DOMAINS, or before. Each of its datagrams gives its flow. */
+/* The genuine domain starts before or after the limit of FB_MAX_DOMAINS. Each of its datagrams
+   gives a flow. */
 static void check_genuine_domain(const spoof *spoof, bool late) {
     session s;
     octets data, template, spoofed;
@@ -344,7 +352,7 @@ static void keeps_a_genuine_domain_among_spoofed_ones(void) {
     }
 }
 
-/* Numbers that were lost in a domain stay in the sums, and data that waited in it is counted as missing. */
+/* Lost units of an evicted domain stay in the totals. Its waiting data is counted as missing. */
 static void keeps_the_sums_of_an_evicted_domain(void) {
     session s;
     octets d = {0};
@@ -381,7 +389,7 @@ static void feed_port(session *s, unsigned port, uint32_t domain, unsigned field
     session_forget(s);
 }
 
-/* A domain that is split goes behind the domains of its ports. A port that there is no room for shares it. */
+/* A split domain is evicted after the domains of its ports. A port without room shares it. */
 static void evicts_domains_of_ports_before_their_common_one(void) {
     session s;
     enum { NEW = 100000 };
@@ -400,7 +408,7 @@ static void evicts_domains_of_ports_before_their_common_one(void) {
     CHECK(find_domain(&s, 10, 0) == common);
     fill_domains(&s, 2 * NEW, FB_MAX_DOMAINS, 2);
     CHECK(!find_domain(&s, 10, 0));
-    for (uint32_t i = 0; i < 2 * FB_MAX_DOMAINS; i++) { /* splits with no room for their ports */
+    for (uint32_t i = 0; i < 2 * FB_MAX_DOMAINS; i++) { /* splits without room for their ports */
         for (unsigned j = 0; j < 3; j++) feed_port(&s, 1 + j % 2, 3 * NEW + i, 1 + j % 2);
         CHECK_EQUAL(s.decoder->exporters.last->domains.count, FB_MAX_DOMAINS);
     }
@@ -427,7 +435,8 @@ static void evicts_engines_of_netflow5(void) {
     session_close(&s);
 }
 
-/* Each allocation fails in turn while domains are evicted. What is not decoded is counted. */
+/* Each allocation fails in turn during the eviction of domains. Data that is not decoded is
+   counted. */
 static void evicts_domains_without_memory(void) {
     for (size_t fail = 1, calls = SIZE_MAX; fail <= calls; fail++) {
         session s;
@@ -449,9 +458,10 @@ static void evicts_domains_without_memory(void) {
     }
 }
 
-/* Memory -------------------------------------------------------------------------------------------------------------- */
+/* Memory ------------------------------------------------------------------------------------- */
 
-/* Many sources with templates of their own fill the memory that all share; a genuine one still finds some, and stays. */
+/* Many sources with their own templates fill the shared memory. A genuine exporter still gets some
+   and stays. */
 static void evicts_where_memory_is_short(void) {
     session s;
     octets data, template, spoofed;
@@ -487,9 +497,10 @@ static void counts_what_waited_of_an_evicted_exporter(void) {
     session_close(&s);
 }
 
-/* Templates that cannot be kept ----------------------------------------------------------------------------------------- */
+/* Templates that cannot be stored ----------------------------------------------------------- */
 
-/* Two templates and their data, in a budget that holds neither; the output grows from nothing, so decoding is resumed. */
+/* Two templates and their data, in a budget too small for either. The output starts empty and
+   grows, so decoding is resumed. */
 static void decodes_a_datagram_with_its_own_templates(void) {
     for (unsigned domain_fits = 0; domain_fits < 2; domain_fits++)
         for (size_t capacity = 1; capacity < 64; capacity += 3) {
@@ -498,7 +509,8 @@ static void decodes_a_datagram_with_its_own_templates(void) {
             memset(&s, 0, sizeof s);
             fb_decoder_options options = {.exporter_memory = domain_fits ? sizeof(fb_domain) + 4 * (sizeof(fb_map_entry) + sizeof(uint16_t)) : 1};
             CHECK_STATUS(session_try(&s, columns, capacity, options), FB_OK);
-            s.decoder->exporters.overflow.memory.limit = 0; /* it has the budget of others, which is that of a test here */
+            /* it uses the budget of others, which this test has set */
+            s.decoder->exporters.overflow.memory.limit = 0;
             ipfix_begin(&d, (ipfix_header){0});
             for (unsigned id = 256; id < 258; id++) {
                 size_t set = set_begin(&d, 2);
@@ -512,7 +524,7 @@ static void decodes_a_datagram_with_its_own_templates(void) {
             session_feed(&s, &d);
             CHECK_FLOWS(&s, "bytes=256\nbytes=257\nbytes=258\nbytes=257\nbytes=258\nbytes=259\n");
             CHECK_COUNTERS(&s, "template_limit=2");
-            build(&data, 10, 0, 0, true); /* the next datagram knows nothing of them */
+            build(&data, 10, 0, 0, true); /* the next datagram does not have these templates */
             session_forget(&s);
             session_feed(&s, &data);
             CHECK_FLOWS(&s, "");
@@ -529,7 +541,8 @@ static void reads_inner_records_by_templates_that_are_not_kept(void) {
         size_t octets = sizeof(fb_domain) + 4 * (sizeof(fb_map_entry) + sizeof(uint16_t));
         fb_decoder_options options = {.exporter_memory = domain_fits ? octets : 1};
         CHECK_STATUS(session_try(&s, columns, 4096, options), FB_OK);
-        s.decoder->exporters.overflow.memory.limit = 0; /* which is that of others otherwise */
+        /* otherwise it would use the budget of others */
+        s.decoder->exporters.overflow.memory.limit = 0;
         ipfix_begin(&d, (ipfix_header){0});
         size_t set = set_begin(&d, 2);
         put_template(&d, 256, FIELDS({1, 4}));

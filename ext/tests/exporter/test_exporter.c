@@ -1,4 +1,5 @@
-/* What is known of exporters: found again among 100,000, held under two budgets, shared where it is the same. */
+/* The state of exporters: lookup among 100,000, two memory budgets, and sharing of identical
+   parts. */
 #include "tests/support/check.h"
 
 #include "core/exporter/exporter.h"
@@ -47,7 +48,7 @@ static fb_status set_template(world *w, fb_exporter *exporter, fb_domain *domain
 
 static const fb_field octets_field[] = {{.id = 1, .size = 4}}, packets_field[] = {{.id = 2, .size = 4}};
 
-/* The map ------------------------------------------------------------------------------------------------------------ */
+/* Map ---------------------------------------------------------------------------------------- */
 
 static void maps_numbers_in_any_order(void) {
     enum { KEYS = 3001 };
@@ -56,7 +57,7 @@ static void maps_numbers_in_any_order(void) {
     fb_map map = {0};
     CHECK(!fb_map_find(&map, 0));
     for (uint64_t i = 0; i < KEYS; i++) {
-        uint64_t key = i * 1237 % KEYS * UINT64_C(0x100000001); /* every one once */
+        uint64_t key = i * 1237 % KEYS * UINT64_C(0x100000001); /* each once */
         fb_map_entry *entry = fb_map_insert(&map, &memory, key);
         CHECK(entry && entry->number == 0);
         if (entry) entry->number = i;
@@ -87,7 +88,7 @@ static void keeps_a_map_that_cannot_grow(void) {
     CHECK_EQUAL(memory.used, 0);
 }
 
-/* Exporters ---------------------------------------------------------------------------------------------------------- */
+/* Exporters ---------------------------------------------------------------------------------- */
 
 static void finds_each_of_100000_exporters(void) {
     enum { EXPORTERS = 100000 };
@@ -104,7 +105,7 @@ static void finds_each_of_100000_exporters(void) {
     world_close(&w);
 }
 
-/* A hint may be wrong: addresses that are not known, exporters that nothing is known of yet. */
+/* Prefetching has no side effects, also for unknown addresses and exporters without state. */
 static void fetches_ahead_without_a_trace(void) {
     fb_datagram batch[FB_LOOK_AHEAD];
     world w;
@@ -116,7 +117,7 @@ static void fetches_ahead_without_a_trace(void) {
         memcpy(batch[i].source, exporter->address, 16);
         if (i % 3 && fb_exporter_get_domain(&w.exporters, exporter, 9, 0, &domain) != FB_OK) CHECK(false);
         if (i % 3 == 2) CHECK_STATUS(set_template(&w, exporter, domain, 256, octets_field, 1), FB_OK);
-        if (i % 4 == 3) batch[i].source[0] = 1; /* nobody's */
+        if (i % 4 == 3) batch[i].source[0] = 1; /* no flow protocol */
         if (i % 5 == 4) memcpy(batch[i].source, batch[i - 1].source, 16);
     }
     fb_exporters before = w.exporters;
@@ -187,7 +188,7 @@ static void goes_without_state_when_there_is_no_memory(void) {
     world_close(&w);
 }
 
-/* Templates and samplers --------------------------------------------------------------------------------------------- */
+/* Templates and samplers --------------------------------------------------------------------- */
 
 static void shares_the_shape_of_identical_templates(void) {
     world w;
@@ -198,11 +199,11 @@ static void shares_the_shape_of_identical_templates(void) {
         CHECK_STATUS(fb_exporter_get_domain(&w.exporters, exporter, 9 + i % 2, i, &domain), FB_OK);
         CHECK_STATUS(set_template(&w, exporter, domain, 256, octets_field, 1), FB_OK);
     }
-    CHECK_EQUAL(w.shapes.count, 2); /* one a version */
+    CHECK_EQUAL(w.shapes.count, 2); /* one per version */
     world_close(&w);
 }
 
-/* Ids come as they like; each is found again, with what it stands for. */
+/* Add ids in any order, and find each with its shape. */
 static void finds_each_of_4096_templates(void) {
     world w;
     fb_domain *domain;
@@ -210,7 +211,7 @@ static void finds_each_of_4096_templates(void) {
     fb_exporter *exporter = get(&w, 1);
     CHECK_STATUS(fb_exporter_get_domain(&w.exporters, exporter, 10, 0, &domain), FB_OK);
     for (uint32_t i = 0; i < FB_MAX_TEMPLATES; i++) {
-        uint16_t number = (uint16_t)(i * 1237 % FB_MAX_TEMPLATES); /* every one once */
+        uint16_t number = (uint16_t)(i * 1237 % FB_MAX_TEMPLATES); /* each once */
         fb_field field = {.id = 1, .size = (uint16_t)(1 + number % 8)};
         CHECK_STATUS(set_template(&w, exporter, domain, (uint16_t)(256 + 3 * number), &field, 1), FB_OK);
     }
@@ -226,7 +227,7 @@ static void finds_each_of_4096_templates(void) {
     world_close(&w);
 }
 
-/* What README.md says of the memory of an exporter. */
+/* The memory of an exporter is as stated in README.md. */
 static void holds_memory_in_proportion_to_exporters(void) {
     enum { EXPORTERS = 8192, TEMPLATES = 4, OCTETS = sizeof(fb_exporter) + sizeof(fb_domain) + 72 + 40 + 34 * TEMPLATES };
     world w;
@@ -265,16 +266,16 @@ static void redefines_templates(void) {
     CHECK_EQUAL(first->references, 1);
     CHECK_STATUS(set_template(&w, exporter, domain, 256, packets_field, 1), FB_TEMPLATE_REDEFINED);
     CHECK_EQUAL(fb_domain_find_template(domain, 256)->shape->fields[0].id, 2);
-    CHECK_EQUAL(w.shapes.count, 1); /* nobody holds the first any more */
+    CHECK_EQUAL(w.shapes.count, 1); /* the first is no longer used */
     CHECK_STATUS(set_template(&w, exporter, domain, 256, octets_field, 0), FB_EMPTY_TEMPLATE);
-    CHECK(!fb_domain_find_template(domain, 256)); /* the exporter means something else by it now */
+    CHECK(!fb_domain_find_template(domain, 256)); /* the exporter has redefined it */
     CHECK_EQUAL(w.shapes.count, 0);
     CHECK_STATUS(set_template(&w, exporter, domain, 256, packets_field, 1), FB_OK);
     CHECK(!fb_domain_find_template(domain, 257));
     world_close(&w);
 }
 
-/* Until nothing more fits; what one exporter has does not count for another. */
+/* Fill budgets until nothing fits. The memory of one exporter does not count for another. */
 static void keeps_each_exporter_to_its_budget(void) {
     enum { BUDGET = 20000 };
     world w;
@@ -330,7 +331,7 @@ static void knows_the_rate_of_a_sampler(void) {
     fb_domain_set_sampler(exporter, domain, 7, 100);
     CHECK_EQUAL(fb_domain_find_rate(domain, true, 7), 100);
     CHECK_EQUAL(fb_domain_find_rate(domain, false, 0), 100);
-    CHECK_EQUAL(fb_domain_find_rate(domain, true, 8), 100); /* the only one there is */
+    CHECK_EQUAL(fb_domain_find_rate(domain, true, 8), 100); /* the only rate */
     fb_domain_set_sampler(exporter, domain, 8, 200);
     fb_domain_set_sampler(exporter, domain, 7, 150);
     CHECK_EQUAL(fb_domain_find_rate(domain, true, 7), 150);
@@ -346,19 +347,20 @@ static void knows_a_rate_that_has_changed(void) {
     world_open(&w, 10, 1 << 20);
     fb_exporter *exporter = get(&w, 1);
     fb_exporter_get_domain(&w.exporters, exporter, 9, 0, &common);
-    CHECK_EQUAL(fb_domain_rate_of(common, 0), 0); /* sampler 0 is none that was looked up before */
+    /* the cached result for sampler 0 must not be a false hit */
+    CHECK_EQUAL(fb_domain_rate_of(common, 0), 0);
     for (uint64_t rate = 100; rate < 110; rate++) {
         fb_domain_set_sampler(exporter, common, 0, rate);
         CHECK_EQUAL(fb_domain_rate_of(common, 0), rate);
         CHECK_EQUAL(fb_domain_rate_of(common, 0), rate);
-        CHECK_EQUAL(fb_domain_rate_of(common, 7), rate == 100 ? rate : 0); /* the only one there is */
+        CHECK_EQUAL(fb_domain_rate_of(common, 7), rate == 100 ? rate : 0); /* the only rate */
         fb_domain_set_sampler(exporter, common, 8, 1);
         CHECK_EQUAL(fb_domain_rate_of(common, 7), 0);
     }
     common->split = true;
     own = fb_domain_of_port(&w.exporters, exporter, common, 2055);
     CHECK_EQUAL(fb_domain_rate_of(own, 0), 109);
-    fb_domain_set_sampler(exporter, common, 0, 5); /* which the port's own domain is not told of */
+    fb_domain_set_sampler(exporter, common, 0, 5); /* the port's own domain does not get it */
     CHECK_EQUAL(fb_domain_rate_of(own, 0), 5);
     fb_domain_set_sampler(exporter, own, 0, 6);
     CHECK_EQUAL(fb_domain_rate_of(own, 0), 6);
@@ -373,7 +375,7 @@ static void finds_a_template_that_has_moved(void) {
     fb_exporter *exporter = get(&w, 1);
     fb_exporter_get_domain(&w.exporters, exporter, 9, 0, &domain);
     CHECK(!fb_domain_find_template(domain, 300));
-    for (uint16_t id = 300; id > 280; id--) { /* each goes before those that are known */
+    for (uint16_t id = 300; id > 280; id--) { /* each is inserted before all others */
         set_template(&w, exporter, domain, id, octets_field, 1);
         CHECK_EQUAL(fb_domain_find_template(domain, 300)->id, 300);
         CHECK_EQUAL(fb_domain_find_template(domain, id)->id, id);
@@ -397,7 +399,7 @@ static void bounds_the_samplers_of_a_domain(void) {
     fb_exporter_get_domain(&w.exporters, exporter, 9, 0, &domain);
     for (uint64_t i = 0; i < FB_MAX_SAMPLERS; i++) CHECK_STATUS(fb_domain_set_sampler(exporter, domain, i, 1), FB_OK);
     CHECK_STATUS(fb_domain_set_sampler(exporter, domain, FB_MAX_SAMPLERS, 1), FB_TEMPLATE_LIMIT);
-    CHECK_STATUS(fb_domain_set_sampler(exporter, domain, 5, 2), FB_OK); /* one that is known may change */
+    CHECK_STATUS(fb_domain_set_sampler(exporter, domain, 5, 2), FB_OK); /* a known one may change */
     CHECK_EQUAL(fb_domain_find_rate(domain, true, 5), 2);
     world_close(&w);
 }

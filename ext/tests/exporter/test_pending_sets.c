@@ -1,4 +1,5 @@
-/* Data before its template: it waits, bounded, and comes out as if its template had been there; whatever the room. */
+/* Data before its template. It waits within limits, and is decoded as if its template had been
+   there, for every output size. */
 #include "tests/support/session.h"
 
 #include <time.h>
@@ -13,7 +14,7 @@ static const char *const columns =
     "7 rate uint : derived:sampling_rate\n";
 static const char *const bytes = "1 bytes uint : ipfix:1\n";
 
-/* One datagram of a batch, which keeps its bytes. */
+/* One datagram of a batch, which owns its bytes. */
 typedef struct {
     octets octets;
     fb_datagram datagram;
@@ -23,7 +24,7 @@ enum { MOST_SENT = 12 };
 static sent sequence[MOST_SENT];
 static size_t sequence_size;
 
-/* Adds what `d` holds to the sequence, from a port, at so many ms. */
+/* Append the datagram `d` to the sequence, from a port at a time in ms. */
 static void send(const octets *d, unsigned port, uint64_t ms) {
     sent *s = &sequence[sequence_size++];
     s->octets = *d;
@@ -65,7 +66,7 @@ static void build_template(octets *d, unsigned id) {
     ipfix_end(d);
 }
 
-/* Its own datagram's ----------------------------------------------------------------------------------------------- */
+/* Values of its own datagram ----------------------------------------------------------------- */
 
 static void put_timed(octets *d, uint32_t first) {
     size_t set = set_begin(d, 256);
@@ -105,8 +106,8 @@ static void keeps_time_and_numbers_of_its_own_datagram(void) {
     session_close(&s);
 }
 
-/* What was not known when it came: the sampling rate, and when the exporter started. Both come with early options, and with
-   late ones. */
+/* Values that were unknown at its arrival: the sampling rate and the start of the exporter. They
+   come in early and late options. */
 static void applies_what_was_learnt_meanwhile(void) {
     for (unsigned late = 0; late < 2; late++) {
         session s;
@@ -141,7 +142,7 @@ static void applies_what_was_learnt_meanwhile(void) {
     }
 }
 
-/* Of all ids that a set of templates defines together. */
+/* One set of templates defines all ids together. */
 static void comes_out_in_order_of_arrival(void) {
     enum { IDS = 37, ROUNDS = 5 };
     session s;
@@ -166,7 +167,7 @@ static void comes_out_in_order_of_arrival(void) {
     session_close(&s);
 }
 
-/* A set that defines an id and then does not has not defined it. */
+/* A set that defines an id and then withdraws it has not defined it. */
 static void waits_on_when_its_template_is_empty_after_all(void) {
     session s;
     octets d;
@@ -186,14 +187,14 @@ static void waits_on_when_its_template_is_empty_after_all(void) {
     session_close(&s);
 }
 
-/* Faults in it are told where the decoder is, not where the set once was. */
+/* The offset of a fault is in the current datagram, not in the original one. */
 static void tells_its_faults_where_the_decoder_is(void) {
     session s;
     octets d;
     session_open(&s, bytes, 4096);
     ipfix_begin(&d, (ipfix_header){0});
     size_t set = set_begin(&d, 256);
-    put32(&d, 7), put8(&d, 200); /* a name of 200 bytes that are not there */
+    put32(&d, 7), put8(&d, 200); /* a name of 200 bytes, which are missing */
     set_end(&d, set), ipfix_end(&d);
     session_feed(&s, &d);
     CHECK_STATUS(s.decoder->fault.status, FB_OK);
@@ -208,7 +209,7 @@ static void tells_its_faults_where_the_decoder_is(void) {
     session_close(&s);
 }
 
-/* Little room ------------------------------------------------------------------------------------------------------- */
+/* Little room -------------------------------------------------------------------------------- */
 
 static void open_limited(session *s, size_t limit, size_t total) {
     memset(s, 0, sizeof *s);
@@ -231,7 +232,8 @@ static void gives_up_the_oldest_of_an_exporter(void) {
         build_data(&d, 256 + i % 2, 1 + i, 1);
         session_feed(&s, &d);
         build_data(&d, 256, 100 + i, 1);
-        if (i < 3) session_feed_bytes(&s, d.data, d.size, SOURCE_ADDRESS + 1); /* another one has room of its own */
+        /* another exporter has its own limit */
+        if (i < 3) session_feed_bytes(&s, d.data, d.size, SOURCE_ADDRESS + 1);
     }
     CHECK_COUNTERS(&s, "template_missing=2 early_data=8");
     CHECK_EQUAL(missing_of(&s, SOURCE_ADDRESS), 2);
@@ -267,7 +269,7 @@ static void gives_up_at_once_what_never_fits(void) {
     session_feed(&s, &d);
     build_data(&d, 256, 10, 1 + COST);
     session_feed(&s, &d);
-    CHECK_COUNTERS(&s, "template_missing=1 early_data=1"); /* and what waited was not in its way */
+    CHECK_COUNTERS(&s, "template_missing=1 early_data=1"); /* the dropped data did not affect it */
     session_close(&s);
 }
 
@@ -282,7 +284,7 @@ static void gives_up_at_once_where_there_is_no_state(void) {
     session_close(&s);
 }
 
-/* No more than a quarter of the memory that there is, so that templates still find theirs. */
+/* Waiting data takes at most a quarter of the memory limit, so that templates have room. */
 static void leaves_memory_for_templates(void) {
     octets d;
     fb_memory memory = fb_memory_system(1 << 20);
@@ -327,7 +329,7 @@ static void counts_what_still_waits_in_the_end(void) {
     CHECK_STATUS(s.decoder->fault.status, FB_TEMPLATE_MISSING);
     CHECK_EQUAL(s.decoder->fault.exporter[15], 2);
     CHECK_EQUAL(s.decoder->early.all.sets, 0);
-    build_data(&d, 256, 5, 1); /* and on it goes */
+    build_data(&d, 256, 5, 1); /* and it continues */
     session_feed(&s, &d);
     build_template(&d, 256);
     session_feed(&s, &d);
@@ -335,9 +337,10 @@ static void counts_what_still_waits_in_the_end(void) {
     session_close(&s);
 }
 
-/* Every capacity, every failed allocation --------------------------------------------------------------------------- */
+/* Every capacity, every failed allocation ---------------------------------------------------- */
 
-/* Data of two ids and of options, early, in variable and fixed records, from two ports that come to be told apart. */
+/* Early data of two ids and of options, in variable and fixed records, from two ports whose domain
+   is then split. */
 static void build_long_sequence(void) {
     octets d;
     build_netflow9_sequence();
@@ -382,7 +385,7 @@ static void gives_the_same_at_every_capacity(void) {
     session_close(&whole);
 }
 
-/* Whatever it hits, the next exporter gets everything. */
+/* After any failure the next exporter is decoded completely. */
 static void survives_every_failed_allocation(void) {
     size_t unhurt = 0;
     session whole;
@@ -411,7 +414,7 @@ static void survives_every_failed_allocation(void) {
     session_close(&whole);
 }
 
-/* The caller takes what there is and never comes back. */
+/* The caller takes the first output and abandons the call. */
 static void loses_nothing_when_a_call_is_given_up(void) {
     session s;
     octets d;
@@ -423,12 +426,13 @@ static void loses_nothing_when_a_call_is_given_up(void) {
     build_template(&d, 256);
     fb_datagram datagram = datagram_of(d.data, d.size, SOURCE_ADDRESS);
     const fb_plan *plan = s.plan.plan;
-    fb_row_set_output(&s.row, s.output, plan->fixed_worst + 4 * plan->octet_worst + 4, 0); /* room for a row or two */
+    /* room for one or two rows */
+    fb_row_set_output(&s.row, s.output, plan->fixed_worst + 4 * plan->octet_worst + 4, 0);
     CHECK_STATUS(fb_row_decode(s.decoder, &datagram, 1, &(fb_position){0}, &s.row), FB_NO_SPACE);
     size_t taken = s.row.count;
     CHECK(taken > 0 && taken < 6);
     session_forget(&s);
-    build_data(&d, 300, 100, 1); /* something else, and it comes again with the template */
+    build_data(&d, 300, 100, 1); /* something else; it is sent again with the template */
     session_feed(&s, &d);
     build_template(&d, 256);
     session_feed(&s, &d);
@@ -439,7 +443,7 @@ static void loses_nothing_when_a_call_is_given_up(void) {
     session_close(&s);
 }
 
-/* Little time, little memory ---------------------------------------------------------------------------------------- */
+/* Bounds on time and memory ------------------------------------------------------------------ */
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -462,7 +466,8 @@ static void feed_quickly(session *s, const octets *d, unsigned times, const char
     CHECK(seconds < bound || getenv("FLOWBUF_SLOW_RUN"));
 }
 
-/* Sets of one byte of ids in falling order, the worst that a sorted map could meet; then templates for all of them. */
+/* Build sets of one byte with descending ids, the worst case of a sorted map, and then templates
+   for all of them. */
 static void build_flood(octets *d, unsigned first_id) {
     ipfix_begin(d, (ipfix_header){0});
     for (unsigned id = first_id; d->size < MOST; id--) {
@@ -485,11 +490,11 @@ static void is_done_at_once_with_a_flood(void) {
     CHECK(s.memory.used < 8 << 20);
     CHECK_EQUAL(session_count(&s, FB_EARLY_DATA), early->all.sets + session_count(&s, FB_TEMPLATE_MISSING));
 
-    ipfix_begin(&d, (ipfix_header){0}); /* thousands of sets of templates that free nothing */
+    ipfix_begin(&d, (ipfix_header){0}); /* thousands of template sets that release nothing */
     while (d.size < MOST) put_bytes_template(&d, 300);
     ipfix_end(&d);
     feed_quickly(&s, &d, 1, "5,000 template sets");
-    ipfix_begin(&d, (ipfix_header){0}); /* that define what is waited for, but for nothing */
+    ipfix_begin(&d, (ipfix_header){0}); /* templates for ids that are waited for, withdrawn again */
     while (d.size < MOST) {
         size_t set = set_begin(&d, 2);
         put_template(&d, 65535, FIELDS({1, 4})), put_template(&d, 65535, FIELDS({1, 0}));
@@ -529,7 +534,7 @@ static void is_done_at_once_with_one_long_queue(void) {
     session_close(&s);
 }
 
-/* What an exporter sends after an empty template, or a withdrawal, is copied and no more. */
+/* Data after an empty template or a withdrawal is copied only. */
 static void is_done_at_once_with_data_of_an_empty_template(void) {
     session s;
     octets d;
@@ -551,7 +556,7 @@ static void is_done_at_once_with_data_of_an_empty_template(void) {
     put_repeated(&d, 1, MOST - d.size);
     set_end(&d, set), ipfix_end(&d);
     feed_quickly(&s, &d, 200, "data after a withdrawal");
-    ipfix_begin(&d, (ipfix_header){0}); /* of all, over and over */
+    ipfix_begin(&d, (ipfix_header){0}); /* of all templates, repeatedly */
     for (unsigned id = 256; d.size < MOST; id++) {
         set = set_begin(&d, 2);
         put_template(&d, 256 + id % 5000, FIELDS({1, 4})), put_template(&d, 2, NULL, 0);

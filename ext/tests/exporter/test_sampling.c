@@ -1,9 +1,9 @@
-/* Sampling rates: what a record says of its own, what options teach, and whose they are. */
+/* Sampling rates: from records and from options, and their scope. */
 #include "tests/support/session.h"
 
 static const char *const rate_column = "1 rate uint : derived:sampling_rate";
 
-/* One field of a record, and its value. */
+/* One field of a record and its value. */
 typedef struct {
     unsigned id, size;
     uint64_t value;
@@ -13,7 +13,8 @@ static void put_value(octets *d, given field) {
     for (unsigned i = field.size; i--;) put8(d, i < 8 ? (unsigned)(field.value >> 8 * i & 0xff) : 0);
 }
 
-/* Feeds a template and a record of it. With `scopes`, an options template, whose first fields they are. */
+/* Send a template and a record of it. `scopes` > 0: an options template whose first fields are the
+   scope. */
 static void feed(session *s, uint32_t domain, unsigned scopes, const given *fields, size_t count) {
     octets d;
     specifier specifiers[8];
@@ -39,22 +40,23 @@ static void reads_the_rate_of_a_record(void) {
         given fields[5];
         uint64_t rate;
     } cases[] = {
-        {{{309, 4, 2}, {310, 4, 1000}, {305, 4, 1}, {306, 4, 7}}, 500}, /* population ÷ size comes first */
+        /* population / size has priority */
+        {{{309, 4, 2}, {310, 4, 1000}, {305, 4, 1}, {306, 4, 7}}, 500},
         {{{309, 4, 3}, {310, 4, 1000}}, 333},                             /* rounded down */
         {{{309, 4, 0}, {310, 4, 1000}, {34, 4, 9}}, 9},
-        {{{309, 4, 9}, {310, 4, 4}, {34, 4, 5}}, 5},                      /* more than there are */
+        {{{309, 4, 9}, {310, 4, 4}, {34, 4, 5}}, 5}, /* size exceeds population */
         {{{305, 4, 1}, {306, 4, 99}, {34, 4, 9}}, 100},
         {{{305, 4, 10}, {306, 4, 95}}, 10},
-        {{{305, 4, 100}}, 1},                                             /* no space between */
-        {{{305, 8, UINT64_MAX}, {306, 8, 2}, {34, 4, 3}}, 3},             /* a sum that would come round to 1 */
-        {{{311, 4, 0x3c23d70a}, {34, 4, 9}}, 100},                        /* 1 / 0.01, rounded to the nearest */
+        {{{305, 4, 100}}, 1}, /* no packets are skipped */
+        {{{305, 8, UINT64_MAX}, {306, 8, 2}, {34, 4, 3}}, 3}, /* a sum that would overflow to 1 */
+        {{{311, 4, 0x3c23d70a}, {34, 4, 9}}, 100}, /* 1 / 0.01, rounded to the nearest */
         {{{311, 8, 0x3f50624dd2f1a9fc}}, 1000},
         {{{311, 4, 0xbf800000}, {34, 4, 9}}, 9},                          /* a probability of -1 */
         {{{311, 4, 0x7fc00000}, {34, 4, 9}}, 9},                          /* of NaN */
-        {{{311, 8, 1}, {34, 4, 9}}, 9},                                   /* of next to nothing */
+        {{{311, 8, 1}, {34, 4, 9}}, 9}, /* a probability close to 0 */
         {{{34, 4, 0}, {50, 4, 8}}, 8},
         {{{34, 4, 7}, {50, 4, 8}}, 7},
-        {{{34, 9, 7}, {50, 1, 8}}, 8},                                    /* nine bytes are no integer */
+        {{{34, 9, 7}, {50, 1, 8}}, 8}, /* nine bytes are not an integer */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         session s;
@@ -73,26 +75,28 @@ static void finds_the_rate_of_the_sampler_that_a_record_names(void) {
     session s;
     session_open(&s, rate_column, 4096);
     feed(&s, 1, 0, GIVEN({48, 1, 5}));
-    CHECK_FLOWS(&s, "\n"); /* nothing is known yet */
+    CHECK_FLOWS(&s, "\n"); /* no rate is known yet */
     session_forget(&s);
     feed(&s, 1, 1, GIVEN({302, 4, 5}, {34, 4, 100}));
     feed(&s, 1, 0, GIVEN({48, 1, 5}));
-    feed(&s, 1, 0, GIVEN({302, 8, 6})); /* not known, but there is only one */
+    feed(&s, 1, 0, GIVEN({302, 8, 6})); /* unknown selector, but there is only one rate */
     feed(&s, 1, 0, GIVEN({1, 4, 5}));
     feed(&s, 2, 0, GIVEN({302, 8, 5})); /* another domain */
     CHECK_FLOWS(&s, "rate=100\nrate=100\nrate=100\n\n");
     session_forget(&s);
-    feed(&s, 1, 1, GIVEN({143, 4, 1}, {302, 4, 6}, {309, 4, 1}, {310, 4, 50})); /* in an option field */
+    /* in an option field */
+    feed(&s, 1, 1, GIVEN({143, 4, 1}, {302, 4, 6}, {309, 4, 1}, {310, 4, 50}));
     feed(&s, 1, 0, GIVEN({48, 1, 5}));
     feed(&s, 1, 0, GIVEN({302, 8, 6}));
-    feed(&s, 1, 0, GIVEN({1, 4, 5})); /* of two none is meant */
-    feed(&s, 1, 0, GIVEN({302, 8, 5}, {34, 1, 3})); /* its own comes first */
+    feed(&s, 1, 0, GIVEN({1, 4, 5})); /* with two rates and no selector, neither is used */
+    feed(&s, 1, 0, GIVEN({302, 8, 5}, {34, 1, 3})); /* the record's own rate has priority */
     CHECK_FLOWS(&s, "rate=100\nrate=50\n\nrate=3\n");
     CHECK_COUNTERS(&s, "template_redefined=7");
     session_close(&s);
 }
 
-/* Records of one set, each with a sampler and a number of its own: of fixed size, or with a text of variable length. */
+/* Send records of one set, each with its own sampler and number. They have a fixed size, or a
+   variable-length text. */
 static void feed_samplers(session *s, unsigned id, unsigned size, bool variable, const uint8_t *samplers, size_t count) {
     octets d;
     specifier specifiers[] = {{id, size, 0}, {1, 4, 0}, {371, 65535, 0}};
@@ -111,7 +115,7 @@ static void feed_samplers(session *s, unsigned id, unsigned size, bool variable,
     session_feed(s, &d);
 }
 
-/* Output buffers of every size up to a few rows: decoding goes on in the middle of a set. */
+/* With outputs of every size up to a few rows, decoding is resumed in the middle of a set. */
 static void finds_the_rates_of_samplers_that_take_turns(void) {
     static const uint8_t samplers[] = {5, 5, 6, 5, 7, 7, 6, 6, 5};
     static const char expected[] = "rate=100 octets=1\nrate=100 octets=2\nrate=50 octets=3\nrate=100 octets=4\noctets=5\n"
@@ -139,7 +143,8 @@ static void counts_options_that_say_nothing_it_keeps(void) {
     session_close(&s);
 }
 
-/* systemInitTimeMilliseconds: what options say holds from then on, what a record says for itself alone. */
+/* systemInitTimeMilliseconds: in options it applies from then on, in a record only to that
+   record. */
 static void knows_when_an_exporter_started(void) {
     session s;
     session_open(&s, "1 start timestamp unit=1000000 : ipfix:22@time_uptime", 4096);
@@ -153,7 +158,8 @@ static void knows_when_an_exporter_started(void) {
     session_close(&s);
 }
 
-/* The export time is 0, and before the start: no uptime has wrapped. A start that leaves no room for 49.7 days is none. */
+/* The export time is 0, before the start, so the uptime has not wrapped. A start that leaves no
+   room for 49.7 days is ignored. */
 static void reads_uptimes_by_a_start_after_the_export_time(void) {
     session s;
     session_open(&s, "1 start timestamp unit=1000000 : ipfix:22@time_uptime", 4096);
@@ -175,7 +181,8 @@ static void reads_uptimes_by_a_start_after_the_export_time(void) {
     session_close(&s);
 }
 
-/* Ahead of the header by up to an hour: clocks disagree. By more: the uptime wrapped since. */
+/* A time up to an hour ahead of the header is a clock difference. A time further ahead is from
+   before a wrap of the uptime. */
 static void tells_a_wrap_from_a_clock_that_is_ahead(void) {
     static const struct {
         uint32_t header, flow, seconds;

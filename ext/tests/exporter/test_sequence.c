@@ -1,4 +1,5 @@
-/* Sequence numbers: every bound from both sides, gaps that are filled from any side, state that has no room. */
+/* Sequence numbers: every bound from both sides, gaps filled from any side, and failed
+   allocations. */
 #include "tests/support/session.h"
 
 #include <time.h>
@@ -27,7 +28,7 @@ static fb_status flows(uint32_t number, uint32_t units) { return check(FB_SEQUEN
         CHECK_EQUAL((t).restarts, restarts_); \
     } while (0)
 
-/* One numbering ------------------------------------------------------------------------------------------------------ */
+/* One sequence ------------------------------------------------------------------------------- */
 
 static void counts_what_is_missing(void) {
     begin();
@@ -48,12 +49,12 @@ static void wraps(void) {
     begin();
     CHECK_STATUS(flows(0xfffffff0u, 1), FB_OK);
     CHECK_STATUS(flows(100, 1), FB_SEQUENCE_GAP);
-    CHECK_STATUS(flows(0xfffffffau, 12), FB_OUT_OF_SEQUENCE); /* on both sides of the end */
+    CHECK_STATUS(flows(0xfffffffau, 12), FB_OUT_OF_SEQUENCE); /* across the wrap */
     CHECK_TOTALS(totals, 117, 115 - 12, 1, 0);
     CHECK_EQUAL(sequence.gap_count, 2);
 }
 
-/* Of the gap from 10 to 30 and that from 40 to 50. */
+/* Return the lost units of two gaps, 10 to 30 and 40 to 50, after a late datagram. */
 static uint32_t lost_after(uint32_t number, uint32_t units) {
     begin();
     flows(0, 10), flows(30, 10), flows(50, 10);
@@ -70,19 +71,19 @@ static uint32_t lost_after(uint32_t number, uint32_t units) {
 }
 
 static void fills_gaps_from_any_side(void) {
-    CHECK_EQUAL(lost_after(10, 20), 10); /* all of one */
+    CHECK_EQUAL(lost_after(10, 20), 10); /* one whole gap */
     CHECK_EQUAL(lost_after(10, 5), 25);
     CHECK_EQUAL(lost_after(25, 5), 25);
-    CHECK_EQUAL(lost_after(15, 5), 25); /* two are left of it */
+    CHECK_EQUAL(lost_after(15, 5), 25); /* two are left in it */
     CHECK_EQUAL(lost_after(5, 10), 25);
     CHECK_EQUAL(lost_after(25, 10), 25);
     CHECK_EQUAL(lost_after(5, 30), 10);
-    CHECK_EQUAL(lost_after(25, 20), 20); /* of both */
+    CHECK_EQUAL(lost_after(25, 20), 20); /* parts of both */
     CHECK_EQUAL(lost_after(0, 60), 0);
     CHECK_EQUAL(lost_after(30, 10), 30); /* between them */
     CHECK_EQUAL(lost_after(15, 0), 30);
     CHECK_EQUAL(lost_after(10, 0), 30);
-    CHECK_EQUAL(lost_after(5, UINT32_MAX), 0); /* a count that lies */
+    CHECK_EQUAL(lost_after(5, UINT32_MAX), 0); /* a false count */
 }
 
 static void remembers_the_last_gaps(void) {
@@ -95,7 +96,7 @@ static void remembers_the_last_gaps(void) {
     for (uint32_t number = 3; number < 2 * (FB_MAX_GAPS + 1); number += 2) packet(number);
     CHECK_TOTALS(totals, 2 * FB_MAX_GAPS + 3, 1, FB_MAX_GAPS + 1, 0);
     CHECK_EQUAL(sequence.gap_count, 0);
-    /* One that is cut in two pushes the oldest out. */
+    /* A gap that is split pushes the oldest one out. */
     for (uint32_t i = 1; i <= FB_MAX_GAPS; i++) flows(10000 + 100 * i, 90);
     CHECK_EQUAL(sequence.gap_count, FB_MAX_GAPS);
     flows(10000 + 100 * FB_MAX_GAPS - 5, 1);
@@ -119,12 +120,13 @@ static void tells_late_from_a_restart_by_the_distance(void) {
         begin();
         check(units[i].unit, 10, 1, 0);
         CHECK_STATUS(check(units[i].unit, 11 + units[i].most, 1, 0), FB_SEQUENCE_GAP);
-        CHECK_STATUS(check(units[i].unit, 12, 1, 0), FB_OUT_OF_SEQUENCE); /* far behind, but in the gap */
+        /* far behind, but in the gap */
+        CHECK_STATUS(check(units[i].unit, 12, 1, 0), FB_OUT_OF_SEQUENCE);
         CHECK_STATUS(check(units[i].unit, 13 + 2 * units[i].most, 1, 0), FB_EXPORTER_RESTART);
         CHECK_TOTALS(totals, units[i].most + 3, units[i].most - 1, 1, 1);
         CHECK_EQUAL(sequence.gap_count, 0);
     }
-    /* Twice as much in twice the time. */
+    /* Twice the units in twice the time. */
     begin();
     check(FB_SEQUENCE_PACKETS, 10, 1, 5000);
     CHECK_STATUS(check(FB_SEQUENCE_PACKETS, 11 + (3 << 16), 1, 6999), FB_EXPORTER_RESTART);
@@ -144,7 +146,8 @@ static void tells_late_from_a_restart_by_the_clock(void) {
     CHECK_STATUS(check(FB_SEQUENCE_PACKETS, 49, 1, 100001 + FB_SEQUENCE_TOLERANCE), FB_EXPORTER_RESTART);
     begin();
     check(FB_SEQUENCE_PACKETS, 50, 1, 100000);
-    CHECK_STATUS(check(FB_SEQUENCE_PACKETS, 51, 1, 0), FB_OK); /* what follows follows, whatever the clock */
+    /* a consecutive number is in order at every time */
+    CHECK_STATUS(check(FB_SEQUENCE_PACKETS, 51, 1, 0), FB_OK);
     CHECK_STATUS(check(FB_SEQUENCE_PACKETS, 60, 1, 1000), FB_SEQUENCE_GAP);
 }
 
@@ -154,12 +157,13 @@ static void settles_conventions_however_long_it_runs(void) {
     for (unsigned i = 0; i < 2000; i++) {
         uint32_t units = 1 + i % 7;
         number += units;
-        CHECK_STATUS(check(FB_SEQUENCE_RECORDS, number, units, 0), FB_OK); /* the message itself counts */
+        /* the message itself is included */
+        CHECK_STATUS(check(FB_SEQUENCE_RECORDS, number, units, 0), FB_OK);
     }
     CHECK_TOTALS(totals, number, 0, 0, 0);
 }
 
-/* The numberings of a domain ----------------------------------------------------------------------------------------- */
+/* Sequences of a domain --------------------------------------------------------------------- */
 
 static fb_status from_port(fb_sequences *sequences, fb_memory *memory, uint16_t port, uint32_t number) {
     fb_sequence_mark mark = {.number = number, .port = port, .content = {.units = 1}};
@@ -178,7 +182,8 @@ static void keeps_a_few_ports_apart(void) {
     for (uint16_t port = 100; port < 1000; port++) CHECK_STATUS(from_port(&sequences, &memory, port, 10000u * port), FB_OK);
     CHECK_EQUAL(sequences.count, FB_MAX_STREAMS);
     CHECK_STATUS(from_port(&sequences, &memory, 999, 9990003), FB_SEQUENCE_GAP);
-    CHECK_STATUS(from_port(&sequences, &memory, 50, 9990004), FB_OK); /* goes on where that one ends */
+    /* continues where the other port ended */
+    CHECK_STATUS(from_port(&sequences, &memory, 50, 9990004), FB_OK);
     CHECK_STATUS(from_port(&sequences, &memory, 50, 9990006), FB_SEQUENCE_GAP);
     CHECK_EQUAL(sequences.totals.lost, 3);
     fb_sequences_free(&sequences, &memory);
@@ -199,7 +204,7 @@ static void goes_without_a_numbering_that_has_no_room(void) {
     CHECK_EQUAL(allocator.held, 0);
 }
 
-/* Samples ------------------------------------------------------------------------------------------------------------ */
+/* Samples ------------------------------------------------------------------------------------ */
 
 enum { SEED = 77 };
 
@@ -216,11 +221,11 @@ static void numbers_each_source(void) {
             for (uint32_t kind = 1; kind <= 3; kind++)
                 CHECK_STATUS(sample_of(&samples, &memory, kind, source * 7919, number + source + kind, 0), FB_OK);
     CHECK_EQUAL(samples.count, 3000);
-    CHECK(memory.used < 3000 * 100); /* in order: next to nothing */
+    CHECK(memory.used < 3000 * 100); /* samples in order need almost no memory */
     CHECK_STATUS(sample_of(&samples, &memory, 2, 7919, 12 + 1 + 2 + 4, 0), FB_SEQUENCE_GAP);
     CHECK_STATUS(sample_of(&samples, &memory, 2, 7919, 12 + 1 + 2 + 2, 0), FB_OUT_OF_SEQUENCE);
     CHECK_TOTALS(samples.totals, 9004, 2, 1, 0);
-    CHECK_STATUS(sample_of(&samples, &memory, 2, 7919, 1, 1), FB_OK); /* the agent began anew */
+    CHECK_STATUS(sample_of(&samples, &memory, 2, 7919, 1, 1), FB_OK); /* the agent restarted */
     CHECK_STATUS(sample_of(&samples, &memory, 2, 7919, 3, 1), FB_SEQUENCE_GAP);
     CHECK_TOTALS(samples.totals, 9007, 3, 1, 0);
     fb_samples_free(&samples, &memory);
@@ -243,7 +248,7 @@ static void bounds_the_sources(void) {
     CHECK_EQUAL(allocator.held, 0);
 }
 
-/* Sources that are all the same but for their high bits, as a forger would have them. */
+/* Sources that differ only in their high bits, as an attacker would choose them. */
 static void finds_sources_however_they_are_numbered(void) {
     fb_memory memory = fb_memory_system(0);
     fb_samples samples = {0};
@@ -257,7 +262,8 @@ static void finds_sources_however_they_are_numbered(void) {
     CHECK_EQUAL(memory.used, 0);
 }
 
-/* CPU time to find 4096 sources many times: 64 blocks of neighbours, so many types apart. */
+/* Return the CPU time to find 4096 sources repeatedly, in 64 blocks of neighbours at this distance
+   of types. */
 static double seconds_to_find(uint32_t types_apart) {
     fb_memory memory = fb_memory_system(0);
     fb_samples samples = {0};
@@ -293,9 +299,10 @@ static void goes_without_samples_that_have_no_room(void) {
     }
 }
 
-/* In the decoders ---------------------------------------------------------------------------------------------------- */
+/* In the decoders ---------------------------------------------------------------------------- */
 
-/* Templates, then messages of two data sets, one of fixed and one of variable size, and one set of options. */
+/* Append templates, then two data sets, of fixed and of variable record size, and a set of
+   options. */
 static void put_message(octets *d, uint32_t number, unsigned flows_, unsigned names, unsigned options) {
     ipfix_begin(d, (ipfix_header){.seconds = 1000, .sequence = number, .domain = 7});
     size_t set = set_begin(d, 256);
@@ -330,7 +337,7 @@ static const fb_domain *only_domain(const session *s) {
     return NULL;
 }
 
-/* However often it is resumed. */
+/* A message is counted once, however often it is resumed. */
 static void counts_a_message_once(void) {
     static octets d[5];
     fb_datagram batch[5];
@@ -348,7 +355,7 @@ static void counts_a_message_once(void) {
         CHECK_TOTALS(only_domain(&s)->sequences.totals, 36, 5, 0, 0);
         CHECK_EQUAL(only_domain(&s)->sequences.unit, FB_SEQUENCE_RECORDS);
         CHECK_COUNTERS(&s, "sequence_gap=1");
-        CHECK_STATUS(s.decoder->fault.status, FB_OK); /* a strict decoder goes on */
+        CHECK_STATUS(s.decoder->fault.status, FB_OK); /* strict mode continues */
         session_close(&s);
     }
 }
@@ -378,7 +385,7 @@ static void counts_samples_once(void) {
     }
 }
 
-/* An exporter that may keep nothing, or a little: flows come all the same, and nothing is said of what is missing. */
+/* With little or no memory for an exporter, flows are decoded and no loss is reported. */
 static void decodes_without_room_for_numbers(void) {
     for (size_t room = 1; room < sizeof(fb_domain) + 1000; room += 7) {
         session s;
@@ -401,14 +408,15 @@ static void decodes_without_room_for_numbers(void) {
     }
 }
 
-/* The short way of what comes in order --------------------------------------------------------------------------------- */
+/* Fast path for numbers in order ------------------------------------------------------------- */
 
 static uint32_t random_below(uint64_t *state, uint32_t bound) {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
     return (uint32_t)(*state >> 33) % bound;
 }
 
-/* Mostly the next number of a port by some convention, from zero or from shortly before 2^32 on. */
+/* Return a mark, mostly the next number of a port in some convention, starting at zero or shortly
+   before 2^32. */
 static fb_sequence_mark random_mark(uint64_t *random, const fb_sequences *sequences, unsigned convention) {
     fb_sequence_mark mark = {.sent = random_below(random, 30000)};
     const fb_sequence *stream = sequences->count ? &sequences->streams[random_below(random, sequences->count)] : NULL;
@@ -443,7 +451,8 @@ static void check_equal_sequences(const fb_sequences *a, const fb_sequences *b) 
     for (uint32_t i = 0; i < a->count; i++) CHECK(are_equal_streams(&a->streams[i], &b->streams[i]));
 }
 
-/* Whatever comes, state and totals are those of the long way. Returns how often the short one was taken. */
+/* Check that the fast path gives the state and totals of the slow path. Returns the number of times
+   that it was taken. */
 static unsigned compare_ways(fb_sequence_unit unit, uint64_t random, unsigned convention) {
     fb_memory memory = fb_memory_system(0);
     fb_sequences short_way = {0}, long_way = {0};
@@ -477,7 +486,7 @@ static void goes_on_over_the_end_of_numbers(void) {
     fb_memory memory = fb_memory_system(0);
     fb_sequences sequences = {0};
     fb_sequence_mark mark = {.number = 0xfffffffeu, .port = 7, .content = {.units = 1}};
-    CHECK(!fb_sequences_go_on(&sequences, FB_SEQUENCE_PACKETS, &mark)); /* nothing is known yet */
+    CHECK(!fb_sequences_go_on(&sequences, FB_SEQUENCE_PACKETS, &mark)); /* no number is known yet */
     CHECK_STATUS(fb_sequences_check(&sequences, &memory, FB_SEQUENCE_PACKETS, &mark), FB_OK);
     for (int i = 0; i < 4; i++) {
         mark.number++;
@@ -485,7 +494,8 @@ static void goes_on_over_the_end_of_numbers(void) {
     }
     CHECK_EQUAL(sequences.streams->newest.number, 2);
     mark.number = 3, mark.port = 8;
-    CHECK(!fb_sequences_go_on(&sequences, FB_SEQUENCE_PACKETS, &mark)); /* it goes on from another port */
+    /* it continues from another port */
+    CHECK(!fb_sequences_go_on(&sequences, FB_SEQUENCE_PACKETS, &mark));
     mark.number = 4, mark.port = 7;
     CHECK(!fb_sequences_go_on(&sequences, FB_SEQUENCE_PACKETS, &mark));
     CHECK_STATUS(fb_sequences_check(&sequences, &memory, FB_SEQUENCE_PACKETS, &mark), FB_SEQUENCE_GAP);

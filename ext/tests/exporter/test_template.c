@@ -1,4 +1,5 @@
-/* Templates become operations: of the fields that the plan wants, in the order of ranks; identical ones once. */
+/* Templates are compiled to operations for the fields that the plan uses, in the order of ranks.
+   Identical templates are compiled once. */
 #include "tests/support/check.h"
 
 #include "tests/support/plan_text.h"
@@ -38,14 +39,14 @@ static fb_shape *acquire(forge *f, unsigned version, const fb_field *fields, siz
     return shape;
 }
 
-/* By column and rank, whatever group they are in. */
+/* Compare by column and rank, across groups. */
 static int compare_ops(const void *a, const void *b) {
     const fb_op *x = a, *y = b;
     if (x->target.column != y->target.column) return x->target.column - y->target.column;
     return x->target.rank != y->target.rank ? x->target.rank - y->target.rank : x->field - y->field;
 }
 
-/* The operations as "column.rank<field@offset:code ". */
+/* Return the operations as text: "column.rank<field@offset:code ". */
 static const char *ops_of(forge *f, const fb_shape *shape) {
     static const char *const codes[] = {"8", "16", "32", "64", "tcp", "ipv4", "ipv6", "enum", "etype4", "etype6", "value", "again", "collect", "packet", "sampler", "rate",
                                         "etype", "type", "code", "status", "labels", "flags"};
@@ -101,7 +102,7 @@ static void reads_the_first_of_elements_that_come_twice(void) {
     forge_close(&f);
 }
 
-/* A plain load only where every value that the field can hold fits the column. */
+/* A plain load is used only if every value of the field fits the column. */
 static void checks_sizes_that_may_not_fit(void) {
     forge f;
     forge_open(&f, "1 wide uint : ipfix:1\n2 byte uint limit=255 : ipfix:1\n3 addr ip : ipfix:8\n4 kind enum : ipfix:1\n");
@@ -134,8 +135,8 @@ static void parses_packets_between_the_ranks_that_surround_them(void) {
     forge_close(&f);
 }
 
-/* A selected occurrence is a move like any other field. Only the chain of a repeated column has all of them, without fields of
-   zero bytes. */
+/* A selected occurrence is a move like any other field. The chain of a repeated column has all
+   occurrences, except fields of zero bytes. */
 static void selects_and_collects_occurrences(void) {
     static const uint16_t chain[] = {2, FB_NO_FIELD, 4, FB_NO_FIELD, FB_NO_FIELD};
     forge f;
@@ -172,7 +173,7 @@ static void derives_only_what_the_fields_allow(void) {
     forge_close(&f);
 }
 
-/* Biflows -------------------------------------------------------------------------------------------------------------- */
+/* Biflows ------------------------------------------------------------------------------------ */
 
 static const char *const two_ways = "1 bytes uint one_way : ipfix:1 ipfix:231\n2 src ip mirror=dst : ipfix:8\n3 dst ip : ipfix:12\n"
                                     "4 flags uint one_way : ipfix:6\n5 in uint mirror=out : ipfix:10\n6 out uint : ipfix:14\n"
@@ -185,7 +186,7 @@ static void compiles_the_reverse_flow_of_a_biflow(void) {
                                                {.id = 10, .size = 4}, {.id = 5, .size = 1}, {FB_PEN_REVERSE, 1, 4}, {FB_PEN_REVERSE, 5, 1}));
     CHECK_OPS(&f, shape, "bytes.0<2@8:32 src.0<0@0:ipv4 dst.0<1@4:ipv4 flags.0<3@12:8 in.0<4@13:32 tos.0<5@17:8 rate.0:rate ");
     CHECK(shape->reverse);
-    /* source and destination exchanged, the counter and the type of service of its own, no flags */
+    /* source and destination are exchanged; it has its own counter and type of service, no flags */
     CHECK_OPS(&f, shape->reverse, "bytes.0<6@18:32 src.0<1@4:ipv4 dst.0<0@0:ipv4 out.0<4@13:32 tos.0<7@22:8 rate.0:rate ");
     CHECK_EQUAL(shape->reverse->counter_count, 1);
     CHECK_EQUAL(shape->reverse->counters[0], 6);
@@ -197,7 +198,7 @@ static void exchanges_what_the_reverse_direction_does_not_say_itself(void) {
     forge f;
     forge_open(&f, two_ways);
     fb_shape *shape = acquire(&f, 10, TEMPLATE({.id = 10, .size = 4}, {.id = 14, .size = 4}, {FB_PEN_REVERSE, 2, 4}, {FB_PEN_REVERSE, 10, 4}));
-    /* where its packets came in, by its own element; where they left, by where the forward ones came in */
+    /* input has its own element; output is the input of the forward direction */
     CHECK_OPS(&f, shape->reverse, "in.0<3@12:32 out.0<0@0:32 rate.0:rate ");
     forge_close(&f);
 }
@@ -208,7 +209,8 @@ static void takes_responders_of_both_protocols_for_reverse_elements(void) {
     for (unsigned version = 9; version <= 10; version++) {
         fb_shape *shape = acquire(&f, version, TEMPLATE({.id = 231, .size = 4}, {.id = 232, .size = 4}, {.id = 4, .size = 1}, {.id = 11, .size = 2}));
         CHECK_OPS(&f, shape, "bytes.1<0@0:32 type.0:type rate.0:rate ");
-        CHECK_OPS(&f, shape->reverse, "bytes.1<1@4:32 rate.0:rate "); /* the ports of the forward direction say no type */
+        /* the ports of the forward direction give no ICMP type */
+        CHECK_OPS(&f, shape->reverse, "bytes.1<1@4:32 rate.0:rate ");
     }
     forge_close(&f);
 }
@@ -234,14 +236,14 @@ static void makes_no_operations_of_options(void) {
     CHECK_STATUS(fb_shapes_acquire(&f.shapes, 10, fields, 2, 1, true, &shape), FB_OK);
     CHECK_EQUAL(shape->op_count, 0);
     CHECK_EQUAL(shape->role[FB_ROLE_SELECTOR_ID], 0);
-    /* Scope fields of NetFlow v9 are no elements. */
+    /* Scope fields of NetFlow v9 are not information elements. */
     CHECK_STATUS(fb_shapes_acquire(&f.shapes, 9, fields, 2, 1, true, &shape), FB_OK);
     CHECK_EQUAL(shape->role[FB_ROLE_SELECTOR_ID], FB_NO_FIELD);
     CHECK_EQUAL(shape->role[FB_ROLE_SAMPLING_INTERVAL], 1);
     forge_close(&f);
 }
 
-/* Records of variable size ------------------------------------------------------------------------------------------- */
+/* Records of variable size ------------------------------------------------------------------- */
 
 static void locates_the_fields_of_every_prefix_of_a_record(void) {
     static const uint8_t record[] = "\1\2" "\3abc" "\xff\0\2de" "\0" "\7";
@@ -268,11 +270,12 @@ static void locates_the_fields_of_every_prefix_of_a_record(void) {
         CHECK_EQUAL(field.data - record, expected[i].offset);
         CHECK_EQUAL(field.size, expected[i].size);
     }
-    CHECK_EQUAL(acquire(&f, 9, TEMPLATE({.id = 82, .size = FB_VARIABLE_SIZE}))->variable_count, 1); /* NetFlow v9 too */
+    /* NetFlow v9 too */
+    CHECK_EQUAL(acquire(&f, 9, TEMPLATE({.id = 82, .size = FB_VARIABLE_SIZE}))->variable_count, 1);
     forge_close(&f);
 }
 
-/* Sharing ------------------------------------------------------------------------------------------------------------ */
+/* Sharing ------------------------------------------------------------------------------------ */
 
 static void compiles_identical_templates_once(void) {
     forge f;
@@ -311,7 +314,7 @@ static void finds_each_of_many_shapes(void) {
     forge_close(&f);
 }
 
-/* Hostile ones ------------------------------------------------------------------------------------------------------- */
+/* Hostile templates -------------------------------------------------------------------------- */
 
 static void refuses_records_without_octets(void) {
     forge f;
@@ -324,7 +327,8 @@ static void refuses_records_without_octets(void) {
     forge_close(&f);
 }
 
-/* More fields than any datagram can announce, each the same element, or each another: the operations are bounded by the plan. */
+/* More fields than a datagram can contain, all of the same element or all different. The plan
+   bounds the number of operations. */
 static void bounds_what_huge_templates_cost(void) {
     enum { FIELDS = 65535 };
     static fb_field fields[FIELDS];
@@ -339,7 +343,8 @@ static void bounds_what_huge_templates_cost(void) {
         size_t before = f.memory.used;
         fb_shape *shape = acquire(&f, 10, fields, FIELDS);
         CHECK(shape->op_count <= f.plan.plan->element_count + f.plan.plan->target_count + 1);
-        size_t scratch = round == 2 ? FB_LIST_DEPTH * FIELDS * sizeof(fb_location) : 0; /* for records inside records */
+        /* for nested records */
+        size_t scratch = round == 2 ? FB_LIST_DEPTH * FIELDS * sizeof(fb_location) : 0;
         CHECK(f.memory.used - before < FIELDS * 64 + 65536 + scratch);
         CHECK_EQUAL(shape->record_size, FIELDS * (round == 2 ? 1 : 9));
     }

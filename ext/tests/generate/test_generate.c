@@ -1,4 +1,4 @@
-/* The traffic generator: what its files promise, read back by the plainest of readers, which shares nothing with it. */
+/* The traffic generator: its files are checked with a simple reader that shares no code with it. */
 #include "tests/support/check.h"
 
 #include "generate/generate.h"
@@ -38,13 +38,13 @@ static file write_file(fb_generator_options options, size_t capacity) {
     return file;
 }
 
-/* The reader ------------------------------------------------------------------------------------------------------- */
+/* Reader ------------------------------------------------------------------------------------- */
 
 typedef struct {
     uint64_t seconds, nanoseconds;
     const uint8_t *ip;
     size_t ip_size;
-    uint32_t exporter; /* the last four bytes of its address */
+    uint32_t exporter; /* last four bytes of its address */
     fb_bytes payload;
 } packet;
 
@@ -67,7 +67,7 @@ static uint32_t little32(const uint8_t *p) {
     return (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
 }
 
-/* 0xffff where a sum over a checksum's own field is right. */
+/* Return the checksum sum. It is 0xffff if the checksum inside the summed bytes is correct. */
 static uint32_t sum16(uint32_t sum, const uint8_t *p, size_t size) {
     for (size_t i = 0; i < size; i++) {
         sum += i % 2 ? p[i] : (uint32_t)p[i] << 8;
@@ -130,7 +130,7 @@ static const uint8_t *skip_record(const uint16_t *sizes, const uint8_t *p) {
     return p;
 }
 
-/* Returns the number of records and templates in it. */
+/* Return the number of records and templates in a set. */
 static uint32_t read_set(reading *reading, exporter *exporter, const uint8_t *p, const uint8_t *end, bool ipfix) {
     uint32_t id = fb_load16(p), count = 0;
     bool template = id == (ipfix ? 2 : 0), options_template = id == (ipfix ? 3 : 1);
@@ -246,7 +246,7 @@ static reading generate_and_read(fb_generator_options options) {
     return reading;
 }
 
-/* The tests -------------------------------------------------------------------------------------------------------- */
+/* Tests -------------------------------------------------------------------------------------- */
 
 static void follows_each_protocol_for_any_number_of_flows(void) {
     static const uint64_t flows[] = {0, 1, 2, 28, 30, 31, 500, 5000};
@@ -263,7 +263,8 @@ static void keeps_packets_within_the_mtu(void) {
             reading reading = generate_and_read(options);
             CHECK(reading.largest_packet <= mtus[i]);
             bool few = protocol == FB_GENERATOR_NETFLOW1 || protocol == FB_GENERATOR_NETFLOW5 ||
-                       protocol == FB_GENERATOR_NETFLOW7; /* records in a datagram, whatever the MTU */
+                       /* most records in a datagram, at every MTU */
+                       protocol == FB_GENERATOR_NETFLOW7;
             if (!few) CHECK(reading.largest_packet > mtus[i] - 500);
         }
     }
@@ -307,7 +308,8 @@ static void lets_time_pass_with_the_flows(void) {
     options.flows_per_second = 45;
     file file = write_file(options, 1 << 17);
     CHECK_EQUAL(little32(file.data + 24), START / SECOND);
-    const uint8_t *last = file.data + file.size - 24 - 48 - 42 - 16; /* of one flow: 100 times 30 came before */
+    /* the last datagram has one flow; 100 datagrams of 30 flows came before */
+    const uint8_t *last = file.data + file.size - 24 - 48 - 42 - 16;
     CHECK_EQUAL(little32(last), START / SECOND + 66);
     CHECK_EQUAL(little32(last + 4), 666666);
     free(file.data);
@@ -326,7 +328,8 @@ static void writes_the_same_file_at_every_capacity(void) {
     }
 }
 
-/* If this fails by intention, the captures under tests/data that came from the generator are out of date as well. */
+/* If this fails because of an intended change, the generated captures under tests/data must be
+   renewed too. */
 static void writes_the_same_file_on_every_machine(void) {
     static const uint64_t expected[FB_GENERATOR_PROTOCOL_COUNT] = {
         UINT64_C(0x925902872d16c82d), /* NetFlow v5 */

@@ -1,4 +1,4 @@
-/* Sampled packets: which headers are read, which are stepped over, and where reading ends. */
+/* Sampled packets: headers that are read, headers that are skipped, and the end of reading. */
 #include "tests/support/session.h"
 
 static const char *const columns =
@@ -11,7 +11,8 @@ static const char *const columns =
 static const ipv4_header ipv4 = {.length = 60, .ttl = 64, .proto = 6, .src = 0x0a000001, .dst = 0x0a000002};
 static const ipv6_header ipv6 = {.payload = 20, .hop_limit = 64, .next = 6, .src = 1, .dst = 2};
 
-/* The flow of a sampled header, whole and at every length; the bytes behind what was captured are a guard page. */
+/* Decode a sampled header, complete and at every length. A guard page follows the captured
+   bytes. */
 static void check(uint32_t protocol, const octets *packet, const char *flow, const char *counters, int line) {
     session s;
     text counted = {0};
@@ -24,7 +25,7 @@ static void check(uint32_t protocol, const octets *packet, const char *flow, con
         patch32(&d, record + 12, (uint32_t)size);
         sample_end(&d, record), sample_end(&d, sample);
         session_forget(&s);
-        if (size && size == packet->size) /* only the whole one counts */
+        if (size && size == packet->size) /* only the complete packet is compared */
             memset(s.decoder->exporters.last->counters.status, 0, sizeof s.decoder->exporters.last->counters.status);
         session_feed(&s, &d);
         CHECK(!strstr(session_text(&s), NOT_A_MESSAGE));
@@ -68,7 +69,7 @@ static void reads_no_ports_of_later_fragments(void) {
     put_ipv4(&p, header), put_tcp(&p, 1000, 80, 2);
     CHECK_PACKET(IPV4, &p, "length=60 src=10.0.0.1 proto=6 etype=2048 ttl=64 offset=185 id=7 df=1\n", "");
     p.size = 0;
-    header.fragment = 0x2000; /* the first has them */
+    header.fragment = 0x2000; /* only the first fragment has them */
     put_ipv4(&p, header), put_tcp(&p, 1000, 80, 2);
     CHECK_PACKET(IPV4, &p, "length=60 src=10.0.0.1 proto=6 sport=1000 dport=80 flags=2 etype=2048 ttl=64 id=7 df=1\n", "");
 }
@@ -78,7 +79,8 @@ static void believes_lengths_over_padding(void) {
     ipv4_header header = ipv4;
     header.length = 22;
     put_ipv4(&p, header), put_tcp(&p, 1000, 80, 2);
-    CHECK_PACKET(IPV4, &p, "length=22 src=10.0.0.1 proto=6 etype=2048 ttl=64\n", ""); /* no ports in two bytes */
+    /* no ports in two bytes */
+    CHECK_PACKET(IPV4, &p, "length=22 src=10.0.0.1 proto=6 etype=2048 ttl=64\n", "");
 }
 
 static void counts_headers_that_contradict_themselves(void) {
@@ -100,7 +102,8 @@ static void walks_ipv6_extension_headers(void) {
         ipv6_header header = ipv6;
         header.payload = 44, header.next = extensions[i];
         put_ipv6_header(&p, header);
-        put8(&p, 51), put8(&p, 1), put_repeated(&p, 0, 14); /* 8 + 8 bytes, then an authentication header of 8 */
+        /* 8 + 8 bytes, then an authentication header of 8 */
+        put8(&p, 51), put8(&p, 1), put_repeated(&p, 0, 14);
         put8(&p, 6), put8(&p, 0), put_repeated(&p, 0, 6);
         put_tcp(&p, 1000, 80, 2);
         CHECK_PACKET(IPV6, &p, "length=84 src=2001:db8:0:0:0:0:0:1 proto=6 sport=1000 dport=80 flags=2 etype=34525 ttl=64\n", "");
@@ -123,7 +126,7 @@ static void reads_tags_and_labels(void) {
     put_mpls(&p, 100, 0, 9), put_mpls(&p, 0, 1, 9);
     put_ipv4(&p, ipv4);
     CHECK_PACKET(MPLS, &p, "length=60 src=10.0.0.1 proto=6 etype=2048 labels=[100,0] ttl=64\n", "");
-    p.data[4] = 1; /* a label that says nothing of what is below: the first nibble tells */
+    p.data[4] = 1; /* a label that does not define its content; the first nibble decides */
     CHECK_PACKET(MPLS, &p, "length=60 src=10.0.0.1 proto=6 etype=2048 labels=[100,4096] ttl=64\n", "");
 }
 
@@ -133,11 +136,12 @@ static void reads_the_frame_behind_a_control_word(void) {
     put_ethernet(&p, 3, 4, 0x0800);
     put_ipv4(&p, ipv4), put_tcp(&p, 1000, 80, 2);
     CHECK_PACKET(ETHERNET, &p, "length=60 src=10.0.0.1 proto=6 sport=1000 dport=80 flags=2 etype=2048 labels=[100] ttl=64 smac=2\n", "");
-    p.data[18] = 1; /* no control word that is known */
+    p.data[18] = 1; /* not a known control word */
     CHECK_PACKET(ETHERNET, &p, "etype=34887 labels=[100] smac=2\n", "unknown_header=1");
 }
 
-/* The two walks over a packet agree, where the short one takes it. Returns whether it does. */
+/* Check that both walks over a packet agree, if the fast one supports it. Returns true if it
+   does. */
 static bool walks_agree(fb_bytes packet) {
     fb_packet plain, any;
     if (!fb_packet_walk_plain(&plain, packet)) return false;
@@ -154,7 +158,7 @@ static bool walks_agree(fb_bytes packet) {
     return true;
 }
 
-/* Each of the first bytes of a packet with every value, and the packet cut anywhere. */
+/* Set each of the first bytes of a packet to every value, and cut the packet anywhere. */
 static void walks_plain_packets_as_any_other(void) {
     static const uint16_t types[] = {0x0800, 0x86dd};
     for (unsigned kind = 0; kind < 2; kind++)

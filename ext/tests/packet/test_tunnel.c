@@ -1,5 +1,5 @@
-/* Tunnels in sampled packets: each is opened when it is asked for, at every length and with any byte changed. What else a
-   tunnel may be is in tests/decode/test_tunnels.py. */
+/* Tunnels in sampled packets: opened on request, at every length and with any byte changed. Other
+   properties of tunnels are tested in tests/decode/test_tunnels.py. */
 #include "tests/support/session.h"
 
 #include "core/packet/packet.h"
@@ -20,7 +20,7 @@ static void open_with(session *s, const char *lines, unsigned tunnels) {
     CHECK_STATUS(session_try(s, lines, 1 << 16, (fb_decoder_options){.decapsulate = tunnels}), FB_OK);
 }
 
-/* Feeds the first bytes of a packet in an sFlow sample; what is behind them is a guard page. */
+/* Decode the first bytes of a packet in an sFlow sample. A guard page follows them. */
 static void feed(session *s, uint32_t protocol, const octets *packet, size_t size) {
     octets d;
     sflow_begin(&d, 1, (sflow_header){.agent = 1});
@@ -38,8 +38,8 @@ typedef struct {
     const char *name;
     void (*put)(octets *d);
     uint32_t protocol;
-    unsigned tunnels; /* the kind that it is; 0 for none */
-    const char *flow; /* with that opened */
+    unsigned tunnels; /* its kind; 0: none */
+    const char *flow; /* with this tunnel opened */
 } kind;
 
 #define INSIDE "src=10.0.0.1 dport=443 length=40"
@@ -123,7 +123,8 @@ static void takes_every_corrupted_octet(void) {
     }
 }
 
-/* Every tunnel in every other, and cut in the middle: by all columns there are, single, repeated and explicit. */
+/* Put every tunnel into every other, and cut it in the middle. Use all columns: single, repeated
+   and explicit. */
 static void takes_tunnels_in_tunnels(void) {
     text lines = {0};
     plan_put_rich(&lines);
@@ -148,7 +149,8 @@ static void stops_at_a_fixed_depth(void) {
     octets packet = {.size = 0};
     session s;
     for (unsigned i = 0; i < 3000; i++)
-        put_ipv4(&packet, (ipv4_header){.ttl = 64, .proto = 4, .src = i + 1, .dst = 1}); /* no length: all that is there */
+        /* without a length: all that remains */
+        put_ipv4(&packet, (ipv4_header){.ttl = 64, .proto = 4, .src = i + 1, .dst = 1});
     open_with(&s, "1 src ip : packet:ip.src_addr\n2 outer_src ip : packet:tunnel.src_addr\n", ALL);
     feed(&s, IPV4, &packet, packet.size);
     CHECK_FLOWS(&s, "src=0.0.0.5 outer_src=0.0.0.1\n");
@@ -172,7 +174,7 @@ static void lists_segments_and_tunnels_it_does_not_open(void) {
     session_close(&s);
 }
 
-/* 65,000 bytes of one thing: tags, labels, extension headers, extensions of GTP-U. */
+/* 65,000 bytes of one element: tags, labels, extension headers, or GTP-U extensions. */
 static void walks_as_far_as_there_is_something(void) {
     octets packet = {.size = 0};
     session s;

@@ -1,4 +1,5 @@
-/* Schema -> plan: which source may fill which column, which columns have to wait, and how large a row can get. */
+/* From a schema to a plan: valid sources of columns, columns whose values must wait, and the
+   maximum size of a row. */
 #include "tests/support/check.h"
 
 #include "tests/support/plan_text.h"
@@ -7,12 +8,12 @@
 
 static fb_memory memory_for_test(void) { return fb_memory_system(0); }
 
-/* What may fill what ------------------------------------------------------------------------------------------------- */
+/* Sources of columns ------------------------------------------------------------------------- */
 
 static const char *const type_names[FB_TYPE_COUNT] = {"uint", "enum", "int", "sint", "bool", "float", "double", "fixed32",
                                                       "fixed64", "string", "bytes", "ip", "timestamp", "duration"};
 
-/* The types that a kind may fill. */
+/* The types that each kind may fill. */
 static const struct {
     fb_kind kind;
     const char *types;
@@ -80,7 +81,8 @@ static void refuses_arguments_that_make_no_sense(void) {
         {.number = 1, .type = FB_TYPE_UINT, .flags = FB_COLUMN_SCALED | FB_COLUMN_RATE},
     };
     for (size_t i = 0; i < COUNT(bad); i++) CHECK_STATUS(fb_plan_add_column(plan, &bad[i]), FB_BAD_ARGUMENT);
-    CHECK_STATUS(fb_plan_add_source(plan, 0, 0, FB_SOURCE_META_SOURCE_PORT), FB_BAD_ARGUMENT); /* no such column */
+    /* column does not exist */
+    CHECK_STATUS(fb_plan_add_source(plan, 0, 0, FB_SOURCE_META_SOURCE_PORT), FB_BAD_ARGUMENT);
 
     fb_column_spec good = {.number = FB_NUMBER_MAX, .type = FB_TYPE_UINT, .flags = FB_COLUMN_ENABLED};
     CHECK_STATUS(fb_plan_add_column(plan, &good), FB_OK);
@@ -88,11 +90,14 @@ static void refuses_arguments_that_make_no_sense(void) {
     CHECK_STATUS(fb_plan_add_source(plan, 0, FB_MAX_RANK + 1, FB_SOURCE_META_SOURCE_PORT), FB_BAD_ARGUMENT);
     CHECK_STATUS(fb_plan_add_element(plan, 0, 0, 0, 1, 0, FB_KIND_COUNT), FB_BAD_ARGUMENT);
     CHECK_STATUS(fb_plan_add_source(plan, 0, 0, FB_SOURCE_META_SOURCE_PORT), FB_OK);
-    CHECK_STATUS(fb_plan_add_source(plan, 0, 1, FB_SOURCE_META_SOURCE_PORT), FB_BAD_ARGUMENT); /* it has it */
+    /* already a source of the column */
+    CHECK_STATUS(fb_plan_add_source(plan, 0, 1, FB_SOURCE_META_SOURCE_PORT), FB_BAD_ARGUMENT);
     CHECK_STATUS(fb_plan_add_element(plan, 0, 1, 0, 1, 0, FB_KIND_UINT), FB_OK);
     CHECK_STATUS(fb_plan_add_element(plan, 0, 1, 0, 1, 0, FB_KIND_UINT), FB_BAD_ARGUMENT);
-    CHECK_STATUS(fb_plan_add_element(plan, 0, 1, 9, 1, 0, FB_KIND_UINT), FB_OK); /* of another enterprise */
-    CHECK_STATUS(fb_plan_add_element(plan, 0, 1, 0, 1, 2, FB_KIND_UINT), FB_OK); /* another occurrence */
+    /* of another enterprise */
+    CHECK_STATUS(fb_plan_add_element(plan, 0, 1, 9, 1, 0, FB_KIND_UINT), FB_OK);
+    /* another occurrence */
+    CHECK_STATUS(fb_plan_add_element(plan, 0, 1, 0, 1, 2, FB_KIND_UINT), FB_OK);
     CHECK_STATUS(fb_plan_add_element(plan, 0, 1, 0, 1, 2, FB_KIND_UINT), FB_BAD_ARGUMENT);
 
     CHECK_STATUS(fb_plan_seal(plan), FB_OK);
@@ -148,7 +153,7 @@ static void pairs_columns_of_one_type(void) {
 static void names_every_source_and_kind(void) {
     for (unsigned i = 0; i < FB_SOURCE_COUNT; i++) {
         CHECK(strchr(fb_source_name((fb_source)i), ':'));
-        CHECK(fb_source_kind((fb_source)i) <= FB_KIND_FLOAT); /* fixed sources give plain values */
+        CHECK(fb_source_kind((fb_source)i) <= FB_KIND_FLOAT); /* fixed sources have simple kinds */
     }
     CHECK(!fb_source_name(FB_SOURCE_COUNT));
     CHECK(!fb_kind_name(FB_KIND_COUNT));
@@ -157,7 +162,7 @@ static void names_every_source_and_kind(void) {
     CHECK(strcmp(fb_netflow5_field_name(5), "dPkts") == 0);
 }
 
-/* Which columns wait ------------------------------------------------------------------------------------------------- */
+/* Columns whose values wait ------------------------------------------------------------------ */
 
 static void lets_columns_wait_whose_ranks_arrive_out_of_order(void) {
     static const struct {
@@ -169,12 +174,12 @@ static void lets_columns_wait_whose_ranks_arrive_out_of_order(void) {
         {"ipfix:1 netflow5:dOctets packet:ip.length", false},
         {"meta:source_port ipfix:1", false},
         {"ipfix:1 meta:source_port", true},                      /* constants come first */
-        {"packet:ip.length ipfix:1", false},                     /* the operation can wait for the packet */
+        {"packet:ip.length ipfix:1", false}, /* the operation can wait for the packet */
         {"packet:ip.length ipfix:1 sflow:sampled_header.frame_length", false},
         {"sflow:flow_sample.input sflow:extended_switch.src_vlan", false},
         {"sflow:extended_switch.src_vlan sflow:flow_sample.input", true},
         {"packet:tcp.flags packet:ip.ttl", true},
-        {"packet:ip.ttl,packet:tcp.flags", false},               /* of equals the first in record order */
+        {"packet:ip.ttl,packet:tcp.flags", false}, /* among equal ranks the first in record order */
         {"packet:ip.ttl sflow:flow_sample.input", true},
         {"meta:source_port,ipfix:1", false},
     };
@@ -239,7 +244,7 @@ static void keeps_disabled_columns_out_of_everything(void) {
     plan_free(&plan);
 }
 
-/* Elements and sizes ------------------------------------------------------------------------------------------------- */
+/* Elements and sizes ------------------------------------------------------------------------- */
 
 static void finds_the_columns_of_an_element(void) {
     fb_memory memory = memory_for_test();
@@ -261,7 +266,7 @@ static void finds_the_columns_of_an_element(void) {
     plan_free(&plan);
 }
 
-/* What a column adds to the worst size of a row, beyond that of an empty plan. */
+/* Return the maximum size that a column adds to an empty plan's row. */
 static void measures_what_a_row_may_need(void) {
     static const struct {
         const char *line;

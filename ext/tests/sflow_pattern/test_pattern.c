@@ -1,11 +1,11 @@
-/* When patterns are learned, what columns get of them, and what samples cost that are made up. That they say what records say is in
-   test_pattern_random.c. */
+/* When patterns are learned, the values of their columns, and the cost of forged samples.
+   test_pattern_random.c compares their values with those read record by record. */
 #include "tests/support/session.h"
 
 #include "tests/builders/random_plan.h"
 #include "tests/builders/random_sample.h"
 
-/* When patterns are used ---------------------------------------------------------------------------------------------- */
+/* Use of patterns ---------------------------------------------------------------------------- */
 
 static bool learns(const char *lines, fb_decoder_options options, const char *late) {
     octets d;
@@ -35,7 +35,7 @@ static void patterns_are_for_plain_flows(void) {
     }
 }
 
-/* A zero that is the same in all samples: some columns do not leave it out. */
+/* A zero that all samples have. Some columns do not omit it. */
 static void zeros_are_there_where_they_are_wanted(void) {
     octets d;
     session s;
@@ -54,13 +54,15 @@ static void zeros_are_there_where_they_are_wanted(void) {
     session_close(&s);
 }
 
-/* An IPv6 header says how long what follows it is. */
+/* An IPv6 header states the length of its payload. */
 static void a_sum_may_be_too_much(void) {
     octets d;
     session s;
     session_open(&s, "1 length uint limit=65535 : packet:ip.length\n2 frame uint : sflow:sampled_header.frame_length\n", 1 << 16);
     build_plain_sample(&d, 2);
-    size_t length = FIRST_SAMPLE + 32 + 8 + 16 + 8 + 16 + 14 + 4; /* behind the fixed part, the router's record, what is before the header */
+    /* offset of the payload length: after the fixed part, the router record, and the bytes before
+       the header */
+    size_t length = FIRST_SAMPLE + 32 + 8 + 16 + 8 + 16 + 14 + 4;
     session_feed(&s, &d);
     patch16(&d, length, 65495), session_feed(&s, &d);
     patch16(&d, length, 65496), session_feed(&s, &d);
@@ -70,7 +72,7 @@ static void a_sum_may_be_too_much(void) {
     session_close(&s);
 }
 
-/* Members of lists into columns that take one value. */
+/* List members in columns that take one value. */
 static void a_list_may_fill_a_column_of_others(void) {
     octets d;
     session s;
@@ -87,7 +89,7 @@ static void a_list_may_fill_a_column_of_others(void) {
     session_close(&s);
 }
 
-/* Flags and the traffic class are no whole bytes; what they are is no other layout. */
+/* Flags and the traffic class are not whole bytes. Their values do not change the layout. */
 static void flags_may_be_any(void) {
     octets d;
     session s;
@@ -112,9 +114,9 @@ static void flags_may_be_any(void) {
     session_close(&s);
 }
 
-/* Samples that are made up ----------------------------------------------------------------------------------------------- */
+/* Forged samples ----------------------------------------------------------------------------- */
 
-/* One of very many layouts: sizes, protocols, what is fixed. */
+/* Append one of very many layouts, which differ in sizes, protocols and fixed bytes. */
 static void put_forged(octets *d) {
     sample_look look;
     do look_choose(&look);
@@ -131,7 +133,7 @@ static size_t count_patterns(const fb_patterns *patterns) {
     return count;
 }
 
-/* Layouts without end: the table is as large as it is, and what is learned from them is less and less. */
+/* With endless layouts, the table has a fixed size and learning becomes rare. */
 static void forged_layouts_cost_little(void) {
     enum { MOST_OCTETS = 8 << 20 };
     static octets d;
@@ -150,7 +152,8 @@ static void forged_layouts_cost_little(void) {
         session_feed_batch(&s, &datagram, 1);
     }
     CHECK(s.decoder->patterns.general && count_patterns(&s.decoder->patterns) > 20);
-    CHECK(s.allocator.calls - calls < 100); /* of numberings: all patterns that will ever be lie in one table */
+    /* allocations for sequence numbers; one table holds all patterns */
+    CHECK(s.allocator.calls - calls < 100);
     CHECK(s.memory.used - used < MOST_OCTETS && s.allocator.most_held < used + MOST_OCTETS);
     session_forget(&s);
     session_feed(&s, &usual);
@@ -158,18 +161,20 @@ static void forged_layouts_cost_little(void) {
     session_close(&s);
 }
 
-/* Memory fails at the first or second allocation, or from it on. There is but one, for all patterns: without it samples are read
-   record by record. */
+/* Let the first or second allocation fail, or all from it on. One allocation holds all patterns.
+   Without it, samples are read record by record. */
 static void a_pattern_without_memory_is_none(void) {
     for (unsigned k = 0; k < 4; k++) {
         octets d, other;
         session s;
         session_open(&s, usual_columns, 1 << 16);
         build_plain_sample(&other, 0);
-        patch32(&other, FIRST_SAMPLE + 28, 0); /* no records: nothing is learned, and the exporter is known */
+        /* without records: nothing is learned, and the exporter is known */
+        patch32(&other, FIRST_SAMPLE + 28, 0);
         session_feed(&s, &other);
         CHECK(!s.decoder->patterns.table);
-        memset(s.decoder->patterns.turns, 0, sizeof s.decoder->patterns.turns); /* it is learned from at once */
+        /* it is learned immediately */
+        memset(s.decoder->patterns.turns, 0, sizeof s.decoder->patterns.turns);
         s.allocator.fail_at = s.allocator.calls + 1 + k / 2;
         s.allocator.fail_forever = k % 2;
         build_plain_sample(&d, 0);
@@ -189,7 +194,7 @@ static void a_pattern_without_memory_is_none(void) {
     }
 }
 
-/* A limit holds for patterns, too: there are all or none. */
+/* The memory limit applies to patterns: all fit, or none. */
 static void patterns_keep_to_the_limit(void) {
     static const size_t limits[] = {60000, 4 << 20};
     static octets d;
@@ -209,7 +214,7 @@ static void patterns_keep_to_the_limit(void) {
     }
 }
 
-/* A table is released with what is in it, and decoding begins anew without. */
+/* A table is released with its patterns, and decoding continues without. */
 static void patterns_can_be_forgotten(void) {
     octets d;
     session s;
@@ -227,7 +232,8 @@ static void patterns_can_be_forgotten(void) {
     session_close(&s);
 }
 
-/* An exporter that tags its frames sends few layouts, too, whatever the tags and the identification behind them say. */
+/* An exporter with tagged frames has few layouts, whatever the values of tags and
+   identifications. */
 static void tagged_frames_have_few_patterns(void) {
     static octets d;
     session s;
@@ -243,7 +249,7 @@ static void tagged_frames_have_few_patterns(void) {
         session_feed(&s, &d);
         found += i > 200 && session_find_pattern(&s, &d, FIRST_SAMPLE);
     }
-    CHECK(found > 90); /* others are too short for ports */
+    CHECK(found > 90); /* the others are too short for ports */
     CHECK(count_patterns(&s.decoder->patterns) <= 12); /* interfaces may be wide or not */
     session_close(&s);
 }

@@ -1,15 +1,15 @@
-/* A flow sample that fits a pattern gives what it gives record by record: random plans and samples, samples in which a byte
-   or what decoding branches on is another one, and samples made up to cost much. Any number of rounds: FLOWBUF_ROUNDS and
-   FLOWBUF_SEED. */
+/* A flow sample that matches a pattern gives the same values as record by record. Inputs are random
+   plans and samples, samples with one changed byte or property, and samples forged to be expensive.
+   FLOWBUF_ROUNDS and FLOWBUF_SEED set the number of rounds and the seed. */
 #include "tests/support/session.h"
 
 #include "core/wire/message_reader.h"
 #include "tests/builders/random_plan.h"
 #include "tests/builders/random_sample.h"
 
-/* Two decoders ---------------------------------------------------------------------------------------------------------- */
+/* Two decoders ------------------------------------------------------------------------------- */
 
-/* Of one kind of processor: one learns patterns, the other has no memory for any. */
+/* Decoders of one kind of processor: one learns patterns, the other has no memory for them. */
 typedef struct {
     session learning, plain;
 } pair;
@@ -18,14 +18,14 @@ typedef struct {
     pair of[FB_PROCESSOR_AVX512];
     unsigned kinds;
     const char *lines;
-    size_t fitting, others; /* samples of the newest kind's */
+    size_t fitting, others; /* samples that matched on the newest kind, and others */
 } contest;
 
 static fb_memory nothing;
 
 enum { ROOM = 1 << 17 };
 
-/* Ends at a guard page. */
+/* Return an input buffer that ends at a guard page. */
 static uint8_t *input(void) {
     static uint8_t *room;
     if (!room) room = fb_guarded_room_of(ROOM);
@@ -37,7 +37,7 @@ static void open_session(session *s, const char *lines, fb_decoder_options optio
     CHECK_STATUS(session_try(s, lines, 1 << 16, options), FB_OK);
 }
 
-/* `general`: no pattern is exact. */
+/* Open the decoders. `general`: no pattern is exact. */
 static void contest_open(contest *c, const char *lines, fb_decoder_options options, bool general) {
     *c = (contest){.kinds = fb_processor_find(), .lines = lines};
     nothing = fb_memory_system(1);
@@ -50,7 +50,7 @@ static void contest_open(contest *c, const char *lines, fb_decoder_options optio
     }
 }
 
-/* What was learned stays, and nothing takes its place. */
+/* Keep the learned patterns and learn no others. */
 static void stop_learning(contest *c) {
     for (unsigned i = 0; i < c->kinds; i++) c->of[i].learning.decoder->patterns.memory = &nothing;
 }
@@ -64,11 +64,11 @@ static void contest_close(contest *c) {
     }
 }
 
-/* What they say ------------------------------------------------------------------------------------------------------- */
+/* Comparison --------------------------------------------------------------------------------- */
 
 enum { MOST_FIELDS = 4000 };
 
-/* The fields of all messages, sorted by their numbers in each of them. */
+/* List the fields of all messages, sorted by number in each message. */
 static size_t list_fields(const session *s, fb_message_field *fields) {
     fb_bytes rest = {s->output, fb_row_size(&s->row)}, message;
     size_t count = 0;
@@ -126,7 +126,7 @@ static void complain(const contest *c, session *found, session *expected, const 
     text_free(&b);
 }
 
-/* Feeds one datagram to all; its first sample begins at `sample`. */
+/* Decode one datagram with all decoders. Its first sample begins at `sample`. */
 static void check_same(contest *c, const octets *d, size_t sample) {
     bool fitting = session_find_pattern(&c->of[c->kinds - 1].learning, d, sample) != NULL;
     memcpy(input() + ROOM - d->size, d->data, d->size);
@@ -142,7 +142,7 @@ static void check_same(contest *c, const octets *d, size_t sample) {
     }
 }
 
-/* Random samples ------------------------------------------------------------------------------------------------------ */
+/* Random samples ----------------------------------------------------------------------------- */
 
 static void corrupt(octets *d, size_t sample) {
     static const uint32_t words[] = {0, 1, 2, 3, 4, 0xff, 0x100, 0xfff, 0x1000, 0xffff, 0x10000, 0x3fffffff, 0x40000000, 0x80000000, 0xffffffff};
@@ -157,7 +157,7 @@ static void corrupt(octets *d, size_t sample) {
     }
 }
 
-/* A sample like one that was learned, or nearly so. */
+/* Append a sample equal or similar to a learned one. */
 static size_t put_variant(octets *d, const sample_look *base) {
     sample_look look = *base;
     unsigned mood = below(4);
@@ -175,7 +175,7 @@ static void set_room(session *s, size_t capacity) {
     fb_row_set_output(&s->row, s->output, capacity, 0);
 }
 
-/* Output for no row at all: what was asked for comes, and no more. */
+/* Start with an output without room, and grow only by the room needed. */
 static void check_in_little_room(contest *c, const octets *d, size_t sample) {
     for (unsigned i = 0; i < c->kinds; i++) set_room(&c->of[i].learning, below(200));
     check_same(c, d, sample);
@@ -233,12 +233,12 @@ static void patterns_say_what_records_say(void) {
         text_free(&lines);
         if (fb_check_failures) fprintf(stderr, "FLOWBUF_SEED=%llu, round %llu\n", (unsigned long long)seed, (unsigned long long)i);
     }
-    if (!fb_check_failures) CHECK(fitting > others / 2); /* or nothing is proven */
+    if (!fb_check_failures) CHECK(fitting > others / 2); /* otherwise the test shows nothing */
 }
 
-/* Each byte, and what may be asked of it ----------------------------------------------------------------------------- */
+/* Changes of each byte ----------------------------------------------------------------------- */
 
-/* A column for each source of flow samples, with such flags. */
+/* Append a column for each source of flow samples, with these flags. */
 static void plan_put_samples(text *lines, const char *flags) {
     for (unsigned i = FB_SOURCE_SFLOW_SAMPLING_RATE; i < FB_SOURCE_COUNT; i++) {
         const char *type = fb_source_kind((fb_source)i) == FB_KIND_IP ? "ip" : "uint";
@@ -250,7 +250,7 @@ static bool is_within(const uint8_t *p, const uint8_t *begin, size_t size) {
     return p >= begin && p < begin + size;
 }
 
-/* Whether a byte says how long something of any length is, or may. */
+/* True if a byte may be part of a variable length. */
 static bool is_length(const fb_pattern *pattern, const fb_sample_parts *parts, const uint8_t *p) {
     if (!pattern->header_needed) return false;
     if (is_within(p, parts->header.data - 4, 4) || is_within(p, parts->header.data - 16 - 4, 4)) return true;
@@ -259,7 +259,7 @@ static bool is_length(const fb_pattern *pattern, const fb_sample_parts *parts, c
     return is_within(p, parts->gateway.data - 4, 4) || is_within(p, path, (size_t)(end - path));
 }
 
-/* Whether a pattern looks at a byte. */
+/* True if a pattern checks a byte. */
 static bool is_looked_at(const fb_pattern *pattern, const fb_sample_parts *parts, const uint8_t *p) {
     for (const fb_pattern_window *window = pattern->windows, *end = window + pattern->window_count; window < end; window++) {
         const uint8_t *begin = parts->part[window->part] + window->place;
@@ -270,8 +270,8 @@ static bool is_looked_at(const fb_pattern *pattern, const fb_sample_parts *parts
     return is_length(pattern, parts, p);
 }
 
-/* Each byte is greatest, smallest, next to what it was and one bit away from it; with `all`, those that a pattern looks at are
-   anything. */
+/* Set each byte to its extremes, its neighbours, and values one bit away. With `all`, bytes that a
+   pattern checks get every value. */
 static void check_octets(contest *c, octets *d, bool slow, bool all) {
     bool looked_at[FB_PATTERN_OCTETS];
     fb_sample_parts parts;
@@ -295,7 +295,7 @@ static void every_octet_is_the_same_or_does_not_matter(void) {
     static octets d;
     bool slow = getenv("FLOWBUF_SLOW_RUN");
     for (unsigned i = 0; i < 6 * PLAIN_SAMPLES && !fb_check_failures; i++) {
-        bool general = i >= 5 * PLAIN_SAMPLES; /* each sample once more, with one plan */
+        bool general = i >= 5 * PLAIN_SAMPLES; /* each sample again, with one plan */
         unsigned which = general ? i % PLAIN_SAMPLES : i / 5;
         text lines = {0};
         contest c;
@@ -311,7 +311,7 @@ static void every_octet_is_the_same_or_does_not_matter(void) {
     }
 }
 
-/* Headers cut anywhere, with what is read last in front of a page that cannot be read. */
+/* Cut headers anywhere, with the last bytes before a guard page. */
 static void nothing_is_read_behind_a_sample(void) {
     static const unsigned protos[] = {6, 17, 1}, protos_of_ipv6[] = {6, 17, 58};
     static octets d;
@@ -319,7 +319,8 @@ static void nothing_is_read_behind_a_sample(void) {
     plan_put_samples(&lines, "");
     sample_look look = {.count = 1, .records = {1}, .protocol = 1, .tag_type = 0x8100, .wide = 8};
     size_t fitting = 0;
-    for (look.captured = 34; look.captured <= 90; look.captured += getenv("FLOWBUF_SLOW_RUN") ? 7 : 1) { /* exact and general */
+    /* exact and general */
+    for (look.captured = 34; look.captured <= 90; look.captured += getenv("FLOWBUF_SLOW_RUN") ? 7 : 1) {
         contest c;
         contest_open(&c, text_of(&lines), (fb_decoder_options){0}, look.captured & 1);
         for (unsigned k = 0; k < 24; k++) {
@@ -340,7 +341,7 @@ static void nothing_is_read_behind_a_sample(void) {
     text_free(&lines);
 }
 
-/* Numbers and addresses differ from sample to sample; what is behind them does not. */
+/* Numbers and addresses differ between samples; the bytes behind them do not. */
 static void what_is_the_same_in_all_samples_is_learned_once(void) {
     octets d, other;
     session s;
@@ -361,7 +362,8 @@ static void what_is_the_same_in_all_samples_is_learned_once(void) {
     session_close(&s);
 }
 
-/* Of too many layouts the patterns become general, without anything to be seen outside. Few of them fit what comes. */
+/* If there are too many layouts, the patterns become general. The output does not change. Few
+   patterns match the input. */
 static void many_layouts_become_few(void) {
     static octets d;
     contest c;

@@ -26,7 +26,7 @@ static uint8_t *pack(const uint8_t *octets, size_t count) {
     return bits;
 }
 
-/* Values of a row each, or the members of all lists. */
+/* View the values of rows, or the members of all lists. */
 static void view_values(batch_child *child, const fb_column *column, const fb_vector *vector, size_t count, const uint32_t *offsets,
                         struct ArrowArray *array, const void **buffers) {
     *array = (struct ArrowArray){.length = (int64_t)count, .n_buffers = vector->width ? 2 : 3, .buffers = buffers};

@@ -1,10 +1,11 @@
-/* What every C test of the core uses: checks that say what they saw, input that ends at a protected page, and memory
-   that fails on demand. Include it first; a test file ends with RUN_TESTS(TEST(first_test), TEST(second_test), ...). */
+/* Shared by all C tests of the core: checks that print the values, input that ends at a guard page,
+   and memory that fails on request. Include it first. A test file ends with
+   RUN_TESTS(TEST(first_test), TEST(second_test), ...). */
 #ifndef FB_CHECK_H
 #define FB_CHECK_H
 
 #ifndef _DEFAULT_SOURCE
-#define _DEFAULT_SOURCE /* MAP_ANONYMOUS, hidden by -std=c11 */
+#define _DEFAULT_SOURCE /* for MAP_ANONYMOUS, which -std=c11 hides */
 #endif
 
 #include <stdint.h>
@@ -18,7 +19,7 @@
 
 #define UNUSED __attribute__((unused))
 
-/* A failed check is reported and the test goes on, so that one run shows everything. */
+/* A failed check is reported and the test continues, so one run shows all failures. */
 static int fb_check_failures;
 
 #define CHECK(condition) \
@@ -92,14 +93,14 @@ UNUSED static int fb_check_run(const fb_check_case *cases, size_t count) {
         return fb_check_run(cases, sizeof cases / sizeof *cases); \
     }
 
-/* A copy of bytes whose end is the end of a page; the page after it cannot be touched, so one byte of over-read
-   faults, with or without a sanitizer. Free it with fb_guarded_free. */
+/* Return a copy whose end is the end of a page. The next page is protected, so reading one byte
+   past the end faults even without a sanitizer. Free it with fb_guarded_free. */
 static inline size_t fb_guarded_room(size_t size) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     return (size / page + 1) * page;
 }
 
-/* Bytes of any value, with such an end: an output that may not be overrun. */
+/* Return uninitialized bytes with such an end, for an output that must not overflow. */
 UNUSED static uint8_t *fb_guarded_room_of(size_t size) {
     size_t room = fb_guarded_room(size), page = (size_t)sysconf(_SC_PAGESIZE);
     uint8_t *start = mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -121,8 +122,9 @@ UNUSED static void fb_guarded_free(uint8_t *copy, size_t size) {
     munmap(copy + size - room, room + page);
 }
 
-/* Memory that moves with every resize, knows what it holds, and can refuse: call number `fail_at` (from 1; 0 is never),
-   or from that call on with `fail_forever`. Sizes that a release gets wrong show in `held`. */
+/* An allocator that moves memory at every resize, counts its bytes, and can fail. The call number
+   `fail_at` fails (from 1; 0: none), or with `fail_forever` all calls from it on. A release with a
+   wrong size leaves a remainder in `held`. */
 typedef struct {
     size_t calls;
     size_t fail_at;

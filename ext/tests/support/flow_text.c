@@ -4,7 +4,7 @@
 
 #include "tests/support/native.h"
 
-/* Values ----------------------------------------------------------------------------------------------------------- */
+/* Values ------------------------------------------------------------------------------------- */
 
 static double real_of(uint64_t bits) {
     double real;
@@ -46,7 +46,7 @@ void put_octets_text(text *t, const fb_column *column, const uint8_t *data, size
     }
 }
 
-/* Messages --------------------------------------------------------------------------------------------------------- */
+/* Messages ----------------------------------------------------------------------------------- */
 
 typedef struct {
     uint16_t column;
@@ -92,7 +92,7 @@ static reader take_bytes(reader *r) {
     return (reader){r->p - size, r->p, false};
 }
 
-/* As the wire type says; numbers become what an emitter was given. */
+/* Read a number by its wire type, and convert it to the form that emitters take. */
 static uint64_t take_number(reader *r, const fb_column *column) {
     switch (column->wire) {
         case FB_WIRE_FIXED64: return take_little(r, 8);
@@ -117,7 +117,8 @@ static int compare_values(const void *a, const void *b) {
     return x->column != y->column ? x->column - y->column : (int)x->order - (int)y->order;
 }
 
-/* Values of a message in `values`, by column; false where it is no message of this plan. */
+/* Read the values of a message into `values`, by column. Returns false if it is not a message of
+   this plan. */
 static bool read_message(const named_plan *plan, reader r, value *values, size_t room, size_t *count) {
     for (*count = 0; r.p < r.end && *count < room; ++*count) {
         uint64_t tag = take_varint(&r);
@@ -172,7 +173,7 @@ void describe_messages(text *t, const named_plan *plan, const uint8_t *data, siz
     }
 }
 
-/* Any messages ----------------------------------------------------------------------------------------------------- */
+/* Any messages ------------------------------------------------------------------------------- */
 
 static bool fits(const fb_column *column, uint64_t number) {
     uint64_t limit = column->limit;
@@ -248,7 +249,7 @@ static void take_field(reader *r, const named_plan *plan, all_values *values, ui
     }
 }
 
-/* What columns say of a value; false where they hold nothing. */
+/* Append the value as columns have it. Returns false if columns store nothing for it. */
 static bool put_plain_value(text *t, const fb_column *column, const value *v) {
     static const uint8_t zeros[16];
     bool there = column->flags & (FB_COLUMN_REPEATED | FB_COLUMN_EXPLICIT);
@@ -311,9 +312,9 @@ fb_status describe_any_messages(text *t, const named_plan *plan, const uint8_t *
     return FB_END;
 }
 
-/* Columns ---------------------------------------------------------------------------------------------------------- */
+/* Columns ------------------------------------------------------------------------------------ */
 
-/* A number as an emitter was given it: wide, and of a signed column with its sign. */
+/* Return a number in the form that emitters take: 64 bits, sign-extended for signed columns. */
 static uint64_t widen(const fb_column *column, const fb_vector *vector, size_t i) {
     const uint8_t *p = vector->values + i * vector->width;
     uint64_t number;
@@ -342,7 +343,7 @@ static bool is_zero(const uint8_t *p, size_t size) {
     return true;
 }
 
-/* The bytes of a value of no width: of a row, or of a member of a list. */
+/* Return the bytes of a variable-width value: of a row, or of a list member. */
 static fb_bytes octets_at(const fb_vector *vector, size_t i) {
     const uint32_t *ends = vector->listed ? vector->members : vector->offsets;
     return (fb_bytes){vector->values + ends[i], ends[i + 1] - ends[i]};

@@ -1,11 +1,11 @@
-/* Numbers in the byte order of this machine, as columns and Arrow arrays hold them. */
+/* Numbers in the byte order of this machine, as columns and Arrow arrays store them. */
 #ifndef FB_TEST_NATIVE_H
 #define FB_TEST_NATIVE_H
 
 #include <stdint.h>
 #include <string.h>
 
-/* How many bytes of a number of 64 bits come before its lowest `size` bytes. */
+/* Return the offset of the lowest `size` bytes in a 64-bit number. */
 static inline size_t native_lead(size_t size) {
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     return 8 - size;
@@ -15,12 +15,12 @@ static inline size_t native_lead(size_t size) {
 #endif
 }
 
-/* The lowest `size` bytes of a number. REQUIRES: size <= 8. */
+/* Store the lowest `size` bytes of a number. REQUIRES: size <= 8. */
 static inline void native_put(void *p, uint64_t number, size_t size) {
     memcpy(p, (const uint8_t *)&number + native_lead(size), size);
 }
 
-/* A number of `size` bytes. REQUIRES: size <= 8. */
+/* Load a number of `size` bytes. REQUIRES: size <= 8. */
 static inline uint64_t native_get(const void *p, size_t size) {
     uint64_t number = 0;
     memcpy((uint8_t *)&number + native_lead(size), p, size);

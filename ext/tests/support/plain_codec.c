@@ -38,7 +38,7 @@ const plain_number plain_numbers[] = {
 };
 const size_t plain_number_count = sizeof plain_numbers / sizeof *plain_numbers;
 
-/* Building ------------------------------------------------------------------------------------------------------------- */
+/* Building ----------------------------------------------------------------------------------- */
 
 void build_octets(built_message *m, const void *octets, size_t size) {
     if (size > sizeof m->data - m->size) abort();
@@ -73,7 +73,7 @@ void build_scalar(built_message *m, int type, uint64_t raw) {
     else build_fixed(m, raw, wire == FOUR_OCTETS ? 4 : 8);
 }
 
-/* Of any size, small ones most of the time. */
+/* Draw a number of any size, mostly a small one. */
 static uint64_t random_number(void) {
     uint64_t number = (uint64_t)random_word() << 32 | random_word();
     return number >> below(64);
@@ -138,9 +138,9 @@ void build_random(built_message *m, const fb_codec_message *message, unsigned de
     }
 }
 
-/* Reading -------------------------------------------------------------------------------------------------------------- */
+/* Reading ------------------------------------------------------------------------------------ */
 
-/* Ten bytes at most; whatever is beyond 64 bits is lost. */
+/* Read at most ten bytes. Bits above the 64th are dropped. */
 static const uint8_t *read_varint(const uint8_t *p, const uint8_t *end, unsigned most, uint64_t *number) {
     *number = 0;
     for (unsigned i = 0; i < most; i++) {
@@ -158,13 +158,13 @@ static const uint8_t *read_fixed(const uint8_t *p, const uint8_t *end, unsigned 
     return p + size;
 }
 
-/* Two's complement of 32 bits, by arithmetic. */
+/* Convert two's complement of 32 bits by arithmetic. */
 static uint64_t signed_word(uint64_t number) {
     number %= UINT64_C(1) << 32;
     return number < UINT64_C(1) << 31 ? number : number - (UINT64_C(1) << 32);
 }
 
-/* 0, 1, 2, 3 … become 0, -1, 1, -2 … */
+/* Convert 0, 1, 2, 3 … to 0, -1, 1, -2 … */
 static uint64_t from_zigzag(uint64_t number) { return number % 2 ? 0 - number / 2 - 1 : number / 2; }
 
 static uint64_t number_of_type(int type, uint64_t number) {
@@ -202,7 +202,8 @@ static const uint8_t *read_length(const uint8_t *p, const uint8_t *end, uint64_t
 
 static const uint8_t *pass(const uint8_t *p, const uint8_t *end, uint64_t number, unsigned wire, unsigned depth, const uint8_t **last);
 
-/* What is in a group and the tag that ends it, at which *last begins. Groups inside each other: a hundred. */
+/* Skip the content of a group and its end tag, at which *last begins. Groups are nested at most a
+   hundred deep. */
 static const uint8_t *pass_group(const uint8_t *p, const uint8_t *end, uint64_t number, unsigned depth, const uint8_t **last) {
     if (depth == 100) return NULL;
     for (;;) {
@@ -260,11 +261,12 @@ plain_answer plain_next(const fb_codec_message *message, const uint8_t *p, const
     return PLAIN_FIELD;
 }
 
-/* Choosing ------------------------------------------------------------------------------------------------------------- */
+/* Choosing ----------------------------------------------------------------------------------- */
 
 static const int32_t members[] = {INT32_MIN, -1, 0, 1, 2, 300, INT32_MAX};
 
-/* Four bytes of each field: two of its number, which has any magnitude, its type, and the rest. */
+/* Choose a field from four bytes: two for a number of any magnitude, one for the type, and one for
+   the rest. */
 static fb_codec_field choose_field(codec_choice *c, const uint8_t octets[4]) {
     fb_codec_field field = {.number = 1 + ((uint32_t)octets[0] << (octets[1] % 4 ? 0 : octets[1] / 4 % 22)), .type = octets[2] % FB_PROTO_COUNT};
     field.repeated = octets[3] & 1;
@@ -278,7 +280,8 @@ static fb_codec_field choose_field(codec_choice *c, const uint8_t octets[4]) {
     return field;
 }
 
-/* One byte says how many fields there are, and for how many numbers there are places. Of two with one number the first is taken. */
+/* Choose a message type. One byte is the number of fields and the number of places. Of two fields
+   with the same number the first is used. */
 static size_t choose_type(codec_choice *c, size_t which, const uint8_t *data, size_t size) {
     static const size_t places[] = {0, 2, 20, CODEC_PLACES};
     fb_codec_message *type = c->types + which;

@@ -6,7 +6,7 @@
 static const struct {
     const char *name;
     fb_type type;
-    fb_kind kind; /* of an element, where the text gives none */
+    fb_kind kind; /* of an element whose text has no kind */
 } types[] = {
     {"uint", FB_TYPE_UINT, FB_KIND_UINT},       {"enum", FB_TYPE_ENUM, FB_KIND_UINT},
     {"int", FB_TYPE_INT, FB_KIND_SINT},         {"sint", FB_TYPE_SINT, FB_KIND_SINT},
@@ -70,7 +70,7 @@ static void read_flag(const char *word, fb_column_spec *spec, fb_mapping *mappin
     else if (begins_with(word, "unit="))
         spec->unit = strtoull(word + 5, NULL, 10);
     else if (begins_with(word, "mirror="))
-        return; /* once all columns are there */
+        return; /* only after all columns were added */
     else if (begins_with(word, "map="))
         spec->mappings_size = read_mappings(word + 4, mappings, room);
     else
@@ -154,13 +154,13 @@ static fb_status read_line(named_plan *plan, char *line) {
     return status;
 }
 
-/* Up to the next space. */
+/* Copy up to the next space. */
 static void copy_word(const char *word, char *name, size_t room) {
     size_t size = strcspn(word, " \n");
     snprintf(name, room, "%.*s", (int)size, word);
 }
 
-/* Of "… NUMBER NAME TYPE … mirror=OTHER …" lines. */
+/* Read lines of the form "… NUMBER NAME TYPE … mirror=OTHER …". */
 static void read_mirrors(named_plan *plan, const char *lines) {
     char name[40], mirror[40];
     for (const char *line = lines; line; line = strchr(line, '\n')) {
@@ -204,7 +204,7 @@ uint16_t plan_column_of_number(const named_plan *plan, uint32_t number) {
     return FB_MAX_COLUMNS;
 }
 
-/* The rich plan ---------------------------------------------------------------------------------------------------- */
+/* Rich plan ---------------------------------------------------------------------------------- */
 
 static const char *type_of_source(fb_kind kind) {
     switch (kind) {

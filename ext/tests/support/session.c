@@ -41,7 +41,8 @@ fb_datagram datagram_of(const uint8_t *data, size_t size, uint32_t source) {
     return d;
 }
 
-/* To exactly what the row needs, so that one byte too many would hit the guard page. */
+/* Grow the output to exactly the size that the row needs, so that one more byte hits the guard
+   page. */
 static void grow(session *s) {
     size_t used = fb_row_size(&s->row), capacity = used + s->row.needed;
     uint8_t *output = fb_guarded_room_of(capacity);

@@ -1,4 +1,4 @@
-/* A decoder to feed datagrams to, and what became of them as text (flow_text.h). */
+/* A decoder that takes datagrams, and its results as text (flow_text.h). */
 #ifndef FB_TEST_SESSION_H
 #define FB_TEST_SESSION_H
 
@@ -19,40 +19,45 @@ typedef struct {
     text text;
 } session;
 
-/* `lines` as in plan_text.h. An output of `capacity` bytes at first, which grows to what is needed and no more. */
+/* Open a session. `lines`: a plan as in plan_text.h. The output has `capacity` bytes at first, and
+   grows only by the room needed. */
 void session_open(session *s, const char *lines, size_t capacity);
-/* The same with an allocator that the caller has prepared in s->allocator, and options, but that samples that look alike are learned
-   on every processor. NO_MEMORY: nothing is open. */
+/* The same with options and an allocator that the caller has prepared in s->allocator.
+   `always_learn` is set, so patterns are learned on every processor. NO_MEMORY: the session is not
+   open. */
 fb_status session_try(session *s, const char *lines, size_t capacity, fb_decoder_options options);
-/* Frees everything. Returns the bytes that were leaked. */
+/* Free everything. Returns the number of leaked bytes. */
 size_t session_free(session *s);
 #define session_close(s) CHECK_EQUAL(session_free(s), 0)
 
-enum { SOURCE_ADDRESS = 0xc0000201 }; /* 192.0.2.1: where datagrams come from, to port 9995 at 1000.5 s */
+/* 192.0.2.1, the source of datagrams; they go to port 9995 at 1000.5 s */
+enum { SOURCE_ADDRESS = 0xc0000201 };
 fb_datagram datagram_of(const uint8_t *data, size_t size, uint32_t source);
 
-/* Decodes a datagram; its flows come on top of what the output holds. Copies the payload to a guard page. */
+/* Decode a datagram, from a copy that ends at a guard page. Its flows are appended to the
+   output. */
 void session_feed(session *s, const octets *d);
 void session_feed_bytes(session *s, const void *data, size_t size, uint32_t source);
-/* The same, of datagrams as they are. */
+/* Decode datagrams without copying them. */
 void session_feed_batch(session *s, const fb_datagram *batch, size_t size);
-/* What the output holds, as text; valid until the next call. */
+/* Return the output as text; valid until the next call. */
 const char *session_text(session *s);
-/* Empties the output. */
+/* Empty the output. */
 void session_forget(session *s);
-/* The pattern that the flow sample at an offset of a datagram fits, behind its format and length; NULL: none. */
+/* Return the pattern that a flow sample matches, or NULL. `sample` is the offset after its format
+   and length. */
 const fb_pattern *session_find_pattern(const session *s, const octets *d, size_t sample);
-/* The same, and the sample's parts. */
+/* The same, with the parts of the sample. */
 const fb_pattern *session_find_parts(const session *s, const octets *d, size_t sample, fb_sample_parts *parts);
-/* A counter, over all exporters and what is nobody's. */
+/* Return a counter, summed over all exporters and payloads without an exporter. */
 uint64_t session_count(const session *s, fb_status status);
-/* All counters together. */
+/* Return the sum of all counters. */
 fb_counters count_all(const fb_decoder *decoder);
-/* What was counted of statuses: "name=count name=count". Appended to t. */
+/* Append the counters that are not zero: "name=count name=count". */
 void put_counters_text(text *t, const fb_decoder *decoder);
 
 #define CHECK_TEXT(actual, expected) check_text((actual), (expected), __FILE__, __LINE__, __func__)
-/* The flows since session_forget, or since the beginning. */
+/* Check the flows since session_forget, or since the session was opened. */
 #define CHECK_FLOWS(s, expected) check_text(session_text(s), (expected), __FILE__, __LINE__, __func__)
 #define CHECK_COUNTERS(s, expected) check_counters((s), (expected), __FILE__, __LINE__, __func__)
 

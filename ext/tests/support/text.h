@@ -1,11 +1,11 @@
-/* A string that grows: what tests compare flows as. */
+/* A growing string. Tests compare flows in this form. */
 #ifndef FB_TEST_TEXT_H
 #define FB_TEST_TEXT_H
 
 #include <stddef.h>
 
 typedef struct {
-    char *data; /* NUL-terminated; NULL while nothing was ever put */
+    char *data; /* zero-terminated; NULL until the first append */
     size_t size, capacity;
 } text;
 

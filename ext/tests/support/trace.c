@@ -21,7 +21,7 @@ void trace_free(trace *t) {
     text_free(&t->text);
 }
 
-/* Cells -------------------------------------------------------------------------------------------------------------- */
+/* Cells -------------------------------------------------------------------------------------- */
 
 static void add_value(trace_cell *cell, trace_value value) {
     if (cell->count == cell->capacity) {
@@ -52,7 +52,7 @@ static void clear_cells(const named_plan *plan, trace_cell *cells) {
 
 static bool is_zero(const trace_value *value) { return value->data ? !value->size : !value->number; }
 
-/* Whether the column is still without a value that counts, or has one of a worse rank. */
+/* True if the column has no value that counts, or one of a worse rank. */
 static bool is_open(const trace *t, fb_target target) {
     const trace_cell *cell = &t->cells[target.column];
     unsigned flags = t->plan->plan->columns[target.column].flags;
@@ -62,7 +62,7 @@ static bool is_open(const trace *t, fb_target target) {
     return !cell->count || is_zero(cell->values) || target.rank < cell->rank;
 }
 
-/* A value by itself: of a repeated column, a list of one. */
+/* Offer a single value. For a repeated column it is a list of one member. */
 static void offer(trace *t, fb_target target, trace_value value) {
     trace_cell *cell = &t->cells[target.column];
     unsigned flags = t->plan->plan->columns[target.column].flags;
@@ -84,7 +84,7 @@ static void offer(trace *t, fb_target target, trace_value value) {
     add_value(cell, value);
 }
 
-/* The verbs ---------------------------------------------------------------------------------------------------------- */
+/* Emitter functions -------------------------------------------------------------------------- */
 
 static void trace_begin_constants(trace *t, trace_cursor *at) {
     clear_cells(t->plan, t->cells);
@@ -101,7 +101,7 @@ static void trace_end_constants(trace *t, trace_cursor at) {
         }
 }
 
-/* The cells begin with the constants, whose bytes have been kept: what they were made of may be gone. */
+/* Start with the constants. Their bytes are copies, because the originals may have been freed. */
 static void begin_cells(trace *t) {
     copy_cells(t->plan, t->cells, t->constants);
     for (size_t i = 0; i < t->plan->count; i++)
@@ -109,7 +109,7 @@ static void begin_cells(trace *t) {
             if (t->cells[i].values[k].data) t->cells[i].values[k].data = t->constants[i].values[k].kept;
 }
 
-/* Constants of a set: those of the datagram are kept aside. */
+/* Begin the constants of a set. Those of the datagram are saved. */
 static void trace_begin_set(trace *t, trace_cursor *at) {
     copy_cells(t->plan, t->datagram, t->constants);
     begin_cells(t);
@@ -155,7 +155,7 @@ static void trace_put_direct(trace *t, trace_cursor *at, const fb_target_range *
     trace_put_uint(t, at, source->target, value);
 }
 
-/* What is appended is alone: its rank does not matter. */
+/* An appended value is the only one of its column, so any rank works. */
 static fb_target find_target(const trace *t, const fb_column *column) {
     fb_target target = {.column = (uint16_t)(column - t->plan->plan->columns)};
     assert(fb_column_is_direct(column) && !t->cells[target.column].count);
@@ -180,7 +180,7 @@ static void trace_put_real(trace *t, trace_cursor *at, fb_target target, double 
     offer(t, target, (trace_value){.number = bits});
 }
 
-/* Bytes that are none are a value of an explicit column alone. */
+/* Empty bytes are a value only in an explicit column. */
 static void trace_put_octets(trace *t, trace_cursor *at, fb_target target, const uint8_t *data, size_t size) {
     (void)at;
     const fb_column *column = &t->plan->plan->columns[target.column];
@@ -234,7 +234,7 @@ static void trace_close(trace *t, trace_cursor *at, uint16_t column) {
     t->cells[column].open = false;
 }
 
-/* Text as it should be written: malformed parts are U+FFFD. */
+/* Append text as it must be written: malformed parts become U+FFFD. */
 static void put_string(text *text, const fb_column *column, const trace_value *value) {
     uint8_t *replaced = malloc(3 * value->size + 1);
     bool any;
@@ -262,7 +262,7 @@ static void put_traced(text *text, const fb_column *column, const trace_value *v
         put_octets_text(text, column, value->data, value->size);
 }
 
-/* Totals times the rate of the row, where the product fits. */
+/* Multiply totals by the rate of the row, if the product fits. */
 static void scale_cells(trace *t) {
     const fb_plan *plan = t->plan->plan;
     if (plan->rate_column == FB_NO_COLUMN || !t->cells[plan->rate_column].count) return;
@@ -302,7 +302,7 @@ static void trace_finish(trace *t, trace_cursor at) {
     text_put(&t->text, "\n");
 }
 
-/* Part of the contract, though no decoder takes a row back yet. */
+/* Required by the emitter interface, but not yet used by the decoders. */
 __attribute__((unused)) static void trace_undo(trace *t, trace_cursor at) {
     (void)at;
     t->undone++;

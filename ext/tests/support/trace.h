@@ -1,6 +1,7 @@
-/* A second emitter: flows as text (flow_text.h), by the plainest reading of the emitter contract in message_row.h. Every column waits for
-   its best value until the row is finished; nothing is encoded and nothing is fast. The decoders are compiled for it as they
-   are for messages, so both must say the same of every datagram. */
+/* An independent emitter that writes flows as text (flow_text.h). It implements the emitter
+   interface of message_row.h in the simplest way. Every column waits for its best value until the
+   end of the row, and nothing is encoded or optimized. The decoders are compiled for it as for
+   messages, so both must give the same values for every datagram. */
 #ifndef FB_TEST_TRACE_H
 #define FB_TEST_TRACE_H
 
@@ -9,34 +10,35 @@
 
 typedef struct {
     uint64_t number;
-    const uint8_t *data; /* of bytes; they live as long as the row, those of constants in `kept` */
+    const uint8_t *data; /* of bytes; valid for the row; bytes of constants are in `kept` */
     size_t size;
     uint8_t kept[16];
 } trace_value;
 
-/* What is known of one column of the row. */
+/* The state of one column of the row. */
 typedef struct {
     trace_value *values;
     size_t count, capacity;
     unsigned rank;
-    unsigned zero_rank; /* the first rank that a zero keeps away; 0: none */
-    bool filled; /* a repeated one has its list */
-    bool open;   /* and is given its members one by one */
+    unsigned zero_rank; /* lowest rank that a zero blocks; 0: none */
+    bool filled; /* a repeated column has its list */
+    bool open;   /* a list whose members are being added */
 } trace_cell;
 
-/* Nothing of a trace has to stay in registers. */
+/* A trace needs no state in registers. */
 typedef struct {
     char nothing;
 } trace_cursor;
 
 typedef struct {
     const named_plan *plan;
-    trace_cell *cells, *constants, *datagram; /* of the row; what it begins with; the same without what a set adds */
-    text text;            /* the finished rows */
-    size_t promised;      /* rows for which there is room, as reserve said */
-    unsigned refuse_each; /* every so many calls of begin say that there is no room; 0: none */
+    /* cells of the row, its constants, and the constants without those of a set */
+    trace_cell *cells, *constants, *datagram;
+    text text;            /* finished rows */
+    size_t promised;      /* rows that have room, from reserve */
+    unsigned refuse_each; /* every call of begin with this number reports no room; 0: none */
     uint64_t begun, undone;
-    uint64_t refused;     /* totals beyond their columns, since take_refused */
+    uint64_t refused;     /* totals out of range since take_refused */
 } trace;
 
 void trace_new(trace *t, const named_plan *plan);

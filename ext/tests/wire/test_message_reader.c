@@ -1,4 +1,4 @@
-/* Messages and streams taken apart, whole, cut short and damaged. */
+/* Readers of messages and streams: complete, cut and damaged input. */
 #include "tests/support/check.h"
 
 #include "core/wire/message_reader.h"
@@ -27,10 +27,10 @@ static void rejects_malformed_fields_and_stays_at_them(void) {
         const char *octets;
         size_t size;
     } cases[] = {
-        {"\x00\x01", 2},                                             /* number 0 */
-        {"\x0b", 1},                                                 /* a group begins */
-        {"\x0c", 1},                                                 /* a group ends */
-        {"\x0e\x01", 2}, {"\x0f\x01", 2},                            /* wire types that are none */
+        {"\x00\x01", 2},                                             /* field number 0 */
+        {"\x0b", 1},                                                 /* start of a group */
+        {"\x0c", 1},                                                 /* end of a group */
+        {"\x0e\x01", 2}, {"\x0f\x01", 2},                            /* invalid wire types */
         {"\x80\x80\x80\x80\x10\x01", 6},                             /* a number of 30 bits */
         {"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x01", 12},    /* a tag of 11 bytes */
         {"\x80", 1}, {"\x08", 1}, {"\x08\x80", 2}, {"\x09\1\2\3", 4}, {"\x0d\1\2\3", 4}, {"\x0a\x02h", 3}, {"\x0a", 1},
@@ -47,7 +47,7 @@ static void rejects_malformed_fields_and_stays_at_them(void) {
     }
 }
 
-/* Whatever the bytes: every field lies in the message, and the walk ends. */
+/* For any bytes, every field is inside the message and the loop ends. */
 static void walks_any_octets_to_an_end(void) {
     uint32_t random = 3;
     for (unsigned round = 0; round < 20000; round++) {
@@ -88,9 +88,10 @@ static void takes_messages_off_a_stream(void) {
 
 static void gives_up_on_a_length_that_cannot_be(void) {
     fb_bytes message, rest = BYTES("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff");
-    CHECK_STATUS(fb_stream_next(&rest, &message), FB_BAD_MESSAGE); /* no varint */
+    CHECK_STATUS(fb_stream_next(&rest, &message), FB_BAD_MESSAGE); /* not a varint */
     rest = BYTES("\x80\x80\x80\x80\x08");
-    CHECK_STATUS(fb_stream_next(&rest, &message), FB_BAD_MESSAGE); /* 2 GiB, and no message has them */
+    /* 2 GiB, above the limit of messages */
+    CHECK_STATUS(fb_stream_next(&rest, &message), FB_BAD_MESSAGE);
     rest = BYTES("\xff\xff\xff\xff\x07");
     CHECK_STATUS(fb_stream_next(&rest, &message), FB_MORE_INPUT);
     CHECK_EQUAL(rest.size, 5);
@@ -106,7 +107,7 @@ static void cuts_a_stream_between_messages(void) {
         CHECK_EQUAL(fb_stream_cut(stream, cases[i].limit, &count), cases[i].size);
         CHECK_EQUAL(count, cases[i].count);
     }
-    for (size_t size = 0; size <= stream.size; size++) { /* what is not whole stays */
+    for (size_t size = 0; size <= stream.size; size++) { /* incomplete data remains */
         uint8_t *copy = fb_guarded_copy(stream.data, size);
         size_t whole = size == 11 ? 11 : size >= 7 ? 7 : size >= 4 ? 4 : size == 3 ? 3 : 0;
         CHECK_EQUAL(fb_stream_cut((fb_bytes){copy, size}, 100, &count), whole);
@@ -127,11 +128,13 @@ static uint64_t hash_flow(const char *octets, size_t size) {
 static void both_directions_of_a_conversation_hash_alike(void) {
     uint64_t hash = HASH("\x32\4\1\2\3\4" "\x3a\4\5\6\7\10" "\x48\6" "\x50\x35" "\x58\x99\1");
     CHECK_EQUAL(HASH("\x3a\4\1\2\3\4" "\x32\4\5\6\7\10" "\x48\6" "\x58\x35" "\x50\x99\1"), hash);
-    CHECK_EQUAL(HASH("\x20\1" "\x50\x35" "\x58\x99\1" "\x32\4\1\2\3\4" "\x3a\4\5\6\7\10" "\x48\6"), hash); /* any order, other fields */
-    CHECK(HASH("\x32\4\1\2\3\4" "\x3a\4\5\6\7\10" "\x48\6" "\x58\x35" "\x50\x99\1") != hash); /* the ports exchanged alone */
+    /* any order, and other fields */
+    CHECK_EQUAL(HASH("\x20\1" "\x50\x35" "\x58\x99\1" "\x32\4\1\2\3\4" "\x3a\4\5\6\7\10" "\x48\6"), hash);
+    /* only the ports are exchanged */
+    CHECK(HASH("\x32\4\1\2\3\4" "\x3a\4\5\6\7\10" "\x48\6" "\x58\x35" "\x50\x99\1") != hash);
     CHECK(HASH("\x32\4\1\2\3\4" "\x3a\4\5\6\7\10" "\x48\x11" "\x50\x35" "\x58\x99\1") != hash);
     CHECK(HASH("\x32\4\1\2\3\5" "\x3a\4\5\6\7\10" "\x48\6" "\x50\x35" "\x58\x99\1") != hash);
-    for (size_t size = 0; size < 21; size++) /* whatever is missing: an answer */
+    for (size_t size = 0; size < 21; size++) /* every message with missing fields has a result */
         hash_flow("\x32\4\1\2\3\4" "\x3a\4\5\6\7\10" "\x48\6" "\x50\x35" "\x58\x99\1", size);
     CHECK_EQUAL(HASH(""), HASH("\x20\1"));
 }

@@ -1,11 +1,12 @@
-/* The atoms of the wire format, at every boundary and in every room; UTF-8 as RFC 3629 has it. */
+/* The basic elements of the wire format, at every boundary and in every room; UTF-8 as in RFC
+   3629. */
 #include "tests/support/check.h"
 
 #include "core/wire/wire.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* Varints ------------------------------------------------------------------------------------------------------------ */
+/* Varints ------------------------------------------------------------------------------------ */
 
 /* The least and the greatest value of every size. */
 static void sizes_varints_at_every_boundary(void) {
@@ -28,7 +29,7 @@ static void sizes_varints_at_every_boundary(void) {
     }
 }
 
-/* Values below 2^56 without a branch say the same bytes, whatever stands behind them. */
+/* Values below 2^56 are written without a branch, and give the same bytes whatever follows them. */
 static void writes_short_varints_as_long_ones(void) {
     for (unsigned bits = 1; bits <= 56; bits++)
         for (uint64_t value = UINT64_C(1) << (bits - 1), end = value + 2; value < end; value++)
@@ -47,7 +48,7 @@ static void writes_short_varints_as_long_ones(void) {
             }
 }
 
-/* Any bytes, of every length that a varint may have and of none, give what is read with an eye on the end. */
+/* Random bytes of every length give the same result as the reader that checks the end. */
 static void loads_varints_as_it_reads_them(void) {
     uint32_t random = 7;
     for (unsigned round = 0; round < 20000; round++) {
@@ -69,10 +70,12 @@ static void reads_what_other_writers_may_write(void) {
         size_t size, read;
         uint64_t value;
     } cases[] = {
-        {{0x80, 0x00}, 2, 2, 0},                                                         /* longer than need be */
+        {{0x80, 0x00}, 2, 2, 0}, /* longer than necessary */
         {{0xff, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00}, 10, 10, 0x7f},
-        {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}, 10, 10, UINT64_MAX}, /* bits past the 64th drop out */
-        {{0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00}, 11, 0, 0},   /* too long */
+        /* bits above the 64th are dropped */
+        {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}, 10, 10, UINT64_MAX},
+        /* too long */
+        {{0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00}, 11, 0, 0},
         {{0x05, 0xff}, 2, 1, 5},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -105,18 +108,19 @@ static void makes_tags(void) {
     CHECK_EQUAL(fb_wire_varint_size(fb_wire_tag(FB_NUMBER_MAX, FB_WIRE_FIXED32)), FB_TAG_MAX);
 }
 
-/* Rooms and prefixes ------------------------------------------------------------------------------------------------- */
+/* Rooms and prefixes ------------------------------------------------------------------------- */
 
 static const uint8_t some[] = "some octets";
 
-/* The appenders by number, into [p, end). */
+/* Call an append function by number, with the room [p, end). */
 static uint8_t *append(unsigned which, uint8_t *p, const uint8_t *end) {
     switch (which) {
         case 0: return fb_wire_append_fixed32(p, end, 0x04030201);
         case 1: return fb_wire_append_fixed64(p, end, 0x0807060504030201);
         case 2: return fb_wire_append_octets(p, end, some, sizeof some);
         case 3: return fb_wire_append_octets(p, end, NULL, 0);
-        default: return fb_wire_append_varint(p, end, UINT64_C(1) << 7 * (which - 4)); /* of which - 3 bytes */
+        /* a varint of which - 3 bytes */
+        default: return fb_wire_append_varint(p, end, UINT64_C(1) << 7 * (which - 4));
     }
 }
 
@@ -172,7 +176,7 @@ static void reads_whole_values_and_no_prefix_of_one(void) {
     CHECK_EQUAL(wide, 0x0807060504030201);
 }
 
-/* A length of nearly 2^64 must not come round to a position before the end. */
+/* A length of nearly 2^64 must not wrap around to a position before the end. */
 static void does_not_believe_lengths(void) {
     static const uint64_t lengths[] = {5, 1u << 31, UINT64_C(1) << 32, INT64_MAX, UINT64_MAX - 3, UINT64_MAX};
     for (size_t i = 0; i < COUNT(lengths); i++) {
@@ -184,11 +188,12 @@ static void does_not_believe_lengths(void) {
     }
 }
 
-/* UTF-8 -------------------------------------------------------------------------------------------------------------- */
+/* UTF-8 -------------------------------------------------------------------------------------- */
 
 #define R "\xef\xbf\xbd" /* U+FFFD */
 
-/* As the Unicode standard recommends (chapter 3, "U+FFFD Substitution of Maximal Subparts"), with its own examples. */
+/* Follows the recommendation of the Unicode standard (chapter 3, "U+FFFD Substitution of Maximal
+   Subparts"), with its examples. */
 static void replaces_malformed_parts_of_text(void) {
     static const struct {
         const char *text, *replaced;
@@ -198,12 +203,12 @@ static void replaces_malformed_parts_of_text(void) {
         {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"},
         {"\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf", "\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf"},
         {"\xf0\x90\x80\x80\xf4\x8f\xbf\xbf", "\xf0\x90\x80\x80\xf4\x8f\xbf\xbf"},
-        {"\x80", R},                                         /* a continuation with nothing to continue */
+        {"\x80", R}, /* a continuation byte without a start */
         {"a\xff" "b", "a" R "b"},
         {"\xc0\xaf\xe0\x80\xbf\xf0\x81\x82\x41", R R R R R R R R "A"}, /* overlong forms */
         {"\xed\xa0\x80\xed\xbf\xbf\xed\xaf\x41", R R R R R R R R "A"}, /* surrogates */
-        {"\xf4\x91\x92\x93\xff\x41\x80\xbf\x42", R R R R R "A" R R "B"}, /* past U+10FFFF */
-        {"\xe1\x80\xe2\xf0\x91\x92\xf1\xbf\x41", R R R R "A"}, /* cut short: one for each start */
+        {"\xf4\x91\x92\x93\xff\x41\x80\xbf\x42", R R R R R "A" R R "B"}, /* above U+10FFFF */
+        {"\xe1\x80\xe2\xf0\x91\x92\xf1\xbf\x41", R R R R "A"}, /* truncated: one for each start */
         {"\xf5\x80\x80\x80", R R R R},
         {"\xe2\x82", R},
         {"\xf0\x9f\x98", R},
@@ -223,7 +228,7 @@ static void replaces_malformed_parts_of_text(void) {
     }
 }
 
-/* Whether a code point may stand in UTF-8 at all, by encoding each of them the plain way. */
+/* Check every code point against a plain encoder. */
 static void knows_every_code_point(void) {
     for (uint32_t code = 0; code < 0x120000; code += code < 0x11000 ? 1 : 97) {
         uint8_t text[4];
