@@ -2,12 +2,12 @@
    saves, and is used only by benchmarks/bench_story.py.
 
    Exporters, templates, sampling and the emitter are those of the core. Only the path from a record
-   to its columns differs. Each field of each record is looked up in the plan by its element, with
-   up to two binary searches, because NetFlow v9 may define an id differently. Its value is
+   to its columns differs. Each field of each record is looked up in the plan by its element.
+   NetFlow v9 may define an id differently, so a lookup takes two binary searches. The value is
    converted by the element's kind. Values of a lower rank wait for values of better ranks.
 
-   Not supported, because NetFlow v9 or the benchmark's captures do not need it: fields of variable
-   length, packets in records, biflows, repeated elements, data before its template.
+   Not supported, because NetFlow v9 or the captures of the benchmark do not need it: fields of
+   variable length, packets in records, biflows, repeated elements, and data before its template.
 
    A zero never ends the search for a value here, even if its column has that rule. The core applies
    the rule when it compiles a template. The interpreter's work per field is the same. But if a

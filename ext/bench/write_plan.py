@@ -1,6 +1,6 @@
-"""Writes a schema as the plan text that the C benchmark reads (ext/tests/support/plan_text.h says what it looks like).
+"""Write a schema as plan text for the C benchmarks (format: ext/tests/support/plan_text.h).
 
-usage: write_plan.py SCHEMA [COLUMN...]     a schema's name or file; further columns to enable
+usage: write_plan.py SCHEMA [COLUMN...]     name or file of a schema; additional columns to enable
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NETFLOW5_FIELDS = {index: name for name, (index, _) in _core.NETFLOW5_FIELDS.ite
 
 
 class PlanWriter:
-    """Stands in for the core's Plan: takes the calls that compile it, and remembers them as lines."""
+    """Replacement for the core's Plan that records the calls of the compiler as lines of text."""
 
     written: PlanWriter
 
@@ -67,16 +67,16 @@ class PlanWriter:
         self.mirrors[name] = mirror
 
     def set_registry(self, kinds: bytes) -> None:
-        """Times in lists are not timed."""
+        """Ignore the kinds of list members, which the benchmarks do not use."""
 
     def seal(self) -> None:
-        """Nothing is left to do."""
+        """Do nothing; the lines are complete."""
 
     def unordered(self) -> list[str]:
         return []
 
     def lines(self) -> list[str]:
-        # A rank whose sources are all left out leaves no gap.
+        # Ranks without sources are omitted.
         lines = [
             f"{words}{self._mirror(words)} : {' '.join(','.join(rank) for rank in ranks if rank)}"
             for words, ranks in self.columns
@@ -89,7 +89,7 @@ class PlanWriter:
 
 
 def write_plan(schema: Schema) -> str:
-    """The plan of a schema, as text."""
+    """Return the plan of a schema as text."""
     _core.Plan = PlanWriter  # type: ignore[misc, assignment]
     flowbuf.schema.plan.compile_plan(schema)
     return "\n".join(PlanWriter.written.lines()) + "\n"

@@ -21,8 +21,8 @@ uint64_t fb_random_next(fb_random *random);
 /* Return a uniform number from 0 to bound - 1. REQUIRES: bound > 0. */
 uint32_t fb_random_below(fb_random *random, uint32_t bound);
 bool fb_random_one_in(fb_random *random, uint32_t n);
-/* Return a rank from 0 to 2^bits - 2. Rank r has a probability of about 1 / (r + 1), as in Zipf's
-   law. REQUIRES: 1 <= bits <= 16. */
+/* Return a rank from 0 to 2^bits - 2. The frequency of rank r is about proportional to 1 / (r + 1):
+   Zipf's law. REQUIRES: 1 <= bits <= 16. */
 uint32_t fb_random_zipf(fb_random *random, uint32_t bits);
 /* Return a number from 1 to 2^bits - 1 from a heavy-tailed distribution: it exceeds x with a
    probability of about 1 / x. REQUIRES: 1 <= bits <= 31. */

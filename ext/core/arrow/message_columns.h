@@ -44,7 +44,7 @@ typedef struct {
 
 const char *fb_message_fault_text(fb_message_fault_kind kind);
 
-/* How values are read. Another wire type is handled separately. */
+/* Methods to read values. Fields of another wire type are handled separately. */
 enum {
     FB_MESSAGE_WAY_NUMBER,
     FB_MESSAGE_WAY_ADDRESS,
@@ -55,7 +55,7 @@ enum {
 };
 enum { FB_MESSAGE_NO_PLACE = 0, FB_MESSAGE_NO_WIRE = 0xff };
 
-/* The column of a field number and the way to read its values. */
+/* The column of a field number, and the method to read its values. */
 typedef struct {
     uint8_t *values; /* buffer of the batch, for fixed-width columns */
     uint64_t limit;  /* the greatest number; for signed types the least is -limit - 1 */
@@ -68,7 +68,8 @@ typedef struct {
     bool listed;
 } fb_message_place;
 
-/* Numbers below have tags of at most two bytes. Their places are looked up in a table. */
+/* Field numbers below this have tags of at most two bytes. Their places are looked up in a
+   table. */
 enum { FB_MESSAGE_NEAR = 2048 };
 
 typedef struct {

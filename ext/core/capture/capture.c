@@ -1,5 +1,5 @@
 /* Two formats, one loop: each reader takes one record (pcap) or block (pcapng) from the front of
-   the input and returns its frame, if it has one. Only complete records are read. So the only state
+   the input. It returns its frame, if it has one. Only complete records are read. So the only state
    between windows is the number of bytes to skip. */
 #include "core/capture/capture.h"
 

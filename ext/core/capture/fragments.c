@@ -111,7 +111,7 @@ static fb_partial *add_partial(fb_fragments *fragments, uint64_t time, const fb_
     return partial;
 }
 
-/* Check sizes: only the last fragment may have an incomplete unit, no fragment may exceed the end
+/* Check sizes. Only the last fragment may have an incomplete unit. No fragment may exceed the end
    of the last one, and the last one may not end before another. */
 static bool fits(const fb_partial *partial, const fb_ip_packet *packet, size_t end) {
     if (packet->payload.size == 0 || end > MAX_PAYLOAD) return false;

@@ -141,8 +141,8 @@ static void drop_short_records(fb_context *c, fb_counter_records *records) {
         if (!has_record(c, records->body[i], sizes[i])) records->body[i] = (fb_bytes){0};
 }
 
-/* Return true for an unknown value: all bits set in a counter or gauge of 32 or 64 bits, or a float
-   that is not a load (sFlow Host Structures: -1). */
+/* Return true for an unknown value. In a counter or gauge of 32 or 64 bits, all bits are set. A
+   float is unknown if it is not a valid load (sFlow Host Structures: -1). */
 static bool is_unknown(fb_kind kind, const uint8_t *p, size_t size) {
     double real;
     if (kind == FB_KIND_FLOAT) return !fb_load_real(p, size, &real) || !(real >= 0);

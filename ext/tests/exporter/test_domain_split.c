@@ -272,7 +272,7 @@ static void withdraws_on_request(void) {
     }
 }
 
-/* A port that withdraws all templates withdraws its own, and hides the common ones from itself. */
+/* A port that withdraws all templates withdraws its own and, for itself only, the common ones. */
 static void withdraws_for_one_port_only(void) {
     session s;
     octets d;

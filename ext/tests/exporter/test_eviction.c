@@ -509,7 +509,7 @@ static void decodes_a_datagram_with_its_own_templates(void) {
             memset(&s, 0, sizeof s);
             fb_decoder_options options = {.exporter_memory = domain_fits ? sizeof(fb_domain) + 4 * (sizeof(fb_map_entry) + sizeof(uint16_t)) : 1};
             CHECK_STATUS(session_try(&s, columns, capacity, options), FB_OK);
-            /* it uses the budget of others, which this test has set */
+            /* the overflow has the same budget, too small here; 0: no limit */
             s.decoder->exporters.overflow.memory.limit = 0;
             ipfix_begin(&d, (ipfix_header){0});
             for (unsigned id = 256; id < 258; id++) {
@@ -541,7 +541,7 @@ static void reads_inner_records_by_templates_that_are_not_kept(void) {
         size_t octets = sizeof(fb_domain) + 4 * (sizeof(fb_map_entry) + sizeof(uint16_t));
         fb_decoder_options options = {.exporter_memory = domain_fits ? octets : 1};
         CHECK_STATUS(session_try(&s, columns, 4096, options), FB_OK);
-        /* otherwise it would use the budget of others */
+        /* the overflow has the same budget, too small here; 0: no limit */
         s.decoder->exporters.overflow.memory.limit = 0;
         ipfix_begin(&d, (ipfix_header){0});
         size_t set = set_begin(&d, 2);

@@ -494,7 +494,7 @@ static void is_done_at_once_with_a_flood(void) {
     while (d.size < MOST) put_bytes_template(&d, 300);
     ipfix_end(&d);
     feed_quickly(&s, &d, 1, "5,000 template sets");
-    ipfix_begin(&d, (ipfix_header){0}); /* templates for ids that are waited for, withdrawn again */
+    ipfix_begin(&d, (ipfix_header){0}); /* templates for ids that are waited for, redefined as empty */
     while (d.size < MOST) {
         size_t set = set_begin(&d, 2);
         put_template(&d, 65535, FIELDS({1, 4})), put_template(&d, 65535, FIELDS({1, 0}));

@@ -40,8 +40,8 @@ void plan_free(named_plan *plan);
 uint16_t plan_column(const named_plan *plan, const char *name);
 uint16_t plan_column_of_number(const named_plan *plan, uint32_t number);
 
-/* Append a plan that uses everything: every fixed source as single, repeated and explicit column,
-   every kind of element in every type that takes it, and numbers with the longest tags. */
+/* Append a plan that uses everything. It has every fixed source as single, repeated and explicit
+   column, every kind of element in every type that takes it, and numbers with the longest tags. */
 void plan_put_rich(text *lines);
 
 /* Append the same for counter and drop samples. */
