@@ -173,7 +173,7 @@ void fb_record_class_forget(fb_record_class *seen) {
 }
 
 /* Return the offset of an attribute that instances store as a plain reference, as with __slots__
-   and msgspec's Struct; otherwise 0. The type's dict is searched directly. Reading the class
+   and msgspec's Struct; otherwise 0. The class is searched with _PyType_Lookup. Reading the class
    attribute could run user code, which could write other objects in the meantime. */
 static Py_ssize_t find_offset(PyTypeObject *class, PyObject *name) {
     PyObject *attribute = _PyType_Lookup(class, name);

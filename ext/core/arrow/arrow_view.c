@@ -278,7 +278,7 @@ static bool read_offsets(const fb_arrow_view *view, int64_t at, bool large, int6
 
      0      4                      8        12       16
      ├──────┼──────────────────────┴────────┴────────┤
-     │ size │ bytes                                 │
+     │ size │ bytes                                  │
      ├──────┼──────────────────────┬────────┬────────┤
      │ size │ the first four       │ buffer │ offset │
      └──────┴──────────────────────┴────────┴────────┘ */
