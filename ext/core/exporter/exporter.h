@@ -255,6 +255,14 @@ fb_exporter *fb_exporters_find(fb_exporters *exporters, const uint8_t address[16
    the table or the memory is full. */
 fb_exporter *fb_exporters_restore(fb_exporters *exporters, const uint8_t address[16], uint64_t agent);
 
+/* Evict another exporter if `exporter` could not get memory from the shared budget. Return false if
+   that would not help. `exporter` may be NULL. */
+bool fb_exporters_make_room(fb_exporters *exporters, const fb_exporter *exporter);
+
+/* Release the operations of a template, if it has them. Its place in the domain stays. */
+void fb_template_drop_shape(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
+                            fb_template *template);
+
 /* Allocate memory that is released with the current datagram of an exporter. Evict other exporters
    if memory is short. NULL: no memory. The caller releases it to exporters->memory. */
 void *fb_exporters_allocate(fb_exporters *exporters, const fb_exporter *exporter, size_t size);

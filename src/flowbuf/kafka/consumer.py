@@ -6,14 +6,13 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 from flowbuf.arrow.batch import FlowBatch
 from flowbuf.errors import KafkaError, PartitionLost, SchemaError
+from flowbuf.kafka.batches import BatchLimits, SourceBatch
 from flowbuf.kafka.client import TIMEOUT, Note, Notes, Topics, import_kafka, new_client
-from flowbuf.kafka.dead_letters import Fault
 from flowbuf.kafka.kafka_records import RecordReader
 from flowbuf.kafka.partitions import UNTOLD, Kind, Partition, fault_of, promise_of, read_promise
 from flowbuf.kafka.schema_lookup import SchemaFinder
@@ -61,65 +60,6 @@ _DEFAULTS: dict[str, Any] = {
     "fetch.message.max.bytes": 1 << 22,
     "fetch.queue.backoff.ms": 10,  # the default is to wait one second when enough is queued
 }
-
-
-@dataclass(frozen=True)
-class SourceBatch:
-    """Flows of one partition, all of one schema.
-
-    Attributes:
-        topic: Name of the topic.
-        partition: Number of the partition.
-        first: First offset of the range.
-        end: Offset after the range.
-        schema: Schema of the flows.
-        flows: Flows as columns.
-        faults: Kafka records of this range that cannot be decoded.
-        topic_id: Kafka's identifier of the topic. Empty if the broker has none.
-    """
-
-    topic: str
-    partition: int
-    first: int
-    end: int
-    schema: Schema
-    flows: Sequence[FlowBatch]
-    faults: Sequence[Fault]
-    topic_id: str = ""
-
-    @property
-    def token(self) -> str:
-        """Unique name of this batch. Storing it with the flows prevents storing them twice.
-
-        Topics of the same name in another cluster have other tokens, and so does a topic that was deleted and
-        created again.
-        """
-        names = filter(None, (self.topic, self.topic_id, str(self.partition), f"{self.first}-{self.end}"))
-        return ":".join(names)
-
-    def __len__(self) -> int:
-        """Return the number of flows."""
-        return sum(map(len, self.flows))
-
-    def __bool__(self) -> bool:
-        """Return True. A batch without flows still has offsets to commit, and may have faults."""
-        return True
-
-
-@dataclass(frozen=True)
-class BatchLimits:
-    """Limits of a batch. A batch is returned when one of them is reached.
-
-    If the waiting records of all partitions together reach four times `octets`, the largest batch is
-    returned.
-
-    Attributes:
-        octets: Bytes of Kafka records. Default: 16 MiB.
-        seconds: Age of the first Kafka record. Default: 0, available records are returned at once.
-    """
-
-    octets: int = 1 << 24
-    seconds: float = 0.0
 
 
 class KafkaSource:
