@@ -17,6 +17,7 @@ DOCUMENTS = ["README.md", "CONTRIBUTING.md", "benchmarks/README.md", "benchmarks
 DOCUMENTS += [
     *("docs/command-line.md", "docs/python.md", "docs/schema.md"),
     *("docs/fields.md", "docs/answers.md", "docs/presets.md", "docs/limits.md"),
+    *("docs/glossary.md", "CHANGELOG.md", "SECURITY.md"),
     *(
         "docs/columns.md",
         "docs/records.md",
