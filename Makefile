@@ -104,13 +104,13 @@ bench-peers:
 		cp ../build/cargo/release/netflow_parser ../build/; \
 	else echo "no netflow_parser: cargo is missing (https://rustup.rs, 1.88 or newer)"; fi
 
-# Style, types, the structure tests, and instructions per flow (benchmarks/instructions.py).
+# Style, types, the tests of structure and prose, and instructions per flow (benchmarks/instructions.py).
 check: setup
 	$(PY) -m pip install -q --group lint
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
-	$(PY) -m pytest tests/project/test_structure.py
+	$(PY) -m pytest tests/project/test_structure.py tests/project/test_prose.py
 	$(PY) -m benchmarks.instructions
 
 fields: $(BUILT)

@@ -1,4 +1,4 @@
-/* What a domain learns from its exporter: templates, sampling rates, start time. */
+/* The content of a domain: templates, sampling rates, start time of the exporter. */
 #include "core/exporter/eviction.h"
 
 /* --- templates ------------------------------------------------------------------------------ */
