@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker import Broker, broker
 
 from benchmarks.record import read_clock, record, replay
 from flowbuf import Decoder, KafkaSink, KafkaSource, Schema, _core
 from flowbuf.io.capture import CaptureReader
 from flowbuf.kafka.sink import PACK_SIZE
+from tests.support.broker import Broker, broker
 
 __all__ = ["broker"]
 
