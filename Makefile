@@ -7,7 +7,7 @@
 #   make test                  run the fast tests, on all processors
 #   make test PYTHON=python3.10         run them with another Python
 #   make test TESTS=tests/codec         run one folder, file or test
-#   make test-all              run all tests, then sanitize and sanitize-threads
+#   make test-all              run all tests
 #   make check                 run ruff, mypy and the structure tests, and count instructions per flow
 #   make sanitize              run tests that feed hostile bytes to C under ASan and UBSan (gcc)
 #   make sanitize-threads      run tests with several threads under ThreadSanitizer (gcc)
@@ -48,9 +48,10 @@ PYTEST = $(PY) -m pytest --numprocesses auto --dist loadscope
 test: setup
 	HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),fast) $(PYTEST) -m "not slow and not expensive" $(TESTS)
 
+# Expensive tests use all processors by themselves, or measure, so they run one by one.
 test-all: setup
-	$(PYTEST) $(TESTS)
-	$(MAKE) --no-print-directory sanitize sanitize-threads
+	$(PYTEST) -m "not expensive"
+	$(PY) -m pytest -m expensive
 
 # What tests use of other projects. Spark needs Java, and ClickHouse's engine has no wheels for some systems.
 $(TOOLS): $(VENV)/bin/python pyproject.toml
