@@ -32,7 +32,7 @@ static const setting settings[] = {
     {"little early data", 4, SMALL, 2000,
      {.early_data_limit = 1000, .early_data_total = 2000}, 0, FB_TEMPLATE_MISSING},
     {"little memory", MOST_SOURCES, 8, 4000, {0}, 24000, FB_EXPORTER_EVICTED},
-    {"hardly any memory", MOST_SOURCES, 8, 2000, {0}, 700, FB_EXPORTER_LIMIT},
+    {"less memory than an exporter", MOST_SOURCES, 8, 2000, {0}, sizeof(fb_exporter) - 1, FB_EXPORTER_LIMIT},
 };
 
 /* The output of one decoder, and the model. */
