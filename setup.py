@@ -1,8 +1,8 @@
 """Build the C core and its binding. Environment variables select the variant:
 
 FLOWBUF_DEBUG=1           disable optimisation, enable assertions
-FLOWBUF_SANITIZE=1        enable the address and undefined-behaviour sanitizers; run Python with their library preloaded
-FLOWBUF_SANITIZE=thread   enable ThreadSanitizer; run Python with its library preloaded
+FLOWBUF_SANITIZE=1        enable the address and undefined-behaviour sanitizers; run Python with their library
+preloaded FLOWBUF_SANITIZE=thread   enable ThreadSanitizer; run Python with its library preloaded
 FLOWBUF_COVERAGE=1        enable gcov counters
 """
 
@@ -23,7 +23,9 @@ def choose_sanitizers(kind: str) -> list[str]:
     """Return the compiler flags of the sanitizers. ext/Makefile has the additional flags that gcc needs."""
     if kind == "thread":
         return ["-fsanitize=thread"]
-    narrow = subprocess.run(["make", "-s", "-C", "ext", "narrow"], check=True, capture_output=True, text=True).stdout
+    narrow = subprocess.run(
+        ["make", "-s", "-C", "ext", "narrow"], check=True, capture_output=True, text=True
+    ).stdout
     return ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", *narrow.split()]
 
 

@@ -1,10 +1,10 @@
-"""A whole capture, `flowbuf encode big.pcap -o x.pb`, from the start of the process to its end, beside reading and
-writing the same octets and nothing else:
+"""A whole capture, `flowbuf encode big.pcap -o x.pb`, from the start of the process to its end, beside
+reading and writing the same octets and nothing else:
 
     python -m benchmarks.bench_capture --protocol netflow9 --flows 5000000 --folder /dev/shm
 
-Whatever else turns a whole capture into something (`CONTESTANTS`) is run in turn with it, as often. `--stages` says
-where the time of flowbuf goes.
+Whatever else turns a whole capture into something (`CONTESTANTS`) is run in turn with it, as often.
+`--stages` says where the time of flowbuf goes.
 """
 
 from __future__ import annotations
@@ -34,10 +34,15 @@ ALONE = "read and write alone"
 
 CONTESTANTS: dict[str, Callable[[Path, Path], tuple[str, ...]]] = {
     "flowbuf": lambda capture, output: (*FLOWBUF, "encode", str(capture), "-o", str(output)),
-    "netflow (parse alone)": lambda capture, _: (sys.executable, str(PEERS / "whole_capture.py"), str(capture)),
+    "netflow (parse alone)": lambda capture, _: (
+        sys.executable,
+        str(PEERS / "whole_capture.py"),
+        str(capture),
+    ),
 }
-"""Name -> the command line that makes `output` of `capture`, or as much of it as the peer can. nfdump is not here: as
-Debian builds it, it reads no captures; `flowbuf bench` measures it, fed by UDP."""
+"""Name -> the command line that makes `output` of `capture`, or as much of it as the peer can. nfdump is not
+here: as Debian builds it, it reads no captures; `flowbuf bench` measures it, fed by UDP.
+"""
 
 
 @dataclass
@@ -86,7 +91,9 @@ def measure(capture: Path, output: Path, runs: int) -> tuple[dict[str, Times], i
     for _ in range(runs):
         for name, command in commands.items():
             output.unlink(missing_ok=True)
-            times[name].add(lambda command=command: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))  # type: ignore[misc]
+            times[name].add(
+                lambda command=command: subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            )  # type: ignore[misc]
         output.unlink(missing_ok=True)
         times[ALONE].add(lambda: copy_alone(capture, output, size))
     output.unlink(missing_ok=True)
@@ -94,7 +101,9 @@ def measure(capture: Path, output: Path, runs: int) -> tuple[dict[str, Times], i
 
 
 def measure_stages(capture: Path, output: Path, folder: Path) -> dict[str, float]:
-    """Seconds of each thing that `flowbuf encode` does, one run; starting is what a capture of one flow takes."""
+    """Seconds of each thing that `flowbuf encode` does, one run; starting is what a capture of one flow
+    takes.
+    """
     one = folder / "one.pcap"
     one.write_bytes(b"".join(_core.generate(protocol="netflow5", flows=1)))
     start = Times()
@@ -134,8 +143,9 @@ def measure_stages(capture: Path, output: Path, folder: Path) -> dict[str, float
 
 
 def print_table(times: dict[str, Times], flows: int, octets: int) -> None:
-    """A line for each contestant; `of alone` is its speed in that of reading and writing alone, by the clock and by CPU
-    time. Where a machine has other work, only CPU time says something."""
+    """A line for each contestant; `of alone` is its speed in that of reading and writing alone, by the clock
+    and by CPU time. Where a machine has other work, only CPU time says something.
+    """
     alone = times[ALONE]
     print(
         f"{'':22} {'seconds (least to most)':>24} {'CPU':>7} {'M flows/s':>10} {'MB/s':>7} {'of alone':>9} {'CPU':>5}"
@@ -149,7 +159,9 @@ def print_table(times: dict[str, Times], flows: int, octets: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--protocol", default="netflow9", choices=("netflow5", "netflow9", "ipfix", "sflow"))
     parser.add_argument("--flows", type=int, default=5_000_000, metavar="N")
     parser.add_argument("--runs", type=int, default=7, metavar="N")
@@ -166,7 +178,12 @@ def main() -> None:
         stages = measure_stages(capture, output, folder) if options.stages else {}
         read = os.path.getsize(capture)
     result = {
-        **{"protocol": options.protocol, "flows": options.flows, "octets_read": read, "octets_written": written},
+        **{
+            "protocol": options.protocol,
+            "flows": options.flows,
+            "octets_read": read,
+            "octets_written": written,
+        },
         "runs": {name: {"wall": each.wall, "cpu": each.cpu} for name, each in times.items()},
         **({"stages": stages} if stages else {}),
     }

@@ -1,33 +1,36 @@
-"""The story behind flowbuf as a series that anyone can run: five ways from NetFlow v9 to Protocol Buffers messages.
+"""The story behind flowbuf as a series that anyone can run: five ways from NetFlow v9 to Protocol Buffers
+messages.
 
     python -m benchmarks.bench_story [CAPTURE]           a table
     python -m benchmarks.bench_story [CAPTURE] --json    the same as JSON
 
 CAPTURE is the name of one of NetFlow v9, from the folder that FLOWBUF_CORPUS names or from tests/data.
 
-It follows Akvorado's way from generated classes to a dynamic encoder ("Fast and dynamic encoding of Protocol Buffers in
-Go"), with what Python has in each place:
+It follows Akvorado's way from generated classes to a dynamic encoder ("Fast and dynamic encoding of Protocol
+Buffers in Go"), with what Python has in each place:
 
-    objects      a decoder in plain Python (tests/reference), objects of google.protobuf written in Python alone, which
-                 find their fields by reflection (PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python)
-    upb          the core as the decoder, classes of google.protobuf as it comes (upb, in C). The core gives values to
-                 Python only as messages that are read back, into dicts: that way is part of decoding here
+    objects      a decoder in plain Python (tests/reference), objects of google.protobuf written in Python
+    alone, which find their fields by reflection (PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python)
+    upb          the core as the decoder, classes of google.protobuf as it comes (upb, in C). The core gives
+    values to Python only as messages that are read back, into dicts: that way is part of decoding here
     appender     the decoder in plain Python again, and the core's appender called from Python, value by value
     interpreted  decoding and appending in one pass in C, each field of each record looked up in the plan
                  (ext/bench/interpreted.h)
     compiled     the core as it is: template and plan compiled into a list of operations
 
-Each is timed with and without encoding. "Without" is the same decoding: in Python its values are thrown away, in C they
-go to an emitter that adds them up and writes nothing (ext/bench/null_row.h). In Python, encoding is timed separately,
-on values that were kept. In C, its time is the difference of the two, round by round. "interpreted" has no such figure:
-the noise of its decoding is larger than the difference, and its encoder is that of "compiled".
+Each is timed with and without encoding. "Without" is the same decoding: in Python its values are thrown away,
+in C they go to an emitter that adds them up and writes nothing (ext/bench/null_row.h). In Python, encoding is
+timed separately, on values that were kept. In C, its time is the difference of the two, round by round.
+"interpreted" has no such figure: the noise of its decoding is larger than the difference, and its encoder is
+that of "compiled".
 
-Only datagrams of data are timed, once all of the capture has been fed; what counts is CPU time of the process. The
-stages in Python take turns, then those in C. On a machine that does other things too, the least of the repetitions says
-more than their median. Before anything is timed, all five must give the same messages.
+Only datagrams of data are timed, once all of the capture has been fed; what counts is CPU time of the
+process. The stages in Python take turns, then those in C. On a machine that does other things too, the least
+of the repetitions says more than their median. Before anything is timed, all five must give the same
+messages.
 
-Allocated is all that is ever asked for, given back or not, as Go counts it: of the C library in Python, whose own
-allocator is switched off for that (ext/bench/count_malloc.c; glibc alone); of the core's memory in C.
+Allocated is all that is ever asked for, given back or not, as Go counts it: of the C library in Python, whose
+own allocator is switched off for that (ext/bench/count_malloc.c; glibc alone); of the core's memory in C.
 """
 
 from __future__ import annotations
@@ -129,7 +132,7 @@ def open_stage(name: str, datagrams: list[Datagram]) -> PythonStage:
     return PythonStage(decode, encode)
 
 
-# Captures -------------------------------------------------------------------------------------------------------------
+# Captures ---------------------------------------------------------------------------------------------------
 
 
 def find_capture(name: str) -> Path | None:
@@ -141,7 +144,9 @@ def find_capture(name: str) -> Path | None:
 
 def read_datagrams(capture: Path) -> list[Datagram]:
     _, _, batch = _core.Capture().scan(capture.read_bytes(), True, 65536)
-    return [(payload, source, received) for payload, source, _, received in (batch[i] for i in range(len(batch)))]
+    return [
+        (payload, source, received) for payload, source, _, received in (batch[i] for i in range(len(batch)))
+    ]
 
 
 def choose_data(datagrams: list[Datagram]) -> list[Datagram]:
@@ -158,7 +163,7 @@ def choose_data(datagrams: list[Datagram]) -> list[Datagram]:
     return chosen
 
 
-# Messages -------------------------------------------------------------------------------------------------------------
+# Messages ---------------------------------------------------------------------------------------------------
 
 
 def encode_in_python(stage: PythonStage, data: list[Datagram]) -> bytes:
@@ -199,7 +204,7 @@ def find_difference(messages: dict[str, Values]) -> str:
     return ""
 
 
-# Measuring ------------------------------------------------------------------------------------------------------------
+# Measuring --------------------------------------------------------------------------------------------------
 
 
 class Passes:
@@ -255,7 +260,10 @@ def describe(times: list[float], flows: int) -> dict[str, float]:
 def describe_stage(stage: str, rounds: list[dict[str, float]], octets: dict[str, int]) -> dict[str, Any]:
     """`octets` are those of a pass, where they were counted."""
     flows = int(rounds[0]["flows"])
-    result: dict[str, Any] = {"stage": stage, "encoding": describe([each["encoding"] for each in rounds], flows)}
+    result: dict[str, Any] = {
+        "stage": stage,
+        "encoding": describe([each["encoding"] for each in rounds], flows),
+    }
     for side in ("with", "without"):
         allocated = round(octets[side] / flows, 3) if side in octets else None
         result[side] = {**describe([each[side] for each in rounds], flows), "octets_per_flow": allocated}
@@ -285,13 +293,23 @@ def measure(capture: Path, repetitions: int) -> list[dict[str, Any]]:
     return [*measure_in_python(capture, repetitions), *measure_in_c(capture, repetitions)]
 
 
-# Processes ------------------------------------------------------------------------------------------------------------
+# Processes --------------------------------------------------------------------------------------------------
 
 
 def worker_command(task: str, stage: str, capture: Path) -> list[str]:
     """A process that does one stage, with the implementation of google.protobuf that it wants."""
     implementation = f"PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION={IMPLEMENTATIONS.get(stage, 'upb')}"
-    return ["env", implementation, sys.executable, "-m", "benchmarks.bench_story", "worker", task, stage, str(capture)]
+    return [
+        "env",
+        implementation,
+        sys.executable,
+        "-m",
+        "benchmarks.bench_story",
+        "worker",
+        task,
+        stage,
+        str(capture),
+    ]
 
 
 def start_worker(task: str, stage: str, capture: Path) -> subprocess.Popen[str]:
@@ -338,7 +356,7 @@ def work(task: str, stage: str, capture: str) -> None:
         print(json.dumps({"flows": passes.flows, **round_}), flush=True)
 
 
-# The program ----------------------------------------------------------------------------------------------------------
+# The program ------------------------------------------------------------------------------------------------
 
 
 def show(value: float | None) -> str:
@@ -348,7 +366,15 @@ def show(value: float | None) -> str:
 def make_table(name: str, results: list[dict[str, Any]]) -> Table:
     title = f"{name}: nanoseconds (median and least) and octets allocated, a flow"
     table = Table("stage", "decoder", "encoder", title=title, box=SIMPLE)
-    for heading in ("with\nencoding", "\nleast", "\nwithout", "\nleast", "what\nit adds", "octets\nwith", "\nwithout"):
+    for heading in (
+        "with\nencoding",
+        "\nleast",
+        "\nwithout",
+        "\nleast",
+        "what\nit adds",
+        "octets\nwith",
+        "\nwithout",
+    ):
         table.add_column(heading, justify="right", no_wrap=True)
     for result in results:
         sides = (result["with"], result["without"])
@@ -363,7 +389,9 @@ def make_table(name: str, results: list[dict[str, Any]]) -> Table:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     default = next(name for name in DEFAULTS if find_capture(name))
-    parser.add_argument("capture", nargs="?", default=default, help="NetFlow v9, name or path (default: %(default)s)")
+    parser.add_argument(
+        "capture", nargs="?", default=default, help="NetFlow v9, name or path (default: %(default)s)"
+    )
     parser.add_argument("--json", action="store_true", help="write JSON to standard output")
     parser.add_argument("--repetitions", type=int, default=9, metavar="N")
     options = parser.parse_args(arguments)

@@ -1,10 +1,10 @@
-"""Two threads with a decoder each, beside one thread with one: is the GIL released, and does nothing else stand between
-them?
+"""Two threads with a decoder each, beside one thread with one: is the GIL released, and does nothing else
+stand between them?
 
     python -m benchmarks.bench_threads --protocol netflow9
 
-It says how much faster two are than one by the clock, and how much CPU time they get in a second. On a machine that has
-other work neither says anything: `share` should be near 1, and no processor be taken.
+It says how much faster two are than one by the clock, and how much CPU time they get in a second. On a
+machine that has other work neither says anything: `share` should be near 1, and no processor be taken.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ OCTETS = 2_500_000  # of a batch: more than the first two caches of a processor 
 
 
 class Run(NamedTuple):
-    """`speedup`: of two threads over one, for the same flows. `cpu_per_wall`: of the two. `more_cpu`: CPU time of two
-    threads, over that of one for the same flows. `share`: CPU time that one thread alone gets in a second."""
+    """`speedup`: of two threads over one, for the same flows. `cpu_per_wall`: of the two. `more_cpu`: CPU
+    time of two threads, over that of one for the same flows. `share`: CPU time that one thread alone gets in
+    a second.
+    """
 
     speedup: float
     cpu_per_wall: float
@@ -73,7 +75,9 @@ def measure(protocol: str, runs: int, passes: int) -> list[Run]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--protocol", default="netflow9", choices=("netflow5", "netflow9", "ipfix", "sflow"))
     parser.add_argument("--runs", type=int, default=9, metavar="N")
     parser.add_argument("--passes", type=int, default=50, metavar="N", help="Over the batch, in a run.")

@@ -1,4 +1,5 @@
-"""So many passes of a codec over the records of a family, and nothing else: what benchmarks/instructions.py counts.
+"""So many passes of a codec over the records of a family, and nothing else: what benchmarks/instructions.py
+counts.
 
 python -m benchmarks.codec_passes FAMILY encode|decode PASSES
 """

@@ -3,12 +3,13 @@
     python -m benchmarks.compare OLD.json NEW.json
     python -m benchmarks.compare RESULT.json
 
-A file is what `flowbuf bench --json` or `pytest benchmarks --benchmark-json=FILE` wrote. `±` is half the interquartile
-range, as a share of the median; p is that of the Mann–Whitney test, two-sided, of all samples; `~` stands for a ratio
-where it is 0.05 or more: then nothing is shown to differ.
+A file is what `flowbuf bench --json` or `pytest benchmarks --benchmark-json=FILE` wrote. `±` is half the
+interquartile range, as a share of the median; p is that of the Mann–Whitney test, two-sided, of all samples;
+`~` stands for a ratio where it is 0.05 or more: then nothing is shown to differ.
 
-The test knows only what varied within a run. A machine that was busier in one of two runs makes all of it slower, and
-that is significant, too: compare what was measured in turns, or repeat both runs and see whether they agree.
+The test knows only what varied within a run. A machine that was busier in one of two runs makes all of it
+slower, and that is significant, too: compare what was measured in turns, or repeat both runs and see whether
+they agree.
 """
 
 from __future__ import annotations
@@ -36,12 +37,14 @@ class Series(NamedTuple):
     samples: list[float]
 
 
-# The test -------------------------------------------------------------------------------------------------------------
+# The test ---------------------------------------------------------------------------------------------------
 
 
 def mann_whitney(a: Sequence[float], b: Sequence[float]) -> float:
-    """The probability that two samples of the same distribution differ at least as much as these: exact for a few
-    samples that are all different, else by the normal distribution, corrected for ties and for continuity."""
+    """The probability that two samples of the same distribution differ at least as much as these: exact for a
+    few samples that are all different, else by the normal distribution, corrected for ties and for
+    continuity.
+    """
     greater = sum((x > y) + (x == y) / 2 for x in a for y in b)
     u = max(greater, len(a) * len(b) - greater)
     pooled = sorted([*a, *b])
@@ -69,7 +72,7 @@ def orderings(m: int, n: int, u: int) -> int:
     return orderings(m - 1, n, u - n) + orderings(m, n - 1, u)
 
 
-# Files ----------------------------------------------------------------------------------------------------------------
+# Files ------------------------------------------------------------------------------------------------------
 
 
 def read_series(path: Path) -> list[Series]:
@@ -101,7 +104,7 @@ def read_pytest(content: dict[str, Any]) -> Iterator[Series]:
             yield Series("", each["name"], [seconds * 1e9 for seconds in each["stats"]["data"]])
 
 
-# Tables ---------------------------------------------------------------------------------------------------------------
+# Tables -----------------------------------------------------------------------------------------------------
 
 
 def compare_files(old: Sequence[Series], new: Sequence[Series]) -> list[list[str]]:
@@ -160,7 +163,9 @@ def align(text: str, width: int, column: int) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("old", type=Path, metavar="OLD.json", help="or the only one")
     parser.add_argument("new", type=Path, metavar="NEW.json", nargs="?")
     given = parser.parse_args(arguments)

@@ -27,7 +27,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         for reason in without:
             terminalreporter.write_line(reason)
     session = getattr(config, "_benchmarksession", None)
-    results = [each.extra_info for each in getattr(session, "benchmarks", []) if "ns_per_flow" in each.extra_info]
+    results = [
+        each.extra_info for each in getattr(session, "benchmarks", []) if "ns_per_flow" in each.extra_info
+    ]
     if results:
         terminalreporter.section("ns a flow: median, interquartile range")
         for info in results:

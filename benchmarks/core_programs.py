@@ -54,8 +54,8 @@ def building() -> Iterator[None]:
 
 @cache
 def build() -> Path:
-    """The folder of the programs, one for each compiler: `bench/run_count` and `bench/run_story`, optimised as `make
-    bench` has them, `bench/count_malloc.so`, and `flow.plan`, the default schema. Raises Failed.
+    """The folder of the programs, one for each compiler: `bench/run_count` and `bench/run_story`, optimised
+    as `make bench` has them, `bench/count_malloc.so`, and `flow.plan`, the default schema. Raises Failed.
     """
     folder = Path("build") / re.sub(r"\W+", "-", find_compiler())
     with building():

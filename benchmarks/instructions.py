@@ -1,13 +1,14 @@
-"""A guard against a core that grows slower: instructions a flow or a record, under valgrind the same in every run.
+"""A guard against a core that grows slower: instructions a flow or a record, under valgrind the same in every
+run.
 
     python -m benchmarks.instructions              count, and compare with instructions.toml
     python -m benchmarks.instructions --update     count, and write instructions.toml
 
 Each dataset is decoded N times and 2N times: the difference is N passes over its flows and nothing else
-(ext/bench/count.c); so are the records of each codec encoded and decoded (codec_passes.py), in this Python. With the
-compiler and the C library of the file, and for codecs the Python, a count may be 3 % off; one that is better by more
-must be written down, or the next loss hides behind it. With others the counts are reported, and nothing fails. What is
-counted are the decoders for processors with BMI2; valgrind does not know AVX-512.
+(ext/bench/count.c); so are the records of each codec encoded and decoded (codec_passes.py), in this Python.
+With the compiler and the C library of the file, and for codecs the Python, a count may be 3 % off; one that
+is better by more must be written down, or the next loss hides behind it. With others the counts are reported,
+and nothing fails. What is counted are the decoders for processors with BMI2; valgrind does not know AVX-512.
 
 Exit status 1: a count is off, or something is missing that FLOWBUF_FORBID_SKIPS says is there.
 """
@@ -35,7 +36,13 @@ else:
 HERE = Path(__file__).parent
 RECORD = HERE / "instructions.toml"
 DATA = HERE.parent / "tests/data"
-DATASETS = ("generated-netflow5", "generated-netflow9", "generated-ipfix", "generated-sflow", "ipfix-variable")
+DATASETS = (
+    "generated-netflow5",
+    "generated-netflow9",
+    "generated-ipfix",
+    "generated-sflow",
+    "ipfix-variable",
+)
 CODECS = ("telemetry-encode", "telemetry-decode", "record-encode", "record-decode")
 PASSES = 1
 BAND = 0.03
@@ -58,7 +65,10 @@ class Tools(NamedTuple):
 
 
 class Record(NamedTuple):
-    """Counts, by dataset and codec: instructions a flow, a record. `tools` are those that they were taken with."""
+    """Counts, by dataset and codec: instructions a flow, a record.
+
+    `tools` are those that they were taken with.
+    """
 
     tools: Tools
     counts: dict[str, float]
@@ -69,7 +79,11 @@ def find_tools() -> Tools:
     _, output = count_instructions(*decoding(DATASETS[0], 1))
     processor = output.split()[1]
     return Tools(
-        find_compiler(), " ".join(platform.libc_ver()), platform.machine(), processor, platform.python_version()
+        find_compiler(),
+        " ".join(platform.libc_ver()),
+        platform.machine(),
+        processor,
+        platform.python_version(),
     )
 
 
@@ -138,7 +152,9 @@ def compare(record: Record, now: Record) -> tuple[list[str], bool]:
         lines.append(f"the file is of {', '.join(record.tools)}, this is {', '.join(now.tools)}")
     for name in dict.fromkeys((*record.counts, *now.counts)):
         if name not in record.counts or name not in now.counts:
-            lines.append(f"{name:20} is {'not counted' if name in record.counts else 'not in the file: --update it'}")
+            lines.append(
+                f"{name:20} is {'not counted' if name in record.counts else 'not in the file: --update it'}"
+            )
             right = False
             continue
         counted, expected = now.counts[name], record.counts[name]

@@ -13,7 +13,9 @@ __all__ = ["describe_machine", "find_machine"]
 
 
 def find_machine() -> dict[str, Any]:
-    """This one, under the names that pytest-benchmark has in its `machine_info`, as far as a caption needs them."""
+    """This one, under the names that pytest-benchmark has in its `machine_info`, as far as a caption needs
+    them.
+    """
     return {
         "machine": platform.machine(),
         "system": platform.system(),

@@ -15,8 +15,9 @@ __all__ = ["print_result"]
 def print_result(
     name: str, about: str, describe: Callable[[Any], Iterable[str]], arguments: Sequence[str] | None
 ) -> None:
-    """The command `name RESULT.json`: prints the lines that `describe` makes of the file. Where that cannot be read, or
-    `describe` raises ValueError, it says so and ends with status 1."""
+    """The command `name RESULT.json`: prints the lines that `describe` makes of the file. Where that cannot
+    be read, or `describe` raises ValueError, it says so and ends with status 1.
+    """
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("result", type=Path, metavar="RESULT.json")
     path = parser.parse_args(arguments).result

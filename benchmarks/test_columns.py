@@ -1,7 +1,8 @@
-"""Columns beside what else makes them: ptars and protarrow of messages, python `netflow` of captures, and messages for
-scale.
+"""Columns beside what else makes them: ptars and protarrow of messages, python `netflow` of captures, and
+messages for scale.
 
-All ways of one test take turns, so that a slow minute is everybody's. CPU time of the process: ptars may have threads.
+All ways of one test take turns, so that a slow minute is everybody's. CPU time of the process: ptars may have
+threads.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def take_turns(ways: Ways, rounds: int = ROUNDS) -> dict[str, list[float]]:
     return times
 
 
-# Datagrams to columns -------------------------------------------------------------------------------------------------
+# Datagrams to columns ---------------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -56,7 +57,8 @@ def time_datagrams(name: str) -> tuple[int, dict[str, list[float]]]:
     for datagram in workload.first:
         decoder.encode(*datagram)
     builders = [
-        _core.ColumnBuilder(decoder, new_table_type(FLOW, decoder.plan, ip), BATCH_ROWS) for ip in ("binary", "text")
+        _core.ColumnBuilder(decoder, new_table_type(FLOW, decoder.plan, ip), BATCH_ROWS)
+        for ip in ("binary", "text")
     ]
     ways: Ways = {
         "messages": lambda: decoder.view_datagrams(batch).release(),
@@ -75,7 +77,7 @@ def test_datagrams_to_columns(benchmark: Any, workload: Workload, way: str) -> N
     record(benchmark, workload.name, way, flows)
 
 
-# Messages to columns, and back ----------------------------------------------------------------------------------------
+# Messages to columns, and back ------------------------------------------------------------------------------
 
 
 SOURCES = ("generated-netflow9", "telemetry")
@@ -179,7 +181,7 @@ def test_columns_to_messages(benchmark: Any, source: str, way: str) -> None:
     record(benchmark, source, f"columns to messages, {way}", MESSAGES)
 
 
-# Datagrams to a DataFrame ---------------------------------------------------------------------------------------------
+# Datagrams to a DataFrame -----------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -224,7 +226,7 @@ def test_datagrams_to_pandas(benchmark: Any, name: str, way: str) -> None:
     record(benchmark, name, f"datagrams to pandas, {way}", flows)
 
 
-# Memory ---------------------------------------------------------------------------------------------------------------
+# Memory -----------------------------------------------------------------------------------------------------
 
 MEMORY = """
 import resource, sys
@@ -244,7 +246,9 @@ def test_memory_of_a_stream(benchmark: Any, tmp_path: Path, flows: int) -> None:
     with path.open("wb") as file:
         for piece in _core.generate(protocol="netflow5", flows=flows, seed=1):
             file.write(piece)
-    done = subprocess.run([sys.executable, "-c", MEMORY, str(path)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY, str(path)], capture_output=True, text=True, check=True
+    )
     counted, kilobytes = map(int, done.stdout.split())
     assert counted == flows
     replay(benchmark, [1e-9])

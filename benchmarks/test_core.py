@@ -29,13 +29,23 @@ def bench_core() -> dict[str, list[dict[str, Any]]]:
     results = defaultdict(list)
     for _ in range(ROUNDS):
         for result in [*run_core(captures), *run_core([])]:  # without captures, it generates some
-            results[result["capture"].removesuffix(".pcap").replace("generated ", "generated-")].append(result)
+            results[result["capture"].removesuffix(".pcap").replace("generated ", "generated-")].append(
+                result
+            )
     return results
 
 
 def run_core(captures: list[str]) -> Iterator[dict[str, Any]]:
     """One sample of each capture. Fails where memory was allocated while flows were decoded."""
-    command = ["make", "-s", "-C", str(EXT), "bench", f"PYTHON={sys.executable}", "BENCH_FLAGS=--json --repetitions 1"]
+    command = [
+        "make",
+        "-s",
+        "-C",
+        str(EXT),
+        "bench",
+        f"PYTHON={sys.executable}",
+        "BENCH_FLAGS=--json --repetitions 1",
+    ]
     done = subprocess.run([*command, f"CAPTURES={' '.join(captures)}"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return (json.loads(line) for line in done.stdout.splitlines() if line.startswith("{"))

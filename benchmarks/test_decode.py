@@ -26,7 +26,9 @@ def test_batch(benchmark: Any, workload: Workload) -> None:
 
 @pytest.mark.parametrize("method", ["encode", "messages"])
 def test_one_datagram_a_call(benchmark: Any, workload: Workload, method: str) -> None:
-    """`decoder.encode(payload, source, received)` makes one bytes object of its flows, `decoder.messages` one each."""
+    """`decoder.encode(payload, source, received)` makes one bytes object of its flows, `decoder.messages` one
+    each.
+    """
     decoder = Decoder()
     for datagram in workload.first:
         decoder.encode(*datagram)

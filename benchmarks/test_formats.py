@@ -1,4 +1,6 @@
-"""The lab's formats beside each other: size, time and allocations of the same records, in the same run, by turns."""
+"""The lab's formats beside each other: size, time and allocations of the same records, in the same run, by
+turns.
+"""
 
 from __future__ import annotations
 

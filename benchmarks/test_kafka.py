@@ -1,5 +1,6 @@
-"""The way through Kafka, beside confluent-kafka that does nothing else: a real broker on the same machine, so that what
-it takes of the processors is in all figures. Wall time; all ways of one test take turns."""
+"""The way through Kafka, beside confluent-kafka that does nothing else: a real broker on the same machine, so
+that what it takes of the processors is in all figures. Wall time; all ways of one test take turns.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("kafka")
 
 
-# Producing ------------------------------------------------------------------------------------------------------------
+# Producing --------------------------------------------------------------------------------------------------
 
 
 def produce_capture(broker: Broker, capture: Path, pack: int | str, topic: str) -> Seconds:
@@ -180,7 +181,7 @@ def test_produce_single(benchmark: Any, broker: Broker, folder: Path, way: str) 
     record(benchmark, DATASET, way, SINGLE_FLOWS)
 
 
-# Consuming ------------------------------------------------------------------------------------------------------------
+# Consuming --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="session")
@@ -232,13 +233,15 @@ def time_consuming(broker: Broker, topic: str, flows: int) -> dict[str, list[Sec
 
 @pytest.mark.parametrize("way", ["to columns", "values alone"])
 @pytest.mark.parametrize(("packing", "flows"), [("packed", FLOWS), ("single", SINGLE_FLOWS)])
-def test_consume(benchmark: Any, broker: Broker, topics: dict[str, str], packing: str, flows: int, way: str) -> None:
+def test_consume(
+    benchmark: Any, broker: Broker, topics: dict[str, str], packing: str, flows: int, way: str
+) -> None:
     """At least 2 million flows a second to columns, where they are packed."""
     replay(benchmark, time_consuming(broker, topics[packing], flows)[way])
     record(benchmark, DATASET, f"{packing}, {way}", flows)
 
 
-# Into ClickHouse ------------------------------------------------------------------------------------------------------
+# Into ClickHouse --------------------------------------------------------------------------------------------
 
 CLICKHOUSE_ROUNDS = 3
 

@@ -21,8 +21,9 @@ STATUS = Path("/proc/self/status")
 
 @pytest.mark.benchmark(timer=time.thread_time)
 def test_the_core_takes_nothing_for_flows(benchmark: Any, workload: Workload) -> None:
-    """What it holds (exporters, templates, scratch) stays the same however many flows come; Python's share is the
-    output."""
+    """What it holds (exporters, templates, scratch) stays the same however many flows come; Python's share is
+    the output.
+    """
     run = Flowbuf().open(workload)
     held = run.decoder.memory_used
     benchmark.pedantic(run.decode, rounds=10)
@@ -59,7 +60,10 @@ def test_peak_of_a_process(benchmark: Any, tmp_path: Path, flows: int) -> None:
     with capture.open("wb") as file:
         file.writelines(_core.generate(protocol="ipfix", flows=flows, exporters=4))
     command = [sys.executable, "-c", ENCODE, str(capture), str(tmp_path / "flows.pb")]
-    runs = [json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout) for _ in range(3)]
+    runs = [
+        json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        for _ in range(3)
+    ]
     replay(benchmark, [run["cpu"] for run in runs])
     peak, before = max(run["peak"] for run in runs), max(run["before"] for run in runs)
     record(benchmark, "generated-ipfix", f"a capture of {flows:,} flows", runs[0]["flows"], peak_octets=peak)

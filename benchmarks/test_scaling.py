@@ -23,7 +23,7 @@ PASSES, TURNS = 5, 11  # of each thread in a round, and rounds
 on_cpu_time = pytest.mark.benchmark(timer=time.thread_time)
 
 
-# Flows ----------------------------------------------------------------------------------------------------------------
+# Flows ------------------------------------------------------------------------------------------------------
 
 
 @on_cpu_time
@@ -44,7 +44,7 @@ def test_flows(benchmark: Any, datagrams: int) -> None:
     record(benchmark, workload.name, f"{datagrams} datagrams a call", flows)
 
 
-# Exporters and templates ----------------------------------------------------------------------------------------------
+# Exporters and templates ------------------------------------------------------------------------------------
 
 TEMPLATES = 4  # of an exporter
 RECORDS = 24  # in a datagram of 1392 octets
@@ -55,13 +55,16 @@ FIELDS = (
 
 
 def make_templates(mark: int) -> bytes:
-    """A NetFlow v9 datagram of TEMPLATES templates: the same fields, in another order each. Where marks differ, so do
-    they, by two elements that nobody wants."""
+    """A NetFlow v9 datagram of TEMPLATES templates: the same fields, in another order each. Where marks
+    differ, so do they, by two elements that nobody wants.
+    """
     fields = [*FIELDS, (40_000 + mark % 10_000, 1), (50_000 + mark // 10_000, 1)]
     templates = b""
     for i in range(TEMPLATES):
         turned = fields[i:] + fields[:i]
-        templates += struct.pack(">HH", 256 + i, len(turned)) + b"".join(struct.pack(">HH", *field) for field in turned)
+        templates += struct.pack(">HH", 256 + i, len(turned)) + b"".join(
+            struct.pack(">HH", *field) for field in turned
+        )
     return make_header(TEMPLATES) + struct.pack(">HH", 0, 4 + len(templates)) + templates
 
 
@@ -81,8 +84,9 @@ def make_source(exporter: int) -> tuple[str, int]:
 
 
 def make_batches(exporters: int) -> Iterator[_core.Datagrams]:
-    """Data by every template of every exporter, in no order, in batches of the working set. All are of the same few
-    thousand payloads, so that exporters and templates alone make the difference."""
+    """Data by every template of every exporter, in no order, in batches of the working set. All are of the
+    same few thousand payloads, so that exporters and templates alone make the difference.
+    """
     chance = random.Random(1)
     count = WORKING_SET // len(make_data(0, chance))
     payloads = [cycle([make_data(i, chance) for _ in range(count // TEMPLATES)]) for i in range(TEMPLATES)]
@@ -117,13 +121,14 @@ def test_exporters(benchmark: Any, exporters: int, templates: str) -> None:
     benchmark.extra_info["octets_per_exporter"] = round(held / exporters)
 
 
-# Threads --------------------------------------------------------------------------------------------------------------
+# Threads ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.benchmark(timer=read_clock)
 def test_two_threads(benchmark: Any) -> None:
-    """Two decoders in two threads, against both in one: `speedup` is of the clock on the wall, in `cpus` how many
-    processors were busy. In turn, so that both have met the same machine."""
+    """Two decoders in two threads, against both in one: `speedup` is of the clock on the wall, in `cpus` how
+    many processors were busy. In turn, so that both have met the same machine.
+    """
     workload = load("generated-netflow9")
     assert workload
     runs = [Flowbuf().open(workload), Flowbuf().open(workload)]

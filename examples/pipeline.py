@@ -1,9 +1,10 @@
-"""The pipeline that the field runs, from end to end: a capture, a broker of Kafka, ClickHouse, an answer in SQL.
+"""The pipeline that the field runs, from end to end: a capture, a broker of Kafka, ClickHouse, an answer in
+SQL.
 
 python examples/pipeline.py [CAPTURE]
 
-The broker is a real one, started for the time being (tools/kafka: Java, and Maven for its programs). ClickHouse is
-its engine inside this process (chdb), which reads the topic by itself, as a server does.
+The broker is a real one, started for the time being (tools/kafka: Java, and Maven for its programs).
+ClickHouse is its engine inside this process (chdb), which reads the topic by itself, as a server does.
 """
 
 from __future__ import annotations
@@ -71,7 +72,10 @@ def show(rows: list[dict[str, Any]], console: Console) -> None:
     table = Table(*rows[0])
     for row in rows:
         table.add_row(
-            *(f"{value:,}" if isinstance(value, int) else str(value).removeprefix("::ffff:") for value in row.values())
+            *(
+                f"{value:,}" if isinstance(value, int) else str(value).removeprefix("::ffff:")
+                for value in row.values()
+            )
         )
     console.print(table)
 
@@ -86,7 +90,9 @@ def main() -> None:
         broker = run(sys.executable, kafka, "start", "--folder", f"{folder}/broker")
         print(broker)
         try:
-            console.rule(f"flowbuf produce {capture.name} --kafka {broker} --topic flows-{{hash}} --partitions 2")
+            console.rule(
+                f"flowbuf produce {capture.name} --kafka {broker} --topic flows-{{hash}} --partitions 2"
+            )
             sent = produce(capture, broker)
             print("\n".join(f"{name}={value}" for name, value in sent.items()))
             console.rule(f"flowbuf schema clickhouse --kafka {broker}, run by ClickHouse's engine")

@@ -6,12 +6,14 @@
     results = charts.read_benchmarks("formats.json")
     figure, axes = plt.subplots()
     charts.draw_bars(axes, frame.what, frame.ns, frame.spread, unit="ns a record", highlight="flowbuf")
-    charts.caption(figure, data="256 records of telemetry", n="7 rounds", spread="half the interquartile range")
+    charts.caption(figure, data="256 records of telemetry", n="7 rounds", spread="half the interquartile
+    range")
 
-Charts have no background of their own, and all text is of one grey whose contrast is the same on white as on black
-(4.5:1): they read on paper and on a dark screen. Colours are those of Okabe and Ito's palette that differ for the
-colour-blind and from both; what is drawn is named where it is, not in a legend. Every chart ends with `caption`: the
-machine, the data, how often, and what the spread is; of octets, which are counted, that there is none.
+Charts have no background of their own, and all text is of one grey whose contrast is the same on white as on
+black (4.5:1): they read on paper and on a dark screen. Colours are those of Okabe and Ito's palette that
+differ for the colour-blind and from both; what is drawn is named where it is, not in a legend. Every chart
+ends with `caption`: the machine, the data, how often, and what the spread is; of octets, which are counted,
+that there is none.
 """
 
 from __future__ import annotations
@@ -36,7 +38,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.machine import describe_machine
 
 ROOT = Path(__file__).resolve().parent.parent
-"""The folder of the project, for notebooks that run what stands in benchmarks/, or import it. Not to be printed."""
+"""The folder of the project, for notebooks that run what stands in benchmarks/, or import it.
+
+Not to be printed.
+"""
 SMALL = os.environ.get("FLOWBUF_NOTEBOOKS") == "small"
 """Whether as little as possible is to be measured, to see that a notebook works: `execute.py --small`."""
 
@@ -51,8 +56,9 @@ BLUE, VERMILION, GREEN, PURPLE, ORANGE, VIOLET = COLORS = (
     "#b87f00",
     "#7b4fb5",
 )
-"""In the order in which they are to be used, six at most in a chart. Orange is darker than in the palette, for white
-paper; violet is not in it, and comes last."""
+"""In the order in which they are to be used, six at most in a chart. Orange is darker than in the palette,
+for white paper; violet is not in it, and comes last.
+"""
 OTHERS = "#a6a6a6"
 """What a chart is not about, and is there to compare."""
 EXACT = "none, sizes are exact"
@@ -94,7 +100,7 @@ def use_style() -> None:
     pd.options.display.width = 120
 
 
-# Results --------------------------------------------------------------------------------------------------------------
+# Results ----------------------------------------------------------------------------------------------------
 
 COLUMNS = ["dataset", "family", "direction", "count", "what", "ns", "spread", "least"]
 """What every result has; behind it come those of `extra_info`: octets, allocations, peak_octets, version …"""
@@ -103,10 +109,10 @@ COLUMNS = ["dataset", "family", "direction", "count", "what", "ns", "spread", "l
 def read_benchmarks(path: str | os.PathLike[str]) -> pd.DataFrame:
     """Results in pytest-benchmark's JSON, as benchmarks/record.py writes them: a row each.
 
-    `ns` is the median, `spread` half the interquartile range and `least` the fastest round, nanoseconds a flow or
-    record; `samples` are all rounds. `dataset` is taken apart where it is the lab's, as "telemetry decode 1000" is;
-    elsewhere it is the family, `direction` is empty, and `count` the flows of a round. `attrs["machine"]` says where
-    it was. Benchmarks that say nothing of flows are left out.
+    `ns` is the median, `spread` half the interquartile range and `least` the fastest round, nanoseconds a
+    flow or record; `samples` are all rounds. `dataset` is taken apart where it is the lab's, as "telemetry
+    decode 1000" is; elsewhere it is the family, `direction` is empty, and `count` the flows of a round.
+    `attrs["machine"]` says where it was. Benchmarks that say nothing of flows are left out.
     """
     content = json.loads(Path(path).read_text())
     results = [each["extra_info"] for each in content["benchmarks"] if "ns_per_flow" in each["extra_info"]]
@@ -128,17 +134,21 @@ def _read_result(result: dict[str, Any]) -> dict[str, Any]:
         "spread": result["spread"] / 2,
         "least": min(result["samples"]),
     }
-    return known | {key: value for key, value in result.items() if key not in (*known, "ns_per_flow", "flows")}
+    return known | {
+        key: value for key, value in result.items() if key not in (*known, "ns_per_flow", "flows")
+    }
 
 
-# Drawing --------------------------------------------------------------------------------------------------------------
+# Drawing ----------------------------------------------------------------------------------------------------
 
 
 def caption(
     figure: Figure, *, data: str, n: str, spread: str, machine: str | None = None, about: str | None = None
 ) -> None:
-    """Says below a chart where its figures come from, and in front of that what it is `about`, in a sentence or two.
-    `machine` is this one, unless told: `frame.attrs["machine"]`. Of what is counted, `spread` is EXACT."""
+    """Says below a chart where its figures come from, and in front of that what it is `about`, in a sentence
+    or two. `machine` is this one, unless told: `frame.attrs["machine"]`. Of what is counted, `spread` is
+    EXACT.
+    """
     told = f"{machine or describe_machine()}. Data: {data}. n: {n}. Spread: {spread}."
     width = int(figure.get_figwidth() * 17)  # characters that fit
     text = "\n".join(textwrap.fill(part, width) for part in (about, told) if part)
@@ -165,10 +175,16 @@ def draw_bars(
     places = range(len(labels))
     axes.barh(places, values, color=colors, height=0.7)
     if spreads is not None:
-        axes.errorbar(values, places, xerr=list(spreads), fmt="none", ecolor=TEXT, elinewidth=1.2, capsize=2.5)
-    for place, value, spread in zip(places, values, spreads if spreads is not None else [0] * len(labels), strict=True):
+        axes.errorbar(
+            values, places, xerr=list(spreads), fmt="none", ecolor=TEXT, elinewidth=1.2, capsize=2.5
+        )
+    for place, value, spread in zip(
+        places, values, spreads if spreads is not None else [0] * len(labels), strict=True
+    ):
         text = f"{value:,.{digits}f}" + (f" ± {spread:,.{digits}f}" if spreads is not None else "")
-        axes.annotate(text, (value + spread, place), xytext=(6, 0), textcoords="offset points", va="center", fontsize=9)
+        axes.annotate(
+            text, (value + spread, place), xytext=(6, 0), textcoords="offset points", va="center", fontsize=9
+        )
     axes.set_yticks(places, labels)
     axes.invert_yaxis()
     axes.tick_params(axis="y", length=0)
@@ -203,10 +219,19 @@ def draw_lines(
     colors = _color_lines(names, chosen)
     for i, name in enumerate(names):
         part = frame[frame[by] == name].sort_values(x)
-        axes.plot(part[x], part[y], color=colors[name], marker=MARKERS[i % len(MARKERS)], markersize=4.5, linewidth=1.6)
+        axes.plot(
+            part[x],
+            part[y],
+            color=colors[name],
+            marker=MARKERS[i % len(MARKERS)],
+            markersize=4.5,
+            linewidth=1.6,
+        )
         if spread is not None:
             low = (part[y] - part[spread]).clip(lower=part[y] / 10)
-            axes.fill_between(part[x], low, part[y] + part[spread], color=colors[name], alpha=0.18, linewidth=0)
+            axes.fill_between(
+                part[x], low, part[y] + part[spread], color=colors[name], alpha=0.18, linewidth=0
+            )
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_ylabel(unit)
@@ -242,17 +267,24 @@ def _label_ends(axes: Axes, ends: dict[str, tuple[float, float]], colors: dict[s
         height = max(place[1], below + step)
         below = height
         offset = (8, (height - place[1]) * 72 / figure.dpi)
-        style: dict[str, Any] = {"va": "center", "fontsize": 9, "color": colors[name], "annotation_clip": False}
+        style: dict[str, Any] = {
+            "va": "center",
+            "fontsize": 9,
+            "color": colors[name],
+            "annotation_clip": False,
+        }
         axes.annotate(name, (x, y), offset, textcoords="offset points", **style)
 
 
-# Octets ---------------------------------------------------------------------------------------------------------------
+# Octets -----------------------------------------------------------------------------------------------------
 
 Part = tuple[bytes, str]
 """Octets of one kind, and their colour."""
 
 
-def draw_octets(axes: Axes, rows: Sequence[tuple[Sequence[Part], str]], colors: dict[str, str] | None = None) -> None:
+def draw_octets(
+    axes: Axes, rows: Sequence[tuple[Sequence[Part], str]], colors: dict[str, str] | None = None
+) -> None:
     """Octets as boxes with their hexadecimal digits, row by row, and what they are right of them.
 
     `colors` names what the colours mean: kind -> colour, above the boxes.
@@ -283,5 +315,12 @@ def name_colors(axes: Axes, colors: dict[str, str]) -> None:
     if not colors:
         return
     patches = [Patch(color=color, label=name, linewidth=0) for name, color in colors.items()]
-    style: dict[str, Any] = {"handlelength": 0.8, "handleheight": 0.8, "handletextpad": 0.4, "columnspacing": 1.2}
-    axes.legend(handles=patches, ncols=len(patches), loc="lower right", bbox_to_anchor=(1, 1), fontsize=9, **style)
+    style: dict[str, Any] = {
+        "handlelength": 0.8,
+        "handleheight": 0.8,
+        "handletextpad": 0.4,
+        "columnspacing": 1.2,
+    }
+    axes.legend(
+        handles=patches, ncols=len(patches), loc="lower right", bbox_to_anchor=(1, 1), fontsize=9, **style
+    )

@@ -2,10 +2,11 @@
 
     python notebooks/execute.py                          # all of this folder, in place; then look at them
     python notebooks/execute.py notebooks/flows.ipynb    # one
-    python notebooks/execute.py --small NOTEBOOK         # one that measures, briefly: only to see that it works
+    python notebooks/execute.py --small NOTEBOOK         # one that measures, briefly: only to see that it
+    works
 
-What a notebook writes stands beside it. A cell that fails ends it all, with its error. `charts` of this folder can be
-imported wherever the notebook is.
+What a notebook writes stands beside it. A cell that fails ends it all, with its error. `charts` of this
+folder can be imported wherever the notebook is.
 """
 
 from __future__ import annotations

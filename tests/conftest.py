@@ -32,7 +32,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def corpus() -> Path:
-    """The folder of real captures and what other collectors made of them. They are not the project's to ship."""
+    """The folder of real captures and what other collectors made of them.
+
+    They are not the project's to ship.
+    """
     folder = os.environ.get("FLOWBUF_CORPUS")
     if not folder:
         pytest.skip("FLOWBUF_CORPUS does not name the folder of captures")
@@ -40,8 +43,9 @@ def corpus() -> Path:
 
 
 def hidden(reporter: pytest.TerminalReporter) -> list[str]:
-    """Reasons of skips where none is allowed. The captures of FLOWBUF_CORPUS are nothing that can be installed; Go and
-    Cargo, which some peers of the benchmarks are built with, are no packages of the age that they need.
+    """Reasons of skips where none is allowed. The captures of FLOWBUF_CORPUS are nothing that can be
+    installed; Go and Cargo, which some peers of the benchmarks are built with, are no packages of the age
+    that they need.
     """
     if not os.environ.get("FLOWBUF_FORBID_SKIPS"):
         return []

@@ -25,7 +25,9 @@ COLLECTORS = DOCS / "collectors.csv"
 ADDRESSES = "sourceIPv4Address destinationIPv4Address sourceIPv6Address destinationIPv6Address"
 PORTS = "netflow5:prot netflow5:srcport netflow5:dstport"
 SECTIONS = "mplsTopLabelStackSection " + " ".join(f"mplsLabelStackSection{n}" for n in range(2, 11))
-SAMPLERS = "samplerId selectorId samplingInterval samplerRandomInterval samplingPacketInterval samplingPacketSpace"
+SAMPLERS = (
+    "samplerId selectorId samplingInterval samplerRandomInterval samplingPacketInterval samplingPacketSpace"
+)
 ICMP = f"icmpTypeCodeIPv4 icmpTypeCodeIPv6 protocolIdentifier sourceTransportPort destinationTransportPort {PORTS}"
 DERIVED = {
     "derived:sampling_rate": f"{SAMPLERS} samplingSize samplingPopulation samplingProbability",
@@ -96,7 +98,10 @@ def read_collectors() -> dict[str, Row]:
 
 
 def key(source: Source) -> str:
-    """Return the name of a source in collectors.csv. NetFlow v9 uses the same names for registered elements."""
+    """Return the name of a source in collectors.csv.
+
+    NetFlow v9 uses the same names for registered elements.
+    """
     if source.kind not in ("ipfix", "netflow9"):
         return source.text
     registered = source.element or Source.parse(f"ipfix:{source.id}").element if source.id <= 0x7FFF else None
@@ -128,7 +133,7 @@ def filled_by(schema: Schema) -> dict[str, list[Column]]:
     return filled
 
 
-# The page -----------------------------------------------------------------------------------------------------------
+# The page ---------------------------------------------------------------------------------------------------
 
 HEAD = """\
 # Fields that flowbuf reads
@@ -202,12 +207,21 @@ def render() -> str:
         source = Source.parse(name)
         if source.element:
             return [source.id, source.element.name, source.element.data_type, *cells(name)]
-        return [name.partition(":")[2], "–", "NetFlow v9" if source.kind == "netflow9" else "enterprise", *cells(name)]
+        return [
+            name.partition(":")[2],
+            "–",
+            "NetFlow v9" if source.kind == "netflow9" else "enterprise",
+            *cells(name),
+        ]
 
-    elements = sorted((Source.parse(name) for name in names if name.startswith(("ipfix:", "netflow9:"))), key=by_id)
+    elements = sorted(
+        (Source.parse(name) for name in names if name.startswith(("ipfix:", "netflow9:"))), key=by_id
+    )
     collectors_headings = ["flowbuf", "Akvorado", "GoFlow2"]
     lines = [HEAD, "## Information elements of NetFlow v9 and IPFIX", "", BIFLOWS]
-    lines += table(["id", "element", "type", *collectors_headings], (element_row(source.text) for source in elements))
+    lines += table(
+        ["id", "element", "type", *collectors_headings], (element_row(source.text) for source in elements)
+    )
     for kind, (title, text) in GROUPS.items():
         fields = [name for name in order_of(filled) if name.startswith(f"{kind}:")]
         fields += sorted(name for name in names if name.startswith(f"{kind}:") and name not in fields)
@@ -228,7 +242,9 @@ def order_of(filled: dict[str, list[Column]]) -> list[str]:
 
 def derived_rows() -> Iterator[list[str]]:
     for name in DERIVED:
-        columns = [column for column in Schema.load("flow") for rank in column.sources if name in map(str, rank)]
+        columns = [
+            column for column in Schema.load("flow") for rank in column.sources if name in map(str, rank)
+        ]
         parts = ", ".join(part.removeprefix("ipfix:") for part in made_of(name))
         yield [f"`{name}`", parts, ", ".join(map(column_text, columns))]
 

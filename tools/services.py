@@ -1,7 +1,9 @@
-"""Kafka and a schema registry as real processes on this machine, for tests and demonstrations: fetched once by
-Maven, on free loopback ports, without root. `tools/kafka` and `tools/registry` are the commands; tests import this.
+"""Kafka and a schema registry as real processes on this machine, for tests and demonstrations: fetched once
+by Maven, on free loopback ports, without root. `tools/kafka` and `tools/registry` are the commands; tests
+import this.
 
-A service lives in a folder: its data, its log, its ports, and a lock that the process itself holds as long as it lives.
+A service lives in a folder: its data, its log, its ports, and a lock that the process itself holds as long as
+it lives.
 """
 
 from __future__ import annotations
@@ -32,8 +34,8 @@ FETCHING = 900.0
 """Seconds that Maven may take."""
 
 PORTS = range(20000, 32000)
-"""Below the ports that systems give to clients: a client that tries a closed port of its own range again and again at
-last connects to itself, and then the service that comes back finds its port taken.
+"""Below the ports that systems give to clients: a client that tries a closed port of its own range again and
+again at last connects to itself, and then the service that comes back finds its port taken.
 """
 
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
@@ -58,7 +60,9 @@ def find_java() -> str:
     java = (folder and shutil.which("java", path=f"{folder}/bin")) or shutil.which("java")
     if java:
         return java
-    raise Missing("java is missing: apt-get install default-jre-headless, or https://adoptium.net (17 or newer)")
+    raise Missing(
+        "java is missing: apt-get install default-jre-headless, or https://adoptium.net (17 or newer)"
+    )
 
 
 def find_maven() -> str:
@@ -72,10 +76,16 @@ def run_maven(folder: Path, *arguments: str) -> None:
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=FETCHING)
     except subprocess.TimeoutExpired:
-        raise Missing(f"Maven has not fetched in {FETCHING:.0f} s what is needed: is the network slow?") from None
+        raise Missing(
+            f"Maven has not fetched in {FETCHING:.0f} s what is needed: is the network slow?"
+        ) from None
     if done.returncode:
-        reason = next((line for line in done.stdout.splitlines() if line.startswith("[ERROR]")), done.stderr.strip())
-        raise Missing(f"Maven cannot fetch what is needed; is the network there, or a mirror in settings.xml? {reason}")
+        reason = next(
+            (line for line in done.stdout.splitlines() if line.startswith("[ERROR]")), done.stderr.strip()
+        )
+        raise Missing(
+            f"Maven cannot fetch what is needed; is the network there, or a mirror in settings.xml? {reason}"
+        )
 
 
 @contextmanager
@@ -123,7 +133,10 @@ def wait(done: Callable[[], bool], seconds: float = PATIENCE) -> bool:
 
 
 class Service:
-    """A service in a folder. With `bound`, its process does not outlive the thread that started it (Linux only)."""
+    """A service in a folder.
+
+    With `bound`, its process does not outlive the thread that started it (Linux only).
+    """
 
     name: ClassVar[str]
     release: ClassVar[str]
@@ -136,7 +149,7 @@ class Service:
         self.bound = bound
         self.process: subprocess.Popen[bytes] | None = None
 
-    # What a service says of itself --------------------------------------------------------------------------------
+    # What a service says of itself --------------------------------------------------------------------------
 
     def fetch_into(self, folder: Path) -> None:
         raise NotImplementedError
@@ -153,7 +166,7 @@ class Service:
     def address(self) -> str:
         return f"127.0.0.1:{self.ports[0]}"
 
-    # Files --------------------------------------------------------------------------------------------------------
+    # Files --------------------------------------------------------------------------------------------------
 
     @property
     def ports(self) -> list[int]:
@@ -193,7 +206,7 @@ class Service:
                 self.fetch_into(fetched)
                 fetched.rename(self.program)
 
-    # Starting -----------------------------------------------------------------------------------------------------
+    # Starting -----------------------------------------------------------------------------------------------
 
     def start(self) -> str:
         """Starts it unless it runs. Returns the address, when it answers."""
@@ -216,7 +229,9 @@ class Service:
         if self.wanted_port:
             ports[0] = self.wanted_port
         if taken := [port for port in ports if not is_free(port)]:
-            raise Failed(f"port {taken[0]} is taken by another program: stop that, or choose another by --port")
+            raise Failed(
+                f"port {taken[0]} is taken by another program: stop that, or choose another by --port"
+            )
         (self.folder / "ports").write_text(" ".join(map(str, ports)))
 
     def launch(self, java: str, lock: IO[str]) -> None:
@@ -255,7 +270,7 @@ class Service:
         lines = [line for line in text.splitlines() if not line.startswith("\tat ")]  # without Java's stack
         return "\n".join([str(self.log), *lines[-5:]])
 
-    # Ending -------------------------------------------------------------------------------------------------------
+    # Ending -------------------------------------------------------------------------------------------------
 
     def stop(self) -> bool:
         """Lets it end in order. Returns whether it ran."""
@@ -280,7 +295,10 @@ class Service:
 
 
 class Kafka(Service):
-    """A single Kafka broker that is its own controller. Topics are created by those who want them, and records stay."""
+    """A single Kafka broker that is its own controller.
+
+    Topics are created by those who want them, and records stay.
+    """
 
     name = "broker"
     release = "kafka-4.3.1"
@@ -290,7 +308,9 @@ class Kafka(Service):
 
     def fetch_into(self, folder: Path) -> None:
         """The jars, and an empty data folder: making one takes as long as a start."""
-        dependency = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+        dependency = (
+            "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+        )
         dependencies = "".join(dependency.format(*artifact.split(":")) for artifact in self.artifacts)
         (folder / "pom.xml").write_text(
             "<project><modelVersion>4.0.0</modelVersion><groupId>local</groupId><artifactId>broker</artifactId>"
@@ -298,9 +318,17 @@ class Kafka(Service):
         )
         run_maven(folder, f"{PLUGIN}:copy-dependencies", "-DoutputDirectory=jars", "-DincludeScope=runtime")
         self.write_properties(folder / "format.properties", folder / "data", [PORTS[0], PORTS[1]])
-        tool = ["kafka.tools.StorageTool", "format", "--cluster-id=Zmxvd2J1Zi1sb2NhbC1rYQ", "-c", "format.properties"]
+        tool = [
+            "kafka.tools.StorageTool",
+            "format",
+            "--cluster-id=Zmxvd2J1Zi1sb2NhbC1rYQ",
+            "-c",
+            "format.properties",
+        ]
         command = [find_java(), *self.options, "-cp", "jars/*", *tool]
-        done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        done = subprocess.run(
+            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
         if done.returncode:
             raise Failed(f"Kafka's data folder cannot be made: {done.stdout}")
 
@@ -343,7 +371,10 @@ class Kafka(Service):
         """Whether the cluster has a broker: one that has only opened its port is not in its own metadata yet."""
         header = struct.pack(">hhih", 3, 1, 1, -1)  # Metadata, version 1, correlation id 1, no client id
         request = header + struct.pack(">i", 0)  # of no topics
-        with suppress(OSError, struct.error), socket.create_connection(("127.0.0.1", self.ports[0]), 5) as connection:
+        with (
+            suppress(OSError, struct.error),
+            socket.create_connection(("127.0.0.1", self.ports[0]), 5) as connection,
+        ):
             connection.sendall(struct.pack(">i", len(request)) + request)
             with connection.makefile("rb") as response:
                 _, correlation, brokers = struct.unpack(">iii", response.read(12))
@@ -367,7 +398,10 @@ class Registry(Service):
         return [java, "-Xmx512m", "-XX:+UseSerialGC", "-jar", str(jar)], environment
 
     def greets(self) -> bool:
-        with suppress(OSError, ValueError), urllib.request.urlopen(f"{self.address}/subjects", timeout=5) as response:
+        with (
+            suppress(OSError, ValueError),
+            urllib.request.urlopen(f"{self.address}/subjects", timeout=5) as response,
+        ):
             return isinstance(json.load(response), list)
         return False
 
@@ -376,13 +410,17 @@ class Registry(Service):
         return f"http://{super().address}/apis/ccompat/v7"
 
 
-# The command ----------------------------------------------------------------------------------------------------------
+# The command ------------------------------------------------------------------------------------------------
 
 
 def parse(service: type[Service], arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=service.__doc__)
-    parser.add_argument("action", choices=["start", "stop", "kill", "restart", "status"], help="kill is SIGKILL")
-    parser.add_argument("--port", type=int, help="the port; without it a free one, the same at each start in a folder")
+    parser.add_argument(
+        "action", choices=["start", "stop", "kill", "restart", "status"], help="kill is SIGKILL"
+    )
+    parser.add_argument(
+        "--port", type=int, help="the port; without it a free one, the same at each start in a folder"
+    )
     parser.add_argument("--folder", type=Path, help=f"where data are, otherwise {home() / service.name}")
     return parser.parse_args(arguments)
 

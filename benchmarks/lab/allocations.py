@@ -1,8 +1,8 @@
 """How often a format allocates, and how much it holds at once: Python, libraries in C and in Rust alike.
 
-A counter stands before glibc's allocator (`allocations.c`), in a process of its own whose Python takes every object
-from there (PYTHONMALLOC=malloc). What Python keeps for later, such as its free floats, is not allocated again and not
-counted.
+A counter stands before glibc's allocator (`allocations.c`), in a process of its own whose Python takes every
+object from there (PYTHONMALLOC=malloc). What Python keeps for later, such as its free floats, is not
+allocated again and not counted.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ Counts = dict[str, "Allocations"]
 
 
 class Allocations(NamedTuple):
-    """`calls` of an allocator, for a record; `peak` is the most octets that were held at once in a pass: for one
-    record, or for one batch, with what came of it."""
+    """`calls` of an allocator, for a record; `peak` is the most octets that were held at once in a pass: for
+    one record, or for one batch, with what came of it.
+    """
 
     calls: float
     peak: int
@@ -45,8 +46,9 @@ def cannot_count() -> str | None:
 
 
 def count_allocations(family: Family, direction: str, count: int, formats: Sequence[Format]) -> Counts:
-    """Of each format that is not absent, `count` records at once. Raises CalledProcessError where the counter cannot be
-    built, or loaded."""
+    """Of each format that is not absent, `count` records at once. Raises CalledProcessError where the counter
+    cannot be built, or loaded.
+    """
     names = [form.name for form in formats if form.absent() is None]
     arguments = ["-m", "benchmarks.lab.allocations", family.name, direction, str(count), ",".join(names)]
     return {name: Allocations(*found) for name, found in json.loads(run_counted(arguments)).items()}
@@ -59,11 +61,13 @@ def run_counted(arguments: Sequence[str]) -> bytes:
         subprocess.run(["cc", "-O2", "-fno-builtin", "-shared", "-fPIC", "-o", library, SOURCE], check=True)
         place = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
         environment = {**os.environ, "LD_PRELOAD": library, "PYTHONMALLOC": "malloc", "PYTHONPATH": place}
-        done = subprocess.run([sys.executable, *arguments], env=environment, check=True, stdout=subprocess.PIPE)
+        done = subprocess.run(
+            [sys.executable, *arguments], env=environment, check=True, stdout=subprocess.PIPE
+        )
     return done.stdout
 
 
-# In the process that is counted ---------------------------------------------------------------------------------------
+# In the process that is counted -----------------------------------------------------------------------------
 
 
 def count_here(run: Callable[[], None]) -> tuple[int, int]:

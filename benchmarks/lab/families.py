@@ -1,8 +1,8 @@
-"""Three kinds of records, and data for them that are the same on every machine and in every version of Python. Fields
-are called as in the schemas of the same names.
+"""Three kinds of records, and data for them that are the same on every machine and in every version of
+Python. Fields are called as in the schemas of the same names.
 
-A record is a dict of all its fields, in their order. Its values are str, bool, int, float, an aware datetime of whole
-microseconds in UTC, a dict or None (a pointer to a record), and a list of dicts (records).
+A record is a dict of all its fields, in their order. Its values are str, bool, int, float, an aware datetime
+of whole microseconds in UTC, a dict or None (a pointer to a record), and a list of dicts (records).
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ SEED = 20260101
 
 @dataclass(frozen=True)
 class Field:
-    """`kind` is "string", "bool", "double", "int", "sint" or "uint" with its width in bits, "time", "message" (a record
-    of `fields`, or None), or "messages" (a list of records of `fields`)."""
+    """`kind` is "string", "bool", "double", "int", "sint" or "uint" with its width in bits, "time", "message"
+    (a record of `fields`, or None), or "messages" (a list of records of `fields`).
+    """
 
     name: str
     kind: str
@@ -38,18 +39,25 @@ class Field:
 
     @property
     def bounds(self) -> tuple[int, int] | None:
-        """The least and the greatest integer; None where it is none. A uint64 ends at 2**63 - 1: Avro has none
-        without a sign."""
+        """The least and the greatest integer; None where it is none. A uint64 ends at 2**63 - 1: Avro has
+        none without a sign.
+        """
         if "int" not in self.kind:
             return None
         bits = int(self.kind.lstrip("suint"))
-        return (0, 2 ** min(63, bits) - 1) if self.kind.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+        return (
+            (0, 2 ** min(63, bits) - 1)
+            if self.kind.startswith("u")
+            else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+        )
 
 
 @dataclass(frozen=True)
 class Family:
-    """A kind of records. `batches` are the numbers of records that are measured at once. `make` is one record, of its
-    position and of numbers in [0, 1): the only ones that Python promises never to change for a seed."""
+    """A kind of records. `batches` are the numbers of records that are measured at once. `make` is one
+    record, of its position and of numbers in [0, 1): the only ones that Python promises never to change for a
+    seed.
+    """
 
     name: str
     fields: tuple[Field, ...]
@@ -65,8 +73,9 @@ class Family:
         return tuple(self.make(position, draw) for position in range(DISTINCT))
 
     def rotate(self, count: int, start: int = 0) -> list[Record]:
-        """So many records, from a position on, over and over. Each is a copy: of what is the same object, pickle would
-        write the octets once."""
+        """So many records, from a position on, over and over. Each is a copy: of what is the same object,
+        pickle would write the octets once.
+        """
         return [copy_record(self.records[position % DISTINCT]) for position in range(start, start + count)]
 
     @property
@@ -112,7 +121,7 @@ def copy_record(value: Any) -> Any:
     return value.encode().decode() if isinstance(value, str) else value
 
 
-# Telemetry ------------------------------------------------------------------------------------------------------------
+# Telemetry --------------------------------------------------------------------------------------------------
 
 TELEMETRY = (
     Field("device_id", "string"),
@@ -149,7 +158,7 @@ def make_telemetry(position: int, draw: Callable[[], float]) -> Record:
     }
 
 
-# Record ---------------------------------------------------------------------------------------------------------------
+# Record -----------------------------------------------------------------------------------------------------
 
 SUB_RECORD = (Field("id", "uint64"), Field("name", "string"), Field("score", "double"))
 RECORD = (
@@ -187,7 +196,7 @@ def make_record(position: int, draw: Callable[[], float]) -> Record:
     }
 
 
-# Client message -------------------------------------------------------------------------------------------------------
+# Client message ---------------------------------------------------------------------------------------------
 
 CLIENT_MESSAGE = (Field("client", "string"), Field("text", "string"), Field("sequence", "int64"))
 WORDS = ("the", "pump", "has", "stopped", "again", "and", "nobody", "knows", "why")
@@ -202,7 +211,7 @@ def make_client_message(position: int, draw: Callable[[], float]) -> Record:
     }
 
 
-# Limits ---------------------------------------------------------------------------------------------------------------
+# Limits -----------------------------------------------------------------------------------------------------
 
 LEAST: dict[str, Any] = {"string": "", "bool": False, "double": 0.0, "time": EPOCH, "message": None}
 LATEST = datetime(2099, 12, 31, 23, 59, 59, 999_999, tzinfo=timezone.utc)

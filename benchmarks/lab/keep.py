@@ -2,9 +2,9 @@
 
     python -m benchmarks.lab.keep RESULT.json KEPT.json
 
-A result is what `pytest benchmarks --benchmark-json=RESULT.json` wrote. What is kept is of the same form, so that
-`compare.py`, `lab.split` and the notebooks read it, an eighth as large, a line each; the machine's name, what its
-processor can do and the repository are not in it.
+A result is what `pytest benchmarks --benchmark-json=RESULT.json` wrote. What is kept is of the same form, so
+that `compare.py`, `lab.split` and the notebooks read it, an eighth as large, a line each; the machine's name,
+what its processor can do and the repository are not in it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def keep(content: Any) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("result", type=Path, metavar="RESULT.json")
     parser.add_argument("kept", type=Path, metavar="KEPT.json")
     given = parser.parse_args(arguments)

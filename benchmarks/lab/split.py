@@ -2,13 +2,15 @@
 
     python -m benchmarks.lab.split RESULT.json
 
-A result is what `pytest benchmarks --benchmark-json=RESULT.json` wrote. A ladder is three formats of which each differs
-from the one before in one respect: text with keys, binary with keys, binary without. The first factor is what "binary,
-not text" is worth, the second what "no keys, places instead" is; their product is all of it. A share is a factor's part
-of the whole, by logarithms, since factors multiply; there is none where the whole is not faster.
+A result is what `pytest benchmarks --benchmark-json=RESULT.json` wrote. A ladder is three formats of which
+each differs from the one before in one respect: text with keys, binary with keys, binary without. The first
+factor is what "binary, not text" is worth, the second what "no keys, places instead" is; their product is all
+of it. A share is a factor's part of the whole, by logarithms, since factors multiply; there is none where the
+whole is not faster.
 
-Rounds were run by turns, so that a factor is the median of the ratios within rounds, and ± half their interquartile
-range. Where the library changes from one rung to the next, the first factor has that in it as well, which is said.
+Rounds were run by turns, so that a factor is the median of the ratios within rounds, and ± half their
+interquartile range. Where the library changes from one rung to the next, the first factor has that in it as
+well, which is said.
 """
 
 from __future__ import annotations
@@ -65,7 +67,9 @@ class Split(NamedTuple):
 
     @property
     def binary_share(self) -> float | None:
-        """The part of `binary` in the whole; it may be negative, or more than 1, where one of both made it slower."""
+        """The part of `binary` in the whole; it may be negative, or more than 1, where one of both made it
+        slower.
+        """
         return math.log(self.binary.ratio) / math.log(self.whole.ratio) if self.whole.ratio > 1 else None
 
     @property
@@ -96,7 +100,7 @@ def compare_rounds(slow: Sequence[float], fast: Sequence[float]) -> Factor:
     return Factor(median, (upper - lower) / 2)
 
 
-# Results --------------------------------------------------------------------------------------------------------------
+# Results ----------------------------------------------------------------------------------------------------
 
 
 def read_samples(content: Any) -> dict[str, dict[str, list[float]]]:
@@ -115,7 +119,10 @@ def describe(dataset: str, splits: Sequence[Split]) -> Iterator[str]:
     yield dataset
     for split in splits:
         text, keyed, positional, pure = split.ladder
-        parts = [f"binary {split.binary}{'' if pure else ' (and another library)'}", f"no keys {split.keyless}"]
+        parts = [
+            f"binary {split.binary}{'' if pure else ' (and another library)'}",
+            f"no keys {split.keyless}",
+        ]
         parts.append(f"both {split.whole}")
         if split.binary_share is not None and split.keyless_share is not None:
             parts.append(f"of which {split.binary_share:.0%} and {split.keyless_share:.0%}")

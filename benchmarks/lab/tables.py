@@ -2,9 +2,10 @@
 
     python -m benchmarks.lab.tables RESULT.json
 
-A result is what `pytest benchmarks --benchmark-json=RESULT.json` wrote, or what `lab.keep` kept of it. Medians and
-spreads are the very ones that stand in it, and those of ratios are made alike (`split.compare_rounds`): quartiles are
-inclusive here, in the notebooks and in compare.py. What was not measured is left out.
+A result is what `pytest benchmarks --benchmark-json=RESULT.json` wrote, or what `lab.keep` kept of it.
+Medians and spreads are the very ones that stand in it, and those of ratios are made alike
+(`split.compare_rounds`): quartiles are inclusive here, in the notebooks and in compare.py. What was not
+measured is left out.
 """
 
 from __future__ import annotations
@@ -39,12 +40,13 @@ SPEED = {
 }
 
 
-# Standing -------------------------------------------------------------------------------------------------------------
+# Standing ---------------------------------------------------------------------------------------------------
 
 
 class Standing(NamedTuple):
-    """Of formats whose records are alike in Python: the fastest other than flowbuf, and how many times as long as
-    flowbuf it takes."""
+    """Of formats whose records are alike in Python: the fastest other than flowbuf, and how many times as
+    long as flowbuf it takes.
+    """
 
     shape: str
     best: str
@@ -71,7 +73,7 @@ def compare_best(samples: Samples) -> Iterator[Standing]:
             yield Standing(shape, best, compare_rounds(samples[best], samples[own]))
 
 
-# Tables ---------------------------------------------------------------------------------------------------------------
+# Tables -----------------------------------------------------------------------------------------------------
 
 
 def make_tables(content: Any) -> dict[str, str]:
@@ -114,7 +116,9 @@ def write_row(*cells: str) -> str:
 
 
 def tabulate_formats() -> Iterator[str]:
-    yield from write_head("format", "library", "text or binary", "keys", "in Python", "strings", "a time is", text=7)
+    yield from write_head(
+        "format", "library", "text or binary", "keys", "in Python", "strings", "a time is", text=7
+    )
     for form in FORMATS:
         kind = "text" if form.text else "binary"
         cells = (form.library or "Python", kind, form.keys, form.shape, form.strings, form.times)
@@ -139,7 +143,12 @@ def write_speed(results: Results, dataset: str, name: str) -> str:
 
 def tabulate_times(results: Results) -> Iterator[str]:
     yield from write_head(
-        "format", "octets", "encode", "decode", *(f"{each}, 1000 at once" for each in DIRECTIONS), "allocations"
+        "format",
+        "octets",
+        "encode",
+        "decode",
+        *(f"{each}, 1000 at once" for each in DIRECTIONS),
+        "allocations",
     )
     single = [results.get(f"{MAIN} {direction} 1", {}) for direction in DIRECTIONS]
     columns = [*single, *(results.get(f"{MAIN} {direction} 1000", {}) for direction in DIRECTIONS)]
@@ -165,7 +174,9 @@ def tabulate_ratios(results: Results) -> Iterator[str]:
             samples = samples_of(results, f"{family} {direction} {count}")
             if "flowbuf" in samples:
                 many = "" if count == 1 else f", {count:,} at once"
-                yield write_row(f"`{family}`{many}, {direction}", *(write_range(samples, name) for name in rivals))
+                yield write_row(
+                    f"`{family}`{many}, {direction}", *(write_range(samples, name) for name in rivals)
+                )
 
 
 def write_range(samples: Samples, name: str) -> str:
@@ -189,7 +200,8 @@ def tabulate_factors(results: Results) -> Iterator[str]:
             if split.ladder.text.startswith("msgspec"):
                 shape = "Structs" if "struct" in split.ladder.text else "dicts, then tuples"
                 factors = (
-                    f"{each.ratio:.2f} ± {each.spread:.2f}" for each in (split.binary, split.keyless, split.whole)
+                    f"{each.ratio:.2f} ± {each.spread:.2f}"
+                    for each in (split.binary, split.keyless, split.whole)
                 )
                 yield write_row(f"msgspec, {shape}, {direction}", *factors)
 

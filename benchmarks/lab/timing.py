@@ -1,8 +1,9 @@
 """What formats take for the same records: CPU time, by turns; and octets.
 
-A round of a format is passes over its records until SECONDS have gone. One record at a time is a loop over the DISTINCT
-records of a family, in Python; a batch is one call. What was decoded is dropped within the round. Garbage is collected
-as ever, but what was there before is not searched for it: a test run would make it a matter of its own size.
+A round of a format is passes over its records until SECONDS have gone. One record at a time is a loop over
+the DISTINCT records of a family, in Python; a batch is one call. What was decoded is dropped within the
+round. Garbage is collected as ever, but what was there before is not searched for it: a test run would make
+it a matter of its own size.
 """
 
 from __future__ import annotations
@@ -24,15 +25,17 @@ DIRECTIONS = ("encode", "decode")
 ROUNDS = 7
 SECONDS = 0.01
 PATIENCE = 5.0
-"""Seconds, on the wall, that the rounds of a format may take together; a slow one gets fewer, at least one."""
+"""Seconds, on the wall, that the rounds of a format may take together; a slow one gets fewer, at least one.
+"""
 
 Pass = Callable[[], None]
 
 
 @dataclass(frozen=True)
 class Timing:
-    """`samples` are nanoseconds of CPU time a record, one a round; `octets` is the mean size of a record, its share of
-    a batch where there is one."""
+    """`samples` are nanoseconds of CPU time a record, one a round; `octets` is the mean size of a record, its
+    share of a batch where there is one.
+    """
 
     format: Format
     octets: float
@@ -72,8 +75,9 @@ def measure(
     rounds: int = ROUNDS,
     seconds: float = SECONDS,
 ) -> dict[str, Timing]:
-    """What each format takes to "encode" or to "decode" `count` records at once, after a pass that does not count;
-    every other round in the opposite order. Formats that are absent are left out."""
+    """What each format takes to "encode" or to "decode" `count` records at once, after a pass that does not
+    count; every other round in the opposite order. Formats that are absent are left out.
+    """
     entries = [_Entry(form, family, direction, count) for form in formats if form.absent() is None]
     for entry in entries:
         entry.run()
@@ -95,8 +99,10 @@ def only_new_garbage() -> Iterator[None]:
 
 
 def make_pass(coder: Coder, family: Family, direction: str, count: int) -> tuple[Pass, int, float]:
-    """A pass over the family's records, how many they are, and the octets of one. One record: all that are distinct,
-    one after the other; a batch: as many of them as it takes for all that are distinct, at least one."""
+    """A pass over the family's records, how many they are, and the octets of one. One record: all that are
+    distinct, one after the other; a batch: as many of them as it takes for all that are distinct, at least
+    one.
+    """
     if count == 1:
         singles = [coder.prepare(record) for record in family.records]
         encoded = list(map(coder.encode, singles))
@@ -105,7 +111,9 @@ def make_pass(coder: Coder, family: Family, direction: str, count: int) -> tuple
         starts = range(0, max(DISTINCT - count, 0) + 1, count)
         batches = [[coder.prepare(record) for record in family.rotate(count, start)] for start in starts]
         encoded = list(map(coder.encode_batch, batches))
-        call, inputs = (coder.encode_batch, batches) if direction == "encode" else (coder.decode_batch, encoded)
+        call, inputs = (
+            (coder.encode_batch, batches) if direction == "encode" else (coder.decode_batch, encoded)
+        )
     records = len(inputs) * count
     return repeat(call, inputs), records, sum(map(len, encoded)) / records
 

@@ -1,4 +1,5 @@
-"""What flowbuf is measured beside: each peer is a contestant (flowbuf.bench.Contestant). README.md says what is timed.
+"""What flowbuf is measured beside: each peer is a contestant (flowbuf.bench.Contestant). README.md says what
+is timed.
 
 This can be imported with no peer installed: `absent()` says of each what it takes to have it.
 """

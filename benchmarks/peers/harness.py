@@ -5,13 +5,14 @@ A program loads a workload from a file, so that nothing but decoding is timed:
 ```
 u32 number of datagrams in `first`, u32 number of datagrams in `data`
 then each datagram: u32 octets of payload, 16 octets IPv6 or IPv4-mapped source address, u16 source port,
-                    u64 time (ns since 1970), payload                                              all little-endian
+                    u64 time (ns since 1970), payload                                              all
+                    little-endian
 ```
 
 `PROGRAM version` prints what is measured. `PROGRAM run FILE` decodes `first` once and `data` once, prints
-`ready FLOWS` (of that one pass), and answers each line `SECONDS` with a line `PASSES NANOSECONDS`: that many passes
-over `data` took so much CPU time of the process. `PROGRAM dump FILE OUTPUT` writes the length-delimited messages of one
-pass, where it makes messages.
+`ready FLOWS` (of that one pass), and answers each line `SECONDS` with a line `PASSES NANOSECONDS`: that many
+passes over `data` took so much CPU time of the process. `PROGRAM dump FILE OUTPUT` writes the
+length-delimited messages of one pass, where it makes messages.
 """
 
 from __future__ import annotations
@@ -79,7 +80,10 @@ class Harness:
         return HarnessRun(self.program, workload)
 
     def dump(self, workload: Workload) -> bytes:
-        """The length-delimited messages of one pass over `data`. Raises OSError where the program makes none."""
+        """The length-delimited messages of one pass over `data`.
+
+        Raises OSError where the program makes none.
+        """
         with tempfile.TemporaryDirectory() as folder:
             write_workload(workload, Path(folder, "workload"))
             run(self.program, "dump", Path(folder, "workload"), Path(folder, "messages"))
@@ -149,6 +153,8 @@ NETFLOW = frozenset({"netflow5", "netflow9", "ipfix"})
 
 HARNESSES = (
     Harness("goflow2", "decode + Protobuf, as its process does it", NETFLOW | {"sflow"}, "go"),
-    Harness("dynamic-append", "decode (GoFlow2's) + Protobuf appended field by field", NETFLOW | {"sflow"}, "go"),
+    Harness(
+        "dynamic-append", "decode (GoFlow2's) + Protobuf appended field by field", NETFLOW | {"sflow"}, "go"
+    ),
     Harness("netflow_parser", "parse alone", NETFLOW, "cargo"),
 )

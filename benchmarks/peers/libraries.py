@@ -25,7 +25,10 @@ Decode = Callable[[Datagram], int]
 
 @dataclass
 class Library:
-    """A contestant (flowbuf.bench.Contestant) that can be imported. `prepare` imports it and begins with no state."""
+    """A contestant (flowbuf.bench.Contestant) that can be imported.
+
+    `prepare` imports it and begins with no state.
+    """
 
     name: str
     does: str
@@ -47,7 +50,10 @@ class Library:
 
 
 class LibraryRun:
-    """A library that knows the templates (flowbuf.bench.Run). Raises ValueError where it cannot decode the data."""
+    """A library that knows the templates (flowbuf.bench.Run).
+
+    Raises ValueError where it cannot decode the data.
+    """
 
     def __init__(self, decode: Decode, workload: Workload) -> None:
         self._decode = decode

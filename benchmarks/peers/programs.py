@@ -1,8 +1,9 @@
-"""Peers that are whole programs: nfdump's collectors and pmacct's. Nothing but all of what they do can be timed.
+"""Peers that are whole programs: nfdump's collectors and pmacct's. Nothing but all of what they do can be
+timed.
 
-A program is started for each measurement, is given the templates and then passes over the data, and ends. The time is
-that of its process and its children, from start to end: reading the capture or the socket, and writing or adding up the
-flows, are in it. There are so many passes that the start counts for little.
+A program is started for each measurement, is given the templates and then passes over the data, and ends. The
+time is that of its process and its children, from start to end: reading the capture or the socket, and
+writing or adding up the flows, are in it. There are so many passes that the start counts for little.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def templates(workload: Workload) -> list[Datagram]:
     return [datagram for datagram in workload.first if datagram not in data]
 
 
-# Contestants ----------------------------------------------------------------------------------------------------------
+# Contestants ------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -88,7 +89,10 @@ class Program(ABC):
 
     @abstractmethod
     def run(self, workload: Workload, passes: int, folder: Path) -> float:
-        """Has the program decode all that in an empty folder; seconds of CPU time. Raises OSError when it fails."""
+        """Has the program decode all that in an empty folder; seconds of CPU time.
+
+        Raises OSError when it fails.
+        """
 
     @abstractmethod
     def count_flows(self, folder: Path) -> int:
@@ -137,7 +141,12 @@ def running(command: Sequence[str], folder: Path) -> Iterator[subprocess.Popen[b
     """A process that does not outlive the `with`; what it says is in folder/log."""
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
     try:
         yield process
@@ -148,8 +157,10 @@ def running(command: Sequence[str], folder: Path) -> Iterator[subprocess.Popen[b
 
 
 def cpu_time_until_end(process: subprocess.Popen[bytes], folder: Path, *, stop: bool = False) -> float:
-    """Seconds of the process and of the children that it waited for. `stop` asks it to end, each second anew: a
-    signal that comes just before it waits for a datagram is not noticed. Raises OSError when it does not end well."""
+    """Seconds of the process and of the children that it waited for. `stop` asks it to end, each second anew:
+    a signal that comes just before it waits for a datagram is not noticed. Raises OSError when it does not
+    end well.
+    """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     deadline = time.monotonic() + PATIENCE
     status = None
@@ -167,7 +178,7 @@ def cpu_time_until_end(process: subprocess.Popen[bytes], folder: Path, *, stop: 
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-# pmacct ---------------------------------------------------------------------------------------------------------------
+# pmacct -----------------------------------------------------------------------------------------------------
 
 PMACCT = """\
 daemonize: false
@@ -213,7 +224,9 @@ def frame_of(datagram: Datagram) -> bytes:
     source = ipaddress.ip_address(address)
     udp = struct.pack(">HHHH", port, port_for(payload), 8 + len(payload), 0) + payload
     if source.version == 4:
-        ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 0, 0, 64, 17, 0, source.packed, b"\xc0\0\2\xfe")
+        ip = struct.pack(
+            ">BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 0, 0, 64, 17, 0, source.packed, b"\xc0\0\2\xfe"
+        )
         return bytes(12) + b"\x08\x00" + ip + udp
     ip = struct.pack(">IHBB16s16s", 6 << 28, len(udp), 17, 64, source.packed, source.packed)
     return bytes(12) + b"\x86\xdd" + ip + udp
@@ -223,17 +236,29 @@ def port_for(payload: bytes) -> int:
     return 6343 if payload[:2] == b"\0\0" else 2055
 
 
-# nfdump ---------------------------------------------------------------------------------------------------------------
+# nfdump -----------------------------------------------------------------------------------------------------
 
 
 class Nfdump(Program):
-    """nfcapd and sfcapd. What Debian has of them reads no captures: they are sent datagrams, from addresses of the
-    loopback interface, one for each exporter, and never more at a time than the socket holds."""
+    """nfcapd and sfcapd. What Debian has of them reads no captures: they are sent datagrams, from addresses
+    of the loopback interface, one for each exporter, and never more at a time than the socket holds.
+    """
 
     def run(self, workload: Workload, passes: int, folder: Path) -> float:
         port = free_port()
         (folder / "flows").mkdir()
-        command = [self.program(workload), "-4", "-b", "127.0.0.1", "-p", str(port), "-w", "flows", "-t", "3600"]
+        command = [
+            self.program(workload),
+            "-4",
+            "-b",
+            "127.0.0.1",
+            "-p",
+            str(port),
+            "-w",
+            "flows",
+            "-t",
+            "3600",
+        ]
         with running(command, folder) as process, ExitStack() as stack:
             wait_until(lambda: udp_queue(port) is not None, process)
             sockets = {
@@ -260,7 +285,10 @@ ROOM = 65536
 
 
 def feed(
-    datagrams: Sequence[Datagram], sockets: dict[str, socket.socket], port: int, process: subprocess.Popen[bytes]
+    datagrams: Sequence[Datagram],
+    sockets: dict[str, socket.socket],
+    port: int,
+    process: subprocess.Popen[bytes],
 ) -> None:
     sent = 0
     for datagram in datagrams:

@@ -1,10 +1,10 @@
 """A consumer that is behind by a constant number of messages catches up, by a real broker, format by format.
 
-A producer fills a new topic with exactly so many messages and ends; then a consumer on one processor, with so many MiB
-resident at most, drains it from its first offset; where a cgroup can be made, it is in one of so many MiB. Every topic
-is drained twice a round: values alone, which is what the way itself costs ("raw"), and decoded. All topics of a packing
-are there at once, and rounds take turns: two million records of telemetry in the default formats take 2.5 GB of the
-broker's disk, twice where it deletes late, and ten minutes.
+A producer fills a new topic with exactly so many messages and ends; then a consumer on one processor, with so
+many MiB resident at most, drains it from its first offset; where a cgroup can be made, it is in one of so
+many MiB. Every topic is drained twice a round: values alone, which is what the way itself costs ("raw"), and
+decoded. All topics of a packing are there at once, and rounds take turns: two million records of telemetry in
+the default formats take 2.5 GB of the broker's disk, twice where it deletes late, and ten minutes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ PACKINGS = {"one": (False,), "many": (True,), "both": (False, True)}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The command. Exit status: 1 where a run failed, 2 where the command line, or what it needs, is wrong."""
+    """The command.
+
+    Exit status: 1 where a run failed, 2 where the command line, or what it needs, is wrong.
+    """
     parser = make_parser()
     given = parser.parse_args(arguments)
     if not sys.platform.startswith("linux"):
@@ -74,13 +77,23 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--kafka", metavar="HOST:PORT", help="the broker; else the one of `make kafka`")
     parser.add_argument("--messages", type=count, default=2_000_000, metavar="N", help="records [2,000,000]")
     parser.add_argument("--formats", default=DEFAULT, metavar="A,B", help=f"[{DEFAULT}]")
-    parser.add_argument("--family", choices=FAMILIES, default="telemetry", help="what records are [telemetry]")
-    parser.add_argument("--packing", choices=PACKINGS, default="both", help="records of a Kafka message [both]")
+    parser.add_argument(
+        "--family", choices=FAMILIES, default="telemetry", help="what records are [telemetry]"
+    )
+    parser.add_argument(
+        "--packing", choices=PACKINGS, default="both", help="records of a Kafka message [both]"
+    )
     parser.add_argument("--rounds", type=count, default=3, metavar="N", help="[3]")
     parser.add_argument(
-        "--memory", type=count, default=512, metavar="MIB", help="of a consumer, resident and in its cgroup [512]"
+        "--memory",
+        type=count,
+        default=512,
+        metavar="MIB",
+        help="of a consumer, resident and in its cgroup [512]",
     )
-    parser.add_argument("--json", metavar="FILE", help="all results; - is standard output, and then nothing else")
+    parser.add_argument(
+        "--json", metavar="FILE", help="all results; - is standard output, and then nothing else"
+    )
     return parser
 
 

@@ -1,8 +1,9 @@
 """A control group for one process: the kernel ends it where it wants more memory than it may have.
 
-The group is made below the own one, or in version 2, which has no processes in a group that shares memory out, beside
-it; wherever that is allowed as things are: no group that was there before is changed. Where it is not, there is none.
-The process enters before its program is executed, so all that the program takes is charged.
+The group is made below the own one, or in version 2, which has no processes in a group that shares memory
+out, beside it; wherever that is allowed as things are: no group that was there before is changed. Where it is
+not, there is none. The process enters before its program is executed, so all that the program takes is
+charged.
 """
 
 from __future__ import annotations
@@ -47,13 +48,16 @@ class Group:
     def has_killed(self) -> bool:
         """Whether the kernel has ended a process for its memory."""
         found = (self.folder / name for name in KILLS)
-        return any(re.search(r"^oom_kill [1-9]", path.read_text(), re.MULTILINE) for path in found if path.exists())
+        return any(
+            re.search(r"^oom_kill [1-9]", path.read_text(), re.MULTILINE) for path in found if path.exists()
+        )
 
 
 @contextmanager
 def make_group(limit: int, process: Path = PROCESS) -> Iterator[Group | None]:
-    """Until the end of the block, by when the process should have ended; one that is still in it keeps the group. None
-    where none can be made. `process` is where the kernel describes the own one."""
+    """Until the end of the block, by when the process should have ended; one that is still in it keeps the
+    group. None where none can be made. `process` is where the kernel describes the own one.
+    """
     group = None
     with ExitStack() as stack:
         for parent in find_parents(process):
@@ -91,7 +95,9 @@ def set_limit(group: Group, memory: str) -> None:
     swap = group.folder / LIMITS[memory]
     with suppress(OSError):
         if swap.exists():
-            swap.write_text("0" if memory == "memory.max" else str(group.limit))  # memory with swap, in version 1
+            swap.write_text(
+                "0" if memory == "memory.max" else str(group.limit)
+            )  # memory with swap, in version 1
 
 
 def remove(folder: Path) -> None:
@@ -103,7 +109,7 @@ def remove(folder: Path) -> None:
             time.sleep(0.01)
 
 
-# Where ----------------------------------------------------------------------------------------------------------------
+# Where ------------------------------------------------------------------------------------------------------
 
 
 def find_parents(process: Path = PROCESS) -> Iterator[Path]:

@@ -1,11 +1,13 @@
 """The consumer's process: drains a topic from its first offset on one processor, and says how long it took.
 
-    python -m benchmarks.pipeline.consumer '{"servers": …, "topic": …, "load": {…}, "decode": true, "memory": OCTETS}'
+    python -m benchmarks.pipeline.consumer '{"servers": …, "topic": …, "load": {…}, "decode": true, "memory":
+    OCTETS}'
 
-Without `decode` values are taken from librdkafka and nothing is done with them: what the way itself costs. librdkafka's
-threads are on the same processor. Memory is the most that was ever resident (VmHWM), looked at four times a second and
-at the end: more than `memory` octets end the process with status OVER_MEMORY. In a cgroup (cgroup.py), as the parent
-starts it where it can, the kernel ends it where it takes more between two looks.
+Without `decode` values are taken from librdkafka and nothing is done with them: what the way itself costs.
+librdkafka's threads are on the same processor. Memory is the most that was ever resident (VmHWM), looked at
+four times a second and at the end: more than `memory` octets end the process with status OVER_MEMORY. In a
+cgroup (cgroup.py), as the parent starts it where it can, the kernel ends it where it takes more between two
+looks.
 """
 
 from __future__ import annotations
@@ -71,9 +73,11 @@ def confine() -> int:
 
 
 def read_values(servers: str, topic: str, load: Load, memory: int) -> Iterator[list[bytes]]:
-    """All values of the topic, once the first list was asked for; an empty one comes first, when all is ready.
+    """All values of the topic, once the first list was asked for; an empty one comes first, when all is
+    ready.
 
-    Raises KafkaException; OSError where no more come; OverMemory."""
+    Raises KafkaException; OSError where no more come; OverMemory.
+    """
     from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
     consumer = Consumer({"bootstrap.servers": servers, **SETTINGS})
@@ -100,8 +104,10 @@ def read_values(servers: str, topic: str, load: Load, memory: int) -> Iterator[l
 
 
 def drain(servers: str, topic: str, load: Load, decode: bool, memory: int) -> dict[str, Any]:
-    """Seconds on the wall and of CPU time, all threads together, from the assignment of the topic until its last record
-    is there; and the peak of memory. Raises what `read_values` raises; ValueError where other records come."""
+    """Seconds on the wall and of CPU time, all threads together, from the assignment of the topic until its
+    last record is there; and the peak of memory. Raises what `read_values` raises; ValueError where other
+    records come.
+    """
     take = choose(load, decode)
     lists = read_values(servers, topic, load, memory)
     next(lists)
@@ -115,7 +121,11 @@ def drain(servers: str, topic: str, load: Load, decode: bool, memory: int) -> di
             if first is None:
                 first = last
             count += len(last) if load.packed else 1
-    result = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu, "peak": check_memory(memory)}
+    result = {
+        "wall": time.perf_counter() - wall,
+        "cpu": time.process_time() - cpu,
+        "peak": check_memory(memory),
+    }
     if decode:
         check_records(load, count, first, last)
     return result

@@ -43,8 +43,9 @@ class Load:
 
     @cached_property
     def a_pack(self) -> int:
-        """Records in one Kafka message, but for the last. PACK is what it holds, with room for the batch's own octets,
-        which are a few for each record."""
+        """Records in one Kafka message, but for the last. PACK is what it holds, with room for the batch's
+        own octets, which are a few for each record.
+        """
         if not self.packed:
             return 1
         return max(1, int(PACK / (sum(map(len, self.singles)) / DISTINCT + 4)))

@@ -24,8 +24,9 @@ SETTINGS = {
 
 
 def fill(servers: str, topic: str, load: Load) -> int:
-    """Returns how many octets the values have. Raises KafkaException where one is refused; OSError where the broker has
-    not confirmed all in time."""
+    """Returns how many octets the values have. Raises KafkaException where one is refused; OSError where the
+    broker has not confirmed all in time.
+    """
     from confluent_kafka import KafkaException, Producer
 
     def note(error: Any, _: Any) -> None:

@@ -19,7 +19,19 @@ from .run import Outcome, Plan
 
 __all__ = ["make_report", "make_tables", "tabulate"]
 
-HEAD = ["format", "", "octets", "records/s", "ns", "raw", "decoding", "in memory", "MiB", "pipeline ×", "in memory ×"]
+HEAD = [
+    "format",
+    "",
+    "octets",
+    "records/s",
+    "ns",
+    "raw",
+    "decoding",
+    "in memory",
+    "MiB",
+    "pipeline ×",
+    "in memory ×",
+]
 OWN = "flowbuf"
 
 
@@ -30,12 +42,15 @@ def make_report(plan: Plan, outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
 
 def make_tables(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """One for each packing. Ratios are times as much time as flowbuf's, or as the first format's where flowbuf is not
-    among them."""
+    """One for each packing. Ratios are times as much time as flowbuf's, or as the first format's where
+    flowbuf is not among them.
+    """
     for packed in dict.fromkeys(outcome.load.packed for outcome in outcomes):
         chosen = [outcome for outcome in outcomes if outcome.load.packed is packed]
         measured = [outcome for outcome in chosen if outcome.failed is None]
-        base = next((outcome for outcome in measured if outcome.load.format == OWN), measured[0] if measured else None)
+        base = next(
+            (outcome for outcome in measured if outcome.load.format == OWN), measured[0] if measured else None
+        )
         yield describe_packing(chosen[0])
         yield format_rows([HEAD, *(make_row(outcome, base) for outcome in measured)])
         for outcome in chosen:
@@ -57,7 +72,12 @@ def make_row(outcome: Outcome, base: Outcome | None) -> list[str]:
     total, raw, micro = map(statistics.median, (outcome.total, outcome.raw, outcome.micro))
     pipeline = total / statistics.median(base.total)
     memory = micro / statistics.median(base.micro)
-    figures = [f"{outcome.octets:.1f}", f"{outcome.per_second:,.0f}", describe_samples(outcome.total), f"{raw:,.0f}"]
+    figures = [
+        f"{outcome.octets:.1f}",
+        f"{outcome.per_second:,.0f}",
+        describe_samples(outcome.total),
+        f"{raw:,.0f}",
+    ]
     figures += [f"{outcome.decoding:,.0f}", f"{micro:,.0f}", f"{outcome.peak / 2**20:,.0f}"]
     return [outcome.load.format, "", *figures, f"{pipeline:.2f}", f"{memory:.2f}"]
 
@@ -67,29 +87,36 @@ def describe_samples(samples: Sequence[float]) -> str:
     return f"{statistics.median(samples):,.0f} ±{(max(samples) - min(samples)) / 2:,.0f}"
 
 
-# Of a result in JSON --------------------------------------------------------------------------------------------------
+# Of a result in JSON ----------------------------------------------------------------------------------------
 
 Packing = Mapping[str, Mapping[str, Any]]
 """Outcomes by format."""
 
 
 def tabulate(content: Any) -> Iterator[str]:
-    """A row in Markdown for each format, both packings beside each other. Raises ValueError where it is no result, or
-    OWN is not in it."""
+    """A row in Markdown for each format, both packings beside each other. Raises ValueError where it is no
+    result, or OWN is not in it.
+    """
     if not isinstance(content, dict) or "outcomes" not in content:
         raise ValueError("not of python -m benchmarks.pipeline --json")
     measured = [each for each in content["outcomes"] if each["failed"] is None]
-    single, many = ({each["format"]: each for each in measured if each["packed"] is packed} for packed in (False, True))
+    single, many = (
+        {each["format"]: each for each in measured if each["packed"] is packed} for packed in (False, True)
+    )
     if OWN not in single or OWN not in many:
         raise ValueError(f"{OWN} was not measured in both packings")
     figures = ("ns", "raw", "×")
-    yield from write_head("format", "one a message, records/s", *figures, "512 KiB a message, records/s", *figures)
+    yield from write_head(
+        "format", "one a message, records/s", *figures, "512 KiB a message, records/s", *figures
+    )
     for name in (name for name in single if name in many):
         yield write_row(f"`{name}`", *write_outcome(single, name), *write_outcome(many, name))
 
 
 def write_outcome(packing: Packing, name: str) -> Iterator[str]:
-    """Records a second; on the wall all, and the way; CPU time beside OWN, within rounds; and decoding in memory."""
+    """Records a second; on the wall all, and the way; CPU time beside OWN, within rounds; and decoding in
+    memory.
+    """
     each, own = packing[name], packing[OWN]
     yield f"{each['records_per_second']:,}"
     yield describe_samples(each["total"]).replace("±", "± ")

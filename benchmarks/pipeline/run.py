@@ -58,9 +58,11 @@ class Plan:
 
 @dataclass
 class Outcome:
-    """Of a format, in nanoseconds a record, a sample each round: `raw` without decoding, `total` with it, on the wall;
-    `raw_cpu` and `cpu` of all the consumer's threads in these; `micro` of decoding alone, in memory. `peak` is the
-    most octets that were resident, and `cgroup` is whether all consumers had one; `failed` is why there is no more."""
+    """Of a format, in nanoseconds a record, a sample each round: `raw` without decoding, `total` with it, on
+    the wall; `raw_cpu` and `cpu` of all the consumer's threads in these; `micro` of decoding alone, in
+    memory. `peak` is the most octets that were resident, and `cgroup` is whether all consumers had one;
+    `failed` is why there is no more.
+    """
 
     load: Load
     version: str
@@ -103,8 +105,9 @@ def run(plan: Plan, show: Show) -> list[Outcome]:
 
 
 def run_packing(plan: Plan, packed: bool, show: Show) -> list[Outcome]:
-    """Each format has a topic, and every round drains all of them, without decoding and with it; every other round in
-    the opposite order."""
+    """Each format has a topic, and every round drains all of them, without decoding and with it; every other
+    round in the opposite order.
+    """
     loads = [Load(plan.family, form.name, plan.messages, packed) for form in plan.formats]
     outcomes = [Outcome(load, form.version()) for load, form in zip(loads, plan.formats, strict=True)]
     with make_topics(plan.servers, len(loads)) as topics:
@@ -126,8 +129,9 @@ def describe(load: Load) -> str:
 
 
 def drain(plan: Plan, outcome: Outcome, topic: str, decode: bool, show: Show) -> None:
-    """Once, by a consumer of its own, in a cgroup of its own where one can be made. A format that has failed is left
-    alone."""
+    """Once, by a consumer of its own, in a cgroup of its own where one can be made. A format that has failed
+    is left alone.
+    """
     show(f"{describe(outcome.load)}: draining{'' if decode else ' without decoding'}")
     if outcome.failed is not None:
         return
@@ -154,10 +158,13 @@ def measure_decoding(plan: Plan, packed: bool, outcomes: Sequence[Outcome], show
 
 
 def start(name: str, given: dict[str, Any], group: Group | None = None) -> dict[str, Any]:
-    """What a process of its own says, in that group. Raises Failed with what it says of its failure, or with the
-    kernel's reason."""
+    """What a process of its own says, in that group. Raises Failed with what it says of its failure, or with
+    the kernel's reason.
+    """
     command = [sys.executable, "-m", f"benchmarks.pipeline.{name}", json.dumps(given)]
-    done = subprocess.run(group.enclose(command) if group else command, cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        group.enclose(command) if group else command, cwd=ROOT, capture_output=True, text=True
+    )
     if group and done.returncode == -signal.SIGKILL and group.has_killed():
         raise Failed(f"the kernel ended it: more than {group.limit / 2**20:.0f} MiB in its cgroup")
     if done.returncode:
@@ -167,7 +174,7 @@ def start(name: str, given: dict[str, Any], group: Group | None = None) -> dict[
     return result
 
 
-# Topics ---------------------------------------------------------------------------------------------------------------
+# Topics -----------------------------------------------------------------------------------------------------
 
 
 @contextmanager

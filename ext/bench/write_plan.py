@@ -38,7 +38,9 @@ class PlanWriter:
         words = [str(number), name, TYPES[type], f"limit={limit}", f"unit={unit or 1}"]
         words += [flag for flag, bit in _core.FLAGS.items() if flags & bit and flag != "enabled"]
         words += [] if flags & _core.FLAGS["enabled"] else ["disabled"]
-        words += ["map=" + ",".join(f"{wire}:{number}" for wire, number in mappings.items())] if mappings else []
+        words += (
+            ["map=" + ",".join(f"{wire}:{number}" for wire, number in mappings.items())] if mappings else []
+        )
         self.columns.append((" ".join(words), []))
 
     def _add(self, rank: int, source: str) -> bool:

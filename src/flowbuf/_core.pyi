@@ -92,13 +92,25 @@ class Decoder:
         decapsulate: Iterable[str] = (),
     ) -> Self: ...
     def encode(
-        self, payload: Octets, source: Source, received: Time = None, *, override: dict[str, Any] | None = None
+        self,
+        payload: Octets,
+        source: Source,
+        received: Time = None,
+        *,
+        override: dict[str, Any] | None = None,
     ) -> bytes: ...
     def messages(
-        self, payload: Octets, source: Source, received: Time = None, *, override: dict[str, Any] | None = None
+        self,
+        payload: Octets,
+        source: Source,
+        received: Time = None,
+        *,
+        override: dict[str, Any] | None = None,
     ) -> list[bytes]: ...
     def encode_datagrams(self, datagrams: Datagrams, *, override: dict[str, Any] | None = None) -> bytes: ...
-    def view_datagrams(self, datagrams: Datagrams, *, override: dict[str, Any] | None = None) -> memoryview: ...
+    def view_datagrams(
+        self, datagrams: Datagrams, *, override: dict[str, Any] | None = None
+    ) -> memoryview: ...
     def encode_each(
         self, datagrams: Datagrams, *, override: dict[str, Any] | None = None
     ) -> list[tuple[str, bytes]]: ...
@@ -126,7 +138,13 @@ def split_messages(stream: Octets, prefix: bytes | None = None) -> list[bytes]: 
 def cut_messages(stream: Octets, limit: int, first: int) -> list[tuple[bytes, int]]: ...
 def join_messages(messages: list[bytes], skip: int = 0) -> bytes: ...
 def hash_conversations(
-    stream: Octets, *, src_addr: int = 0, dst_addr: int = 0, src_port: int = 0, dst_port: int = 0, proto: int = 0
+    stream: Octets,
+    *,
+    src_addr: int = 0,
+    dst_addr: int = 0,
+    src_port: int = 0,
+    dst_port: int = 0,
+    proto: int = 0,
 ) -> list[bytes]: ...
 
 class Capture:
@@ -165,7 +183,9 @@ class TableType:
     @property
     def plan(self) -> Plan: ...
     def __new__(
-        cls, plan: Plan, fields: Iterable[tuple[str, str, str | None, bool, bool, bool, dict[int, str] | None]]
+        cls,
+        plan: Plan,
+        fields: Iterable[tuple[str, str, str | None, bool, bool, bool, dict[int, str] | None]],
     ) -> Self: ...
     def __arrow_c_schema__(self) -> object: ...
 
@@ -186,7 +206,11 @@ class TableBuilder:
 class ColumnBuilder(TableBuilder):
     def __new__(cls, decoder: Decoder, type: TableType, rows: int) -> Self: ...
     def decode(
-        self, datagrams: Datagrams, tables: list[Table] | None = None, *, override: dict[str, Any] | None = None
+        self,
+        datagrams: Datagrams,
+        tables: list[Table] | None = None,
+        *,
+        override: dict[str, Any] | None = None,
     ) -> list[Table]: ...
 
 class MessageTables(TableBuilder):

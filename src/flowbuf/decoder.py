@@ -101,7 +101,9 @@ def choose_time(schema: Schema, time: str) -> Schema:
     chosen = {source for equals in first for source in equals}
     rest = (tuple(source for source in equals if source not in chosen) for equals in received.sources)
     changed = replace(received, sources=(*first, *(equals for equals in rest if equals)))
-    return replace(schema, columns=tuple(changed if column is received else column for column in schema.columns))
+    return replace(
+        schema, columns=tuple(changed if column is received else column for column in schema.columns)
+    )
 
 
 class Decoder(_core.Decoder):
@@ -297,7 +299,9 @@ class Decoder(_core.Decoder):
         builder = _core.ColumnBuilder(self, new_table_type(self.schema, self.plan, ip), MAX_ROWS)
         full = builder.decode(_core.pack_datagrams(payloads, sources, received), override=override)
         if full:
-            raise ValueError(f"{len(payloads)} payloads have more flows than a batch can hold: give fewer at once")
+            raise ValueError(
+                f"{len(payloads)} payloads have more flows than a batch can hold: give fewer at once"
+            )
         return FlowBatch(self.schema, builder.finish())
 
     @property
@@ -317,7 +321,9 @@ class Decoder(_core.Decoder):
         """
         return {
             exporter["address"] + (f"#{exporter['sub_agent']}" if exporter["sub_agent"] else ""): {
-                key: value for key, value in exporter.items() if key not in ("address", "sub_agent", "domains")
+                key: value
+                for key, value in exporter.items()
+                if key not in ("address", "sub_agent", "domains")
             }
             for exporter in self.read_exporters()
         }

@@ -93,7 +93,9 @@ class EnrichmentError(FlowbufError, ValueError):
 
     def located(self, origin: str = "", where: str = "") -> EnrichmentError:
         """Return this error with the file or function and the place filled in, if it has none."""
-        return EnrichmentError(self.problem, self.fix, origin=self.origin or origin, where=self.where or where)
+        return EnrichmentError(
+            self.problem, self.fix, origin=self.origin or origin, where=self.where or where
+        )
 
 
 class QueryError(FlowbufError, ValueError):
@@ -120,7 +122,12 @@ class DecodeError(FlowbufError, ValueError):
     """
 
     def __init__(
-        self, text: str, status: str = "", offset: int | None = None, exporter: str | None = None, path: str = ""
+        self,
+        text: str,
+        status: str = "",
+        offset: int | None = None,
+        exporter: str | None = None,
+        path: str = "",
     ) -> None:
         super().__init__(text)
         self.status = status

@@ -35,7 +35,9 @@ try:
     from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
     from pyspark.sql.types import StructType
 except ImportError as error:
-    raise ImportError(f"{error}; flowbuf.spark needs pyspark 4 or newer: pip install 'flowbuf[spark]'") from error
+    raise ImportError(
+        f"{error}; flowbuf.spark needs pyspark 4 or newer: pip install 'flowbuf[spark]'"
+    ) from error
 
 from flowbuf._core import STATUSES
 from flowbuf.arrow.batch import FlowStream
@@ -97,7 +99,9 @@ class FlowbufReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, CapturePartition)
-        schema = pa.schema([pa.field(field.name, _arrow_type(type), field.nullable) for field, type in self._fields])
+        schema = pa.schema(
+            [pa.field(field.name, _arrow_type(type), field.nullable) for field, type in self._fields]
+        )
         flows = self._settings.open(partition.path)
         try:
             for batch in flows:
@@ -106,7 +110,7 @@ class FlowbufReader(DataSourceReader):
             _log_counters(partition.path, flows.counters)
 
 
-# Options --------------------------------------------------------------------------------------------------------------
+# Options ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -123,9 +127,14 @@ class _Settings:
         if "override_sampling" in values and "default_sampling" in values:
             raise ValueError("override_sampling replaces every rate: leave out default_sampling")
         schema = Schema.load(values.pop("schema", "flow")).switch(
-            only=values.pop("columns", None), enable=values.pop("enable", ()), disable=values.pop("disable", ())
+            only=values.pop("columns", None),
+            enable=values.pop("enable", ()),
+            disable=values.pop("disable", ()),
         )
-        return cls(schema, {_ARGUMENTS.get(name, name): value for name, value in values.items() if name not in _PATHS})
+        return cls(
+            schema,
+            {_ARGUMENTS.get(name, name): value for name, value in values.items() if name not in _PATHS},
+        )
 
     def only(self, types: Mapping[str, str]) -> _Settings:
         """Return the settings with exactly these columns.
@@ -135,7 +144,9 @@ class _Settings:
         for name, type in types.items():
             own = spark_type(self.schema[name])
             if type != own:
-                raise self.schema.error(name, f"cannot be read as {type}", f"read it as {own}, and cast it then")
+                raise self.schema.error(
+                    name, f"cannot be read as {type}", f"read it as {own}, and cast it then"
+                )
         return replace(self, schema=self.schema.only(*types))
 
     def open(self, path: str) -> FlowStream:
@@ -151,7 +162,9 @@ class _Settings:
 
     def _rate_column(self) -> str:
         if self.schema.rate is None:
-            raise ValueError(f"override_sampling: schema {self.schema.name} has no column of the sampling rate enabled")
+            raise ValueError(
+                f"override_sampling: schema {self.schema.name} has no column of the sampling rate enabled"
+            )
         return self.schema.rate.name
 
 
@@ -193,7 +206,7 @@ _OPTIONS: dict[str, Callable[[str], Any]] = {
 }
 
 
-# Files ----------------------------------------------------------------------------------------------------------------
+# Files ------------------------------------------------------------------------------------------------------
 
 
 def _find_files(options: Mapping[str, str]) -> list[str]:
@@ -212,13 +225,15 @@ def _expand(path: str) -> list[str]:
         return [local]
     pattern = os.path.join(glob.escape(local), "*") if os.path.isdir(local) else local
     found = sorted(glob.glob(pattern, recursive=True))
-    files = [file for file in found if os.path.isfile(file) and not os.path.basename(file).startswith((".", "_"))]
+    files = [
+        file for file in found if os.path.isfile(file) and not os.path.basename(file).startswith((".", "_"))
+    ]
     if not files:
         raise FileNotFoundError(f"{path}: no such file, and no file matches; it was looked for as {local}")
     return files
 
 
-# Conversion to the Arrow types of Spark -------------------------------------------------------------------------------
+# Conversion to the Arrow types of Spark ---------------------------------------------------------------------
 
 
 def _arrow_type(type: str) -> pa.DataType:
@@ -229,16 +244,27 @@ def _arrow_type(type: str) -> pa.DataType:
 
 
 _ARROW_TYPES = {
-    **{"smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(), "decimal(20,0)": pa.decimal128(20, 0)},
+    **{
+        "smallint": pa.int16(),
+        "int": pa.int32(),
+        "bigint": pa.int64(),
+        "decimal(20,0)": pa.decimal128(20, 0),
+    },
     **{"boolean": pa.bool_(), "float": pa.float32(), "double": pa.float64(), "string": pa.string()},
-    **{"binary": pa.binary(), "timestamp": pa.timestamp("us", "UTC"), "interval day to second": pa.duration("us")},
+    **{
+        "binary": pa.binary(),
+        "timestamp": pa.timestamp("us", "UTC"),
+        "interval day to second": pa.duration("us"),
+    },
 }
 
 
 def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return the columns of `schema` in its types. Nanoseconds are truncated to microseconds."""
     options = [pc.CastOptions(type, allow_time_truncate=True) for type in schema.types]
-    columns = [batch.column(name).cast(options=each) for name, each in zip(schema.names, options, strict=True)]
+    columns = [
+        batch.column(name).cast(options=each) for name, each in zip(schema.names, options, strict=True)
+    ]
     return pa.record_batch(columns, schema)
 
 
@@ -246,4 +272,6 @@ def _log_counters(path: str, counters: Mapping[str, int]) -> None:
     """Log the counters of a file: notes as information, all others as warnings."""
     for status, count in counters.items():
         kind, text = STATUSES[status]
-        _log.log(logging.INFO if kind == "note" else logging.WARNING, "%s: %d %s: %s", path, count, status, text)
+        _log.log(
+            logging.INFO if kind == "note" else logging.WARNING, "%s: %d %s: %s", path, count, status, text
+        )

@@ -26,7 +26,7 @@ TYPE = new_table_type(FLOW, compile_plan(FLOW))
 GARBAGE = 0xA5
 
 
-# The structure of the Arrow C stream interface, written from its specification --------------------------------------
+# The structure of the Arrow C stream interface, written from its specification ------------------------------
 
 
 class Stream(ctypes.Structure):
@@ -57,7 +57,9 @@ ctypes.pythonapi.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_cha
 
 
 def next_of(capsule: object) -> tuple[int, int | None, bytes]:
-    """The code of get_next, the release callback that it left in an output full of garbage, and the last error."""
+    """The code of get_next, the release callback that it left in an output full of garbage, and the last
+    error.
+    """
     address = ctypes.pythonapi.PyCapsule_GetPointer(capsule, b"arrow_array_stream")
     stream = Stream.from_address(address)
     array = Array()
@@ -164,7 +166,7 @@ def test_an_error_that_a_library_takes_for_the_end_is_raised_all_the_same() -> N
         read_capture(SHIPPED / "missing.pcap")._read_by(swallow)
 
 
-# Capsules ------------------------------------------------------------------------------------------------------------
+# Capsules ---------------------------------------------------------------------------------------------------
 
 
 class Capsules:

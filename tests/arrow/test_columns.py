@@ -1,5 +1,6 @@
-"""Captures and datagrams as columns: the same flows as messages say, in types that pandas, polars, duckdb and pyarrow
-read."""
+"""Captures and datagrams as columns: the same flows as messages say, in types that pandas, polars, duckdb and
+pyarrow read.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +37,11 @@ from tests.support.decoding import RECEIVED, SOURCE
 
 FLOW = Schema.load("flow")
 EVERYTHING = FLOW.enable(*(column.name for column in FLOW))
-SCHEMAS = {"default": FLOW, "every-column": EVERYTHING, **{n: Schema.load(n) for n in ("goflow2", "sflow_counters")}}
+SCHEMAS = {
+    "default": FLOW,
+    "every-column": EVERYTHING,
+    **{n: Schema.load(n) for n in ("goflow2", "sflow_counters")},
+}
 SHIPPED = Path(__file__).parents[1] / "data"
 NETFLOW9 = SHIPPED / "generated-netflow9.pcap"
 SFLOW = SHIPPED / "generated-sflow.pcap"
@@ -48,7 +53,7 @@ def captures(request: pytest.FixtureRequest) -> list[Path]:
     return sorted(folder.glob("*.pcap"))
 
 
-# The same flows -------------------------------------------------------------------------------------------------------
+# The same flows ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
@@ -95,7 +100,7 @@ def test_options_are_those_of_encode_capture() -> None:
     assert rows["bytes"].to_pylist() == [7 * value for value in plain["bytes"].to_pylist()]
 
 
-# One datagram ---------------------------------------------------------------------------------------------------------
+# One datagram -----------------------------------------------------------------------------------------------
 
 FIELDS = [(8, 4), (12, 4), (1, 8), (4, 1)]
 TEMPLATE = ipfix(template_set(template(256, *FIELDS)))
@@ -117,7 +122,9 @@ def test_decoder_gives_columns_of_a_datagram() -> None:
 
 def test_decoder_gives_columns_of_many_datagrams() -> None:
     decoder = Decoder()
-    batch = decoder.columns_many([TEMPLATE, *[DATA] * 1000], SOURCE, RECEIVED, override={"src_as": 1}, ip="text")
+    batch = decoder.columns_many(
+        [TEMPLATE, *[DATA] * 1000], SOURCE, RECEIVED, override={"src_as": 1}, ip="text"
+    )
     assert len(batch) == 3000
     assert batch.to_arrow()["src_addr"].to_pylist()[:3] == ["192.0.2.0", "192.0.2.1", "192.0.2.2"]
     assert set(batch.to_arrow()["src_as"].to_pylist()) == {1}
@@ -130,7 +137,9 @@ def test_strict_decoder_raises_from_columns() -> None:
     with pytest.raises(DecodeError, match=r"192\.0\.2\.1"):
         decoder.columns(DATA[:-1], SOURCE, RECEIVED)
     with pytest.raises(DecodeError):
-        list(read_capture(SHIPPED / "ipfix-variable.pcap", strict=True, port=1)) or decoder.columns(b"\0\x0a", SOURCE)
+        list(read_capture(SHIPPED / "ipfix-variable.pcap", strict=True, port=1)) or decoder.columns(
+            b"\0\x0a", SOURCE
+        )
 
 
 def test_decoder_refuses_what_cannot_be() -> None:
@@ -178,7 +187,7 @@ def test_threads_share_a_batch() -> None:
     assert found == [900] * 80
 
 
-# Types and nulls ------------------------------------------------------------------------------------------------------
+# Types and nulls --------------------------------------------------------------------------------------------
 
 
 def test_types_are_those_of_the_schema() -> None:
@@ -197,7 +206,14 @@ def test_types_are_those_of_the_schema() -> None:
 def test_numbers_are_never_null_and_addresses_are() -> None:
     schema = read_capture(NETFLOW9).to_arrow().schema
     nullable = {field.name for field in schema if field.nullable}
-    assert nullable == {"time_received", "exporter_address", "src_addr", "dst_addr", "flow_direction", "flow_type"}
+    assert nullable == {
+        "time_received",
+        "exporter_address",
+        "src_addr",
+        "dst_addr",
+        "flow_direction",
+        "flow_type",
+    }
 
 
 def test_explicit_columns_are_null_where_absent() -> None:
@@ -217,7 +233,7 @@ def test_addresses_print_as_text() -> None:
     assert len(column[0].value.as_py()) == 16
 
 
-# Other libraries ------------------------------------------------------------------------------------------------------
+# Other libraries --------------------------------------------------------------------------------------------
 
 
 def test_pandas_reads_flows() -> None:
@@ -292,7 +308,7 @@ def test_a_batch_is_what_a_stream_gives() -> None:
     assert pa.schema(batch).equals(pa.schema(stream))
 
 
-# Reading --------------------------------------------------------------------------------------------------------------
+# Reading ----------------------------------------------------------------------------------------------------
 
 
 def test_a_path_is_read_again_and_a_file_once() -> None:
@@ -414,7 +430,10 @@ def test_a_stream_that_is_left_says_what_it_counted_so_far() -> None:
 
 def test_memory_of_a_stream_does_not_grow(tmp_path: Path) -> None:
     """Batches that are let go are freed: ten times the flows take no more."""
-    assert run("generate", "--protocol", "netflow5", "--flows", 200_000, "-o", tmp_path / "x.pcap").exit_code == 0
+    assert (
+        run("generate", "--protocol", "netflow5", "--flows", 200_000, "-o", tmp_path / "x.pcap").exit_code
+        == 0
+    )
     sizes = [batch.nbytes for batch in read_capture(tmp_path / "x.pcap", batch_rows=10_000)]
     assert len(sizes) == 20
     assert max(sizes) < 10_000 * 400

@@ -1,4 +1,6 @@
-"""Streams of messages as columns: the same flows as the capture they were made of, and what becomes of damage."""
+"""Streams of messages as columns: the same flows as the capture they were made of, and what becomes of
+damage.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ def test_a_schema_that_is_given_says_which_columns(stream: Path) -> None:
 
 
 def test_a_schema_of_another_stream_is_refused(stream: Path) -> None:
-    with pytest.raises(SchemaError, match=r"no column for 'uint64 sampling_rate = 3' \(the same of packets, src_as,"):
+    with pytest.raises(
+        SchemaError, match=r"no column for 'uint64 sampling_rate = 3' \(the same of packets, src_as,"
+    ):
         read_messages(stream, "sflow_counters")
     other = FLOW.alter("flow_direction", values={"undefined": 0, "in": 1, "out": 2})
     with pytest.raises(SchemaError, match="an enum"):
@@ -62,7 +66,9 @@ def test_columns_may_be_few(stream: Path) -> None:
     columns = read_messages(stream, columns=["bytes", "proto"])
     assert columns.counters == {}
     rows = rows_of(columns)
-    assert rows == [{name: row[name] for name in ("bytes", "proto")} for row in rows_of(read_capture(NETFLOW9))]
+    assert rows == [
+        {name: row[name] for name in ("bytes", "proto")} for row in rows_of(read_capture(NETFLOW9))
+    ]
     with pytest.raises(SchemaError, match="nothing"):
         read_messages(stream, columns=["nothing"])
 
@@ -107,8 +113,12 @@ def test_damage_ends_a_stream_and_is_counted(stream: Path) -> None:
 FAULTS = {
     b"\x02\x20\x80": "malformed",
     wire.varint(5) + wire.tag(4, 5) + bytes(4): "octet 1: column 'bytes': a field of another wire type",
-    wire.varint(3) + wire.tag(9, 0) + wire.varint(300): "octet 1: column 'proto': a number that its column cannot hold",
-    wire.varint(5) + wire.tag(6, 2) + b"\x03abc": "octet 1: column 'src_addr': an address of neither 4 nor 16 octets",
+    wire.varint(3)
+    + wire.tag(9, 0)
+    + wire.varint(300): "octet 1: column 'proto': a number that its column cannot hold",
+    wire.varint(5)
+    + wire.tag(6, 2)
+    + b"\x03abc": "octet 1: column 'src_addr': an address of neither 4 nor 16 octets",
 }
 
 
@@ -118,7 +128,9 @@ def test_what_is_wrong_is_said_with_column_and_offset(octets: bytes) -> None:
     columns = read_messages(io.BytesIO(octets))
     assert rows_of(columns) == []
     assert columns.counters == {"bad_message": 1}
-    columns = read_messages(io.BytesIO(good + octets + good), columns=["bytes", "proto", "src_addr"], strict=True)
+    columns = read_messages(
+        io.BytesIO(good + octets + good), columns=["bytes", "proto", "src_addr"], strict=True
+    )
     flows = iter(columns)
     assert [row["bytes"] for row in rows_of(next(flows))] == [5]
     with pytest.raises(DecodeError, match=FAULTS[octets].replace("octet 1:", "octet 4:")):

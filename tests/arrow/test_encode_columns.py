@@ -48,7 +48,7 @@ def read(octets: bytes, schema: Schema, tmp_path: Path) -> FlowStream:
     return read_messages(tmp_path / "again.pb", schema)
 
 
-# Round trips ----------------------------------------------------------------------------------------------------------
+# Round trips ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
@@ -59,7 +59,9 @@ def test_capture_to_columns_to_messages_to_columns(name: str, corpus: Path, tmp_
         messages = encode_columns(columns, schema)
         assert rows_of(read(messages, schema, tmp_path)) == rows_of(columns), capture
         encode_capture(capture, tmp_path / "flows.pb", schema)
-        assert len(flows_of(messages, schema)) == len(flows_of((tmp_path / "flows.pb").read_bytes(), schema)), capture
+        assert len(flows_of(messages, schema)) == len(
+            flows_of((tmp_path / "flows.pb").read_bytes(), schema)
+        ), capture
 
 
 @pytest.mark.parametrize("capture", [NETFLOW9, SFLOW], ids=lambda path: path.stem)
@@ -111,9 +113,14 @@ def test_an_empty_table_has_no_messages() -> None:
 
 
 def test_output_grows_beyond_what_is_kept() -> None:
-    """Beyond 32 MiB it grows elsewhere. Whatever was encoded before, or failed to be, leaves nothing behind."""
+    """Beyond 32 MiB it grows elsewhere.
+
+    Whatever was encoded before, or failed to be, leaves nothing behind.
+    """
     columns = ('"text"\nnumber = 1\ntype = "bytes"', '"count"\nnumber = 2\ntype = "uint64"')
-    schema = Schema.from_toml('[schema]\nname = "text"\n' + "".join(f"[[column]]\nname = {each}\n" for each in columns))
+    schema = Schema.from_toml(
+        '[schema]\nname = "text"\n' + "".join(f"[[column]]\nname = {each}\n" for each in columns)
+    )
     schema = schema.enable("text", "count")
     small, large = ([letter * size for letter in (b"a", b"b", b"c")] for size in (100, 20 << 20))
     broken = pa.table({"text": [b"a" * (1 << 20)] * 100, "count": [1] * 99 + [-1]})
@@ -137,7 +144,7 @@ def test_an_encoder_inside_another_has_its_own_output() -> None:
     assert encode_columns(pa.RecordBatchReader.from_batches(table.schema, batches())) == expected
 
 
-# Values ---------------------------------------------------------------------------------------------------------------
+# Values -----------------------------------------------------------------------------------------------------
 
 
 def test_nulls_are_absent_and_zeros_are_not_written() -> None:
@@ -195,10 +202,14 @@ def test_integers_that_are_summed_in_decimals() -> None:
     """duckdb adds up in integers of 128 bits, Spark makes decimals of uint64; both are decimals in Arrow."""
     sums = duckdb.sql("select sum(x) bytes, sum(x)::hugeint packets from range(5) t(x)")
     assert flows_of(encode_columns(sums)) == [{"bytes": 10, "packets": 10}]
-    assert encode(bytes=pa.array([2**64 - 1, None, 0], pa.decimal128(20, 0))) == [{"bytes": 2**64 - 1}, {}, {}]
+    assert encode(bytes=pa.array([2**64 - 1, None, 0], pa.decimal128(20, 0))) == [
+        {"bytes": 2**64 - 1},
+        {},
+        {},
+    ]
 
 
-# What cannot be -------------------------------------------------------------------------------------------------------
+# What cannot be ---------------------------------------------------------------------------------------------
 
 REFUSED = {
     "too large": ({"proto": [6, 300]}, "column 'proto', row 1: the value is outside the column's range"),
@@ -213,7 +224,10 @@ REFUSED = {
     "a wide decimal": ({"bytes": pa.array([1], pa.decimal256(40, 0))}, "column 'bytes': of decimals, only"),
     "negative": ({"bytes": [-1]}, "column 'bytes', row 0: the value is outside the column's range"),
     "no integer": ({"bytes": [1.5]}, "column 'bytes', row 0: the number is not an integer"),
-    "no address": ({"src_addr": ["192.0.2.1", "x"]}, "column 'src_addr', row 1: the text is not an IP address"),
+    "no address": (
+        {"src_addr": ["192.0.2.1", "x"]},
+        "column 'src_addr', row 1: the text is not an IP address",
+    ),
     "other sizes": ({"src_addr": [b"abc"]}, "column 'src_addr', row 0: an address has 4 or 16 octets"),
     "no member": ({"flow_type": ["IPX"]}, "column 'flow_type', row 0: the text is not a member of the enum"),
     "another type": ({"bytes": ["5"]}, "column 'bytes': values of this type cannot fill the column"),
@@ -251,7 +265,9 @@ def test_a_column_that_is_there_twice_is_refused() -> None:
 
 @pytest.mark.parametrize("values", [pa.array([1]), pl.Series("bytes", [1])], ids=["pyarrow", "polars"])
 def test_values_without_columns_are_refused(values: object) -> None:
-    with pytest.raises(EncodeError, match="one array has no columns: give a table, a record batch or a data frame"):
+    with pytest.raises(
+        EncodeError, match="one array has no columns: give a table, a record batch or a data frame"
+    ):
         encode_columns(values)
 
 
@@ -259,7 +275,9 @@ def test_what_are_no_columns_is_said() -> None:
     with pytest.raises(TypeError, match="columns is list, which does not speak"):
         encode_columns([1, 2])
     with pytest.raises(OSError, match="not a capture"):
-        encode_columns(read_capture(SHIPPED / "traffic.pcap.gz", port=1)) or encode_columns(read_capture(__file__))
+        encode_columns(read_capture(SHIPPED / "traffic.pcap.gz", port=1)) or encode_columns(
+            read_capture(__file__)
+        )
 
 
 class ArrowSchema(ctypes.Structure):
@@ -314,7 +332,9 @@ LAST_TIMES = {"s": 9_223_372_036, "ms": 9_223_372_036_854, "us": 9_223_372_036_8
 @pytest.mark.parametrize("repeated", [False, True])
 def test_a_time_that_no_reader_takes_is_not_written(unit: str, repeated: bool) -> None:
     """Writers and readers of messages take the same times: those below 2**63 nanoseconds."""
-    schema = FLOW.only().add("at", number=1001, type="timestamp", unit=unit, repeated=repeated, sources=["ipfix:152"])
+    schema = FLOW.only().add(
+        "at", number=1001, type="timestamp", unit=unit, repeated=repeated, sources=["ipfix:152"]
+    )
     last = LAST_TIMES[unit]
 
     def table(time: int) -> pa.Table:

@@ -1,6 +1,6 @@
-"""`flowbuf encode` on captures, read by google.protobuf: by the .proto file that lies beside the messages, compiled by
-protoc, and by `message_class()`. Every message parses, has nothing that is not in its schema, and says what
-`flowbuf read -f jsonl` says.
+"""`flowbuf encode` on captures, read by google.protobuf: by the .proto file that lies beside the messages,
+compiled by protoc, and by `message_class()`. Every message parses, has nothing that is not in its schema, and
+says what `flowbuf read -f jsonl` says.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from tests.support.command import flowbuf
 FLOW = Schema.load("flow")
 SCHEMAS = {
     "default": (FLOW, []),
-    "every-column": (FLOW.enable(*(column.name for column in FLOW)), ["--enable", ",".join(c.name for c in FLOW)]),
+    "every-column": (
+        FLOW.enable(*(column.name for column in FLOW)),
+        ["--enable", ",".join(c.name for c in FLOW)],
+    ),
 }
 SHIPPED = Path(__file__).parents[1] / "data"
 NO_FLOWS = "netflow9-data-late-template"  # its data come before their template
@@ -48,8 +51,12 @@ def test_messages_are_what_google_protobuf_reads_and_what_read_says(
     for capture in captures:
         output = tmp_path / f"{capture.stem}.pb"
         assert flowbuf("encode", capture, "-o", output, *options).exit_code in (0, 1)
-        compiled = compile_proto(output.with_name(output.name + ".proto"), f"flowbuf.{schema.name.capitalize()}")
-        said = [json.loads(line) for line in flowbuf("read", capture, "-f", "jsonl", *options).stdout.splitlines()]
+        compiled = compile_proto(
+            output.with_name(output.name + ".proto"), f"flowbuf.{schema.name.capitalize()}"
+        )
+        said = [
+            json.loads(line) for line in flowbuf("read", capture, "-f", "jsonl", *options).stdout.splitlines()
+        ]
         assert said or capture.stem == NO_FLOWS
         data = output.read_bytes()
         for message_class in (compiled, schema.message_class()):
@@ -67,7 +74,7 @@ def test_the_proto_beside_the_messages_is_that_of_the_schema(captures: list[Path
     assert (tmp_path / "flows.pb.proto").read_text() == FLOW.enable("group:l2").to_proto()
 
 
-# google.protobuf, and a conversion of its own ------------------------------------------------------------------------
+# google.protobuf, and a conversion of its own ---------------------------------------------------------------
 
 
 def compile_proto(proto: Path, message: str) -> type[Message]:
@@ -102,7 +109,9 @@ def convert(message: Message, schema: Schema) -> dict[str, Any]:
     for field, value in message.ListFields():
         column = schema[field.name]
         said[column.name] = (
-            [convert_value(each, column) for each in value] if column.repeated else convert_value(value, column)
+            [convert_value(each, column) for each in value]
+            if column.repeated
+            else convert_value(value, column)
         )
     return said
 

@@ -72,7 +72,9 @@ def test_a_negative_zero_is_a_value() -> None:
 
 def test_a_number_that_no_member_has_stays_a_number() -> None:
     reasons = pa.array(["idle_timeout", "99", None, "99"], pa.string()).dictionary_encode()
-    rows = RowReader(FLOW.only("flow_end_reason")).read(pa.RecordBatch.from_arrays([reasons], ["flow_end_reason"]))
+    rows = RowReader(FLOW.only("flow_end_reason")).read(
+        pa.RecordBatch.from_arrays([reasons], ["flow_end_reason"])
+    )
     assert rows == [{"flow_end_reason": 1}, {"flow_end_reason": 99}, {}, {"flow_end_reason": 99}]
 
 

@@ -129,7 +129,10 @@ def test_networks(address: str | None, network: str | None, inside: bool | None)
 
 
 def test_names_in_sql_are_found_in_any_case() -> None:
-    assert columns_named("select Src_Mac, sum(bytes) from flows where bytes_ > 1", FLOW) == ("bytes", "src_mac")
+    assert columns_named("select Src_Mac, sum(bytes) from flows where bytes_ > 1", FLOW) == (
+        "bytes",
+        "src_mac",
+    )
 
 
 def test_extensions_are_not_fetched(tmp_path: Path) -> None:
@@ -137,7 +140,9 @@ def test_extensions_are_not_fetched(tmp_path: Path) -> None:
     connection.execute("SET extension_directory = ?", [str(tmp_path)])
     with pytest.raises(QueryError, match=r"duckdb\.install_extension\('inet'\)"), query_errors(["src_addr"]):
         connection.execute("SELECT '192.0.2.1'::INET")
-    assert connection.execute("SELECT current_setting('autoinstall_known_extensions')").fetchall() == [(False,)]
+    assert connection.execute("SELECT current_setting('autoinstall_known_extensions')").fetchall() == [
+        (False,)
+    ]
 
 
 def test_variables_of_the_program_are_no_tables() -> None:
@@ -146,5 +151,8 @@ def test_variables_of_the_program_are_no_tables() -> None:
 
 
 def test_a_column_of_another_schema_suggests_to_extend_that() -> None:
-    with pytest.raises(QueryError, match='schema flow has it: write extends = "flow"'), query_errors(["my_bytes"]):
+    with (
+        pytest.raises(QueryError, match='schema flow has it: write extends = "flow"'),
+        query_errors(["my_bytes"]),
+    ):
         connect().sql("SELECT src_mac FROM (SELECT 1 AS my_bytes)")

@@ -45,7 +45,7 @@ def workload() -> Workload:
     return generate_workload("netflow5")
 
 
-# Workloads ------------------------------------------------------------------------------------------------------------
+# Workloads --------------------------------------------------------------------------------------------------
 
 
 def test_data_is_what_has_flows_and_brings_no_templates() -> None:
@@ -75,7 +75,9 @@ def test_the_working_set_is_whole_repetitions_each_with_octets_of_its_own() -> N
 
 def test_of_a_large_capture_the_beginning_is_read() -> None:
     workload = load_workload("large", io.BytesIO(generated("ipfix", 200_000)))
-    assert 4 * WORKING_SET <= sum(len(datagram.payload) for datagram in workload.first) < 4 * WORKING_SET + 2000
+    assert (
+        4 * WORKING_SET <= sum(len(datagram.payload) for datagram in workload.first) < 4 * WORKING_SET + 2000
+    )
 
 
 def test_the_schema_says_what_a_flow_is() -> None:
@@ -112,7 +114,7 @@ def test_what_is_no_capture(tmp_path: Path) -> None:
         load_workload("a", tmp_path / "b.pcap")
 
 
-# flowbuf --------------------------------------------------------------------------------------------------------------
+# flowbuf ----------------------------------------------------------------------------------------------------
 
 
 def test_flowbuf_is_timed_by_what_the_processor_did(workload: Workload) -> None:
@@ -138,7 +140,7 @@ def test_a_round_is_at_least_one_pass(workload: Workload) -> None:
         assert run.decoder.flows - before == workload.flows
 
 
-# Turns ----------------------------------------------------------------------------------------------------------------
+# Turns ------------------------------------------------------------------------------------------------------
 
 
 class Slow:
@@ -208,7 +210,12 @@ def test_a_contestant_that_miscounts_is_shown_with_its_count(workload: Workload)
 
 def test_who_cannot_is_reported_and_the_others_go_on(workload: Workload) -> None:
     asked: list[str] = []
-    contestants = [Unable("unable", asked), Breaking("breaking", asked), Picky("picky", asked), Slow("able", asked)]
+    contestants = [
+        Unable("unable", asked),
+        Breaking("breaking", asked),
+        Picky("picky", asked),
+        Slow("able", asked),
+    ]
     measured = measure(workload, contestants, 5)
     assert measured.failed == {"unable": "no such program", "breaking": "it broke"}
     assert list(measured.results) == ["able"]

@@ -38,7 +38,9 @@ def test_a_whole_capture_beside_reading_and_writing_alone(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("protocol", ["netflow5", "sflow"])
 def test_two_threads_beside_one(protocol: str) -> None:
-    result = json.loads(run("bench_threads", "--protocol", protocol, "--runs", "2", "--passes", "1", "--json"))
+    result = json.loads(
+        run("bench_threads", "--protocol", protocol, "--runs", "2", "--passes", "1", "--json")
+    )
     assert len(result["runs"]) == 2
     for found in result["runs"]:
         assert found.keys() == {"speedup", "cpu_per_wall", "more_cpu", "share"}

@@ -19,7 +19,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(*arguments: str) -> str:
-    """pytest over benchmarks/, of datasets that are always there; without peers of the decoder and the C benchmark."""
+    """pytest over benchmarks/, of datasets that are always there; without peers of the decoder and the C
+    benchmark.
+    """
     chosen = "(ipfix-variable or two_threads or client_message-1-encode) and not contestant and not test_core"
     command = [sys.executable, "-m", "pytest", "benchmarks", "-k", chosen]
     # pytest-benchmark measures nothing in a worker of pytest-xdist, which this process may be.
@@ -43,7 +45,9 @@ def test_every_result_says_what_it_is(results: Path) -> None:
     for each in found:
         info, times = each["extra_info"], each["stats"]["data"]
         assert {"dataset", "what", "flows", "ns_per_flow", "spread"} <= info.keys()
-        assert info["samples"] == pytest.approx([seconds * 1e9 / info["flows"] for seconds in times], abs=0.001)
+        assert info["samples"] == pytest.approx(
+            [seconds * 1e9 / info["flows"] for seconds in times], abs=0.001
+        )
 
 
 def test_results_can_be_told_apart_by_what_they_are(results: Path) -> None:
@@ -59,7 +63,15 @@ def test_a_peer_that_cannot_decode_a_dataset_is_reported() -> None:
     """It has no figure, and the run does not fail."""
     pytest.importorskip("netflow")
     chosen = "test_contestant and ipfix-variable and (ipfix-variable-netflow or ipfix-variable-flowbuf)"
-    command = [sys.executable, "-m", "pytest", "benchmarks/test_contestants.py", "-k", chosen, "--benchmark-only"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "benchmarks/test_contestants.py",
+        "-k",
+        chosen,
+        "--benchmark-only",
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
     _, _, after = done.stdout.partition("peers without a result")

@@ -55,7 +55,11 @@ def test_orderings_are_those_that_can_be_counted() -> None:
 
 def test_a_difference_and_a_doubt() -> None:
     old = [Series("v5", OWN, LOW), Series("v9", OWN, LOW), Series("gone", OWN, LOW)]
-    new = [Series("v5", OWN, HIGH), Series("v9", OWN, [sample + 0.5 for sample in LOW]), Series("new", OWN, HIGH)]
+    new = [
+        Series("v5", OWN, HIGH),
+        Series("v9", OWN, [sample + 0.5 for sample in LOW]),
+        Series("new", OWN, HIGH),
+    ]
     assert compare_files(old, new) == [
         ["dataset", "what", "old", "new", "new/old", "p"],
         ["v5", OWN, "102.0 ±  1%", "202.0 ±  0%", "1.98×", "p=0.008 (n=5+5)"],
@@ -66,7 +70,9 @@ def test_a_difference_and_a_doubt() -> None:
 
 
 def test_decoders_of_one_file() -> None:
-    rows = compare_contestants([Series("v5", OWN, LOW), Series("v5", "peer", HIGH), Series("v9", "peer", HIGH)])
+    rows = compare_contestants(
+        [Series("v5", OWN, LOW), Series("v5", "peer", HIGH), Series("v9", "peer", HIGH)]
+    )
     assert rows == [
         ["dataset", "what", "ns", "flowbuf", "what/flowbuf", "p"],
         ["v5", OWN, "102.0 ±  1%", "", "", ""],
@@ -89,7 +95,11 @@ def test_files_of_both_kinds(tmp_path: Path) -> None:
         tmp_path / "pytest.json",
         {
             "benchmarks": [
-                {"name": "a", "extra_info": {"dataset": "v5", "what": OWN, "samples": LOW}, "stats": {"data": [1]}},
+                {
+                    "name": "a",
+                    "extra_info": {"dataset": "v5", "what": OWN, "samples": LOW},
+                    "stats": {"data": [1]},
+                },
                 {"name": "test_b", "extra_info": {}, "stats": {"data": [1e-6, 2e-6]}},
             ]
         },

@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 from benchmarks import instructions
-from benchmarks.instructions import CODECS, DATASETS, RECORD, Record, Tools, compare, read_record, write_record
+from benchmarks.instructions import (
+    CODECS,
+    DATASETS,
+    RECORD,
+    Record,
+    Tools,
+    compare,
+    read_record,
+    write_record,
+)
 
 TOOLS = Tools("gcc 12.2.0", "glibc 2.36", "x86_64", "bmi2", "3.13.0")
 RECORDED = Record(TOOLS, {"one": 1000.0, "two": 500.0})
@@ -37,7 +46,8 @@ def test_fewer_instructions_are_to_be_written_down() -> None:
 
 
 @pytest.mark.parametrize(
-    "tools", [{"compiler": "gcc 14.2.0"}, {"libc": "glibc 2.41"}, {"machine": "aarch64"}, {"processor": "any"}]
+    "tools",
+    [{"compiler": "gcc 14.2.0"}, {"libc": "glibc 2.41"}, {"machine": "aarch64"}, {"processor": "any"}],
 )
 def test_counts_of_other_tools_are_reported(tools: dict[str, str]) -> None:
     lines, right = compare(RECORDED, counted(2000, **tools))
@@ -102,7 +112,9 @@ def test_the_guard_fails_until_the_file_is_updated(
     monkeypatch.setattr(instructions, "DATASETS", tuple(taken.counts))
     monkeypatch.setattr(instructions, "CODECS", ())
     for factor, status in ((1.02, 0), (1.04, 1), (0.96, 1)):
-        write_record(path, Record(taken.tools, {name: count / factor for name, count in taken.counts.items()}))
+        write_record(
+            path, Record(taken.tools, {name: count / factor for name, count in taken.counts.items()})
+        )
         assert instructions.main(["--record", str(path)]) == status
     assert instructions.main(["--record", str(path), "--update"]) == 0
     assert read_record(path) == taken
@@ -113,7 +125,9 @@ def test_the_guard_fails_until_the_file_is_updated(
 def test_counts_do_not_depend_on_the_passes(taken: Record, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is not a pass cancels out."""
     monkeypatch.setattr(instructions, "PASSES", 3)
-    assert instructions.count("generated-netflow5") == pytest.approx(taken.counts["generated-netflow5"], rel=0.001)
+    assert instructions.count("generated-netflow5") == pytest.approx(
+        taken.counts["generated-netflow5"], rel=0.001
+    )
 
 
 @pytest.mark.expensive

@@ -1,5 +1,6 @@
-"""The serialization lab (benchmarks/lab): every format gives back what it was given, which is the gate before any of
-its times are worth something; and the data are the same everywhere."""
+"""The serialization lab (benchmarks/lab): every format gives back what it was given, which is the gate before
+any of its times are worth something; and the data are the same everywhere.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ def typed(value: Any) -> Any:
     return (type(value), value.utcoffset() if isinstance(value, datetime) else None, value)
 
 
-# The data -------------------------------------------------------------------------------------------------------------
+# The data ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -81,7 +82,9 @@ def read_fields(fields: Sequence[Field]) -> Iterator[tuple[str, str, object]]:
 
 def read_descriptor(message: Any) -> Iterator[tuple[str, str, object]]:
     types = {
-        getattr(message.fields[0], name): name[5:].lower() for name in dir(message.fields[0]) if name[:5] == "TYPE_"
+        getattr(message.fields[0], name): name[5:].lower()
+        for name in dir(message.fields[0])
+        if name[:5] == "TYPE_"
     }
     for field in sorted(message.fields, key=lambda field: field.number):
         inner = field.message_type
@@ -94,10 +97,24 @@ def read_descriptor(message: Any) -> Iterator[tuple[str, str, object]]:
 
 def test_families_are_what_their_name_says() -> None:
     kinds = {name: [field.kind for field in family.fields] for name, family in FAMILIES.items()}
-    assert sorted(kinds["telemetry"]) == sorted(["string"] * 4 + ["double"] * 4 + ["uint64"] * 2 + ["uint32"] * 2)
+    assert sorted(kinds["telemetry"]) == sorted(
+        ["string"] * 4 + ["double"] * 4 + ["uint64"] * 2 + ["uint32"] * 2
+    )
     assert kinds["client_message"] == ["string", "string", "int64"]
     assert kinds["record"] == [
-        *("string", "bool", "sint64", "int16", "int64", "uint64", "uint8", "uint32", "time", "message", "messages")
+        *(
+            "string",
+            "bool",
+            "sint64",
+            "int16",
+            "int64",
+            "uint64",
+            "uint8",
+            "uint32",
+            "time",
+            "message",
+            "messages",
+        )
     ]
     assert {len(record["children"]) for record in FAMILIES["record"].records} == {10}
     assert FAMILIES["record"].batches == (1, 10, 100, 1000, 10_000)
@@ -107,10 +124,12 @@ def test_families_are_what_their_name_says() -> None:
 def test_telemetry_has_the_size_of_telemetry(name: str, octets: int) -> None:
     family = FAMILIES["telemetry"]
     coder = open_coder(*select_formats(name), family)
-    assert sum(len(coder.encode(record)) for record in family.records) / 256 == pytest.approx(octets, rel=0.02)
+    assert sum(len(coder.encode(record)) for record in family.records) / 256 == pytest.approx(
+        octets, rel=0.02
+    )
 
 
-# The gate -------------------------------------------------------------------------------------------------------------
+# The gate ---------------------------------------------------------------------------------------------------
 
 
 @each_pair
@@ -134,7 +153,9 @@ def test_a_batch_comes_back_exactly(form: Format, family: Family, count: int) ->
 
 @each_pair
 def test_what_is_timed_begins_and_ends_with_plain_values(form: Format, family: Family) -> None:
-    """Preparing changes the shape of a record alone: nothing that a format has to do is done before it is timed."""
+    """Preparing changes the shape of a record alone: nothing that a format has to do is done before it is
+    timed.
+    """
     coder = open_coder(form, family)
     record = family.records[0]
     prepared = coder.prepare(record)
@@ -174,7 +195,7 @@ def test_any_record_comes_back_exactly(form: Format, family: Family, data: st.Da
     assert typed(coder.restore(coder.decode(coder.encode(coder.prepare(record))))) == typed(record)
 
 
-# What a format says of itself -----------------------------------------------------------------------------------------
+# What a format says of itself -------------------------------------------------------------------------------
 
 
 def test_names_are_unique_and_can_be_selected() -> None:
@@ -220,12 +241,23 @@ def test_generated_and_dynamic_messages_are_the_same() -> None:
     dynamic, generated = select_formats("protobuf-upb,protobuf-upb-generated")
     for family in FAMILIES.values():
         one, other = open_coder(dynamic, family), open_coder(generated, family)
-        assert [one.encode(record) for record in family.records] == [other.encode(record) for record in family.records]
+        assert [one.encode(record) for record in family.records] == [
+            other.encode(record) for record in family.records
+        ]
 
 
 def test_a_library_that_is_absent_is_named() -> None:
     """And the lab can be imported without any of them."""
-    modules = ["google.protobuf", "grpc_tools", "orjson", "msgspec", "fastavro", "msgpack", "ormsgpack", "cbor2"]
+    modules = [
+        "google.protobuf",
+        "grpc_tools",
+        "orjson",
+        "msgspec",
+        "fastavro",
+        "msgpack",
+        "ormsgpack",
+        "cbor2",
+    ]
     script = f"""
 import sys
 sys.modules.update(dict.fromkeys({modules}))

@@ -1,4 +1,6 @@
-"""What the lab measures: times by turns, allocations of Python and of libraries alike, and what they say of formats."""
+"""What the lab measures: times by turns, allocations of Python and of libraries alike, and what they say of
+formats.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ def select(names: str) -> list[Format]:
     return chosen
 
 
-# Times ----------------------------------------------------------------------------------------------------------------
+# Times ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("count", "octets_more"), [(1, 0), (10, 4 / 10), (1000, 4 / 1000)])
@@ -55,12 +57,14 @@ def test_every_format_has_a_sample_for_each_round(direction: str) -> None:
 
 
 def test_formats_that_are_absent_are_left_out() -> None:
-    missing = Format(**{**vars(select_formats("json")[0]), "name": "morse", "needs": (("morse_code", "morse-code"),)})
+    missing = Format(
+        **{**vars(select_formats("json")[0]), "name": "morse", "needs": (("morse_code", "morse-code"),)}
+    )
     assert missing.absent() == "not installed: pip install morse-code"
     assert measure(MESSAGES, "encode", 1, [missing], rounds=1, seconds=0) == {}
 
 
-# Allocations ----------------------------------------------------------------------------------------------------------
+# Allocations ------------------------------------------------------------------------------------------------
 
 
 @counted
@@ -74,7 +78,10 @@ def test_every_block_is_counted_and_the_most_that_was_held() -> None:
 
 @counted
 def test_allocations_of_libraries_count_like_those_of_python() -> None:
-    """A decoded message is a dict and two strings: three at least. What upb holds besides is no object of Python's."""
+    """A decoded message is a dict and two strings: three at least.
+
+    What upb holds besides is no object of Python's.
+    """
     formats = select("protobuf-upb,msgspec-msgpack,struct")
     found = count_allocations(MESSAGES, "decode", 1, formats)
     assert 3 <= found["msgspec-msgpack"].calls < 4 < found["protobuf-upb"].calls
@@ -83,7 +90,7 @@ def test_allocations_of_libraries_count_like_those_of_python() -> None:
     assert batch["msgspec-msgpack"].peak > 80_000 > 1000 > found["msgspec-msgpack"].peak
 
 
-# Where the speed comes from -------------------------------------------------------------------------------------------
+# Where the speed comes from ---------------------------------------------------------------------------------
 
 LADDER = ("msgspec-json", "msgspec-msgpack", "msgspec-msgpack-array")
 
@@ -145,6 +152,8 @@ def test_results_of_a_run_are_split(tmp_path: Path) -> None:
     assert lines[0] == "client_message encode 1"
     assert lines[1].startswith(f"  {' > '.join(LADDER)}: binary ")
     assert len(lines) == 3
-    refused = subprocess.run([*command[:-1], str(ROOT / "pyproject.toml")], cwd=ROOT, capture_output=True, text=True)
+    refused = subprocess.run(
+        [*command[:-1], str(ROOT / "pyproject.toml")], cwd=ROOT, capture_output=True, text=True
+    )
     assert refused.returncode == 1
     assert refused.stderr.startswith(f"split: {ROOT / 'pyproject.toml'}: ")

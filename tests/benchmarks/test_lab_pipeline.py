@@ -1,5 +1,6 @@
-"""The pipeline of the lab (benchmarks/pipeline), by a real broker: exactly the records that are asked for, all decoded,
-on one processor, in so much memory, or it says what went wrong."""
+"""The pipeline of the lab (benchmarks/pipeline), by a real broker: exactly the records that are asked for,
+all decoded, on one processor, in so much memory, or it says what went wrong.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def run(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
-# What is in a topic ---------------------------------------------------------------------------------------------------
+# What is in a topic -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("messages", [1, 255, 300, 25_000])
@@ -63,13 +64,24 @@ def test_the_producer_fills_the_topic_and_ends(broker: Broker, topic: str, packe
     assert said == {"octets": sum(map(len, values))}
 
 
-# The consumer ---------------------------------------------------------------------------------------------------------
+# The consumer -----------------------------------------------------------------------------------------------
 
 
 def drain(
-    broker: Broker, topic: str, load: Load, decode: bool = True, memory: int = MEMORY, group: Group | None = None
+    broker: Broker,
+    topic: str,
+    load: Load,
+    decode: bool = True,
+    memory: int = MEMORY,
+    group: Group | None = None,
 ) -> dict[str, Any]:
-    given = {"servers": broker.servers, "topic": topic, "load": load.to_dict(), "decode": decode, "memory": memory}
+    given = {
+        "servers": broker.servers,
+        "topic": topic,
+        "load": load.to_dict(),
+        "decode": decode,
+        "memory": memory,
+    }
     return start("consumer", given, group)
 
 
@@ -101,7 +113,7 @@ def test_too_much_memory_is_a_failure(broker: Broker, topic: str) -> None:
         drain(broker, topic, load, memory=8 * 2**20)
 
 
-# Its cgroup -----------------------------------------------------------------------------------------------------------
+# Its cgroup -------------------------------------------------------------------------------------------------
 
 VERSION_1 = "5:cpu,cpuacct:/elsewhere\n4:memory:{own}\n0::/\n"
 VERSION_2 = "0::{own}\n"
@@ -120,7 +132,9 @@ def make_process(folder: Path, groups: str, kind: str, root: str = "/") -> Path:
     point = str(folder / "a mount").replace(" ", r"\040")
     others = "23 1 8:1 / / rw - ext4 /dev/root rw\n33 31 0:30 / /nowhere rw,relatime - cgroup cgroup rw,cpu\n"
     options = "rw,memory" if kind == "cgroup" else "rw"
-    (process / "mountinfo").write_text(f"{others}35 31 0:32 {root} {point} rw shared:9 - {kind} cgroup {options}\n")
+    (process / "mountinfo").write_text(
+        f"{others}35 31 0:32 {root} {point} rw shared:9 - {kind} cgroup {options}\n"
+    )
     return process
 
 
@@ -208,7 +222,7 @@ def test_a_consumer_that_wants_less_is_let_alone(broker: Broker, topic: str) -> 
     assert group is None or not group.folder.exists()
 
 
-# The command ----------------------------------------------------------------------------------------------------------
+# The command ------------------------------------------------------------------------------------------------
 
 
 @linux
@@ -235,14 +249,27 @@ def test_every_format_is_drained_packed_and_not(broker: Broker, tmp_path: Path) 
     held = "consumers in a cgroup" if may_be_written() else "no cgroup for consumers"
     assert done.stdout.count(held) == 2, "one a message, and many"
     left = set(broker.admin.list_topics().topics) - before
-    assert left <= {"__consumer_offsets"}, "topics are gone at the end, but for the broker's own of its first consumer"
+    assert left <= {"__consumer_offsets"}, (
+        "topics are gone at the end, but for the broker's own of its first consumer"
+    )
 
 
 @linux
 def test_a_failed_format_is_said_and_the_others_go_on(broker: Broker) -> None:
     """No Python with confluent-kafka fits into 8 MiB, as the kernel finds where there is a cgroup."""
     end = "more than 8 MiB in its cgroup" if may_be_written() else "MiB were resident, and 8 are allowed"
-    asked = ["--kafka", broker.servers, "--messages", "300", "--formats", "struct", "--rounds", "1", "--packing", "one"]
+    asked = [
+        "--kafka",
+        broker.servers,
+        "--messages",
+        "300",
+        "--formats",
+        "struct",
+        "--rounds",
+        "1",
+        "--packing",
+        "one",
+    ]
     done = run(*asked, "--memory", "8")
     assert done.returncode == 1
     assert "struct: failed: " in done.stdout
@@ -254,7 +281,9 @@ def test_a_failed_format_is_said_and_the_others_go_on(broker: Broker) -> None:
 
 @linux
 def test_what_is_wrong_with_the_command_line_is_said(tmp_path: Path) -> None:
-    assert "no format is called morse; there are flowbuf, " in run("--kafka", "x", "--formats", "morse").stderr
+    assert (
+        "no format is called morse; there are flowbuf, " in run("--kafka", "x", "--formats", "morse").stderr
+    )
     assert "0 is no number of at least 1" in run("--messages", "0").stderr
     assert run("--rounds", "many").returncode == 2
     text = run("--help").stdout
@@ -264,7 +293,9 @@ def test_what_is_wrong_with_the_command_line_is_said(tmp_path: Path) -> None:
 
 @linux
 def test_without_a_broker_there_is_no_file(tmp_path: Path) -> None:
-    pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed: pip install --group test")
+    pytest.importorskip(
+        "confluent_kafka", reason="confluent-kafka is not installed: pip install --group test"
+    )
     asked = ["--kafka", "127.0.0.1:1", "--messages", "10", "--formats", "json"]
     done = run(*asked, "--json", str(tmp_path / "result.json"))
     assert done.returncode == 1

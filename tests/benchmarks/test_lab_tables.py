@@ -1,4 +1,6 @@
-"""Tables of the documents: they are of the very runs that stand beside the notebooks, with the same quartiles."""
+"""Tables of the documents: they are of the very runs that stand beside the notebooks, with the same
+quartiles.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ def tables_of(*results: dict[str, Any]) -> dict[str, list[str]]:
     return {title: table.splitlines() for title, table in made.items()}
 
 
-# In the documents -----------------------------------------------------------------------------------------------------
+# In the documents -------------------------------------------------------------------------------------------
 
 
 def test_the_documents_have_the_tables_of_the_run_that_the_notebook_reads() -> None:
@@ -46,7 +48,9 @@ def test_the_documents_have_the_tables_of_the_run_that_the_notebook_reads() -> N
     for title, table in tables.items():
         assert f"\n\n{table}\n\n" in page, title
     rows = [line.strip("| ").split(" | ") for line in tables["Codec"].splitlines()]
-    own, peer = (row[1] for row in rows if row[0] in ("`flowbuf.Codec`, dicts", "`google.protobuf` (upb, in C), dicts"))
+    own, peer = (
+        row[1] for row in rows if row[0] in ("`flowbuf.Codec`, dicts", "`google.protobuf` (upb, in C), dicts")
+    )
     time, ratio = peer.removesuffix(")").split(" (")
     assert f"| {own} | `google.protobuf` (upb) | {time} | {ratio} |\n" in readme
     assert f"\n{describe_machine(content['machine_info'])}: " in page
@@ -81,14 +85,16 @@ def test_every_format_says_whether_strings_are_copies() -> None:
     assert set(said.values()) <= {"copies", "views"}
 
 
-# What they say --------------------------------------------------------------------------------------------------------
+# What they say ----------------------------------------------------------------------------------------------
 
 
 def test_medians_and_spreads_are_those_of_the_result() -> None:
     """Of the ratios as well: half of what lies between inclusive quartiles."""
     own = measure("telemetry encode 1", "flowbuf", 100, 100, 100, spread=8.0, octets=104.4, allocations=1.004)
     json_ = measure("telemetry encode 1", "json", 1000, 3000, 2000, spread=400.0, octets=308.0)
-    decoded = [measure("telemetry decode 1", name, 50, spread=2.0, allocations=8.0) for name in ("flowbuf", "json")]
+    decoded = [
+        measure("telemetry decode 1", name, 50, spread=2.0, allocations=8.0) for name in ("flowbuf", "json")
+    ]
     tables = tables_of(own, json_, *decoded)
     assert tables["Times of telemetry: A Processor, 2 processors, Python 3.11.7"][2:] == [
         "| `flowbuf` | 104 | 100 ± 4 | 50 ± 1 | – | – | 1, 8 |",
@@ -120,7 +126,9 @@ def test_the_fastest_other_has_the_same_shape() -> None:
     assert standing.factor == (0.5, pytest.approx(0.0625))
     assert (standing.ahead, standing.behind) == (False, True)
     other = {"flowbuf-tuple": [2.0], "flowbuf-reference": [1.0], "struct": [3.0]}
-    assert [(each.shape, each.best, each.ahead) for each in compare_best(other)] == [("tuple", "struct", True)]
+    assert [(each.shape, each.best, each.ahead) for each in compare_best(other)] == [
+        ("tuple", "struct", True)
+    ]
 
 
 def test_what_was_not_measured_is_left_out() -> None:

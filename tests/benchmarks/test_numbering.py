@@ -37,7 +37,7 @@ def number(offset: int, *payloads: bytes, source: tuple[str, int] = HERE, record
     return [int.from_bytes(copy[offset : offset + 4], "big") for copy in copies]
 
 
-# What counts what -----------------------------------------------------------------------------------------------------
+# What counts what -------------------------------------------------------------------------------------------
 
 
 def test_netflow5_counts_flows() -> None:
@@ -133,7 +133,7 @@ def test_anything_else_is_left_alone() -> None:
         assert Numberings().number_on(payload, HERE, 1) == payload
 
 
-# Working sets ---------------------------------------------------------------------------------------------------------
+# Working sets -----------------------------------------------------------------------------------------------
 
 
 def check_in_order(workload: Workload) -> None:

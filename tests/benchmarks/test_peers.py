@@ -1,5 +1,5 @@
-"""The peers that flowbuf is measured beside (benchmarks/peers): each finds the flows that flowbuf finds, and what the
-article's approach puts together says what flowbuf's messages say.
+"""The peers that flowbuf is measured beside (benchmarks/peers): each finds the flows that flowbuf finds, and
+what the article's approach puts together says what flowbuf's messages say.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ DIFFERENT: dict[tuple[str, str], tuple[int | str, str]] = {
 def read_workload(path: Path) -> Workload:
     """A capture once, not repeated."""
     _, _, batch = _core.Capture().scan(path.read_bytes(), True, 65536)
-    first = tuple(Datagram(payload, source, time) for payload, source, _, time in (batch[i] for i in range(len(batch))))
+    first = tuple(
+        Datagram(payload, source, time) for payload, source, _, time in (batch[i] for i in range(len(batch)))
+    )
     decoder = flowbuf.Decoder()
     for datagram in first:
         decoder.encode(*datagram)
@@ -84,7 +86,7 @@ def named(peer: Contestant) -> str:
     return peer.name
 
 
-# All peers ------------------------------------------------------------------------------------------------------------
+# All peers --------------------------------------------------------------------------------------------------
 
 
 def test_names_are_unique_and_what_is_quoted_is_not_measured() -> None:
@@ -167,7 +169,7 @@ def test_the_time_of_a_program_is_that_of_its_process() -> None:
         assert 1 < run.measure(0.02) < 1e6
 
 
-# Harnesses ------------------------------------------------------------------------------------------------------------
+# Harnesses --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(params=GENERATED + REAL)
@@ -178,8 +180,9 @@ def workload(request: pytest.FixtureRequest) -> Workload:
 
 @pytest.mark.usefixtures("_built")
 def test_messages_of_the_article_say_what_those_of_flowbuf_say(workload: Workload) -> None:
-    """All columns of all flows. GoFlow2's decoder reads one segment of an sFlow AS path, and the last system of the
-    path is the destination's."""
+    """All columns of all flows. GoFlow2's decoder reads one segment of an sFlow AS path, and the last system
+    of the path is the destination's.
+    """
     peer = harness("dynamic-append")
     decoder = flowbuf.Decoder()
     for datagram in workload.first:
@@ -228,7 +231,7 @@ def harness(name: str) -> Harness:
     return found
 
 
-# What the peers share -------------------------------------------------------------------------------------------------
+# What the peers share ---------------------------------------------------------------------------------------
 
 
 def test_a_capture_that_is_written_holds_the_datagrams(tmp_path: Path) -> None:

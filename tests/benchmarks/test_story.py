@@ -11,7 +11,14 @@ from scapy.layers.inet import IP, UDP
 from scapy.utils import wrpcap
 
 from benchmarks import bench_story
-from benchmarks.bench_story import STAGES, choose_data, find_difference, read_datagrams, read_messages, write_messages
+from benchmarks.bench_story import (
+    STAGES,
+    choose_data,
+    find_difference,
+    read_datagrams,
+    read_messages,
+    write_messages,
+)
 from benchmarks.core_programs import Failed, build, run
 from flowbuf import Schema
 from tests.reference import Decoder
@@ -55,7 +62,9 @@ def test_a_difference_stops_the_story() -> None:
     one = [{"bytes": 1, "proto": 6}, {"bytes": 2}]
     assert find_difference({"a": one, "b": [dict(each) for each in one]}) == ""
     assert find_difference({"a": one, "b": [one[0], {"bytes": 3}]}) == "flow 1, bytes: b 3, a 2"
-    assert find_difference({"a": one, "b": [one[0], {"bytes": 2, "proto": 6}]}) == "flow 1, proto: b 6, a None"
+    assert (
+        find_difference({"a": one, "b": [one[0], {"bytes": 2, "proto": 6}]}) == "flow 1, proto: b 6, a None"
+    )
     assert find_difference({"a": one, "b": one[:1]}) == "b: 1 flows, a: 2"
     assert find_difference({"a": [], "b": []}) == "a: no flows"
 
@@ -87,8 +96,13 @@ FIELDS = {1: 4, 2: 4, 8: 4, 12: 4, 4: 1, 7: 2, 11: 2, 10: 4, 14: 4, 16: 4, 17: 4
 def capture_of_values(path: Path, first: int) -> Path:
     """A record whose fields are `first` and the numbers after it."""
     record = b"".join(uint(first + i, size) for i, size in enumerate(FIELDS.values()))
-    payloads = (netflow9(template_set9(template(256, *FIELDS.items()))), netflow9(data_set(256, record), sequence=1))
-    packets = [IP(src="192.0.2.1", dst="203.0.113.1") / UDP(sport=50000, dport=2055) / each for each in payloads]
+    payloads = (
+        netflow9(template_set9(template(256, *FIELDS.items()))),
+        netflow9(data_set(256, record), sequence=1),
+    )
+    packets = [
+        IP(src="192.0.2.1", dst="203.0.113.1") / UDP(sport=50000, dport=2055) / each for each in payloads
+    ]
     for packet in packets:
         packet.time = 1735689600
     wrpcap(str(path), packets)

@@ -3,11 +3,12 @@
     python -m tests.binding.fuzz_binding [--family NAME]... [--seconds N] [--seed N]
     python -m tests.binding.fuzz_binding --case FILE
 
-A family is one kind of input (tests/binding/fuzz_families.py). Each runs in a process of its own for `--seconds` of
-processor time. Findings are: a process that dies (a crash, a report of a sanitizer), a case that takes longer than
-HANG seconds of processor time, an exception that is not one of flowbuf's own errors, and counters or outputs that
-contradict each other. The case is then left in the folder `--findings` (build/fuzz-binding); `--case` runs it again.
-FLOWBUF_CORPUS names a folder of more captures to start from, FUZZ_FAMILIES another module with FAMILIES.
+A family is one kind of input (tests/binding/fuzz_families.py). Each runs in a process of its own for
+`--seconds` of processor time. Findings are: a process that dies (a crash, a report of a sanitizer), a case
+that takes longer than HANG seconds of processor time, an exception that is not one of flowbuf's own errors,
+and counters or outputs that contradict each other. The case is then left in the folder `--findings`
+(build/fuzz-binding); `--case` runs it again. FLOWBUF_CORPUS names a folder of more captures to start from,
+FUZZ_FAMILIES another module with FAMILIES.
 """
 
 from __future__ import annotations
@@ -33,7 +34,31 @@ from typing import Any
 HANG = 30  # seconds of processor time for one case
 STUCK = 600  # seconds, however busy the machine is
 MAX_PART = 1 << 17
-INTERESTING = (0, 1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 63, 64, 127, 128, 254, 255, 256, 1023, 4095, 32767, 32768, 65534)
+INTERESTING = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    7,
+    8,
+    15,
+    16,
+    31,
+    32,
+    63,
+    64,
+    127,
+    128,
+    254,
+    255,
+    256,
+    1023,
+    4095,
+    32767,
+    32768,
+    65534,
+)
 INTERESTING += (65535, 65536, 2**24 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, 2**63, 2**64 - 1)
 
 Parts = list[bytes]
@@ -46,7 +71,7 @@ def load_families() -> dict[str, Any]:
     return families
 
 
-# Mutation -------------------------------------------------------------------------------------------------------------
+# Mutation ---------------------------------------------------------------------------------------------------
 
 
 def mutate(parts: Parts, others: Parts, rng: random.Random) -> Parts:
@@ -104,7 +129,7 @@ def put_varint(number: int) -> bytes:
     return bytes([*groups, number])
 
 
-# Cases ----------------------------------------------------------------------------------------------------------------
+# Cases ------------------------------------------------------------------------------------------------------
 
 
 def to_text(family: str, choice: int, parts: Parts) -> bytes:
@@ -115,7 +140,9 @@ def to_text(family: str, choice: int, parts: Parts) -> bytes:
 def run_case(path: Path) -> None:
     """Runs the case in a file. Raises what is found."""
     case = json.loads(path.read_bytes().rstrip(b"\0\n "))
-    load_families()[case["family"]].run([bytes.fromhex(part) for part in case["parts"]], random.Random(case["choice"]))
+    load_families()[case["family"]].run(
+        [bytes.fromhex(part) for part in case["parts"]], random.Random(case["choice"])
+    )
 
 
 class Current:
@@ -170,7 +197,7 @@ def set_timers(processor: float, wall: float) -> None:
     signal.setitimer(signal.ITIMER_REAL, wall)
 
 
-# Processes ------------------------------------------------------------------------------------------------------------
+# Processes --------------------------------------------------------------------------------------------------
 
 
 def run_child(options: argparse.Namespace, family: str) -> int:
@@ -189,8 +216,24 @@ def run_child(options: argparse.Namespace, family: str) -> int:
 
 def run_family(options: argparse.Namespace, family: str) -> bool:
     """Return whether nothing was found."""
-    arguments = ["--findings", str(options.findings), "--seconds", str(options.seconds), "--seed", str(options.seed)]
-    command = [sys.executable, "-X", "faulthandler", "-m", "tests.binding.fuzz_binding", "--child", family, *arguments]
+    arguments = [
+        "--findings",
+        str(options.findings),
+        "--seconds",
+        str(options.seconds),
+        "--seed",
+        str(options.seed),
+    ]
+    command = [
+        sys.executable,
+        "-X",
+        "faulthandler",
+        "-m",
+        "tests.binding.fuzz_binding",
+        "--child",
+        family,
+        *arguments,
+    ]
     child = subprocess.run(command, cwd=Path(__file__).parents[2])
     current = options.findings / f"{family}-{options.seed}.current"
     if child.returncode == 0:
@@ -214,10 +257,16 @@ def run_family(options: argparse.Namespace, family: str) -> bool:
 
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Fuzz flowbuf through its Python binding.")
-    parser.add_argument("--family", action="append", help="fuzz this kind of input; may be given again  [default: all]")
-    parser.add_argument("--seconds", type=float, default=10, help="processor time for each family  [default: 10]")
+    parser.add_argument(
+        "--family", action="append", help="fuzz this kind of input; may be given again  [default: all]"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=10, help="processor time for each family  [default: 10]"
+    )
     parser.add_argument("--seed", type=int, help="seed of the mutations  [default: the time]")
-    parser.add_argument("--findings", type=Path, default=Path("build/fuzz-binding"), help="folder for failing cases")
+    parser.add_argument(
+        "--findings", type=Path, default=Path("build/fuzz-binding"), help="folder for failing cases"
+    )
     parser.add_argument("--case", type=Path, help="run the case in this file, and nothing else")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     return parser.parse_args(arguments)

@@ -1,7 +1,8 @@
 """The families of the fuzz driver: valid inputs of each kind, and a function that runs one input.
 
-The function raises an exception for every finding. It catches the errors of flowbuf that the input may cause, and no
-others."""
+The function raises an exception for every finding. It catches the errors of flowbuf that the input may cause,
+and no others.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +50,12 @@ def check(condition: object, *what: object) -> None:
 @functools.cache
 def schemas() -> list[Schema]:
     flow = Schema.load("flow")
-    return [flow, flow.enable(*(column.name for column in flow)), Schema.load("goflow2"), Schema.load("sflow_counters")]
+    return [
+        flow,
+        flow.enable(*(column.name for column in flow)),
+        Schema.load("goflow2"),
+        Schema.load("sflow_counters"),
+    ]
 
 
 @functools.cache
@@ -71,11 +77,14 @@ def payloads_of(capture: bytes) -> Parts:
     return payloads
 
 
-# Datagrams --------------------------------------------------------------------------------------------------------
+# Datagrams --------------------------------------------------------------------------------------------------
 
 
 def seed_datagrams() -> list[Parts]:
-    packets = [d.ethernet(d.ipv4(d.tcp(443, 50000), proto=6)), d.ethernet(d.ipv4(d.udp(53, 5000, bytes(30)), proto=17))]
+    packets = [
+        d.ethernet(d.ipv4(d.tcp(443, 50000), proto=6)),
+        d.ethernet(d.ipv4(d.udp(53, 5000, bytes(30)), proto=17)),
+    ]
     samples = [d.flow_sample(d.sampled_header(packet)) for packet in packets]
     options = d.options_template_set(d.options_template(400, [(149, 4)], [(34, 4), (160, 8)]))
     layout = d.template_set(d.template(256, (8, 4), (12, 4), (1, 8), (82, d.VARIABLE)))
@@ -150,7 +159,9 @@ def check_counters(decoder: Decoder, parts: Parts, output: bytes) -> None:
     check(sum(table["flows"] for table in tables) == decoder.flows, "flows")
     check(_core.count_messages(output) == decoder.flows, "messages")
     check(not any(table["waiting"]["sets"] for table in tables[1:]), "sets wait after finish")
-    check(sum(sum(table["counters"].values()) for table in tables) == sum(decoder.counters.values()), "counters")
+    check(
+        sum(sum(table["counters"].values()) for table in tables) == sum(decoder.counters.values()), "counters"
+    )
 
 
 def run_by_columns(
@@ -163,7 +174,9 @@ def run_by_columns(
     output: bytes,
 ) -> None:
     decoder = Decoder(schema, **options)
-    builder = _core.ColumnBuilder(decoder, new_table_type(decoder.schema, decoder.plan), 2 + len(output) % 100)
+    builder = _core.ColumnBuilder(
+        decoder, new_table_type(decoder.schema, decoder.plan), 2 + len(output) % 100
+    )
     tables = builder.decode(_core.pack_datagrams(parts, sources, times))
     decoder.finish()
     tables.append(builder.finish())
@@ -174,7 +187,12 @@ def run_by_columns(
 
 
 def run_strictly(
-    schema: Schema, options: dict[str, Any], parts: Parts, sources: list[Any], times: list[float], output: bytes
+    schema: Schema,
+    options: dict[str, Any],
+    parts: Parts,
+    sources: list[Any],
+    times: list[float],
+    output: bytes,
 ) -> None:
     decoder = Decoder(schema, strict=True, **options)
     pieces = []
@@ -184,7 +202,7 @@ def run_strictly(
         check(b"".join(pieces) == output, "a strict decoder that raises nothing")
 
 
-# Captures ---------------------------------------------------------------------------------------------------------
+# Captures ---------------------------------------------------------------------------------------------------
 
 
 def seed_captures() -> list[Parts]:
@@ -195,7 +213,9 @@ def seed_captures() -> list[Parts]:
     packets = [d.ethernet(d.ipv4(d.udp(9000, 2055, payload), proto=17)) for payload in payloads_of(flows)[:8]]
     header = bytes.fromhex("d4c3b2a1 0200 0400 00000000 00000000 ffff0000 01000000".replace(" ", ""))
     sizes = [len(packet).to_bytes(4, "little") for packet in packets]
-    built = header + b"".join(bytes(8) + size + size + packet for size, packet in zip(sizes, packets, strict=True))
+    built = header + b"".join(
+        bytes(8) + size + size + packet for size, packet in zip(sizes, packets, strict=True)
+    )
     return [[capture] for capture in [built, *plain, pcapng(packets), gzip.compress(built, mtime=0)]]
 
 
@@ -212,7 +232,9 @@ def pcapng(packets: list[bytes]) -> bytes:
     return (
         section
         + interface
-        + b"".join(block(6, bytes(12) + size + size + packet) for size, packet in zip(sizes, packets, strict=True))
+        + b"".join(
+            block(6, bytes(12) + size + size + packet) for size, packet in zip(sizes, packets, strict=True)
+        )
     )
 
 
@@ -268,7 +290,7 @@ def run_captures(parts: Parts, rng: random.Random) -> None:
     check(whole[2] or stream.counters == expected, "counters of a capture", stream.counters, expected)
 
 
-# Messages -----------------------------------------------------------------------------------------------------------
+# Messages ---------------------------------------------------------------------------------------------------
 
 
 def seed_messages() -> list[Parts]:
@@ -279,12 +301,19 @@ def seed_messages() -> list[Parts]:
             messages = [decoder.encode(part, SOURCES[0], RECEIVED) for part in parts]
             seeds += [[message[:4096]] for message in messages if message]
     # Tags of two bytes, unknown fields, groups, packed numbers.
-    odd = bytes.fromhex("0a0461626364 8a0104313233 34f2ff0301 1b1c aa0603010203 f80701 fa0f0161".replace(" ", ""))
+    odd = bytes.fromhex(
+        "0a0461626364 8a0104313233 34f2ff0301 1b1c aa0603010203 f80701 fa0f0161".replace(" ", "")
+    )
     return [*seeds[:400], [bytes([len(odd)]) + odd], [b"\x02\x80\x04"], [b"\x01\x80"]]
 
 
-def read_tables(data: Any, schema: Schema, cut: int, rows: int) -> tuple[list[_core.Table], str, tuple[int, int]]:
-    """Tables, the error without its place, unknown fields, mended texts. Read in two windows where `cut` is not 0."""
+def read_tables(
+    data: Any, schema: Schema, cut: int, rows: int
+) -> tuple[list[_core.Table], str, tuple[int, int]]:
+    """Tables, the error without its place, unknown fields, mended texts.
+
+    Read in two windows where `cut` is not 0.
+    """
     reader = _core.MessageTables(type_of(schema), rows)
     tables: list[_core.Table] = []
     error = ""
@@ -305,7 +334,12 @@ def run_messages(parts: Parts, rng: random.Random) -> None:
     total = sum(map(len, tables))
     for other in (bytearray(data), memoryview(data)):
         again = read_tables(other, schema, rng.randrange(len(data) + 1), rng.choice((2, 100)))
-        check((sum(map(len, again[0])), *again[1:]) == (total, error, counts), "messages in pieces", error, again[1])
+        check(
+            (sum(map(len, again[0])), *again[1:]) == (total, error, counts),
+            "messages in pieces",
+            error,
+            again[1],
+        )
     for table in tables:
         batch = FlowBatch(schema, table)
         check(_core.count_messages(encode_columns(batch, schema)) == len(table), "columns of messages")
@@ -346,12 +380,24 @@ def run_framing(data: bytes, rng: random.Random) -> None:
     check(len(_core.hash_conversations(data, src_addr=1, dst_addr=2)) == count, "conversations")
 
 
-# Arrow ----------------------------------------------------------------------------------------------------------------
+# Arrow ------------------------------------------------------------------------------------------------------
 
 
 def seed_arrow() -> list[Parts]:
-    values = [bytes(range(256)), b"192.0.2.1", b"2001:db8::1", b"00:11:22:33:44:55", b"tcp", bytes(16), b"\xff" * 32]
-    return [values, [b"".join(parts)[:2000] for parts in ([value] for value in values)], *seed_datagrams()[:6]]
+    values = [
+        bytes(range(256)),
+        b"192.0.2.1",
+        b"2001:db8::1",
+        b"00:11:22:33:44:55",
+        b"tcp",
+        bytes(16),
+        b"\xff" * 32,
+    ]
+    return [
+        values,
+        [b"".join(parts)[:2000] for parts in ([value] for value in values)],
+        *seed_datagrams()[:6],
+    ]
 
 
 def arrow_types(rng: random.Random, depth: int = 2) -> Any:
@@ -360,14 +406,30 @@ def arrow_types(rng: random.Random, depth: int = 2) -> Any:
     plain = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()]
     plain += [pa.float16(), pa.float32(), pa.float64(), pa.bool_(), pa.date32(), pa.date64(), pa.null()]
     plain += [make(unit) for unit in ("s", "ms", "us", "ns") for make in (pa.timestamp, pa.duration)]
-    plain += [pa.time32("s"), pa.time64("ns"), pa.decimal128(20, 3), pa.binary(4), pa.binary(16), pa.binary(5)]
-    plain += [pa.string(), pa.binary(), pa.large_string(), pa.large_binary(), pa.string_view(), pa.binary_view()] * 4
+    plain += [
+        pa.time32("s"),
+        pa.time64("ns"),
+        pa.decimal128(20, 3),
+        pa.binary(4),
+        pa.binary(16),
+        pa.binary(5),
+    ]
+    plain += [
+        pa.string(),
+        pa.binary(),
+        pa.large_string(),
+        pa.large_binary(),
+        pa.string_view(),
+        pa.binary_view(),
+    ] * 4
     nested = [
         lambda: pa.list_(arrow_types(rng, depth - 1)),
         lambda: pa.large_list(arrow_types(rng, depth - 1)),
         lambda: pa.list_(arrow_types(rng, depth - 1), rng.randrange(4)),
         lambda: pa.struct([("a", arrow_types(rng, depth - 1))]),
-        lambda: pa.dictionary(rng.choice((pa.int8(), pa.uint16(), pa.int64())), rng.choice(plain[:8] + plain[-24:])),
+        lambda: pa.dictionary(
+            rng.choice((pa.int8(), pa.uint16(), pa.int64())), rng.choice(plain[:8] + plain[-24:])
+        ),
     ]
     return rng.choice(nested)() if depth and rng.random() < 0.35 else rng.choice(plain)
 
@@ -418,7 +480,13 @@ def run_arrow(parts: Parts, rng: random.Random) -> None:
     begin = rng.randrange(length + 1)
     end = rng.randrange(begin, length + 1)
     results = []
-    for each in (table, table.slice(begin), table.slice(begin, end - begin), table.slice(end), table.slice(0, begin)):
+    for each in (
+        table,
+        table.slice(begin),
+        table.slice(begin, end - begin),
+        table.slice(end),
+        table.slice(0, begin),
+    ):
         try:
             results.append(encode_columns(each, schema))
             check(_core.count_messages(results[-1]) == len(each), "messages of Arrow columns")
@@ -433,10 +501,14 @@ def run_arrow(parts: Parts, rng: random.Random) -> None:
         stream = pa.Table.from_batches([table.slice(0, begin), table.slice(begin)])
         check(encode_columns(stream, schema) == whole, "a stream")
         rows, error, _ = read_tables(whole, schema, 0, 100)
-        check(not error and sum(map(len, rows)) == length, "messages of Arrow columns that cannot be read", error)
+        check(
+            not error and sum(map(len, rows)) == length,
+            "messages of Arrow columns that cannot be read",
+            error,
+        )
 
 
-# The codec ------------------------------------------------------------------------------------------------------------
+# The codec --------------------------------------------------------------------------------------------------
 
 CODECS = ["Everything", "Old", "Maps", "Tree", "Reading"]
 
@@ -479,7 +551,7 @@ def run_codec(parts: Parts, rng: random.Random) -> None:
     check(codec.decode_many(codec.encode_many([record]))[0].keys() == record.keys(), "a stream of one record")
 
 
-# State ----------------------------------------------------------------------------------------------------------------
+# State ------------------------------------------------------------------------------------------------------
 
 
 def seed_state() -> list[Parts]:
@@ -525,7 +597,17 @@ ODD_VALUES: list[Any] = [
     "",
     "9",
 ]
-ODD_VALUES += [[], {}, [[0, 1, 2]], [[0, 1, 65535]] * 50, {"256": {"fields": []}}, "::", "192.0.2.1", 10**30, "1" * 25]
+ODD_VALUES += [
+    [],
+    {},
+    [[0, 1, 2]],
+    [[0, 1, 65535]] * 50,
+    {"256": {"fields": []}},
+    "::",
+    "192.0.2.1",
+    10**30,
+    "1" * 25,
+]
 
 
 def meddle(data: bytes, rng: random.Random) -> bytes:

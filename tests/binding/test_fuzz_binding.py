@@ -22,7 +22,9 @@ def run_driver(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the driver in a process of its own, without the corpus."""
     environment = {**os.environ, "FLOWBUF_CORPUS": ""}
     command = [sys.executable, "-m", "tests.binding.fuzz_binding", *arguments]
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=1800, env=environment, cwd=ROOT)
+    return subprocess.run(
+        command, check=False, capture_output=True, text=True, timeout=1800, env=environment, cwd=ROOT
+    )
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -61,7 +63,9 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_finding_is_kept_and_can_be_run_again(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finding_is_kept_and_can_be_run_again(
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The case under way is kept, however the process ends."""
     statement, told = FAULTS[fault]
     findings = tmp_path / "findings"

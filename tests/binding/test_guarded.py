@@ -1,4 +1,6 @@
-"""Nothing is read behind the end of messages: they end where readable memory ends, and a read behind it is a crash."""
+"""Nothing is read behind the end of messages: they end where readable memory ends, and a read behind it is a
+crash.
+"""
 
 from __future__ import annotations
 

@@ -73,7 +73,9 @@ def test_decoders_of_one_schema_in_several_threads(capture: bytes) -> None:
 
 
 def test_a_reader_ahead_of_its_decoder(capture: bytes) -> None:
-    """One thread reads a capture, another decodes copies of its datagrams, a third writes views of the output."""
+    """One thread reads a capture, another decodes copies of its datagrams, a third writes views of the
+    output.
+    """
     read: queue.Queue[_core.Datagrams | None] = queue.Queue(4)
     decoded: queue.Queue[memoryview | None] = queue.Queue(1)
     output = bytearray()

@@ -112,7 +112,9 @@ def test_a_view_that_is_taken_while_columns_are_overridden_stays_as_it_is(captur
             taken.append(memoryview(output))
             return 64500
 
-    decoder.encode_datagrams(_core.pack_datagrams(payloads, ("192.0.2.1", 4000)), override={"src_as": Taker()})
+    decoder.encode_datagrams(
+        _core.pack_datagrams(payloads, ("192.0.2.1", 4000)), override={"src_as": Taker()}
+    )
     assert bytes(taken[0]) == expected
 
 
@@ -141,7 +143,9 @@ def test_a_builder_does_not_finish_while_it_decodes(capture: bytes) -> None:
     for meddle in (builder.finish, lambda: builder.decode(batch)):
         meddler = Meddler(meddle)
         builder.decode(batch, override={"src_as": meddler})
-        assert [error.partition(":")[0] for error in meddler.errors] == ["this builder is at work in another thread"]
+        assert [error.partition(":")[0] for error in meddler.errors] == [
+            "this builder is at work in another thread"
+        ]
     rows = len(builder.finish())
     assert rows == decoder.flows
 
@@ -154,11 +158,13 @@ def test_a_decoder_is_at_work_for_other_builders(capture: bytes) -> None:
     for meddle in (lambda: other.decode(batch), decoder.read_exporters, decoder.finish, decoder.read_other):
         meddler = Meddler(meddle)
         builder.decode(batch, override={"src_as": meddler})
-        assert [error.partition(":")[0] for error in meddler.errors] == ["this decoder is at work in another thread"]
+        assert [error.partition(":")[0] for error in meddler.errors] == [
+            "this decoder is at work in another thread"
+        ]
     assert len(other.finish()) == 0
 
 
-# Two threads --------------------------------------------------------------------------------------------------------
+# Two threads ------------------------------------------------------------------------------------------------
 
 
 def while_it_runs(work: Callable[[], object], meddle: Callable[[], object]) -> tuple[object, int]:
@@ -191,7 +197,9 @@ def test_messages_are_read_by_one_thread_at_a_time(messages: bytes) -> None:
     builder = _core.MessageTables(TYPE, 1 << 26)
     tables: list[_core.Table] = []
     finished: list[_core.Table] = []
-    used, refused = while_it_runs(lambda: builder.read(data, tables), lambda: finished.append(builder.finish()))
+    used, refused = while_it_runs(
+        lambda: builder.read(data, tables), lambda: finished.append(builder.finish())
+    )
     assert used == len(data)
     assert refused > 0
     assert sum(map(len, [*tables, *finished, builder.finish()])) == 8 * FLOWS
@@ -266,7 +274,7 @@ def test_a_generator_is_one_threads() -> None:
     assert refused > 0
 
 
-# Objects that are not made as they should be ------------------------------------------------------------------------
+# Objects that are not made as they should be ----------------------------------------------------------------
 
 
 def test_objects_that_were_not_made_by_their_makers() -> None:
@@ -307,7 +315,11 @@ def test_a_message_that_is_none() -> None:
 
 
 def test_bindings_that_are_not_as_many_as_the_columns() -> None:
-    for bind in (lambda names: [], lambda names: [(None, None, False)] * 1000, lambda names: names.clear() or []):
+    for bind in (
+        lambda names: [],
+        lambda names: [(None, None, False)] * 1000,
+        lambda names: names.clear() or [],
+    ):
         with pytest.raises(ValueError, match=r"bindings for \d+ columns"):
             _core.encode_arrow_stream(PLAN, _core.export_stream(TYPE, []), bind)
 

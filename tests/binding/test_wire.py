@@ -104,7 +104,19 @@ def test_a_repeated_column_takes_every_value() -> None:
 
 def every_type() -> Schema:
     schema = FLOW.only()
-    types = ["int32", "int64", "sint32", "sint64", "bool", "float", "double", "string", "bytes", "fixed32", "fixed64"]
+    types = [
+        "int32",
+        "int64",
+        "sint32",
+        "sint64",
+        "bool",
+        "float",
+        "double",
+        "string",
+        "bytes",
+        "fixed32",
+        "fixed64",
+    ]
     for i, name in enumerate(types):
         schema = schema.add(f"x_{name}", 1000 + i, name)
     return schema
@@ -166,7 +178,8 @@ def test_an_ipv4_address_is_mapped_unless_the_column_is_native() -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "value"), [("src_port", 65536), ("src_port", -1), ("bytes", 2**64), ("src_addr", b"\x01\x02\x03")]
+    ("column", "value"),
+    [("src_port", 65536), ("src_port", -1), ("bytes", 2**64), ("src_addr", b"\x01\x02\x03")],
 )
 def test_what_a_column_cannot_hold_is_refused(column: str, value: object) -> None:
     row = wire.Row(FLOW)
@@ -190,7 +203,14 @@ class TestLateColumns:
 
     def test_an_override_fills_an_empty_column(self) -> None:
         row = wire.Row(FLOW)
-        row.finish(override={"src_as": 65002, "sampling_rate": 10, "src_addr": "192.0.2.7", "dst_addr": "2001:db8::1"})
+        row.finish(
+            override={
+                "src_as": 65002,
+                "sampling_rate": 10,
+                "src_addr": "192.0.2.7",
+                "dst_addr": "2001:db8::1",
+            }
+        )
         (message,) = read(row, FLOW)
         assert message["src_addr"] == bytes(10) + b"\xff\xff\xc0\0\x02\x07"
         assert (message["src_as"], message["sampling_rate"]) == (65002, 10)

@@ -155,7 +155,9 @@ def test_flowbuf_alone(capture: Path) -> None:
     assert content["absent"] == {}
 
 
-def test_generated_traffic_and_the_corpus_without_captures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_generated_traffic_and_the_corpus_without_captures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     generated_names = ["generated-netflow5", "generated-netflow9", "generated-ipfix", "generated-sflow"]
     monkeypatch.delenv("FLOWBUF_CORPUS", raising=False)
     assert list(bench_json("--no-peers")["datasets"]) == generated_names
@@ -210,7 +212,9 @@ def test_a_capture_without_flows(tmp_path: Path, content: bytes, reason: str) ->
         (("--seconds", "0"), "0<x"),
     ],
 )
-def test_usage(tmp_path: Path, arguments: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_usage(
+    tmp_path: Path, arguments: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     result = flowbuf("bench", *arguments)
     assert (result.exit_code, result.stdout) == (2, "")

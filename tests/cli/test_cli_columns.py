@@ -46,14 +46,18 @@ def test_several_captures_are_one_file(output: Path) -> None:
     columns = ("--enable", "group:l2,group:time,mpls_labels")
     assert flowbuf("read", *CAPTURES, "-o", output, *columns).exit_code == 0
     schema = FLOW.enable("group:l2", "group:time", "mpls_labels")
-    assert read_columns(output).num_rows == len(flowbuf("read", *CAPTURES, "-f", "csv").stdout.splitlines()) - 1
+    assert (
+        read_columns(output).num_rows == len(flowbuf("read", *CAPTURES, "-f", "csv").stdout.splitlines()) - 1
+    )
     rows = [row for capture in CAPTURES[:3] for row in rows_of(read_capture(capture, schema))]
     assert plain(read_columns(output).slice(0, len(rows))) == rows
 
 
 def plain(table: pa.Table) -> list[dict[str, Any]]:
     """Rows with times as numbers."""
-    arrays = [column.cast(pa.int64()) if pa.types.is_temporal(column.type) else column for column in table.columns]
+    arrays = [
+        column.cast(pa.int64()) if pa.types.is_temporal(column.type) else column for column in table.columns
+    ]
     return pa.table(arrays, table.column_names).to_pylist()
 
 
@@ -81,7 +85,10 @@ def test_columns_go_through_a_pipe(form: str) -> None:
 def test_addresses_as_octets_or_as_text(output: Path) -> None:
     assert flowbuf("read", SFLOW, "-o", output, "--ip", "text", "--enable", "src_mac").exit_code == 0
     text = read_columns(output)
-    assert (text.schema.field("src_addr").type, text.schema.field("src_mac").type) == (pa.string(), pa.string())
+    assert (text.schema.field("src_addr").type, text.schema.field("src_mac").type) == (
+        pa.string(),
+        pa.string(),
+    )
     assert flowbuf("read", SFLOW, "-o", output, "--enable", "src_mac").exit_code == 0
     octets = read_columns(output)
     assert str(octets.schema.field("src_addr").type).startswith("extension<flowbuf.ip")
@@ -94,7 +101,9 @@ def test_addresses_as_octets_or_as_text(output: Path) -> None:
 def test_columns_say_what_json_lines_say(tmp_path: Path) -> None:
     options = ("--scale", "--override-sampling", "7", "--time", "export")
     flowbuf("read", NETFLOW9, "-o", tmp_path / "x.parquet", "--ip", "text", *options)
-    lines = [json.loads(line) for line in flowbuf("read", NETFLOW9, "-f", "jsonl", *options).stdout.splitlines()]
+    lines = [
+        json.loads(line) for line in flowbuf("read", NETFLOW9, "-f", "jsonl", *options).stdout.splitlines()
+    ]
     rows = read_columns(tmp_path / "x.parquet").drop_columns("time_received").to_pylist()
     for line, row in zip(lines, rows, strict=True):
         del line["time_received"]
@@ -127,7 +136,7 @@ def test_no_flows_are_a_file_with_the_columns(tmp_path: Path, output: Path) -> N
     assert (table.num_rows, table.column_names) == (0, [column.name for column in FLOW.enabled])
 
 
-# What is wrong --------------------------------------------------------------------------------------------------------
+# What is wrong ----------------------------------------------------------------------------------------------
 
 
 def test_what_is_wrong_is_reported_as_for_rows(tmp_path: Path, output: Path) -> None:
@@ -146,7 +155,9 @@ def test_a_bad_input_leaves_no_output(tmp_path: Path, output: Path) -> None:
 
 def test_strict_ends_with_one_line_and_no_output(tmp_path: Path, output: Path) -> None:
     output.write_bytes(b"before")
-    result = flowbuf("read", write(tmp_path / "a.pcap", pcap(GOOD, WITHOUT_TEMPLATE)), "--strict", "-o", output)
+    result = flowbuf(
+        "read", write(tmp_path / "a.pcap", pcap(GOOD, WITHOUT_TEMPLATE)), "--strict", "-o", output
+    )
     assert result.exit_code == 1
     assert result.stderr.startswith(f"flowbuf: {tmp_path / 'a.pcap'}: 192.0.2.1: template_missing: ")
     assert output.read_bytes() == b"before"

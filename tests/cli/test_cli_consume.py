@@ -27,14 +27,16 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("capture") / "capture.pcap", generated("netflow9", FLOWS))
 
 
-# What records are of --------------------------------------------------------------------------------------------------
+# What records are of ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.everyday
 @pytest.mark.parametrize("packing", ["65536", "datagram", "flow"])
 def test_what_was_produced_comes_back(broker: Broker, capture: Path, packing: str) -> None:
     enabled = ("--enable", "src_mac,flow_end_reason")
-    topic = produce(broker, capture, f"back-{packing}-{{hash}}", "--partitions", 2, "--pack", packing, *enabled)
+    topic = produce(
+        broker, capture, f"back-{packing}-{{hash}}", "--partitions", 2, "--pack", packing, *enabled
+    )
     result = consume(broker, topic, "-f", "jsonl")
     assert (result.exit_code, result.stderr) == (0, "")
     expected = flowbuf("read", capture, "-f", "jsonl", *enabled)
@@ -44,7 +46,9 @@ def test_what_was_produced_comes_back(broker: Broker, capture: Path, packing: st
 
 @pytest.mark.parametrize("preset", ["goflow2", "akvorado"])
 @pytest.mark.parametrize("packing", ["65536", "flow"])
-def test_what_other_collectors_read(broker: Broker, topic: str, capture: Path, preset: str, packing: str) -> None:
+def test_what_other_collectors_read(
+    broker: Broker, topic: str, capture: Path, preset: str, packing: str
+) -> None:
     produce(broker, capture, topic, "--schema", preset, "--pack", packing)
     result = consume(broker, topic, "-f", "jsonl", *(("--schema", preset) if packing == "flow" else ()))
     assert (result.exit_code, result.stderr) == (0, "")
@@ -100,7 +104,9 @@ def rich_capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("capture") / "rich.pcap", generated("ipfix", FLOWS))
 
 
-def test_columns_that_only_their_user_has(broker: Broker, topic: str, rich_capture: Path, own_schema: Path) -> None:
+def test_columns_that_only_their_user_has(
+    broker: Broker, topic: str, rich_capture: Path, own_schema: Path
+) -> None:
     produce(broker, rich_capture, topic, "--schema", own_schema)
     expected = flowbuf("read", rich_capture, "-f", "jsonl", "--schema", own_schema)
     assert any("next" in flow or "reason" in flow for flow in json_lines(expected))
@@ -108,7 +114,9 @@ def test_columns_that_only_their_user_has(broker: Broker, topic: str, rich_captu
 
 
 @CLIENT_STAYS_OPEN
-@pytest.mark.parametrize("enabled", [(), ("--enable", "src_mac,flow_end_reason,time_flow_start,next_hop,dst_as_path")])
+@pytest.mark.parametrize(
+    "enabled", [(), ("--enable", "src_mac,flow_end_reason,time_flow_start,next_hop,dst_as_path")]
+)
 def test_schema_registry(
     broker: Broker, registry: str, topic: str, rich_capture: Path, enabled: tuple[str, ...]
 ) -> None:
@@ -135,13 +143,22 @@ def test_a_registry_knows_types_where_nobody_knows_more(
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ((), "topic 'flowbuf-schemas' does not describe schema {hash}: give the one that wrote the records (--schema)"),
+        (
+            (),
+            "topic 'flowbuf-schemas' does not describe schema {hash}: give the one that wrote the records (--schema)",
+        ),
         (("--schema-topic", "no-such-topic"), "topic 'no-such-topic' does not describe schema {hash}"),
         (("--schema-topic", "none"), "schema {hash} is not known here"),
     ],
 )
 def test_a_schema_that_nobody_knows(
-    broker: Broker, topic: str, capture: Path, group: str, tmp_path: Path, options: tuple[str, ...], problem: str
+    broker: Broker,
+    topic: str,
+    capture: Path,
+    group: str,
+    tmp_path: Path,
+    options: tuple[str, ...],
+    problem: str,
 ) -> None:
     columns = ("--columns", "src_port,bytes,in_if")
     broker.produce("flowbuf-schemas", [b"{}"], key="0" * 16) if "flowbuf-schemas" in broker.admin.list_topics(
@@ -175,7 +192,7 @@ def test_nothing_says_what_records_are_of(broker: Broker, topic: str, capture: P
     assert committed(broker, group, topic) == 0
 
 
-# A schema that changes ------------------------------------------------------------------------------------------------
+# A schema that changes --------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -186,7 +203,9 @@ def changing(broker: Broker, topic: str, capture: Path) -> str:
 
 
 @pytest.mark.parametrize("to_file", [False, True])
-def test_lines_of_json_go_on_with_other_columns(broker: Broker, changing: str, tmp_path: Path, to_file: bool) -> None:
+def test_lines_of_json_go_on_with_other_columns(
+    broker: Broker, changing: str, tmp_path: Path, to_file: bool
+) -> None:
     out = tmp_path / "flows.jsonl"
     result = consume(broker, changing, "-o", out if to_file else "-")
     assert (result.exit_code, result.stderr) == (0, "")
@@ -197,7 +216,10 @@ def test_lines_of_json_go_on_with_other_columns(broker: Broker, changing: str, t
 def test_a_folder_has_files_of_both_schemas(broker: Broker, changing: str, tmp_path: Path) -> None:
     assert consume(broker, changing, "-o", f"{tmp_path}/").exit_code == 0
     tables = [pyarrow.parquet.read_table(file) for file in sorted(tmp_path.glob("*.parquet"))]
-    assert [(table.num_rows, "packets" in table.column_names) for table in tables] == [(FLOWS, False), (FLOWS, True)]
+    assert [(table.num_rows, "packets" in table.column_names) for table in tables] == [
+        (FLOWS, False),
+        (FLOWS, True),
+    ]
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv"])
@@ -208,13 +230,17 @@ def test_a_file_ends_before_another_schema(
     result = consume(broker, changing, "-o", out, "--group", group)
     assert result.exit_code == 1
     assert "what came before is stored; go on with another file, or take a folder" in result.stderr
-    rows = pyarrow.parquet.read_table(out).num_rows if form == "parquet" else len(out.read_text().splitlines()) - 1
+    rows = (
+        pyarrow.parquet.read_table(out).num_rows
+        if form == "parquet"
+        else len(out.read_text().splitlines()) - 1
+    )
     assert rows == FLOWS
     again = consume(broker, changing, "--group", group, "-f", "jsonl")
     assert ["packets" in flow for flow in json_lines(again)] == [True] * FLOWS
 
 
-# Records that cannot be read ------------------------------------------------------------------------------------------
+# Records that cannot be read --------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -267,7 +293,9 @@ def test_what_cannot_be_read_is_copied_and_the_rest_goes_on(
     records = broker.read(topic)
     good = [record.value() for record in records if record.offset() not in expected]
     flows = sum(_core.count_messages(value) for value in good)
-    out = {"jsonl": tmp_path / "o.jsonl", "parquet": tmp_path / "o.parquet", "folder": f"{tmp_path}/folder/"}[kind]
+    out = {"jsonl": tmp_path / "o.jsonl", "parquet": tmp_path / "o.parquet", "folder": f"{tmp_path}/folder/"}[
+        kind
+    ]
     result = consume(broker, topic, "--group", group, "--dead-letter", letters, "-o", out)
     assert result.exit_code == 1
     lines = result.stderr.splitlines()
@@ -352,7 +380,7 @@ def test_a_registry_topic_with_something_else_in_it(
     ]
 
 
-# Outputs --------------------------------------------------------------------------------------------------------------
+# Outputs ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "table", "parquet", "arrow"])
@@ -380,7 +408,9 @@ def test_so_many_flows_and_no_batch_by_half(
     topic = make_topic(partitions=3)
     produce(broker, capture, topic, "--pack", "1000")
     produce(broker, capture, topic, "--pack", "1000")
-    out = {"jsonl": tmp_path / "o.jsonl", "parquet": tmp_path / "o.parquet", "folder": f"{tmp_path}/folder/"}[kind]
+    out = {"jsonl": tmp_path / "o.jsonl", "parquet": tmp_path / "o.parquet", "folder": f"{tmp_path}/folder/"}[
+        kind
+    ]
     result = consume(broker, topic, "-n", limit, "--group", group, "-o", out)
     assert (result.exit_code, result.stderr) == (0, "")
     if kind == "jsonl":

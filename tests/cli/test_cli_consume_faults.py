@@ -1,4 +1,6 @@
-"""`flowbuf consume` when signals come, processes are killed, members leave, and brokers go away: nothing is lost."""
+"""`flowbuf consume` when signals come, processes are killed, members leave, and brokers go away: nothing is
+lost.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,9 @@ def test_a_signal_stores_what_a_folder_waits_with(
     assert committed(broker, group, topic) == len(broker.values(topic))
 
 
-def test_a_second_signal_ends_it_at_once(broker: Broker, topic: str, capture: Path, group: str, tmp_path: Path) -> None:
+def test_a_second_signal_ends_it_at_once(
+    broker: Broker, topic: str, capture: Path, group: str, tmp_path: Path
+) -> None:
     """A pipe that nobody reads holds the command up, so that it cannot fulfil the first one."""
     for _ in range(10):
         produce(broker, capture, topic)
@@ -89,7 +93,7 @@ def test_a_second_signal_ends_it_at_once(broker: Broker, topic: str, capture: Pa
     assert committed(broker, group, topic) == 0
 
 
-# Faults ---------------------------------------------------------------------------------------------------------------
+# Faults -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("topic_exists", [True, False])
@@ -132,9 +136,21 @@ main()
 def run_killed(broker: Broker, topic: str, call: str, count: int, *options: object) -> None:
     """SIGKILL hits it when it calls the source for the time after `count`."""
     code = KILLED.format(call=call, count=count)
-    command = [sys.executable, "-c", code, "consume", "--kafka", broker.servers, "--topic", topic, "--until-end"]
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        "consume",
+        "--kafka",
+        broker.servers,
+        "--topic",
+        topic,
+        "--until-end",
+    ]
     quick = ("-X", "session.timeout.ms=6000")
-    done = subprocess.run([*command, *quick, *map(str, options)], capture_output=True, timeout=PATIENCE, check=False)
+    done = subprocess.run(
+        [*command, *quick, *map(str, options)], capture_output=True, timeout=PATIENCE, check=False
+    )
     assert done.returncode == -signal.SIGKILL, done.stderr
 
 

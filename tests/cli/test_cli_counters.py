@@ -1,4 +1,7 @@
-"""What people see of counter and drop samples: `flowbuf read --counters`, `flowbuf encode --schema sflow_counters`."""
+"""What people see of counter and drop samples:
+
+`flowbuf read --counters`, `flowbuf encode --schema sflow_counters`.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +36,30 @@ UNKNOWN = 0xFFFFFFFF
 
 
 def interface(index: int, octets_in: int, octets_out: int, status: int = 3) -> bytes:
-    words = [index, 6, 10**10, 1, status, octets_in, 11, 2, 3, 4, 5, UNKNOWN, octets_out, 12, 13, 14, 15, 16, 2]
-    return counters_sample(counters(1, LAYOUTS[1], *words), strings(1005, b"swp%d" % index), source=(0, index))
+    words = [
+        index,
+        6,
+        10**10,
+        1,
+        status,
+        octets_in,
+        11,
+        2,
+        3,
+        4,
+        5,
+        UNKNOWN,
+        octets_out,
+        12,
+        13,
+        14,
+        15,
+        16,
+        2,
+    ]
+    return counters_sample(
+        counters(1, LAYOUTS[1], *words), strings(1005, b"swp%d" % index), source=(0, index)
+    )
 
 
 INTERFACES = sflow(interface(1, 123456789, 98765432), interface(2, 0, 0, status=1))
@@ -69,8 +94,16 @@ def test_json_lines_have_every_counter(capture: Path) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     first, second, host, drop = json_lines(result)
     assert first["time_received"] == "2023-11-14T22:13:20.500Z"
-    assert (first["sample_kind"], first["port_name"], first["if_direction"]) == ("counters", "swp1", "full_duplex")
-    assert (first["if_in_octets"], first["if_in_errors"], "if_in_unknown_protos" in first) == (123456789, 5, False)
+    assert (first["sample_kind"], first["port_name"], first["if_direction"]) == (
+        "counters",
+        "swp1",
+        "full_duplex",
+    )
+    assert (first["if_in_octets"], first["if_in_errors"], "if_in_unknown_protos" in first) == (
+        123456789,
+        5,
+        False,
+    )
     assert (second["if_index"], second["if_in_octets"]) == (2, 0)
     assert (host["hostname"], host["os_name"], host["load_one"]) == ("leaf1", "linux", 0.5)
     assert host["uuid"] == "000102030405060708090a0b0c0d0e0f"
@@ -90,7 +123,9 @@ def test_csv_has_every_column_and_one_may_choose(capture: Path) -> None:
     rows = list(csv.reader(io.StringIO(flowbuf("read", capture, "--counters", "-f", "csv").stdout)))
     assert rows[0] == [column.name for column in COUNTERS.enabled]
     assert len(rows) == 5
-    chosen = flowbuf("read", capture, "--counters", "-n", 2, "-f", "csv", "--columns", "if_index,if_in_octets")
+    chosen = flowbuf(
+        "read", capture, "--counters", "-n", 2, "-f", "csv", "--columns", "if_index,if_in_octets"
+    )
     assert chosen.stdout == "if_index,if_in_octets\n1,123456789\n2,0\n"
 
 
@@ -106,7 +141,9 @@ def test_the_table_shows_interfaces_hosts_and_drops_apart(capture: Path) -> None
 
 
 def test_a_chosen_column_is_shown_in_one_table(capture: Path) -> None:
-    result = flowbuf("read", capture, "--counters", "-f", "table", "--columns", "sample_kind,if_out_errors,drop_reason")
+    result = flowbuf(
+        "read", capture, "--counters", "-f", "table", "--columns", "sample_kind,if_out_errors,drop_reason"
+    )
     assert [line.split() for line in result.stdout.splitlines()[-5:]] == [
         ["kind", "errors", "reason"],
         ["counters", "16"],
@@ -131,7 +168,11 @@ def test_the_tables_name_columns_that_there_are() -> None:
     assert not [name for section in SECTIONS.values() for name in section if name not in COUNTERS]
     assert section_of({}) == "interfaces"
     assert (DROP_REASONS[0], DROP_REASONS[15]) == ("net_unreachable", "precedence_cutoff")
-    assert (DROP_REASONS[256], DROP_REASONS[269], DROP_REASONS[303]) == ("unknown", "blackhole_route", "split_horizon")
+    assert (DROP_REASONS[256], DROP_REASONS[269], DROP_REASONS[303]) == (
+        "unknown",
+        "blackhole_route",
+        "split_horizon",
+    )
 
 
 def test_it_is_said_where_the_other_kind_of_rows_is(tmp_path: Path, capture: Path) -> None:
@@ -149,7 +190,8 @@ def test_counters_are_a_schema_and_not_two(capture: Path) -> None:
     assert result.exit_code == 2
     assert "--counters is --schema sflow_counters: give one of the two" in result.stderr
     assert (
-        flowbuf("read", capture, "--schema", "sflow_counters").stdout == flowbuf("read", capture, "--counters").stdout
+        flowbuf("read", capture, "--schema", "sflow_counters").stdout
+        == flowbuf("read", capture, "--counters").stdout
     )
 
 

@@ -31,8 +31,23 @@ TEXTS = [f"a{control}b" for control in CONTROLS] + [
 ]
 FORMULAS = ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "|1", "%1"]
 FORMULAS += ["\uff1d1", "\uff0b1", "\uff0d1", "\uff201"]  # the full-width forms
-# Characters that a spreadsheet may remove: white space, a byte order mark, controls, format characters, quotes.
-REMOVED = [" ", "  ", "\xa0", "\u2003", "\u3000", "\ufeff", "\u200b", "\u2060", "\xad", "\v", "\x1f", "\x7f", '"']
+# Characters that a spreadsheet may remove: white space, a byte order mark, controls, format characters,
+# quotes.
+REMOVED = [
+    " ",
+    "  ",
+    "\xa0",
+    "\u2003",
+    "\u3000",
+    "\ufeff",
+    "\u200b",
+    "\u2060",
+    "\xad",
+    "\v",
+    "\x1f",
+    "\x7f",
+    '"',
+]
 FORMULAS += [f"{removed}{sign}1" for removed in [*REMOVED, "".join(REMOVED)] for sign in "=+-@\uff1d"]
 TEXTS_ALONE = ["plain", "1-1", " 1", " a=1", "\ufeffx", '"x"', "\u3000x", "x =1"]
 SCHEMA = """
@@ -61,7 +76,9 @@ def folder(tmp_path: Path) -> Path:
 
 def capture(folder: Path, texts: list[str]) -> Path:
     records = [
-        data_set(256, bytes([len(text.encode())]) + text.encode() + (-5).to_bytes(4, "big", signed=True) + u32(7))
+        data_set(
+            256, bytes([len(text.encode())]) + text.encode() + (-5).to_bytes(4, "big", signed=True) + u32(7)
+        )
         for text in texts
     ]
     header = ipfix(template_set(template(256, (82, VARIABLE), (434, 4), (1, 4))))

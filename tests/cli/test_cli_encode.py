@@ -110,7 +110,7 @@ def test_another_port(tmp_path: Path, output: Path) -> None:
     assert f"{capture}: 1 other_port: " in result.stderr
 
 
-# Bad input -----------------------------------------------------------------------------------------------------------
+# Bad input --------------------------------------------------------------------------------------------------
 
 
 def test_no_flows_at_all_is_no_error(tmp_path: Path, output: Path) -> None:
@@ -119,8 +119,12 @@ def test_no_flows_at_all_is_no_error(tmp_path: Path, output: Path) -> None:
     assert output.read_bytes() == b""
 
 
-@pytest.mark.parametrize(("content", "reason"), [(b"", "it is empty"), (b"hello, world", "neither pcap nor pcapng")])
-def test_what_is_no_capture_is_one_line_and_no_file(tmp_path: Path, output: Path, content: bytes, reason: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "reason"), [(b"", "it is empty"), (b"hello, world", "neither pcap nor pcapng")]
+)
+def test_what_is_no_capture_is_one_line_and_no_file(
+    tmp_path: Path, output: Path, content: bytes, reason: str
+) -> None:
     path = write(tmp_path / "a.pcap", content)
     result = flowbuf("encode", path, "-o", output)
     assert (result.exit_code, result.stderr) == (1, f"flowbuf: {path}: not a capture: {reason}\n")
@@ -173,7 +177,9 @@ def test_strict_refuses_damaged_gzip_data(tmp_path: Path, output: Path) -> None:
     assert leftovers(output) == []
 
 
-def test_malformed_datagrams_are_counted_by_exporter_and_the_rest_goes_on(tmp_path: Path, output: Path) -> None:
+def test_malformed_datagrams_are_counted_by_exporter_and_the_rest_goes_on(
+    tmp_path: Path, output: Path
+) -> None:
     path = write(tmp_path / "a.pcap", pcap(CUT_SHORT, WITHOUT_TEMPLATE, WITHOUT_TEMPLATE, GOOD))
     result = flowbuf("encode", path, "-o", output)
     assert result.exit_code == 1
@@ -230,7 +236,13 @@ def test_strict_stops_at_the_first_fault(tmp_path: Path, output: Path) -> None:
         ((1, 9), bytes(8) + b"\x07", "bytes", "bad_field_size", "ipfix:1 octetDeltaCount, 9 bytes"),
         ((8, 5), b"\xc0\0\2\1\0", "src_addr", "bad_field_size", "ipfix:8 sourceIPv4Address, 5 bytes"),
         ((7, 4), u32(1 << 20), "src_port", "out_of_range", "ipfix:7 sourceTransportPort, 4 bytes"),
-        ((8, VARIABLE), b"\5\xc0\0\2\1\0", "src_addr", "bad_field_size", "ipfix:8 sourceIPv4Address, variable length"),
+        (
+            (8, VARIABLE),
+            b"\5\xc0\0\2\1\0",
+            "src_addr",
+            "bad_field_size",
+            "ipfix:8 sourceIPv4Address, variable length",
+        ),
     ],
 )
 def test_a_value_that_its_column_cannot_hold_is_reported(
@@ -261,7 +273,9 @@ def test_columns_that_cannot_hold_values_are_listed_for_each_input(tmp_path: Pat
     listed = [line for line in result.stderr.splitlines() if "by column" in line]
     assert len(listed) == 2
     assert listed[0].endswith(", 9 bytes) and 2 more")
-    assert listed[1].endswith(": values left out, by column: src_port 1 (ipfix:7 sourceTransportPort, 4 bytes)")
+    assert listed[1].endswith(
+        ": values left out, by column: src_port 1 (ipfix:7 sourceTransportPort, 4 bytes)"
+    )
 
 
 def test_elements_that_fill_a_column_without_room_are_named(tmp_path: Path, output: Path) -> None:
@@ -278,7 +292,9 @@ enabled = true
 sources = ["ipfix:2636/137", "ipfix:61", "netflow9:60"]
 """,
     )
-    templates = template_set(template(256, (137, 2, 2636)), template(257, (61, 2), (1, 4)), template(258, (60, 2)))
+    templates = template_set(
+        template(256, (137, 2, 2636)), template(257, (61, 2), (1, 4)), template(258, (60, 2))
+    )
     datagram = ipfix(templates, data_set(256, u16(300)), data_set(257, u16(300) + u32(1)))
     path = write(tmp_path / "a.pcap", pcap(datagram))
     result = flowbuf("encode", path, "-o", output, "--schema", schema)
@@ -349,7 +365,9 @@ def test_usage_errors_are_one_line_and_leave_everything_as_it_is(
 
 
 def test_many_lines_are_cut_short(tmp_path: Path, output: Path) -> None:
-    exporters = [write(tmp_path / f"{i}.pcap", pcap(WITHOUT_TEMPLATE, source=f"10.0.0.{i}")) for i in range(1, 31)]
+    exporters = [
+        write(tmp_path / f"{i}.pcap", pcap(WITHOUT_TEMPLATE, source=f"10.0.0.{i}")) for i in range(1, 31)
+    ]
     merged = b"".join([exporters[0].read_bytes()[:24], *(path.read_bytes()[24:] for path in exporters)])
     result = flowbuf("encode", write(tmp_path / "all.pcap", merged), "-o", output)
     lines = result.stderr.splitlines()
@@ -357,7 +375,7 @@ def test_many_lines_are_cut_short(tmp_path: Path, output: Path) -> None:
     assert lines[20].endswith("10 more such lines; flowbuf inspect shows all")
 
 
-# The same from Python ------------------------------------------------------------------------------------------------
+# The same from Python ---------------------------------------------------------------------------------------
 
 
 def test_encode_capture_gives_what_it_did(tmp_path: Path, output: Path) -> None:

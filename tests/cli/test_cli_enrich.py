@@ -68,7 +68,9 @@ def test_what_is_filled_in_is_shown(network: Path) -> None:
 
 def test_only_chosen_columns_are_shown(network: Path) -> None:
     chosen = ("--columns", "exporter_name,src_net_name,bytes")
-    (names, *rows) = csv.reader(io.StringIO(flowbuf("read", SFLOW, "--enrich", network, "-f", "csv", *chosen).stdout))
+    (names, *rows) = csv.reader(
+        io.StringIO(flowbuf("read", SFLOW, "--enrich", network, "-f", "csv", *chosen).stdout)
+    )
     assert names == ["bytes", "exporter_name", "src_net_name"]
     assert {row[1] for row in rows} == {"edge1"}
 
@@ -138,7 +140,9 @@ def test_a_function_that_fails_leaves_no_folders(tmp_path: Path) -> None:
         result = flowbuf("read", SFLOW, "--enrich", "mine:broken", "-o", f"{tmp_path / folder}/")
         assert (result.exit_code, result.stdout) == (1, "")
         assert result.stderr.startswith(f"flowbuf: {SFLOW}: mine:broken: raised ZeroDivisionError: ")
-    assert [path.name for path in tmp_path.iterdir() if path.is_dir() and path.name != "__pycache__"] == ["there"]
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir() and path.name != "__pycache__"] == [
+        "there"
+    ]
 
 
 def test_files_of_columns_are_not_enriched_again(tmp_path: Path, network: Path) -> None:

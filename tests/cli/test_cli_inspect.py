@@ -160,13 +160,19 @@ def test_uptimes_without_the_start_of_the_exporter(path: Path) -> None:
 
 def test_netflow1_and_netflow7(path: Path) -> None:
     content = pcap(
-        netflow1(record1(octets=7), record1(octets=8)), netflow7(record7(), sequence=1), netflow7(record7(), sequence=5)
+        netflow1(record1(octets=7), record1(octets=8)),
+        netflow7(record7(), sequence=1),
+        netflow7(record7(), sequence=5),
     )
     (exporter,) = inspect(path, content)["exporters"]
     assert exporter["protocols"] == ["NetFlow v1", "NetFlow v7"]
     assert exporter["flows"] == 4
     (domain,) = exporter["domains"]
-    assert (domain["protocol"], domain["sequence"]["unit"], domain["sequence"]["lost"]) == ("NetFlow v7", "flows", 3)
+    assert (domain["protocol"], domain["sequence"]["unit"], domain["sequence"]["lost"]) == (
+        "NetFlow v7",
+        "flows",
+        3,
+    )
 
 
 def test_every_protocol_is_named(path: Path) -> None:
@@ -232,9 +238,9 @@ def test_losses_are_shown_in_the_unit_of_each_protocol(path: Path) -> None:
 def test_where_nothing_is_lost_nothing_is_said_of_it(path: Path) -> None:
     text = flowbuf("inspect", write(path, generated("mixed", 2000, exporters=4))).stdout
     assert "Sequence numbers" not in text
-    assert [line.split()[-3:-1] for line in text.splitlines() if "1:1000" in line and "domain" not in line] == [
-        ["0", "0"]
-    ] * 4
+    assert [
+        line.split()[-3:-1] for line in text.splitlines() if "1:1000" in line and "domain" not in line
+    ] == [["0", "0"]] * 4
 
 
 def test_losses_in_json(path: Path) -> None:
@@ -276,7 +282,14 @@ def test_tables_of_any_width(path: Path, width: int, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("lost", "expected", "text"),
     [
-        *((0, 0, "0"), (0, 5, "0"), (1, 10**6, "<0.01%"), (1, 1000, "0.10%"), (1, 40, "2.5%"), (143, 147, "97%")),
+        *(
+            (0, 0, "0"),
+            (0, 5, "0"),
+            (1, 10**6, "<0.01%"),
+            (1, 1000, "0.10%"),
+            (1, 40, "2.5%"),
+            (143, 147, "97%"),
+        ),
         *((999, 1000, ">99%"), (5, 5, "100%")),
     ],
 )
@@ -294,7 +307,9 @@ def test_counters_are_explained_and_losses_make_the_status_1(path: Path) -> None
     assert "1 other_packet note not a UDP datagram, or not of a flow protocol" in text
 
 
-@pytest.mark.parametrize(("content", "reason"), [(b"", "it is empty"), (b"hello, world", "neither pcap nor pcapng")])
+@pytest.mark.parametrize(
+    ("content", "reason"), [(b"", "it is empty"), (b"hello, world", "neither pcap nor pcapng")]
+)
 def test_what_is_no_capture_is_one_line(path: Path, content: bytes, reason: str) -> None:
     result = flowbuf("inspect", write(path, content))
     assert (result.exit_code, result.output) == (1, f"flowbuf: {path}: not a capture: {reason}\n")

@@ -57,13 +57,19 @@ def flows_in(path: Path) -> int:
 def start(folder: Path, output: str, content: bytes, *options: str) -> subprocess.Popen[bytes]:
     """A command that has read some content and waits for more."""
     process = subprocess.Popen(
-        command(output, *options), cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command(output, *options),
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     assert process.stdin
     process.stdin.write(content)
     process.stdin.flush()
     deadline = time.monotonic() + PATIENCE
-    while unread(process) or (output != "-" and not any(name.endswith(".tmp") for name in os.listdir(folder))):
+    while unread(process) or (
+        output != "-" and not any(name.endswith(".tmp") for name in os.listdir(folder))
+    ):
         assert time.monotonic() < deadline
         time.sleep(0.01)
     time.sleep(0.3)  # until it waits for more
@@ -207,7 +213,9 @@ def test_faults_are_still_reported(tmp_path: Path, content: bytes) -> None:
     status, says = end(process)
     fault, last = says.splitlines()
     assert (status, "192.0.2.1: 1 " in fault) == (130, True)
-    assert last == f"flowbuf: interrupted: {flows_in(tmp_path / 'x.csv')} flows written".replace("1 flows", "1 flow")
+    assert last == f"flowbuf: interrupted: {flows_in(tmp_path / 'x.csv')} flows written".replace(
+        "1 flows", "1 flow"
+    )
 
 
 def test_strict_keeps_what_an_interrupt_cuts(tmp_path: Path) -> None:
@@ -239,13 +247,17 @@ main()
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
-def test_an_interrupt_between_standard_input_and_the_next_input_reads_no_more(tmp_path: Path, output: str) -> None:
+def test_an_interrupt_between_standard_input_and_the_next_input_reads_no_more(
+    tmp_path: Path, output: str
+) -> None:
     """The signal comes when standard input has ended and the next input is not open yet."""
     write(tmp_path / "a.pcap", pcap(GOOD, GOOD))
     write(tmp_path / "cut.pcap", pcap(GOOD, GOOD)[:-5])
     line = [sys.executable, "-c", BETWEEN, *command(output)[3:], "cut.pcap"]
     with open(tmp_path / "a.pcap", "rb") as content:
-        result = subprocess.run(line, cwd=tmp_path, stdin=content, capture_output=True, timeout=PATIENCE, check=False)
+        result = subprocess.run(
+            line, cwd=tmp_path, stdin=content, capture_output=True, timeout=PATIENCE, check=False
+        )
     assert (result.returncode, result.stderr.decode()) == (130, "flowbuf: interrupted: 2 flows written\n")
     assert flows_in(tmp_path / output) == 2
 

@@ -153,7 +153,9 @@ def test_a_standard_stream_that_is_needed_and_closed(tmp_path: Path, arguments: 
         ("encode a.pcap -o a.pb --nope 2>&-", 2),
     ],
 )
-def test_standard_streams_that_are_not_needed_may_be_closed(tmp_path: Path, arguments: str, status: int) -> None:
+def test_standard_streams_that_are_not_needed_may_be_closed(
+    tmp_path: Path, arguments: str, status: int
+) -> None:
     write(tmp_path / "a.pcap", pcap(GOOD))
     write(tmp_path / "cut.pcap", pcap(GOOD, GOOD)[:-5])
     result = run(tmp_path, arguments)

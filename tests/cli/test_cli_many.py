@@ -28,7 +28,7 @@ def files_in(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-# Patterns -------------------------------------------------------------------------------------------------------------
+# Patterns ---------------------------------------------------------------------------------------------------
 
 
 def test_patterns_stand_for_files(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_a_file_that_is_called_as_a_pattern_is_itself(tmp_path: Path) -> None:
     assert len(json_lines(flowbuf("read", path))) == 1
 
 
-# A file for each ------------------------------------------------------------------------------------------------------
+# A file for each --------------------------------------------------------------------------------------------
 
 
 def test_each_capture_becomes_a_file(tmp_path: Path) -> None:
@@ -74,7 +74,9 @@ def test_any_format_but_a_table(tmp_path: Path, form: str) -> None:
     assert flowbuf("read", SFLOW, NETFLOW9, "-o", f"{tmp_path}/out/", *options).exit_code == 0
     assert files_in(tmp_path / "out") == [f"generated-netflow9.{form}", f"generated-sflow.{form}"]
     flowbuf("read", SFLOW, "-o", tmp_path / f"x.{form}", *options)
-    assert (tmp_path / "out" / f"generated-sflow.{form}").read_bytes() == (tmp_path / f"x.{form}").read_bytes()
+    assert (tmp_path / "out" / f"generated-sflow.{form}").read_bytes() == (
+        tmp_path / f"x.{form}"
+    ).read_bytes()
 
 
 @pytest.mark.usefixtures("one_process")
@@ -138,7 +140,7 @@ def test_a_signal_leaves_no_partial_file(tmp_path: Path, number: signal.Signals,
     assert files_in(tmp_path / "out") == []
 
 
-# Files of so many rows ------------------------------------------------------------------------------------------------
+# Files of so many rows --------------------------------------------------------------------------------------
 
 
 def test_files_of_so_many_rows(tmp_path: Path) -> None:
@@ -149,7 +151,11 @@ def test_files_of_so_many_rows(tmp_path: Path) -> None:
     parts = [pq.read_table(tmp_path / "out" / name) for name in files_in(tmp_path / "out")]
     assert [part.num_rows for part in parts] == [200, 200, 100]
     flowbuf("read", one, other, "-o", tmp_path / "x.parquet")
-    assert pa.concat_tables(parts).combine_chunks().equals(pq.read_table(tmp_path / "x.parquet").combine_chunks())
+    assert (
+        pa.concat_tables(parts)
+        .combine_chunks()
+        .equals(pq.read_table(tmp_path / "x.parquet").combine_chunks())
+    )
     again = flowbuf("read", one, "-o", f"{tmp_path}/out/", "--rows-per-file", 200)
     assert again.exit_code == 2
     assert "part-00000.parquet: is there already; empty the folder, or name another" in again.stderr
@@ -173,7 +179,18 @@ def test_a_failure_leaves_no_partial_file(tmp_path: Path) -> None:
 def test_a_signal_between_files_is_said(tmp_path: Path, number: signal.Signals, status: int) -> None:
     write(tmp_path / "a.pcap", generated(flows=40_000))
     os.mkfifo(tmp_path / "pipe")
-    command = [sys.executable, "-m", "flowbuf", "read", "a.pcap", "pipe", "-o", "out/", "--rows-per-file", "15000"]
+    command = [
+        sys.executable,
+        "-m",
+        "flowbuf",
+        "read",
+        "a.pcap",
+        "pipe",
+        "-o",
+        "out/",
+        "--rows-per-file",
+        "15000",
+    ]
     says = "flowbuf: out/: files so far, each of them whole: 2; what was to follow is missing\n"
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE) as process:
         assert end(process, number, lambda: (tmp_path / "out/part-00001.parquet").exists(), says) == status

@@ -39,7 +39,10 @@ def test_captures_messages_and_parquet_are_asked_together(messages: Path, tmp_pa
     sql = "SELECT flow_type, count(*) AS n, count(src_mac) AS macs FROM flows GROUP BY ALL ORDER BY ALL"
     rows = json_lines(flowbuf("query", sql, messages, tmp_path / "x.parquet", SFLOW))
     sflow, netflow9 = (len(json_lines(flowbuf("read", path))) for path in (SFLOW, NETFLOW9))
-    assert [(row["flow_type"], row["n"]) for row in rows] == [("NETFLOW_V9", netflow9), ("SFLOW_5", 2 * sflow)]
+    assert [(row["flow_type"], row["n"]) for row in rows] == [
+        ("NETFLOW_V9", netflow9),
+        ("SFLOW_5", 2 * sflow),
+    ]
     assert rows[1]["macs"] == 2 * sflow
 
 
@@ -52,7 +55,10 @@ def test_damage_is_reported_as_by_read(messages: Path, tmp_path: Path) -> None:
 
 def test_what_is_nothing_known_on_standard_input(tmp_path: Path) -> None:
     result = flowbuf("read", "-", "-o", tmp_path / "x.parquet", stdin=b"hello, world")
-    assert (result.exit_code, result.output) == (1, "flowbuf: <stdin>: neither a capture nor a stream of messages\n")
+    assert (result.exit_code, result.output) == (
+        1,
+        "flowbuf: <stdin>: neither a capture nor a stream of messages\n",
+    )
     assert not (tmp_path / "x.parquet").exists()
 
 

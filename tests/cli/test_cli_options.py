@@ -13,7 +13,16 @@ from flowbuf.cli.options import DecodeOptions, decode_options
 from flowbuf.decoder import TUNNELS
 from tests.reference.wire import decode_message, split_delimited
 from tests.support.command import flowbuf, json_lines, pcap, write
-from tests.support.datagrams import data_set, ipfix, netflow5, record5, template, template_set, u32, withdrawal
+from tests.support.datagrams import (
+    data_set,
+    ipfix,
+    netflow5,
+    record5,
+    template,
+    template_set,
+    u32,
+    withdrawal,
+)
 
 SAMPLED = netflow5(record5(packets=3, octets=400), sampling=100)
 UNSAMPLED = netflow5(record5(packets=3, octets=400))
@@ -33,7 +42,7 @@ def totals(capture: Path, *options: object) -> list[tuple[int, ...]]:
     return [tuple(flow.get(name, 0) for name in names) for flow in json_lines(result)]
 
 
-# Sampling ------------------------------------------------------------------------------------------------------------
+# Sampling ---------------------------------------------------------------------------------------------------
 
 
 def test_scale_multiplies_by_the_rate_that_is_shown(capture: Path) -> None:
@@ -77,7 +86,10 @@ def test_encode_scales_and_its_proto_says_so(capture: Path, tmp_path: Path, pyth
             "no sampling rate to scale by; enable sampling_rate, or do not scale",
         ),
         (["--scale", *NO_BYTES], "no totals to scale; enable bytes or packets, or do not scale"),
-        (["--override-sampling", 5, "--disable", "sampling_rate"], "no sampling rate enabled; enable sampling_rate"),
+        (
+            ["--override-sampling", 5, "--disable", "sampling_rate"],
+            "no sampling rate enabled; enable sampling_rate",
+        ),
         (["--override-sampling", 5, "--default-sampling", 5], "leave out --default-sampling"),
         (["--override-sampling", 0], "0 is not in the range 1 to 2^64-1."),
         (["--decapsulate", "vxlan,grue"], "there is no tunnel 'grue': choose of vxlan, "),
@@ -124,7 +136,7 @@ def test_messages_are_shown_as_they_are(capture: Path, tmp_path: Path, options: 
     assert f"{output}: not a capture, and {options[0]} is for captures: leave it out" in result.stderr
 
 
-# Tunnels, templates ---------------------------------------------------------------------------------------------------
+# Tunnels, templates -----------------------------------------------------------------------------------------
 
 
 def test_tunnels_are_named_with_commas_or_again() -> None:
@@ -135,7 +147,12 @@ def test_tunnels_are_named_with_commas_or_again() -> None:
     def command(decoding: DecodeOptions) -> None:
         seen.append(decoding)
 
-    for arguments in ("", "--decapsulate gre,vxlan", "--decapsulate vxlan --decapsulate gre", "--decapsulate gre,all"):
+    for arguments in (
+        "",
+        "--decapsulate gre,vxlan",
+        "--decapsulate vxlan --decapsulate gre",
+        "--decapsulate gre,all",
+    ):
         assert CliRunner().invoke(command, arguments).exit_code == 0
     assert [decoding.decapsulate for decoding in seen] == [(), ("vxlan", "gre"), ("vxlan", "gre"), TUNNELS]
 
@@ -152,13 +169,17 @@ def test_the_help_says_where_the_outer_endpoints_are(command: str) -> None:
 TEMPLATE = ipfix(template_set(template(256, (1, 4))))
 DATA = ipfix(data_set(256, u32(500)))
 POLICIES = [
-    pytest.param([TEMPLATE, ipfix(template_set(withdrawal(256))), DATA], ["--obey-withdrawals"], id="withdrawn"),
+    pytest.param(
+        [TEMPLATE, ipfix(template_set(withdrawal(256))), DATA], ["--obey-withdrawals"], id="withdrawn"
+    ),
     pytest.param([TEMPLATE, *[SAMPLED] * 4, DATA], ["--template-expiry", 3], id="expired"),  # one a second
 ]
 
 
 @pytest.mark.parametrize(("payloads", "options"), POLICIES)
-def test_templates_are_forgotten_on_request_alone(tmp_path: Path, payloads: list[bytes], options: list[object]) -> None:
+def test_templates_are_forgotten_on_request_alone(
+    tmp_path: Path, payloads: list[bytes], options: list[object]
+) -> None:
     capture, output = write(tmp_path / "a.pcap", pcap(*payloads)), tmp_path / "flows.pb"
     result = flowbuf("read", capture)
     assert result.exit_code == 0
@@ -176,4 +197,6 @@ def test_templates_are_forgotten_on_request_alone(tmp_path: Path, payloads: list
 def test_early_data_waits_within_its_limit(tmp_path: Path) -> None:
     capture, output = write(tmp_path / "a.pcap", pcap(DATA, DATA, TEMPLATE)), tmp_path / "flows.pb"
     assert api.encode_capture(capture, output).flows == 2
-    assert api.encode_capture(capture, output, early_data_limit=300).flows == 1, "each set counts 192 octets more"
+    assert api.encode_capture(capture, output, early_data_limit=300).flows == 1, (
+        "each set counts 192 octets more"
+    )

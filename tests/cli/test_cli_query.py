@@ -21,7 +21,16 @@ import pytest
 
 from flowbuf.cli.output.results import to_text
 from flowbuf.schema import Schema
-from tests.support.command import CUT_SHORT, GOOD, WITHOUT_TEMPLATE, flowbuf, generated, json_lines, pcap, write
+from tests.support.command import (
+    CUT_SHORT,
+    GOOD,
+    WITHOUT_TEMPLATE,
+    flowbuf,
+    generated,
+    json_lines,
+    pcap,
+    write,
+)
 
 SHIPPED = Path(__file__).parents[1] / "data"
 CAPTURES = sorted(SHIPPED.glob("*.pcap*"))
@@ -67,7 +76,12 @@ def test_parquet_is_asked_as_its_capture_is(parquet: Path) -> None:
 
 def test_recursive_queries(parquet: Path) -> None:
     sql = "WITH RECURSIVE t(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM t WHERE i < 3) SELECT count(*) n FROM t, flows"
-    assert ask(sql, parquet) == ask(sql, NETFLOW9) == ask(sql.replace("t, flows", "flows, t"), NETFLOW9) == [{"n": 900}]
+    assert (
+        ask(sql, parquet)
+        == ask(sql, NETFLOW9)
+        == ask(sql.replace("t, flows", "flows, t"), NETFLOW9)
+        == [{"n": 900}]
+    )
 
 
 def test_captures_and_parquet_together(parquet: Path) -> None:
@@ -89,7 +103,9 @@ def test_addresses_are_text_whatever_a_file_has_them_as(tmp_path: Path) -> None:
     rows = ask(sql, SFLOW)
     for files in (inputs[:2], inputs[1::-1], [*inputs, SFLOW]):
         times = len(files)
-        assert ask(sql, *files) == [{**row, "n": times * row["n"], "inside": times * row["inside"]} for row in rows]
+        assert ask(sql, *files) == [
+            {**row, "n": times * row["n"], "inside": times * row["inside"]} for row in rows
+        ]
 
 
 def test_lists_of_addresses_are_text(tmp_path: Path) -> None:
@@ -124,7 +140,9 @@ def test_columns_that_files_lack_are_null(parquet: Path, tmp_path: Path) -> None
     assert "dst_mac" not in ask("FROM flows LIMIT 1 -- dst_mac", parquet)[0]
     other = tmp_path / "other.parquet"
     assert flowbuf("read", SFLOW, "-o", other, "--columns", "dst_mac").exit_code == 0
-    rows = ask("SELECT count(*) AS n, count(dst_mac) AS macs, count(bytes) AS flows FROM flows", parquet, other)
+    rows = ask(
+        "SELECT count(*) AS n, count(dst_mac) AS macs, count(bytes) AS flows FROM flows", parquet, other
+    )
     assert rows == [{"n": 600, "macs": 300, "flows": 300}]
 
 
@@ -182,7 +200,9 @@ def test_columns_have_their_places(sql: str) -> None:
 def test_the_table_is_described() -> None:
     rows = ask("DESCRIBE flows", SFLOW)
     assert {"column_name": "src_addr", "column_type": "VARCHAR"}.items() <= rows[5].items()
-    assert [row["column_name"] for row in ask("SUMMARIZE flows", SFLOW)] == [row["column_name"] for row in rows]
+    assert [row["column_name"] for row in ask("SUMMARIZE flows", SFLOW)] == [
+        row["column_name"] for row in rows
+    ]
 
 
 @pytest.mark.parametrize("capture", sorted(SHIPPED.glob("*.pcap")), ids=lambda path: path.name)
@@ -191,14 +211,18 @@ def test_every_column_can_be_asked(capture: Path) -> None:
     every = ",".join(column.name for column in Schema.load("flow"))
     flows = json_lines(flowbuf("read", capture, "--columns", every))
     rows = ask("FROM flows", capture, "--columns", every)
-    assert [{name for name, value in row.items() if value not in (None, 0, [])} for row in rows] == [*map(set, flows)]
+    assert [{name for name, value in row.items() if value not in (None, 0, [])} for row in rows] == [
+        *map(set, flows)
+    ]
     chosen = flowbuf("read", capture, "--columns", every, "--where", "len(layer_stack) = 0")
     assert len(json_lines(chosen)) == sum("layer_stack" not in flow for flow in flows)
 
 
 def test_options_of_decoding() -> None:
     options = ("--scale", "--override-sampling", "7")
-    plain, scaled = (ask("SELECT sum(bytes) AS n FROM flows", NETFLOW9, *given)[0]["n"] for given in ((), options))
+    plain, scaled = (
+        ask("SELECT sum(bytes) AS n FROM flows", NETFLOW9, *given)[0]["n"] for given in ((), options)
+    )
     assert scaled == 7 * plain
     counters = ask("SELECT count(if_index) AS n FROM flows", SFLOW, "--counters")
     assert counters == [{"n": len(flowbuf("read", SFLOW, "--counters").stdout.splitlines())}]
@@ -206,10 +230,12 @@ def test_options_of_decoding() -> None:
 
 def test_networks() -> None:
     rows = ask("SELECT count(*) AS n FROM flows WHERE in_net(src_addr, '10.0.0.0/8')", SFLOW)
-    assert rows == [{"n": sum(flow["src_addr"].startswith("10.") for flow in json_lines(flowbuf("read", SFLOW)))}]
+    assert rows == [
+        {"n": sum(flow["src_addr"].startswith("10.") for flow in json_lines(flowbuf("read", SFLOW)))}
+    ]
 
 
-# Output ---------------------------------------------------------------------------------------------------------------
+# Output -----------------------------------------------------------------------------------------------------
 
 MIXED = """
     SELECT 'a "b"' AS text, 1.5 AS real, 12.50::DECIMAL(10, 2) AS exact, NULL AS nothing,
@@ -220,7 +246,13 @@ MIXED = """
 """
 MIXED_TEXTS = {
     **{"text": 'a "b"', "real": "1.5", "exact": "12.50", "nothing": "", "list": "[1,2]", "pair": '{"a":1}'},
-    **{"time": "2025-01-02T02:04:05.678Z", "span": "1 day 02:00:00", "day": "2025-01-02", "octets": "6162", "n": "300"},
+    **{
+        "time": "2025-01-02T02:04:05.678Z",
+        "span": "1 day 02:00:00",
+        "day": "2025-01-02",
+        "octets": "6162",
+        "n": "300",
+    },
     **{"nan": "NaN", "map": '{"k":2}'},
 }
 
@@ -231,7 +263,15 @@ def test_values_of_any_type_as_text() -> None:
     (said,) = ask(MIXED, SFLOW)
     assert said == {
         **MIXED_TEXTS,
-        **{"real": 1.5, "exact": 12.5, "nothing": None, "list": [1, 2], "pair": {"a": 1}, "n": 300, "map": {"k": 2}},
+        **{
+            "real": 1.5,
+            "exact": 12.5,
+            "nothing": None,
+            "list": [1, 2],
+            "pair": {"a": 1},
+            "n": 300,
+            "map": {"k": 2},
+        },
     }
 
 
@@ -284,7 +324,7 @@ def test_what_a_query_wrote_can_be_asked_again(tmp_path: Path) -> None:
     assert ask("SELECT sum(total) AS n FROM flows", path) == [{"n": sum(totals(SFLOW).values())}]
 
 
-# Streaming ------------------------------------------------------------------------------------------------------------
+# Streaming --------------------------------------------------------------------------------------------------
 
 
 def test_what_is_not_wanted_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,7 +405,7 @@ def test_state_goes_from_run_to_run(tmp_path: Path) -> None:
     assert state.stat().st_size > 0
 
 
-# What is wrong --------------------------------------------------------------------------------------------------------
+# What is wrong ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -462,7 +502,11 @@ def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, mod
     ("value", "text"),
     [
         *((None, ""), (True, "true"), (3, "3"), (b"\1", "01"), ([None, "é"], '[null,"é"]'), ([], "[]")),
-        *((timedelta(days=1), "1 day"), (timedelta(0), "00:00:00"), (timedelta(seconds=3661.5), "01:01:01.5")),
+        *(
+            (timedelta(days=1), "1 day"),
+            (timedelta(0), "00:00:00"),
+            (timedelta(seconds=3661.5), "01:01:01.5"),
+        ),
         (pa.MonthDayNano([14, -3, -(10**9)]), "14 months -3 days -00:00:01"),
         (datetime(2025, 1, 2, 3, 4, 5), "2025-01-02T03:04:05.000"),
         (datetime(2025, 1, 2, 3, 4, 5, 7, timezone.utc), "2025-01-02T03:04:05.000007Z"),
@@ -496,7 +540,9 @@ def test_options_of_decoding_are_refused_before_any_output(
     assert result.stderr == expected
 
 
-@pytest.mark.parametrize("options", [("--state", "x.state"), ("--template-expiry", "60"), ("--obey-withdrawals",)])
+@pytest.mark.parametrize(
+    "options", [("--state", "x.state"), ("--template-expiry", "60"), ("--obey-withdrawals",)]
+)
 @pytest.mark.parametrize("name", ["x.pb", "x.parquet"])
 def test_options_about_exporters_are_for_the_captures_among_the_inputs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], name: str

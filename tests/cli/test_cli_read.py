@@ -23,7 +23,10 @@ def capture(tmp_path: Path) -> Path:
 @pytest.fixture
 def messages(tmp_path: Path, capture: Path) -> Path:
     path = tmp_path / "flows.pb"
-    assert flowbuf("encode", capture, "-o", path, "--enable", "time_flow_start,observation_domain_id").exit_code == 0
+    assert (
+        flowbuf("encode", capture, "-o", path, "--enable", "time_flow_start,observation_domain_id").exit_code
+        == 0
+    )
     return path
 
 
@@ -45,7 +48,9 @@ def test_json_lines_are_the_default_in_a_pipe(capture: Path) -> None:
             "flow_type": "NETFLOW_V5",
         }
     ]
-    assert list(json_lines(result)[0]) == [column.name for column in FLOW.enabled if column.name in result.stdout]
+    assert list(json_lines(result)[0]) == [
+        column.name for column in FLOW.enabled if column.name in result.stdout
+    ]
 
 
 def test_csv_has_every_enabled_column(capture: Path) -> None:
@@ -69,7 +74,9 @@ def test_csv_of_no_flows_is_its_header(tmp_path: Path) -> None:
         *(("x.jsonl", "{"), ("x.json", "{"), ("x.txt", "{"), ("x", "{"), ("x.gz", "{")),
     ],
 )
-def test_the_name_of_the_output_says_its_format(capture: Path, tmp_path: Path, name: str, begins: str) -> None:
+def test_the_name_of_the_output_says_its_format(
+    capture: Path, tmp_path: Path, name: str, begins: str
+) -> None:
     result = flowbuf("read", capture, "-o", tmp_path / name)
     assert (result.exit_code, result.output) == (0, "")
     octets = (tmp_path / name).read_bytes()
@@ -79,7 +86,10 @@ def test_the_name_of_the_output_says_its_format(capture: Path, tmp_path: Path, n
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("x.pb", "messages are written by flowbuf encode; give the format with -f: table, jsonl, csv, parquet, arrow"),
+        (
+            "x.pb",
+            "messages are written by flowbuf encode; give the format with -f: table, jsonl, csv, parquet, arrow",
+        ),
         ("x.pb.gz", "messages are written by flowbuf encode"),
         ("x.xlsx", ".xlsx is no format; give the format with -f: table, jsonl"),
     ],
@@ -116,7 +126,7 @@ def test_a_limit_stops_the_reading(tmp_path: Path) -> None:
     assert flowbuf("read", good, bad, "-n", 2).exit_code == 1
 
 
-# Message streams -----------------------------------------------------------------------------------------------------
+# Message streams --------------------------------------------------------------------------------------------
 
 
 def test_a_stream_says_what_its_capture_says(capture: Path, messages: Path) -> None:
@@ -142,7 +152,10 @@ def test_a_capture_and_a_stream_together(capture: Path, messages: Path) -> None:
 
 def test_a_stream_on_standard_input(messages: Path, capture: Path) -> None:
     assert flowbuf("read", "-", stdin=messages.read_bytes()).stdout == flowbuf("read", capture).stdout
-    assert flowbuf("read", "-", stdin=gzip.compress(messages.read_bytes())).stdout == flowbuf("read", capture).stdout
+    assert (
+        flowbuf("read", "-", stdin=gzip.compress(messages.read_bytes())).stdout
+        == flowbuf("read", capture).stdout
+    )
     assert flowbuf("read", "-", stdin=capture.read_bytes()).stdout == flowbuf("read", capture).stdout
 
 
@@ -169,7 +182,10 @@ def test_a_truncated_stream_shows_what_it_has(messages: Path) -> None:
     result = flowbuf("read", messages)
     assert result.exit_code == 1
     assert len(json_lines(result)) == 1
-    assert result.stderr == f"flowbuf: {messages}: octet {len(one)}: the message is cut short (flows before it: 1)\n"
+    assert (
+        result.stderr
+        == f"flowbuf: {messages}: octet {len(one)}: the message is cut short (flows before it: 1)\n"
+    )
 
 
 def test_fields_that_the_schema_does_not_have_are_reported(tmp_path: Path, capture: Path) -> None:
@@ -186,7 +202,9 @@ def test_fields_that_the_schema_does_not_have_are_reported(tmp_path: Path, captu
     assert f"{path}: fields that are not in the schema: 1;" in result.stderr
 
 
-def test_fields_that_the_proto_does_not_have_are_reported(tmp_path: Path, capture: Path, messages: Path) -> None:
+def test_fields_that_the_proto_does_not_have_are_reported(
+    tmp_path: Path, capture: Path, messages: Path
+) -> None:
     other = tmp_path / "other.pb"
     assert flowbuf("encode", capture, "-o", other, "--columns", "bytes,proto").exit_code == 0
     proto = Path(f"{messages}.proto")
@@ -212,7 +230,7 @@ def test_a_stream_of_no_flows(tmp_path: Path, name: str) -> None:
     assert (result.exit_code, result.output) == (0, "flowbuf: no flows\n")
 
 
-# Bad input -----------------------------------------------------------------------------------------------------------
+# Bad input --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -258,7 +276,9 @@ def test_strict_ends_with_one_line_and_no_output(tmp_path: Path) -> None:
     assert not (tmp_path / "x.csv").exists()
 
 
-@pytest.mark.parametrize("option", [["--time", "never"], ["-n", "0"], ["-f", "xml"], ["--port", "70000"], ["--nope"]])
+@pytest.mark.parametrize(
+    "option", [["--time", "never"], ["-n", "0"], ["-f", "xml"], ["--port", "70000"], ["--nope"]]
+)
 def test_a_bad_option_is_a_usage_error(capture: Path, option: list[str]) -> None:
     result = flowbuf("read", capture, *option)
     assert (result.exit_code, result.stdout) == (2, "")

@@ -37,7 +37,9 @@ def run(content: bytes, folder: Path, *arguments: str) -> subprocess.CompletedPr
     thread.start()
     try:
         line = [sys.executable, "-m", "flowbuf", *arguments]
-        return subprocess.run(line, cwd=folder, stdin=master, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(
+            line, cwd=folder, stdin=master, capture_output=True, text=True, timeout=60, check=False
+        )
     finally:
         thread.join()
         os.close(master)

@@ -1,4 +1,6 @@
-"""Schemas of records on the command line: streams of flat ones are read, and what needs a decoder refuses them all."""
+"""Schemas of records on the command line: streams of flat ones are read, and what needs a decoder refuses
+them all.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def test_a_stream_of_flat_records_is_read(stream: Path) -> None:
     result = flowbuf("read", stream, "--schema", "telemetry")
     assert (result.exit_code, result.stderr) == (0, "")
     assert json_lines(result) == SHOWN
-    chosen = flowbuf("read", stream, "--schema", "telemetry", "--columns", "device_id", "--where", "temperature < 0")
+    chosen = flowbuf(
+        "read", stream, "--schema", "telemetry", "--columns", "device_id", "--where", "temperature < 0"
+    )
     assert json_lines(chosen) == [{"device_id": "b"}]
 
 

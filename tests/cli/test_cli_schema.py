@@ -102,9 +102,17 @@ def test_show_json_has_everything():
 
 
 def test_the_common_options_switch_columns():
-    schema = FLOW.switch(only=["bytes", "packets"], enable=["src_mac", "group:nat"], disable=["nat_event", "packets"])
+    schema = FLOW.switch(
+        only=["bytes", "packets"], enable=["src_mac", "group:nat"], disable=["nat_event", "packets"]
+    )
     result = run(
-        "hash", "--columns", "bytes, packets", "--enable", "src_mac,group:nat", "--disable", "nat_event,packets"
+        "hash",
+        "--columns",
+        "bytes, packets",
+        "--enable",
+        "src_mac,group:nat",
+        "--disable",
+        "nat_event,packets",
     )
     assert result.stdout == schema.hash + "\n"
 
@@ -125,7 +133,9 @@ def test_check_builds_everything(mine):
 
 def test_check_refuses_a_source_that_the_core_does_not_have(tmp_path):
     path = tmp_path / "wrong.toml"
-    path.write_text('[schema]\nextends = "flow"\n[[column]]\nname = "bytes"\nsources = ["packet:ip.lenght"]\n')
+    path.write_text(
+        '[schema]\nextends = "flow"\n[[column]]\nname = "bytes"\nsources = ["packet:ip.lenght"]\n'
+    )
     result = run("check", str(path))
     assert result.exit_code == 2
     assert f"{path}: column 'bytes'" in result.stderr
@@ -164,7 +174,7 @@ def test_what_is_wrong_is_one_line_on_stderr_and_status_2(arguments):
     assert result.stderr.startswith("Error: ")
 
 
-# Records --------------------------------------------------------------------------------------------------------------
+# Records ----------------------------------------------------------------------------------------------------
 
 
 def test_show_lists_the_columns_of_messages_after_those_of_the_record():

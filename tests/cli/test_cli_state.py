@@ -71,7 +71,9 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
-def test_templates_and_sampling_rates_are_known_in_the_next_run(first: Path, second: Path, state: Path) -> None:
+def test_templates_and_sampling_rates_are_known_in_the_next_run(
+    first: Path, second: Path, state: Path
+) -> None:
     assert run("read", second).returncode == 1, "without them it cannot be read"
     assert run("read", first, "--state", state).returncode == 0
     result = run("read", second, "--state", state, "--scale")
@@ -101,7 +103,9 @@ def test_two_halves_of_a_capture_are_the_whole(tmp_path: Path, state: Path, prot
 
 
 @pytest.mark.parametrize("command", [("read", "-n", 1), ("encode", "-o", "-"), ("read", "--strict")])
-def test_state_is_kept_however_a_run_ends_well(tmp_path: Path, state: Path, command: tuple[object, ...]) -> None:
+def test_state_is_kept_however_a_run_ends_well(
+    tmp_path: Path, state: Path, command: tuple[object, ...]
+) -> None:
     capture = write(tmp_path / "a.pcap", pcap(TOLD, DATA, DATA))
     name, *options = command
     assert flowbuf(name, capture, *options, "--state", state).exit_code == 0
@@ -139,18 +143,23 @@ def test_inspect_knows_it_and_leaves_it_as_it_is(first: Path, second: Path, stat
     (exporter,) = json.loads(result.stdout)["exporters"]
     assert (exporter["flows"], exporter["sampling_rates"]) == (1, [100])
     assert (state.read_bytes(), state.stat().st_mtime_ns) == before
-    for missing, says in ((state.parent / "none", "No such file; flowbuf read"), ("-", "- is no file; name one")):
+    for missing, says in (
+        (state.parent / "none", "No such file; flowbuf read"),
+        ("-", "- is no file; name one"),
+    ):
         result = flowbuf("inspect", second, "--state", missing)
         assert result.exit_code == 2
         assert says in result.stderr
     assert os.listdir(state.parent) == ["exporters.state"]
 
 
-# What is wrong with it -----------------------------------------------------------------------------------------------
+# What is wrong with it --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("content", [b"", b'{"format": "flowbuf-state", "version": 1, "expor'])
-def test_a_damaged_state_is_reported_and_replaced(first: Path, second: Path, state: Path, content: bytes) -> None:
+def test_a_damaged_state_is_reported_and_replaced(
+    first: Path, second: Path, state: Path, content: bytes
+) -> None:
     write(state, content)
     result = flowbuf("inspect", first, "--state", state)
     assert (result.exit_code, state.read_bytes()) == (1, content)

@@ -28,7 +28,12 @@ def flow(**values: Any) -> dict[str, Any]:
         "flow_type": 4,
         "etype": 0x0800,
     }
-    ends = {"src_addr": mapped("198.51.100.1"), "src_port": 443, "dst_addr": mapped("203.0.113.2"), "dst_port": 50000}
+    ends = {
+        "src_addr": mapped("198.51.100.1"),
+        "src_port": 443,
+        "dst_addr": mapped("203.0.113.2"),
+        "dst_port": 50000,
+    }
     return {**base, **ends, "proto": 6, "tcp_flags": 0x12, "bytes": 1500, "packets": 3, **values}
 
 
@@ -44,7 +49,10 @@ Show = Callable[..., list[str]]
 
 @pytest.fixture
 def show(monkeypatch: pytest.MonkeyPatch) -> Show:
-    """Takes blocks of flows and gives the lines of the table, without style. `width` is that of a terminal."""
+    """Takes blocks of flows and gives the lines of the table, without style.
+
+    `width` is that of a terminal.
+    """
 
     def show(*blocks: list[dict[str, Any]], width: int | None = None, schema: Schema = FLOW) -> list[str]:
         monkeypatch.setenv("COLUMNS", str(width))
@@ -91,10 +99,14 @@ def heading_count(lines: list[str]) -> int:
 
 def test_columns_stay_under_their_headings(show: Show) -> None:
     flows = [
-        flow(src_port=port, bytes=7**i, in_if=i, out_if=i * 99) for i, port in enumerate((1, 22, 333, 4444, 55555))
+        flow(src_port=port, bytes=7**i, in_if=i, out_if=i * 99)
+        for i, port in enumerate((1, 22, 333, 4444, 55555))
     ]
     lines = [line for line in show(flows) if line]
-    begins = [match.start() for match in re.finditer(r"\S+", next(line for line in lines if line.startswith("time")))]
+    begins = [
+        match.start()
+        for match in re.finditer(r"\S+", next(line for line in lines if line.startswith("time")))
+    ]
     for line in lines[-5:]:
         assert line.index("203.0.113.2") == begins[2]
         assert line[begins[3] - 2 : begins[3]] == "  "
@@ -138,7 +150,9 @@ def test_long_addresses_are_stacked_where_they_do_not_fit_side_by_side(show: Sho
     assert lines[at + 1].startswith("→ [2001:db8:aaaa:")
     assert lines[at - 1] == "→ destination"
     wide = show([flow(**FLOW6)], width=200)
-    assert any("[2001:db8:1111:2222:3333:4444:5555:6666]:443" in line and ":ffff]:50000" in line for line in wide)
+    assert any(
+        "[2001:db8:1111:2222:3333:4444:5555:6666]:443" in line and ":ffff]:50000" in line for line in wide
+    )
 
 
 def test_numbers_that_stand_for_words(show: Show) -> None:
@@ -170,7 +184,9 @@ def test_wide_characters_take_two_cells(show: Show) -> None:
 def test_the_names_of_columns_alone_promise_nothing(show: Show) -> None:
     schema = FLOW.only()
     schema = schema.retire(*(column.name for column in schema))
-    for number, name in enumerate(("time_received", "src_addr", "bytes", "proto", "etype", "tcp_flags"), 1001):
+    for number, name in enumerate(
+        ("time_received", "src_addr", "bytes", "proto", "etype", "tcp_flags"), 1001
+    ):
         schema = Schema("mine", schema.columns).add(name, number=number, type="string")
     assert show([{column.name: "x" for column in schema}], schema=schema)[-1].split() == ["x"] * 6
 

@@ -97,7 +97,10 @@ QUERY = ("query", "--schema", "evil.toml")
 SHOWN = [
     *[(*READ, "-f", form, *rest) for form in ("table", "csv") for rest in (("a.pcap",), ("a.pb",))],
     (*READ, "-f", "table", "--where", "bytes > 0", "a.pcap"),
-    *[(*QUERY, "-f", form, f'SELECT label, [label] AS "{EVIL}" FROM flows', "a.pcap") for form in ("table", "csv")],
+    *[
+        (*QUERY, "-f", form, f'SELECT label, [label] AS "{EVIL}" FROM flows', "a.pcap")
+        for form in ("table", "csv")
+    ],
     *[("query", "-f", form, "FROM flows", "evil.parquet") for form in ("table", "csv")],
     ("schema", "show", "--all", "evil.toml"),
     ("schema", "proto", "evil.toml"),
@@ -151,7 +154,9 @@ def walk(value: object) -> list[str]:
     return [value] if isinstance(value, str) else []
 
 
-@pytest.mark.parametrize("arguments", [SHOWN[0], ("schema", "show", "--all", "evil.toml"), ("inspect", f"{EVIL}.pcap")])
+@pytest.mark.parametrize(
+    "arguments", [SHOWN[0], ("schema", "show", "--all", "evil.toml"), ("inspect", f"{EVIL}.pcap")]
+)
 def test_styles_stay(folder: Path, arguments: tuple[str, ...]) -> None:
     _, text = on_a_terminal(folder, *arguments, term="xterm-256color")
     styles = re.compile("\x1b\\[[0-9;]*[mK]|\x1b\\[\\?25[lh]|\x1b\\[[0-9]*[AK]|\r")
@@ -293,7 +298,9 @@ def test_a_device_that_is_a_terminal_is_one(form: str) -> None:
         assert file.is_terminal
         assert not file.is_regular
         if form == "csv":
-            with open_file_writer("csv", file, Schema.load("flow").only("exporter_name"), True, False, None) as writer:
+            with open_file_writer(
+                "csv", file, Schema.load("flow").only("exporter_name"), True, False, None
+            ) as writer:
                 writer.write([{"exporter_name": EVIL}])
     if form == "csv":
         text = read_some(main).decode()

@@ -15,7 +15,16 @@ import pytest
 
 from flowbuf import Decoder
 from flowbuf.schema import Schema
-from tests.support.command import EXPORTER, GOOD, WITHOUT_TEMPLATE, flowbuf, generated, json_lines, pcap, write
+from tests.support.command import (
+    EXPORTER,
+    GOOD,
+    WITHOUT_TEMPLATE,
+    flowbuf,
+    generated,
+    json_lines,
+    pcap,
+    write,
+)
 
 FLOW = Schema.load("flow")
 SHIPPED = Path(__file__).parents[1] / "data"
@@ -53,14 +62,18 @@ def test_flows_are_chosen() -> None:
 def test_times_and_enums_are_what_they_look_like() -> None:
     flows = json_lines(flowbuf("read", SFLOW))
     first = flows[0]["time_received"]
-    same = json_lines(flowbuf("read", SFLOW, "--where", f"time_received = '{first}' and flow_type = 'SFLOW_5'"))
+    same = json_lines(
+        flowbuf("read", SFLOW, "--where", f"time_received = '{first}' and flow_type = 'SFLOW_5'")
+    )
     assert same == [flow for flow in flows if flow["time_received"] == first]
 
 
 def test_columns_that_are_not_shown_may_be_named() -> None:
     everything = json_lines(flowbuf("read", SFLOW, "--enable", "src_mac"))
     mac = everything[0]["src_mac"]
-    result = flowbuf("read", SFLOW, "--columns", "bytes,src_port", "-f", "csv", "--where", f"src_mac = '{mac}'")
+    result = flowbuf(
+        "read", SFLOW, "--columns", "bytes,src_port", "-f", "csv", "--where", f"src_mac = '{mac}'"
+    )
     rows = list(csv.reader(io.StringIO(result.stdout)))
     assert rows[0] == ["bytes", "src_port"]
     assert len(rows) == 1 + sum(flow["src_mac"] == mac for flow in everything)
@@ -68,7 +81,9 @@ def test_columns_that_are_not_shown_may_be_named() -> None:
 
 def test_columns_of_files_are_those_to_show(tmp_path: Path) -> None:
     where = "src_mac is not null and src_port = 443"
-    result = flowbuf("read", SFLOW, "--columns", "bytes,src_addr", "-o", tmp_path / "x.parquet", "--where", where)
+    result = flowbuf(
+        "read", SFLOW, "--columns", "bytes,src_addr", "-o", tmp_path / "x.parquet", "--where", where
+    )
     assert (result.exit_code, result.output) == (0, "")
     table = pq.read_table(tmp_path / "x.parquet")
     assert table.column_names == ["bytes", "src_addr"]
@@ -115,7 +130,9 @@ def test_sql_that_is_wrong_is_a_usage_error(tmp_path: Path, where: str, says: st
 
 
 @pytest.mark.parametrize("where", [(), ("--where", "bytes = 300")])
-@pytest.mark.parametrize("content", [pcap(GOOD), Decoder().encode(GOOD, EXPORTER)], ids=["capture", "messages"])
+@pytest.mark.parametrize(
+    "content", [pcap(GOOD), Decoder().encode(GOOD, EXPORTER)], ids=["capture", "messages"]
+)
 def test_flows_are_shown_as_they_come(content: bytes, where: tuple[str, ...]) -> None:
     """Not only when as many have come as fill a batch, or as many octets as fill a buffer."""
     command = [sys.executable, "-m", "flowbuf", "read", "-", *where]

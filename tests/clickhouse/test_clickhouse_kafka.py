@@ -42,7 +42,10 @@ Send = Callable[..., None]
 
 @pytest.fixture
 def send(broker: Broker) -> Iterator[Send]:
-    """Creates a topic if it does not exist, and sends records to it, or none. Topics are deleted at the end."""
+    """Creates a topic if it does not exist, and sends records to it, or none.
+
+    Topics are deleted at the end.
+    """
     made: set[str] = set()
 
     def send(topic: str, *records: bytes) -> None:
@@ -61,7 +64,9 @@ def options(broker: Broker, engine: Local) -> Iterator[TableOptions]:
     name = f"click_{uuid.uuid4().hex[:8]}"
     engine.execute(f"CREATE DATABASE {name}")
     yield TableOptions(name, kafka=KafkaOptions(broker.servers, f"{name}-{{hash}}", name, settings=SOON))
-    tables = engine.query(f"SELECT name FROM system.tables WHERE database = '{name}' ORDER BY name LIKE '%queue' DESC")
+    tables = engine.query(
+        f"SELECT name FROM system.tables WHERE database = '{name}' ORDER BY name LIKE '%queue' DESC"
+    )
     for row in tables.to_pylist():  # the queue first: it alone must not run on
         if row["name"].endswith("queue"):
             engine.execute(f"DROP TABLE {name}.{row['name']}")
@@ -105,9 +110,13 @@ def count_of(database: Local, table: str) -> int:
 EVERY_FLOW = FLOW.only(*(column.name for column in FLOW))
 
 
-@pytest.mark.parametrize("schema", [EVERY_FLOW, Schema.load("goflow2"), Schema.load("sflow_counters")], ids=repr)
+@pytest.mark.parametrize(
+    "schema", [EVERY_FLOW, Schema.load("goflow2"), Schema.load("sflow_counters")], ids=repr
+)
 @pytest.mark.parametrize("framing", ["delimited", "bare", "registry"])
-def test_every_message_arrives(engine: Local, options: TableOptions, send: Send, schema: Schema, framing: str) -> None:
+def test_every_message_arrives(
+    engine: Local, options: TableOptions, send: Send, schema: Schema, framing: str
+) -> None:
     """Alone in a record, an empty message is no message: only the others are sent so."""
     messages = messages_of(schema)
     if framing == "delimited":
@@ -161,7 +170,9 @@ def test_the_schema_may_be_a_file(engine: Local, options: TableOptions, send: Se
 def test_what_cannot_be_read_stands_apart_and_the_rest_goes_on(
     engine: Local, options: TableOptions, send: Send
 ) -> None:
-    """A record is taken whole, or not at all: the first two messages of a third that is damaged stand apart with it."""
+    """A record is taken whole, or not at all: the first two messages of a third that is damaged stand apart
+    with it.
+    """
     good = messages_of(FLOW)
     damaged = good + b"\x05\x08"
     topic = topic_of(options, FLOW)
@@ -173,7 +184,10 @@ def test_what_cannot_be_read_stands_apart_and_the_rest_goes_on(
     asked = f"SELECT topic, `partition`, offset, hex(raw_message) AS raw, error FROM {options.name(FLOW, 'errors')}"
     wait_for(engine, options.name(FLOW, "errors"), 2)
     found = engine.query(f"{asked} ORDER BY offset").to_pylist()
-    assert [(row["topic"], row["partition"], row["offset"]) for row in found] == [(topic, 0, 1), (topic, 0, 3)]
+    assert [(row["topic"], row["partition"], row["offset"]) for row in found] == [
+        (topic, 0, 1),
+        (topic, 0, 3),
+    ]
     assert [bytes.fromhex(row["raw"]) for row in found] == [POISON, damaged]
     assert all(row["error"] for row in found)
 
@@ -189,8 +203,10 @@ def test_the_same_record_twice_is_two(engine: Local, options: TableOptions, send
 
 @pytest.mark.parametrize("way", ["added", "beside"])
 def test_nothing_is_lost_by_a_migration(engine: Local, options: TableOptions, send: Send, way: str) -> None:
-    """Flows that were read before it are kept. Flows that were sent before it are read after it. The new topic exists
-    before the new queue, as docs/clickhouse.md demands: librdkafka looks for other topics only every five minutes."""
+    """Flows that were read before it are kept. Flows that were sent before it are read after it. The new
+    topic exists before the new queue, as docs/clickhouse.md demands: librdkafka looks for other topics only
+    every five minutes.
+    """
     old = FLOW
     new = FLOW.enable("group:l2", "mpls_labels") if way == "added" else FLOW.alter("proto", repeated=True)
     first, last = messages_of(old), messages_of(new)
@@ -218,7 +234,9 @@ def test_nothing_is_lost_by_a_migration(engine: Local, options: TableOptions, se
     assert count_of(engine, options.name(old, "errors")) == 0
 
 
-def test_poison_that_comes_while_views_are_made_is_not_lost(engine: Local, options: TableOptions, send: Send) -> None:
+def test_poison_that_comes_while_views_are_made_is_not_lost(
+    engine: Local, options: TableOptions, send: Send
+) -> None:
     """One view alone reads the topic, and is made last: nothing is read before all of them are there."""
     send(topic_of(options, FLOW), POISON, messages_of(FLOW))
     engine.create(FLOW, options)

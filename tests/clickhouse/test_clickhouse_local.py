@@ -17,7 +17,14 @@ from flowbuf import FlowbufError, Schema, encode_capture, read_capture, read_mes
 from flowbuf.errors import QueryError
 from flowbuf.targets.clickhouse_insert import Insert, insert_query
 from flowbuf.targets.clickhouse_migration import migration, obstacles
-from flowbuf.targets.clickhouse_tables import INTERVALS, KafkaOptions, TableOptions, drop_ddl, schema_settings, to_ddl
+from flowbuf.targets.clickhouse_tables import (
+    INTERVALS,
+    KafkaOptions,
+    TableOptions,
+    drop_ddl,
+    schema_settings,
+    to_ddl,
+)
 from flowbuf.wire import Row
 from tests.support.clickhouse_rows import TIME, messages_of, ordered, rows_expected, rows_in
 
@@ -62,9 +69,13 @@ def engine() -> Iterator[Local]:
 @pytest.fixture
 def database(engine: Local) -> Iterator[Local]:
     yield engine
-    tables = engine.query("SELECT engine, name FROM system.tables WHERE database = currentDatabase()").to_pylist()
+    tables = engine.query(
+        "SELECT engine, name FROM system.tables WHERE database = currentDatabase()"
+    ).to_pylist()
     for table in sorted(tables, key=lambda table: table["engine"] != "MaterializedView"):
-        engine.execute(f"DROP {'VIEW' if table['engine'] == 'MaterializedView' else 'TABLE'} `{table['name']}`")
+        engine.execute(
+            f"DROP {'VIEW' if table['engine'] == 'MaterializedView' else 'TABLE'} `{table['name']}`"
+        )
 
 
 def through_views(database: Local, messages: bytes, schema: Schema, folder: Path) -> None:
@@ -79,7 +90,7 @@ def through_views(database: Local, messages: bytes, schema: Schema, folder: Path
     database.execute(Insert(columns, schema_settings(schema)).with_settings())
 
 
-# Values ---------------------------------------------------------------------------------------------------------------
+# Values -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
@@ -99,7 +110,9 @@ def test_every_column_holds_every_value(database: Local, name: str, way: str, tm
 
 
 @pytest.mark.parametrize("name", ["flow", "goflow2", "akvorado", "sflow_counters"])
-@pytest.mark.parametrize("capture", ["generated-ipfix", "generated-netflow5", "generated-netflow9", "generated-sflow"])
+@pytest.mark.parametrize(
+    "capture", ["generated-ipfix", "generated-netflow5", "generated-netflow9", "generated-sflow"]
+)
 def test_what_is_decoded_is_what_is_there(database: Local, name: str, capture: str, tmp_path: Path) -> None:
     """By the way of messages too."""
     schema, path = SCHEMAS[name], DATA / f"{capture}.pcap"
@@ -117,7 +130,9 @@ def test_what_is_decoded_is_what_is_there(database: Local, name: str, capture: s
 def test_a_member_that_is_not_known_is_its_number(database: Local) -> None:
     database.create(FLOW)
     database.insert(bytes(row_of(FLOW, bytes=1, flow_type=99)), FLOW)
-    assert rows_in(database, FLOW, columns=["bytes", "flow_type", "flow_direction"]) == [(1, b"99", b"undefined")]
+    assert rows_in(database, FLOW, columns=["bytes", "flow_type", "flow_direction"]) == [
+        (1, b"99", b"undefined")
+    ]
 
 
 def test_mac_addresses_are_text_beside(database: Local) -> None:
@@ -139,9 +154,7 @@ def test_types_and_codecs_of_the_schema_are_obeyed(database: Local) -> None:
     names = ["proto", "flow_type", "toUnixTimestamp(time_received)"]
     rows = database.query(f"SELECT {', '.join(names)} FROM flows").to_pylist()
     assert rows == [dict(zip(names, (6, "NETFLOW_V9", TIME), strict=True))] * 2
-    asked = (
-        "SELECT type, compression_codec FROM system.columns WHERE table = 'flows' AND name IN ('bytes', 'flow_type')"
-    )
+    asked = "SELECT type, compression_codec FROM system.columns WHERE table = 'flows' AND name IN ('bytes', 'flow_type')"
     described = [tuple(row.values()) for row in database.query(f"{asked} ORDER BY name").to_pylist()]
     assert described == [("UInt64", "CODEC(Delta(8), LZ4)"), ("String", "CODEC(NONE)")]
 
@@ -154,7 +167,7 @@ def row_of(schema: Schema, **values: Any) -> Row:
     return row
 
 
-# Tables ---------------------------------------------------------------------------------------------------------------
+# Tables -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["flow", "goflow2", "akvorado"])
@@ -191,7 +204,9 @@ def test_totals_are_told_apart_by_what_is_asked_for(database: Local) -> None:
     pairs = zip(table["time_received"].cast("int64").to_pylist(), table["proto"].to_pylist(), strict=True)
     expected = Counter((time // 300_000 * 300, proto) for time, proto in pairs)
     asked = "SELECT time_received, proto, sum(flows) AS flows FROM flows_5m GROUP BY time_received, proto"
-    assert {(row["time_received"], row["proto"]): row["flows"] for row in database.query(asked).to_pylist()} == expected
+    assert {
+        (row["time_received"], row["proto"]): row["flows"] for row in database.query(asked).to_pylist()
+    } == expected
 
 
 def test_making_tables_twice_changes_nothing_and_dropping_leaves_nothing(database: Local) -> None:
@@ -233,7 +248,7 @@ def test_schemas_of_one_name_do_not_meet(database: Local) -> None:
         assert rows_in(database, schema, f"table_{number}") == rows_expected(messages_of(schema), schema)
 
 
-# Migrations -----------------------------------------------------------------------------------------------------------
+# Migrations -------------------------------------------------------------------------------------------------
 
 TOTALS = TableOptions(aggregates={"1m": "", "1h": ""})
 OLD = FLOW.enable("exporter_name").add("small", 1000, "uint8").add("note", 1001, "string")
@@ -248,7 +263,8 @@ def replaced(schema: Schema, name: str, number: int, type: str, **keys: Any) -> 
 
 def renamed(schema: Schema, old: str, new: str) -> Schema:
     return replace(
-        schema, columns=tuple(replace(each, name=new) if each.name == old else each for each in schema.columns)
+        schema,
+        columns=tuple(replace(each, name=new) if each.name == old else each for each in schema.columns),
     )
 
 
@@ -269,7 +285,9 @@ BESIDE = {
     "another number": replaced(OLD, "small", 1100, "uint8"),
     "another unit": replaced(OLD, "time_received", 1, "timestamp", unit="us", sources=["meta:time_received"]),
     "a list": OLD.alter("small", repeated=True),
-    "members mean something else": OLD.alter("flow_direction", values={"undefined": 0, "egress": 1, "ingress": 2}),
+    "members mean something else": OLD.alter(
+        "flow_direction", values={"undefined": 0, "egress": 1, "ingress": 2}
+    ),
     "another name of what totals tell apart": renamed(OLD, "note", "remark"),
     "a time is a number": replaced(OLD, "time_received", 1, "uint64"),
     "the key is wider": replaced(OLD, "in_if", 12, "uint64", sources=["netflow5:input"]),
@@ -328,11 +346,13 @@ def test_null_stays_where_a_column_is_no_longer_explicit(database: Local) -> Non
     assert rows_in(database, OLD) == rows_expected(messages_of(OLD), OLD)
 
 
-# The class ------------------------------------------------------------------------------------------------------------
+# The class --------------------------------------------------------------------------------------------------
 
 
 def test_one_is_open_at_a_time(engine: Local) -> None:
-    with pytest.raises(FlowbufError, match="one database of ClickHouse open at a time: close the other first"):
+    with pytest.raises(
+        FlowbufError, match="one database of ClickHouse open at a time: close the other first"
+    ):
         Local()
     assert engine.query("SELECT 1 AS one").to_pylist() == [{"one": 1}]
 
@@ -364,7 +384,15 @@ def test_a_process_keeps_what_it_wrote_and_ends_quietly(tmp_path: Path) -> None:
     ]
     flows = len(read_capture(CAPTURE).to_arrow())
     for times, last in ((1, "database.close()"), (2, "")):
-        command = [sys.executable, "-W", "error", "-c", "\n".join([*lines, last]), str(tmp_path / "db"), str(CAPTURE)]
+        command = [
+            sys.executable,
+            "-W",
+            "error",
+            "-c",
+            "\n".join([*lines, last]),
+            str(tmp_path / "db"),
+            str(CAPTURE),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, f"{times * flows}\n", "")
 

@@ -1,5 +1,6 @@
-"""Inserts over HTTP into ClickHouse's engine (chdb, behind a front that speaks as a server does): each batch is there
-once, whatever goes wrong."""
+"""Inserts over HTTP into ClickHouse's engine (chdb, behind a front that speaks as a server does): each batch
+is there once, whatever goes wrong.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +45,9 @@ def expected(flows: flowbuf.FlowStream) -> str:
     return f"{len(table)}\t{sum(table['bytes'].to_pylist())}"
 
 
-def test_inserts_each_flow(front: ClickHouse, options: TableOptions, flows: flowbuf.FlowStream, expected: str) -> None:
+def test_inserts_each_flow(
+    front: ClickHouse, options: TableOptions, flows: flowbuf.FlowStream, expected: str
+) -> None:
     with ClickHouseSink(front.url, options) as sink:
         for place, batch in enumerate(flows):
             sink.insert(flows.schema, [batch], f"flows:0:{place}")
@@ -67,7 +70,12 @@ def test_the_same_token_is_the_same_flows(
     ("trouble", "says"), [("busy", "Too many parts"), ("lost", "closed connection|RemoteDisconnected")]
 )
 def test_what_passes_is_tried_again(
-    front: ClickHouse, options: TableOptions, flows: flowbuf.FlowStream, expected: str, trouble: str, says: str
+    front: ClickHouse,
+    options: TableOptions,
+    flows: flowbuf.FlowStream,
+    expected: str,
+    trouble: str,
+    says: str,
 ) -> None:
     problems: list[str] = []
     front.cause(trouble, 2)
@@ -90,7 +98,9 @@ def test_an_answer_that_never_comes(
 
 def test_nobody_there(flows: flowbuf.FlowStream) -> None:
     sink = ClickHouseSink("http://user:verysecret@127.0.0.1:9", patience=1.0)
-    with pytest.raises(ClickHouseError, match=r"http://127.0.0.1:9: not inserted in 1 s: .*refused") as caught:
+    with pytest.raises(
+        ClickHouseError, match=r"http://127.0.0.1:9: not inserted in 1 s: .*refused"
+    ) as caught:
         sink.insert(flows.schema, list(flows), "a token")
     assert "verysecret" not in str(caught.value)
 

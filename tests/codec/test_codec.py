@@ -1,4 +1,6 @@
-"""The codec: what records may be, what they are read into, and what is said of those that cannot be written or read."""
+"""The codec: what records may be, what they are read into, and what is said of those that cannot be written
+or read.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,7 @@ def problem(record: Any, codec: Codec = EVERYTHING) -> str:
     return str(caught.value)
 
 
-# What is written ------------------------------------------------------------------------------------------------------
+# What is written --------------------------------------------------------------------------------------------
 
 
 def test_the_message_is_that_of_google_protobuf() -> None:
@@ -109,7 +111,18 @@ def test_the_message_is_that_of_google_protobuf() -> None:
         lambda record: {np.str_(key): value for key, value in record.items()},
     ],
     ids=[
-        *("dict", "tuple", "dataclass", "slots", "Struct", "namedtuple", "object", "class", "Mapping", "OrderedDict"),
+        *(
+            "dict",
+            "tuple",
+            "dataclass",
+            "slots",
+            "Struct",
+            "namedtuple",
+            "object",
+            "class",
+            "Mapping",
+            "OrderedDict",
+        ),
         *("proxy", "other keys", "numpy keys"),
     ],
 )
@@ -151,7 +164,9 @@ def test_numbers_of_other_types() -> None:
         {"f_int32": -1, "f_uint64": 2**64 - 1, "f_double": 1.5, "f_float": 0.25}
     )
     for truth in (True, 1, 300, np.bool_(True), np.int64(1)):
-        assert EVERYTHING.encode({"f_double": 3, "f_bool": truth}) == EVERYTHING.encode({"f_double": 3.0, "f_bool": 1})
+        assert EVERYTHING.encode({"f_double": 3, "f_bool": truth}) == EVERYTHING.encode(
+            {"f_double": 3.0, "f_bool": 1}
+        )
     assert EVERYTHING.encode({"f_bool": np.uint8(0)}) == b""
     for octets in (bytearray(b"ab"), memoryview(b"ab"), np.frombuffer(b"ab", "u1")):
         assert EVERYTHING.encode({"f_bytes": octets}) == EVERYTHING.encode({"f_bytes": b"ab"})
@@ -197,7 +212,7 @@ def test_a_message_is_written_into_a_buffer() -> None:
             READING.encode_into({}, buffer, offset)
 
 
-# What is read into ----------------------------------------------------------------------------------------------------
+# What is read into ------------------------------------------------------------------------------------------
 
 
 def test_a_message_is_read_into_what_is_asked_for() -> None:
@@ -257,7 +272,10 @@ def test_a_class_that_cannot_take_the_fields_is_refused() -> None:
     for into, message in [
         (dataclasses.make_dataclass("Few", ["device"]), "does not take site"),
         (dataclasses.make_dataclass("More", [*FIELDS, "extra"]), "needs extra"),
-        *((wrong, "it must be dict, tuple, or a class") for wrong in ("dict", list, set, str, list[Slotted], object)),
+        *(
+            (wrong, "it must be dict, tuple, or a class")
+            for wrong in ("dict", list, set, str, list[Slotted], object)
+        ),
     ]:
         with pytest.raises(TypeError, match=message):
             READING.decode(b"", into)
@@ -298,7 +316,7 @@ def test_unknown_fields_are_skipped_or_kept() -> None:
     assert "unknown key" in problem({UNKNOWN_FIELDS: b""}, READING)
 
 
-# Times ----------------------------------------------------------------------------------------------------------------
+# Times ------------------------------------------------------------------------------------------------------
 
 MOMENT = 1709208000_123456789
 
@@ -345,7 +363,9 @@ def test_spans_of_many_kinds(value: Any, expected: int) -> None:
     octets = READING.encode({"uptime": value})
     assert message_class("Reading").FromString(octets).uptime.ToNanoseconds() == expected
     assert make_codec("Reading", times="ns").decode(octets)["uptime"] == expected
-    assert make_codec("Reading", times="datetime64").decode(octets)["uptime"] == np.timedelta64(expected, "ns")
+    assert make_codec("Reading", times="datetime64").decode(octets)["uptime"] == np.timedelta64(
+        expected, "ns"
+    )
 
 
 def test_what_is_no_time_is_refused() -> None:
@@ -361,7 +381,12 @@ def test_what_is_no_time_is_refused() -> None:
         10**5000,
     ):
         assert problem({"time": value}, READING).startswith("time: ")
-    for value in (np.timedelta64("NaT", "ns"), datetime(2000, 1, 1), {"seconds": 5, "nanos": -6}, timedelta.max):
+    for value in (
+        np.timedelta64("NaT", "ns"),
+        datetime(2000, 1, 1),
+        {"seconds": 5, "nanos": -6},
+        timedelta.max,
+    ):
         assert problem({"uptime": value}, READING).startswith("uptime: ")
     unitless = np.array([7]).view("m8")[0]  # seven of nobody knows what
     assert problem({"uptime": unitless}, READING) == "uptime: numpy.timedelta64 where a timedelta is expected"
@@ -380,7 +405,7 @@ def test_a_time_that_cannot_be_had_is_refused() -> None:
         READING.decode(bytes_field(12, number_field(1, 10**15)))
 
 
-# What is refused ------------------------------------------------------------------------------------------------------
+# What is refused --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -389,7 +414,10 @@ def test_a_time_that_cannot_be_had_is_refused() -> None:
         ({"f_int32": 2**31}, "f_int32: 2147483648 is out of range: -2147483648 to 2147483647"),
         ({"f_uint32": -1}, "f_uint32: -1 is out of range: 0 to 4294967295"),
         ({"f_uint64": 2**64}, "f_uint64: 18446744073709551616 is out of range: 0 to 18446744073709551615"),
-        ({"f_int64": 10**5000}, "f_int64: <int> is out of range: -9223372036854775808 to 9223372036854775807"),
+        (
+            {"f_int64": 10**5000},
+            "f_int64: <int> is out of range: -9223372036854775808 to 9223372036854775807",
+        ),
         ({"m_string": {10**5000: ""}}, "m_string[<int>]: <int> is out of range: -2147483648 to 2147483647"),
         ({"f_int32": "1"}, "f_int32: str where an int is expected"),
         ({"f_int32": True}, "f_int32: bool where an int is expected"),
@@ -401,13 +429,19 @@ def test_a_time_that_cannot_be_had_is_refused() -> None:
         ({"f_string": b"x"}, "f_string: bytes where str is expected"),
         ({"f_string": "a\ud800"}, "f_string: half of a surrogate pair at character 1: it cannot be UTF-8"),
         ({"f_bytes": "x"}, "f_bytes: str where bytes is expected"),
-        ({"f_bytes": memoryview(b"abcd")[::2]}, "f_bytes: memoryview whose octets cannot be had in one piece"),
+        (
+            {"f_bytes": memoryview(b"abcd")[::2]},
+            "f_bytes: memoryview whose octets cannot be had in one piece",
+        ),
         ({"f_enum": "TOP"}, "f_enum: 'TOP' is no member of the enum"),
         ({"f_enum": 2**31}, "f_enum: 2147483648 is out of range: -2147483648 to 2147483647"),
         ({"r_int32": [1, None]}, "r_int32[1]: None where an int is expected"),
         ({"r_int32": 5}, "r_int32: int where a list is expected"),
         ({"r_string": "abc"}, "r_string: str where a list is expected"),
-        ({"trees": [{}, {"branches": [{"weight": "x"}]}]}, "trees[1].branches[0].weight: str where an int is expected"),
+        (
+            {"trees": [{}, {"branches": [{"weight": "x"}]}]},
+            "trees[1].branches[0].weight: str where an int is expected",
+        ),
         ({"trees": {"a": 1}}, "trees: dict where a list is expected"),
         ({"tree": [1]}, "tree: list where a record is expected"),
         ({"tree": {"nam": "x"}}, "tree: unknown key 'nam'; did you mean name or named?"),
@@ -418,7 +452,10 @@ def test_a_time_that_cannot_be_had_is_refused() -> None:
         ({"m_int32": [1]}, "m_int32: list where a dict is expected"),
         ({"m_int32": {1: 1}}, "m_int32[1]: int where str as a key is expected"),
         ({"m_int32": {"a": None}}, "m_int32['a']: None where an int is expected"),
-        ({"m_tree": {True: {"left": {"weight": 1.5}}}}, "m_tree[True].left.weight: float where an int is expected"),
+        (
+            {"m_tree": {True: {"left": {"weight": 1.5}}}},
+            "m_tree[True].left.weight: float where an int is expected",
+        ),
         ({"times": [1, "x"]}, "times[1]: str where a datetime is expected"),
         ({"c_int32": 1, "c_tree": {}}, "c_tree: 'c_int32' of the same oneof has a value too"),
     ],
@@ -459,7 +496,11 @@ def test_what_cannot_be_read_is_named_with_its_path_and_octet() -> None:
         DecodeError, match=r"^tree\.branches\[1\]\.name: octet 9: a string that is not UTF-8$"
     ) as caught:
         EVERYTHING.decode(inside)
-    assert (caught.value.path, caught.value.offset, caught.value.status) == ("tree.branches[1].name", 9, "bad_message")
+    assert (caught.value.path, caught.value.offset, caught.value.status) == (
+        "tree.branches[1].name",
+        9,
+        "bad_message",
+    )
     stream = b"\0" + bytes([len(inside)]) + inside
     with pytest.raises(DecodeError, match=r"^\[1\]\.tree\.branches\[1\]\.name: octet 11: ") as caught:
         EVERYTHING.decode_many(stream)
@@ -502,7 +543,7 @@ def test_what_is_written_can_be_read(last: dict[str, Any]) -> None:
     )
 
 
-# The codec itself -----------------------------------------------------------------------------------------------------
+# The codec itself -------------------------------------------------------------------------------------------
 
 
 def test_a_codec_is_described_once() -> None:
@@ -551,9 +592,27 @@ def test_what_is_read_into_is_not_kept_for_ever() -> None:
 @pytest.mark.parametrize(
     ("hint", "expected"),
     [
-        *[(Leaf, Leaf), (Leaf | None, Leaf), (list[Leaf], Leaf), (list[Leaf | None], Leaf), (tuple[Leaf, ...], Leaf)],
-        *[(dict[str, Leaf], Leaf), (Mapping[int, Leaf], Leaf), (Annotated[Leaf, "note"], Leaf), (tuple, tuple)],
-        *[(None, dict), (dict, dict), (dict[str, float], dict), (dict[str, Any], dict), (list[int], dict), (Any, dict)],
+        *[
+            (Leaf, Leaf),
+            (Leaf | None, Leaf),
+            (list[Leaf], Leaf),
+            (list[Leaf | None], Leaf),
+            (tuple[Leaf, ...], Leaf),
+        ],
+        *[
+            (dict[str, Leaf], Leaf),
+            (Mapping[int, Leaf], Leaf),
+            (Annotated[Leaf, "note"], Leaf),
+            (tuple, tuple),
+        ],
+        *[
+            (None, dict),
+            (dict, dict),
+            (dict[str, float], dict),
+            (dict[str, Any], dict),
+            (list[int], dict),
+            (Any, dict),
+        ],
         *[(str, dict), (object, dict), (list, dict), (Mapping, dict), (Sequence, dict)],
     ],
 )

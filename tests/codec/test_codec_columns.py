@@ -1,4 +1,6 @@
-"""Columns of messages that a descriptor describes: which fields have one, and that no value is lost on the way."""
+"""Columns of messages that a descriptor describes: which fields have one, and that no value is lost on the
+way.
+"""
 
 from __future__ import annotations
 
@@ -39,13 +41,15 @@ def rows(codec: Codec, stream: bytes) -> list[dict[str, Any]]:
 
 
 def same_both_ways(codec: Codec, *messages: bytes) -> None:
-    """Messages of one field each, so that there is one order only: records and columns read and write the same."""
+    """Messages of one field each, so that there is one order only: records and columns read and write the
+    same.
+    """
     stream = framed(*messages)
     assert codec.encode_many(codec.decode_many(stream)) == stream
     assert codec.encode_columns(codec.read_columns(stream, strict=True)) == stream
 
 
-# Lists ----------------------------------------------------------------------------------------------------------------
+# Lists ------------------------------------------------------------------------------------------------------
 
 
 def test_lists_of_texts_and_of_octets_have_columns() -> None:
@@ -68,7 +72,7 @@ def test_lists_of_numbers_are_read_packed_or_not(syntax: str, packed: str) -> No
     assert codec.decode_many(codec.encode_columns(codec.read_columns(codec.encode_many(records)))) == records
 
 
-# Enums ----------------------------------------------------------------------------------------------------------------
+# Enums ------------------------------------------------------------------------------------------------------
 
 ALIASED = "enum Kind { option allow_alias = true; NIL = 0; NONE = 0; ONE = 1; FIRST = 1; } Kind kind = 1;"
 NEGATIVE = """
@@ -103,7 +107,10 @@ def test_negative_members_make_a_column_of_numbers() -> None:
 
 def test_an_enum_without_zero_makes_a_column_of_numbers() -> None:
     codec = flat(WITHOUT_ZERO, "proto2")
-    assert rows(codec, framed(b"", number_field(1, 2))) == [{"kind": None, "kinds": []}, {"kind": 2, "kinds": []}]
+    assert rows(codec, framed(b"", number_field(1, 2))) == [
+        {"kind": None, "kinds": []},
+        {"kind": 2, "kinds": []},
+    ]
     same_both_ways(codec, b"", number_field(1, 2), number_field(2, 1) + number_field(2, 2))
 
 
@@ -130,7 +137,7 @@ def test_any_number_survives_a_column_of_names(numbers: list[int]) -> None:
     same_both_ways(flat(ALIASED), *(number_field(1, number) if number else b"" for number in numbers))
 
 
-# No fields, and fields without columns --------------------------------------------------------------------------------
+# No fields, and fields without columns ----------------------------------------------------------------------
 
 
 def test_messages_without_fields_are_rows_without_columns() -> None:
@@ -165,7 +172,7 @@ def test_a_field_without_a_column_is_named(body: str, what: str) -> None:
         assert str(caught.value) == f"Flat: column 'bad': it is {what}, which has no column; {fix}"
 
 
-# What is required -----------------------------------------------------------------------------------------------------
+# What is required -------------------------------------------------------------------------------------------
 
 
 SCHEMA = """
@@ -276,7 +283,7 @@ def test_what_is_required_and_has_no_presence_is_zero_where_it_is_absent(tmp_pat
     assert left_out == [{"ip_": bytes(16)}]  # as of a message, but for an address, which has no zero there
 
 
-# Limits of a schema ---------------------------------------------------------------------------------------------------
+# Limits of a schema -----------------------------------------------------------------------------------------
 
 
 def test_columns_of_a_message_inside_a_schema_have_its_limits(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
-"""What is a message and what is not, octet by octet. Each case is given to the codec and to google.protobuf: both take
-it and read the same of it, or both refuse it. Where we mean to differ, a test of its own says why."""
+"""What is a message and what is not, octet by octet. Each case is given to the codec and to google.protobuf:
+both take it and read the same of it, or both refuse it. Where we mean to differ, a test of its own says
+why.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,7 @@ def refuse(octets: bytes, codec: Any = EVERYTHING) -> DecodeError:
     return caught.value
 
 
-# Ends that come too soon ----------------------------------------------------------------------------------------------
+# Ends that come too soon ------------------------------------------------------------------------------------
 
 CUT = {
     0: varint(300)[:1],
@@ -67,7 +69,9 @@ CUT = {
 
 
 @pytest.mark.parametrize("wire", CUT)
-@pytest.mark.parametrize("number", [1, 2, 3, 9, 10, 14, 15, 31, 32, 34, 41, 50, 51, 52, 60, 72, 999, 536870911])
+@pytest.mark.parametrize(
+    "number", [1, 2, 3, 9, 10, 14, 15, 31, 32, 34, 41, 50, 51, 52, 60, 72, 999, 536870911]
+)
 def test_a_value_is_cut_short(number: int, wire: int) -> None:
     octets = tag(number, wire) + CUT[wire]
     refuse(octets)
@@ -110,7 +114,7 @@ def test_groups_end_with_their_own_number() -> None:
     refuse(tag(20, 3) + bytes_field(2, tag(20, 4)), OLD)
 
 
-# Tags, lengths, varints -----------------------------------------------------------------------------------------------
+# Tags, lengths, varints -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("wire", range(8))
@@ -186,7 +190,7 @@ def test_what_is_left_of_64_bits() -> None:
     assert read(number_field(4, -1))["f_int64"] == -1
 
 
-# Repeated fields ------------------------------------------------------------------------------------------------------
+# Repeated fields --------------------------------------------------------------------------------------------
 
 SCALARS = {
     **dict.fromkeys(
@@ -207,7 +211,11 @@ def test_elements_are_read_packed_and_not_packed(name: str) -> None:
     three = comparable(read(packed)[name])
     assert len(three) == 3
     assert comparable(read(single)[name]) == three
-    for octets in (packed + single, single + packed, bytes_field(number, b"") + packed + number_field(3, 1) + packed):
+    for octets in (
+        packed + single,
+        single + packed,
+        bytes_field(number, b"") + packed + number_field(3, 1) + packed,
+    ):
         assert comparable(read(octets)[name]) == three * 2
     assert read(bytes_field(number, b""))[name] == []
 
@@ -229,7 +237,7 @@ def test_a_field_of_another_wire_type_is_unknown(wire: int) -> None:
             read(tag(field.number, wire) + contents.get(wire, b"") + end, codec)
 
 
-# The last one, and parts that are merged ------------------------------------------------------------------------------
+# The last one, and parts that are merged --------------------------------------------------------------------
 
 
 def test_the_last_one_wins() -> None:
@@ -260,7 +268,9 @@ def test_parts_of_a_message_are_merged() -> None:
 
 def test_parts_of_a_time_are_merged() -> None:
     record = read(
-        bytes_field(52, number_field(1, 5)) + bytes_field(52, number_field(2, 7)) + bytes_field(52, number_field(1, 6))
+        bytes_field(52, number_field(1, 5))
+        + bytes_field(52, number_field(2, 7))
+        + bytes_field(52, number_field(1, 6))
     )
     assert record["time"] == 6_000_000_007
     assert read(bytes_field(54, number_field(1, 5)) + bytes_field(54, number_field(2, 7)))["times"] == [
@@ -272,7 +282,9 @@ def test_parts_of_a_time_are_merged() -> None:
 
 
 def test_elements_are_not_merged() -> None:
-    assert [each["weight"] for each in read(bytes_field(51, number_field(2, 1)) + bytes_field(51, b""))["trees"]] == [
+    assert [
+        each["weight"] for each in read(bytes_field(51, number_field(2, 1)) + bytes_field(51, b""))["trees"]
+    ] == [
         1,
         0,
     ]
@@ -308,7 +320,7 @@ def test_another_wire_type_does_not_take_the_place_in_a_oneof() -> None:
     assert closed[UNKNOWN_FIELDS] == number_field(51, 99)
 
 
-# Maps -----------------------------------------------------------------------------------------------------------------
+# Maps -------------------------------------------------------------------------------------------------------
 
 
 def test_entries_without_a_key_or_a_value() -> None:
@@ -323,7 +335,12 @@ def test_entries_without_a_key_or_a_value() -> None:
 
 
 def test_entries_in_another_order_or_with_a_field_twice() -> None:
-    key, other, value, later = bytes_field(1, b"a"), bytes_field(1, b"b"), number_field(2, 5), number_field(2, 6)
+    key, other, value, later = (
+        bytes_field(1, b"a"),
+        bytes_field(1, b"b"),
+        number_field(2, 5),
+        number_field(2, 6),
+    )
     assert read(bytes_field(60, value + key))["m_int32"] == {"a": 5}
     assert read(bytes_field(60, key + value + other))["m_int32"] == {"b": 5}
     assert read(bytes_field(60, value + key + later))["m_int32"] == {"a": 6}
@@ -354,7 +371,8 @@ def test_an_entry_is_refused_for_what_is_in_it() -> None:
     refuse(bytes_field(60, tag(1, 2) + b"\1\xff"))
     refuse(bytes_field(62, bytes_field(2, b"\x07")))
     assert (
-        refuse(bytes_field(62, number_field(1, 1) + bytes_field(2, tag(1, 2) + b"\1\xff"))).path == "m_tree.value.name"
+        refuse(bytes_field(62, number_field(1, 1) + bytes_field(2, tag(1, 2) + b"\1\xff"))).path
+        == "m_tree.value.name"
     )
 
 
@@ -367,14 +385,16 @@ def test_an_entry_with_an_unknown_field_is_kept_as_one_or_loses_it(more: bytes) 
     assert make_codec("Everything").decode(bytes_field(60, entry))["m_int32"] == {"a": 5}
 
 
-# Enums ----------------------------------------------------------------------------------------------------------------
+# Enums ------------------------------------------------------------------------------------------------------
 
 
 def test_open_enums_have_any_number() -> None:
     for number in (99, -99, 2**31 - 1, -(2**31)):
         assert read(number_field(16, number))["f_enum"] == number
         assert read(bytes_field(36, varint(number) * 2))["r_enum"] == [number] * 2
-        assert read(bytes_field(64, bytes_field(1, b"a") + number_field(2, number)))["m_enum"] == {"a": number}
+        assert read(bytes_field(64, bytes_field(1, b"a") + number_field(2, number)))["m_enum"] == {
+            "a": number
+        }
 
 
 def test_numbers_that_a_closed_enum_does_not_have_are_unknown_fields() -> None:
@@ -399,7 +419,9 @@ def test_an_entry_with_such_a_number_is_one_unknown_field() -> None:
         bytes_field(1, b"a") + number_field(2, 99) + number_field(2, 2),
         bytes_field(1, b"a") + number_field(2, 2) + number_field(2, 99),
     ):
-        record = read(bytes_field(30, bytes_field(1, b"b") + number_field(2, 2)) + bytes_field(30, entry), OLD)
+        record = read(
+            bytes_field(30, bytes_field(1, b"b") + number_field(2, 2)) + bytes_field(30, entry), OLD
+        )
         assert record["m_enum"] == {"b": 2}
         assert record[UNKNOWN_FIELDS] == bytes_field(30, entry)
     skipping = make_relaxed("Old").decode(bytes_field(30, number_field(2, 99)))
@@ -408,7 +430,7 @@ def test_an_entry_with_such_a_number_is_one_unknown_field() -> None:
     refuse(bytes_field(30, number_field(2, 99) + b"\x07"), OLD)
 
 
-# Text -----------------------------------------------------------------------------------------------------------------
+# Text -------------------------------------------------------------------------------------------------------
 
 BAD_TEXTS = [
     b"\xff",
@@ -440,7 +462,9 @@ def test_text_is_utf8(text: bytes) -> None:
 
 
 def test_text_of_proto2_is_utf8_too() -> None:
-    """We differ from google.protobuf, which takes such a message, and gives bytes when the field is asked for."""
+    """We differ from google.protobuf, which takes such a message, and gives bytes when the field is asked
+    for.
+    """
     octets = bytes_field(3, b"\xff")
     theirs = message_class("Old").FromString(number_field(1, 1) + octets)
     assert theirs.o_string == b"\xff"
@@ -448,21 +472,27 @@ def test_text_of_proto2_is_utf8_too() -> None:
         OLD.decode(octets)
 
 
-@pytest.mark.parametrize("text", ["", "\0", "é", "\U0010ffff", "\ud7ff\ue000", "a" * 200, "é" * 100, "1234567é"])
+@pytest.mark.parametrize(
+    "text", ["", "\0", "é", "\U0010ffff", "\ud7ff\ue000", "a" * 200, "é" * 100, "1234567é"]
+)
 def test_any_character_is_text(text: str) -> None:
     assert read(bytes_field(14, text.encode()))["f_string"] == text
 
 
-# Groups and unknown fields --------------------------------------------------------------------------------------------
+# Groups and unknown fields ----------------------------------------------------------------------------------
 
 
 def test_groups() -> None:
     inside = number_field(1, 5) + group_field(3, number_field(1, 6))
-    record = read(group_field(20, inside) + group_field(21, bytes_field(11, b"a")) + group_field(21, b""), OLD)
+    record = read(
+        group_field(20, inside) + group_field(21, bytes_field(11, b"a")) + group_field(21, b""), OLD
+    )
     assert record["pair"]["a"] == 5
     assert record["pair"]["deep"]["d"] == 6
     assert [each["z"] for each in record["item"]] == ["a", None]
-    merged = read(group_field(20, number_field(1, 5)) + group_field(20, bytes_field(2, number_field(1, 1))), OLD)
+    merged = read(
+        group_field(20, number_field(1, 5)) + group_field(20, bytes_field(2, number_field(1, 1))), OLD
+    )
     assert (merged["pair"]["a"], merged["pair"]["inside"]["must"]) == (5, 1)
     assert read(group_field(52, number_field(1, 3)) + bytes_field(50, b"x"), OLD)["choice"] is None
     as_bytes = bytes_field(20, number_field(1, 5))
@@ -488,7 +518,8 @@ def test_unknown_fields_of_every_wire_type(number: int) -> None:
         assert read(known + each, TREE) == {**read(known, TREE), UNKNOWN_FIELDS: each}
     assert read(known.join(fields), TREE)[UNKNOWN_FIELDS] == b"".join(fields)
     inside = read(
-        bytes_field(3, fields[0]) + bytes_field(4, fields[5]) + bytes_field(5, bytes_field(2, fields[3])), TREE
+        bytes_field(3, fields[0]) + bytes_field(4, fields[5]) + bytes_field(5, bytes_field(2, fields[3])),
+        TREE,
     )
     assert inside["left"][UNKNOWN_FIELDS] == fields[0]
     assert inside["branches"][0][UNKNOWN_FIELDS] == fields[5]
@@ -523,7 +554,7 @@ def test_what_is_required_may_be_missing_from_what_is_read() -> None:
     assert not message_class("Old").FromString(b"").IsInitialized()
 
 
-# Depth ----------------------------------------------------------------------------------------------------------------
+# Depth ------------------------------------------------------------------------------------------------------
 
 
 def deep(levels: int, inside: bytes = b"", number: int = 3) -> bytes:
@@ -555,7 +586,9 @@ def test_a_hundred_groups_inside_each_other_and_no_more() -> None:
 
 def test_times_that_are_groups() -> None:
     """As editions have them, with `features.message_encoding = DELIMITED`."""
-    file = FileDescriptorProto(name="delimited.proto", package="test", syntax="editions", edition=EDITION_2023)
+    file = FileDescriptorProto(
+        name="delimited.proto", package="test", syntax="editions", edition=EDITION_2023
+    )
     file.dependency.append("google/protobuf/timestamp.proto")
     file.options.features.message_encoding = FeatureSet.DELIMITED
     kind = file.message_type.add(name="Delimited")
@@ -572,12 +605,15 @@ def test_times_that_are_groups() -> None:
 
 
 def test_columns_have_what_is_on_the_wire() -> None:
-    """Of proto2 records have defaults that a descriptor says, and leave out numbers that a closed enum does not have;
-    columns are null where nothing is there, and have all numbers."""
+    """Of proto2 records have defaults that a descriptor says, and leave out numbers that a closed enum does
+    not have; columns are null where nothing is there, and have all numbers.
+    """
     pa = pytest.importorskip("pyarrow")
     file = FileDescriptorProto(name="flat.proto", package="test", syntax="proto2")
     for name, number in (("NIL", 0), ("TWO", 2)):
-        (file.enum_type[0] if file.enum_type else file.enum_type.add(name="Closed")).value.add(name=name, number=number)
+        (file.enum_type[0] if file.enum_type else file.enum_type.add(name="Closed")).value.add(
+            name=name, number=number
+        )
     kind = file.message_type.add(name="Flat")
     kind.field.add(name="number", number=1, label=1, type=5, default_value="7")
     kind.field.add(name="kind", number=2, label=1, type=14, type_name=".test.Closed")

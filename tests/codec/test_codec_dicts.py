@@ -1,4 +1,6 @@
-"""The dicts that messages are read into: they share the memory of their keys, and nothing else may be seen of that."""
+"""The dicts that messages are read into: they share the memory of their keys, and nothing else may be seen of
+that.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,16 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 
 from flowbuf import UNKNOWN_FIELDS, Codec
 
-SPECIAL = ["__class__", "__dict__", "__weakref__", "__slots__", "__doc__", "__module__", "__init__", "__hash__"]
+SPECIAL = [
+    "__class__",
+    "__dict__",
+    "__weakref__",
+    "__slots__",
+    "__doc__",
+    "__module__",
+    "__init__",
+    "__hash__",
+]
 
 
 def make_codec(names: list[str], **options: Any) -> Codec:
@@ -69,7 +80,12 @@ def test_what_is_done_to_one_is_not_seen_in_another() -> None:
     assert list(last.items()) == [("a", 5000), ("b", 5001), ("c", 5002)]
     assert [list(found) for found in read(codec, 3)] == [["a", "b", "c"]] * 3
     for some in (first, second, last):
-        for copied in (copy.deepcopy(some), pickle.loads(pickle.dumps(some)), json.loads(json.dumps(some)), dict(some)):
+        for copied in (
+            copy.deepcopy(some),
+            pickle.loads(pickle.dumps(some)),
+            json.loads(json.dumps(some)),
+            dict(some),
+        ):
             assert list(copied.items()) == list(some.items())
 
 

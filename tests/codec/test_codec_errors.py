@@ -29,7 +29,10 @@ message Outer {
 }
 """
 CUT, LONG = "a varint that is cut short", "a varint of more than 10 octets"
-FAR, GROUP = "a length beyond the end of the message", "a group without an end, with a malformed field, or too deep"
+FAR, GROUP = (
+    "a length beyond the end of the message",
+    "a group without an end, with a malformed field, or too deep",
+)
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +96,14 @@ def test_what_is_wrong_is_said_with_its_field_and_octet(codec: Codec, message: s
 
 
 def test_each_prefix_that_is_not_read_says_why(codec: Codec) -> None:
-    record = {"inner": {"n": -1}, "text": "ab", "fours": [1], "named": {"k": {"n": 300}}, "real": 1.5, "packed": [300]}
+    record = {
+        "inner": {"n": -1},
+        "text": "ab",
+        "fours": [1],
+        "named": {"k": {"n": 300}},
+        "real": 1.5,
+        "packed": [300],
+    }
     message = codec.encode(record)
     problems, offsets = set(), []
     for size in range(len(message)):

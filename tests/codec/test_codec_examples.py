@@ -1,4 +1,6 @@
-"""Records made up of messages that are not easily made up: those that require themselves, and oneofs with defaults."""
+"""Records made up of messages that are not easily made up: those that require themselves, and oneofs with
+defaults.
+"""
 
 from __future__ import annotations
 

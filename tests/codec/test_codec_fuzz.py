@@ -1,5 +1,6 @@
-"""Random records and damaged messages: the codec and google.protobuf agree, and neither memory nor references are
-lost."""
+"""Random records and damaged messages: the codec and google.protobuf agree, and neither memory nor references
+are lost.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +42,10 @@ STRATEGIES = {name: records(codec.message) for name, codec in EXACT.items()}
 each_type = pytest.mark.parametrize("name", NAMES)
 # Not made smaller: records of so many fields would take minutes.
 many = settings(
-    max_examples=15, deadline=None, phases=[Phase.reuse, Phase.generate], suppress_health_check=list(HealthCheck)
+    max_examples=15,
+    deadline=None,
+    phases=[Phase.reuse, Phase.generate],
+    suppress_health_check=list(HealthCheck),
 )
 some = settings(many, max_examples=4)
 
@@ -173,7 +177,7 @@ def test_both_take_or_refuse_any_octets(name: str, octets: bytes) -> None:
     judge(name, octets)
 
 
-# Memory ---------------------------------------------------------------------------------------------------------------
+# Memory -----------------------------------------------------------------------------------------------------
 
 SAMPLE = {
     "r_string": ["a", "bc" * 40],
@@ -286,7 +290,13 @@ def test_values_are_not_held_on_to() -> None:
     text, octets, number = "text that nobody has".upper(), b"0123456789" * 3, 12345678901234
     values = (text, octets, number)
     counts = [sys.getrefcount(value) for value in values]
-    record = {"f_string": text, "f_bytes": octets, "f_int64": number, "r_string": [text], "m_int32": {text: 1}}
+    record = {
+        "f_string": text,
+        "f_bytes": octets,
+        "f_int64": number,
+        "r_string": [text],
+        "m_int32": {text: 1},
+    }
     codec.encode(record)
     del record
     assert [sys.getrefcount(value) for value in values] == counts

@@ -1,5 +1,6 @@
-"""Code of a user's that the codec calls while it writes a record: properties, numbers, keys. Whatever that does to the
-record, to its class or with the codec, the values in use are still there."""
+"""Code of a user's that the codec calls while it writes a record: properties, numbers, keys. Whatever that
+does to the record, to its class or with the codec, the values in use are still there.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +53,9 @@ def fresh() -> str:
     return "".join(["te", "xt"]) * 5
 
 
-@pytest.mark.parametrize("field", ["f_int32", "f_double", "r_int32", "u_sint64", "m_int32", "time", "f_enum", "r_enum"])
+@pytest.mark.parametrize(
+    "field", ["f_int32", "f_double", "r_int32", "u_sint64", "m_int32", "time", "f_enum", "r_enum"]
+)
 @pytest.mark.parametrize("number", [1, 2**40])
 def test_a_record_is_emptied_while_it_is_written(field: str, number: int) -> None:
     record: dict[str, Any] = {}
@@ -62,7 +65,9 @@ def test_a_record_is_emptied_while_it_is_written(field: str, number: int) -> Non
     entries = {"a": meddler, fresh(): 2}
     value = values if field[:2] in ("r_", "u_") else entries if field == "m_int32" else meddler
     del meddler
-    record.update({"f_string": fresh(), field: value, "r_string": [fresh()], "tree": inner, "middle": fresh()})
+    record.update(
+        {"f_string": fresh(), field: value, "r_string": [fresh()], "tree": inner, "middle": fresh()}
+    )
     del value
     if number == 1 or field in ("f_double", "u_sint64"):
         assert EVERYTHING.decode(EVERYTHING.encode(record))["middle"] == fresh()
@@ -146,7 +151,9 @@ def test_exceptions_of_a_users_code_come_through() -> None:
     for field in ("f_int32", "f_double", "r_int32", "m_int32"):
         bad = Meddler(lambda: 1 // 0)
         with pytest.raises(ZeroDivisionError):
-            EVERYTHING.encode({field: [bad] if field == "r_int32" else {"a": bad} if field == "m_int32" else bad})
+            EVERYTHING.encode(
+                {field: [bad] if field == "r_int32" else {"a": bad} if field == "m_int32" else bad}
+            )
     with pytest.raises(ZeroDivisionError):
         EVERYTHING.encode_many({} if i else 1 // i for i in (1, 0))
     assert TREE.decode(TREE.encode(LEAF)) == LEAF
@@ -156,7 +163,9 @@ def run_alone(code: str) -> str:
     """What a program prints that would take the tests down with it, were it to crash."""
     head = "from tests.support.codec_messages import make_codec\nfrom flowbuf import Codec\n"
     folder = Path(__file__).parents[2]
-    done = subprocess.run([sys.executable, "-c", head + code], cwd=folder, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", head + code], cwd=folder, capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0, f"ended with {done.returncode}: {done.stderr[-300:]}"
     return done.stdout.strip()
 
@@ -197,7 +206,9 @@ def test_a_class_whose_own_keys_write_another_class_while_it_is_looked_at() -> N
     Wide = type("Wide", (), {"__slots__": ("a", *LEAF)})
     bases = (type("Base", (), {"__slots__": (*LEAF, "z")}),)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of Python 3.13, which does not like such keys either
+        warnings.simplefilter(
+            "ignore", RuntimeWarning
+        )  # of Python 3.13, which does not like such keys either
         Record: Any = type("Record", bases, {"__slots__": (), Key(): 1})
     wide, record = Wide(), Record()
     for name, value in {**LEAF, "a": 1, "z": 1}.items():

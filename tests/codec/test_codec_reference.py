@@ -1,5 +1,6 @@
-"""The codec beside its slow twin in plain Python (reference/codec.py): they write the same octets, read the same
-values, and refuse the same records and messages."""
+"""The codec beside its slow twin in plain Python (reference/codec.py): they write the same octets, read the
+same values, and refuse the same records and messages.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,15 @@ from hypothesis import strategies as st
 from flowbuf import Codec
 from flowbuf.errors import DecodeError, EncodeError
 from tests.reference.codec import CodecError, Reference
-from tests.support.codec_messages import bytes_field, group_field, make_codec, message_class, number_field, tag, varint
+from tests.support.codec_messages import (
+    bytes_field,
+    group_field,
+    make_codec,
+    message_class,
+    number_field,
+    tag,
+    varint,
+)
 from tests.support.codec_messages import records as make_records
 
 SCHEMAS = ("telemetry", "record", "client_message", "flow")
@@ -60,15 +69,16 @@ def outcome(call: Callable[[Any], Any], given: Any) -> Any:
 
 
 def judge(name: str, octets: bytes, times: str = "ns") -> Any:
-    """What both read, or REFUSED. Values are compared as they are shown: 1 is not True, 0.0 is not -0.0, and NaN is
-    NaN."""
+    """What both read, or REFUSED. Values are compared as they are shown: 1 is not True, 0.0 is not -0.0, and
+    NaN is NaN.
+    """
     codec, reference = open_both(name, times)
     read = outcome(codec.decode, octets)
     assert repr(read) == repr(outcome(reference.decode, octets)), octets.hex()
     return read
 
 
-# Records --------------------------------------------------------------------------------------------------------------
+# Records ----------------------------------------------------------------------------------------------------
 
 
 @each_type
@@ -93,7 +103,23 @@ def test_examples_are_written_and_read_alike(name: str) -> None:
 
 STRANGE = st.sampled_from(
     [
-        *(None, True, False, -1, 127, 128, 255, 256, 2**31 - 1, 2**31, -(2**31) - 1, 2**32, 2**63, 2**64 - 1, 2**64),
+        *(
+            None,
+            True,
+            False,
+            -1,
+            127,
+            128,
+            255,
+            256,
+            2**31 - 1,
+            2**31,
+            -(2**31) - 1,
+            2**32,
+            2**63,
+            2**64 - 1,
+            2**64,
+        ),
         *(10**400, 0.0, -0.0, 1.5, 1e300, float("nan"), float("inf"), 1j, "", "LOW", "x", "\ud800"),
         *(b"", b"1234", bytes(16), bytearray(3)),
         *([], [1], ["x"], [None], {}, {"a": 1}, {1: "a"}, {True: {}}, {"a": None}, {"name": "x"}),
@@ -117,7 +143,7 @@ def test_a_strange_value_is_refused_by_both_or_neither(name: str, data: st.DataO
         assert outcome(codec.encode, record) == outcome(reference.encode, record), record
 
 
-# Octets ---------------------------------------------------------------------------------------------------------------
+# Octets -----------------------------------------------------------------------------------------------------
 
 
 def damage(octets: bytes, data: st.DataObject) -> bytes:
@@ -127,7 +153,13 @@ def damage(octets: bytes, data: st.DataObject) -> bytes:
         place = data.draw(st.integers(0, len(damaged)))
         how = data.draw(st.integers(0, 4))
         other = data.draw(st.binary(min_size=1, max_size=2))
-        damaged[place : place + (len(other), 0, len(other), 0, 1 << 20)[how]] = (other, other, b"", damaged, b"")[how]
+        damaged[place : place + (len(other), 0, len(other), 0, 1 << 20)[how]] = (
+            other,
+            other,
+            b"",
+            damaged,
+            b"",
+        )[how]
     return bytes(damaged)
 
 
@@ -147,7 +179,14 @@ def make_soup(codec: Codec, source: st.DataObject) -> bytes:
         number = source.draw(st.sampled_from([field.number for field in codec.message] + [1, 2, 3, 999]))
         wire, octets = source.draw(st.integers(0, 5)), source.draw(st.binary(min_size=8, max_size=20))
         value = varint(source.draw(st.integers(0, 2**64 - 1)), source.draw(st.sampled_from([0, 5, 10])))
-        contents = (value, octets[:8], bytes_field(1, octets[8:])[1:], value and tag(1, 0) + value, b"", octets[:4])
+        contents = (
+            value,
+            octets[:8],
+            bytes_field(1, octets[8:])[1:],
+            value and tag(1, 0) + value,
+            b"",
+            octets[:4],
+        )
         soup += tag(number, wire) + contents[wire] + (tag(number, 4) if wire == 3 else b"")
     return soup
 
@@ -176,7 +215,7 @@ def test_any_stream_is_refused_by_both_or_neither(octets: bytes) -> None:
     assert outcome(codec.decode_many, octets) == outcome(reference.decode_many, octets)
 
 
-# Places where it is easy to differ: google.protobuf is asked, too -----------------------------------------------------
+# Places where it is easy to differ: google.protobuf is asked, too -------------------------------------------
 
 
 def nested(depth: int, inner: bytes = b"") -> bytes:
@@ -211,7 +250,10 @@ EDGES = {
         "Everything",
         bytes_field(72, number_field(2, 1)) + bytes_field(72, bytes_field(1, b"a")),
     ),
-    "a time in parts": ("Everything", bytes_field(52, number_field(1, 1)) + bytes_field(52, number_field(2, 2))),
+    "a time in parts": (
+        "Everything",
+        bytes_field(52, number_field(1, 1)) + bytes_field(52, number_field(2, 2)),
+    ),
     "a part of a message that is completed by the next": (
         "Everything",
         bytes_field(50, b"\x0a\x05a") + bytes_field(50, b"bcde"),
@@ -223,8 +265,14 @@ EDGES = {
         "Everything",
         bytes_field(62, bytes_field(2, number_field(2, 5)) + bytes_field(2, bytes_field(1, b"b"))),
     ),
-    "a key that comes twice": ("Everything", bytes_field(60, number_field(2, 5)) + bytes_field(60, number_field(2, 6))),
-    "numbers that are too wide": ("Everything", b"".join(number_field(number, 2**64 - 2) for number in range(3, 20))),
+    "a key that comes twice": (
+        "Everything",
+        bytes_field(60, number_field(2, 5)) + bytes_field(60, number_field(2, 6)),
+    ),
+    "numbers that are too wide": (
+        "Everything",
+        b"".join(number_field(number, 2**64 - 2) for number in range(3, 20)),
+    ),
     "a varint of ten octets": ("Everything", tag(4, 0) + b"\xff" * 9 + b"\x7f"),
     "a bool of bits that are lost": ("Everything", tag(13, 0) + b"\x80" * 9 + b"\x7e"),
     "a bool of bits that are not": ("Everything", tag(13, 0) + b"\x80" * 9 + b"\x01"),

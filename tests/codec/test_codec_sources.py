@@ -1,4 +1,6 @@
-"""What a codec is made of: schemas, .proto files, descriptor sets, message classes; and what is said of the rest."""
+"""What a codec is made of: schemas, .proto files, descriptor sets, message classes; and what is said of the
+rest.
+"""
 
 from __future__ import annotations
 
@@ -48,9 +50,7 @@ def test_a_codec_is_loaded_from_files(tmp_path: Path) -> None:
 
 
 def test_the_only_message_of_a_file_that_imports_others(tmp_path: Path) -> None:
-    text = (
-        'syntax = "proto3"; import "google/protobuf/timestamp.proto"; message Only { google.protobuf.Timestamp t = 1; }'
-    )
+    text = 'syntax = "proto3"; import "google/protobuf/timestamp.proto"; message Only { google.protobuf.Timestamp t = 1; }'
     (tmp_path / "only.proto").write_text(text)
     codec = Codec.load(tmp_path / "only.proto")
     assert codec.decode(codec.encode({"t": 5}))["t"] == datetime(1970, 1, 1, tzinfo=UTC)
@@ -77,7 +77,12 @@ def test_a_message_goes_by_any_of_its_names(tmp_path: Path) -> None:
     inside = "message In { int32 n = 1; }"
     text = f"message A {{ {inside} }} message B {{ {inside} {inside.replace('In', 'A')} }}"
     (tmp_path / "names.proto").write_text(f'syntax = "proto3"; package some; {text}')
-    for name, expected in [("some.B.In", "some.B.In"), ("B.In", "some.B.In"), ("A", "some.A"), ("B.A", "some.B.A")]:
+    for name, expected in [
+        ("some.B.In", "some.B.In"),
+        ("B.In", "some.B.In"),
+        ("A", "some.A"),
+        ("B.A", "some.B.A"),
+    ]:
         assert Codec.load(tmp_path / "names.proto", name).message.name == expected
     with pytest.raises(SchemaError, match=r"names.proto: has 2 messages 'In'; .* some\.A\.In, some\.B\.In"):
         Codec.load(tmp_path / "names.proto", "In")
@@ -89,7 +94,9 @@ def test_what_is_wrong_with_a_file_is_told_with_its_name(tmp_path: Path) -> None
     (tmp_path / "empty.proto").write_text('syntax = "proto3";')
     (tmp_path / "far.proto").write_text('syntax = "proto3"; import "far/away.proto"; message M {}')
     (tmp_path / "set.desc").write_bytes(b"\xff")
-    (tmp_path / "flows.toml").write_text('[schema]\nname = "f"\n[[column]]\nname = "a"\nnumber = 1\ntype = "int32"\n')
+    (tmp_path / "flows.toml").write_text(
+        '[schema]\nname = "f"\n[[column]]\nname = "a"\nnumber = 1\ntype = "int32"\n'
+    )
     for name, message in [
         ("empty.proto", "has no messages"),
         ("far.proto", r"does not compile: far/away.proto[^;]*; imports are looked for beside the file"),
@@ -107,7 +114,11 @@ def test_what_is_wrong_with_a_file_is_told_with_its_name(tmp_path: Path) -> None
 
 def test_the_message_of_a_schema_keeps_what_the_schema_knows() -> None:
     """By its name as well: a descriptor has no integers of 16 bits."""
-    for codec in (Codec.load("record"), Codec.load("record", "Record"), Codec.load("record", "flowbuf.Record")):
+    for codec in (
+        Codec.load("record"),
+        Codec.load("record", "Record"),
+        Codec.load("record", "flowbuf.Record"),
+    ):
         with pytest.raises(EncodeError, match="level: 40000 is out of range: -32768 to 32767"):
             codec.encode({"level": 40_000})
 
@@ -156,7 +167,12 @@ def test_what_a_schema_narrows_is_read_as_it_is(tmp_path: Path) -> None:
     for octets, name, value, problem in [
         (number_field(1, 300), "int8", 300, "300 is out of range"),
         (bytes_field(2, b"12345"), "ip", b"12345", "5 octets, where there must be 16"),
-        (bytes_field(3, number_field(1, year_10_000)), "timestamp", year_10_000 * 10**9, "out of range of a time"),
+        (
+            bytes_field(3, number_field(1, year_10_000)),
+            "timestamp",
+            year_10_000 * 10**9,
+            "out of range of a time",
+        ),
         (
             bytes_field(4, number_field(1, ten_thousand_years + 1)),
             "duration",
@@ -167,7 +183,9 @@ def test_what_a_schema_narrows_is_read_as_it_is(tmp_path: Path) -> None:
         assert codec.decode(octets)[name] == value
         with pytest.raises(EncodeError, match=problem):
             codec.encode({name: value})
-    assert codec.encode(codec.decode(bytes_field(3, number_field(2, -1)))) != bytes_field(3, number_field(2, -1))
+    assert codec.encode(codec.decode(bytes_field(3, number_field(2, -1)))) != bytes_field(
+        3, number_field(2, -1)
+    )
 
 
 EDITION = """
@@ -211,7 +229,7 @@ def test_the_features_of_an_edition(tmp_path: Path) -> None:
         codec.encode({})
 
 
-# gogoproto ------------------------------------------------------------------------------------------------------------
+# gogoproto --------------------------------------------------------------------------------------------------
 
 GOGO = """
 syntax = "proto2"; package gogoproto;
@@ -270,7 +288,10 @@ def test_gogoproto_may_be_known_to_protobuf(gogo_folder: Path) -> None:
     compiler = pytest.importorskip("grpc_tools.protoc", reason="grpcio-tools is not installed")
     include = Path(compiler.__file__).parent / "_proto"
     files = ["gogoproto/gogo.proto", "batch.proto"]
-    assert compiler.main(["protoc", f"-I{gogo_folder}", f"-I{include}", f"--python_out={gogo_folder}", *files]) == 0
+    assert (
+        compiler.main(["protoc", f"-I{gogo_folder}", f"-I{include}", f"--python_out={gogo_folder}", *files])
+        == 0
+    )
     program = """if True:
         from batch_pb2 import Batch, Event
         from gogoproto.gogo_pb2 import nullable

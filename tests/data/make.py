@@ -2,8 +2,8 @@
 
     python tests/data/make.py
 
-softflowd reads `traffic.pcap`, packets that scapy wrote, and exports what it saw as NetFlow v5, v9 and IPFIX to a
-socket here. Its template ids and fields are its own; times and sequence numbers differ from run to run.
+softflowd reads `traffic.pcap`, packets that scapy wrote, and exports what it saw as NetFlow v5, v9 and IPFIX
+to a socket here. Its template ids and fields are its own; times and sequence numbers differ from run to run.
 
 In `ipfix-variable.pcap` every record has names of variable length and elements of enterprises.
 """
@@ -32,8 +32,8 @@ PROTOCOLS = ("netflow5", "netflow9", "ipfix", "sflow")
 SOFTFLOWD_VERSIONS = {"netflow5": "5", "netflow9": "9", "ipfix": "10"}
 START = 1735689600.0  # 2025-01-01T00:00:00Z
 GENERATED_FLOWS = 300
-# (element, octets, enterprise): the usual ones, interfaceName, applicationName, Juniper's common properties and a name
-# under the enterprise number that RFC 5612 reserves for examples.
+# (element, octets, enterprise): the usual ones, interfaceName, applicationName, Juniper's common properties
+# and a name under the enterprise number that RFC 5612 reserves for examples.
 VARIABLE = 65535
 FIELDS = (
     *((8, 4, 0), (12, 4, 0), (7, 2, 0), (11, 2, 0), (4, 1, 0), (5, 1, 0), (6, 1, 0), (10, 4, 0), (14, 4, 0)),
@@ -74,7 +74,9 @@ def make_conversation(chance: random.Random) -> list[Packet]:
         size = chance.randrange(0, 80) if outward else chance.randrange(100, 1400)
         ends = {"sport": port, "dport": service} if outward else {"sport": service, "dport": port}
         inner = {"tcp": lambda: TCP(flags="PA", **ends), "udp": lambda: UDP(**ends), "icmp": echo}[proto]()  # noqa: B023
-        packet = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02") / (there if outward else back) / inner
+        packet = (
+            Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02") / (there if outward else back) / inner
+        )
         packet = packet / bytes(size)
         packet.time = time + i * chance.random() * 0.02
         packets.append(packet)
@@ -113,7 +115,9 @@ def make_variable(seed: int = 7) -> list[bytes]:
     """IPFIX messages: a template, then data that has it."""
     chance = random.Random(seed)
     specifiers = [
-        struct.pack(">HHI", element | 0x8000, size, enterprise) if enterprise else struct.pack(">HH", element, size)
+        struct.pack(">HHI", element | 0x8000, size, enterprise)
+        if enterprise
+        else struct.pack(">HH", element, size)
         for element, size, enterprise in FIELDS
     ]
     template = struct.pack(">HH", 256, len(FIELDS)) + b"".join(specifiers)

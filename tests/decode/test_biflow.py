@@ -56,9 +56,12 @@ def with_addresses(flow: dict[str, Any]) -> dict[str, Any]:
 def test_a_biflow_is_two_flows_the_forward_one_first(decode: Decode) -> None:
     fields = [*ENDPOINTS, (1, 8), (2, 4), (1, 8, REVERSE), (2, 4, REVERSE)]
     records = [
-        THERE + uint(bytes_, 8) + u32(28) + uint(back, 8) + u32(back // 60) for bytes_, back in ((21673, 1546), (60, 0))
+        THERE + uint(bytes_, 8) + u32(28) + uint(back, 8) + u32(back // 60)
+        for bytes_, back in ((21673, 1546), (60, 0))
     ]
-    outcome = decode(ipfix(template_set(template(256, *fields)), data_set(256, *records)), schema=columns(*USUAL))
+    outcome = decode(
+        ipfix(template_set(template(256, *fields)), data_set(256, *records)), schema=columns(*USUAL)
+    )
     assert outcome.flows == [
         with_addresses(FORWARD | {"bytes": 21673, "packets": 28}),
         with_addresses(BACKWARD | {"bytes": 1546, "packets": 25}),
@@ -217,7 +220,11 @@ SHARED: list[tuple[list[Specifier], bytes, dict[str, Any], dict[str, Any]]] = [
 def test_what_the_reverse_flow_shares(
     decode: Decode, fields: list[Specifier], record: bytes, forward: dict[str, Any], backward: dict[str, Any]
 ) -> None:
-    every = [column.name for column in FLOW if column.sources and column.group not in ("time", "export", "exporter")]
+    every = [
+        column.name
+        for column in FLOW
+        if column.sources and column.group not in ("time", "export", "exporter")
+    ]
     schema = columns(*every, "time_flow_start", "flow_end_reason", "observation_point_id").disable(
         "source_address", "source_port", "flow_type"
     )
@@ -232,7 +239,9 @@ def test_reverse_elements_stand_above_what_is_shared(decode: Decode) -> None:
     record = u8(2) + u32(3) + u32(4) + uint(5000, 8) + u16(7)
     outcome = decode(
         ipfix_record([*fields, *reverse], record + u8(18) + u32(5) + uint(6000, 8) + u16(8) + u32(1)),
-        schema=columns("tcp_flags", "in_if", "out_if", "time_flow_start", "src_vlan", "dst_vlan", "vlan_id", "packets"),
+        schema=columns(
+            "tcp_flags", "in_if", "out_if", "time_flow_start", "src_vlan", "dst_vlan", "vlan_id", "packets"
+        ),
     )
     assert outcome.flows == [
         {"tcp_flags": 2, "in_if": 3, "out_if": 4, "time_flow_start": 5000, "src_vlan": 7, "vlan_id": 7},
@@ -248,7 +257,9 @@ def test_icmp_labels_and_fragment_flags_of_the_reverse_direction(decode: Decode)
     fields += [(number, size, REVERSE) for number, size in ((32, 2), (70, 3), (71, 3), (197, 1), (1, 4))]
     record = u8(1) + u16(0x0800) + uint(16 << 4 | 1, 3) + u8(0x20)
     record += u16(0x0301) + uint(17 << 4, 3) + uint(18 << 4 | 1, 3) + u8(0x40) + u32(9)
-    outcome = decode(ipfix_record(fields, record), schema=columns("icmp_type", "icmp_code", "mpls_labels", "ip_flags"))
+    outcome = decode(
+        ipfix_record(fields, record), schema=columns("icmp_type", "icmp_code", "mpls_labels", "ip_flags")
+    )
     assert outcome.flows == [
         {"icmp_type": 8, "mpls_labels": [16], "ip_flags": 1},
         {"icmp_type": 3, "icmp_code": 1, "mpls_labels": [17, 18], "ip_flags": 2},
@@ -274,7 +285,9 @@ def test_a_sampled_packet_is_of_one_direction(decode: Decode) -> None:
 def test_times_of_the_reverse_flow_count_from_the_same_start(decode: Decode) -> None:
     fields = [(22, 4), (160, 8), (22, 4, REVERSE), (2, 4, REVERSE)]
     record = u32(1000) + uint(1_600_000_000_000, 8) + u32(2000) + u32(1)
-    outcome = decode(ipfix_record(fields, record, export_time=1_600_000_100), schema=columns("time_flow_start"))
+    outcome = decode(
+        ipfix_record(fields, record, export_time=1_600_000_100), schema=columns("time_flow_start")
+    )
     assert [flow["time_flow_start"] for flow in outcome.flows] == [1_600_000_001_000, 1_600_000_002_000]
 
 
@@ -284,7 +297,11 @@ def test_a_column_of_ones_own_is_shared_unless_it_is_of_one_way(decode: Decode) 
     schema = schema.add("window", 1000, "uint16", ["ipfix:tcpWindowSize"])
     schema = schema.add("first_window", 1001, "uint16", ["ipfix:tcpWindowSize"], one_way=True)
     schema = schema.add(
-        "in_phys", 1002, "uint32", ["ipfix:ingressPhysicalInterface"], mirror={"name": "out_phys", "number": 1003}
+        "in_phys",
+        1002,
+        "uint32",
+        ["ipfix:ingressPhysicalInterface"],
+        mirror={"name": "out_phys", "number": 1003},
     )
     schema = schema.add("reverse_bytes", 1004, "uint64", ["ipfix:29305/1"])
     fields = [(186, 2), (252, 4), (1, 4), (1, 4, REVERSE)]
@@ -309,18 +326,22 @@ def test_each_reverse_flow_follows_its_forward_flow(decode: Decode) -> None:
     fields = [(11, 2), (231, 4), (232, 4)]
     counts = [(number + 1, number % 3) for number in range(40)]
     records = [u16(443) + u32(there) + u32(back) for there, back in counts]
-    outcome = decode(netflow9(template_set9(template(256, *fields)), data_set(256, *records)), schema=columns("bytes"))
+    outcome = decode(
+        netflow9(template_set9(template(256, *fields)), data_set(256, *records)), schema=columns("bytes")
+    )
     assert [flow["bytes"] for flow in outcome.flows] == [each for pair in counts for each in pair if each]
     assert outcome.stats["192.0.2.1"]["flows"] == 40 + 26
     assert outcome.counters == {"biflow": 26}
 
 
-# Which counters a flow takes ------------------------------------------------------------------------------------------
+# Which counters a flow takes --------------------------------------------------------------------------------
 
 
 @both_decoders
 @both_protocols
-def test_counters_of_packets_that_left_stand_in_where_there_are_no_others(decode: Decode, protocol: str) -> None:
+def test_counters_of_packets_that_left_stand_in_where_there_are_no_others(
+    decode: Decode, protocol: str
+) -> None:
     """23 and 24 are bytes and packets out in NetFlow v9, post-counters in IPFIX."""
     fields = [(23, 4), (24, 4), (1, 4), (2, 4)]
     records = [b"".join(map(u32, each)) for each in ((5, 6, 7, 8), (5, 6, 0, 0), (0, 0, 7, 8))]
@@ -328,7 +349,11 @@ def test_counters_of_packets_that_left_stand_in_where_there_are_no_others(decode
         message(protocol, templates(protocol, template(256, *fields)), data_set(256, *records)),
         schema=columns("bytes", "packets"),
     )
-    assert outcome.flows == [{"bytes": 7, "packets": 8}, {"bytes": 5, "packets": 6}, {"bytes": 7, "packets": 8}]
+    assert outcome.flows == [
+        {"bytes": 7, "packets": 8},
+        {"bytes": 5, "packets": 6},
+        {"bytes": 7, "packets": 8},
+    ]
     only = [(24, 4), (23, 4)]
     outcome = decode(
         message(protocol, templates(protocol, template(256, *only)), data_set(256, u32(6) + u32(5))),
@@ -347,7 +372,8 @@ def test_nat_events_are_flows_without_counters(decode: Decode, protocol: str) ->
     names = ("nat_event", "proto", "src_addr", "src_addr_nat", "src_port", "src_port_nat")
     names += ("dst_addr", "dst_addr_nat", "dst_port", "dst_port_nat", "bytes", "packets")
     outcome = decode(
-        message(protocol, templates(protocol, template(256, *fields)), data_set(256, record)), schema=columns(*names)
+        message(protocol, templates(protocol, template(256, *fields)), data_set(256, record)),
+        schema=columns(*names),
     )
     assert outcome.flow == with_addresses(
         {"nat_event": 4, "proto": 6, "src_addr": "10.0.0.1", "src_port": 40000, "src_port_nat": 1024}
@@ -360,8 +386,8 @@ def test_nat_events_are_flows_without_counters(decode: Decode, protocol: str) ->
 
 @both_decoders
 def test_asa_records_of_events_are_flows(decode: Decode) -> None:
-    """What an ASA sends in NetFlow v9 when it denies a connection: NF_F_FW_EVENT is 40005, a plain id, and no counter
-    is above zero.
+    """What an ASA sends in NetFlow v9 when it denies a connection: NF_F_FW_EVENT is 40005, a plain id, and no
+    counter is above zero.
     """
     schema = columns(*USUAL).add("firewall_event", 1000, "uint8", ["netflow9:40005", "ipfix:firewallEvent"])
     schema = schema.add("firewall_extended_event", 1001, "uint16", ["netflow9:33002"])
@@ -400,7 +426,8 @@ def test_forwarding_status_is_as_sent(decode: Decode, protocol: str, status: int
 def test_fragment_flags_are_the_top_bits_of_an_octet(
     decode: Decode, protocol: str, octets: bytes, flags: int | None
 ) -> None:
-    """fragmentFlags (197): bit 1, from the top, is don't fragment, bit 2 more fragments. In two octets it is the same
+    """fragmentFlags (197): bit 1, from the top, is don't fragment, bit 2 more fragments. In two octets it is
+    the same
     number: 0x0040 is don't fragment, 0x4000 is no value of an octet.
     """
     sets = [templates(protocol, template(256, (197, len(octets)))), data_set(256, octets)]

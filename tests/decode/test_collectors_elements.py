@@ -1,7 +1,7 @@
 """What Akvorado and GoFlow2 read of NetFlow v9 and IPFIX, element by element: flowbuf reads it too.
 
-By the numbers of the registry, and not by the schema's own sources: an element whose name is wrong in flow.toml fails
-here. docs/collectors.csv says which collector reads it.
+By the numbers of the registry, and not by the schema's own sources: an element whose name is wrong in
+flow.toml fails here. docs/collectors.csv says which collector reads it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,15 @@ from tests.support.datagrams import (
     u32,
     uint,
 )
-from tests.support.decoding import Decode, both_decoders, both_protocols, columns, ipfix_record, message, templates
+from tests.support.decoding import (
+    Decode,
+    both_decoders,
+    both_protocols,
+    columns,
+    ipfix_record,
+    message,
+    templates,
+)
 
 COLLECTORS = Path(__file__).parents[2] / "docs/collectors.csv"
 
@@ -173,7 +181,10 @@ MORE: dict[int, tuple[bytes, dict[str, Any]]] = {
     298: (u32(3), {"packets": 3}),
     311: (struct.pack(">d", 0.01), {"sampling_rate": 100}),
     322: (u32(1_500_000_000), {"time_flow_start": 1_500_000_000_000, "time_flow_end": 1_500_000_000_000}),
-    323: (uint(1_500_000_000_123, 8), {"time_flow_start": 1_500_000_000_123, "time_flow_end": 1_500_000_000_123}),
+    323: (
+        uint(1_500_000_000_123, 8),
+        {"time_flow_start": 1_500_000_000_123, "time_flow_end": 1_500_000_000_123},
+    ),
     324: (NTP, {"time_flow_start": 1_500_000_000_500, "time_flow_end": 1_500_000_000_500}),
     325: (NTP, {"time_flow_start": 1_500_000_000_500, "time_flow_end": 1_500_000_000_500}),
     352: (u32(1518), {"bytes": 1518}),

@@ -60,14 +60,24 @@ def test_a_datagram_without_flows_gives_nothing() -> None:
 @pytest.mark.parametrize(
     ("option", "value", "says"),
     [
-        ("template_expiry", -1, "template_expiry is -1; it may be 1e-09 to 1,000,000,000 seconds, or None for never"),
+        (
+            "template_expiry",
+            -1,
+            "template_expiry is -1; it may be 1e-09 to 1,000,000,000 seconds, or None for never",
+        ),
         ("template_expiry", 0, "template_expiry is 0; it may be"),
         ("template_expiry", float("nan"), "template_expiry is nan"),
         ("template_expiry", float("inf"), "template_expiry is inf"),
         ("default_sampling_rate", 0, "default_sampling_rate is 0; it may be 1 to "),
         ("default_sampling_rate", 2**64, "default_sampling_rate is 18446744073709551616"),
-        *((size, -1, f"{size} is -1; it may be 0 to") for size in ("capacity", "memory_limit", "exporter_limit")),
-        *((size, 2**63, f"{size} is 9223372036854775808") for size in ("early_data_limit", "early_data_total")),
+        *(
+            (size, -1, f"{size} is -1; it may be 0 to")
+            for size in ("capacity", "memory_limit", "exporter_limit")
+        ),
+        *(
+            (size, 2**63, f"{size} is 9223372036854775808")
+            for size in ("early_data_limit", "early_data_total")
+        ),
         ("decapsulate", ["vxlan", "gretap"], "there is no tunnel 'gretap': choose of vxlan, "),
         ("time", "sent", "time is 'sent'; it may be received, export, flow-start"),
     ],
@@ -147,7 +157,9 @@ def test_time_chooses_what_fills_time_received(choice: str, seconds: int) -> Non
     ],
 )
 @pytest.mark.parametrize("version", [9, 10])
-def test_the_start_of_a_flow_is_a_moment_whatever_element_says_it(element: int, octets: bytes, version: int) -> None:
+def test_the_start_of_a_flow_is_a_moment_whatever_element_says_it(
+    element: int, octets: bytes, version: int
+) -> None:
     """Not milliseconds or NTP's fractions taken for seconds, which puts a flow hours back or decades ahead."""
     sets = [data_set(256, octets)]
     if version == 9:
@@ -177,7 +189,9 @@ def test_the_default_sampling_rate_is_the_last_resort() -> None:
         for payload in (unsampled, V5)
     ]
     assert rates == [512, 100]
-    assert "sampling_rate" not in values(Decoder().messages(unsampled, "192.0.2.1")[0]), "unknown is absent, never 1"
+    assert "sampling_rate" not in values(Decoder().messages(unsampled, "192.0.2.1")[0]), (
+        "unknown is absent, never 1"
+    )
 
 
 def test_a_batch_is_the_sum_of_its_datagrams() -> None:
@@ -186,11 +200,16 @@ def test_a_batch_is_the_sum_of_its_datagrams() -> None:
     one_by_one, batch = Decoder(), Decoder()
     payloads, sources = [first, second, V5, b"?"], ["192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.3"]
     times = [1.0, 2.0, 3, 4]
-    expected = b"".join(one_by_one.encode(*datagram) for datagram in zip(payloads, sources, times, strict=True))
+    expected = b"".join(
+        one_by_one.encode(*datagram) for datagram in zip(payloads, sources, times, strict=True)
+    )
     assert batch.encode_many(payloads, sources, times) == expected
     assert batch.stats == one_by_one.stats
     assert batch.counters == one_by_one.counters
-    assert Decoder().encode_many([V5, V5], ("192.0.2.1", 5), 1.0) == Decoder().encode(V5, ("192.0.2.1", 5), 1.0) * 2
+    assert (
+        Decoder().encode_many([V5, V5], ("192.0.2.1", 5), 1.0)
+        == Decoder().encode(V5, ("192.0.2.1", 5), 1.0) * 2
+    )
     with pytest.raises(ValueError, match="2 payloads, but 1 sources"):
         Decoder().encode_many([V5, V5], ["192.0.2.1"])
 
@@ -208,7 +227,9 @@ class TestOverride:
 
     def test_values_are_replaced_in_one_call_only(self) -> None:
         decoder = Decoder()
-        (message,) = decoder.messages(V5, "192.0.2.1", override={"src_as": 1, "dst_addr": "2001:db8::7", "in_if": 3})
+        (message,) = decoder.messages(
+            V5, "192.0.2.1", override={"src_as": 1, "dst_addr": "2001:db8::7", "in_if": 3}
+        )
         replaced = values(message)
         assert (replaced["src_as"], replaced["in_if"]) == (1, 3)
         assert replaced["dst_addr"] == bytes.fromhex("20010db8" + "0" * 23 + "7")
@@ -217,7 +238,9 @@ class TestOverride:
 
     def test_a_replaced_column_stands_once_in_its_message(self) -> None:
         payloads = [netflow5(RECORD, RECORD)] * 2
-        data = Decoder().encode_many(payloads, "192.0.2.1", 1.0, override={"sampling_rate": 99, "src_addr": "10.9.9.9"})
+        data = Decoder().encode_many(
+            payloads, "192.0.2.1", 1.0, override={"sampling_rate": 99, "src_addr": "10.9.9.9"}
+        )
         assert data.count(bytes.fromhex("0a090909")) == 4
         assert data.count(_core.tag(3, 0) + _core.varint(99)) == 4
 
@@ -237,14 +260,21 @@ class TestStrict:
     def test_the_first_fault_says_what_where_and_whose(self) -> None:
         with pytest.raises(DecodeError, match="truncated_datagram") as error:
             Decoder(strict=True).encode(BROKEN, "192.0.2.1")
-        assert (error.value.status, error.value.offset, error.value.exporter) == ("truncated_datagram", 72, "192.0.2.1")
+        assert (error.value.status, error.value.offset, error.value.exporter) == (
+            "truncated_datagram",
+            72,
+            "192.0.2.1",
+        )
 
     def test_in_a_batch_it_says_which_datagram(self) -> None:
         with pytest.raises(DecodeError, match="datagram 1"):
             Decoder(strict=True).encode_many([V5, BROKEN], "192.0.2.1")
 
     def test_losses_count_as_faults_and_notes_do_not(self) -> None:
-        decoder, templates = Decoder(strict=True, exporter_limit=1), ipfix(template_set(template(256, (1, 8))))
+        decoder, templates = (
+            Decoder(strict=True, exporter_limit=1),
+            ipfix(template_set(template(256, (1, 8)))),
+        )
         decoder.encode_many([templates] * 2, ["192.0.2.1", "192.0.2.2"])
         assert decoder.counters == {"exporter_evicted": 1}
         with pytest.raises(DecodeError, match="template_limit"):
@@ -256,7 +286,11 @@ class TestStrict:
         for method in (decoder.encode, decoder.messages, decoder.columns):
             with pytest.raises(DecodeError, match=r"192\.0\.2\.1, octet 0: other_packet") as error:
                 method(payload, ("192.0.2.1", 2055))
-            assert (error.value.status, error.value.offset, error.value.exporter) == ("other_packet", 0, "192.0.2.1")
+            assert (error.value.status, error.value.offset, error.value.exporter) == (
+                "other_packet",
+                0,
+                "192.0.2.1",
+            )
         for method in (decoder.encode_many, decoder.columns_many):
             with pytest.raises(DecodeError, match=r"192\.0\.2\.1, datagram 1, octet 0: other_packet"):
                 method([V5, payload, V5], "192.0.2.1")
@@ -286,7 +320,11 @@ class TestStrict:
         assert decoder.encode(ipfix(data_set(256, bytes(8))), "192.0.2.1") == b""
         with pytest.raises(DecodeError, match=r"192\.0\.2\.1: template_missing") as error:
             decoder.finish()
-        assert (error.value.status, error.value.offset, error.value.exporter) == ("template_missing", None, "192.0.2.1")
+        assert (error.value.status, error.value.offset, error.value.exporter) == (
+            "template_missing",
+            None,
+            "192.0.2.1",
+        )
         decoder.finish()
         assert decoder.counters == {"early_data": 1, "template_missing": 1}
 
@@ -318,7 +356,9 @@ class TestLimits:
     def test_memory_past_the_limit_is_not_taken(self) -> None:
         decoder = Decoder(memory_limit=100_000)
         for i in range(256, 3000):
-            decoder.encode(ipfix(template_set(template(i, *[(e, 8) for e in range(1, 40)], (1, i)))), "192.0.2.1")
+            decoder.encode(
+                ipfix(template_set(template(i, *[(e, 8) for e in range(1, 40)], (1, i)))), "192.0.2.1"
+            )
         assert decoder.memory_used <= 100_000
         assert decoder.counters["template_limit"] > 0
 
@@ -371,7 +411,9 @@ def test_views_show_what_is_copied_otherwise() -> None:
 
 def test_a_view_that_is_held_stays_as_it_is() -> None:
     decoder = Decoder()
-    batches = [_core.pack_datagrams([netflow5(*[RECORD] * 30)] * n, "192.0.2.1", float(n)) for n in (40, 400, 4)]
+    batches = [
+        _core.pack_datagrams([netflow5(*[RECORD] * 30)] * n, "192.0.2.1", float(n)) for n in (40, 400, 4)
+    ]
     expected = [Decoder().encode_datagrams(batch) for batch in batches]
     views = [decoder.view_datagrams(batch) for batch in batches]
     part = views[1][100:200]
@@ -414,7 +456,9 @@ def test_a_decoder_that_garbage_collection_finds_is_freed_before_its_plan() -> N
 
 
 def refusal(decoder: Decoder, use: Callable[[], object]) -> str:
-    """What a decoder says to somebody who uses it while another thread does; that thread may be too quick to be met."""
+    """What a decoder says to somebody who uses it while another thread does; that thread may be too quick to
+    be met.
+    """
     batch = _core.pack_datagrams([netflow5(*[RECORD] * 30)] * 40_000, "192.0.2.1", 1.0)
     for _ in range(50):
         thread = threading.Thread(target=decoder.encode_datagrams, args=(batch,))
@@ -474,7 +518,9 @@ def test_only_what_is_enabled_is_written() -> None:
 def test_no_built_in_column_waits_for_the_end_of_its_row() -> None:
     everything = FLOW.enable(*(column.name for column in FLOW if column.sources))
     explicit = {column.name for column in FLOW if column.explicit}
-    assert set(Decoder(everything).plan.slotted()) == explicit, "ranks follow the order of ext/core/plan/source.h"
+    assert set(Decoder(everything).plan.slotted()) == explicit, (
+        "ranks follow the order of ext/core/plan/source.h"
+    )
 
 
 def test_statuses_are_explained() -> None:
@@ -482,7 +528,12 @@ def test_statuses_are_explained() -> None:
         "loss",
         "a data set that is given up: its template did not come, or not in time",
     )
-    assert {status_class for status_class, _ in flowbuf.STATUSES.values()} == {"control", "fault", "loss", "note"}
+    assert {status_class for status_class, _ in flowbuf.STATUSES.values()} == {
+        "control",
+        "fault",
+        "loss",
+        "note",
+    }
 
 
 class TestMisuse:
@@ -494,7 +545,8 @@ class TestMisuse:
                 return 0
 
         assert (
-            Decoder().encode_many(Liar([V5] * 1000), "192.0.2.1", 1.0) == Decoder().encode(V5, "192.0.2.1", 1.0) * 1000
+            Decoder().encode_many(Liar([V5] * 1000), "192.0.2.1", 1.0)
+            == Decoder().encode(V5, "192.0.2.1", 1.0) * 1000
         )
 
     def test_one_payload_instead_of_many(self) -> None:

@@ -1,4 +1,5 @@
-"""The core and the plain Python reference agree: on valid datagrams, on broken ones, by any schema, in any batches.
+"""The core and the plain Python reference agree: on valid datagrams, on broken ones, by any schema, in any
+batches.
 
 HYPOTHESIS_PROFILE=deep looks longer.
 """
@@ -83,9 +84,9 @@ def by_name(flow: dict[str, Any]) -> dict[str, Any]:
 
 
 def assert_counted(found: dict[str, Any], expected: dict[str, Any], each: bool = True) -> None:
-    """The same counters; of notes on values the core may have more (see VALUE_NOTES). Not `each`: it may have fewer,
-    but some. A schema may put what is the same for all flows of a datagram into a column too small for it, and the
-    core counts that once, not for each flow.
+    """The same counters; of notes on values the core may have more (see VALUE_NOTES). Not `each`: it may have
+    fewer, but some. A schema may put what is the same for all flows of a datagram into a column too small for
+    it, and the core counts that once, not for each flow.
     """
     assert (found["flows"], found["datagrams"]) == (expected["flows"], expected["datagrams"])
     assert strict(found["counters"]) == strict(expected["counters"])
@@ -136,10 +137,14 @@ def test_mutated_datagrams(sequence: list[Sent]) -> None:
 
 @pytest.mark.parametrize("version", ["netflow9", "ipfix"])
 @given(st.data(), policies())
-def test_templates_that_come_late_change_and_go(version: str, data: st.DataObject, policy: dict[str, Any]) -> None:
+def test_templates_that_come_late_change_and_go(
+    version: str, data: st.DataObject, policy: dict[str, Any]
+) -> None:
     sequence = data.draw(living_templates(version == "ipfix"))
     for finish in (False, True):
-        expected, found = (run_decoder(name, sequence, everything, finish, **policy) for name in ("reference", "core"))
+        expected, found = (
+            run_decoder(name, sequence, everything, finish, **policy) for name in ("reference", "core")
+        )
         for flows_expected, flows_found in zip(expected.datagrams, found.datagrams, strict=True):
             assert [by_name(flow) for flow in flows_found] == [by_name(flow) for flow in flows_expected]
         assert found.waiting == expected.waiting
@@ -172,7 +177,9 @@ def test_scaled_totals(sequence: list[Sent], override: dict[str, Any] | None) ->
 
 
 @given(valid_sequences, schema_changes(), overrides)
-def test_scaled_totals_by_any_schema(sequence: list[Sent], changes: Changes, override: dict[str, Any] | None) -> None:
+def test_scaled_totals_by_any_schema(
+    sequence: list[Sent], changes: Changes, override: dict[str, Any] | None
+) -> None:
     schema = changes.schema().enable("sampling_rate", "bytes")
     assert_agree(sequence, schema, scale=True, override=override)
 

@@ -1,6 +1,7 @@
 """Every counter that there is, moved by the smallest input that should move it, so that none is left out.
 
-What else the decoders make of such input, and how they count it, is the business of the tests of each protocol.
+What else the decoders make of such input, and how they count it, is the business of the tests of each
+protocol.
 """
 
 from __future__ import annotations
@@ -115,10 +116,16 @@ DATAGRAMS: dict[str, Case] = {
     "withdrawal": case(ipfix(template_set(template(256)))),
     "early_data": case(ipfix(SEVEN)),
     "template_redefined": case(ipfix(BYTES), ipfix(PACKETS)),
-    "template_expired": case(ipfix(BYTES), (ipfix(SEVEN), SOURCE, RECEIVED + 11 * 10**9), template_expiry=10 * 10**9),
-    "port_in_key": case(*(from_port(ipfix(fields), port) for fields, port in ((BYTES, 1), (PACKETS, 2), (BYTES, 1)))),
+    "template_expired": case(
+        ipfix(BYTES), (ipfix(SEVEN), SOURCE, RECEIVED + 11 * 10**9), template_expiry=10 * 10**9
+    ),
+    "port_in_key": case(
+        *(from_port(ipfix(fields), port) for fields, port in ((BYTES, 1), (PACKETS, 2), (BYTES, 1)))
+    ),
     "options_ignored": case(
-        ipfix(options_template_set(options_template(257, [(10, 4)], [(83, 4)])), data_set(257, u32(1) + b"eth0"))
+        ipfix(
+            options_template_set(options_template(257, [(10, 4)], [(83, 4)])), data_set(257, u32(1) + b"eth0")
+        )
     ),
     "counter_sample": case(sflow(sample(2, bytes(12)))),
     "drop_sample": case(sflow(sample(5, bytes(28)))),
@@ -146,7 +153,9 @@ DATAGRAMS: dict[str, Case] = {
 
 # Of limits of the core's own; the reference has none.
 LIMITS: dict[str, Case] = {
-    "exporter_evicted": case((ipfix(BYTES), ("192.0.2.1", 1)), (ipfix(BYTES), ("192.0.2.2", 1)), exporter_limit=1),
+    "exporter_evicted": case(
+        (ipfix(BYTES), ("192.0.2.1", 1)), (ipfix(BYTES), ("192.0.2.2", 1)), exporter_limit=1
+    ),
     "domain_evicted": case(*(ipfix(domain=domain) for domain in range(1025))),
     "agent_evicted": case(sflow(agent="198.51.100.1"), sflow(agent="198.51.100.2"), exporter_limit=2),
     "template_limit": case(ipfix(template_set(template(256, *[(element, 4) for element in range(1, 1100)])))),
@@ -171,7 +180,8 @@ CAPTURES: dict[str, tuple[bytes, dict[str, Any]]] = {
 # Not counted, but raised: a message is read by somebody who asked for it.
 RAISED: dict[str, Callable[[], object]] = {"bad_message": lambda: wire.read_varint(b"\x80", 0)}
 
-# Moved by saved state that does not fit; datagrams evict an exporter instead, unless memory cannot be allocated.
+# Moved by saved state that does not fit; datagrams evict an exporter instead, unless memory cannot be
+# allocated.
 RESTORED = {"exporter_limit"}
 
 # What cannot happen before something else did.
@@ -221,7 +231,9 @@ def test_saved_state_past_the_limit_on_exporters() -> None:
 
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("name", sorted(DATAGRAMS | LIMITS))
-def test_faults_and_losses_raise_where_strict_and_what_is_worth_knowing_does_not(name: str, strict: bool) -> None:
+def test_faults_and_losses_raise_where_strict_and_what_is_worth_knowing_does_not(
+    name: str, strict: bool
+) -> None:
     datagrams, given = {**DATAGRAMS, **LIMITS}[name]
     options = dict(given)
     finish, expiry = options.pop("finish", False), options.pop("template_expiry", 0) / 1e9 or None
@@ -229,7 +241,9 @@ def test_faults_and_losses_raise_where_strict_and_what_is_worth_knowing_does_not
 
     def decode() -> None:
         for each in datagrams:
-            payload, source, received = (each, SOURCE, RECEIVED) if isinstance(each, bytes) else (*each, RECEIVED)[:3]
+            payload, source, received = (
+                (each, SOURCE, RECEIVED) if isinstance(each, bytes) else (*each, RECEIVED)[:3]
+            )
             decoder.encode(payload, source, received)
         if finish:
             decoder.finish()

@@ -1,7 +1,8 @@
-"""Any registered element, and any of an enterprise, becomes a column from TOML alone, of any type that can hold it.
+"""Any registered element, and any of an enterprise, becomes a column from TOML alone, of any type that can
+hold it.
 
-The values expected here follow from the data types of RFC 7011 section 6.1 and the descriptions of the registry, in
-rules that share nothing with the decoders.
+The values expected here follow from the data types of RFC 7011 section 6.1 and the descriptions of the
+registry, in rules that share nothing with the decoders.
 """
 
 from __future__ import annotations
@@ -61,10 +62,18 @@ def ntp(seconds_since_1970: int, fraction: int) -> bytes:
     return u32(seconds_since_1970 + 2_208_988_800) + u32(fraction)
 
 
-FLOATS: Sent = [(struct.pack(">d", 0.1), 0.1), (struct.pack(">f", 0.5), 0.5), (struct.pack(">d", -1e300), -1e300)]
+FLOATS: Sent = [
+    (struct.pack(">d", 0.1), 0.1),
+    (struct.pack(">f", 0.5), 0.5),
+    (struct.pack(">d", -1e300), -1e300),
+]
 NATURAL: dict[str, tuple[str, dict[str, Any], Sent]] = {
     **{name: (f"uint{bits}", {}, unsigned(bits)) for name, bits in UNSIGNED_BITS.items()},
-    "signed32": ("sint32", {}, [(uint((1 << 8 * size) - 5, size), -5) for size in range(1, 9)] + [(u8(0x7F), 127)]),
+    "signed32": (
+        "sint32",
+        {},
+        [(uint((1 << 8 * size) - 5, size), -5) for size in range(1, 9)] + [(u8(0x7F), 127)],
+    ),
     "float64": ("double", {}, FLOATS),
     "boolean": (
         "bool",
@@ -88,7 +97,11 @@ NATURAL: dict[str, tuple[str, dict[str, Any], Sent]] = {
     "ipv6Address": (
         "ip",
         {},
-        [(ip("2001:db8::1"), ip("2001:db8::1")), (bytes(16), None), (ip("::ffff:192.0.2.1"), ip("::ffff:192.0.2.1"))],
+        [
+            (ip("2001:db8::1"), ip("2001:db8::1")),
+            (bytes(16), None),
+            (ip("::ffff:192.0.2.1"), ip("::ffff:192.0.2.1")),
+        ],
     ),
     "dateTimeSeconds": (
         "timestamp",
@@ -101,8 +114,16 @@ NATURAL: dict[str, tuple[str, dict[str, Any], Sent]] = {
         [(uint(1_500_000_000_123, 8), 1_500_000_000_123), (uint(5, 2), 5)],
     ),
     # The low 11 bits of the fraction are nothing (section 6.1.9); microseconds are rounded: 0.492060 s.
-    "dateTimeMicroseconds": ("timestamp", {"unit": "us"}, [(ntp(1_500_000_000, 0x7DF7A1FF), 1_500_000_000_492_060)]),
-    "dateTimeNanoseconds": ("timestamp", {"unit": "ns"}, [(ntp(1_500_000_000, 1 << 30), 1_500_000_000_250_000_000)]),
+    "dateTimeMicroseconds": (
+        "timestamp",
+        {"unit": "us"},
+        [(ntp(1_500_000_000, 0x7DF7A1FF), 1_500_000_000_492_060)],
+    ),
+    "dateTimeNanoseconds": (
+        "timestamp",
+        {"unit": "ns"},
+        [(ntp(1_500_000_000, 1 << 30), 1_500_000_000_250_000_000)],
+    ),
     "basicList": (
         "uint32",
         {"repeated": True},
@@ -129,13 +150,17 @@ def special(element: Element) -> Iterator[tuple[str, dict[str, Any], Sent]]:
 
 
 def datagrams(protocol: str, number: int, octets: bytes, enterprise: int = 0) -> list[bytes]:
-    """The exporter's start, and a record of the field alone; then a record where the field has a variable length."""
+    """The exporter's start, and a record of the field alone; then a record where the field has a variable
+    length.
+    """
     if protocol == "netflow9":
         fields = template_set9(template(256, (number, len(octets))), template(257, (number, VARIABLE)))
         records = data_set(256, octets) + data_set(257, variable(octets))
         return [netflow9(fields, records, uptime=UPTIME % (1 << 32), seconds=EXPORTED)]
     options = options_template(300, [(149, 4)], [(160, 8)])
-    start = ipfix(options_template_set(options), data_set(300, u32(0) + uint(STARTED, 8)), export_time=EXPORTED)
+    start = ipfix(
+        options_template_set(options), data_set(300, u32(0) + uint(STARTED, 8)), export_time=EXPORTED
+    )
     tail = (enterprise,) if enterprise else ()
     fixed: Specifier = (number, len(octets), *tail)  # type: ignore[assignment]
     free: Specifier = (number, VARIABLE, *tail)  # type: ignore[assignment]
@@ -150,7 +175,9 @@ def datagrams(protocol: str, number: int, octets: bytes, enterprise: int = 0) ->
 def check(
     decode: Decode, source: str, number: int, type: str, keys: dict[str, Any], sent: Sent, enterprise: int = 0
 ) -> None:
-    """A column of the type, with this source alone, holds what it should, whatever protocol and length brings it."""
+    """A column of the type, with this source alone, holds what it should, whatever protocol and length brings
+    it.
+    """
     schema = columns().add("v", 1000, type, [source], **keys)
     for octets, value in sent:
         expected = {} if value is None or (not value and not keys.get("explicit")) else {"v": value}
@@ -163,7 +190,8 @@ def check(
 
 
 BY_TYPE = {
-    data_type: [element for element in elements.all() if element.data_type == data_type] for data_type in NATURAL
+    data_type: [element for element in elements.all() if element.data_type == data_type]
+    for data_type in NATURAL
 }
 
 
@@ -191,17 +219,23 @@ def test_bits_above_the_control_bits_are_the_data_offset(decode: Decode) -> None
             assert {flow.get("tcp_flags") for flow in flows} == {value}, (protocol, octets)
 
 
-# Of an enterprise nothing is known: the type of the column says what its element is; a time is in the column's unit.
+# Of an enterprise nothing is known: the type of the column says what its element is; a time is in the
+# column's unit.
 WHOLE: Sent = [(u8(7), 7), (uint(7, 3), 7), (uint(7, 8), 7), (uint(7, 9), None)]
 ENTERPRISE: dict[str, tuple[dict[str, Any], Sent]] = {
     **dict.fromkeys(("uint8", "uint16", "uint32", "uint64", "mac", "fixed32", "fixed64"), ({}, WHOLE)),
-    **dict.fromkeys(("int32", "int64", "sint32", "sint64"), ({}, [*WHOLE, (u8(0xFF), -1), (u32(0xFFFFFFFE), -2)])),
+    **dict.fromkeys(
+        ("int32", "int64", "sint32", "sint64"), ({}, [*WHOLE, (u8(0xFF), -1), (u32(0xFFFFFFFE), -2)])
+    ),
     "bool": ({}, [(u8(1), True), (u16(2), None)]),
     "float": ({}, [(struct.pack(">f", 0.5), 0.5), (struct.pack(">d", 0.25), 0.25), (u16(1), None)]),
     "double": ({}, FLOATS),
     "string": ({}, NATURAL["string"][2]),
     "bytes": ({}, NATURAL["octetArray"][2]),
-    "ip": ({}, [(ip("2001:db8::1"), ip("2001:db8::1")), (ip("192.0.2.1"), ip("::ffff:192.0.2.1")), (b"abc", None)]),
+    "ip": (
+        {},
+        [(ip("2001:db8::1"), ip("2001:db8::1")), (ip("192.0.2.1"), ip("::ffff:192.0.2.1")), (b"abc", None)],
+    ),
     "timestamp": ({"unit": "ms"}, WHOLE),
     "duration": ({"unit": "s"}, WHOLE),
     "enum": ({"values": {"none": 0, "seven": 7}}, WHOLE),
@@ -257,7 +291,19 @@ def test_other_types_that_can_hold_an_element(
     check(decode, f"ipfix:{name}", element.id, type, keys, sent)
 
 
-INTEGERS = ["uint8", "uint16", "uint32", "uint64", "mac", "fixed32", "fixed64", "int32", "int64", "sint32", "sint64"]
+INTEGERS = [
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "mac",
+    "fixed32",
+    "fixed64",
+    "int32",
+    "int64",
+    "sint32",
+    "sint64",
+]
 SIGNED = ["int32", "int64", "sint32", "sint64"]
 NUMBERS = [*INTEGERS, "bool", "enum", "float", "double"]
 # Element -> the types of columns that can hold it, besides bytes.
@@ -308,4 +354,6 @@ def test_mirrored_columns_have_one_type() -> None:
     compile_plan(schema)  # as wide as each wants
     mirror["type"] = "string"
     with pytest.raises(SchemaError, match="its mirror 'w' has type string"):
-        compile_plan(columns().add("v", 1000, "uint32", ["ipfix:16"], mirror={**mirror, "sources": ["ipfix:82"]}))
+        compile_plan(
+            columns().add("v", 1000, "uint32", ["ipfix:16"], mirror={**mirror, "sources": ["ipfix:82"]})
+        )

@@ -1,5 +1,5 @@
-"""flowbuf against GoFlow2, Akvorado, NetGauze and TShark, over real captures: equal, flow by flow and field by field,
-but for the differences that golden_exceptions.py explains.
+"""flowbuf against GoFlow2, Akvorado, NetGauze and TShark, over real captures: equal, flow by flow and field
+by field, but for the differences that golden_exceptions.py explains.
 
 The environment variable FLOWBUF_CORPUS names the folder of captures; without it these tests are skipped.
 """
@@ -54,7 +54,14 @@ COUNTERS = {
 # Columns that the captures fill and no collector knows. The reference decoder is the witness for them.
 UNKNOWN_TO_COLLECTORS = {
     *("source_address", "source_port", "frame_length", "engine_id", "nat_event", "sampling_mode"),
-    *("sub_agent_id", "agent_uptime", "sample_sequence_number", "sample_pool", "sample_drops", "sample_source_id"),
+    *(
+        "sub_agent_id",
+        "agent_uptime",
+        "sample_sequence_number",
+        "sample_pool",
+        "sample_drops",
+        "sample_source_id",
+    ),
     *("router_as", "src_peer_as", "local_pref", "section_length"),
 }
 
@@ -64,7 +71,9 @@ def captures(folder: str = "") -> list[str]:
     corpus = os.environ.get("FLOWBUF_CORPUS")
     if not corpus:
         return ["none"]
-    return sorted(str(path.relative_to(corpus).with_suffix("")) for path in Path(corpus, folder).glob("*.pcap"))
+    return sorted(
+        str(path.relative_to(corpus).with_suffix("")) for path in Path(corpus, folder).glob("*.pcap")
+    )
 
 
 def goldens(collectors: tuple[Collector, ...], names: list[str]) -> list[tuple[str, Collector]]:
@@ -92,7 +101,10 @@ def decode(corpus: Path, capture: str, decapsulate: tuple[str, ...] = ()) -> Dec
 
 
 def matched_flows(corpus: Path, capture: str, collector: Collector) -> list[tuple[int, Flow, Flow]]:
-    """(index of ours, ours, theirs), without the flows that only one side has. Both keep the order of the wire."""
+    """(index of ours, ours, theirs), without the flows that only one side has.
+
+    Both keep the order of the wire.
+    """
     if capture.startswith("packets/"):
         flows = decode_frames(corpus / f"{capture}.pcap", collector.decapsulate)
     else:
@@ -106,7 +118,9 @@ def matched_flows(corpus: Path, capture: str, collector: Collector) -> list[tupl
             for index in row.theirs:
                 del theirs[index]
     assert len(ours) == len(theirs)
-    return [(index, flow, golden) for (index, flow), golden in zip(ours.items(), theirs.values(), strict=True)]
+    return [
+        (index, flow, golden) for (index, flow), golden in zip(ours.items(), theirs.values(), strict=True)
+    ]
 
 
 def compare(corpus: Path, capture: str, collector: Collector) -> list[Difference]:
@@ -171,7 +185,9 @@ SEQUENCE_NOTES = {"sequence_gap", "sample_gap", "out_of_sequence", "exporter_res
 @each_capture
 def test_nothing_is_lost_unexpectedly(corpus: Path, capture: str) -> None:
     """But for what sequence numbers tell, which test_sequence.py explains."""
-    counters = {name: count for name, count in decode(corpus, capture).counters.items() if name not in SEQUENCE_NOTES}
+    counters = {
+        name: count for name, count in decode(corpus, capture).counters.items() if name not in SEQUENCE_NOTES
+    }
     assert counters == COUNTERS.get(capture, {})
 
 
@@ -182,7 +198,12 @@ def test_goldens_are_all_there(corpus: Path) -> None:
     netgauze = [each["name"] for each in manifest if each["origin"].lower() == "netgauze/netgauze"]
     assert captures() == names
     opened = ["ipfix-315-juniper-common-properties", "ipfix-315-srv6", "sflow-vxlan"]
-    expectations = ((GOFLOW2, names), (AKVORADO, names), (AKVORADO_DECAPSULATED, opened), (NETGAUZE, sorted(netgauze)))
+    expectations = (
+        (GOFLOW2, names),
+        (AKVORADO, names),
+        (AKVORADO_DECAPSULATED, opened),
+        (NETGAUZE, sorted(netgauze)),
+    )
     for collector, expected in expectations:
         assert [capture for capture, each in FLOW_GOLDENS if each is collector] == expected
     assert len(FRAME_GOLDENS) == len(PACKET_PARSERS) * len(captures("packets"))
@@ -197,7 +218,9 @@ def test_every_exception_explains_something(corpus: Path) -> None:
                 used |= {(row, "capture", capture), (row, "field", difference.field)}
     wanted = {(row, "field", field) for row in EXCEPTIONS for field in row.fields}
     wanted |= {(row, "capture", name) for row in EXCEPTIONS if row.captures != ANY for name in row.captures}
-    unused = [f"{row.collector} {row.fields}: {what} {name}: {row.reason}" for row, what, name in wanted - used]
+    unused = [
+        f"{row.collector} {row.fields}: {what} {name}: {row.reason}" for row, what, name in wanted - used
+    ]
     assert not unused, "\n".join(unused)
 
 

@@ -36,7 +36,9 @@ SEGMENTS = ["2001:db8::7", "2001:db8::8"]
 
 
 def parse(decode: Decode, packet: bytes, *names: str, protocol: int = ETHERNET, opened: Any = ()) -> Outcome:
-    return decode(sflow(flow_sample(sampled_header(packet, protocol))), schema=columns(*names), decapsulate=opened)
+    return decode(
+        sflow(flow_sample(sampled_header(packet, protocol))), schema=columns(*names), decapsulate=opened
+    )
 
 
 def said(decode: Decode, packet: bytes, *names: str) -> dict[str, Any]:
@@ -46,7 +48,7 @@ def said(decode: Decode, packet: bytes, *names: str) -> dict[str, Any]:
     return outcome.flow
 
 
-# Link layers ---------------------------------------------------------------------------------------------------------
+# Link layers ------------------------------------------------------------------------------------------------
 
 LINK = ("src_mac", "vlan_id", "inner_vlan_id", "etype", "mpls_labels", "src_addr", "src_port")
 MAC = {"src_mac": 0x020000000001}
@@ -123,7 +125,7 @@ def test_what_follows_a_length_and_is_no_ethertype(decode: Decode, payload: byte
     assert outcome.counters == {"unknown_header": 1}
 
 
-# Pseudowires ---------------------------------------------------------------------------------------------------------
+# Pseudowires ------------------------------------------------------------------------------------------------
 
 PROVEN = t.checked(INSIDE4)
 WIRE = {"mpls_labels": [16]}
@@ -133,14 +135,18 @@ def behind_label(payload: bytes) -> bytes:
     return ethernet(mpls(payload, 16), 0x8847)
 
 
-def frame_to(dst: str, payload: bytes = PROVEN, ethertype: int = 0x0800, src: str = "02:00:00:00:00:0a") -> bytes:
+def frame_to(
+    dst: str, payload: bytes = PROVEN, ethertype: int = 0x0800, src: str = "02:00:00:00:00:0a"
+) -> bytes:
     return ethernet(payload, ethertype, src, dst)
 
 
 @pytest.mark.parametrize("dst", ["00:00:5e:00:53:01", "10:00:00:00:00:01", "45:00:00:28:00:00", "60:00:00:00:00:14",
                                  "a4:00:00:00:00:01", "ff:ff:ff:ff:ff:ff"])  # fmt: skip
 @pytest.mark.parametrize("word", [b"", t.control_word(0), t.control_word(1), t.control_word(0xFFFF)])
-def test_a_frame_with_a_proven_header_is_found_behind_any_word_or_none(decode: Decode, dst: str, word: bytes) -> None:
+def test_a_frame_with_a_proven_header_is_found_behind_any_word_or_none(
+    decode: Decode, dst: str, word: bytes
+) -> None:
     assert said(decode, behind_label(word + frame_to(dst)), *LINK) == MAC | WIRE | TCP4
     tags = tagged(tagged(PROVEN, 8), 7, 0x8100)
     flow = said(decode, behind_label(word + frame_to(dst, tags, 0x88A8)), *LINK)
@@ -149,7 +155,10 @@ def test_a_frame_with_a_proven_header_is_found_behind_any_word_or_none(decode: D
 
 @pytest.mark.parametrize("word", [b"", t.control_word(0), t.control_word(1)])
 def test_an_ipv6_header_has_no_checksum(decode: Decode, word: bytes) -> None:
-    assert said(decode, behind_label(word + frame_to("10:00:00:00:00:01", INSIDE6, 0x86DD)), *LINK) == MAC | WIRE | TCP6
+    assert (
+        said(decode, behind_label(word + frame_to("10:00:00:00:00:01", INSIDE6, 0x86DD)), *LINK)
+        == MAC | WIRE | TCP6
+    )
 
 
 def test_a_control_word_of_zeros_needs_no_proof(decode: Decode) -> None:
@@ -183,13 +192,19 @@ def test_what_cannot_be_told_to_be_a_frame_is_none(decode: Decode, payload: byte
 @pytest.mark.parametrize(
     ("address", "says"),
     [
-        # The source address is where the ethertype of a frame would be, and the destination where IP would begin.
-        (t.checked(ipv4(src="8.0.69.0", dst="0.20.0.0", proto=17)), {"etype": 0x0800, "src_addr": mapped("8.0.69.0")}),
+        # The source address is where the ethertype of a frame would be, and the destination where IP would
+        # begin.
+        (
+            t.checked(ipv4(src="8.0.69.0", dst="0.20.0.0", proto=17)),
+            {"etype": 0x0800, "src_addr": mapped("8.0.69.0")},
+        ),
         (ipv6(src="2001:db8:800:4500::"), {"etype": 0x86DD, "src_addr": ip("2001:db8:800:4500::")}),
         (ipv6(src="2001:db8:86dd:6000::"), {"etype": 0x86DD, "src_addr": ip("2001:db8:86dd:6000::")}),
     ],
 )
-def test_ip_that_looks_a_bit_like_a_frame_stays_ip(decode: Decode, address: bytes, says: dict[str, Any]) -> None:
+def test_ip_that_looks_a_bit_like_a_frame_stays_ip(
+    decode: Decode, address: bytes, says: dict[str, Any]
+) -> None:
     assert said(decode, behind_label(address), *LINK) == MAC | WIRE | says
 
 
@@ -204,7 +219,7 @@ def test_pseudowires_in_pseudowires(decode: Decode) -> None:
     assert outcome.counters == {"unknown_header": 1}
 
 
-# Layers and routing headers ------------------------------------------------------------------------------------------
+# Layers and routing headers ---------------------------------------------------------------------------------
 
 ETH, DOT1Q, LABELS, V4, V6, HOPS, ROUTING, FRAGMENT, DESTINATION = range(1, 10)
 TCP, UDP, SCTP, ICMP, ICMPV6, GRE, VXLAN, GENEVE, GTP = range(10, 19)
@@ -285,7 +300,11 @@ ROUTED = ("ipv6_routing_header_addresses", "ipv6_routing_header_seg_left")
     ("header", "addresses", "left"),
     [
         (t.routing(6, tcp(1, 2), SEGMENTS, left=1), SEGMENTS, 1),
-        (t.routing(6, tcp(1, 2), SEGMENTS, left=1, options=bytes(16)), SEGMENTS, 1),  # options are no addresses
+        (
+            t.routing(6, tcp(1, 2), SEGMENTS, left=1, options=bytes(16)),
+            SEGMENTS,
+            1,
+        ),  # options are no addresses
         (t.routing(6, tcp(1, 2), SEGMENTS, left=1, last_entry=0), SEGMENTS[:1], 1),
         (t.routing(6, tcp(1, 2), SEGMENTS, left=1, last_entry=255), SEGMENTS, 1),
         (t.routing(6, tcp(1, 2), ["::", *SEGMENTS], left=2), ["::", *SEGMENTS], 2),
@@ -306,4 +325,6 @@ def test_routing_headers(decode: Decode, header: bytes, addresses: list[str], le
 def test_a_column_for_one_address_takes_the_first_that_is_not_zero(decode: Decode) -> None:
     schema = columns("next_hop").alter("next_hop", sources=["packet:ipv6_routing.addresses"])
     packet = ethernet(ipv6(t.routing(6, tcp(1, 2), ["::", *SEGMENTS]), 43), 0x86DD)
-    assert decode(sflow(flow_sample(sampled_header(packet))), schema=schema).flow == {"next_hop": ip("2001:db8::7")}
+    assert decode(sflow(flow_sample(sampled_header(packet))), schema=schema).flow == {
+        "next_hop": ip("2001:db8::7")
+    }

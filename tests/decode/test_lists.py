@@ -1,4 +1,6 @@
-"""Lists inside records (RFC 6313): basicList fills repeated columns; what is not read comes as octets, counted."""
+"""Lists inside records (RFC 6313): basicList fills repeated columns; what is not read comes as octets,
+counted.
+"""
 
 from __future__ import annotations
 
@@ -106,9 +108,16 @@ MEMBERS: list[tuple[str, dict[str, Any], Specifier, list[bytes], list[Any]]] = [
 
 @pytest.mark.parametrize(("type", "keys", "member", "members", "values"), MEMBERS)
 def test_members_of_every_type(
-    decode: Decode, type: str, keys: dict[str, Any], member: Specifier, members: list[bytes], values: list[Any]
+    decode: Decode,
+    type: str,
+    keys: dict[str, Any],
+    member: Specifier,
+    members: list[bytes],
+    values: list[Any],
 ) -> None:
-    datagram = ipfix_record([(291, VARIABLE)], variable(basic_list(member, *members)), export_time=1_600_000_000)
+    datagram = ipfix_record(
+        [(291, VARIABLE)], variable(basic_list(member, *members)), export_time=1_600_000_000
+    )
     assert decode(datagram, schema=any_list(type, **keys)).flow == {"v": values}
     single = decode(datagram, schema=any_list(type, repeated=False, **keys)).flow
     assert single == {"v": next(value for value in values if value)}
@@ -146,7 +155,9 @@ def test_of_a_list_of_times_late_ones_are_left_out(decode: Decode) -> None:
 
 
 @pytest.mark.parametrize(("content", "values", "counters"), BROKEN)
-def test_lists_that_cannot_be(decode: Decode, content: bytes, values: list[int], counters: dict[str, int]) -> None:
+def test_lists_that_cannot_be(
+    decode: Decode, content: bytes, values: list[int], counters: dict[str, int]
+) -> None:
     outcome = decode(listed(291, content), schema=any_list("uint16"))
     assert outcome.flow == ({"v": values} if values else {})
     assert outcome.counters == counters

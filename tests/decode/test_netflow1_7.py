@@ -1,4 +1,6 @@
-"""NetFlow v1 and v7, which have the fields of NetFlow v5 in other places; every case runs against both decoders."""
+"""NetFlow v1 and v7, which have the fields of NetFlow v5 in other places; every case runs against both
+decoders.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,26 @@ NAMES = (
         "out_if",
         "packets",
     ),
-    *("bytes", "src_port", "dst_port", "tcp_flags", "proto", "ip_tos", "etype", "time_flow_start", "time_flow_end"),
-    *("src_as", "dst_as", "src_prefix_len", "dst_prefix_len", "engine_id", "bypassed_router", "time_exported"),
+    *(
+        "bytes",
+        "src_port",
+        "dst_port",
+        "tcp_flags",
+        "proto",
+        "ip_tos",
+        "etype",
+        "time_flow_start",
+        "time_flow_end",
+    ),
+    *(
+        "src_as",
+        "dst_as",
+        "src_prefix_len",
+        "dst_prefix_len",
+        "engine_id",
+        "bypassed_router",
+        "time_exported",
+    ),
 )
 FLOW_OF_RECORD: dict[str, Any] = {
     "src_addr": mapped("10.0.0.1"), "dst_addr": mapped("10.0.0.2"), "next_hop": mapped("10.0.0.254"), "in_if": 3,
@@ -42,7 +62,9 @@ FLOW_OF_RECORD: dict[str, Any] = {
 
 @pytest.mark.parametrize("size", [48, 52])
 def test_netflow1_record(decode: Decode, size: int) -> None:
-    outcome = decode(netflow1(record1(**RECORD, size=size), record1(size=size), **CLOCK), schema=columns(*NAMES))
+    outcome = decode(
+        netflow1(record1(**RECORD, size=size), record1(size=size), **CLOCK), schema=columns(*NAMES)
+    )
     start = 1_599_999_000_250
     nothing = {"time_flow_start": start, "time_flow_end": start, "time_exported": 1_600_000_000_250}
     assert outcome.flows == [FLOW_OF_RECORD | {"flow_type": 5}, nothing | {"flow_type": 5, "etype": 0x0800}]

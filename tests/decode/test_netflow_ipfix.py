@@ -1,6 +1,7 @@
 """What NetFlow v5, NetFlow v9 and IPFIX datagrams mean: versions, templates, sets, exporters.
 
-Built by hand, expected by specification; every case runs against the plain Python reference and against the core.
+Built by hand, expected by specification; every case runs against the plain Python reference and against the
+core.
 """
 
 from __future__ import annotations
@@ -31,12 +32,20 @@ from tests.support.datagrams import (
     variable,
     withdrawal,
 )
-from tests.support.decoding import Decode, both_decoders, both_protocols, columns, message, short_id, templates
+from tests.support.decoding import (
+    Decode,
+    both_decoders,
+    both_protocols,
+    columns,
+    message,
+    short_id,
+    templates,
+)
 
 pytestmark = both_decoders
 
 
-# Which protocol ------------------------------------------------------------------------------------------------------
+# Which protocol ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -55,7 +64,9 @@ pytestmark = both_decoders
     ],
     ids=short_id,
 )
-def test_what_is_no_flow_datagram_is_counted_and_of_no_exporter(decode: Decode, payload: bytes, status: str) -> None:
+def test_what_is_no_flow_datagram_is_counted_and_of_no_exporter(
+    decode: Decode, payload: bytes, status: str
+) -> None:
     outcome = decode(payload)
     assert outcome.counters == {status: 1}
     assert outcome.stats == {}
@@ -78,12 +89,14 @@ def test_what_is_no_flow_datagram_is_counted_and_of_no_exporter(decode: Decode, 
     ],
     ids=short_id,
 )
-def test_a_header_that_cannot_be_read_is_counted_for_its_sender(decode: Decode, payload: bytes, status: str) -> None:
+def test_a_header_that_cannot_be_read_is_counted_for_its_sender(
+    decode: Decode, payload: bytes, status: str
+) -> None:
     outcome = decode(payload)
     assert outcome.stats == {"192.0.2.1": {"counters": {status: 1}, "flows": 0, "datagrams": 1}}
 
 
-# NetFlow v5 ----------------------------------------------------------------------------------------------------------
+# NetFlow v5 -------------------------------------------------------------------------------------------------
 
 
 def test_netflow5_record(decode: Decode) -> None:
@@ -185,9 +198,9 @@ def test_netflow5_record(decode: Decode) -> None:
 
 
 def test_netflow5_zeros_are_absent(decode: Decode) -> None:
-    assert decode(netflow5(record5()), schema=columns("src_addr", "bytes", "etype", "sampling_rate")).flow == {
-        "etype": 0x0800
-    }
+    assert decode(
+        netflow5(record5()), schema=columns("src_addr", "bytes", "etype", "sampling_rate")
+    ).flow == {"etype": 0x0800}
 
 
 def test_netflow5_uptime_that_wrapped_between_flow_and_export(decode: Decode) -> None:
@@ -220,7 +233,7 @@ def test_netflow5_icmp_type_and_code_are_in_the_destination_port(decode: Decode)
     assert outcome.flow == {"icmp_type": 3, "icmp_code": 1}
 
 
-# Templates, both versions --------------------------------------------------------------------------------------------
+# Templates, both versions -----------------------------------------------------------------------------------
 
 
 def test_netflow9_template_and_data(decode: Decode) -> None:
@@ -268,7 +281,14 @@ def test_netflow9_template_and_data(decode: Decode) -> None:
 
 def test_ipfix_template_and_data(decode: Decode) -> None:
     fields = template(256, (27, 16), (28, 16), (1, 8), (152, 8), (61, 1), (7, 2))
-    record = ip("2001:db8::1") + ip("2001:db8::2") + uint(1 << 40, 8) + uint(1_600_000_000_123, 8) + u8(0) + u16(53)
+    record = (
+        ip("2001:db8::1")
+        + ip("2001:db8::2")
+        + uint(1 << 40, 8)
+        + uint(1_600_000_000_123, 8)
+        + u8(0)
+        + u16(53)
+    )
     datagram = ipfix(
         template_set(fields), data_set(256, record, record), export_time=1_600_000_060, sequence=9, domain=7
     )
@@ -386,7 +406,9 @@ def test_an_empty_template_takes_the_place_of_the_one_before_it(decode: Decode, 
 
 
 def test_netflow9_template_without_fields_is_empty(decode: Decode) -> None:
-    outcome = decode(netflow9(template_set9(template(256), BYTES), data_set(256, u32(1))), schema=columns("bytes"))
+    outcome = decode(
+        netflow9(template_set9(template(256), BYTES), data_set(256, u32(1))), schema=columns("bytes")
+    )
     assert outcome.flows == [{"bytes": 1}]
     assert outcome.counters == {"empty_template": 1}
 
@@ -394,7 +416,9 @@ def test_netflow9_template_without_fields_is_empty(decode: Decode) -> None:
 def test_ipfix_withdrawals_are_counted_and_not_obeyed(decode: Decode) -> None:
     outcome = decode(
         ipfix(template_set(BYTES), options_template_set(options_template(257, [(149, 4)], [(34, 4)]))),
-        ipfix(template_set(withdrawal(256), withdrawal(2)), options_template_set(withdrawal(257), withdrawal(3))),
+        ipfix(
+            template_set(withdrawal(256), withdrawal(2)), options_template_set(withdrawal(257), withdrawal(3))
+        ),
         ipfix(data_set(256, u32(1))),
         schema=columns("bytes"),
     )
@@ -413,7 +437,9 @@ def test_a_field_count_that_lies_loses_the_rest_of_its_set(decode: Decode, proto
 
 @both_protocols
 @pytest.mark.parametrize("padding", [1, 4, 7, 32])
-def test_zeros_at_the_end_of_a_set_of_templates_are_padding(decode: Decode, protocol: str, padding: int) -> None:
+def test_zeros_at_the_end_of_a_set_of_templates_are_padding(
+    decode: Decode, protocol: str, padding: int
+) -> None:
     sets = [templates(protocol, BYTES, padding=padding), data_set(256, u32(2))]
     outcome = decode(message(protocol, *sets), schema=columns("bytes"))
     assert (outcome.flows, outcome.counters) == ([{"bytes": 2}], {})
@@ -427,7 +453,7 @@ def test_a_template_id_below_256_loses_the_rest_of_its_set(decode: Decode, proto
     assert outcome.counters == {"bad_template": 1, "early_data": 1}
 
 
-# Sets ----------------------------------------------------------------------------------------------------------------
+# Sets -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("length", [0, 3])
@@ -453,9 +479,13 @@ def test_a_set_longer_than_the_datagram_is_read_as_far_as_it_goes(decode: Decode
 
 
 @both_protocols
-def test_a_template_set_longer_than_the_datagram_gives_its_whole_templates(decode: Decode, protocol: str) -> None:
+def test_a_template_set_longer_than_the_datagram_gives_its_whole_templates(
+    decode: Decode, protocol: str
+) -> None:
     cut = any_set(0 if protocol == "netflow9" else 2, BYTES, TWO_OCTETS_OF_PORT[:-2], length=100)
-    outcome = decode(message(protocol, cut), message(protocol, data_set(256, u32(1))), schema=columns("bytes"))
+    outcome = decode(
+        message(protocol, cut), message(protocol, data_set(256, u32(1))), schema=columns("bytes")
+    )
     assert outcome.flows == [{"bytes": 1}]
     assert outcome.counters == {"bad_set_length": 1, "bad_template": 1}
 
@@ -479,8 +509,8 @@ RECORD = bytes(range(1, 13))
 def test_what_is_left_of_a_set_is_padding_or_a_record_that_was_cut(
     decode: Decode, protocol: str, rest: bytes, cut: int
 ) -> None:
-    """RFC 7011 section 3.3.1: padding is shorter than any record, and of zeros. Anything else is not lost silently, of
-    options neither.
+    """RFC 7011 section 3.3.1: padding is shorter than any record, and of zeros. Anything else is not lost
+    silently, of options neither.
     """
     counters = {"truncated_record": cut} if cut else {}
     fields = templates(protocol, template(256, (1, 4), (2, 8)))
@@ -538,7 +568,9 @@ def test_padding_of_a_message_does_not_hide_a_gap(decode: Decode) -> None:
 
 
 def test_ipfix_octets_beyond_the_message_are_ignored(decode: Decode) -> None:
-    outcome = decode(ipfix(template_set(BYTES), data_set(256, u32(1))) + data_set(256, u32(2)), schema=columns("bytes"))
+    outcome = decode(
+        ipfix(template_set(BYTES), data_set(256, u32(1))) + data_set(256, u32(2)), schema=columns("bytes")
+    )
     assert outcome.flows == [{"bytes": 1}]
     assert outcome.counters == {}
 
@@ -562,11 +594,14 @@ def test_a_field_of_length_65535_brings_its_length(decode: Decode, protocol: str
     cut = u32(3) + u8(200) + b"alice"
     sent = message(protocol, templates(protocol, fields), data_set(256, *records, cut))
     outcome = decode(sent, schema=columns("bytes", "src_port", "application_name"))
-    assert outcome.flows == [{"bytes": 1, "application_name": "alice", "src_port": 53}, {"bytes": 2, "src_port": 80}]
+    assert outcome.flows == [
+        {"bytes": 1, "application_name": "alice", "src_port": 53},
+        {"bytes": 2, "src_port": 80},
+    ]
     assert outcome.counters == {"truncated_record": 1}
 
 
-# Exporters -----------------------------------------------------------------------------------------------------------
+# Exporters --------------------------------------------------------------------------------------------------
 
 
 def test_state_is_kept_by_exporter_address_not_port(decode: Decode) -> None:

@@ -1,4 +1,6 @@
-"""Elements that come several times in a record: a column takes the first, the one that its source names, or all."""
+"""Elements that come several times in a record: a column takes the first, the one that its source names, or
+all.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,15 @@ from tests.support.datagrams import (
     uint,
     variable,
 )
-from tests.support.decoding import Decode, both_decoders, both_protocols, columns, ipfix_record, message, templates
+from tests.support.decoding import (
+    Decode,
+    both_decoders,
+    both_protocols,
+    columns,
+    ipfix_record,
+    message,
+    templates,
+)
 
 pytestmark = both_decoders
 
@@ -62,7 +72,9 @@ SELECTED: list[tuple[list[Any], int | None]] = [
 
 @both_protocols
 @pytest.mark.parametrize(("sources", "value"), SELECTED)
-def test_a_source_selects_one_occurrence(decode: Decode, protocol: str, sources: list[Any], value: int | None) -> None:
+def test_a_source_selects_one_occurrence(
+    decode: Decode, protocol: str, sources: list[Any], value: int | None
+) -> None:
     datagram = record_of(protocol, [PORT, (2, 4), PORT, PORT], u16(1) + u32(9) + u16(2) + u16(3))
     assert decode(datagram, schema=column("uint16", sources)).flow == ({} if value is None else {"v": value})
     listed = column("uint16", [*sources], repeated=True)
@@ -85,7 +97,9 @@ def test_elements_of_netflow9_and_of_enterprises(decode: Decode) -> None:
     fields: list[Specifier] = [(12235, VARIABLE, 9)] * 4
     record = b"".join(variable(text) for text in (b"\3a", b"\3b", b"", b"\3d"))
     schema = column("bytes", ["ipfix:9/12235"], repeated=True)
-    schema = schema.add("second", 1001, "bytes", ["ipfix:9/12235#2"]).add("third", 1002, "bytes", ["ipfix:9/12235#3"])
+    schema = schema.add("second", 1001, "bytes", ["ipfix:9/12235#2"]).add(
+        "third", 1002, "bytes", ["ipfix:9/12235#3"]
+    )
     schema = schema.add("last", 1003, "bytes", ["ipfix:9/12235#last"])
     expected = {"v": [b"\3a", b"\3b", b"\3d"], "second": b"\3b", "last": b"\3d"}
     assert decode(ipfix_record(fields, record), schema=schema).flow == expected
@@ -132,7 +146,9 @@ def test_fields_of_variable_length(decode: Decode) -> None:
     fields: list[Specifier] = [(82, VARIABLE), (2, 1), (82, VARIABLE), (82, 3), (82, VARIABLE)]
     record = variable(b"a") + u8(9) + variable(b"", True) + b"bcd" + variable(b"e")
     datagram = ipfix_record(fields, record)
-    assert decode(datagram, schema=column("string", ["ipfix:82"], repeated=True)).flow == {"v": ["a", "bcd", "e"]}
+    assert decode(datagram, schema=column("string", ["ipfix:82"], repeated=True)).flow == {
+        "v": ["a", "bcd", "e"]
+    }
     assert decode(datagram, schema=column("string", ["ipfix:82#3"])).flow == {"v": "bcd"}
     assert decode(datagram, schema=column("string", ["ipfix:82#2", "ipfix:82#last"])).flow == {"v": "e"}
 
@@ -164,8 +180,13 @@ def test_each_direction_of_a_biflow_counts_its_own_occurrences(decode: Decode) -
     datagram = ipfix_record(fields, record)
     assert decode(datagram, schema=column("uint8", ["ipfix:6#2"])).flows == [{"v": 3}, {"v": 4}]
     assert decode(datagram, schema=column("uint8", ["ipfix:6#last"])).flows == [{"v": 3}, {"v": 4}]
-    assert decode(datagram, schema=column("uint8", ["ipfix:6"], repeated=True)).flows == [{"v": [1, 3]}, {"v": [2, 4]}]
-    assert decode(datagram, schema=column("uint8", ["ipfix:29305/6"], repeated=True)).flows[0] == {"v": [2, 4]}
+    assert decode(datagram, schema=column("uint8", ["ipfix:6"], repeated=True)).flows == [
+        {"v": [1, 3]},
+        {"v": [2, 4]},
+    ]
+    assert decode(datagram, schema=column("uint8", ["ipfix:29305/6"], repeated=True)).flows[0] == {
+        "v": [2, 4]
+    }
 
 
 def test_both_directions_share_occurrences_with_ends_exchanged(decode: Decode) -> None:
@@ -199,7 +220,9 @@ def test_inner_headers_of_srv6_are_within_reach(decode: Decode, capture: str) ->
         schema = schema.add(name, 1000 + number, "uint16", [f"ipfix:{element}#2"])
     expected = []
     for each in fields:
-        found = {name: [field[element] for field in each if element in field] for element, name in names.items()}
+        found = {
+            name: [field[element] for field in each if element in field] for element, name in names.items()
+        }
         expected.append({name: ports[1] for name, ports in found.items() if len(ports) > 1 and ports[1]})
     _, _, batch = _core.Capture().scan(Path(corpus, f"{capture}.pcap").read_bytes(), True)
     payloads = [bytes(batch[i][0]) for i in range(len(batch))]

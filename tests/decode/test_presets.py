@@ -1,8 +1,9 @@
 """The presets goflow2 and akvorado: what flowbuf writes with them is what readers of those collectors expect.
 
-Their definitions are facts of tests/support/peer_messages.py. Over the captures of FLOWBUF_CORPUS the messages of the
-preset goflow2 equal GoFlow2's own, message by message, but for the differences that
-preset_exceptions.py explains; those of the preset akvorado equal Akvorado's flows in what both of its releases have.
+Their definitions are facts of tests/support/peer_messages.py. Over the captures of FLOWBUF_CORPUS the
+messages of the preset goflow2 equal GoFlow2's own, message by message, but for the differences that
+preset_exceptions.py explains; those of the preset akvorado equal Akvorado's flows in what both of its
+releases have.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ each_preset = pytest.mark.parametrize("name", PRESETS)
 each_capture = pytest.mark.parametrize("capture", captures())
 
 
-# The definition -------------------------------------------------------------------------------------------------------
+# The definition ---------------------------------------------------------------------------------------------
 
 
 def compile_proto(text: str) -> descriptor_pb2.DescriptorProto:
@@ -65,7 +66,9 @@ def compile_proto(text: str) -> descriptor_pb2.DescriptorProto:
 
 @each_preset
 def test_protoc_compiles_what_the_collector_says(name: str) -> None:
-    """Numbers, names, types, members of enums; these bear the name of their field, as Protocol Buffers want it."""
+    """Numbers, names, types, members of enums; these bear the name of their field, as Protocol Buffers want
+    it.
+    """
     message, peer = compile_proto(Schema.load(name).to_proto()), PEERS[name]
     enums = {enum.name: {value.name: value.number for value in enum.value} for enum in message.enum_type}
     assert message.name == "FlowMessage"
@@ -77,7 +80,9 @@ def test_protoc_compiles_what_the_collector_says(name: str) -> None:
         if fact.type in peer.enums:
             members = enums[field.type_name.rpartition(".")[2]]
             assert list(members.values()) == list(peer.enums[fact.type].values())
-            assert all(ours.endswith(their.upper()) for ours, their in zip_members(members, peer.enums[fact.type]))
+            assert all(
+                ours.endswith(their.upper()) for ours, their in zip_members(members, peer.enums[fact.type])
+            )
         else:
             assert FieldDescriptorProto.Type.Name(field.type) == f"TYPE_{fact.type.upper()}"
 
@@ -90,7 +95,9 @@ def zip_members(ours: dict[str, int], theirs: dict[str, int]) -> list[tuple[str,
 @each_preset
 def test_enums_have_the_members_of_the_collector(name: str) -> None:
     schema, peer = Schema.load(name), PEERS[name]
-    fields = {field.name: peer.enums[field.type] for field in peer.fields.values() if field.type in peer.enums}
+    fields = {
+        field.name: peer.enums[field.type] for field in peer.fields.values() if field.type in peer.enums
+    }
     assert {column.name: dict(column.values) for column in schema if column.type == "enum"} == fields
 
 
@@ -133,7 +140,7 @@ def test_the_command_line_knows_the_presets(tmp_path: Path) -> None:
         assert flowbuf("read", capture, "-f", "table", "--schema", name).exit_code == 0
 
 
-# What is written ------------------------------------------------------------------------------------------------------
+# What is written --------------------------------------------------------------------------------------------
 
 
 def frame_sample(packet: bytes) -> bytes:
@@ -152,7 +159,9 @@ def test_mac_addresses_are_numbers(tmp_path: Path) -> None:
 
 
 def test_times_and_addresses_have_the_forms_of_the_collectors() -> None:
-    """NetFlow v5 from 192.0.2.1: nanoseconds and addresses of 4 octets for GoFlow2, seconds and 16 for Akvorado."""
+    """NetFlow v5 from 192.0.2.1: nanoseconds and addresses of 4 octets for GoFlow2, seconds and 16 for
+    Akvorado.
+    """
     (goflow2,) = messages("goflow2", GOOD)
     (akvorado,) = messages("akvorado", GOOD)
     assert (goflow2["time_received_ns"], akvorado["TimeReceived"]) == (RECEIVED, RECEIVED // 10**9)
@@ -165,7 +174,9 @@ def test_times_and_addresses_have_the_forms_of_the_collectors() -> None:
 
 def messages(name: str, payload: bytes, **options: Any) -> list[dict[str, Any]]:
     decoder = Decoder(name, **options)
-    return [PEERS[name].read(message) for message in decoder.messages(payload, source=SOURCE, received=RECEIVED)]
+    return [
+        PEERS[name].read(message) for message in decoder.messages(payload, source=SOURCE, received=RECEIVED)
+    ]
 
 
 def encode(capture: Path, name: str) -> list[dict[str, Any]]:
@@ -189,7 +200,10 @@ def test_times_of_a_flow_fall_back_as_in_goflow2() -> None:
     exported, record = EXPORTED * 10**9, u32(7)
     uptimes = [(22, 4), (21, 4), (1, 4)]
     assert flow_times(ipfix_record([(1, 4)], record, export_time=EXPORTED)) == (exported, exported)
-    assert flow_times(ipfix_record(uptimes, u32(1) + u32(2) + record, export_time=EXPORTED)) == (exported, exported)
+    assert flow_times(ipfix_record(uptimes, u32(1) + u32(2) + record, export_time=EXPORTED)) == (
+        exported,
+        exported,
+    )
     assert flow_times(ipfix_record([(150, 4), (151, 4)], u32(5) + u32(6))) == (5 * 10**9, 6 * 10**9)
     assert flow_times(frame_sample(FRAME)) == (RECEIVED, RECEIVED)
     v9 = netflow9(
@@ -209,7 +223,9 @@ def test_bytes_of_a_sampled_packet_are_those_of_its_frame_and_of_ip_for_akvorado
 
 def test_elements_that_goflow2_does_not_read_fill_nothing() -> None:
     """dot1qVlanId 243, ingressPhysicalInterface 252, ipTTL 192, flowDirection 61."""
-    with_them = ipfix_record([(1, 4), (243, 2), (252, 4), (192, 1), (61, 1)], u32(7) + u16(9) + u32(5) + b"\x40\x01")
+    with_them = ipfix_record(
+        [(1, 4), (243, 2), (252, 4), (192, 1), (61, 1)], u32(7) + u16(9) + u32(5) + b"\x40\x01"
+    )
     (said,) = messages("goflow2", with_them)
     (without,) = messages("goflow2", ipfix_record([(1, 4)], u32(7)))
     assert said == without
@@ -244,7 +260,9 @@ def test_a_later_stage_may_override_what_it_knows_better() -> None:
 def test_a_preset_may_be_extended_and_keeps_its_message(decode: Decode) -> None:
     schema = Schema.load("goflow2").add("flow_direction", 42, "uint32", ["ipfix:flowDirection"])
     assert schema.file_descriptor().message_type[0].name == "FlowMessage"
-    assert decode(ipfix_record([(1, 4), (61, 1)], u32(7) + b"\x01"), schema=schema).flow["flow_direction"] == 1
+    assert (
+        decode(ipfix_record([(1, 4), (61, 1)], u32(7) + b"\x01"), schema=schema).flow["flow_direction"] == 1
+    )
 
 
 @each_preset
@@ -263,7 +281,7 @@ def read_datagrams(capture: Path) -> list[tuple[bytes, tuple[str, int]]]:
     return [(payload, source) for payload, source, *_ in datagrams]
 
 
-# Over real captures ---------------------------------------------------------------------------------------------------
+# Over real captures -----------------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -288,7 +306,9 @@ def compare(corpus: Path, capture: str, name: str) -> list[Difference]:
 
 
 def columns_of(name: str) -> dict[str, str | None]:
-    """Field -> the column of flow.toml that it is; Akvorado's fields are those that both of its releases have."""
+    """Field -> the column of flow.toml that it is; Akvorado's fields are those that both of its releases
+    have.
+    """
     fields = COLLECTORS[name].fields
     if name == "akvorado":
         return {field: fields[field].column for field in AKVORADO_MESSAGE.fields if field in fields}
@@ -314,12 +334,17 @@ def matched(corpus: Path, capture: str, name: str) -> list[tuple[int, Flow, Flow
             for index in row.theirs:
                 del theirs[index]
     assert len(ours) == len(theirs)
-    return [(index, flow, golden) for (index, flow), golden in zip(ours.items(), theirs.values(), strict=True)]
+    return [
+        (index, flow, golden) for (index, flow), golden in zip(ours.items(), theirs.values(), strict=True)
+    ]
 
 
 def unmap(flow: Flow) -> Flow:
     """With IPv4 addresses as those, as Akvorado's golden flows have them; the message always has 16 octets."""
-    return {name: value.removeprefix("::ffff:") if isinstance(value, str) else value for name, value in flow.items()}
+    return {
+        name: value.removeprefix("::ffff:") if isinstance(value, str) else value
+        for name, value in flow.items()
+    }
 
 
 def explanation(difference: Difference) -> Exception_ | None:
@@ -341,7 +366,9 @@ def test_every_exception_explains_something(corpus: Path) -> None:
         if row := explanation(difference):
             used |= {(row, "capture", difference.capture), (row, "field", difference.field)}
     wanted = {(row, "field", field) for row in GOFLOW2_EXCEPTIONS for field in row.fields}
-    wanted |= {(row, "capture", name) for row in GOFLOW2_EXCEPTIONS if row.captures != ANY for name in row.captures}
+    wanted |= {
+        (row, "capture", name) for row in GOFLOW2_EXCEPTIONS if row.captures != ANY for name in row.captures
+    }
     unused = [f"{row.fields}: {what} {name}: {row.reason}" for row, what, name in wanted - used]
     assert not unused, "\n".join(unused)
 
@@ -351,4 +378,6 @@ def test_goflow2s_own_json_says_the_same_as_its_messages(corpus: Path) -> None:
     for capture in captures():
         lines = (corpus / f"{capture}.goflow2.jsonl").read_text().splitlines()
         stream = (corpus / f"{capture}.goflow2.pb").read_bytes()
-        assert [GOFLOW2_MESSAGE.read(message) for message in split_stream(stream)] == list(map(json.loads, lines))
+        assert [GOFLOW2_MESSAGE.read(message) for message in split_stream(stream)] == list(
+            map(json.loads, lines)
+        )

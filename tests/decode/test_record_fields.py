@@ -41,7 +41,7 @@ from tests.support.decoding import (
 pytestmark = both_decoders
 
 
-# Fields --------------------------------------------------------------------------------------------------------------
+# Fields -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("long_form", [False, True])
@@ -84,7 +84,9 @@ def test_an_integer_of_nine_octets_is_of_no_use(decode: Decode, protocol: str) -
 
 def test_a_value_above_the_range_of_its_column_gives_way_to_the_next_rank(decode: Decode) -> None:
     fields = template(256, (7, 4), (180, 2))
-    outcome = decode(ipfix(template_set(fields), data_set(256, u32(65536) + u16(53))), schema=columns("src_port"))
+    outcome = decode(
+        ipfix(template_set(fields), data_set(256, u32(65536) + u16(53))), schema=columns("src_port")
+    )
     assert outcome.flow == {"src_port": 53}
     assert outcome.counters == {"out_of_range": 1}
 
@@ -100,7 +102,10 @@ def test_a_rank_is_tried_when_all_before_it_are_zero(decode: Decode) -> None:
 def test_of_equals_the_first_in_the_record_that_is_not_zero_counts(decode: Decode) -> None:
     fields = template(256, (27, 16), (8, 4))
     v6, v4 = ip("2001:db8::1"), ip("10.0.0.1")
-    sets = [template_set(fields), data_set(256, v6 + v4, bytes(16) + v4, bytes(10) + b"\xff\xff" + bytes(4) + v4)]
+    sets = [
+        template_set(fields),
+        data_set(256, v6 + v4, bytes(16) + v4, bytes(10) + b"\xff\xff" + bytes(4) + v4),
+    ]
     outcome = decode(ipfix(*sets), schema=columns("src_addr", "etype"))
     inner = {"src_addr": mapped("10.0.0.1"), "etype": 0x0800}
     assert outcome.flows == [{"src_addr": v6, "etype": 0x86DD}, inner, inner]
@@ -123,7 +128,8 @@ def test_enterprise_elements_are_others_than_those_of_iana(decode: Decode) -> No
 def test_netflow9_has_no_enterprise_bit(decode: Decode) -> None:
     schema = columns("bytes").add("vendor", number=1001, type="uint32", sources=["netflow9:32769"])
     outcome = decode(
-        netflow9(template_set9(template(256, (0x8001, 4), (1, 4))), data_set(256, u32(5) + u32(9))), schema=schema
+        netflow9(template_set9(template(256, (0x8001, 4), (1, 4))), data_set(256, u32(5) + u32(9))),
+        schema=schema,
     )
     assert outcome.flow == {"vendor": 5, "bytes": 9}
 
@@ -136,7 +142,7 @@ def test_netflow9_sources_do_not_apply_to_ipfix(decode: Decode) -> None:
     assert decode(ipfix(template_set(fields), data), schema=schema).flow == {"both": 5}
 
 
-# Types ---------------------------------------------------------------------------------------------------------------
+# Types ------------------------------------------------------------------------------------------------------
 
 
 def one_value(decode: Decode, size: int, value: bytes, **column: object) -> Outcome:
@@ -193,7 +199,9 @@ def test_types(decode: Decode, type: str, octets: bytes, value: object) -> None:
         ("uint64", bytes(8) + b"\x01", "bad_field_size"),
     ],
 )
-def test_values_that_do_not_fit_are_absent_and_counted(decode: Decode, type: str, octets: bytes, status: str) -> None:
+def test_values_that_do_not_fit_are_absent_and_counted(
+    decode: Decode, type: str, octets: bytes, status: str
+) -> None:
     outcome = one_value(decode, len(octets), octets, type=type)
     assert outcome.flow == {}
     assert outcome.counters == {status: 1}
@@ -256,7 +264,9 @@ def test_addresses(decode: Decode, form: str, octets: bytes, value: bytes | None
     ("wire", "value", "counters"),
     [(0, 7, {}), (3, None, {}), (5, 9, {}), (1, None, {"unmapped": 1}), (9, None, {"unmapped": 1})],
 )
-def test_an_enum_goes_by_its_map(decode: Decode, wire: int, value: int | None, counters: dict[str, int]) -> None:
+def test_an_enum_goes_by_its_map(
+    decode: Decode, wire: int, value: int | None, counters: dict[str, int]
+) -> None:
     members = {"none": 0, "seven": 7, "nine": 9}
     outcome = one_value(decode, 1, u8(wire), type="enum", values=members, map={"0": 7, "3": 0, "5": 9})
     assert outcome.flow == ({} if value is None else {"value": value})
@@ -269,7 +279,7 @@ def test_an_enum_without_map_takes_its_members(decode: Decode) -> None:
     assert one_value(decode, 1, u8(8), type="enum", values=members).counters == {"unmapped": 1}
 
 
-# Times ---------------------------------------------------------------------------------------------------------------
+# Times ------------------------------------------------------------------------------------------------------
 
 NTP_1970 = 2_208_988_800
 
@@ -342,7 +352,10 @@ def test_bits_of_a_microsecond_fraction_that_must_be_ignored(decode: Decode) -> 
 @pytest.mark.parametrize("octets", [bytes(9), b"\1" * 9, b"\xff" * 9])
 @pytest.mark.parametrize("type", ["mac", "uint64"])
 def test_a_mac_address_has_six_octets(decode: Decode, type: str, octets: bytes) -> None:
-    """RFC 7011 section 6.2: reduced-size encoding is for integers and floats. Zeros of a wrong size are wrong too."""
+    """RFC 7011 section 6.2: reduced-size encoding is for integers and floats.
+
+    Zeros of a wrong size are wrong too.
+    """
     for size in set(range(1, 10)) - {6}:
         outcome = one_value(decode, size, octets[:size], type=type, source="ipfix:56")
         assert outcome.flow == {}
@@ -371,7 +384,9 @@ def test_durations(decode: Decode) -> None:
     # flowDurationMicroseconds, flowActiveTimeout (seconds)
     outcome = one_value(decode, 4, u32(1_999_999), type="duration", unit="ms", source="ipfix:162")
     assert outcome.flow == {"value": 1_999}
-    assert one_value(decode, 2, u16(60), type="duration", unit="ms", source="ipfix:36").flow == {"value": 60_000}
+    assert one_value(decode, 2, u16(60), type="duration", unit="ms", source="ipfix:36").flow == {
+        "value": 60_000
+    }
 
 
 UPTIMES = template(256, (22, 4), (21, 4))
@@ -400,7 +415,10 @@ DAY = 86_400
 
 @pytest.mark.parametrize("after", [0, 60, DAY, 30 * DAY, 49 * DAY, -1, -DAY, -30 * DAY, -1_600_000_000])
 def test_an_export_time_that_is_wrong_wraps_no_ipfix_uptime(decode: Decode, after: int) -> None:
-    """Nothing is observed before the exporter starts. The export time only tells how often the uptime has wrapped."""
+    """Nothing is observed before the exporter starts.
+
+    The export time only tells how often the uptime has wrapped.
+    """
     record = u32(3_600_000) + u32(7_200_000) + uint(STARTED, 8)
     datagram = ipfix_record([(22, 4), (21, 4), (160, 8)], record, export_time=STARTED // 1000 + after)
     assert decode(datagram, schema=FLOW_TIMES).flow == {

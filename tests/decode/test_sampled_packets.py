@@ -49,7 +49,7 @@ def said(decode: Decode, packet: bytes, *names: str, protocol: int = ETHERNET) -
     return outcome.flow
 
 
-# Link layer ----------------------------------------------------------------------------------------------------------
+# Link layer -------------------------------------------------------------------------------------------------
 
 LINK = ("src_mac", "dst_mac", "vlan_id", "inner_vlan_id", "etype", "mpls_labels", "mpls_ttl", "proto")
 MACS = {"src_mac": 0x020000000001, "dst_mac": 0x020000000002}
@@ -82,7 +82,9 @@ def test_a_priority_tag_has_no_vlan(decode: Decode) -> None:
         (ipv4(), [2, 16], {"etype": 0x0800, "proto": 6}),
     ],
 )
-def test_mpls(decode: Decode, ethertype: int, payload: bytes, labels: list[int], inside: dict[str, int]) -> None:
+def test_mpls(
+    decode: Decode, ethertype: int, payload: bytes, labels: list[int], inside: dict[str, int]
+) -> None:
     stack = {"mpls_labels": labels, "mpls_ttl": [64 + index for index in range(len(labels))]}
     frame = ethernet(mpls(payload, *labels), ethertype)
     assert said(decode, frame, *LINK) == MACS | stack | inside
@@ -118,7 +120,7 @@ def test_a_length_is_no_ethertype(decode: Decode) -> None:
     assert outcome.counters == {"unknown_header": 1}
 
 
-# Network layer -------------------------------------------------------------------------------------------------------
+# Network layer ----------------------------------------------------------------------------------------------
 
 NETWORK = (
     "etype", "src_addr", "dst_addr", "bytes", "proto", "ip_tos", "ip_ttl", "ip_fragment_id", "ip_fragment_offset",
@@ -145,7 +147,9 @@ def test_ipv4(decode: Decode, protocol: int) -> None:
 
 @pytest.mark.parametrize("protocol", [ETHERNET, IPV6])
 def test_ipv6(decode: Decode, protocol: int) -> None:
-    packet = ipv6(udp(1, 2), next_header=17, traffic_class=0xB8, flow_label=0xABCDE, hop_limit=61, payload_length=1460)
+    packet = ipv6(
+        udp(1, 2), next_header=17, traffic_class=0xB8, flow_label=0xABCDE, hop_limit=61, payload_length=1460
+    )
     expected = ADDRESSES6 | {
         "etype": 0x86DD,
         "bytes": 1500,
@@ -175,7 +179,9 @@ def test_a_sampled_header_that_begins_with_labels(
 
 
 @pytest.mark.parametrize(("packet", "protocol", "etype"), [(ipv6(), IPV4, 0x0800), (ipv4(), IPV6, 0x86DD)])
-def test_a_sampled_header_of_the_other_version(decode: Decode, packet: bytes, protocol: int, etype: int) -> None:
+def test_a_sampled_header_of_the_other_version(
+    decode: Decode, packet: bytes, protocol: int, etype: int
+) -> None:
     outcome = parse(decode, packet, "etype", "src_addr", "proto", "bytes", protocol=protocol)
     assert outcome.flow == {"etype": etype}
     assert outcome.counters == {"bad_packet": 1}
@@ -189,9 +195,18 @@ def test_ipv4_options_come_before_the_ports(decode: Decode) -> None:
 def test_ipv4_fragments(decode: Decode) -> None:
     names = ("ip_fragment_id", "ip_fragment_offset", "ip_flags", "proto", "src_port")
     first = ipv4(udp(80, 443), proto=17, identification=9, flags=1)
-    assert said(decode, ethernet(first), *names) == {"ip_fragment_id": 9, "ip_flags": 1, "proto": 17, "src_port": 80}
+    assert said(decode, ethernet(first), *names) == {
+        "ip_fragment_id": 9,
+        "ip_flags": 1,
+        "proto": 17,
+        "src_port": 80,
+    }
     later = ipv4(udp(80, 443), proto=17, identification=9, offset=185)
-    assert said(decode, ethernet(later), *names) == {"ip_fragment_id": 9, "ip_fragment_offset": 185, "proto": 17}
+    assert said(decode, ethernet(later), *names) == {
+        "ip_fragment_id": 9,
+        "ip_fragment_offset": 185,
+        "proto": 17,
+    }
 
 
 @pytest.mark.parametrize(
@@ -214,7 +229,9 @@ def test_padding_of_the_frame_is_no_transport_header(decode: Decode) -> None:
 
 
 def test_ipv6_without_payload_length(decode: Decode) -> None:
-    """A jumbogram (RFC 2675), or a packet whose host leaves lengths to its network card: the length is unknown."""
+    """A jumbogram (RFC 2675), or a packet whose host leaves lengths to its network card: the length is
+    unknown.
+    """
     packet = ipv6(tcp(80, 443), payload_length=0)
     assert said(decode, ethernet(packet, 0x86DD), "bytes", "src_port") == {"src_port": 80}
 
@@ -258,14 +275,15 @@ def test_ipv6_walk_ends_at_what_is_no_extension_header(decode: Decode, next_head
 
 
 @pytest.mark.parametrize(
-    "nested", [ipv4(ipv4(tcp(1, 2)), proto=4, src="10.9.9.9"), ipv4(ipv6(tcp(1, 2)), proto=41, src="10.9.9.9")]
+    "nested",
+    [ipv4(ipv4(tcp(1, 2)), proto=4, src="10.9.9.9"), ipv4(ipv6(tcp(1, 2)), proto=41, src="10.9.9.9")],
 )
 def test_only_the_outermost_ip_header_is_read(decode: Decode, nested: bytes) -> None:
     flow = said(decode, ethernet(nested), "src_addr", "proto", "src_port", "bytes")
     assert flow == {"src_addr": mapped("10.9.9.9"), "proto": nested[9], "bytes": len(nested)}
 
 
-# Transport layer -----------------------------------------------------------------------------------------------------
+# Transport layer --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -273,8 +291,16 @@ def test_only_the_outermost_ip_header_is_read(decode: Decode, nested: bytes) -> 
     [
         (6, tcp(80, 443, flags=0x92), {"src_port": 80, "dst_port": 443, "tcp_flags": 0x92}),
         # NS, and the bits that are reserved (RFC 9293 section 3.1), beside the data offset
-        (6, tcp(80, 443)[:12] + b"\x51\x10" + bytes(6), {"src_port": 80, "dst_port": 443, "tcp_flags": 0x110}),
-        (6, tcp(80, 443)[:12] + b"\x5f\x10" + bytes(6), {"src_port": 80, "dst_port": 443, "tcp_flags": 0xF10}),
+        (
+            6,
+            tcp(80, 443)[:12] + b"\x51\x10" + bytes(6),
+            {"src_port": 80, "dst_port": 443, "tcp_flags": 0x110},
+        ),
+        (
+            6,
+            tcp(80, 443)[:12] + b"\x5f\x10" + bytes(6),
+            {"src_port": 80, "dst_port": 443, "tcp_flags": 0xF10},
+        ),
         (17, udp(53, 1234), {"src_port": 53, "dst_port": 1234}),
         (132, sctp(2905, 2906), {"src_port": 2905, "dst_port": 2906}),
         (33, u16(1) + u16(2) + bytes(12), {"src_port": 1, "dst_port": 2}),
@@ -292,12 +318,18 @@ def test_transport(decode: Decode, proto: int, segment: bytes, flow: dict[str, i
     assert said(decode, ethernet(ipv6(segment, next_header=proto), 0x86DD), *PORTS) == expected
 
 
-# Packets that the sampling cut ---------------------------------------------------------------------------------------
+# Packets that the sampling cut ------------------------------------------------------------------------------
 
 
 def test_every_prefix_of_a_packet_says_what_is_whole_in_it(decode: Decode) -> None:
     packet = ethernet(tagged(ipv4(tcp(80, 443, flags=0x12), options=bytes(4)), 7), 0x8100)
-    ends = {14: ["src_mac"], 18: ["vlan_id", "etype"], 38: ["src_addr", "bytes"], 46: ["src_port"], 56: ["tcp_flags"]}
+    ends = {
+        14: ["src_mac"],
+        18: ["vlan_id", "etype"],
+        38: ["src_addr", "bytes"],
+        46: ["src_port"],
+        56: ["tcp_flags"],
+    }
     names = [name for group in ends.values() for name in group]
     for size in range(len(packet) + 1):
         # The ethertype, whose octets come last in the tag, is told at 18; so is a VLAN only with it there.
@@ -313,7 +345,7 @@ def test_an_extension_header_that_is_cut_off_is_the_protocol(decode: Decode) -> 
     assert said(decode, ethernet(packet, 0x86DD)[: 14 + 40 + 16], "proto") == {"proto": 6}
 
 
-# Elements 313 and 315 ------------------------------------------------------------------------------------------------
+# Elements 313 and 315 ---------------------------------------------------------------------------------------
 
 SECTION = columns("src_mac", "etype", "src_addr", "bytes", "packets", "src_port")
 
@@ -360,6 +392,8 @@ def test_elements_come_before_the_packet(decode: Decode) -> None:
     outcome = decode(ipfix_record([(315, len(frame)), (7, 2)], frame + u16(99)), schema=SECTION)
     assert outcome.flow["src_port"] == 99
     assert outcome.flow["bytes"] == 40
-    outcome = decode(ipfix_record([(315, len(frame)), (7, 2), (1, 4)], frame + u16(0) + u32(0)), schema=SECTION)
+    outcome = decode(
+        ipfix_record([(315, len(frame)), (7, 2), (1, 4)], frame + u16(0) + u32(0)), schema=SECTION
+    )
     assert outcome.flow["src_port"] == 80  # a port of zero is none
     assert "bytes" not in outcome.flow  # zero bytes are a value

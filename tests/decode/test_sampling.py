@@ -25,14 +25,22 @@ from tests.support.datagrams import (
     uint,
     variable,
 )
-from tests.support.decoding import Decode, both_decoders, both_protocols, columns, ipfix_record, message, templates
+from tests.support.decoding import (
+    Decode,
+    both_decoders,
+    both_protocols,
+    columns,
+    ipfix_record,
+    message,
+    templates,
+)
 
 pytestmark = both_decoders
 
 BYTES = template(256, (1, 4))
 
 
-# Sampling ------------------------------------------------------------------------------------------------------------
+# Sampling ---------------------------------------------------------------------------------------------------
 
 RATE = columns("sampling_rate")
 
@@ -93,8 +101,8 @@ NAMES = [None, 48, 302]
 @pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize("chosen", range(1, 32))
 def test_the_best_rule_counts_whatever_stands_beside_it(decode: Decode, chosen: int, backwards: bool) -> None:
-    """Every subset of the elements, in either order: in the record, and in options whose sampler is named by a scope,
-    by an option or not at all.
+    """Every subset of the elements, in either order: in the record, and in options whose sampler is named by
+    a scope, by an option or not at all.
     """
     rules = [rule for bit, rule in enumerate(RULES) if chosen >> bit & 1]
     rate = 2 + next(bit for bit in range(5) if chosen >> bit & 1)
@@ -121,12 +129,16 @@ def test_the_best_rule_counts_whatever_stands_beside_it(decode: Decode, chosen: 
 @pytest.mark.parametrize("named", [48, 302])
 @pytest.mark.parametrize("scoped", [False, True])
 def test_a_sampler_is_the_same_by_either_element(decode: Decode, told: int, named: int, scoped: bool) -> None:
-    """Two samplers, so that no rate is taken for the only one; samplerId was followed by selectorId (RFC 7270)."""
+    """Two samplers, so that no rate is taken for the only one; samplerId was followed by selectorId (RFC
+    7270).
+    """
     scopes, options = [(told, 1)] if scoped else [(149, 1)], [] if scoped else [(told, 1)]
     learn = options_template_set(options_template(257, scopes, [*options, (34, 4)]))
     numbers = [u8(number) + (b"" if scoped else u8(number)) + u32(100 * number) for number in (1, 2)]
     flows = data_set(256, u8(2), u8(1), u8(3))
-    outcome = decode(ipfix(learn, data_set(257, *numbers), template_set(template(256, (named, 1))), flows), schema=RATE)
+    outcome = decode(
+        ipfix(learn, data_set(257, *numbers), template_set(template(256, (named, 1))), flows), schema=RATE
+    )
     assert outcome.flows == [{"sampling_rate": 200}, {"sampling_rate": 100}, {}]
 
 
@@ -173,9 +185,13 @@ def test_ipfix_scope_fields_are_elements(decode: Decode) -> None:
     assert outcome.flows == [{"sampling_rate": 512}, {"sampling_rate": 256}]
 
 
-def test_the_only_sampler_of_a_domain_applies_to_records_that_name_none_or_an_unknown_one(decode: Decode) -> None:
+def test_the_only_sampler_of_a_domain_applies_to_records_that_name_none_or_an_unknown_one(
+    decode: Decode,
+) -> None:
     start = ipfix(
-        SAMPLER_SCOPE, data_set(257, u32(1) + u32(1) + u32(256)), template_set(BY_SELECTOR, template(258, (1, 4)))
+        SAMPLER_SCOPE,
+        data_set(257, u32(1) + u32(1) + u32(256)),
+        template_set(BY_SELECTOR, template(258, (1, 4))),
     )
     flows = ipfix(data_set(258, u32(9)), data_set(256, u32(7) + u32(9)))
     second = ipfix(data_set(257, u32(2) + u32(1) + u32(512)))
@@ -197,7 +213,10 @@ def test_a_rate_is_of_its_domain_and_of_what_follows(decode: Decode) -> None:
 
 
 def test_a_rate_of_the_whole_system_is_of_its_source_id_all_the_same(decode: Decode) -> None:
-    """RFC 3954 section 6.1: System is a scope; it says nothing of other source ids, whose exporters tell their own."""
+    """RFC 3954 section 6.1:
+
+    System is a scope; it says nothing of other source ids, whose exporters tell their own.
+    """
     options = options_template_set9(options_template9(257, [(1, 4)], [(34, 4)]))
     outcome = decode(
         netflow9(options, data_set(257, u32(1) + u32(100)), source_id=0),
@@ -242,7 +261,7 @@ def test_ipfix_options_template_with_more_scopes_than_fields(decode: Decode) -> 
     assert outcome.counters == {"bad_template": 1, "early_data": 1}
 
 
-# Derived from elements -----------------------------------------------------------------------------------------------
+# Derived from elements --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -299,13 +318,16 @@ def section(label: int, bottom: bool = False) -> bytes:
 )
 def test_mpls_label_sections(decode: Decode, sections: list[bytes], labels: list[int] | None) -> None:
     datagram = ipfix(
-        template_set(template(256, (70, 3), (71, 3), (72, 3), (1, 1))), data_set(256, *[b"".join(sections) + b"\x01"])
+        template_set(template(256, (70, 3), (71, 3), (72, 3), (1, 1))),
+        data_set(256, *[b"".join(sections) + b"\x01"]),
     )
     assert decode(datagram, schema=columns("mpls_labels")).flow == ({"mpls_labels": labels} if labels else {})
 
 
 def test_mpls_label_sections_in_another_order(decode: Decode) -> None:
-    datagram = ipfix(template_set(template(256, (71, 3), (70, 3))), data_set(256, section(17, True) + section(16)))
+    datagram = ipfix(
+        template_set(template(256, (71, 3), (70, 3))), data_set(256, section(17, True) + section(16))
+    )
     assert decode(datagram, schema=columns("mpls_labels")).flow == {"mpls_labels": [16, 17]}
 
 

@@ -53,7 +53,10 @@ def test_netflow9_by_the_sampler_that_the_record_names(decode: Decode) -> None:
         template_set9(template(256, (1, 4), (2, 4), (48, 1))),
         data_set(256, u32(1500) + u32(2) + u8(2), u32(60) + u32(1) + u8(1)),
     )
-    assert decode(datagram, schema=TOTALS, scale=True).flows == [flow(1000, 1_500_000, 2000), flow(10, 600, 10)]
+    assert decode(datagram, schema=TOTALS, scale=True).flows == [
+        flow(1000, 1_500_000, 2000),
+        flow(10, 600, 10),
+    ]
 
 
 def test_ipfix_by_the_record_itself_wherever_it_says_so(decode: Decode) -> None:
@@ -75,7 +78,10 @@ def test_sflow_by_its_sample(decode: Decode) -> None:
 def test_a_rate_holds_from_when_it_is_known(decode: Decode) -> None:
     """Flows before it stay as they were observed."""
     data = data_set(256, u32(500) + u32(5))
-    options = options_template_set(options_template(257, [(149, 4)], [(34, 4)])), data_set(257, u32(0) + u32(20))
+    options = (
+        options_template_set(options_template(257, [(149, 4)], [(34, 4)])),
+        data_set(257, u32(0) + u32(20)),
+    )
     outcome = decode(
         ipfix(template_set(template(256, (1, 4), (2, 4))), data),
         ipfix(*options),
@@ -87,7 +93,10 @@ def test_a_rate_holds_from_when_it_is_known(decode: Decode) -> None:
 
 
 def test_the_overridden_rate_is_what_scales(decode: Decode) -> None:
-    datagrams = netflow5(record5(packets=3, octets=400), sampling=100), netflow5(record5(packets=3, octets=400))
+    datagrams = (
+        netflow5(record5(packets=3, octets=400), sampling=100),
+        netflow5(record5(packets=3, octets=400)),
+    )
     outcome = decode(*datagrams, schema=TOTALS, scale=True, override={"sampling_rate": 7})
     assert outcome.flows == [flow(7, 2800, 21)] * 2
 

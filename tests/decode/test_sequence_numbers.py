@@ -1,4 +1,6 @@
-"""Sequence numbers, by core and reference alike: what is lost, late or begun anew, in the unit of each protocol."""
+"""Sequence numbers, by core and reference alike: what is lost, late or begun anew, in the unit of each
+protocol.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,9 @@ def in_order(protocol: str, *numbers: int) -> list[bytes]:
     """Datagrams that begin at these, counted in datagrams; for IPFIX the templates come first."""
     _, make, units = UNITS[protocol]
     datagrams = [make(number * units % (1 << 32)) for number in numbers]
-    return [templates_of_ipfix(numbers[0] * units % (1 << 32)), *datagrams] if protocol == "ipfix" else datagrams
+    return (
+        [templates_of_ipfix(numbers[0] * units % (1 << 32)), *datagrams] if protocol == "ipfix" else datagrams
+    )
 
 
 def check(decode: Decode, protocol: str, datagrams: list[bytes], **expected: int) -> Outcome:
@@ -89,7 +93,9 @@ def check(decode: Decode, protocol: str, datagrams: list[bytes], **expected: int
     assert sequence.pop("unit") == unit
     sequence.pop("samples", None)
     wanted = amounts(**expected)
-    assert sequence == {key: value * (units if key in ("expected", "lost") else 1) for key, value in wanted.items()}
+    assert sequence == {
+        key: value * (units if key in ("expected", "lost") else 1) for key, value in wanted.items()
+    }
     return outcome
 
 
@@ -100,7 +106,9 @@ class TestEveryProtocol:
         assert notes(check(decode, protocol, in_order(protocol, 7, 8, 9), expected=3)) == {}
 
     def test_numbers_go_on_after_the_last_of_32_bits(self, decode: Decode, protocol: str) -> None:
-        last = (1 << 32) // UNITS[protocol][2] - 1  # the end of a datagram of 3 is in the middle of the next one
+        last = (1 << 32) // UNITS[protocol][
+            2
+        ] - 1  # the end of a datagram of 3 is in the middle of the next one
         outcome = check(decode, protocol, in_order(protocol, last - 1, last), expected=2)
         assert notes(outcome) == {}
         _, make, units = UNITS[protocol]
@@ -118,7 +126,9 @@ class TestEveryProtocol:
         assert notes(outcome) == {"sequence_gap": 1, "out_of_sequence": 2}
 
     def test_what_comes_twice_makes_up_for_nothing(self, decode: Decode, protocol: str) -> None:
-        outcome = check(decode, protocol, in_order(protocol, 7, 7, 8, 7, 10, 8, 10), expected=4, lost=1, late=4)
+        outcome = check(
+            decode, protocol, in_order(protocol, 7, 7, 8, 7, 10, 8, 10), expected=4, lost=1, late=4
+        )
         assert notes(outcome) == {"sequence_gap": 1, "out_of_sequence": 4}
 
     def test_a_late_one_that_comes_twice_was_lost_once(self, decode: Decode, protocol: str) -> None:
@@ -137,7 +147,9 @@ class TestEveryProtocol:
         assert notes(outcome) == {"exporter_restart": 1}
 
     def test_a_number_ahead_of_anything_is_a_restart(self, decode: Decode, protocol: str) -> None:
-        outcome = check(decode, protocol, in_order(protocol, 5, 5 + (1 << 21), 6 + (1 << 21)), expected=3, restarts=1)
+        outcome = check(
+            decode, protocol, in_order(protocol, 5, 5 + (1 << 21), 6 + (1 << 21)), expected=3, restarts=1
+        )
         assert notes(outcome) == {"exporter_restart": 1}
 
     def test_what_was_missed_before_a_restart_stays_lost(self, decode: Decode, protocol: str) -> None:
@@ -145,12 +157,16 @@ class TestEveryProtocol:
 
     def test_domains_are_numbered_apart(self, decode: Decode, protocol: str) -> None:
         unit, make, units = UNITS[protocol]
-        key = {"netflow5": "engine_id", "netflow9": "source_id", "ipfix": "domain", "sflow": "sub_agent"}[protocol]
+        key = {"netflow5": "engine_id", "netflow9": "source_id", "ipfix": "domain", "sflow": "sub_agent"}[
+            protocol
+        ]
         first = [templates_of_ipfix(units, domain=domain) for domain in (1, 2)] if protocol == "ipfix" else []
         both = [make(number * units, **{key: domain}) for number in (1, 2, 3) for domain in (1, 2)]
         del both[2]
         outcome = decode(*first, *both)
-        found = {domain: each for domains in outcome.sequences.values() for (_, domain), each in domains.items()}
+        found = {
+            domain: each for domains in outcome.sequences.values() for (_, domain), each in domains.items()
+        }
         assert {domain: (each["unit"], each["lost"]) for domain, each in found.items()} == {
             1: (unit, units),
             2: (unit, 0),
@@ -229,8 +245,12 @@ class TestRecords:
         assert outcome.sequence == {"unit": "records", **amounts(10)}
 
     def test_records_of_variable_length_count_and_padding_does_not(self, decode: Decode) -> None:
-        names = ipfix(data_set(257, variable(b"a"), variable(b"bc"), variable(b"")), sequence=0, export_time=1000)
-        padded = ipfix(data_set(256, u32(1), u32(2), padding=3), data_set(256, u32(3)), sequence=3, export_time=1000)
+        names = ipfix(
+            data_set(257, variable(b"a"), variable(b"bc"), variable(b"")), sequence=0, export_time=1000
+        )
+        padded = ipfix(
+            data_set(256, u32(1), u32(2), padding=3), data_set(256, u32(3)), sequence=3, export_time=1000
+        )
         outcome = decode(templates_of_ipfix(0), names, padded, records(6))
         assert notes(outcome) == {}
         assert outcome.sequence == {"unit": "records", **amounts(7)}
@@ -243,7 +263,9 @@ class TestRecords:
             ipfix(data_set(256, u32(1), length=20), sequence=1, export_time=1000),
             ipfix(data_set(256, u32(1)), data_set(256, length=3), sequence=1, export_time=1000),
             ipfix(data_set(256, u32(1)), data_set(257, b"\x09abc"), sequence=1, export_time=1000),
-            ipfix(data_set(256, u32(1)), data_set(258, bytes(8)), data_set(300), sequence=1, export_time=1000),
+            ipfix(
+                data_set(256, u32(1)), data_set(258, bytes(8)), data_set(300), sequence=1, export_time=1000
+            ),
         ],
         ids=["no template", "cut message", "set too long", "set too short", "cut record", "options"],
     )
@@ -294,7 +316,9 @@ class TestConventions:
         assert notes(outcome) == {"sequence_gap": 1}
         assert outcome.sequence["lost"] == (10 if options else 7)
 
-    def test_a_loss_that_looks_like_another_way_to_count_does_not_change_a_settled_one(self, decode: Decode) -> None:
+    def test_a_loss_that_looks_like_another_way_to_count_does_not_change_a_settled_one(
+        self, decode: Decode
+    ) -> None:
         messages = self.messages(False, True, [(5, 0), (3, 0), (4, 0), (2, 0), (2, 0), (4, 0)])
         del messages[5]  # after 2 come 4, as if the message itself counted
         outcome = decode(*messages)
@@ -325,7 +349,9 @@ class TestPorts:
         again = (packet9(1001), ports[0])
         fifth = (packet9(9000), (SOURCE[0], 5))  # takes the place of the second
         forgotten = (packet9(2005), ports[1])
-        outcome = decode(*known, again, fifth, forgotten, (packet9(1003), ports[0]), (packet9(4002), ports[3]))
+        outcome = decode(
+            *known, again, fifth, forgotten, (packet9(1003), ports[0]), (packet9(4002), ports[3])
+        )
         assert outcome.sequence["lost"] == 1 + 1
 
     def test_an_sflow_agent_is_known_by_its_address(self, decode: Decode) -> None:
@@ -373,7 +399,9 @@ class TestSamples:
         assert decode(datagram_s(1, *samples)).sequence["samples"] == amounts(3)
 
     def test_a_lost_datagram_is_missing_in_both_units_until_it_comes(self, decode: Decode) -> None:
-        datagrams = [datagram_s(n, *(flow_sample(sequence=2 * n + i, source_id=1) for i in range(2))) for n in range(5)]
+        datagrams = [
+            datagram_s(n, *(flow_sample(sequence=2 * n + i, source_id=1) for i in range(2))) for n in range(5)
+        ]
         late = datagrams.pop(2)
         outcome = decode(*datagrams)
         assert outcome.sequence == {"unit": "datagrams", **amounts(5, lost=1), "samples": amounts(10, lost=2)}
@@ -389,7 +417,9 @@ class TestSamples:
         assert decode(datagram_s(1, *samples)).sequence["samples"] == amounts(4, restarts=1)
 
     def test_all_sources_begin_anew_with_their_agent(self, decode: Decode) -> None:
-        before = datagram_s(900, *(flow_sample(sequence=50_000, source_id=i) for i in range(3)), uptime=900_000)
+        before = datagram_s(
+            900, *(flow_sample(sequence=50_000, source_id=i) for i in range(3)), uptime=900_000
+        )
         after = datagram_s(1, *(flow_sample(sequence=1, source_id=i) for i in range(3)), uptime=5_000)
         outcome = decode(before, after)
         assert outcome.sequence == {"unit": "datagrams", **amounts(2, restarts=1), "samples": amounts(6)}

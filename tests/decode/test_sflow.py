@@ -73,7 +73,9 @@ def test_flow_sample(decode: Decode) -> None:
 
 
 def test_expanded_flow_sample(decode: Decode) -> None:
-    one = expanded_flow_sample(sequence=11, source=(0, 7), rate=1024, pool=4096, drops=3, input=(0, 5), output=(0, 6))
+    one = expanded_flow_sample(
+        sequence=11, source=(0, 7), rate=1024, pool=4096, drops=3, input=(0, 5), output=(0, 6)
+    )
     outcome = decode(sflow(one, sub_agent=2, sequence=8, uptime=3_600_000), schema=SAMPLE_COLUMNS)
     assert outcome.flow == OF_THE_SAMPLE
 
@@ -101,18 +103,33 @@ INTERFACES = columns("in_if", "out_if", "forwarding_status")
         ((3, 5), (3, 6), {}),  # no such format
     ],
 )
-def test_interfaces(decode: Decode, input: tuple[int, int], output: tuple[int, int], flow: dict[str, int]) -> None:
+def test_interfaces(
+    decode: Decode, input: tuple[int, int], output: tuple[int, int], flow: dict[str, int]
+) -> None:
     compact = flow_sample(input=input[0] << 30 | input[1], output=output[0] << 30 | output[1])
     expanded = expanded_flow_sample(input=input, output=output)
     assert decode(sflow(compact, expanded), schema=INTERFACES).flows == [flow, flow]
 
 
-# Reasons of sFlow's discarded packets, and what of RFC 7270 section 4.12 they come to: the table of Akvorado. Those up
-# to 255 are codes of ICMP unreachable.
+# Reasons of sFlow's discarded packets, and what of RFC 7270 section 4.12 they come to: the table of Akvorado.
+# Those up to 255 are codes of ICMP unreachable.
 UNREACHABLE, DROPPED = 131, 128
 REASONS = {
     **dict.fromkeys((0, 1, 2, 3, 5, 6, 7, 263), UNREACHABLE),
-    **{4: 133, 8: 132, 9: 129, 10: 129, 257: 137, 258: 130, 259: 143, 260: 139, 261: 138, 262: 135, 269: 130, 302: 140},
+    **{
+        4: 133,
+        8: 132,
+        9: 129,
+        10: 129,
+        257: 137,
+        258: 130,
+        259: 143,
+        260: 139,
+        261: 138,
+        262: 135,
+        269: 130,
+        302: 140,
+    },
 }
 
 
@@ -128,7 +145,9 @@ def test_every_reason_of_a_discard_is_a_forwarding_status(decode: Decode) -> Non
     for samples, schema in ((compact, flows), (expanded, flows), (notices, drops)):
         found = decode(sflow(*samples), schema=schema).flows
         assert [flow.get("forwarding_status") for flow in found] == expected
-    assert decode(sflow(expanded_flow_sample(output=(1, 1 << 16 | 4))), schema=flows).flow == {"forwarding_status": 128}
+    assert decode(sflow(expanded_flow_sample(output=(1, 1 << 16 | 4))), schema=flows).flow == {
+        "forwarding_status": 128
+    }
 
 
 def test_a_discard_at_the_input_says_nothing_of_forwarding(decode: Decode) -> None:
@@ -140,7 +159,9 @@ def test_a_discard_at_the_input_says_nothing_of_forwarding(decode: Decode) -> No
 def test_a_datagram_of_many_samples(decode: Decode) -> None:
     """As many as 65,507 octets hold; Akvorado gives up above 1,000."""
     count = (65_507 - 28) // len(flow_sample())
-    flows = decode(sflow(*[flow_sample(input=number + 1) for number in range(count)]), schema=columns("in_if")).flows
+    flows = decode(
+        sflow(*[flow_sample(input=number + 1) for number in range(count)]), schema=columns("in_if")
+    ).flows
     assert flows == [{"in_if": number + 1} for number in range(count)]
     assert count > 1500
 
@@ -150,7 +171,7 @@ def test_an_expanded_interface_has_32_bits(decode: Decode) -> None:
     assert decode(sflow(one), schema=INTERFACES).flow == {"in_if": 0x40000005, "out_if": 0xFFFFFFFE}
 
 
-# Records -------------------------------------------------------------------------------------------------------------
+# Records ----------------------------------------------------------------------------------------------------
 
 
 def test_sampled_header(decode: Decode) -> None:
@@ -172,7 +193,9 @@ def test_sampled_header(decode: Decode) -> None:
 
 def test_the_frame_length_stands_in_where_there_is_no_ip_header(decode: Decode) -> None:
     arp = ethernet(bytes(28), ethertype=0x0806)
-    outcome = decode(sflow(flow_sample(sampled_header(arp, frame_length=64))), schema=columns("bytes", "etype"))
+    outcome = decode(
+        sflow(flow_sample(sampled_header(arp, frame_length=64))), schema=columns("bytes", "etype")
+    )
     assert outcome.flow == {"bytes": 64, "etype": 0x0806}
     assert outcome.counters == {"unknown_header": 1}
 
@@ -208,7 +231,9 @@ def test_sampled_ip(decode: Decode, src: str, dst: str, etype: int) -> None:
 
 def test_sampled_ethernet(decode: Decode) -> None:
     one = sampled_ethernet(1500, "02:00:00:00:00:0a", "02:00:00:00:00:0b", 0x0806)
-    outcome = decode(sflow(flow_sample(one)), schema=columns("src_mac", "dst_mac", "etype", "frame_length", "bytes"))
+    outcome = decode(
+        sflow(flow_sample(one)), schema=columns("src_mac", "dst_mac", "etype", "frame_length", "bytes")
+    )
     assert outcome.flow == {
         "src_mac": 0x02000000000A,
         "dst_mac": 0x02000000000B,
@@ -222,7 +247,8 @@ def test_what_the_agent_read_itself_comes_before_the_header(decode: Decode) -> N
     header = sampled_header(ethernet(ipv4(tcp(1, 2), total_length=1000)), frame_length=1018)
     own = sampled_ip("10.0.0.1", "10.0.0.2", length=1344, proto=17, src_port=3)
     outcome = decode(
-        sflow(flow_sample(header, own)), schema=columns("src_addr", "bytes", "proto", "src_port", "dst_port", "ip_ttl")
+        sflow(flow_sample(header, own)),
+        schema=columns("src_addr", "bytes", "proto", "src_port", "dst_port", "ip_ttl"),
     )
     assert outcome.flow == {
         "src_addr": mapped("10.0.0.1"),
@@ -309,7 +335,12 @@ AS_SET, AS_SEQUENCE, CONFED_SEQUENCE, CONFED_SET = 1, 2, 3, 4
     [
         ([[64510, 64511], [64520, 64521]], [AS_SEQUENCE, AS_SET], 64510, 64521),
         ([[64520, 64521]], [AS_SET], 64520, 64521),
-        ([[65001], [64510], [64511], [65002]], [CONFED_SEQUENCE, AS_SEQUENCE, AS_SET, CONFED_SET], 65001, 65002),
+        (
+            [[65001], [64510], [64511], [65002]],
+            [CONFED_SEQUENCE, AS_SEQUENCE, AS_SET, CONFED_SET],
+            65001,
+            65002,
+        ),
         ([[], [64510], []], [AS_SEQUENCE, AS_SEQUENCE, AS_SET], 64510, 64510),
         ([[4_200_000_000] * 3, [64510]], [AS_SEQUENCE, 77], 4_200_000_000, 64510),
         ([list(range(1, 400))], [AS_SEQUENCE], 1, 399),
@@ -319,7 +350,9 @@ def test_extended_gateway_reads_every_segment_of_any_kind(
     decode: Decode, path: list[list[int]], kinds: list[int], next_hop_as: int, dst_as: int
 ) -> None:
     """RFC 4271 section 4.3, RFC 5065: sets, sequences, those of confederations. What follows is found."""
-    one = extended_gateway("2001:db8::fe", 64500, 64501, path=path, communities=[7, 8], local_pref=9, kinds=kinds)
+    one = extended_gateway(
+        "2001:db8::fe", 64500, 64501, path=path, communities=[7, 8], local_pref=9, kinds=kinds
+    )
     schema = columns("bgp_next_hop", "next_hop_as", "dst_as", "dst_as_path", "dst_communities", "local_pref")
     outcome = decode(sflow(flow_sample(one)), schema=schema)
     assert outcome.flow == {
@@ -347,14 +380,17 @@ def test_of_records_of_one_format_the_first_counts(decode: Decode) -> None:
 
 def test_unknown_records_are_counted_and_skipped(decode: Decode) -> None:
     one = flow_sample(
-        record(1036, bytes(8)), record(1001, bytes(16), enterprise=9), record(7, b"odd"), extended_switch(1, 0, 2, 0)
+        record(1036, bytes(8)),
+        record(1001, bytes(16), enterprise=9),
+        record(7, b"odd"),
+        extended_switch(1, 0, 2, 0),
     )
     outcome = decode(sflow(one), schema=columns("src_vlan"))
     assert outcome.flow == {"src_vlan": 1}
     assert outcome.counters == {"unknown_sample_record": 3}
 
 
-# Faults --------------------------------------------------------------------------------------------------------------
+# Faults -----------------------------------------------------------------------------------------------------
 
 ALL_READ = columns("src_vlan", "src_as", "src_prefix_len", "src_addr", "src_mac", "bytes")
 

@@ -1,4 +1,6 @@
-"""Counter and drop samples of sFlow: every field of every record, against both implementations, and against tshark."""
+"""Counter and drop samples of sFlow: every field of every record, against both implementations, and against
+tshark.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,14 @@ COUNTERS = Schema.load("sflow_counters")
 
 # What a row has whatever its records are.
 HEAD = {
-    *("time_received", "exporter_address", "sample_kind", "sequence_number", "source_id_type", "source_id_index"),
+    *(
+        "time_received",
+        "exporter_address",
+        "sample_kind",
+        "sequence_number",
+        "source_id_type",
+        "source_id_index",
+    ),
     *("sub_agent_id", "agent_uptime", "datagram_sequence_number", "source_address", "source_port"),
 }
 SIZES = {"b": 1, "i": 4, "h": 8, "m": 6}
@@ -75,7 +84,7 @@ def columns_of(record_format: int) -> list[str]:
     return [names[source] for source in _core.SOURCES if source.startswith(prefix)]
 
 
-# Samples -------------------------------------------------------------------------------------------------------------
+# Samples ----------------------------------------------------------------------------------------------------
 
 
 @both_decoders
@@ -103,7 +112,13 @@ def test_a_row_says_whose_counters_they_are(decode: Decode) -> None:
 
 @both_decoders
 def test_flows_make_no_rows_where_rows_are_counters(decode: Decode) -> None:
-    samples = (flow_sample(rate=100), counters_sample(), expanded_flow_sample(), sample(6, b""), sample(2, b"", 9))
+    samples = (
+        flow_sample(rate=100),
+        counters_sample(),
+        expanded_flow_sample(),
+        sample(6, b""),
+        sample(2, b"", 9),
+    )
     others = [netflow5(record5()), netflow9(data_set(256, b"abc")), ipfix(), b"\0\5", b"\0\0\0\2\0\0\0\1"]
     outcome = decode(sflow(*samples), *others, schema=COUNTERS)
     assert len(outcome.flows) == 1
@@ -128,7 +143,7 @@ def test_a_sample_that_is_cut_short_ends_the_datagram(decode: Decode, whole: byt
         assert (len(outcome.flows), outcome.counters) == (1, {"bad_sample": 1})
 
 
-# Counters ------------------------------------------------------------------------------------------------------------
+# Counters ---------------------------------------------------------------------------------------------------
 
 
 @both_decoders
@@ -162,7 +177,9 @@ def test_interface_counters(decode: Decode) -> None:
 @pytest.mark.parametrize("record_format", sorted(set(LAYOUTS) - {2003}))
 def test_every_field_of_a_record_fills_its_column(decode: Decode, record_format: int) -> None:
     layout, names = LAYOUTS[record_format], columns_of(record_format)
-    most = [max(COUNTERS[name].values.values(), default=1 << 64) for name in names]  # members of an enum are few
+    most = [
+        max(COUNTERS[name].values.values(), default=1 << 64) for name in names
+    ]  # members of an enum are few
     small = [index % 3 + 1 for index in range(len(layout))]
     great = [(1 << 8 * SIZES[letter]) - 2 - index for index, letter in enumerate(layout)]
     for row in (small, great):
@@ -178,7 +195,9 @@ def great_of(layout: str) -> list[int]:
 
 @both_decoders
 @pytest.mark.parametrize("record_format", LAYOUTS)
-def test_a_counter_of_all_ones_is_unknown_and_one_of_zero_is_known(decode: Decode, record_format: int) -> None:
+def test_a_counter_of_all_ones_is_unknown_and_one_of_zero_is_known(
+    decode: Decode, record_format: int
+) -> None:
     layout, names = LAYOUTS[record_format], columns_of(record_format)
     unknown = decode_records(decode, counters(record_format, layout, *great_of(layout)))
     assert unknown == {
@@ -205,7 +224,9 @@ def test_counters_of_a_processor_s_host(decode: Decode) -> None:
 @both_decoders
 def test_link_aggregation(decode: Decode) -> None:
     actor, partner = 0x020000000001, 0x020000000002
-    row = decode_records(decode, counters(7, LAYOUTS[7], actor, partner, 5, 0x3D, 0x3E, 0x3F, 0xFF, *range(8)))
+    row = decode_records(
+        decode, counters(7, LAYOUTS[7], actor, partner, 5, 0x3D, 0x3E, 0x3F, 0xFF, *range(8))
+    )
     assert row["dot3ad_agg_port_actor_system_id"] == actor
     assert row["dot3ad_agg_port_partner_oper_system_id"] == partner
     assert row["dot3ad_agg_port_actor_admin_state"] == 0x3D
@@ -216,9 +237,15 @@ def test_link_aggregation(decode: Decode) -> None:
 @both_decoders
 def test_optical_modules(decode: Decode) -> None:
     """Lanes are lists of one length, whatever is unknown in them; temperatures are signed."""
-    row = decode_records(decode, sfp((1, 4, 3300, -1500), [1, *range(10, 19)], [2, 0xFFFFFFFF, *range(21, 29)]))
+    row = decode_records(
+        decode, sfp((1, 4, 3300, -1500), [1, *range(10, 19)], [2, 0xFFFFFFFF, *range(21, 29)])
+    )
     assert row["sfp_module_temperature"] == -1500
-    assert (row["sfp_module_id"], row["sfp_module_total_lanes"], row["sfp_module_supply_voltage"]) == (1, 4, 3300)
+    assert (row["sfp_module_id"], row["sfp_module_total_lanes"], row["sfp_module_supply_voltage"]) == (
+        1,
+        4,
+        3300,
+    )
     assert (row["sfp_lane_index"], row["sfp_lane_tx_bias_current"]) == ([1, 2], [10, 0xFFFFFFFF])
     assert (row["sfp_lane_rx_power"], row["sfp_lane_rx_wavelength"]) == ([15, 25], [18, 28])
     assert "sfp_lane_index" not in decode_records(decode, sfp((1, 4, 3300, 0)))
@@ -247,13 +274,21 @@ def test_ports_and_hosts(decode: Decode) -> None:
 
 @both_decoders
 def test_what_a_host_does_not_know_is_absent(decode: Decode) -> None:
-    assert decode_records(decode, host_descr(b"", bytes(16), 0, 0, b""), strings(1005, b""), host_adapters()) == {}
+    assert (
+        decode_records(decode, host_descr(b"", bytes(16), 0, 0, b""), strings(1005, b""), host_adapters())
+        == {}
+    )
 
 
 @both_decoders
 def test_records_that_are_not_read_are_counted(decode: Decode) -> None:
     first, second = strings(1005, b"swp1"), strings(1005, b"swp2")
-    others = [record(8, bytes(24)), record(2201, bytes(60)), record(1, bytes(88), 9), record(2000, bytes(60), 4413)]
+    others = [
+        record(8, bytes(24)),
+        record(2201, bytes(60)),
+        record(1, bytes(88), 9),
+        record(2000, bytes(60), 4413),
+    ]
     outcome = decode(sflow(counters_sample(first, second, *others)), schema=COUNTERS)
     assert rest(outcome.flow) == {"port_name": "swp1"}
     assert outcome.counters == {"unknown_sample_record": 5}
@@ -278,7 +313,9 @@ def test_a_record_that_is_cut_short_gives_nothing(decode: Decode, whole: bytes) 
 
 @both_decoders
 def test_lists_that_are_cut_short_keep_what_came_before(decode: Decode) -> None:
-    adapters = record(2001, u32(3) + u32(8) + u32(2) + mac("02:00:00:00:00:01") + u16(0) + mac("02:00:00:00:00:02")[:5])
+    adapters = record(
+        2001, u32(3) + u32(8) + u32(2) + mac("02:00:00:00:00:01") + u16(0) + mac("02:00:00:00:00:02")[:5]
+    )
     outcome = decode(sflow(counters_sample(adapters, sfp((1, 1, 1, 1), [1] * 10, count=2))), schema=COUNTERS)
     row = rest(outcome.flow)
     assert (row["adapter_if_index"], row["adapter_mac_address"]) == ([8], [0x020000000001])
@@ -288,12 +325,14 @@ def test_lists_that_are_cut_short_keep_what_came_before(decode: Decode) -> None:
 
 @both_decoders
 def test_what_is_no_text_or_no_member_is_noted(decode: Decode) -> None:
-    outcome = decode(sflow(counters_sample(host_descr(b"a\xffb\0\0", bytes(16), 99, 2, b""))), schema=COUNTERS)
+    outcome = decode(
+        sflow(counters_sample(host_descr(b"a\xffb\0\0", bytes(16), 99, 2, b""))), schema=COUNTERS
+    )
     assert rest(outcome.flow) == {"hostname": "a\ufffdb", "os_name": 2}
     assert outcome.counters == {"invalid_utf8": 1, "unmapped": 1}
 
 
-# Discarded packets ---------------------------------------------------------------------------------------------------
+# Discarded packets ------------------------------------------------------------------------------------------
 
 
 @both_decoders
@@ -313,7 +352,12 @@ def test_a_discarded_packet(decode: Decode) -> None:
     outcome = decode(sflow(notice), schema=COUNTERS)
     assert outcome.counters == {}
     row = outcome.flow
-    assert (row["sample_kind"], row["sequence_number"], row["source_id_type"], row["source_id_index"]) == (2, 5, 0, 3)
+    assert (row["sample_kind"], row["sequence_number"], row["source_id_type"], row["source_id_index"]) == (
+        2,
+        5,
+        0,
+        3,
+    )
     assert rest(row) == {
         "drop_reason": 258,
         "forwarding_status": 130,
@@ -381,7 +425,7 @@ def test_records_of_discarded_packets_that_are_cut_short_or_not_read(decode: Dec
     assert outcome.counters == {"bad_sample_record": 5, "unknown_sample_record": 3}
 
 
-# tshark --------------------------------------------------------------------------------------------------------------
+# tshark -----------------------------------------------------------------------------------------------------
 
 TSHARK_FORMATS = (1, 2, 3, 4, 5, 6, 7, 1001, 1002)
 # What it calls the fields, where that is not the name in the specification.
@@ -444,7 +488,8 @@ def test_tshark_reads_the_same_counters(tmp_path: Path) -> None:
     assert missing == {"if_status", *(name for name in missing if name.endswith(("_system_id", "_state")))}
     values = iter(range(1, 1000))
     records = [
-        counters(number, LAYOUTS[number], *[next(values) % 256 for _ in LAYOUTS[number]]) for number in TSHARK_FORMATS
+        counters(number, LAYOUTS[number], *[next(values) % 256 for _ in LAYOUTS[number]])
+        for number in TSHARK_FORMATS
     ]
     datagram = sflow(counters_sample(*records, sequence=7, source=(1, 9)), sequence=3)
     path = tmp_path / "counters.pcap"

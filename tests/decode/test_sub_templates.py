@@ -79,7 +79,9 @@ def test_elements_of_inner_records_fill_columns(decode: Decode) -> None:
 
 
 def test_the_record_itself_comes_first(decode: Decode) -> None:
-    """A list fills a column that the record leaves empty, whatever the rank of its element; and other lists do, too."""
+    """A list fills a column that the record leaves empty, whatever the rank of its element; and other lists
+    do, too.
+    """
     fields: list[Specifier] = [(11, 2), (2, 4), (292, VARIABLE)]
     record = u16(53) + single(PORTS, u16(80) + u16(443))
     for explicit in (False, True):
@@ -96,9 +98,15 @@ def test_the_first_inner_record_with_a_value_fills_a_single_column(decode: Decod
     records = [u16(0) + u16(1), u16(2) + u16(3), u16(4) + u16(5)]
     for explicit in (False, True):
         schema = schema_of(("port", "uint16", ["ipfix:7", "ipfix:11"]), explicit=explicit, zero="absent")
-        assert decode(datagram(SINGLE, single(PORTS, *records)), schema=schema).flow == {"packets": 1, "port": 1}
+        assert decode(datagram(SINGLE, single(PORTS, *records)), schema=schema).flow == {
+            "packets": 1,
+            "port": 1,
+        }
         schema = schema_of(("port", "uint16", ["ipfix:7"]), explicit=explicit, zero="absent")
-        assert decode(datagram(SINGLE, single(PORTS, *records)), schema=schema).flow == {"packets": 1, "port": 2}
+        assert decode(datagram(SINGLE, single(PORTS, *records)), schema=schema).flow == {
+            "packets": 1,
+            "port": 2,
+        }
     zero = datagram(SINGLE, single(PORTS, bytes(4)))
     assert decode(zero, schema=schema).flow == {"packets": 1, "port": 0}
 
@@ -116,7 +124,10 @@ def test_a_zero_that_is_a_value_keeps_later_inner_records_away(
     inner = [other, *(each for each in INNER if each[:2] != other[:2])]
     for first, expected in ((variable(u16(0)), zero), (variable(b""), {"port": 1 if len(ranks) > 1 else 2})):
         records = single(PORTS, first + u16(1), variable(u16(2)) + u16(3))
-        assert decode(datagram(SINGLE, records, templates=inner), schema=schema).flow == {"packets": 1, **expected}
+        assert decode(datagram(SINGLE, records, templates=inner), schema=schema).flow == {
+            "packets": 1,
+            **expected,
+        }
 
 
 @pytest.mark.parametrize("explicit", [False, True])
@@ -131,7 +142,12 @@ def test_a_repeated_column_takes_all_inner_records(decode: Decode) -> None:
     schema = schema_of(("hosts", "string", "ipfix:6871/110"), repeated=True)
     schema = schema.add("ports", 1005, "uint16", ["ipfix:11", "ipfix:7"], repeated=True)
     http = [variable(first) + variable(second) for first, second in ((b"a", b"b"), (b"", b"c"))]
-    parts = [(PORTS, u16(1) + u16(0)), (HTTP, b"".join(http)), (PORTS, u16(2) + u16(3)), (TCP, u32(1) + u8(1))]
+    parts = [
+        (PORTS, u16(1) + u16(0)),
+        (HTTP, b"".join(http)),
+        (PORTS, u16(2) + u16(3)),
+        (TCP, u32(1) + u8(1)),
+    ]
     expected = {"packets": 1, "hosts": ["a", "b", "c"], "ports": [0, 3]}
     assert decode(datagram(OUTER, multi(*parts)), schema=schema).flow == expected
     fields: list[Specifier] = [(7, 2), *OUTER]
@@ -169,7 +185,9 @@ def test_basic_lists_and_times_in_inner_records(decode: Decode) -> None:
     inner = template(TCP, (291, VARIABLE), (152, 8), (8, 4))
     record = variable(basic_list((16, 2), u16(1), u16(0))) + uint(5, 8) + ip("10.0.0.1")
     schema = schema_of(("first", "timestamp", "ipfix:152"), unit="ms")
-    schema = schema.add("path", 1005, "uint16", ["ipfix:291"], repeated=True).add("as", 1006, "uint16", ["ipfix:291"])
+    schema = schema.add("path", 1005, "uint16", ["ipfix:291"], repeated=True).add(
+        "as", 1006, "uint16", ["ipfix:291"]
+    )
     schema = schema.add("times", 1007, "timestamp", ["ipfix:152"], repeated=True, unit="ms")
     schema = schema.add("address", 1008, "ip", ["ipfix:8"])
     empty = variable(b"") + bytes(8) + bytes(4)
@@ -197,7 +215,9 @@ def test_no_column_of_elements_no_list(decode: Decode) -> None:
 
 def test_padding_is_not_an_ignored_element(decode: Decode) -> None:
     inner = template(TCP, (210, 3), (7, 2), (33, 1), (33, 1), (33, 1, 9999))
-    outcome = decode(datagram(SINGLE, single(TCP, bytes(8), bytes(8)), templates=[inner]), schema=schema_of(*COLUMNS))
+    outcome = decode(
+        datagram(SINGLE, single(TCP, bytes(8), bytes(8)), templates=[inner]), schema=schema_of(*COLUMNS)
+    )
     assert outcome.counters == {"list_element_ignored": 6}
 
 
@@ -280,15 +300,21 @@ def test_broken_lists(decode: Decode, content: bytes, ports: list[int], counters
 
 
 @pytest.mark.parametrize(("content", "ports", "counters"), BROKEN_MULTI)
-def test_broken_multi_lists(decode: Decode, content: bytes, ports: list[int], counters: dict[str, int]) -> None:
+def test_broken_multi_lists(
+    decode: Decode, content: bytes, ports: list[int], counters: dict[str, int]
+) -> None:
     check_broken(decode, OUTER, content, ports, counters)
 
 
-def check_broken(decode: Decode, fields: list[Any], content: bytes, ports: list[int], counters: dict[str, int]) -> None:
+def check_broken(
+    decode: Decode, fields: list[Any], content: bytes, ports: list[int], counters: dict[str, int]
+) -> None:
     """Every record after the broken list is whole."""
     schema = schema_of(("ports", "uint16", "ipfix:7"), repeated=True)
     for name, element in (("other", "ipfix:11"), ("host", "ipfix:6871/110"), ("level", "ipfix:4")):
-        schema = schema.add(name, len(schema.columns) + 2000, "bytes" if name == "host" else "uint16", [element])
+        schema = schema.add(
+            name, len(schema.columns) + 2000, "bytes" if name == "host" else "uint16", [element]
+        )
     outcome = decode(datagram(fields, u32(1) + variable(content), u32(2) + variable(b"")), schema=schema)
     first, second = outcome.flows
     assert first.get("ports", []) == ports

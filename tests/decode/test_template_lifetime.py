@@ -36,7 +36,7 @@ def at(
     return payload, (address, port), seconds * SECOND
 
 
-# Data before its template ---------------------------------------------------------------------------------------------
+# Data before its template -----------------------------------------------------------------------------------
 
 
 @both_protocols
@@ -60,7 +60,13 @@ def test_early_data_keeps_the_header_of_its_own_datagram(decode: Decode) -> None
     own = {"time_received": 1000, "time_flow_start": 99_700, "sequence_number": 5, "source_port": 10}
     assert outcome.flows == [
         {"bytes": 1, **own},
-        {"bytes": 1, "time_received": 2000, "time_flow_start": 191_700, "sequence_number": 6, "source_port": 20},
+        {
+            "bytes": 1,
+            "time_received": 2000,
+            "time_flow_start": 191_700,
+            "sequence_number": 6,
+            "source_port": 20,
+        },
     ]
 
 
@@ -107,7 +113,9 @@ def test_the_oldest_of_an_exporter_gives_way(decode: Decode) -> None:
 def test_the_oldest_of_all_gives_way(decode: Decode) -> None:
     data = [at(ipfix(data_set(256, u32(value))), address=f"192.0.2.{value}") for value in range(1, 6)]
     outcome = decode(*data, early_data_total=3 * (BESIDES + 8))
-    missing = {exporter for exporter, stats in outcome.stats.items() if "template_missing" in stats["counters"]}
+    missing = {
+        exporter for exporter, stats in outcome.stats.items() if "template_missing" in stats["counters"]
+    }
     assert missing == {"192.0.2.1", "192.0.2.2"}
     assert outcome.counters == {"early_data": 5, "template_missing": 2}
 
@@ -134,20 +142,26 @@ def test_a_set_of_templates_counts_as_a_whole(decode: Decode, last: bytes) -> No
 
 def test_a_redefinition_does_not_touch_what_is_decoded(decode: Decode) -> None:
     outcome = decode(
-        ipfix(data_set(256, u32(1)), template_set(BYTES), template_set(PACKETS), data_set(256, u32(2))), schema=SCHEMA
+        ipfix(data_set(256, u32(1)), template_set(BYTES), template_set(PACKETS), data_set(256, u32(2))),
+        schema=SCHEMA,
     )
     assert outcome.flows == [{"bytes": 1}, {"packets": 2}]
     assert outcome.counters == {"early_data": 1, "template_redefined": 1}
 
 
-# Ports ----------------------------------------------------------------------------------------------------------------
+# Ports ------------------------------------------------------------------------------------------------------
 
 
 @both_protocols
 def test_ports_that_keep_redefining_an_id_are_told_apart(decode: Decode, protocol: str) -> None:
-    first, second = message(protocol, templates(protocol, BYTES)), message(protocol, templates(protocol, PACKETS))
+    first, second = (
+        message(protocol, templates(protocol, BYTES)),
+        message(protocol, templates(protocol, PACKETS)),
+    )
     data = message(protocol, data_set(256, u32(7)))
-    outcome = decode(at(first, 1), at(second, 2), at(first, 1), at(data, 1), at(data, 2), at(data, 3), schema=SCHEMA)
+    outcome = decode(
+        at(first, 1), at(second, 2), at(first, 1), at(data, 1), at(data, 2), at(data, 3), schema=SCHEMA
+    )
     assert outcome.flows == [{"bytes": 7}, {"packets": 7}]
     assert outcome.counters == {"template_redefined": 1, "port_in_key": 1, "early_data": 1}
     more = decode(
@@ -163,7 +177,10 @@ def test_random_ports_that_say_the_same_are_one_exporter(decode: Decode) -> None
     datagrams = []
     for number in range(30):
         fields = BYTES if number < 15 else PACKETS  # configured anew, once
-        datagrams += [at(ipfix(template_set(fields)), number * 7 % 5), at(ipfix(data_set(256, u32(7))), number * 3 % 7)]
+        datagrams += [
+            at(ipfix(template_set(fields)), number * 7 % 5),
+            at(ipfix(data_set(256, u32(7))), number * 3 % 7),
+        ]
     outcome = decode(*datagrams, schema=SCHEMA)
     assert outcome.flows == [{"bytes": 7}] * 15 + [{"packets": 7}] * 15
     assert outcome.counters == {"template_redefined": 1}
@@ -219,7 +236,7 @@ def test_other_domains_are_not_told_apart_by_port(decode: Decode) -> None:
     assert outcome.flows == [{"bytes": 7}]
 
 
-# Age and withdrawal ---------------------------------------------------------------------------------------------------
+# Age and withdrawal -----------------------------------------------------------------------------------------
 
 
 @both_protocols
@@ -235,7 +252,10 @@ def test_a_template_that_is_not_refreshed_expires_on_request(decode: Decode, pro
 
 @pytest.mark.parametrize(("defined", "used"), [(100, 50), (0, 1000), (100, 0)])
 def test_clocks_that_go_back_or_are_not_there_age_nothing(decode: Decode, defined: int, used: int) -> None:
-    datagrams = [at(ipfix(template_set(BYTES)), seconds=defined), at(ipfix(data_set(256, u32(7))), seconds=used)]
+    datagrams = [
+        at(ipfix(template_set(BYTES)), seconds=defined),
+        at(ipfix(data_set(256, u32(7))), seconds=used),
+    ]
     assert decode(*datagrams, schema=SCHEMA, template_expiry=SECOND).flows == [{"bytes": 7}]
 
 
@@ -264,13 +284,19 @@ def test_withdrawals_are_obeyed_on_request(decode: Decode, withdrawn: bytes, lef
 
 
 def test_data_after_a_withdrawal_waits_for_the_next_template(decode: Decode) -> None:
-    datagrams = [KNOWN, ipfix(template_set(withdrawal(256)), data_set(256, u32(7))), ipfix(template_set(PACKETS))]
+    datagrams = [
+        KNOWN,
+        ipfix(template_set(withdrawal(256)), data_set(256, u32(7))),
+        ipfix(template_set(PACKETS)),
+    ]
     outcome = decode(*datagrams, schema=SCHEMA, obey_withdrawals=True)
     assert outcome.flows == [{"packets": 7}]
     assert outcome.counters == {"withdrawal": 1, "early_data": 1}
 
 
-@pytest.mark.parametrize("nothing", [netflow9(template_set9(template(256))), ipfix(template_set(withdrawal(256)))])
+@pytest.mark.parametrize(
+    "nothing", [netflow9(template_set9(template(256))), ipfix(template_set(withdrawal(256)))]
+)
 def test_data_after_an_empty_template_is_bounded(decode: Decode, nothing: bytes) -> None:
     """65,000 octets of it, over and over."""
     body = data_set(256, u8(1) * 65000)

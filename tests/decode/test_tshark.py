@@ -1,6 +1,6 @@
-"""flowbuf against TShark, datagram by datagram: as many templates, records and samples, and the same values in them.
-Over the captures of the tests and, where the environment variable FLOWBUF_CORPUS names the folder, those of the corpus.
-What real exporters send is compared where they are tested.
+"""flowbuf against TShark, datagram by datagram: as many templates, records and samples, and the same values
+in them. Over the captures of the tests and, where the environment variable FLOWBUF_CORPUS names the folder,
+those of the corpus. What real exporters send is compared where they are tested.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def corpus_captures() -> dict[str, dict[int, str]]:
         return {"none": {}}
     manifest = [json.loads(line) for line in Path(corpus, "manifest.jsonl").read_text().splitlines()]
     return {
-        each["name"]: dict.fromkeys(each["udp_destination_ports"], "sflow" if "sFlow" in each["protocol"] else "cflow")
+        each["name"]: dict.fromkeys(
+            each["udp_destination_ports"], "sflow" if "sFlow" in each["protocol"] else "cflow"
+        )
         for each in manifest
         if "/" not in each["name"]
     }

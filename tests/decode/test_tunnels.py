@@ -1,5 +1,6 @@
-"""What is inside of tunnels, pseudowires, PPPoE and SNAP, and what happens to a packet that is in none: against values
-written down here. Packets are built octet by octet (tunnels.py), taken as they stand, or built by scapy.
+"""What is inside of tunnels, pseudowires, PPPoE and SNAP, and what happens to a packet that is in none:
+against values written down here. Packets are built octet by octet (tunnels.py), taken as they stand, or built
+by scapy.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ def parse(decode: Decode, packet: bytes, *names: str, protocol: int = ETHERNET, 
     return decode(sflow(flow_sample(sampled_header(packet, protocol))), schema=schema, decapsulate=opened)
 
 
-def said(decode: Decode, packet: bytes, *names: str, protocol: int = ETHERNET, opened: Any = ()) -> dict[str, Any]:
+def said(
+    decode: Decode, packet: bytes, *names: str, protocol: int = ETHERNET, opened: Any = ()
+) -> dict[str, Any]:
     """What a packet without any fault says."""
     outcome = parse(decode, packet, *names, protocol=protocol, opened=opened)
     assert outcome.counters == {}
@@ -77,7 +80,7 @@ def in_udp(port: int, payload: bytes) -> tuple[int, bytes]:
     return 17, udp(50000, port, payload)
 
 
-# Kinds of tunnel -----------------------------------------------------------------------------------------------------
+# Kinds of tunnel --------------------------------------------------------------------------------------------
 
 TUNNELS = {
     "vxlan": ("vxlan", in_udp(4789, t.vxlan(FRAME, 0x123456)), SAYS_FRAME | {"tunnel_id": 0x123456}),
@@ -218,7 +221,9 @@ def test_a_tunnel_that_carries_no_packet_stays_closed(decode: Decode, name: str)
         (47, t.gre(INSIDE6)),
     ],
 )
-def test_a_tunnel_stays_closed_over_a_contradiction_at_once(decode: Decode, inside: tuple[int, bytes]) -> None:
+def test_a_tunnel_stays_closed_over_a_contradiction_at_once(
+    decode: Decode, inside: tuple[int, bytes]
+) -> None:
     """The IP header inside is not sound: the packet around it is the better flow."""
     frame = ethernet(ipv4(inside[1], inside[0]))
     outcome = parse(decode, frame, opened=ALL)
@@ -240,9 +245,17 @@ def test_a_frame_inside_is_the_flow_whatever_it_carries(decode: Decode) -> None:
 
 
 def test_flows_without_a_packet_are_read_all_the_same(decode: Decode) -> None:
-    """What was aggregated is in no tunnel and is no packet, so there is nothing to open, and nothing to count."""
-    payloads = [netflow5(record5(octets=5)), netflow9(template_set9(template(256, (1, 4))), data_set(256, u32(5)))]
-    payloads += [ipfix_record([(1, 4)], u32(5)), sflow(flow_sample(sampled_ip("10.0.0.1", "10.0.0.2", length=5)))]
+    """What was aggregated is in no tunnel and is no packet, so there is nothing to open, and nothing to
+    count.
+    """
+    payloads = [
+        netflow5(record5(octets=5)),
+        netflow9(template_set9(template(256, (1, 4))), data_set(256, u32(5))),
+    ]
+    payloads += [
+        ipfix_record([(1, 4)], u32(5)),
+        sflow(flow_sample(sampled_ip("10.0.0.1", "10.0.0.2", length=5))),
+    ]
     for payload in payloads:
         outcome = decode(payload, schema=columns("bytes"), decapsulate=ALL)
         assert outcome.flow == {"bytes": 5}
@@ -274,7 +287,7 @@ def test_padding_behind_the_outer_packet_is_not_inside(decode: Decode) -> None:
     assert parse(decode, frame, opened=ALL).counters == {"not_encapsulated": 1}
 
 
-# Tunnels in tunnels --------------------------------------------------------------------------------------------------
+# Tunnels in tunnels -----------------------------------------------------------------------------------------
 
 
 def nested(levels: int) -> bytes:
@@ -288,7 +301,10 @@ def nested(levels: int) -> bytes:
 @pytest.mark.parametrize("levels", [1, 2, 3, 4])
 def test_tunnels_inside_each_other_are_opened(decode: Decode, levels: int) -> None:
     flow = said(decode, nested(levels), protocol=IPV4, opened=("ipip",))
-    assert flow == SAYS4 | {"tunnel_src_addr": mapped(f"10.9.9.{levels}"), "tunnel_dst_addr": mapped("198.51.100.2")}
+    assert flow == SAYS4 | {
+        "tunnel_src_addr": mapped(f"10.9.9.{levels}"),
+        "tunnel_dst_addr": mapped("198.51.100.2"),
+    }
 
 
 @pytest.mark.parametrize("levels", [5, 6, 50])
@@ -320,7 +336,7 @@ def test_the_deepest_packet_that_can_be_read_is_the_flow(decode: Decode) -> None
     assert outcome.counters == {"bad_packet": 1}
 
 
-# Where packets come from ---------------------------------------------------------------------------------------------
+# Where packets come from ------------------------------------------------------------------------------------
 
 OUTSIDE = (
     sampled_ip("192.0.2.1", "198.51.100.2", length=90, proto=4, src_port=1, dst_port=2, tcp_flags=3, tos=4),
@@ -350,7 +366,8 @@ def test_sflow_records_of_the_packet_around_a_tunnel_when_no_column_wants_the_pa
 
 
 @pytest.mark.parametrize(
-    ("element", "section"), [(315, ethernet(ipv4(INSIDE4, 4))), (313, ipv4(INSIDE4, 4)), (313, ipv6(INSIDE4, 4))]
+    ("element", "section"),
+    [(315, ethernet(ipv4(INSIDE4, 4))), (313, ipv4(INSIDE4, 4)), (313, ipv6(INSIDE4, 4))],
 )
 def test_ipfix_sections(decode: Decode, element: int, section: bytes) -> None:
     datagram = ipfix_record([(element, 65535)], variable(section))
@@ -362,7 +379,9 @@ def test_ipfix_sections(decode: Decode, element: int, section: bytes) -> None:
 
 
 def test_what_a_record_says_of_headers_is_of_the_packet_around_a_tunnel(decode: Decode) -> None:
-    """Source address and ports, octets, direction and interface beside a frame: only what no packet says is left."""
+    """Source address and ports, octets, direction and interface beside a frame: only what no packet says is
+    left.
+    """
     fields = [(8, 4), (7, 2), (11, 2), (1, 4), (61, 1), (10, 4), (315, 65535)]
     beside = bytes([203, 0, 113, 9]) + u16(1111) + u16(2222) + u32(9999) + b"\x01" + u32(7)
     schema = columns(*NAMES).enable("in_if", "flow_direction")
@@ -383,7 +402,7 @@ def test_section_length(decode: Decode, element: int) -> None:
     assert said(decode, ethernet(packet) + b"\0", "section_length") == {"section_length": 55}
 
 
-# Octets as they stand in the specifications --------------------------------------------------------------------------
+# Octets as they stand in the specifications -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -425,7 +444,10 @@ def scapy_packets() -> dict[str, tuple[Any, dict[str, Any]]]:
     inside = IP(src="10.0.0.1", dst="10.0.0.2") / TCP(sport=80, dport=443)
     inside6 = IPv6(src="2001:db8::a", dst="2001:db8::b") / TCP(sport=80, dport=443)
     frame = Ether(src="02:00:00:00:00:0a", dst="02:00:00:00:00:0b") / inside
-    ether, outer = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02"), IP(src="192.0.2.1", dst="198.51.100.2")
+    ether, outer = (
+        Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02"),
+        IP(src="192.0.2.1", dst="198.51.100.2"),
+    )
     outer6 = IPv6(src="2001:db8::1", dst="2001:db8::2")
     routing = IPv6ExtHdrSegmentRouting(addresses=SEGMENTS, segleft=1)
     return {
@@ -449,7 +471,9 @@ def scapy_packets() -> dict[str, tuple[Any, dict[str, Any]]]:
     }  # fmt: skip
 
 
-SCAPY = "vxlan geneve gre gre-bridged ipip 6in4 srv6 gtp gtp-5g plain-pppoe plain-pppoe6 plain-snap plain-eompls "
+SCAPY = (
+    "vxlan geneve gre gre-bridged ipip 6in4 srv6 gtp gtp-5g plain-pppoe plain-pppoe6 plain-snap plain-eompls "
+)
 
 
 @pytest.mark.parametrize("name", [*SCAPY.split(), "plain-destination"])

@@ -111,9 +111,14 @@ def test_icmp_type_and_code_zero_are_not_the_identifier_in_the_port(
 ) -> None:
     ports = u8(1) + u16(0) + u16(68 << 8)
     fields = [(4, 1), (7, 2), (11, 2), (element, 2)]
-    assert decode(record_of(protocol, fields, ports + u16(0)), schema=columns("icmp_type", "icmp_code")).flow == {}
+    assert (
+        decode(record_of(protocol, fields, ports + u16(0)), schema=columns("icmp_type", "icmp_code")).flow
+        == {}
+    )
     both = [*fields[:3], (32, 2), (139, 2)]
-    outcome = decode(record_of(protocol, both, ports + u16(0) + u16(0x8001)), schema=columns("icmp_type", "icmp_code"))
+    outcome = decode(
+        record_of(protocol, both, ports + u16(0) + u16(0x8001)), schema=columns("icmp_type", "icmp_code")
+    )
     assert outcome.flow == {"icmp_type": 128, "icmp_code": 1}
 
 
@@ -131,7 +136,11 @@ def test_the_vlan_of_a_switch_may_be_zero(decode: Decode) -> None:
     def given(vlan: int) -> bytes:
         return sflow(flow_sample(sampled_header(FRAME), extended_switch(5, 0, vlan, 0), rate=1))
 
-    assert decode(given(0), given(9), given(0), schema=columns("dst_vlan")).datagrams == [[{}], [{"dst_vlan": 9}], [{}]]
+    assert decode(given(0), given(9), given(0), schema=columns("dst_vlan")).datagrams == [
+        [{}],
+        [{"dst_vlan": 9}],
+        [{}],
+    ]
     unknown = [[{"dst_vlan": 7}]]
     assert decode(given(0xFFFFFFFF), schema=columns("dst_vlan")).datagrams == unknown
     explicit = columns("dst_vlan").alter("dst_vlan", explicit=True)
@@ -187,7 +196,9 @@ def test_false_is_a_value(decode: Decode) -> None:
 @both_decoders
 def test_fields_without_a_value_are_absent(decode: Decode) -> None:
     fields = [(1, VARIABLE), (85, 4)]
-    assert decode(ipfix_record(fields, variable(b"") + u32(65)), schema=columns("bytes")).flow == {"bytes": 65}
+    assert decode(ipfix_record(fields, variable(b"") + u32(65)), schema=columns("bytes")).flow == {
+        "bytes": 65
+    }
     wide = ipfix_record([(1, 9), (85, 4)], bytes(9) + u32(65))
     assert decode(wide, schema=columns("bytes")).flow == {"bytes": 65}
     empty = ipfix_record([(197, VARIABLE), (313, 40)], variable(b"") + ipv4(tcp(1, 2), flags=2))
@@ -283,8 +294,14 @@ def test_presets_keep_the_rule_of_their_collector(name: str) -> None:
         ({"zero": "value", "repeated": True}, "on a repeated column"),
         ({"replaces_zero": ["netflow5:tos"]}, "it must be a list of elements"),
         ({"replaces_zero": [1]}, "it must be a list of elements"),
-        ({"replaces_zero": ["ipfix:85"]}, "replaces_zero has 'ipfix:85', which is no source of the column; add it to"),
-        ({"sources": ["ipfix:1", "ipfix:85#2"], "replaces_zero": ["ipfix:85"]}, "'ipfix:85', which is no source"),
+        (
+            {"replaces_zero": ["ipfix:85"]},
+            "replaces_zero has 'ipfix:85', which is no source of the column; add it to",
+        ),
+        (
+            {"sources": ["ipfix:1", "ipfix:85#2"], "replaces_zero": ["ipfix:85"]},
+            "'ipfix:85', which is no source",
+        ),
         ({"sources": ["netflow9:85"], "replaces_zero": ["ipfix:85"]}, "'ipfix:85', which is no source"),
     ],
 )
@@ -302,8 +319,12 @@ def test_other_sources_keep_the_replacements_among_them() -> None:
         schema.alter("bytes", sources=["ipfix:1"], replaces_zero=["ipfix:23"])
 
 
-@pytest.mark.parametrize(("sources", "ids"), [(["ipfix:2"], []), (["ipfix:2", ["ipfix:postOctetDeltaCount"]], [23])])
-def test_a_mirror_with_other_sources_keeps_the_replacements_among_them(sources: list[Any], ids: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("sources", "ids"), [(["ipfix:2"], []), (["ipfix:2", ["ipfix:postOctetDeltaCount"]], [23])]
+)
+def test_a_mirror_with_other_sources_keeps_the_replacements_among_them(
+    sources: list[Any], ids: list[int]
+) -> None:
     table = {
         "name": "v",
         "number": 1,

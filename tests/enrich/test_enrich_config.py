@@ -22,24 +22,51 @@ RULE = "[[interface_rule]]\n"
         ("x = ]", "net.toml:1: is not TOML: "),
         ("exporter_rules = []", "unknown key 'exporter_rules'; did you mean exporter_rule"),
         ("[exporter]\naddress = '192.0.2.1'", "exporter is no list of tables; write [[exporter]]"),
-        ("[[interface]]\nindex = 1", "[[interface]] is of no exporter; write [[exporter.interface]] below its"),
+        (
+            "[[interface]]\nindex = 1",
+            "[[interface]] is of no exporter; write [[exporter.interface]] below its",
+        ),
         ("[[exporter]]\nname = 'x'", "[[exporter]] 1: no address; add address = …"),
         (EXPORTER_1 + "nmae = 'x'", "[[exporter]] 1: unknown key 'nmae'; did you mean name"),
         (EXPORTER_1 + "name = 5", "[[exporter]] 1: name is 5; write a string"),
         (EXPORTER_1 + "derive = ['packet_size']", "unknown key 'derive'; it belongs above the first table"),
-        ("[[exporter]]\naddress = 5", "[[exporter]] 1: address is 5; write an address or a network as a string"),
-        ("[[exporter]]\naddress = 'r1'", "[[exporter]] 1: address: 'r1' is no network; write an address, or a"),
-        ("[[exporter]]\naddress = '192.0.2.1/24'", "address: '192.0.2.1/24' has bits set beyond its length; did you"),
+        (
+            "[[exporter]]\naddress = 5",
+            "[[exporter]] 1: address is 5; write an address or a network as a string",
+        ),
+        (
+            "[[exporter]]\naddress = 'r1'",
+            "[[exporter]] 1: address: 'r1' is no network; write an address, or a",
+        ),
+        (
+            "[[exporter]]\naddress = '192.0.2.1/24'",
+            "address: '192.0.2.1/24' has bits set beyond its length; did you",
+        ),
         (EXPORTER_1 * 2, "[[exporter]] 2: 192.0.2.1/32 is there already; put the two together"),
-        (EXPORTER_1 + "interface = 5", "[[exporter]] 1 (192.0.2.1/32): exporter.interface is no list of tables; write"),
+        (
+            EXPORTER_1 + "interface = 5",
+            "[[exporter]] 1 (192.0.2.1/32): exporter.interface is no list of tables; write",
+        ),
         (
             EXPORTER_1 + "[[exporter.interface]]\nname = 'x'",
             "[[exporter]] 1 (192.0.2.1/32): [[exporter.interface]] 1: no index;",
         ),
-        (EXPORTER_1 + "[[exporter.interface]]\nindex = 0", "index is 0; write the ifIndex, a whole number of 1 to"),
-        (EXPORTER_1 + "[[exporter.interface]]\nindex = 1\nspeed = '10G'", "speed is '10G'; write Mb/s, a whole number"),
-        (EXPORTER_1 + "[[exporter.interface]]\nindex = 1\nboundary = 'out'", "boundary is 'out'; write external or"),
-        (EXPORTER_1 + "[[exporter.interface]]\nindex = 1\n" * 2, "interface 1 of 192.0.2.1/32 is there already; put"),
+        (
+            EXPORTER_1 + "[[exporter.interface]]\nindex = 0",
+            "index is 0; write the ifIndex, a whole number of 1 to",
+        ),
+        (
+            EXPORTER_1 + "[[exporter.interface]]\nindex = 1\nspeed = '10G'",
+            "speed is '10G'; write Mb/s, a whole number",
+        ),
+        (
+            EXPORTER_1 + "[[exporter.interface]]\nindex = 1\nboundary = 'out'",
+            "boundary is 'out'; write external or",
+        ),
+        (
+            EXPORTER_1 + "[[exporter.interface]]\nindex = 1\n" * 2,
+            "interface 1 of 192.0.2.1/32 is there already; put",
+        ),
         (
             "[[network]]\nprefix = '10.0.0.0/8'\ncountry = 'Germany'",
             "[[network]] 1: country is 'Germany'; write the two",
@@ -57,14 +84,26 @@ RULE = "[[interface_rule]]\n"
         ("derive = 'packet_size'", "derive is 'packet_size'; write a list of columns"),
         ("derive = ['packet_sise']", "derive: 'packet_sise' cannot be derived; did you mean packet_size"),
         (RULE, "[[interface_rule]] 1: no set; add set = { connectivity = … }"),
-        (RULE + "set = { name = 'x' }", "unknown key of set: 'name'; there are connectivity, provider, boundary"),
+        (
+            RULE + "set = { name = 'x' }",
+            "unknown key of set: 'name'; there are connectivity, provider, boundary",
+        ),
         (RULE + "set = {}", "set is {}; write set = { connectivity = … }"),
         (RULE + "set = { provider = 5 }", "set.provider is 5; write a string"),
         (RULE + "set = { boundary = 'outside' }", "set.boundary is 'outside'; write external or internal"),
-        (RULE + "set = { provider = '{x}' }", "set.provider is '{x}': no group 'x'; match has no groups: (?P<name>…)"),
+        (
+            RULE + "set = { provider = '{x}' }",
+            "set.provider is '{x}': no group 'x'; match has no groups: (?P<name>…)",
+        ),
         (RULE + "set = { provider = '}' }", "set.provider is '}'; a brace itself is written }}"),
-        (RULE + "match = { name = '(?P<pop>x)' }\nset = { provider = '{pip}' }", "no group 'pip'; did you mean pop?"),
-        (RULE + "match = { name = '(x)' }\nset = { provider = '{2}' }", "no group '2'; groups of match are 1"),
+        (
+            RULE + "match = { name = '(?P<pop>x)' }\nset = { provider = '{pip}' }",
+            "no group 'pip'; did you mean pop?",
+        ),
+        (
+            RULE + "match = { name = '(x)' }\nset = { provider = '{2}' }",
+            "no group '2'; groups of match are 1",
+        ),
         (
             RULE + "match = { name = '(x)', description = '(y)' }\nset = { provider = '{1}' }",
             "no group '1'; match has no",
@@ -74,21 +113,48 @@ RULE = "[[interface_rule]]\n"
             "two expressions have a group of the same name; rename one",
         ),
         (RULE + "match = 'x'\nset = { provider = 'y' }", "match is 'x'; write match = { name = '…' }"),
-        (RULE + "match = { name = 5 }\nset = { provider = 'y' }", "match.name is 5; write a regular expression as a"),
-        (RULE + "match = { name = '(' }\nset = { provider = 'y' }", "match.name is no regular expression: missing )"),
-        (RULE + "match = { speed = '1' }\nset = { provider = 'y' }", "unknown key of match: 'speed'; there are name,"),
+        (
+            RULE + "match = { name = 5 }\nset = { provider = 'y' }",
+            "match.name is 5; write a regular expression as a",
+        ),
+        (
+            RULE + "match = { name = '(' }\nset = { provider = 'y' }",
+            "match.name is no regular expression: missing )",
+        ),
+        (
+            RULE + "match = { speed = '1' }\nset = { provider = 'y' }",
+            "unknown key of match: 'speed'; there are name,",
+        ),
         (
             RULE + "name = { match = 'x' }\nset = { provider = 'y' }",
             "a regular expression goes into match = { name = …",
         ),
-        (RULE + "speed = '10G'\nset = { provider = 'y' }", "speed is ['10G']; write a number, or a list of some"),
-        (RULE + "speed = { from = 1 }\nset = { provider = 'y' }", "unknown key of speed: 'from'; there are min, max"),
-        (RULE + "speed = { min = 'x' }\nset = { provider = 'y' }", "write { min = 1000 }, { max = 9999 } or both"),
+        (
+            RULE + "speed = '10G'\nset = { provider = 'y' }",
+            "speed is ['10G']; write a number, or a list of some",
+        ),
+        (
+            RULE + "speed = { from = 1 }\nset = { provider = 'y' }",
+            "unknown key of speed: 'from'; there are min, max",
+        ),
+        (
+            RULE + "speed = { min = 'x' }\nset = { provider = 'y' }",
+            "write { min = 1000 }, { max = 9999 } or both",
+        ),
         (RULE + "speed = { min = 5, max = 4 }\nset = { provider = 'y' }", "min is above max: exchange them"),
         (RULE + "index = []\nset = { provider = 'y' }", "index is []; write a number, or a list of some"),
-        (RULE + "address = 'x'\nset = { provider = 'y' }", "[[interface_rule]] 1: 'x' is no network; write an address"),
-        (RULE + "address = 5\nset = { provider = 'y' }", "address is 5; write an address or a network as a string"),
-        ("[[exporter_rule]]\nspeed = 5\nset = { role = 'y' }", "[[exporter_rule]] 1: unknown key 'speed'; there are"),
+        (
+            RULE + "address = 'x'\nset = { provider = 'y' }",
+            "[[interface_rule]] 1: 'x' is no network; write an address",
+        ),
+        (
+            RULE + "address = 5\nset = { provider = 'y' }",
+            "address is 5; write an address or a network as a string",
+        ),
+        (
+            "[[exporter_rule]]\nspeed = 5\nset = { role = 'y' }",
+            "[[exporter_rule]] 1: unknown key 'speed'; there are",
+        ),
     ],
 )
 def test_faults_of_a_file(tmp_path: Path, text: str, error: str) -> None:
@@ -131,7 +197,9 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_a_schema_without_the_columns(tmp_path: Path) -> None:
     (tmp_path / "net.toml").write_text(EXPORTER_1 + "name = 'x'")
-    with pytest.raises(EnrichmentError, match=r"net\.toml: what it fills is not in schema 'goflow2': no column"):
+    with pytest.raises(
+        EnrichmentError, match=r"net\.toml: what it fills is not in schema 'goflow2': no column"
+    ):
         load_enrichments([tmp_path / "net.toml"], Schema.load("goflow2"))
 
 

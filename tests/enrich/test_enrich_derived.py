@@ -49,7 +49,11 @@ def test_names_of_icmp_messages(tmp_path: Path) -> None:
 def test_what_is_null_in_explicit_columns_says_nothing(tmp_path: Path) -> None:
     """Numbers of columns that are `explicit` may be null; what is made of them is not."""
     batch = flows(
-        bytes=[None, 3, 5], packets=[1, None, 5], proto=[1, 1, 1], icmp_type=[3, None, 8], icmp_code=[None] * 3
+        bytes=[None, 3, 5],
+        packets=[1, None, 5],
+        proto=[1, 1, 1],
+        icmp_type=[3, None, 8],
+        icmp_code=[None] * 3,
     )
     batch = load(tmp_path, 'derive = ["packet_size", "packet_size_bucket", "icmp_name"]')(batch)
     assert said(batch, "packet_size", "packet_size_bucket") == [(0, None), (0, None), (1, "0-63")]

@@ -60,7 +60,9 @@ def test_the_file_does_what_it_says(folder: Path) -> None:
 
 
 def test_the_function_does_what_it_says(folder: Path) -> None:
-    block = next(block for block in re.findall(r"```python\n(.*?)```", PAGE, re.S) if "def tag_customers" in block)
+    block = next(
+        block for block in re.findall(r"```python\n(.*?)```", PAGE, re.S) if "def tag_customers" in block
+    )
     names: dict[str, Any] = {}
     exec(block, names)
     pipeline = load_enrichments([names["tag_customers"]], FLOW)

@@ -67,7 +67,9 @@ def test_only_columns_that_data_speaks_of_are_filled(tmp_path: Path) -> None:
 
 def test_interfaces_of_both_directions(tmp_path: Path) -> None:
     six = "2001:db8::1"
-    batch = flows(exporter_address=[six, six, six, "192.0.2.1", None], in_if=[7, 0, 9, 7, 7], out_if=[8, 7, 0, 8, 8])
+    batch = flows(
+        exporter_address=[six, six, six, "192.0.2.1", None], in_if=[7, 0, 9, 7, 7], out_if=[8, 7, 0, 8, 8]
+    )
     batch = load(tmp_path, ROUTERS)(batch)
     assert said(batch, *(f"in_if_{field}" for field in FIELDS)) == [XE7, *[NOTHING] * 4]
     assert said(batch, *(f"out_if_{field}" for field in FIELDS)) == [
@@ -107,23 +109,31 @@ def test_what_is_there_stays(tmp_path: Path) -> None:
         exporter_name=["mine", None],
         exporter_site=[None, "muc"],
     )
-    assert said(load(tmp_path, ROUTERS)(batch), "exporter_name", "exporter_site") == [("mine", "fra"), ("edge1", "muc")]
+    assert said(load(tmp_path, ROUTERS)(batch), "exporter_name", "exporter_site") == [
+        ("mine", "fra"),
+        ("edge1", "muc"),
+    ]
 
 
 def test_csv_files(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
-    (tmp_path / "data/exporters.csv").write_text("address,name,site\n192.0.2.1,edge1,fra\n\n192.0.2.2, edge2 ,\n")
+    (tmp_path / "data/exporters.csv").write_text(
+        "address,name,site\n192.0.2.1,edge1,fra\n\n192.0.2.2, edge2 ,\n"
+    )
     (tmp_path / "data/interfaces.csv").write_text(
         '\ufeffaddress,index,name,speed,boundary\n192.0.2.1,7,"a, b",100000,external\n192.0.2.0/24,8,c,,\n'
     )
     pipeline = load(tmp_path, 'exporters = "data/exporters.csv"\ninterfaces = ["data/interfaces.csv"]\n')
     batch = pipeline(flows(exporter_address=["192.0.2.1", "192.0.2.2"], in_if=[7, 8], out_if=[8, 7]))
     assert said(batch, "exporter_name", "exporter_site") == [("edge1", "fra"), ("edge2", None)]
-    assert said(batch, "in_if_name", "in_if_speed", "in_if_boundary") == [("a, b", 100000, "external"), ("c", 0, None)]
+    assert said(batch, "in_if_name", "in_if_speed", "in_if_boundary") == [
+        ("a, b", 100000, "external"),
+        ("c", 0, None),
+    ]
     assert said(batch, "out_if_name") == ["c", None]
 
 
-# Rules ----------------------------------------------------------------------------------------------------------------
+# Rules ------------------------------------------------------------------------------------------------------
 
 NAMES = """
 [[exporter]]
@@ -168,7 +178,11 @@ set = { region = "eu" }
 def test_interface_rules_hold_in_both_directions(tmp_path: Path) -> None:
     interfaces = "".join(
         f"[[exporter.interface]]\nindex = {index}\nspeed = {speed}\ndescription = '{text}'\n"
-        for index, speed, text in [(1, 100000, "Transit: carrier1"), (2, 10000, "IX: de-cix"), (3, 1000, "core")]
+        for index, speed, text in [
+            (1, 100000, "Transit: carrier1"),
+            (2, 10000, "IX: de-cix"),
+            (3, 1000, "core"),
+        ]
     )
     rules = """
 [[interface_rule]]
@@ -191,7 +205,12 @@ set = { connectivity = "never" }
     one = ("Transit", "carrier1", "external")
     three, nine = ("slow", None, None), (None, "never", "internal")
     names = ("connectivity", "provider", "boundary")
-    assert said(batch, *(f"in_if_{name}" for name in names)) == [one, ("IX", "de-cix", "external"), three, nine]
+    assert said(batch, *(f"in_if_{name}" for name in names)) == [
+        one,
+        ("IX", "de-cix", "external"),
+        three,
+        nine,
+    ]
     assert said(batch, *(f"out_if_{name}" for name in names)) == [nine, three, (None, None, None), one]
 
 
@@ -234,7 +253,9 @@ set = { role = "unknown" }
     assert said(batch, "exporter_role") == ["unknown"]
 
 
-@pytest.mark.parametrize("condition", ["name = 'x'", "match = { name = '' }", "exporter_name = 'x'", "speed = 0"])
+@pytest.mark.parametrize(
+    "condition", ["name = 'x'", "match = { name = '' }", "exporter_name = 'x'", "speed = 0"]
+)
 def test_a_condition_on_what_is_absent_does_not_hold(tmp_path: Path, condition: str) -> None:
     batch = load(tmp_path, f"[[interface_rule]]\n{condition}\nset = {{ provider = 'p' }}")(
         flows(exporter_address=["192.0.2.1"], in_if=[1], out_if=[2])

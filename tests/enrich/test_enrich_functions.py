@@ -66,7 +66,10 @@ def test_a_function_in_the_current_directory(module: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "error"),
     [
-        ("enrichment_of_a_test:nam", "enrichment_of_a_test:nam: enrichment_of_a_test has no 'nam'; did you mean name"),
+        (
+            "enrichment_of_a_test:nam",
+            "enrichment_of_a_test:nam: enrichment_of_a_test has no 'nam'; did you mean name",
+        ),
         ("enrichment_of_a_test:Tools.x", "enrichment_of_a_test has no 'x'; correct the name"),
         ("enrichment_of_a_test:number", "is 5; name a function that takes a batch and returns one"),
         ("no_such_module:name", "no module 'no_such_module'; it is looked for in "),
@@ -85,7 +88,10 @@ def test_functions_that_are_not_there(module: Path, spec: str, error: str) -> No
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("import no_such_thing", "importing enrichment_of_a_test failed: No module named 'no_such_thing'; install it"),
+        (
+            "import no_such_thing",
+            "importing enrichment_of_a_test failed: No module named 'no_such_thing'; install it",
+        ),
         ("1 / 0", "importing enrichment_of_a_test failed: ZeroDivisionError: division by zero"),
     ],
 )
@@ -96,7 +102,7 @@ def test_modules_that_fail(module: Path, text: str, error: str) -> None:
     assert str(caught.value) == f"enrichment_of_a_test:name: {error}"
 
 
-# What they return -----------------------------------------------------------------------------------------------------
+# What they return -------------------------------------------------------------------------------------------
 
 
 def replaced(name: str, values: Any) -> Any:
@@ -146,16 +152,36 @@ def test_values_become_of_the_type_of_their_column(name: str, values: Any, expec
     ("name", "values", "error"),
     [
         ("in_if_speed", [1, -2], "column 'in_if_speed': row 1 is -2; the column is of type uint32"),
-        ("in_if_speed", [1 << 40, 2], "column 'in_if_speed': row 0 is 1099511627776; the column is of type uint32"),
+        (
+            "in_if_speed",
+            [1 << 40, 2],
+            "column 'in_if_speed': row 0 is 1099511627776; the column is of type uint32",
+        ),
         ("in_if_speed", [0.5, 2], "column 'in_if_speed': row 0 is 0.5; the column is of type uint32"),
         ("in_if_speed", ["1", "fast"], "column 'in_if_speed': row 1 is 'fast'; the column is of type uint32"),
         ("in_if_speed", [[1], [2]], "column 'in_if_speed': is of type list<"),
-        ("in_if_boundary", ["internal", "extern"], "column 'in_if_boundary': row 1 is 'extern'; did you mean external"),
-        ("in_if_boundary", ["internal", "1"], "column 'in_if_boundary': row 1 is '1'; members are undefined, external"),
+        (
+            "in_if_boundary",
+            ["internal", "extern"],
+            "column 'in_if_boundary': row 1 is 'extern'; did you mean external",
+        ),
+        (
+            "in_if_boundary",
+            ["internal", "1"],
+            "column 'in_if_boundary': row 1 is '1'; members are undefined, external",
+        ),
         ("in_if_boundary", ["x", None], "row 0 is 'x'; members are undefined, external, internal"),
-        ("next_hop", [None, b"1234"], "column 'next_hop': row 1 is b'1234'; an address is 16 octets, IPv4 as"),
+        (
+            "next_hop",
+            [None, b"1234"],
+            "column 'next_hop': row 1 is b'1234'; an address is 16 octets, IPv4 as",
+        ),
         ("next_hop", [1, 2], "column 'next_hop': is of type int64; an address is 16 octets"),
-        ("next_hop", ["2001:db8::1:2:34", None], "column 'next_hop': is of type string; an address is 16 octets"),
+        (
+            "next_hop",
+            ["2001:db8::1:2:34", None],
+            "column 'next_hop': is of type string; an address is 16 octets",
+        ),
     ],
 )
 def test_values_that_do_not_fit(name: str, values: Any, error: str) -> None:
@@ -176,7 +202,10 @@ def test_rows_may_be_left_out() -> None:
 @pytest.mark.parametrize(
     ("function", "error"),
     [
-        (lambda batch: None, "returned NoneType, no batch; return a pyarrow.RecordBatch, or what Arrow can read"),
+        (
+            lambda batch: None,
+            "returned NoneType, no batch; return a pyarrow.RecordBatch, or what Arrow can read",
+        ),
         (lambda batch: [1], "returned list, no batch"),
         (lambda batch: 1 / 0, "raised ZeroDivisionError: division by zero"),
         (
@@ -187,7 +216,10 @@ def test_rows_may_be_left_out() -> None:
             lambda batch: pa.concat_tables([pa.Table.from_batches([batch])] * 2),
             "returned 4 rows of 2; it may leave rows out, but not",
         ),
-        (lambda batch: batch.select(["bytes"]), "left out column 'exporter_address'; return it too, with nulls if"),
+        (
+            lambda batch: batch.select(["bytes"]),
+            "left out column 'exporter_address'; return it too, with nulls if",
+        ),
         (replaced("bites", [1, 2]), "provides: no column 'bites'; did you mean bytes?"),
     ],
 )
@@ -216,7 +248,10 @@ def test_a_column_that_is_not_enabled_is_left_out_and_reported_once() -> None:
     assert pipeline(BATCH).equals(BATCH)
     (problem,) = pipeline.problems
     assert heard == [problem]
-    assert "column 'exporter_name' is not enabled and left out; enable it, or give the function provides" in problem
+    assert (
+        "column 'exporter_name' is not enabled and left out; enable it, or give the function provides"
+        in problem
+    )
 
 
 @pytest.mark.parametrize("attribute", ["provides", "needs"])
@@ -274,5 +309,7 @@ def test_what_cannot_be_read_of_a_result_is_said() -> None:
         def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
             raise pa.ArrowInvalid("no buffers")
 
-    with pytest.raises(EnrichmentError, match="returned Broken, which cannot be used: ArrowInvalid: no buffers"):
+    with pytest.raises(
+        EnrichmentError, match="returned Broken, which cannot be used: ArrowInvalid: no buffers"
+    ):
         run(lambda batch: Broken())

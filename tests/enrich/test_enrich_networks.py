@@ -33,11 +33,16 @@ def test_networks_of_both_ends(tmp_path: Path) -> None:
     nothing = (*[None] * 6, 0)
     assert end(batch, "src") == [lab, ("six", *[None] * 4, "2001:db8::/32", 64501), nothing]
     assert end(batch, "dst") == [("corp", None, None, "eu", "acme", "10.0.0.0/8", 64500), nothing, lab]
-    assert said(batch, "src_country", "src_geo_state", "src_geo_city") == [("DE", "BY", "Munich"), *[(None,) * 3] * 2]
+    assert said(batch, "src_country", "src_geo_state", "src_geo_city") == [
+        ("DE", "BY", "Munich"),
+        *[(None,) * 3] * 2,
+    ]
 
 
 def test_networks_in_the_file_itself(tmp_path: Path) -> None:
-    batch = load(tmp_path, '[[network]]\nprefix = "0.0.0.0/0"\nname = "all"\n')(flows(src_addr=["10.1.2.3", "::1"]))
+    batch = load(tmp_path, '[[network]]\nprefix = "0.0.0.0/0"\nname = "all"\n')(
+        flows(src_addr=["10.1.2.3", "::1"])
+    )
     assert said(batch, "src_net_name", "src_net_prefix") == [("all", "0.0.0.0/0"), (None, None)]
     assert "src_net_role" not in batch.schema.names
     assert "src_as" not in batch.schema.names
@@ -50,7 +55,7 @@ def test_an_as_that_the_exporter_gave_stays(tmp_path: Path) -> None:
     assert said(batch, "src_as") == [64500, 65001, 64500]
 
 
-# Databases ------------------------------------------------------------------------------------------------------------
+# Databases --------------------------------------------------------------------------------------------------
 
 CITY = {
     "10.1.0.0/16": {
@@ -75,7 +80,12 @@ def write(folder: Path, **databases: bytes) -> str:
 def test_places_from_databases(tmp_path: Path) -> None:
     geo = write(tmp_path, city=mmdb.database(CITY, "GeoLite2-City"), asn=mmdb.database(ASN, "GeoLite2-ASN"))
     batch = load(tmp_path, geo)(flows(src_addr=ADDRESSES, dst_addr=ADDRESSES[::-1]))
-    places = [("DE", "BY", "Munich"), ("FR", None, None), ("NL", "Noord-Holland", None), *[(None, None, None)] * 3]
+    places = [
+        ("DE", "BY", "Munich"),
+        ("FR", None, None),
+        ("NL", "Noord-Holland", None),
+        *[(None, None, None)] * 3,
+    ]
     assert said(batch, "src_country", "src_geo_state", "src_geo_city") == places
     assert said(batch, "dst_country", "dst_geo_state", "dst_geo_city") == places[::-1]
     assert said(batch, "src_as") == [4200000000, 4200000000, 0, 4200000000, 0, 0]
@@ -110,11 +120,19 @@ def test_a_database_of_ipv4_knows_no_ipv6(tmp_path: Path) -> None:
 
 def test_databases_with_flat_records(tmp_path: Path) -> None:
     flat = {
-        "10.0.0.0/8": {"country_code": "DE", "country": "Germany", "region": "Hesse", "city": "F", "asn": "AS65001"}
+        "10.0.0.0/8": {
+            "country_code": "DE",
+            "country": "Germany",
+            "region": "Hesse",
+            "city": "F",
+            "asn": "AS65001",
+        }
     }
     octets = mmdb.database(flat, "ipinfo standard_location.mmdb")
     batch = load(tmp_path, write(tmp_path, city=octets, asn=octets))(flows(src_addr=["10.1.1.1"]))
-    assert said(batch, "src_country", "src_geo_state", "src_geo_city", "src_as") == [("DE", "Hesse", "F", 65001)]
+    assert said(batch, "src_country", "src_geo_state", "src_geo_city", "src_as") == [
+        ("DE", "Hesse", "F", 65001)
+    ]
 
 
 def test_records_of_other_shapes_say_nothing(tmp_path: Path) -> None:
@@ -123,13 +141,19 @@ def test_records_of_other_shapes_say_nothing(tmp_path: Path) -> None:
         "10.128.0.0/9": 5,
     }
     octets = mmdb.database(odd, "odd")
-    batch = load(tmp_path, write(tmp_path, city=octets, asn=octets))(flows(src_addr=["10.1.1.1", "10.200.1.1"]))
-    assert said(batch, "src_country", "src_geo_state", "src_geo_city", "src_as") == [(None, None, None, 0)] * 2
+    batch = load(tmp_path, write(tmp_path, city=octets, asn=octets))(
+        flows(src_addr=["10.1.1.1", "10.200.1.1"])
+    )
+    assert (
+        said(batch, "src_country", "src_geo_state", "src_geo_city", "src_as") == [(None, None, None, 0)] * 2
+    )
 
 
 def test_the_wrong_database(tmp_path: Path) -> None:
     geo = write(tmp_path, country=mmdb.database(ASN, "GeoLite2-ASN"))
-    with pytest.raises(EnrichmentError, match=r"country\.mmdb: geo\.country is a GeoLite2-ASN database; .* asn = "):
+    with pytest.raises(
+        EnrichmentError, match=r"country\.mmdb: geo\.country is a GeoLite2-ASN database; .* asn = "
+    ):
         load(tmp_path, geo)
 
 

@@ -101,7 +101,9 @@ class Address(pa.ExtensionType):
 def test_addresses_of_an_extension_type(tmp_path: Path) -> None:
     def next_hop(batch: Any) -> Any:
         arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
-        return pa.RecordBatch.from_pydict({**arrays, "next_hop": pa.array([ip("192.0.2.9")] * 2, pa.binary(16))})
+        return pa.RecordBatch.from_pydict(
+            {**arrays, "next_hop": pa.array([ip("192.0.2.9")] * 2, pa.binary(16))}
+        )
 
     storage = pa.array([ip("192.0.2.1"), None], pa.binary(16))
     array = pa.ExtensionArray.from_storage(Address(), storage)
@@ -114,7 +116,9 @@ def test_addresses_of_an_extension_type(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("partly", [False, True])
-@pytest.mark.parametrize("text", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())], ids=str)
+@pytest.mark.parametrize(
+    "text", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())], ids=str
+)
 def test_what_comes_from_other_libraries_keeps_its_types(tmp_path: Path, partly: bool, text: Any) -> None:
     name = pa.array(["mine", None] if partly else [None, None], pa.string())
     old = {
@@ -136,7 +140,11 @@ def test_enums_have_the_same_dictionary_in_every_batch(tmp_path: Path) -> None:
     """Otherwise they could not be written to one file."""
     pipeline = load(tmp_path, EVERYTHING)
     kinds = {"exporter_address": ["192.0.2.1", "192.0.2.1"], "in_if": [3, 3], "out_if": [1, 0]}
-    batches = [pipeline(flows(**kinds)), pipeline(flows(**{**kinds, "in_if": [1, 1]})), pipeline(flows(**kinds))]
+    batches = [
+        pipeline(flows(**kinds)),
+        pipeline(flows(**{**kinds, "in_if": [1, 1]})),
+        pipeline(flows(**kinds)),
+    ]
     batches.append(pipeline(flows(**kinds, in_if_boundary=["internal", None])))
     for side in ("in", "out"):
         found = {tuple(batch.column(f"{side}_if_boundary").dictionary.to_pylist()) for batch in batches}
@@ -155,7 +163,9 @@ def test_the_first_that_knows_wins(tmp_path: Path) -> None:
 def test_tables_and_others_are_batches_too(tmp_path: Path) -> None:
     pipeline = load(tmp_path, EVERYTHING)
     batch = flows(exporter_address=["192.0.2.1", "192.0.2.2"])
-    table = pa.concat_tables([pa.Table.from_batches([batch.slice(0, 1)]), pa.Table.from_batches([batch.slice(1)])])
+    table = pa.concat_tables(
+        [pa.Table.from_batches([batch.slice(0, 1)]), pa.Table.from_batches([batch.slice(1)])]
+    )
     assert pipeline(table).equals(pipeline(batch))
     with pytest.raises(EnrichmentError):
         pipeline(5)
@@ -214,25 +224,33 @@ def test_what_is_enriched_twice_is_as_if_enriched_once(everything: Any, batch: A
     twice = everything(once)
     assert [name for name in once.schema.names if not once[name].equals(twice[name])] == []
     for name in batch.schema.names:  # what was there stays
-        assert all(old in (None, 0, new) for old, new in zip(said(batch, name), said(once, name), strict=True))
+        assert all(
+            old in (None, 0, new) for old, new in zip(said(batch, name), said(once, name), strict=True)
+        )
 
 
 @settings(deadline=None)
 @given(BATCHES)
 def test_each_flow_is_enriched_by_itself(everything: Any, batch: Any) -> None:
     together = everything(batch).to_pylist()
-    assert together == [row for i in range(batch.num_rows) for row in everything(batch.slice(i, 1)).to_pylist()]
+    assert together == [
+        row for i in range(batch.num_rows) for row in everything(batch.slice(i, 1)).to_pylist()
+    ]
 
 
-def test_memory_is_bounded_and_forgetting_does_not_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_bounded_and_forgetting_does_not_show(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lookup, "KEYS", 10)
-    pipeline = load(tmp_path, "".join(f'[[network]]\nprefix = "10.0.{i}.0/24"\nname = "{i}"\n' for i in range(256)))
+    pipeline = load(
+        tmp_path, "".join(f'[[network]]\nprefix = "10.0.{i}.0/24"\nname = "{i}"\n' for i in range(256))
+    )
     for start in (0, 5, 100, 0):
         addresses = [f"10.0.{start + i}.1" for i in range(8)]
         assert said(pipeline(flows(src_addr=addresses)), "src_net_name") == [str(start + i) for i in range(8)]
 
 
-# Files that change ----------------------------------------------------------------------------------------------------
+# Files that change ------------------------------------------------------------------------------------------
 
 
 def exporter(name: str) -> str:
@@ -299,7 +317,9 @@ def test_a_file_that_goes_and_comes_back(reloading: Reloading, name: str) -> Non
     (reloading.folder / name).rename(reloading.folder / "away")
     assert reloading.names() == ["one", "two"]
     assert [name in problem for problem in reloading.pipeline.problems] == [True]
-    reloading.write(name, (reloading.folder / "away").read_text().replace("one", "eins").replace("two", "zwei"))
+    reloading.write(
+        name, (reloading.folder / "away").read_text().replace("one", "eins").replace("two", "zwei")
+    )
     assert reloading.names() == (["one", "zwei"] if name == "list.csv" else ["eins", "two"])
 
 
@@ -313,7 +333,9 @@ def test_a_file_that_is_named_after_an_error_is_watched(reloading: Reloading) ->
 def test_columns_that_are_new_wait_for_a_restart(reloading: Reloading) -> None:
     reloading.write("net.toml", exporter("eins") + 'site = "fra"\n')
     assert reloading.names() == ["eins", "two"]
-    assert ["exporter_site: new, and filled after a restart" in each for each in reloading.pipeline.problems] == [True]
+    assert [
+        "exporter_site: new, and filled after a restart" in each for each in reloading.pipeline.problems
+    ] == [True]
     batch = reloading.pipeline(flows(exporter_address=["192.0.2.1"]))
     assert "exporter_site" not in batch.schema.names
 
@@ -325,7 +347,7 @@ def test_columns_that_nothing_fills_any_more_are_absent(reloading: Reloading) ->
     assert reloading.pipeline(batch).column("exporter_name").equals(absent_column("exporter_name", 1))
 
 
-# What has to be installed ---------------------------------------------------------------------------------------------
+# What has to be installed -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

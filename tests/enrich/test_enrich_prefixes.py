@@ -13,7 +13,9 @@ from flowbuf.errors import EnrichmentError
 from tests.support.enriching import ip
 
 # Few distinct bits, so that networks hold one another and addresses are in them.
-V4 = st.builds(lambda high, low: high << 24 | low, st.sampled_from([0, 10, 192, 255]), st.integers(0, 0xFFFFFF))
+V4 = st.builds(
+    lambda high, low: high << 24 | low, st.sampled_from([0, 10, 192, 255]), st.integers(0, 0xFFFFFF)
+)
 V6 = st.builds(
     lambda high, low: high << 96 | low, st.sampled_from([0, 0x20010DB8, 0xFE800000]), st.integers(0, 1 << 70)
 )
@@ -32,7 +34,9 @@ def test_matches_are_all_networks_of_an_address_the_longest_first(networks: list
         table.insert(parse_prefix(str(network)), str(network))
     assert len(table) == len(set(networks))
     for address in [*addresses, *(network.network_address for network in networks)]:
-        around = {network for network in networks if network.version == address.version and address in network}
+        around = {
+            network for network in networks if network.version == address.version and address in network
+        }
         expected = sorted(around, key=lambda network: -network.prefixlen)
         octets = ip(str(address))
         if octets is not None and address.version == 6 and address.ipv4_mapped:
@@ -72,7 +76,10 @@ def test_ways_to_write_a_network(text: str, same: str) -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("192.0.2.300", "'192.0.2.300' is no network; write an address, or a network such as 192.0.2.0/24 or"),
+        (
+            "192.0.2.300",
+            "'192.0.2.300' is no network; write an address, or a network such as 192.0.2.0/24 or",
+        ),
         ("192.0.2.0/33", "is no network"),
         ("router1", "is no network"),
         ("192.0.2.1/24", "'192.0.2.1/24' has bits set beyond its length; did you mean 192.0.2.0/24?"),

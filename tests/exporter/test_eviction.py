@@ -1,4 +1,6 @@
-"""A full table of exporters: a genuine exporter loses nothing, new ones get in, and every datagram is still counted."""
+"""A full table of exporters: a genuine exporter loses nothing, new ones get in, and every datagram is still
+counted.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ SPOOFS = [
 @pytest.mark.parametrize("repeats", [1, 2])
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("spoof", SPOOFS)
-def test_a_genuine_exporter_loses_nothing(spoof: Callable[[int], tuple[bytes, str]], late: bool, repeats: int) -> None:
+def test_a_genuine_exporter_loses_nothing(
+    spoof: Callable[[int], tuple[bytes, str]], late: bool, repeats: int
+) -> None:
     decoder = Decoder(exporter_limit=LIMIT)
     sent = 0
     for number in range(2 * LIMIT if late else 0):

@@ -47,4 +47,6 @@ def test_hostile_datagrams_cost_at_most_a_multiple_of_the_normal(scenario: str, 
         pytest.skip("valgrind is not installed")
     normal, hostile = count_per_byte("normal"), count_per_byte(scenario)
     ratio = hostile / normal
-    assert ratio <= limit, f"{scenario}: {hostile:.1f} instructions per byte, {ratio:.1f} times those of IPFIX"
+    assert ratio <= limit, (
+        f"{scenario}: {hostile:.1f} instructions per byte, {ratio:.1f} times those of IPFIX"
+    )

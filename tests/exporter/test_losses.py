@@ -41,7 +41,9 @@ def sequences(decoder: Decoder) -> dict[str, dict[str, int]]:
         for sequence in (domain["sequence"] for domain in exporter["domains"]):
             for unit, amounts in ((sequence["unit"], sequence), ("samples", sequence.get("samples"))):
                 for key in ("expected", "lost", "late", "restarts") if amounts else ():
-                    of_unit = total.setdefault(unit, dict.fromkeys(("expected", "lost", "late", "restarts"), 0))
+                    of_unit = total.setdefault(
+                        unit, dict.fromkeys(("expected", "lost", "late", "restarts"), 0)
+                    )
                     of_unit[key] += amounts[key]
     return total
 
@@ -74,7 +76,9 @@ def test_generated_traffic_is_numbered_as_its_protocol_says(protocol: str) -> No
 @every_protocol
 @pytest.mark.parametrize("k", [2, 3, 7])
 def test_what_is_dropped_is_lost(protocol: str, k: int) -> None:
-    """Every k-th of the middle third: before the first sample of a source, and after its last, nothing is missed."""
+    """Every k-th of the middle third: before the first sample of a source, and after its last, nothing is
+    missed.
+    """
     datagrams = traffic(protocol, 20_000)
     units = units_of(datagrams)
     third = len(datagrams) // 3
@@ -112,7 +116,9 @@ def test_what_is_doubled_was_sent_once(protocol: str) -> None:
     lossy = datagrams[:10] + datagrams[12:]
     once, twice = decode(lossy), decode([datagram for datagram in lossy for _ in range(2)])
     unit = PROTOCOLS[protocol]
-    empty = sum(units == 0 for units in units_of(datagrams))  # nothing tells that a message without records comes twice
+    empty = sum(
+        units == 0 for units in units_of(datagrams)
+    )  # nothing tells that a message without records comes twice
     late = sequences(twice)[unit].pop("late")
     assert late == len(lossy) - empty
     assert {**sequences(twice)[unit], "late": 0} == sequences(once)[unit]
@@ -135,7 +141,9 @@ def test_stats_add_up_the_domains_of_an_exporter() -> None:
     ]:
         decoder.encode(payload, "192.0.2.1", 1.0)
     for number in (1, 4):
-        decoder.encode(sflow(flow_sample(sequence=2 * number), sequence=number, agent="192.0.2.9"), "192.0.2.1", 1.0)
+        decoder.encode(
+            sflow(flow_sample(sequence=2 * number), sequence=number, agent="192.0.2.9"), "192.0.2.1", 1.0
+        )
     assert decoder.stats["192.0.2.1"]["lost"] == {"packets": 3, "flows": 2}
     assert decoder.stats["192.0.2.9"]["lost"] == {"datagrams": 2, "samples": 5}
 
@@ -160,26 +168,28 @@ def test_softflowd_loses_nothing(protocol: str) -> None:
     assert decoder.stats["192.0.2.1"]["lost"] == {PROTOCOLS[protocol]: 0}
 
 
-# Real captures --------------------------------------------------------------------------------------------------------
+# Real captures ----------------------------------------------------------------------------------------------
 
-# (lost, expected, late, restarts) of every domain that lost something, or did not come in order; with what is behind
-# it. All others lost nothing. Many were put together: templates from one moment, data from another.
+# (lost, expected, late, restarts) of every domain that lost something, or did not come in order; with what is
+# behind it. All others lost nothing. Many were put together: templates from one moment, data from another.
 UNEVEN: dict[str, list[tuple[int, int, int, int]]] = {
     # The data was sent three seconds before the templates that precede it here: 6,716 records earlier.
     "ipfix-315-eompls-control-word": [(0, 0, 1, 0)],
-    # 63 (templates of options), 63 (one record), 76 (templates), 76 (one), 86: 64 to 75 and 77 to 85 were cut out.
+    # 63 (templates of options), 63 (one record), 76 (templates), 76 (one), 86: 64 to 75 and 77 to 85 were cut
+    # out.
     "ipfix-cisco-sampling-option": [(12 + 9, 25, 0, 0)],
-    # First the templates, up to 2377939, then the data, from 2377915 on: 16 messages are behind the newest templates.
-    # From the first template, 2377917, to 2377997 are 81 records, of which 51 come.
+    # First the templates, up to 2377939, then the data, from 2377915 on: 16 messages are behind the newest
+    # templates. From the first template, 2377917, to 2377997 are 81 records, of which 51 come.
     "ipfix-cisco-srv6-among-bgp": [(30, 81, 16, 0)],
     # 1221457, then 1221494 (one record); later two of templates, and the records 1221492 and 1221493.
     "ipfix-huawei-vrf-name": [(37 - 2, 38, 4, 0)],
     # NetFlow v9: as netflow9-cisco-mpls. IPFIX: 455467 comes after 455478; 455480 to 455487 are missing.
     "mixed-two-exporters": [(6, 17, 0, 1), (8, 19, 1, 0)],
-    # The template, 147688, comes first, then 147674, sent 19 seconds earlier; from there to 147736 come 39 of 63.
+    # The template, 147688, comes first, then 147674, sent 19 seconds earlier; from there to 147736 come 39 of
+    # 63.
     "netflow9-cisco-mpls": [(24, 1 + 63, 0, 1)],
-    # Templates, sent 12 seconds later, come first: 798471 and 798473, then 15 of 798466 to 798500; 615729 and 615732,
-    # then 6 of 615730 to 615750.
+    # Templates, sent 12 seconds later, come first: 798471 and 798473, then 15 of 798466 to 798500; 615729 and
+    # 615732, then 6 of 615730 to 615750.
     "netflow9-cisco-two-processes": [(2 + 15, 4 + 21, 0, 1), (1 + 20, 3 + 35, 0, 1)],
     # The same datagram twice.
     "netflow9-data-before-template-twice": [(0, 1, 1, 0)],

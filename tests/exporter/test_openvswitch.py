@@ -1,5 +1,5 @@
-"""A real exporter: Open vSwitch forwards packets from one dummy port to another, and reports them by sFlow, NetFlow v5
-and IPFIX. All of it runs as any user, in a folder of its own, without a kernel module.
+"""A real exporter: Open vSwitch forwards packets from one dummy port to another, and reports them by sFlow,
+NetFlow v5 and IPFIX. All of it runs as any user, in a folder of its own, without a kernel module.
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ Exported: TypeAlias = dict[str, list[bytes]]
 
 @dataclass(frozen=True)
 class Switch:
-    """A switch with the ports p1 and p2, whatever comes in on p1 goes out on p2. All its sockets are in its folder."""
+    """A switch with the ports p1 and p2, whatever comes in on p1 goes out on p2.
+
+    All its sockets are in its folder.
+    """
 
     folder: Path
 
@@ -76,7 +79,9 @@ class Switch:
 
     def forward(self, packets: list[Packet]) -> None:
         for i in range(0, len(packets), BATCH):
-            self.control("netdev-dummy/receive", "p1", *(bytes(packet).hex() for packet in packets[i : i + BATCH]))
+            self.control(
+                "netdev-dummy/receive", "p1", *(bytes(packet).hex() for packet in packets[i : i + BATCH])
+            )
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +103,9 @@ def switch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Switch]:
         with running(daemon, folder / "switch.log", switch.environment):
             bridge = "add-br br0 -- set bridge br0 datapath_type=dummy fail-mode=secure"
             for number, (port, ifindex) in enumerate({"p1": IN, "p2": OUT}.items(), 1):
-                bridge += f" -- add-port br0 {port} -- set interface {port} type=dummy ofport_request={number}"
+                bridge += (
+                    f" -- add-port br0 {port} -- set interface {port} type=dummy ofport_request={number}"
+                )
                 bridge += f" options:ifindex={ifindex}"
             switch.configure(*bridge.split())
             switch.run("ovs-ofctl", "add-flow", f"unix:{folder}/br0.mgmt", "in_port=1,actions=output:2")
@@ -112,12 +119,18 @@ def traffic() -> list[Packet]:
 
 @pytest.fixture(scope="module")
 def exported(switch: Switch, traffic: list[Packet]) -> Iterator[Exported]:
-    """The datagrams of every protocol: each packet is sampled, the counters of each port are sent every second."""
+    """The datagrams of every protocol: each packet is sampled, the counters of each port are sent every
+    second.
+    """
     with Collectors("sflow", "netflow", "ipfix") as collectors:
         targets = {name: f'"{collector.address}"' for name, collector in collectors.items()}
         export(switch, "sflow", f"agent=127.0.0.1 target={targets['sflow']} header=128 sampling=1 polling=1")
         export(switch, "netflow", f"targets={targets['netflow']} engine_id=9 engine_type=3")
-        export(switch, "ipfix", f"targets={targets['ipfix']} sampling=1 obs_domain_id={DOMAIN} obs_point_id={POINT}")
+        export(
+            switch,
+            "ipfix",
+            f"targets={targets['ipfix']} sampling=1 obs_domain_id={DOMAIN} obs_point_id={POINT}",
+        )
         switch.forward(traffic)
         sflow, netflow, ipfix = (collectors[name].datagrams for name in collectors)
         assert collectors.receive_until(lambda: decode(sflow).counters.get("counter_sample", 0) >= 4)
@@ -162,7 +175,9 @@ def test_netflow_totals_are_those_of_the_packets(exported: Exported, traffic: li
     seen = [packet for packet in traffic if IP in packet]
     assert totals_of_flows(decoded.flows) == totals_of_packets(seen, length=len)
     assert tcp_flags_of_flows(decoded.flows) == tcp_flags_of_packets(seen)
-    ports = {(flow["in_if"], flow["out_if"], flow["engine_type"], flow["engine_id"]) for flow in decoded.flows}
+    ports = {
+        (flow["in_if"], flow["out_if"], flow["engine_type"], flow["engine_id"]) for flow in decoded.flows
+    }
     assert ports == {(1, 2, 3, 9)}
 
 
@@ -170,20 +185,30 @@ def test_netflow_totals_are_those_of_the_packets(exported: Exported, traffic: li
 def test_ipfix_totals_are_those_of_the_packets(
     direction: str, out_if: int | None, exported: Exported, traffic: list[Packet]
 ) -> None:
-    """Each packet is seen on its way in and on its way out. Open vSwitch counts what fills a frame as part of it."""
+    """Each packet is seen on its way in and on its way out.
+
+    Open vSwitch counts what fills a frame as part of it.
+    """
     decoded = decode(exported["ipfix"])
     assert set(decoded.counters) == {"options_ignored"}  # packets that were not reported
     flows = [flow for flow in decoded.flows if flow["flow_direction"] == direction]
     assert totals_of_flows(flows) == totals_of_packets(traffic, length=lambda packet: len(network(packet)))
-    assert {(flow["observation_domain_id"], flow["observation_point_id"]) for flow in flows} == {(DOMAIN, POINT)}
-    # The name is of a string without a fixed length, and on the way out there is a second one, of the second port.
-    assert {(flow["interface_name"], flow["in_if"], flow.get("out_if")) for flow in flows} == {("p1", IN, out_if)}
+    assert {(flow["observation_domain_id"], flow["observation_point_id"]) for flow in flows} == {
+        (DOMAIN, POINT)
+    }
+    # The name is of a string without a fixed length, and on the way out there is a second one, of the second
+    # port.
+    assert {(flow["interface_name"], flow["in_if"], flow.get("out_if")) for flow in flows} == {
+        ("p1", IN, out_if)
+    }
 
 
 def test_counters_of_the_ports_are_those_of_the_packets(exported: Exported, traffic: list[Packet]) -> None:
     decoder = flowbuf.Decoder("sflow_counters")
     message = decoder.schema.message_class()
-    rows = [message.FromString(row) for each in exported["sflow"] for row in decoder.messages(each, SOURCE, 1.0)]
+    rows = [
+        message.FromString(row) for each in exported["sflow"] for row in decoder.messages(each, SOURCE, 1.0)
+    ]
     assert len(rows) == sum(int.from_bytes(each[24:28], "big") for each in exported["sflow"]) - len(traffic)
     ports = {
         row.if_index: (

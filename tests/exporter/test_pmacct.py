@@ -50,8 +50,8 @@ FCS = 4  # octets behind a frame, which sFlow counts
 
 
 def last_packets() -> list[Packet]:
-    """At its end pmacctd counts the last packet twice, and sfprobe keeps the samples that do not fill a datagram: so
-    the last packets are none that count.
+    """At its end pmacctd counts the last packet twice, and sfprobe keeps the samples that do not fill a
+    datagram: so the last packets are none that count.
     """
     packet = (
         Ether(src="02:00:00:00:00:05", dst="02:00:00:00:00:06")
@@ -141,7 +141,9 @@ def test_link_layer_is_that_of_the_packets(name: str, exported: Exported, traffi
 
 
 @each_with_templates
-def test_times_are_those_of_the_first_and_the_last_packet(name: str, exported: Exported, traffic: list[Packet]) -> None:
+def test_times_are_those_of_the_first_and_the_last_packet(
+    name: str, exported: Exported, traffic: list[Packet]
+) -> None:
     """Of the packets of both directions: nfprobe keeps one pair of times for them."""
     flows = decode_all(exported[name])
     ours = spans((ends(flow), flow[time]) for flow in flows for time in ("time_flow_start", "time_flow_end"))
@@ -175,7 +177,9 @@ def test_every_packet_is_a_sample(exported: Exported, traffic: list[Packet]) -> 
 def test_samples_say_how_many_packets_they_stand_for(exported: Exported, traffic: list[Packet]) -> None:
     decoded = decode(exported["sflow-sampled"])
     assert {flow["sampling_rate"] for flow in decoded.flows} == {4}
-    assert [flow["sample_sequence_number"] for flow in decoded.flows] == list(range(1, len(decoded.flows) + 1))
+    assert [flow["sample_sequence_number"] for flow in decoded.flows] == list(
+        range(1, len(decoded.flows) + 1)
+    )
     pools = [flow["sample_pool"] for flow in decoded.flows]
     assert pools == sorted(pools)
     assert len(decoded.flows) <= pools[-1] <= len(traffic) + len(last_packets()) + 1

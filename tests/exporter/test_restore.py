@@ -82,7 +82,11 @@ def known(decoder: Decoder) -> list[Any]:
     """What there is to restore, in an order of its own: numbering begins anew."""
     exporters = [
         {key: exporter[key] for key in ("address", "sub_agent")}
-        | {"domains": [{k: v for k, v in domain.items() if k != "sequence"} for domain in exporter["domains"]]}
+        | {
+            "domains": [
+                {k: v for k, v in domain.items() if k != "sequence"} for domain in exporter["domains"]
+            ]
+        }
         for exporter in decoder.read_exporters()
     ]
     return sorted(exporters, key=lambda exporter: (exporter["address"], exporter["sub_agent"]))
@@ -157,17 +161,22 @@ def test_any_state_restored_decodes_alike(version: str, data: st.DataObject, pol
     second.restore_exporters(first.read_exporters())
     assert known(second) == known(first)
     later = [
-        (payload, source, time) for payload, source, time in sequence if payload[16 if version == "ipfix" else 20 :]
+        (payload, source, time)
+        for payload, source, time in sequence
+        if payload[16 if version == "ipfix" else 20 :]
     ]
     outputs = [(first.encode(*sent), second.encode(*sent)) for sent in later]
     if "port_in_key" not in first.counters:
         assert [found for found, _ in outputs] == [found for _, found in outputs]
 
 
-# Bad state ------------------------------------------------------------------------------------------------------------
+# Bad state --------------------------------------------------------------------------------------------------
 
 GOOD_STATE = [
-    {"address": "192.0.2.1", "domains": [{"version": 10, "id": 1, "templates": {256: {"fields": [(0, 1, 4)]}}}]}
+    {
+        "address": "192.0.2.1",
+        "domains": [{"version": 10, "id": 1, "templates": {256: {"fields": [(0, 1, 4)]}}}],
+    }
 ]
 
 
@@ -258,7 +267,9 @@ def test_garbage_is_refused_or_harmless(value: Any, data: st.DataObject) -> None
     state: Any = copy.deepcopy(known(learnt()))
     place: Any = state
     while isinstance(place, (list, dict)) and place:
-        step = data.draw(st.sampled_from(range(len(place)) if isinstance(place, list) else sorted(place, key=str)))
+        step = data.draw(
+            st.sampled_from(range(len(place)) if isinstance(place, list) else sorted(place, key=str))
+        )
         if not isinstance(place[step], (list, dict)) or data.draw(st.integers(0, 3)) == 0:
             place[step] = value
             break
@@ -271,7 +282,7 @@ def test_garbage_is_refused_or_harmless(value: Any, data: st.DataObject) -> None
     feed(decoder, LATER)
 
 
-# Limits ---------------------------------------------------------------------------------------------------------------
+# Limits -----------------------------------------------------------------------------------------------------
 
 
 def test_the_limits_of_the_decoder_hold() -> None:
@@ -286,7 +297,9 @@ def test_templates_that_no_datagram_could_bring_are_not_taken() -> None:
     templates: dict[int, Any] = {256: {"fields": fields}, 257: {"fields": []}, 258: {"fields": [(0, 1, 4)]}}
     templates |= {300 + number: {"fields": [(0, 1, 4)]} for number in range(5000)}
     decoder = Decoder(SCHEMA)
-    decoder.restore_exporters([{"address": "192.0.2.1", "domains": [{"version": 10, "id": 0, "templates": templates}]}])
+    decoder.restore_exporters(
+        [{"address": "192.0.2.1", "domains": [{"version": 10, "id": 0, "templates": templates}]}]
+    )
     (exporter,) = decoder.read_exporters()
     assert len(exporter["domains"][0]["templates"]) == 4096
     assert exporter["counters"] == {"template_limit": 5003 - 1 - 4096, "empty_template": 1}

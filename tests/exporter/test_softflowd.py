@@ -52,11 +52,13 @@ def check_totals(protocol: str, decoded: Decoded, traffic: list[Packet]) -> None
     seen = [packet for packet in traffic if IP in packet or protocol not in ("netflow1", "netflow5")]
     assert decoded.counters == {}
     assert {flow["flow_type"] for flow in decoded.flows} == {FLOW_TYPES.get(protocol, "NETFLOW_V1")}
-    assert totals_of_flows(decoded.flows) == totals_of_packets(seen, length=lambda packet: len(network(packet)))
+    assert totals_of_flows(decoded.flows) == totals_of_packets(
+        seen, length=lambda packet: len(network(packet))
+    )
     assert tcp_flags_of_flows(decoded.flows) == tcp_flags_of_packets(seen)
 
 
-# Captures -------------------------------------------------------------------------------------------------------------
+# Captures ---------------------------------------------------------------------------------------------------
 
 
 def payloads(capture: Path) -> list[bytes]:
@@ -79,7 +81,7 @@ def test_generated_captures_hold_what_was_asked_for() -> None:
         assert {flow["sampling_rate"] for flow in decoded.flows} == {1000}
 
 
-# The program ----------------------------------------------------------------------------------------------------------
+# The program ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +158,8 @@ def test_psamp_records_are_the_packets(sampling: int, traffic: list[Packet], tmp
     assert decoded.counters == {}
     expected = [headers_of_packet(packet) for packet in traffic[::sampling]]
     assert [
-        {name: flow.get(name, 0) for name in packet} for flow, packet in zip(decoded.flows, expected, strict=True)
+        {name: flow.get(name, 0) for name in packet}
+        for flow, packet in zip(decoded.flows, expected, strict=True)
     ] == expected
     assert counted_by_flowbuf(datagrams) == counted_by_exporter(datagrams) > 0
 

@@ -64,7 +64,9 @@ FLOWS = [
     (netflow9(data_set(256, u32(0x0A000001) + u32(60) + u8(2)), source_id=7), "192.0.2.10"),
     (
         ipfix(
-            data_set(256, uint(99, 8) + u8(3) + b"eth" + u16(0x0800) + u32(5000)), domain=1, export_time=1_700_000_100
+            data_set(256, uint(99, 8) + u8(3) + b"eth" + u16(0x0800) + u32(5000)),
+            domain=1,
+            export_time=1_700_000_100,
         ),
         "2001:db8::7",
     ),
@@ -98,7 +100,7 @@ def path(tmp_path: Path, told: Decoder) -> Path:
     return path
 
 
-# What is kept --------------------------------------------------------------------------------------------------------
+# What is kept -----------------------------------------------------------------------------------------------
 
 
 def test_what_exporters_said_is_known_after_a_restart(told: Decoder, path: Path) -> None:
@@ -151,7 +153,9 @@ def test_exporters_of_which_nothing_is_known_are_left_out(tmp_path: Path) -> Non
     decoder = Decoder()
     decoder.encode(ipfix(data_set(256, bytes(8))), "192.0.2.1", 1.0)
     save_state(decoder, tmp_path / "a.state")
-    assert (tmp_path / "a.state").read_text() == '{"format": "flowbuf-state", "version": 1, "exporters": [\n\n]}\n'
+    assert (
+        tmp_path / "a.state"
+    ).read_text() == '{"format": "flowbuf-state", "version": 1, "exporters": [\n\n]}\n'
     assert load_state(Decoder(), tmp_path / "a.state")
 
 
@@ -182,10 +186,12 @@ def test_a_restart_at_any_time_changes_no_flow(sequence: list[Sent], data: st.Da
         assert load_state(after, f"{folder}/a")
     columns = {column.number: column for column in SCHEMA}
     restarted, expected = split_delimited(flows + fed(after, sent[cut:])), split_delimited(fed(whole, sent))
-    assert [decode_message(columns, each) for each in restarted] == [decode_message(columns, each) for each in expected]
+    assert [decode_message(columns, each) for each in restarted] == [
+        decode_message(columns, each) for each in expected
+    ]
 
 
-# What lies there ----------------------------------------------------------------------------------------------------
+# What lies there --------------------------------------------------------------------------------------------
 
 
 def refused(path: Path) -> StateError:
@@ -294,13 +300,20 @@ def test_damaged_compression(tmp_path: Path, told: Decoder) -> None:
     path.write_bytes(octets[:-12])
     error = refused(path)
     assert error.replaceable or "not a state file" in str(error)
-    path.write_bytes(gzip.compress(b'{"format": "flowbuf-state", "version": 1, "exporters": [' + b" " * 10**6)[:-9])
+    path.write_bytes(
+        gzip.compress(b'{"format": "flowbuf-state", "version": 1, "exporters": [' + b" " * 10**6)[:-9]
+    )
     assert "its gzip data is cut short" in str(refused(path))
 
 
 # Values that JSON has, at every place of a state.
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from([2**64, -1, "256"]),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from([2**64, -1, "256"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=8,
 )
@@ -308,7 +321,9 @@ json_values = st.recursive(
 
 def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Every place in a document."""
-    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    children = (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    )
     return [at, *(place for key, child in children for place in places(child, (*at, key)))]
 
 

@@ -68,7 +68,9 @@ def test_what_goes_wrong_is_raised_by_the_next_call_or_the_end(tmp_path: Path, c
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
-def test_a_block_that_ends_badly_leaves_neither_file_nor_thread(tmp_path: Path, error: type[BaseException]) -> None:
+def test_a_block_that_ends_badly_leaves_neither_file_nor_thread(
+    tmp_path: Path, error: type[BaseException]
+) -> None:
     with pytest.raises(error):
         write_all(tmp_path / "out", [b"x" * 100_000], error)
     assert not os.listdir(tmp_path)

@@ -1,4 +1,5 @@
-"""Capture files as people have them: paths, pipes, file objects, compressed, cut off, damaged, or no captures at all.
+"""Capture files as people have them: paths, pipes, file objects, compressed, cut off, damaged, or no captures
+at all.
 
 What may stand inside a capture is the business of ext/tests/capture/test_capture.c and its neighbours.
 """
@@ -69,10 +70,12 @@ COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {
     "zstd": compress_zstd,
 }
 each_compression = pytest.mark.parametrize("compress", COMPRESSIONS.values(), ids=COMPRESSIONS)
-each_real_compression = pytest.mark.parametrize("compress", [gzip.compress, compress_zstd], ids=["gzip", "zstd"])
+each_real_compression = pytest.mark.parametrize(
+    "compress", [gzip.compress, compress_zstd], ids=["gzip", "zstd"]
+)
 
 
-# Where captures come from --------------------------------------------------------------------------------------------
+# Where captures come from -----------------------------------------------------------------------------------
 
 
 @each_compression
@@ -183,7 +186,7 @@ def test_a_closed_reader_has_closed_its_file(tmp_path: Path) -> None:
         list(reader)
 
 
-# Compression ---------------------------------------------------------------------------------------------------------
+# Compression ------------------------------------------------------------------------------------------------
 
 
 @each_real_compression
@@ -196,7 +199,9 @@ def test_members_follow_each_other(compress: Callable[[bytes], bytes]) -> None:
 
 @each_real_compression
 def test_zeros_after_a_member_are_padding(compress: Callable[[bytes], bytes]) -> None:
-    reader = CaptureReader(io.BytesIO(compress(CAPTURE[:1000]) + bytes(512) + compress(CAPTURE[1000:]) + bytes(9000)))
+    reader = CaptureReader(
+        io.BytesIO(compress(CAPTURE[:1000]) + bytes(512) + compress(CAPTURE[1000:]) + bytes(9000))
+    )
     assert read_payloads(reader) == PAYLOADS
     assert reader.counters == {}
 
@@ -284,7 +289,7 @@ def test_little_that_becomes_much_takes_little_memory(compress: Callable[[bytes]
     assert reader.packets == 4 << 20
 
 
-# What is no capture, or no whole one ---------------------------------------------------------------------------------
+# What is no capture, or no whole one ------------------------------------------------------------------------
 
 
 def test_a_missing_file() -> None:
@@ -336,7 +341,7 @@ def test_what_is_not_delivered_is_counted() -> None:
     assert reader.counters == {"other_packet": 1, "truncated_packet": 1, "bad_capture_record": 1}
 
 
-# An independent writer -----------------------------------------------------------------------------------------------
+# An independent writer --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ipv6", [False, True], ids=["ipv4", "ipv6"])

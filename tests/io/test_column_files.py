@@ -48,7 +48,9 @@ def test_arrow_files_have_one_dictionary_that_grows(tmp_path: Path) -> None:
 def test_arrow_files_have_one_dictionary_of_lists_that_grows(tmp_path: Path) -> None:
     type = pa.schema([("kinds", pa.list_(pa.dictionary(pa.int32(), pa.string())))])
     lists = [[["a", "b"], None, ["a"]], [["c"], [], ["b", "c"]], [["d"]]]
-    batches = [pa.RecordBatch.from_arrays([pa.array(each, type[0].type)], schema=type).slice(1) for each in lists]
+    batches = [
+        pa.RecordBatch.from_arrays([pa.array(each, type[0].type)], schema=type).slice(1) for each in lists
+    ]
     with OutputFile(tmp_path / "x") as file, ArrowSink(file, type) as writer:
         for each in batches:
             writer.write(each)

@@ -1,4 +1,6 @@
-"""Documents that others wrote raise flowbuf's own errors: deeply nested TOML and JSON, and damaged descriptor sets."""
+"""Documents that others wrote raise flowbuf's own errors: deeply nested TOML and JSON, and damaged descriptor
+sets.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,11 @@ def test_toml_as_deep_as_allowed() -> None:
 
 @pytest.mark.parametrize(
     ("number", "problem"),
-    [("1" * 5000, "is not TOML: Exceeds"), ("0x" + "f" * 9000, "more than 1024 bits"), ("1" * 4000, "1024 bits")],
+    [
+        ("1" * 5000, "is not TOML: Exceeds"),
+        ("0x" + "f" * 9000, "more than 1024 bits"),
+        ("1" * 4000, "1024 bits"),
+    ],
 )
 def test_long_numbers(number: str, problem: str, tmp_path: Path) -> None:
     """Python does not parse numbers of many decimal digits, and does not print numbers that have as many."""
@@ -96,7 +102,7 @@ def test_json_is_returned_as_it_is(value: object) -> None:
     assert parse_json(str(value).replace("'", '"').replace("None", "null").replace("text", '"text"')) == value
 
 
-# Descriptor sets ------------------------------------------------------------------------------------------------------
+# Descriptor sets --------------------------------------------------------------------------------------------
 
 
 def make_set() -> FileDescriptorSet:
@@ -172,10 +178,12 @@ def test_a_proto_file_whose_text_is_not_utf8(tmp_path: Path) -> None:
         Codec.load(path)
 
 
-# Modules --------------------------------------------------------------------------------------------------------------
+# Modules ----------------------------------------------------------------------------------------------------
 
 
-def test_the_current_folder_is_the_last_place_for_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_current_folder_is_the_last_place_for_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from flowbuf.enrich.function import import_function
 
     (tmp_path / "colorsys.py").write_text("def rgb_to_hsv(batch): raise AssertionError\n")

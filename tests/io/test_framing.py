@@ -71,7 +71,9 @@ def test_keys_of_both_directions_are_the_same() -> None:
         row.append("src_addr", ends[source][0]).append("src_port", ends[source][1])
         row.append("dst_addr", ends[destination][0]).append("dst_port", ends[destination][1])
         row.append("proto", proto).finish()
-    there, back, other = _core.hash_conversations(bytes(row), src_addr=6, dst_addr=7, src_port=10, dst_port=11, proto=9)
+    there, back, other = _core.hash_conversations(
+        bytes(row), src_addr=6, dst_addr=7, src_port=10, dst_port=11, proto=9
+    )
     assert there == back != other
     assert there.hex() == "6af6b1520b3106dd"  # it names a partition: it may never change
     assert there == hash_ends(ends["one"], ends["other"], 17).to_bytes(8, "big")

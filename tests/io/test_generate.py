@@ -1,4 +1,6 @@
-"""`flowbuf generate` and the generator behind it: what TShark and the plainest of readers find in its captures."""
+"""`flowbuf generate` and the generator behind it: what TShark and the plainest of readers find in its
+captures.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,7 @@ def udp_payload(frame: bytes) -> tuple[int, bytes]:
     return port, udp[8:]
 
 
-# The file -----------------------------------------------------------------------------------------------------------
+# The file ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("protocol", PORTS)
@@ -98,7 +100,8 @@ def test_time_starts_where_asked_and_goes_on_with_the_flows(protocol: str) -> No
 
 def test_exporters_have_their_own_addresses_and_some_use_ipv6() -> None:
     sources = {
-        frame[22:38] if frame[12:14] == b"\x86\xdd" else frame[26:30] for _, frame in frames(capture("ipfix", 2000))
+        frame[22:38] if frame[12:14] == b"\x86\xdd" else frame[26:30]
+        for _, frame in frames(capture("ipfix", 2000))
     }
     assert sources == {
         bytes([192, 0, 2, 1]),
@@ -115,7 +118,9 @@ def test_a_seed_gives_the_same_traffic_and_another_seed_other_traffic(protocol: 
 
 
 def test_flows_written_counts_up_to_all_flows() -> None:
-    pieces = _core.generate(protocol="sflow", flows=20_000, seed=1, exporters=1, sampling_rate=1000, start=START)
+    pieces = _core.generate(
+        protocol="sflow", flows=20_000, seed=1, exporters=1, sampling_rate=1000, start=START
+    )
     counts = [pieces.flows_written for _ in pieces]
     assert counts == sorted(counts)
     assert counts[0] < counts[-1] == 20_000
@@ -132,7 +137,9 @@ def decode(protocol: str, flows: int, **options: int) -> list[dict[str, Any]]:
     return rows
 
 
-@pytest.mark.parametrize(("protocol", "absent"), [("netflow1", NOT_IN_VERSION_1), ("netflow7", ("sampling_rate",))])
+@pytest.mark.parametrize(
+    ("protocol", "absent"), [("netflow1", NOT_IN_VERSION_1), ("netflow7", ("sampling_rate",))]
+)
 def test_old_versions_of_netflow_have_the_flows_of_version_5(protocol: str, absent: tuple[str, ...]) -> None:
     rows, expected = decode(protocol, 24, exporters=1), decode("netflow5", 24, exporters=1)
     assert {row.pop("flow_type") for row in rows} != {row.pop("flow_type") for row in expected}
@@ -147,14 +154,16 @@ def test_old_versions_of_netflow_have_as_many_flows_as_asked_for(protocol: str) 
     assert len(decode(protocol, 3000)) == 3000
 
 
-# What TShark says ---------------------------------------------------------------------------------------------------
+# What TShark says -------------------------------------------------------------------------------------------
 
 
 def tshark(path: Path, *arguments: str) -> list[str]:
     command = ["tshark", "-n", "-r", str(path), "-d", "udp.port==2055,cflow", "-d", "udp.port==4739,cflow"]
     for protocol in ("ip", "udp", "tcp"):
         command += ["-o", f"{protocol}.check_checksum:TRUE"]
-    return subprocess.run([*command, *arguments], check=True, capture_output=True, text=True).stdout.splitlines()
+    return subprocess.run(
+        [*command, *arguments], check=True, capture_output=True, text=True
+    ).stdout.splitlines()
 
 
 @pytest.fixture(scope="module", params=PROTOCOLS)
@@ -170,7 +179,9 @@ def test_tshark_finds_nothing_malformed_and_every_checksum_right(written: tuple[
     layers = ("ip", "udp", "tcp", "icmp", "icmpv6")
     fields = [option for layer in layers for option in ("-e", f"{layer}.checksum.status")]
     rows = tshark(written[1], "-T", "fields", *fields)
-    statuses = Counter(int(value) for row in rows for cell in row.split("\t") for value in cell.split(",") if value)
+    statuses = Counter(
+        int(value) for row in rows for cell in row.split("\t") for value in cell.split(",") if value
+    )
     assert statuses[bad] == 0
     assert statuses[1] >= len(rows)
     assert written[0] in ("sflow", "mixed") or statuses[undecidable] == 0
@@ -182,9 +193,13 @@ def test_tshark_warns_of_nothing_but_connections_that_are_reset(written: tuple[s
     warning = 0x600000
     rows = tshark(written[1], "-Y", "_ws.expert", "-T", "fields", "-E", "aggregator=|",
                   "-e", "_ws.expert.severity", "-e", "_ws.expert.message")  # fmt: skip
-    items = [item for row in rows for item in zip(*(cell.split("|") for cell in row.split("\t")), strict=True)]
+    items = [
+        item for row in rows for item in zip(*(cell.split("|") for cell in row.split("\t")), strict=True)
+    ]
     assert {message for severity, message in items if int(severity) >= warning} <= {"Connection reset (RST)"}
-    assert written[0] in ("sflow", "mixed") or items == []  # a gap in NetFlow v9 or IPFIX sequences would be one
+    assert (
+        written[0] in ("sflow", "mixed") or items == []
+    )  # a gap in NetFlow v9 or IPFIX sequences would be one
 
 
 @needs_tshark
@@ -198,7 +213,11 @@ def test_tshark_counts_as_many_flows_as_asked_for(written: tuple[str, Path]) -> 
             current = int(line.split("(")[2].rstrip(")"))
         elif line.startswith("pdu "):
             current = 256
-        if line.startswith(("Flow ", "pdu ")) and line.split()[1].split("/")[0].isdigit() and current in DATA_TEMPLATES:
+        if (
+            line.startswith(("Flow ", "pdu "))
+            and line.split()[1].split("/")[0].isdigit()
+            and current in DATA_TEMPLATES
+        ):
             records += 1
     assert samples + records == 3000
     assert (samples > 0) == (protocol in ("sflow", "mixed"))
@@ -215,12 +234,14 @@ def test_tshark_reads_the_sampling_rate_of_every_protocol(tmp_path: Path) -> Non
     assert "Sampling rate: 1 out of 512 packets" in text
 
 
-# The command --------------------------------------------------------------------------------------------------------
+# The command ------------------------------------------------------------------------------------------------
 
 
 def test_the_command_writes_what_the_generator_gives(tmp_path: Path) -> None:
     path = tmp_path / "out.pcap"
-    result = run("--protocol", "ipfix", "--flows", 500, "--seed", 3, "--exporters", 4, "--sampling", 64, "-o", path)
+    result = run(
+        "--protocol", "ipfix", "--flows", 500, "--seed", 3, "--exporters", 4, "--sampling", 64, "-o", path
+    )
     assert (result.exit_code, result.output) == (0, "")
     assert path.read_bytes() == capture("ipfix", 500, seed=3, sampling_rate=64)
     assert list(tmp_path.iterdir()) == [path]
@@ -266,7 +287,9 @@ def test_start_is_an_rfc_3339_time(tmp_path: Path, text: str) -> None:
         (("--protocol", "ipfix", "--flows", 2**64 - 1), "2106"),
     ],
 )
-def test_a_wrong_option_is_named_and_leaves_no_file(tmp_path: Path, arguments: tuple[object, ...], word: str) -> None:
+def test_a_wrong_option_is_named_and_leaves_no_file(
+    tmp_path: Path, arguments: tuple[object, ...], word: str
+) -> None:
     result = run(*arguments, "-o", tmp_path / "out.pcap")
     assert result.exit_code == 2
     assert word in result.output

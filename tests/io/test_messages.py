@@ -143,7 +143,7 @@ def test_reading_in_steps_gives_the_same(step: int) -> None:
     assert [flow for part in parts for flow in part] == SAID[:200]
 
 
-# The .proto beside a stream ------------------------------------------------------------------------------------------
+# The .proto beside a stream ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["flows.pb", "flows.pb.gz", "flows.pb.zst"])
@@ -179,7 +179,9 @@ def test_a_proto_says_which_columns_are_enabled(tmp_path: Path) -> None:
 
 def test_a_proto_without_a_hash_will_do(tmp_path: Path) -> None:
     proto = Path(proto_of(tmp_path, FLOW.only("bytes", "src_addr")))
-    proto.write_text("".join(line for line in proto.read_text().splitlines(True) if not line.startswith("//")))
+    proto.write_text(
+        "".join(line for line in proto.read_text().splitlines(True) if not line.startswith("//"))
+    )
     assert read_proto(str(proto), FLOW) == FLOW.only("bytes", "src_addr")
 
 
@@ -214,7 +216,10 @@ sources = ["ipfix:octetDeltaCount"]
             "number = 4=>number = 44",
             "column 'bytes': it says 'uint64 bytes = 44', schema 'flow' says 'uint64 bytes = 4'",
         ),
-        ('"uint64"=>"uint32"', "column 'bytes': it says 'uint32 bytes = 4', schema 'flow' says 'uint64 bytes = 4'"),
+        (
+            '"uint64"=>"uint32"',
+            "column 'bytes': it says 'uint32 bytes = 4', schema 'flow' says 'uint64 bytes = 4'",
+        ),
         ('"ms"=>"s"', "its hash is "),
     ],
 )

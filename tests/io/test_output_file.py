@@ -40,7 +40,9 @@ def test_the_file_is_there_when_the_block_has_ended(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
-def test_after_an_error_everything_is_as_before(tmp_path: Path, error: type[BaseException], suffix: str) -> None:
+def test_after_an_error_everything_is_as_before(
+    tmp_path: Path, error: type[BaseException], suffix: str
+) -> None:
     old = tmp_path / f"old{suffix}"
     old.write_bytes(b"before")
     for path in (old, tmp_path / f"new{suffix}"):
@@ -123,7 +125,9 @@ def test_standard_output_that_is_closed_is_an_error(monkeypatch: pytest.MonkeyPa
         pass
 
 
-def test_nothing_is_left_where_opening_fails_half_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_left_where_opening_fails_half_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "flows.pb.zst"
     monkeypatch.setattr("flowbuf.io.output_file.COMPRESSION_LEVEL", {})
     with pytest.raises(KeyError), OutputFile(path):

@@ -26,7 +26,9 @@ RECORDS = [b"record %d" % number for number in range(1000)]
 
 def run(command: str, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     words = [sys.executable, ROOT / "tools" / command, *map(str, arguments)]
-    return subprocess.run(words, capture_output=True, text=True, env={**os.environ, **environment}, timeout=600)
+    return subprocess.run(
+        words, capture_output=True, text=True, env={**os.environ, **environment}, timeout=600
+    )
 
 
 def processes_in(folder: Path) -> list[str]:
@@ -41,7 +43,7 @@ def processes_in(folder: Path) -> list[str]:
     return found
 
 
-# Records --------------------------------------------------------------------------------------------------------------
+# Records ----------------------------------------------------------------------------------------------------
 
 
 def test_what_is_produced_is_read(broker: Broker, topic: str) -> None:
@@ -99,7 +101,7 @@ def test_records_survive_a_stop_and_a_crash(own_broker: Broker) -> None:
     assert own_broker.values(topic) == [*RECORDS, b"another"]
 
 
-# The registry ---------------------------------------------------------------------------------------------------------
+# The registry -----------------------------------------------------------------------------------------------
 
 
 def test_registry_gives_ids_to_schemas(registry: str, request: pytest.FixtureRequest) -> None:
@@ -122,7 +124,7 @@ def test_registry_can_be_away(own_registry: services.Registry) -> None:
     assert own_registry.address == address
 
 
-# The command ----------------------------------------------------------------------------------------------------------
+# The command ------------------------------------------------------------------------------------------------
 
 
 def test_command_starts_a_broker_once_and_ends_it(broker: Broker, tmp_path: Path) -> None:
@@ -184,7 +186,10 @@ def test_port_of_another_program_is_left_to_it(broker: Broker, tmp_path: Path) -
         port = other.getsockname()[1]
         done = run("kafka", "start", "--folder", tmp_path, "--port", port)
     assert done.returncode == 1
-    assert done.stderr == f"broker: port {port} is taken by another program: stop that, or choose another by --port\n"
+    assert (
+        done.stderr
+        == f"broker: port {port} is taken by another program: stop that, or choose another by --port\n"
+    )
     assert processes_in(tmp_path) == []
 
 
@@ -225,7 +230,9 @@ def test_maven_that_cannot_fetch_is_quoted(tmp_path: Path) -> None:
         (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / name).chmod(0o755)
     home = tmp_path / "home"
-    done = run("kafka", "start", PATH=str(tmp_path), JAVA_HOME="", HOME=str(tmp_path), FLOWBUF_KAFKA_HOME=str(home))
+    done = run(
+        "kafka", "start", PATH=str(tmp_path), JAVA_HOME="", HOME=str(tmp_path), FLOWBUF_KAFKA_HOME=str(home)
+    )
     assert done.returncode == 1
     assert "Maven cannot fetch what is needed" in done.stderr
     assert "no such host" in done.stderr

@@ -1,4 +1,6 @@
-"""`flowbuf consume` writes over nothing that does not come again, twice nowhere, and says what is wrong at once."""
+"""`flowbuf consume` writes over nothing that does not come again, twice nowhere, and says what is wrong at
+once.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ def test_a_folder_has_no_record_twice(broker: Broker, topic: str, capture: Path,
     produce(broker, capture, topic, "--pack", 5_000)
     folder = tmp_path / "parquet"
     assert consume(broker, topic, "-o", f"{folder}/", "--batch-octets", 12_000).exit_code == 0
-    again = consume(broker, topic, "-o", f"{folder}/", "--batch-octets", 12_000)  # the same batches, the same files
+    again = consume(
+        broker, topic, "-o", f"{folder}/", "--batch-octets", 12_000
+    )  # the same batches, the same files
     assert (again.exit_code, ports(folder)) == (0, ports_of(capture))
     refused = consume(broker, topic, "-o", f"{folder}/")
     assert refused.exit_code == 1
@@ -131,7 +135,9 @@ def test_what_stands_in_braces(capture: Path) -> None:
     assert "in braces it may have {hash} and {name}" in result.stderr
 
 
-@pytest.mark.parametrize("option", [("--topic", "x"), ("--group", "g"), ("--consumers", 2), ("-X", "kafka_foo=3")])
+@pytest.mark.parametrize(
+    "option", [("--topic", "x"), ("--group", "g"), ("--consumers", 2), ("-X", "kafka_foo=3")]
+)
 def test_options_of_a_queue_that_is_none(option: tuple[object, ...]) -> None:
     result = run("schema", "clickhouse", *option)
     assert result.exit_code == 2

@@ -1,4 +1,6 @@
-"""`flowbuf consume --clickhouse`: out of a real broker into ClickHouse's engine, each flow once, whatever dies."""
+"""`flowbuf consume --clickhouse`: out of a real broker into ClickHouse's engine, each flow once, whatever
+dies.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ PATIENCE = 60  # seconds
 
 @pytest.fixture(scope="module")
 def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write(tmp_path_factory.mktemp("capture") / "capture.pcap", generated("netflow9", FLOWS, exporters=5))
+    return write(
+        tmp_path_factory.mktemp("capture") / "capture.pcap", generated("netflow9", FLOWS, exporters=5)
+    )
 
 
 @pytest.fixture
@@ -55,10 +59,14 @@ def arguments(broker: Broker, front: ClickHouse, topic: str, table: str, octets:
 
 def count(front: ClickHouse, table: str) -> tuple[int, int]:
     """Flows in the table, and in its totals."""
-    return int(front.ask(f"SELECT count() FROM {table}")), int(front.ask(f"SELECT sum(flows) FROM {table}_1h"))
+    return int(front.ask(f"SELECT count() FROM {table}")), int(
+        front.ask(f"SELECT sum(flows) FROM {table}_1h")
+    )
 
 
-def test_each_flow_is_there_once(broker: Broker, front: ClickHouse, topic: str, table: str, capture: Path) -> None:
+def test_each_flow_is_there_once(
+    broker: Broker, front: ClickHouse, topic: str, table: str, capture: Path
+) -> None:
     result = flowbuf(*arguments(broker, front, topic, table))
     assert (result.exit_code, result.stderr) == (0, "")
     assert count(front, table) == (FLOWS, FLOWS)
@@ -72,8 +80,9 @@ def test_each_flow_is_there_once(broker: Broker, front: ClickHouse, topic: str, 
 def test_a_topic_that_is_created_again_is_another_one(
     broker: Broker, front: ClickHouse, topic: str, table: str, tmp_path: Path
 ) -> None:
-    """Its records have the offsets of records that were deleted with the topic. ClickHouse must not drop them as
-    batches that it has already."""
+    """Its records have the offsets of records that were deleted with the topic. ClickHouse must not drop them
+    as batches that it has already.
+    """
     assert flowbuf(*arguments(broker, front, topic, table)).exit_code == 0
     broker.recreate_topic(topic, partitions=3)
     other = write(tmp_path / "other.pcap", generated("netflow9", FLOWS, exporters=5, seed=2))
@@ -97,8 +106,9 @@ def rows(capture: Path) -> list[dict[str, int]]:
 def test_killed_between_insert_and_commit(
     broker: Broker, front: ClickHouse, topic: str, table: str, inserts: int
 ) -> None:
-    """The insert is done, its answer never comes, and the consumer dies while it waits. The next one would make other
-    batches, if it were not for the promise."""
+    """The insert is done, its answer never comes, and the consumer dies while it waits. The next one would
+    make other batches, if it were not for the promise.
+    """
     command = [sys.executable, "-m", "flowbuf", *arguments(broker, front, topic, table)]
     for _ in range(inserts):
         kill_after_insert(command, front, table)
@@ -108,7 +118,10 @@ def test_killed_between_insert_and_commit(
     result = flowbuf(*arguments(broker, front, topic, table, octets=9_000))
     assert result.exit_code == 0
     waiting, *joined = result.stderr.splitlines()  # for the session of the consumer that was killed
-    assert "waiting for 1 other member to rejoin; a killed member stays in the group until its session" in waiting
+    assert (
+        "waiting for 1 other member to rejoin; a killed member stays in the group until its session"
+        in waiting
+    )
     assert [line.rpartition(": ")[2] for line in joined] == ["joined"]
     assert count(front, table) == (FLOWS, FLOWS)
 

@@ -66,7 +66,9 @@ def test_a_topic_that_is_created_again_needs_another_folder(
     assert ports(fresh) == ports_of(other)
     assert committed(broker, group, topic) == len(broker.values(topic))
     names = {name for name in contents(folder) if not name.startswith(".")}
-    assert names == {name for name in contents(fresh) if not name.startswith(".")}  # so the old file was in danger
+    assert names == {
+        name for name in contents(fresh) if not name.startswith(".")
+    }  # so the old file was in danger
 
 
 def test_one_of_several_topics_is_created_again(
@@ -89,8 +91,9 @@ def test_one_of_several_topics_is_created_again(
 def test_a_topic_is_created_again_while_it_is_read(
     broker: Broker, topic: str, capture: Path, other: Path, group: str, folder: Path
 ) -> None:
-    """The consumer stands still for that time, and so never sees that there is no topic. The new topic has fewer
-    records, so the consumer begins again at offset 0."""
+    """The consumer stands still for that time, and so never sees that there is no topic. The new topic has
+    fewer records, so the consumer begins again at offset 0.
+    """
     with consuming(broker, topic, "--group", group, "--batch-seconds", 0.1, "-o", f"{folder}/") as process:
         for end in (1, 2):
             produce(broker, capture, topic)
@@ -143,7 +146,9 @@ def test_a_folder_whose_files_were_moved_away_takes_the_new_topic(
     assert new.name != old.name
 
 
-def test_readers_of_a_folder_skip_the_identifier(broker: Broker, topic: str, capture: Path, folder: Path) -> None:
+def test_readers_of_a_folder_skip_the_identifier(
+    broker: Broker, topic: str, capture: Path, folder: Path
+) -> None:
     polars, pandas = pytest.importorskip("polars"), pytest.importorskip("pandas")
     produce(broker, capture, topic)
     assert consume(broker, topic, "-o", f"{folder}/").exit_code == 0

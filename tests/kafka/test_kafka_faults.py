@@ -1,5 +1,6 @@
-"""A broker that is away, dies, comes back or does not, a topic that is gone, a signal: what is at the far end is what
-the sink says, to the message."""
+"""A broker that is away, dies, comes back or does not, a topic that is gone, a signal: what is at the far end
+is what the sink says, to the message.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ def freeze(broker: Broker) -> None:
     os.kill(int(broker.service.pid.read_text()), signal.SIGSTOP)
 
 
-# At the start ---------------------------------------------------------------------------------------------------------
+# At the start -----------------------------------------------------------------------------------------------
 
 
 def test_a_broker_that_is_never_there(capture: Path) -> None:
@@ -71,7 +72,9 @@ def test_a_broker_that_comes_in_time(own_broker: Broker, capture: Path, messages
     assert b"".join(own_broker.values(topic)) == messages
     assert producing.told["flows"] == FLOWS
     assert producing.told["failed"] == 0
-    assert producing.stderr.count("Connection refused") <= 2  # by the address that was given, and by that of the broker
+    assert (
+        producing.stderr.count("Connection refused") <= 2
+    )  # by the address that was given, and by that of the broker
 
 
 def test_a_topic_that_is_missing(broker: Broker, capture: Path) -> None:
@@ -89,11 +92,14 @@ def test_a_topic_that_cannot_be(broker: Broker, capture: Path) -> None:
     assert time.monotonic() - begun < 5
 
 
-# While it runs --------------------------------------------------------------------------------------------------------
+# While it runs ----------------------------------------------------------------------------------------------
 
 
 def test_a_broker_that_is_killed_and_comes_back(own_broker: Broker, capture: Path, messages: bytes) -> None:
-    """Once while it takes records, once with records that it has not looked at. All are there once, in order."""
+    """Once while it takes records, once with records that it has not looked at.
+
+    All are there once, in order.
+    """
     topic = own_broker.make_topic()
     content = capture.read_bytes()
     options = ["--topic", topic, "--pack", "2000", "-X", "linger.ms=0"]
@@ -128,7 +134,9 @@ def test_a_broker_that_is_killed_and_stays_away(own_broker: Broker, capture: Pat
     topic = own_broker.make_topic()
     content = capture.read_bytes() + capture.read_bytes()[24:] * 10
     settings = ["-X", "message.timeout.ms=2000", "-X", "queue.buffering.max.messages=500"]
-    producing = Producing(content, own_broker, "--topic", topic, "--pack", "flow", *settings, *SILENT, limit=1 << 20)
+    producing = Producing(
+        content, own_broker, "--topic", topic, "--pack", "flow", *settings, *SILENT, limit=1 << 20
+    )
     wait_for(lambda: count_records(own_broker, topic))
     own_broker.kill()
     producing.feed()
@@ -201,7 +209,7 @@ def test_no_room_is_no_loss(broker: Broker, topic: str, messages: bytes) -> None
     assert (sink.report.delivered, sink.report.failed) == (count, 0)
 
 
-# Too large ------------------------------------------------------------------------------------------------------------
+# Too large --------------------------------------------------------------------------------------------------
 
 LARGE = b"\x88\x27" + bytes(5000)  # a message of 5,000 octets after its length
 
@@ -241,7 +249,9 @@ def test_one_flow_that_is_too_large(
     sink.write(first + LARGE + second)
     sink.write(LARGE)
     sink.write(second)
-    with pytest.raises(KafkaError, match=r"2 of .* records, 2 of .* flows: Broker: Message size too large \(2\)"):
+    with pytest.raises(
+        KafkaError, match=r"2 of .* records, 2 of .* flows: Broker: Message size too large \(2\)"
+    ):
         sink.close()
     assert b"".join(broker.values(topic)) == first + second * 2
     report = sink.report
@@ -264,7 +274,7 @@ def test_what_the_broker_itself_allows(own_broker: Broker, messages: bytes) -> N
     assert b"".join(own_broker.values(topic)) == first + second
 
 
-# Signals, and input that is no good -----------------------------------------------------------------------------------
+# Signals, and input that is no good -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -314,7 +324,9 @@ def test_strict_delivers_what_was_before_the_fault(
 ) -> None:
     """Batch by batch: of the batch that has the fault, nothing."""
     content = capture.read_bytes()
-    begins = [found.end() for found in re.finditer(rb"\x12\x83....(?=\0\x0a)", content, re.DOTALL)]  # to port 4739
+    begins = [
+        found.end() for found in re.finditer(rb"\x12\x83....(?=\0\x0a)", content, re.DOTALL)
+    ]  # to port 4739
     version = begins[len(begins) * 2 // 3]
     path = write(tmp_path / "damaged.pcap", content[: version + 2] + b"\xff\xff" + content[version + 4 :])
     result = run("produce", path, "--kafka", broker.servers, "--topic", topic, "--strict")

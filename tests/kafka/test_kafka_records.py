@@ -70,11 +70,14 @@ def test_what_can_be_read_alone_is_read_among_others(framing: str, data: st.Data
 @settings(deadline=None)
 @given(values_of(messages))
 def test_bare_records_are_read_as_protobuf_reads_them(values: list[bytes]) -> None:
-    """Nothing that google.protobuf refuses is read. What is refused though it reads it has a column of another wire
-    type, or a group, or an address of no known length, which would be lost otherwise."""
+    """Nothing that google.protobuf refuses is read. What is refused though it reads it has a column of
+    another wire type, or a group, or an address of no known length, which would be lost otherwise.
+    """
     flows, faults = rows(RecordReader(SCHEMA, "bare"), values)
     read = [place not in faults for place in range(len(values))]
-    assert [row["bytes"] for row in flows] == [Flow.FromString(value).bytes for value in compress(values, read)]
+    assert [row["bytes"] for row in flows] == [
+        Flow.FromString(value).bytes for value in compress(values, read)
+    ]
     for place, reason in faults.items():
         try:
             Flow.FromString(values[place])
@@ -98,7 +101,10 @@ def test_a_message_does_not_reach_into_the_next_record() -> None:
     whole = delimit(good, good)
     flows, faults = rows(RecordReader(SCHEMA, "delimited"), [whole, whole[:-1], whole[-1:], whole])
     assert len(flows) == 4
-    assert faults == {1: f"octet {len(good) + 1}: the message is cut short", 2: "octet 0: the message is cut short"}
+    assert faults == {
+        1: f"octet {len(good) + 1}: the message is cut short",
+        2: "octet 0: the message is cut short",
+    }
 
 
 def test_nothing_of_a_faulty_record_is_counted() -> None:

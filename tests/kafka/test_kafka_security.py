@@ -47,9 +47,20 @@ class Guarded(services.Kafka):
 
 
 def make_certificate(folder: Path) -> Path:
-    """A key whose certificate, for 127.0.0.1, it has signed itself; and that certificate alone, which is returned."""
+    """A key whose certificate, for 127.0.0.1, it has signed itself; and that certificate alone, which is
+    returned.
+    """
     keytool = shutil.which("keytool") or Path(services.find_java()).resolve().parent / "keytool"
-    store = ("-alias", "broker", "-keystore", folder / "keys.p12", "-storetype", "PKCS12", "-storepass", STORE)
+    store = (
+        "-alias",
+        "broker",
+        "-keystore",
+        folder / "keys.p12",
+        "-storetype",
+        "PKCS12",
+        "-storepass",
+        STORE,
+    )
     names = ("-dname", "CN=127.0.0.1", "-ext", "san=ip:127.0.0.1", "-ext", "bc:c=ca:true")
     subprocess.run([keytool, "-genkeypair", "-keyalg", "RSA", "-validity", "30", *names, *store], check=True)
     certificate = folder / "certificate.pem"
@@ -101,7 +112,8 @@ def test_flows_go_to_it_and_come_from_it(guarded: Broker, capture: Path, tmp_pat
     sent = run("produce", capture, *where, "--kafka-config", config)
     assert (sent.exit_code, sent.stderr) == (0, "")
     assert b"".join(guarded.values(topic)) == decode(capture)
-    # It comes back by the hash in headers and the topic that describes schemas: these clients have to log in, too.
+    # It comes back by the hash in headers and the topic that describes schemas: these clients have to log in,
+    # too.
     read = run("consume", *where, "--kafka-config", config, "--group", "reader", "--until-end", "-f", "jsonl")
     assert (read.exit_code, read.stderr) == (0, "")
     assert len([json.loads(line) for line in read.stdout.splitlines()]) == FLOWS

@@ -86,11 +86,15 @@ def test_secrets_stay_secret(
     assert time.monotonic() - begun < 15
     assert f"{broker.servers}: no broker has answered in 3 s: " in result.stderr
     assert SECRET not in result.output + result.stderr + caplog.text + repr(result.exception)
-    made = KafkaOptions(broker.servers, {"sasl.password": SECRET}, registry, {"basic.auth.user.info": f"a:{SECRET}"})
+    made = KafkaOptions(
+        broker.servers, {"sasl.password": SECRET}, registry, {"basic.auth.user.info": f"a:{SECRET}"}
+    )
     assert SECRET not in repr(made)
     with pytest.raises(KafkaError) as raised:
         SchemaRegistry(registry, {"max.retries": "0", "no.such": SECRET})
-    assert SECRET not in str(raised.getrepr(style="long", chain=True)).replace(f'"{SECRET}', "").split("E  ")[-1]
+    assert (
+        SECRET not in str(raised.getrepr(style="long", chain=True)).replace(f'"{SECRET}', "").split("E  ")[-1]
+    )
     assert SECRET not in str(raised.value)
     assert SECRET not in run("produce", "--help").output
 
@@ -128,7 +132,11 @@ def test_many_exporters_take_bounded_memory(
     assert len({record.key() for record in records}) == 10_000
     for record in records:
         assert record.value()[2] == int(record.key().split(b"-")[1])
-    assert sink.report.flows == sum(_core.count_messages(record.value()) for record in records) == 10_000 * (count + 1)
+    assert (
+        sink.report.flows
+        == sum(_core.count_messages(record.value()) for record in records)
+        == 10_000 * (count + 1)
+    )
 
 
 def test_packs_smaller_than_a_flow(broker: Broker, topic: str, capture: Path) -> None:

@@ -1,4 +1,6 @@
-"""Messages into Kafka, by a real broker: each is there once, packed and keyed as it was asked for, and described."""
+"""Messages into Kafka, by a real broker: each is there once, packed and keyed as it was asked for, and
+described.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def test_records_name_their_schema(broker: Broker, topic: str, capture: Path) ->
     send(capture, KafkaSink(broker.servers, topic, schema))
     (headers,) = {tuple(record.headers() or ()) for record in broker.read(topic)}
     assert headers == (("flowbuf-schema", schema.hash.encode()), ("flowbuf-framing", b"delimited"))
-    described = {record.key(): record.value() for record in broker.read("flowbuf-schemas")}[schema.hash.encode()]
+    described = {record.key(): record.value() for record in broker.read("flowbuf-schemas")}[
+        schema.hash.encode()
+    ]
     assert read_description(described).hash == schema.hash
     assert json.loads(described)["proto"] == schema.to_proto()
 
@@ -91,7 +95,8 @@ def test_an_exporter_stays_in_its_partition(broker: Broker, make_topic: MakeTopi
     partitions: dict[bytes, set[int]] = {}
     for record in broker.read(topic):
         exporters = {
-            _core.format_ip(Flow.FromString(one).exporter_address) for one in _core.split_messages(record.value(), b"")
+            _core.format_ip(Flow.FromString(one).exporter_address)
+            for one in _core.split_messages(record.value(), b"")
         }
         assert exporters == {record.key().decode()}
         partitions.setdefault(record.key(), set()).add(record.partition())
@@ -139,7 +144,10 @@ def test_the_topic_is_made_and_named_after_the_schema(broker: Broker, capture: P
         ({"key": "flow"}, "one flow a record"),
         ({"key": "colour"}, "key is 'colour'"),
         ({"compression": "best"}, "compression is 'best'"),
-        ({"pack": "flow", "key": "flow", "schema": flowbuf.Schema.load("flow").only("bytes")}, "enable src_addr"),
+        (
+            {"pack": "flow", "key": "flow", "schema": flowbuf.Schema.load("flow").only("bytes")},
+            "enable src_addr",
+        ),
     ],
 )
 def test_says_what_cannot_be(options: dict[str, object], problem: str) -> None:
@@ -148,7 +156,10 @@ def test_says_what_cannot_be(options: dict[str, object], problem: str) -> None:
 
 
 def test_a_sink_that_is_only_polled_holds_no_statistics(broker: Broker, topic: str) -> None:
-    """librdkafka keeps statistics until somebody reads. They come all the time, also while nothing is sent."""
+    """librdkafka keeps statistics until somebody reads.
+
+    They come all the time, also while nothing is sent.
+    """
     read: list[str] = []
     settings = {"stats_cb": read.append, "statistics.interval.ms": 100}
     with KafkaSink(broker.servers, topic, settings=settings) as sink:

@@ -1,5 +1,6 @@
-"""KafkaSource by a real broker: batches that say where they are from, offsets that are committed, partitions that come
-and go."""
+"""KafkaSource by a real broker: batches that say where they are from, offsets that are committed, partitions
+that come and go.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +115,7 @@ def test_a_batch_with_faults_only_is_given(broker: Broker, topic: str, group: st
     assert numbers(*given) == [3]
 
 
-# Offsets --------------------------------------------------------------------------------------------------------------
+# Offsets ----------------------------------------------------------------------------------------------------
 
 
 def delete_before(broker: Broker, topic: str, offset: int) -> None:
@@ -220,13 +221,15 @@ def test_metadata_of_others(broker: Broker, topic: str, group: str, metadata: st
 
     broker.produce(topic, values(1, 2, 3))
     place = TopicPartition(topic, 0, 1, metadata)
-    (done,) = broker.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, [place])]).values()
+    (done,) = broker.admin.alter_consumer_group_offsets(
+        [ConsumerGroupTopicPartitions(group, [place])]
+    ).values()
     done.result(PATIENCE)
     with source(broker, topic, group=group) as batches:
         assert numbers(*batches) == [2, 3]
 
 
-# Groups ---------------------------------------------------------------------------------------------------------------
+# Groups -----------------------------------------------------------------------------------------------------
 
 
 STRATEGIES = ["range", "cooperative-sticky"]
@@ -250,7 +253,9 @@ def test_a_partition_that_is_lost(broker: Broker, make_topic: MakeTopic, group: 
                 held[batch.partition] = batch
             if len(held) == 2:
                 break
-        with source(broker, topic, **options) as other:  # not before: it may have one of them as soon as it is there
+        with source(
+            broker, topic, **options
+        ) as other:  # not before: it may have one of them as soon as it is there
             again: list[SourceBatch | None] = []
             for ours, theirs in itertools.islice(zip(one, other, strict=False), 1000):
                 again.append(ours)
@@ -286,7 +291,9 @@ def test_a_batch_is_stored_once_while_a_group_begins_anew(
             for _ in range(300):
                 for member, each in ((one, pending or next(ones)), (other, next(others))):
                     if each:
-                        with suppress(PartitionLost):  # the commit's too: what is promised and stored stays so
+                        with suppress(
+                            PartitionLost
+                        ):  # the commit's too: what is promised and stored stays so
                             member.promise(each)
                             stored[each.token] = numbers(each)
                             member.commit(each)
@@ -299,7 +306,9 @@ def test_a_batch_is_stored_once_while_a_group_begins_anew(
 def test_a_promise_that_is_refused_gives_the_batch_again(
     broker: Broker, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The moment in which a broker refuses it passes too fast to be met at will: its answer is given here, once."""
+    """The moment in which a broker refuses it passes too fast to be met at will: its answer is given here,
+    once.
+    """
     broker.produce(topic, values(1, 2, 3))
     with source(broker, topic, group=group, limits=ONE_BY_ONE) as one:
         batch, *others = itertools.islice((each for each in one if each), 3)
@@ -327,7 +336,7 @@ def test_a_member_without_partitions_waits_for_some(broker: Broker, topic: str, 
         assert found in ([], [1, 2, 3])
 
 
-# Memory and limits ----------------------------------------------------------------------------------------------------
+# Memory and limits ------------------------------------------------------------------------------------------
 
 
 def test_many_partitions_fill_no_more_than_a_few_batches(broker: Broker, make_topic: MakeTopic) -> None:

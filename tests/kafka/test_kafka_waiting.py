@@ -1,4 +1,6 @@
-"""Clients of Kafka report that they wait: for a broker that is away, for the session of a member that was killed."""
+"""Clients of Kafka report that they wait: for a broker that is away, for the session of a member that was
+killed.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,9 @@ def test_all_brokers_are_named(notes: Notes, lines: list[str]) -> None:
     assert not notes.waiting
 
 
-@pytest.mark.parametrize("name", ["a:1/bootstrap", "GroupCoordinator: a:1", "sasl_ssl://a:1/7", "ssl://a:1/bootstrap"])
+@pytest.mark.parametrize(
+    "name", ["a:1/bootstrap", "GroupCoordinator: a:1", "sasl_ssl://a:1/7", "ssl://a:1/bootstrap"]
+)
 def test_a_broker_is_named_once_with_the_reason(notes: Notes, lines: list[str], name: str) -> None:
     text = "Connect to ipv4#192.0.2.1:1 failed: Connection refused"
     for _ in range(3):
@@ -125,7 +129,9 @@ def test_a_consumer_reports_a_broker_that_leaves_and_returns(own_broker: Broker,
         own_broker.kill()
         reads_until(rf"kafka: broker {host}:\d+ unavailable; waiting.*")
         own_broker.start()
-        reads_until(rf"kafka: broker (127.0.0.1|{host}):\d+ available")  # as it names itself, or as it was given
+        reads_until(
+            rf"kafka: broker (127.0.0.1|{host}):\d+ available"
+        )  # as it names itself, or as it was given
     assert not [line for line in lines if "brokers are down" in line]
     assert "available" in lines[-1]
     assert "unavailable" not in lines[-1]
@@ -142,7 +148,9 @@ def test_a_producer_reports_a_broker_that_leaves_and_returns(own_broker: Broker)
             return any(text in line for line in lines)
 
         own_broker.kill()
-        assert services.wait(lambda: says(f"broker {own_broker.servers} unavailable; waiting"), PATIENCE), lines
+        assert services.wait(lambda: says(f"broker {own_broker.servers} unavailable; waiting"), PATIENCE), (
+            lines
+        )
         own_broker.start()
         assert services.wait(lambda: says(f"broker {own_broker.servers} available"), PATIENCE), lines
     assert not [line for line in lines if "brokers are down" in line]
@@ -180,7 +188,9 @@ def test_a_restarted_consumer_reports_the_session_that_it_waits_for(
     assert told[1][0] > 2
 
 
-def test_the_first_member_of_a_group_reports_no_wait(broker: Broker, topic: str, capture: Path, group: str) -> None:
+def test_the_first_member_of_a_group_reports_no_wait(
+    broker: Broker, topic: str, capture: Path, group: str
+) -> None:
     produce(broker, capture, topic)
     lines: list[str] = []
     for _ in range(2):  # the second one comes after the first has left
@@ -193,8 +203,9 @@ def test_the_first_member_of_a_group_reports_no_wait(broker: Broker, topic: str,
 def member(
     broker: Broker, topic: str, group: str, settings: dict[str, Any], lines: list[str], busy: float = 0.0
 ) -> Iterator[list[float]]:
-    """A member of a group, in a thread. It stores each batch for `busy` seconds. The list has the seconds until it had
-    partitions, and those until it stored each batch."""
+    """A member of a group, in a thread. It stores each batch for `busy` seconds. The list has the seconds
+    until it had partitions, and those until it stored each batch.
+    """
     ended, joined = threading.Event(), list[float]()
 
     def run() -> None:
@@ -227,7 +238,10 @@ def until(done: Callable[[], object]) -> None:
 def test_a_member_that_joins_live_members_reports_no_wait(
     broker: Broker, make_topic: Callable[..., str], group: str, protocol: str, heartbeat: float
 ) -> None:
-    """They rejoin by themselves, within a heartbeat. On a machine that is too slow for that, a report is right."""
+    """They rejoin by themselves, within a heartbeat.
+
+    On a machine that is too slow for that, a report is right.
+    """
     topic, lines = make_topic(partitions=2), list[str]()
     settings = {"group.protocol": protocol}
     with member(broker, topic, group, settings, lines) as first:
@@ -259,7 +273,9 @@ class DelayingKafka(services.Kafka):
 
     def write_properties(self, path: Path, data: Path, ports: list[int]) -> None:
         super().write_properties(path, data, ports)
-        path.write_text(path.read_text().replace("initial.rebalance.delay.ms=0", "initial.rebalance.delay.ms=3000"))
+        path.write_text(
+            path.read_text().replace("initial.rebalance.delay.ms=0", "initial.rebalance.delay.ms=3000")
+        )
 
 
 def test_members_that_start_together_report_no_wait(tmp_path: Path, group: str) -> None:
@@ -308,8 +324,12 @@ def test_dead_letters_report_a_broker_that_leaves_and_returns(own_broker: Broker
 
 
 @pytest.mark.parametrize("setting", ["session.timeout.ms", "heartbeat.interval.ms"])
-def test_settings_that_kip_848_leaves_to_the_broker(broker: Broker, topic: str, group: str, setting: str) -> None:
-    result = consume(broker, topic, "--group", group, "-X", "group.protocol=consumer", "-X", f"{setting}=10000")
+def test_settings_that_kip_848_leaves_to_the_broker(
+    broker: Broker, topic: str, group: str, setting: str
+) -> None:
+    result = consume(
+        broker, topic, "--group", group, "-X", "group.protocol=consumer", "-X", f"{setting}=10000"
+    )
     assert (result.exit_code, result.stdout) == (1, "")
     assert f"settings of the client: Failed to create consumer: `{setting}` is not supported" in result.stderr
 

@@ -20,7 +20,9 @@ CAPTURE = ROOT / "tests/data/softflowd-ipfix.pcap"
 def test_the_demonstration(broker: Broker) -> None:
     """Its broker is its own; this one has fetched the programs."""
     pytest.importorskip("chdb", reason="chdb is not installed: pip install --group chdb")
-    done = subprocess.run([sys.executable, ROOT / "examples/pipeline.py"], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples/pipeline.py"], capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     decoded, delivered, stored = re.fullmatch(
         r"decoded=(\d+) delivered=(\d+) clickhouse=(\d+)", done.stdout.splitlines()[-1]
@@ -32,14 +34,20 @@ def test_the_demonstration(broker: Broker) -> None:
 def test_the_examples_of_kafka(broker: Broker, make_topic: MakeTopic, tmp_path: Path, name: str) -> None:
     topic = make_topic()
     blocks = [
-        block for block in re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), re.S) if "Kafka" in block
+        block
+        for block in re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), re.S)
+        if "Kafka" in block
     ]
     assert blocks
     for block in blocks:
         code = block.replace("192.0.2.1:9092", broker.servers).replace("capture.pcap", str(CAPTURE))
         code = code.replace('"flows"', f'"{topic}"').replace('group="mine"', 'group="mine", until_end=True')
         done = subprocess.run(
-            [sys.executable, "-c", "import flowbuf\n" + code], cwd=tmp_path, capture_output=True, text=True, timeout=120
+            [sys.executable, "-c", "import flowbuf\n" + code],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
         )
         assert (done.returncode, done.stderr) == (0, "")
         assert "478" in done.stdout

@@ -1,5 +1,6 @@
-"""Single flows behind the number of their schema, with a real schema registry: Confluent's own libraries read them, and
-the registry refuses schemas that readers would not understand."""
+"""Single flows behind the number of their schema, with a real schema registry: Confluent's own libraries read
+them, and the registry refuses schemas that readers would not understand.
+"""
 
 from __future__ import annotations
 
@@ -51,10 +52,12 @@ def versions(url: str, topic: str) -> list[int]:
 
 
 def produce(broker: Broker, topic: str, capture: Path, url: str, *options: object) -> Any:
-    return run("produce", capture, "--kafka", broker.servers, "--topic", topic, "--schema-registry", url, *options)
+    return run(
+        "produce", capture, "--kafka", broker.servers, "--topic", topic, "--schema-registry", url, *options
+    )
 
 
-# What is sent ---------------------------------------------------------------------------------------------------------
+# What is sent -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("preset", ["flow", "goflow2"])
@@ -124,10 +127,12 @@ def describe(schema: flowbuf.Schema) -> list[tuple[object, ...]]:
     return sorted((each.number, each.name, each.type, each.unit, each.repeated) for each in schema.enabled)
 
 
-# What the registry refuses --------------------------------------------------------------------------------------------
+# What the registry refuses ----------------------------------------------------------------------------------
 
 
-def test_the_registry_checks_how_a_schema_changes(broker: Broker, topic: str, registry: str, capture: Path) -> None:
+def test_the_registry_checks_how_a_schema_changes(
+    broker: Broker, topic: str, registry: str, capture: Path
+) -> None:
     assert produce(broker, topic, capture, registry).exit_code == 0
     ask(registry, f"config/{topic}-value", "PUT", {"compatibility": "BACKWARD"})
     more = produce(broker, topic, capture, registry, "--enable", "src_mac")
@@ -146,7 +151,9 @@ def test_the_registry_checks_how_a_schema_changes(broker: Broker, topic: str, re
     assert other.hash.encode() not in {record.key() for record in broker.read("flowbuf-schemas")}
 
 
-def test_a_refusal_ends_the_command(broker: Broker, topic: str, registry: str, capture: Path, tmp_path: Path) -> None:
+def test_a_refusal_ends_the_command(
+    broker: Broker, topic: str, registry: str, capture: Path, tmp_path: Path
+) -> None:
     first = (
         '[schema]\nname = "mine"\n[[column]]\nname = "octets"\nnumber = 1\ntype = "uint64"\nenabled = true\n'
         'sources = ["ipfix:octetDeltaCount"]\n'
@@ -163,7 +170,7 @@ def test_a_refusal_ends_the_command(broker: Broker, topic: str, registry: str, c
     assert len(broker.values(topic)) == FLOWS
 
 
-# A registry that is none ----------------------------------------------------------------------------------------------
+# A registry that is none ------------------------------------------------------------------------------------
 
 
 def test_nobody_at_the_port(broker: Broker, topic: str, capture: Path) -> None:
@@ -179,7 +186,9 @@ def test_nobody_at_the_port(broker: Broker, topic: str, capture: Path) -> None:
 def test_nobody_answers(broker: Broker, topic: str, capture: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         begun = time.monotonic()
-        result = produce(broker, topic, capture, f"http://127.0.0.1:{silent.getsockname()[1]}", "--timeout", 2)
+        result = produce(
+            broker, topic, capture, f"http://127.0.0.1:{silent.getsockname()[1]}", "--timeout", 2
+        )
     assert result.exit_code == 1
     assert "timed out" in result.stderr
     assert time.monotonic() - begun < 20

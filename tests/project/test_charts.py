@@ -1,4 +1,6 @@
-"""What notebooks draw with (notebooks/charts.py): results are read as they were written, colours read on any paper."""
+"""What notebooks draw with (notebooks/charts.py): results are read as they were written, colours read on any
+paper.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def write(folder: Path, *results: dict[str, Any]) -> Path:
 
 def test_a_result_is_a_row(tmp_path: Path) -> None:
     lab = result("telemetry decode 10000", "json", octets=308.5, allocations=44.0)
-    frame = charts.read_benchmarks(write(tmp_path, lab, result("sflow-1140", "flowbuf"), {"extra_info": {"mb": 3}}))
+    frame = charts.read_benchmarks(
+        write(tmp_path, lab, result("sflow-1140", "flowbuf"), {"extra_info": {"mb": 3}})
+    )
     assert list(frame)[:8] == charts.COLUMNS
     rows = frame[[*charts.COLUMNS, "octets"]].values.tolist()
     assert rows[0] == ["telemetry decode 10000", "telemetry", "decode", 10000, "json", 20.0, 3.0, 18.0, 308.5]
@@ -74,7 +78,9 @@ def test_a_caption_says_machine_data_repetitions_and_spread() -> None:
     assert figure.get_supxlabel() == text
     charts.caption(figure, **told, about="Two bars.")
     assert figure.get_supxlabel() == f"Two bars.\n{text}"
-    assert [bar.get_facecolor()[:3] == pytest.approx((0, 0.447, 0.698), abs=0.01) for bar in axes.patches] == [0, 1]
+    assert [
+        bar.get_facecolor()[:3] == pytest.approx((0, 0.447, 0.698), abs=0.01) for bar in axes.patches
+    ] == [0, 1]
     plt.close(figure)
 
 

@@ -30,7 +30,11 @@ def make(*arguments: str) -> str:
     command = ["make", f"-j{os.cpu_count()}", "--output-sync", "-C", str(EXT), f"PYTHON={sys.executable}"]
     with building():
         done = subprocess.run(
-            [*command, *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            [*command, *arguments],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
     if done.returncode:
         pytest.fail(done.stdout[-20000:], pytrace=False)
@@ -43,14 +47,19 @@ def sanitizers(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("sanitizers")
     (folder / "empty.c").write_text("int main(void) { return 0; }\n")
     command = [os.environ.get("CC", "cc"), "-fsanitize=address,undefined", "empty.c", "-o", "empty"]
-    if shutil.which(command[0]) is None or subprocess.run(command, cwd=folder, capture_output=True).returncode:
+    if (
+        shutil.which(command[0]) is None
+        or subprocess.run(command, cwd=folder, capture_output=True).returncode
+    ):
         pytest.skip("there is no compiler with sanitizers")
 
 
 def test_with_assertions() -> None:
     output = make("test")
     programs = sorted(path.stem for path in (EXT / "tests").glob("*/test_*.c"))
-    assert sorted(line.removeprefix("== ") for line in output.splitlines() if line.startswith("== ")) == programs
+    assert (
+        sorted(line.removeprefix("== ") for line in output.splitlines() if line.startswith("== ")) == programs
+    )
     assert output.count(", 0 failed checks") == len(programs)
 
 

@@ -13,7 +13,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "benchmarks/README.md", "benchmarks/peers/README.md", "ext/README.md"]
+DOCUMENTS = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "benchmarks/README.md",
+    "benchmarks/peers/README.md",
+    "ext/README.md",
+]
 DOCUMENTS += [
     *("docs/command-line.md", "docs/python.md", "docs/schema.md"),
     *("docs/fields.md", "docs/answers.md", "docs/presets.md", "docs/limits.md"),
@@ -54,7 +60,14 @@ def test_the_readme_is_short() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["README.md", "docs/python.md", "docs/schema.md", "docs/columns.md", "docs/clickhouse.md", "docs/kafka.md"],
+    [
+        "README.md",
+        "docs/python.md",
+        "docs/schema.md",
+        "docs/columns.md",
+        "docs/clickhouse.md",
+        "docs/kafka.md",
+    ],
 )
 def test_python_in_documents_compiles(name: str) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), re.S)
@@ -163,7 +176,9 @@ def test_options_in_the_documents_exist() -> None:
     known = set()
     for name in (*COMMANDS, ("schema", "show"), ("schema", "clickhouse")):
         known |= set(
-            re.findall(r"--[a-z][a-z-]*", flowbuf(*([name] if isinstance(name, str) else name), "--help").stdout)
+            re.findall(
+                r"--[a-z][a-z-]*", flowbuf(*([name] if isinstance(name, str) else name), "--help").stdout
+            )
         )
     named: dict[str, set[str]] = {}
     for name in ("README.md", "docs/command-line.md", "docs/python.md", "docs/schema.md"):

@@ -1,7 +1,7 @@
 """docs/fields.md: fresh, and right about all three collectors.
 
-What Akvorado and GoFlow2 read stands as facts in docs/collectors.csv. flowbuf reads all of it, into the column that
-is the same, or says beside it why not; and the presets read what their collector does, no more.
+What Akvorado and GoFlow2 read stands as facts in docs/collectors.csv. flowbuf reads all of it, into the
+column that is the same, or says beside it why not; and the presets read what their collector does, no more.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ def test_every_source_of_the_facts_exists() -> None:
 
 
 def test_every_column_of_the_facts_exists() -> None:
-    """Akvorado's are those of its golden flows, GoFlow2's those of its message; and all of GoFlow2's are filled."""
+    """Akvorado's are those of its golden flows, GoFlow2's those of its message; and all of GoFlow2's are
+    filled.
+    """
     assert {column for _, column, _ in readings(AKVORADO)} == set(AKVORADO.fields)
     assert {column for _, column, _ in readings(GOFLOW2)} == set(GOFLOW2_MESSAGE.fields)
 
@@ -91,10 +93,15 @@ def test_presets_read_what_their_collector_does(name: str) -> None:
         for text in (make_fields.key(source) for rank in column.sources for source in rank)
         if not any((part, column.name) in facts for part in make_fields.made_of(text))
     ]
-    assert own == [("meta:default_sampling_rate", {"goflow2": "sampling_rate", "akvorado": "SamplingRate"}[name])]
+    assert own == [
+        ("meta:default_sampling_rate", {"goflow2": "sampling_rate", "akvorado": "SamplingRate"}[name])
+    ]
 
 
-STARTS = [f"ipfix:flowStart{unit}" for unit in ("SysUpTime", "Seconds", "Milliseconds", "Microseconds", "Nanoseconds")]
+STARTS = [
+    f"ipfix:flowStart{unit}"
+    for unit in ("SysUpTime", "Seconds", "Milliseconds", "Microseconds", "Nanoseconds")
+]
 NOT_IN_PRESETS: dict[str, dict[tuple[str, str], str]] = {
     "goflow2": {},
     "akvorado": {
@@ -106,8 +113,23 @@ NOT_IN_PRESETS: dict[str, dict[tuple[str, str], str]] = {
 
 
 def test_columns_of_presets_are_used_as_those_of_flow_toml() -> None:
-    """A column has the same keys as its counterpart, except its form and the rule of zeros: that is the collector's."""
-    form = {"name", "number", "type", "repeated", "enabled", "unit", "ip", "values", "map", "mirror", "origin", "doc"}
+    """A column has the same keys as its counterpart, except its form and the rule of zeros: that is the
+    collector's.
+    """
+    form = {
+        "name",
+        "number",
+        "type",
+        "repeated",
+        "enabled",
+        "unit",
+        "ip",
+        "values",
+        "map",
+        "mirror",
+        "origin",
+        "doc",
+    }
     same = {field.name for field in dataclasses.fields(Column)} - form - {"sources", "depends", "clickhouse"}
     same -= {"zero", "replaces_zero"}
     assert same >= {"group", "explicit", "late"}
@@ -116,7 +138,9 @@ def test_columns_of_presets_are_used_as_those_of_flow_toml() -> None:
             field = collector.fields.get(column.name)
             if field:
                 other = FLOW[field.column]
-                assert {key: getattr(column, key) for key in same} == {key: getattr(other, key) for key in same}, column
+                assert {key: getattr(column, key) for key in same} == {
+                    key: getattr(other, key) for key in same
+                }, column
 
 
 def test_akvorados_message_is_among_the_facts() -> None:
@@ -130,8 +154,12 @@ def test_what_derived_sources_are_made_of_is_what_the_core_looks_for() -> None:
     roles = {int(number) for number in re.findall(r"X\(\w+, (\d+)\)", TEMPLATE_H)}
     assert roles
     roles |= {8, 12, 27, 28}  # the address fields
-    parts = {part for name in make_fields.DERIVED for part in make_fields.made_of(name)} | set(make_fields.HELPERS)
-    named = {Source.parse(part).id for part in parts if part.startswith("ipfix:") and not Source.parse(part).pen}
+    parts = {part for name in make_fields.DERIVED for part in make_fields.made_of(name)} | set(
+        make_fields.HELPERS
+    )
+    named = {
+        Source.parse(part).id for part in parts if part.startswith("ipfix:") and not Source.parse(part).pen
+    }
     assert roles - named == set()
     assert named - roles <= {Source.parse("ipfix:fragmentFlags").id}
     assert make_fields.DERIVED.keys() == {name for name in _core.SOURCES if name.startswith("derived:")}

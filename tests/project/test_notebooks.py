@@ -21,7 +21,9 @@ FOLDER = ROOT / "notebooks"
 SMALL = Path(__file__).parents[1] / "data" / "softflowd-netflow5.pcap"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 MEASURING = [path for path in NOTEBOOKS if "charts.SMALL" in path.read_text()]
-"""Those whose outputs are other ones each time: in tests they measure little, and only that they work is seen."""
+"""Those whose outputs are other ones each time: in tests they measure little, and only that they work is
+seen.
+"""
 KNOWN = [path for path in NOTEBOOKS if path not in MEASURING]
 A_FOLDER = re.compile(r"/[\w.-]+/")
 
@@ -35,7 +37,9 @@ def read(path: Path) -> NotebookNode:
 def said(notebook: NotebookNode) -> list[tuple[str, list[str]]]:
     """The outputs of each cell as text; of a chart that there is one."""
     return [
-        (cell.id, [text_of(output) for output in cell.outputs]) for cell in notebook.cells if cell.cell_type == "code"
+        (cell.id, [text_of(output) for output in cell.outputs])
+        for cell in notebook.cells
+        if cell.cell_type == "code"
     ]
 
 
@@ -56,7 +60,9 @@ def test_there_are_notebooks() -> None:
 
 
 def execute(path: Path, *options: str) -> None:
-    done = subprocess.run([sys.executable, FOLDER / "execute.py", *options, path], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, FOLDER / "execute.py", *options, path], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -95,10 +101,13 @@ def test_a_folder_is_seen_wherever_it_is() -> None:
     assert not A_FOLDER.search(json.dumps({"text": "flows/s, records/s"}))
 
 
-@pytest.mark.parametrize("path", [path for path in NOTEBOOKS if path.stem != "flows"], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", [path for path in NOTEBOOKS if path.stem != "flows"], ids=lambda path: path.name
+)
 def test_every_chart_has_a_caption(path: Path) -> None:
-    """With machine, data, n and spread, without which `charts.caption` cannot be called. Charts of flows.ipynb are of
-    traffic, and measure nothing."""
+    """With machine, data, n and spread, without which `charts.caption` cannot be called. Charts of
+    flows.ipynb are of traffic, and measure nothing.
+    """
     sources = [cell.source for cell in read(path).cells if cell.cell_type == "code"]
     shown = [source for source in sources if "plt.show()" in source]
     assert shown
@@ -120,7 +129,7 @@ def test_a_capture_may_be_another(tmp_path: Path) -> None:
     assert outputs["scale-option"] == ["True"]
 
 
-# Results --------------------------------------------------------------------------------------------------------------
+# Results ----------------------------------------------------------------------------------------------------
 
 
 def execute_with(result: Path, name: str) -> dict[str, list[str]]:
@@ -145,10 +154,20 @@ def test_formats_that_were_measured_just_now(tmp_path: Path) -> None:
     """One family, and a few formats, by the commands that the notebook names."""
     result, kept = tmp_path / "result.json", tmp_path / "kept.json"
     chosen = "telemetry and (flowbuf or protobuf-upb or orjson or msgspec)"
-    run("pytest", "benchmarks/test_formats.py", "-q", "--benchmark-only", "-k", chosen, f"--benchmark-json={result}")
+    run(
+        "pytest",
+        "benchmarks/test_formats.py",
+        "-q",
+        "--benchmark-only",
+        "-k",
+        chosen,
+        f"--benchmark-json={result}",
+    )
     run("benchmarks.lab.keep", result, kept)
     whole, part = (json.loads(path.read_text()) for path in (result, kept))
-    assert [each["extra_info"] for each in part["benchmarks"]] == [each["extra_info"] for each in whole["benchmarks"]]
+    assert [each["extra_info"] for each in part["benchmarks"]] == [
+        each["extra_info"] for each in whole["benchmarks"]
+    ]
     assert whole["machine_info"]["node"] not in part["machine_info"].values()
     assert kept.stat().st_size < result.stat().st_size / 4
     outputs = execute_with(kept, "encoding_performance.ipynb")
@@ -174,7 +193,7 @@ def test_a_pipeline_that_was_run_just_now(broker: Broker, tmp_path: Path) -> Non
         assert outputs["table"][0].count(f"{name} ") >= 2, "one a message, and many"
 
 
-# All of them ----------------------------------------------------------------------------------------------------------
+# All of them ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
@@ -182,5 +201,7 @@ def test_notebooks_are_executed_from_top_to_bottom_and_lead_somewhere(path: Path
     cells = read(path).cells
     code = [cell for cell in cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
-    for link in re.findall(r"\]\(([^)#]+)\)", "".join(cell.source for cell in cells if cell.cell_type == "markdown")):
+    for link in re.findall(
+        r"\]\(([^)#]+)\)", "".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    ):
         assert link.startswith("http") or (FOLDER / link).exists(), link

@@ -39,7 +39,11 @@ NEEDED = [
 
 def run(*command: object, cwd: Path, **environment: str) -> str:
     done = subprocess.run(
-        [str(part) for part in command], cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True
+        [str(part) for part in command],
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -106,7 +110,13 @@ def test_the_wheel_runs(wheel: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "flowbuf", "read", capture, "-n", "3", "-f", "jsonl"]
     lines = run(*command, cwd=tmp_path, PYTHONPATH=str(tmp_path)).splitlines()
     assert len(lines) == 3
-    where = run(sys.executable, "-c", "import flowbuf; print(flowbuf.__file__)", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    where = run(
+        sys.executable,
+        "-c",
+        "import flowbuf; print(flowbuf.__file__)",
+        cwd=tmp_path,
+        PYTHONPATH=str(tmp_path),
+    )
     assert Path(where.strip()).is_relative_to(tmp_path)
 
 
@@ -139,8 +149,16 @@ class Without:
             lambda flows: flows.to_pandas(),
             "to_pandas needs pandas and pyarrow: pip install 'flowbuf[pandas]' (",
         ),
-        ("polars", lambda flows: flows.to_polars(), "to_polars needs polars: pip install 'flowbuf[polars]' ("),
-        ("hypothesis", lambda flows: CODEC.strategy(), "a strategy needs hypothesis: pip install 'hypothesis' ("),
+        (
+            "polars",
+            lambda flows: flows.to_polars(),
+            "to_polars needs polars: pip install 'flowbuf[polars]' (",
+        ),
+        (
+            "hypothesis",
+            lambda flows: CODEC.strategy(),
+            "a strategy needs hypothesis: pip install 'hypothesis' (",
+        ),
     ],
 )
 def test_a_library_that_is_missing_is_named(

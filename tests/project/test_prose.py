@@ -14,7 +14,12 @@ LONGEST = 30  # words of a sentence
 NOUN_CLAUSE = re.compile(r"(What|Whether|Where|Who|Whom|Whose|Which|How|There)\b")
 UNUSUAL = re.compile(r"\b(anew|for ever|made-up|goes by|is told|says itself|besides)\b", re.IGNORECASE)
 
-PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("ext/**/*.md"), *ROOT.glob("benchmarks/**/*.md")]
+PAGES = [
+    *ROOT.glob("*.md"),
+    *ROOT.glob("docs/*.md"),
+    *ROOT.glob("ext/**/*.md"),
+    *ROOT.glob("benchmarks/**/*.md"),
+]
 MODULES = sorted((ROOT / "src").rglob("*.py"))
 C_FILES = sorted(
     path for path in (ROOT / "ext").rglob("*.[ch]") if "build" not in path.parts and path.name != "_core.c"

@@ -1,4 +1,6 @@
-"""The shape of the code: who may know whom, what the core may ask of the system, and that every status is alive."""
+"""The shape of the code: who may know whom, what the core may ask of the system, and that every status is
+alive.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,7 @@ def includes_of(path: Path) -> list[str]:
     return re.findall(r'#include "(.+?)"', path.read_text())
 
 
-# The core -------------------------------------------------------------------------------------------------------------
+# The core ---------------------------------------------------------------------------------------------------
 
 
 def test_core_does_not_know_python() -> None:
@@ -103,7 +105,9 @@ def test_every_header_stands_by_itself() -> None:
     for path in core_files(".h"):
         unused = ["-Wno-unused-function"] if path.name.endswith(".tmpl.h") else []
         command = [compiler, "-std=c11", "-I", str(EXT), "-Wall", "-Wextra", "-Werror", *unused]
-        done = subprocess.run([*command, "-fsyntax-only", "-x", "c", str(path)], capture_output=True, text=True)
+        done = subprocess.run(
+            [*command, "-fsyntax-only", "-x", "c", str(path)], capture_output=True, text=True
+        )
         assert done.returncode == 0, done.stderr
 
 
@@ -119,7 +123,9 @@ def objects() -> list[Path]:
     """The core as it is shipped: optimised, without assertions."""
     find_tool(os.environ.get("CC", "cc"))
     with building():
-        subprocess.run([find_tool("make"), "-C", EXT, "VARIANT=bench", "core"], check=True, capture_output=True)
+        subprocess.run(
+            [find_tool("make"), "-C", EXT, "VARIANT=bench", "core"], check=True, capture_output=True
+        )
     folder = EXT / "build/bench"
     return sorted([*folder.glob("core/*/*.o"), *folder.glob("generate/*.o")])
 
@@ -141,12 +147,19 @@ def test_core_asks_next_to_nothing_of_the_system(objects: list[Path]) -> None:
 
 
 def test_core_has_no_globals(objects: list[Path]) -> None:
-    """Nothing writable: all state is in structs that somebody owns. Constant tables of pointers are .data.rel.ro."""
+    """Nothing writable: all state is in structs that somebody owns.
+
+    Constant tables of pointers are .data.rel.ro.
+    """
     for path in objects:
-        sections = dict(re.findall(r"^\s*\d+ (\S+)\s+([0-9a-f]{8})", run_tool("objdump", "-h", path), re.MULTILINE))
+        sections = dict(
+            re.findall(r"^\s*\d+ (\S+)\s+([0-9a-f]{8})", run_tool("objdump", "-h", path), re.MULTILINE)
+        )
         assert sections, path
         for name, size in sections.items():
-            writable = name.startswith((".data", ".bss", ".tdata", ".tbss")) and not name.startswith(".data.rel.ro")
+            writable = name.startswith((".data", ".bss", ".tdata", ".tbss")) and not name.startswith(
+                ".data.rel.ro"
+            )
             assert not writable or int(size, 16) == 0, (path.name, name)
 
 
@@ -155,16 +168,25 @@ def test_fast_path_is_inlined(objects: list[Path]) -> None:
     (path,) = (path for path in objects if path.name == "decode_messages.o")
     names = set(re.findall(r" [tT] (\S+)$", run_tool("nm", path), re.MULTILINE))
     assert "fb_row_decode" in names
-    fast = {"fb_row_put_uint", "fb_row_put_ip", "fb_row_begin", "fb_row_finish", "fb_wire_put_varint", "run_operations"}
+    fast = {
+        "fb_row_put_uint",
+        "fb_row_put_ip",
+        "fb_row_begin",
+        "fb_row_finish",
+        "fb_wire_put_varint",
+        "run_operations",
+    }
     assert not names & fast
 
 
-# Statuses -------------------------------------------------------------------------------------------------------------
+# Statuses ---------------------------------------------------------------------------------------------------
 
 
 def read_statuses() -> dict[str, str]:
     """Constant -> name, of every status."""
-    found = re.findall(r"X\((\w+), \"(\w+)\", (?:CONTROL|FAULT|LOSS|NOTE),", (CORE / "base/base.h").read_text())
+    found = re.findall(
+        r"X\((\w+), \"(\w+)\", (?:CONTROL|FAULT|LOSS|NOTE),", (CORE / "base/base.h").read_text()
+    )
     assert len(found) > 40
     return dict(found)
 
@@ -182,7 +204,10 @@ def test_every_status_is_given_by_the_core() -> None:
 
 
 def test_every_status_is_moved_by_a_test() -> None:
-    """By its constant in C, or by its name as a counter in C or Python. This file's own words do not count."""
+    """By its constant in C, or by its name as a counter in C or Python.
+
+    This file's own words do not count.
+    """
     tests = read_all("ext/tests/*/test_*.c") + "".join(
         path.read_text() for path in (ROOT / "tests").glob("*/test_*.py") if path.name != Path(__file__).name
     )
@@ -194,7 +219,7 @@ def test_every_status_is_moved_by_a_test() -> None:
     assert untested == []
 
 
-# The package ----------------------------------------------------------------------------------------------------------
+# The package ------------------------------------------------------------------------------------------------
 
 
 def imports_of(path: Path) -> set[str]:
@@ -216,7 +241,11 @@ def imports_of(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("unit", [*PACKAGE_LAYERS, "cli"])
 def test_package_imports_only_what_is_below(unit: str) -> None:
-    files = [PACKAGE / f"{unit}.py"] if (PACKAGE / f"{unit}.py").exists() else sorted((PACKAGE / unit).glob("*.py"))
+    files = (
+        [PACKAGE / f"{unit}.py"]
+        if (PACKAGE / f"{unit}.py").exists()
+        else sorted((PACKAGE / unit).glob("*.py"))
+    )
     if unit == "_core":
         files = [ROOT / "ext/_core.pyx"]
         imported = set(re.findall(r"^from flowbuf\.(\w+) import", files[0].read_text(), re.MULTILINE))
@@ -228,7 +257,9 @@ def test_package_imports_only_what_is_below(unit: str) -> None:
 
 
 def test_layers_name_every_module() -> None:
-    units = {path.stem for path in PACKAGE.glob("*.py")} | {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    units = {path.stem for path in PACKAGE.glob("*.py")} | {
+        path.parent.name for path in PACKAGE.glob("*/__init__.py")
+    }
     assert units - {"__init__", "__main__", "cli"} <= set(PACKAGE_LAYERS)
 
 
@@ -247,10 +278,12 @@ def test_only_the_cli_prints() -> None:
     for path in PACKAGE.rglob("*.py"):
         if "cli" not in path.parts:
             calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
-            assert not [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "print"], path
+            assert not [
+                call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "print"
+            ], path
 
 
-# All files ------------------------------------------------------------------------------------------------------------
+# All files --------------------------------------------------------------------------------------------------
 
 FOLDERS = "ext src tests benchmarks schemas tools docs notebooks"
 SOURCES = sorted(
@@ -282,5 +315,7 @@ def test_folders_have_at_most_thirty_files() -> None:
         pytest.skip("this is not a checkout of git")
     folders = Counter(str(Path(name).parent) for name in listed.stdout.splitlines())
     assert len(folders) > 30
-    large = {folder: count for folder, count in folders.items() if count > 30 and "data" not in Path(folder).parts}
+    large = {
+        folder: count for folder, count in folders.items() if count > 30 and "data" not in Path(folder).parts
+    }
     assert large == {}

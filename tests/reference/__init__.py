@@ -1,8 +1,9 @@
-"""A decoder of NetFlow v1, v5, v7, v9, IPFIX and sFlow v5 in plain Python: what flowbuf's core is compared with.
+"""A decoder of NetFlow v1, v5, v7, v9, IPFIX and sFlow v5 in plain Python: what flowbuf's core is compared
+with.
 
-It is written from the specifications for whoever wants to know what a datagram means, in the order of the wire, and
-shares no code with the core. Where a specification says nothing, the docstring of the module says which reading was
-chosen. It keeps no limits on exporters or templates.
+It is written from the specifications for whoever wants to know what a datagram means, in the order of the
+wire, and shares no code with the core. Where a specification says nothing, the docstring of the module says
+which reading was chosen. It keeps no limits on exporters or templates.
 
     octets      taking octets apart
     values      what a flow says, uninterpreted
@@ -23,8 +24,8 @@ chosen. It keeps no limits on exporters or templates.
     decoder     the whole
     wire        Protocol Buffers messages, for reading what the core wrote
 
-`codec` is another whole, the codec of any records (`flowbuf.Codec`): `codec_rules`, `codec_write` and `codec_read` are
-its parts.
+`codec` is another whole, the codec of any records (`flowbuf.Codec`): `codec_rules`, `codec_write` and
+`codec_read` are its parts.
 """
 
 from .decoder import Decoder

@@ -1,14 +1,14 @@
 """Biflows, by RFC 5103: a record that describes both directions is two flows.
 
-A reverse element (private enterprise 29305) is what the element of its id would be in a record of the other direction.
-Firewalls say the same with responderOctets (232) and responderPackets (299), where initiatorOctets (231) and
-initiatorPackets (298) are the forward direction's. Some enterprises have reverse elements of their own. Readings that
-the RFC leaves open:
+A reverse element (private enterprise 29305) is what the element of its id would be in a record of the other
+direction. Firewalls say the same with responderOctets (232) and responderPackets (299), where initiatorOctets
+(231) and initiatorPackets (298) are the forward direction's. Some enterprises have reverse elements of their
+own. Readings that the RFC leaves open:
 
 - There is a reverse flow where one of its counters of octets or packets is not zero.
 - Values of the reverse direction are seen from it: reverseIngressInterface is where its packets came in.
-- Ports (as ICMP's type and code), ICMP types, fragment flags, label stacks and sampled packets of the forward direction
-  say nothing of the reverse one.
+- Ports (as ICMP's type and code), ICMP types, fragment flags, label stacks and sampled packets of the forward
+  direction say nothing of the reverse one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ COUNTERS = {
     if element.semantics in ("deltaCounter", "totalCounter") and element.units in ("octets", "packets")
 } - set(RESPONDER)
 ONE_WAY = {7, 11, 32, 139, 197, 313, 315, *range(70, 80)}
-# What is concluded for the reverse direction, from what of its own elements; a rate and an ethertype hold for both.
+# What is concluded for the reverse direction, from what of its own elements; a rate and an ethertype hold for
+# both.
 ICMP = (*derived.ICMP_TYPE_CODES, derived.DESTINATION_PORT)
 CONCLUDED = {
     "derived:icmp_type": ICMP,
@@ -77,7 +78,9 @@ def telling(own: Elements, shared: Elements) -> Elements:
 
 
 def complete(flow: Flow, own: Elements, shared: Elements, concluded: Flow) -> None:
-    """Gives a reverse flow, which has what the datagram says, all the rest; `concluded` is of `telling` elements."""
+    """Gives a reverse flow, which has what the datagram says, all the rest; `concluded` is of `telling`
+    elements.
+    """
     for key, octets in own:
         flow.give(key, Field(octets))
     for name, ids in CONCLUDED.items():

@@ -1,16 +1,17 @@
 """Records of any message type as Protocol Buffers messages: what flowbuf's codec is compared with.
 
-It is written from the documentation of Protocol Buffers (encoding, field presence, enum behaviour, Timestamp and
-Duration); of flowbuf it knows only how message types are described (flowbuf.codec.model). Where the documentation
-leaves a choice, it does what google.protobuf does:
+It is written from the documentation of Protocol Buffers (encoding, field presence, enum behaviour, Timestamp
+and Duration); of flowbuf it knows only how message types are described (flowbuf.codec.model). Where the
+documentation leaves a choice, it does what google.protobuf does:
 
-    - fields come in the order of their numbers, and the entries of a map as its deterministic output has them;
+    - fields come in the order of their numbers, and the entries of a map as its deterministic output has
+      them;
     - tags and lengths have five octets at most; varints ten, of which bits above the 64th are lost;
     - messages, groups and entries of maps are inside each other 100 times at most, unknown groups among them;
     - a number that a closed enum does not have is an unknown field; in an entry of a map, the whole entry is.
 
-Unknown fields are skipped. What google.protobuf lets pass and this does not: a record with an unknown key, with two
-values of one oneof, or without a required one; and, in proto2, strings that are not UTF-8.
+Unknown fields are skipped. What google.protobuf lets pass and this does not: a record with an unknown key,
+with two values of one oneof, or without a required one; and, in proto2, strings that are not UTF-8.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ __all__ = ["CodecError", "Reference"]
 
 
 class Reference:
-    """`times`: what Timestamp and Duration are read as, "datetime" (and timedelta) or "ns"; all are taken when writing.
+    """`times`: what Timestamp and Duration are read as, "datetime" (and timedelta) or "ns"; all are taken
+    when writing.
 
     A record is a dict. Raises CodecError of one that cannot be written, and of octets that cannot be read.
     """

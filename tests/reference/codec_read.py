@@ -28,7 +28,9 @@ from .codec_rules import (
 from .octets import Octets
 
 Fields = list[tuple[int, int, Any]]
-"""Number, wire type, and value of each field as it came: an int of a varint, the fields of a group, else octets."""
+"""Number, wire type, and value of each field as it came: an int of a varint, the fields of a group, else
+octets.
+"""
 
 
 class Reader:
@@ -41,9 +43,12 @@ class Reader:
         record: dict[str, Any] = self.finish(message, self.merge(message, {}, data, 0))
         return record
 
-    def merge(self, message: Message, values: dict[str, Any], content: bytes | Fields, depth: int) -> dict[str, Any]:
-        """Puts what a message holds into `values`, where parts of it that came before may be. Of single messages
-        inside, `values` has the values."""
+    def merge(
+        self, message: Message, values: dict[str, Any], content: bytes | Fields, depth: int
+    ) -> dict[str, Any]:
+        """Puts what a message holds into `values`, where parts of it that came before may be. Of single
+        messages inside, `values` has the values.
+        """
         by_number = {field.number: field for field in message}
         for number, wire, raw in split(content, depth) if isinstance(content, bytes) else content:
             field = by_number.get(number)

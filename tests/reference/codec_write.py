@@ -27,8 +27,9 @@ from .codec_rules import (
 
 
 def varint(number: int) -> bytes:
-    """Seven bits an octet, the lowest first; the top bit says that more follow. What is negative is in two's complement
-    of 64 bits."""
+    """Seven bits an octet, the lowest first; the top bit says that more follow. What is negative is in two's
+    complement of 64 bits.
+    """
     number %= 1 << 64
     octets = bytearray()
     while number > 0x7F:
@@ -64,11 +65,17 @@ def write_field(field: Field, value: Any, depth: int) -> bytes:
         return b"".join(write_entry(field, key, value[key], depth + 1) for key in in_order(field, value))
     if field.repeated and field.packed:
         return (
-            write_tag(field, BYTES) + delimited(b"".join(write_scalar(field, each) for each in value)) if value else b""
+            write_tag(field, BYTES) + delimited(b"".join(write_scalar(field, each) for each in value))
+            if value
+            else b""
         )
     if field.repeated:
         return b"".join(write_value(field, each, depth) for each in value)
-    if field.message is None and not field.presence and write_scalar(field, value) == ZEROS[WIRE_TYPES[field.type]]:
+    if (
+        field.message is None
+        and not field.presence
+        and write_scalar(field, value) == ZEROS[WIRE_TYPES[field.type]]
+    ):
         return b""
     return write_value(field, value, depth)
 
@@ -78,12 +85,15 @@ def write_entry(field: Field, key: Any, value: Any, depth: int) -> bytes:
     check_depth(depth)
     assert field.message is not None
     of_key, of_value = field.message.fields
-    return write_tag(field, BYTES) + delimited(write_value(of_key, key, depth) + write_value(of_value, value, depth))
+    return write_tag(field, BYTES) + delimited(
+        write_value(of_key, key, depth) + write_value(of_value, value, depth)
+    )
 
 
 def in_order(field: Field, entries: Mapping[Any, Any]) -> list[Any]:
-    """The keys of a map. Texts go up by their octets, but one that another begins with comes after it; numbers go
-    down, as unsigned ones of 64 bits."""
+    """The keys of a map. Texts go up by their octets, but one that another begins with comes after it;
+    numbers go down, as unsigned ones of 64 bits.
+    """
     assert field.message is not None
     key = field.message.fields[0]
     if key.type == "string":

@@ -2,30 +2,31 @@
 
 Readings that the brief of the schema leaves open:
 
-- A time is below 2**63 nanoseconds, whatever the unit of its column: one before 1970 or after 2262 is out of range.
-  Units are rounded down.
-- Bits 0 to 10 of the fraction of a dateTimeMicroseconds are ignored, as RFC 7011 section 6.1.9 says, before it is
-  rounded.
+- A time is below 2**63 nanoseconds, whatever the unit of its column: one before 1970 or after 2262 is out of
+  range. Units are rounded down.
+- Bits 0 to 10 of the fraction of a dateTimeMicroseconds are ignored, as RFC 7011 section 6.1.9 says, before
+  it is rounded.
 - A field of zero octets is absent and no bad size, whatever its type.
 - A boolean that is neither 1 nor 2 (RFC 7011 section 6.1.5 knows no other) is out of range; 0 is absent.
 - NTP seconds that would be before 1970 are those of the era that begins in 2036.
 - A finite float64 beyond what a `float` column holds is out of range.
-- A repeated column takes the first source that gives any value; zeros among the values are kept, but for addresses.
+- A repeated column takes the first source that gives any value; zeros among the values are kept, but for
+  addresses.
 - A number of an element that is not registered is a time or a span in the unit of its column.
-- Of an element that comes several times in a record, a repeated column takes every occurrence as one list, by the rules
-  for the members of lists; one of zero octets is no member. Any other column takes the first, unless its source says
-  which. The occurrences of a reverse element are counted on their own.
-- The elements of records inside a record (structured.py) come after all other sources of a column. A repeated column
-  takes them from every inner record, from each by the best source that it has. Any other column takes the first inner
-  record that gives a value.
+- Of an element that comes several times in a record, a repeated column takes every occurrence as one list, by
+  the rules for the members of lists; one of zero octets is no member. Any other column takes the first,
+  unless its source says which. The occurrences of a reverse element are counted on their own.
+- The elements of records inside a record (structured.py) come after all other sources of a column. A repeated
+  column takes them from every inner record, from each by the best source that it has. Any other column takes
+  the first inner record that gives a value.
 - A list with the semantic noneOf says what does not hold: it gives no values. Lists in lists are not opened.
-- A zero of a column with `zero = "value"` is its value: worse ranks are not tried. Equals of its rank are, and elements
-  of `replaces_zero` that follow. A list (RFC 6313) without a value has the zeros of its members. A number of an enum
-  without a member, a path, and a time are no such zero.
-- An `explicit` column of which no source gives anything but zero holds that zero; an address of zeros is absent even
-  there.
-- A total that is too large for its column once it is scaled is out of range; without a sampling rate totals stay as
-  they were observed.
+- A zero of a column with `zero = "value"` is its value: worse ranks are not tried. Equals of its rank are,
+  and elements of `replaces_zero` that follow. A list (RFC 6313) without a value has the zeros of its members.
+  A number of an enum without a member, a path, and a time are no such zero.
+- An `explicit` column of which no source gives anything but zero holds that zero; an address of zeros is
+  absent even there.
+- A total that is too large for its column once it is scaled is out of range; without a sampling rate totals
+  stay as they were observed.
 """
 
 from __future__ import annotations
@@ -96,8 +97,8 @@ class Refused(Exception):
 def build_message(
     columns: list[Any], flow: Flow, notes: Counter[str], mirrors: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The columns of one flow that are not absent; what was refused on the way is counted in `notes`. `mirrors` are the
-    columns of the other direction, by name.
+    """The columns of one flow that are not absent; what was refused on the way is counted in `notes`.
+    `mirrors` are the columns of the other direction, by name.
     """
     message = {}
     entries = read_structure(columns, flow, notes)
@@ -105,9 +106,15 @@ def build_message(
         ranks, given = column.sources, flow.given
         if flow.shared is not None:
             ranks, given = sources_of_reverse(column, flow, (mirrors or {}).get(column.name, column))
-        if flow.opened and flow.version != "sflow" and any(each.kind == "packet" for rank in ranks for each in rank):
+        if (
+            flow.opened
+            and flow.version != "sflow"
+            and any(each.kind == "packet" for rank in ranks for each in rank)
+        ):
             # What the record itself says of headers is of the packet around the tunnel.
-            ranks = [[each for each in rank if each.kind not in (*ELEMENT_KINDS, "derived")] for rank in ranks]
+            ranks = [
+                [each for each in rank if each.kind not in (*ELEMENT_KINDS, "derived")] for rank in ranks
+            ]
         value, ended = search(column, ranks, given, flow, notes)
         if entries and not ended:
             inner = fill_from_entries(column, ranks, entries, flow, notes)
@@ -133,8 +140,8 @@ def scale_totals(columns: list[Any], message: dict[str, Any], notes: Counter[str
 def sources_of_reverse(column: Any, flow: Flow, mirror: Any) -> tuple[Any, Given]:
     """The ranks of a column and the values they choose from, in the reverse flow of a biflow.
 
-    Where a reverse element speaks of the column, those of the forward direction do not. Otherwise it shares what they
-    say, under the sources of the mirrored column, unless it is of one direction alone.
+    Where a reverse element speaks of the column, those of the forward direction do not. Otherwise it shares
+    what they say, under the sources of the mirrored column, unless it is of one direction alone.
     """
     sources = [source for rank in column.sources for source in rank if source.kind not in ("meta", "packet")]
     if any(occurrences(column, source, flow.given, flow.version) for source in sources):
@@ -163,7 +170,9 @@ def search(column: Any, ranks: Any, given: Given, flow: Flow, notes: Counter[str
     for stages in tried_together(column, ranks):
         if ended:
             break
-        for (_, raw), source in (each for stage in stages for each in in_order(column, stage, given, flow.version)):
+        for (_, raw), source in (
+            each for stage in stages for each in in_order(column, stage, given, flow.version)
+        ):
             try:
                 value = read_value(column, source, raw, flow.clock, notes)
             except Refused as refused:
@@ -178,8 +187,12 @@ def search(column: Any, ranks: Any, given: Given, flow: Flow, notes: Counter[str
 
 
 def read_structure(columns: list[Any], flow: Flow, notes: Counter[str]) -> list[Entry]:
-    """The records inside the record, where a column may take their elements; those that none takes are counted."""
-    sources = [source for column in columns for rank in column.sources for source in rank if source.kind == "ipfix"]
+    """The records inside the record, where a column may take their elements; those that none takes are
+    counted.
+    """
+    sources = [
+        source for column in columns for rank in column.sources for source in rank if source.kind == "ipfix"
+    ]
     wanted = {(source.pen, source.id) for source in sources} - STRUCTURES
     if not wanted or flow.structure is None:
         return []
@@ -219,7 +232,10 @@ def in_order(column: Any, sources: Any, given: Given, version: str) -> list[tupl
 
 
 def tried_together(column: Any, ranks: Any) -> list[list[Any]]:
-    """The ranks of a column, each with the elements behind it that replace its zero. Only elements are replaced."""
+    """The ranks of a column, each with the elements behind it that replace its zero.
+
+    Only elements are replaced.
+    """
     groups: list[list[list[Any]]] = []
     for rank in ranks:
         before = [source for stage in groups[-1] for source in stage] if groups else []
@@ -249,7 +265,10 @@ def takes_zero(column: Any) -> bool:
 
 
 def is_whole(column: Any, raw: Value) -> bool:
-    """Return whether a zero ends the search: one of a field, or of a list (RFC 6313) in it. One of a path does not."""
+    """Return whether a zero ends the search: one of a field, or of a list (RFC 6313) in it.
+
+    One of a path does not.
+    """
     return takes_zero(column) and not isinstance(raw, Numbers | Addresses)
 
 
@@ -273,7 +292,10 @@ def is_negative_zero(value: Any) -> bool:
 
 
 def keys_of(source: Any, version: str) -> list[str | Element]:
-    """Under what key of a flow a source is found. NetFlow v9 shares the elements of IPFIX, not the other way round."""
+    """Under what key of a flow a source is found.
+
+    NetFlow v9 shares the elements of IPFIX, not the other way round.
+    """
     if source.kind == "ipfix":
         return [(source.pen, source.id)]
     if source.kind == "netflow9":
@@ -298,7 +320,9 @@ def read_value(column: Any, source: Any, raw: Value, clock: Clock, notes: Counte
         return read_basic_list(column, raw.octets, clock, notes)
     if isinstance(raw, Field) and data_type in OPAQUE and raw.octets:
         notes["opaque_value"] += 1
-    value = read_field(column, source, raw.octets, clock) if isinstance(raw, Field) else read_fixed(column, raw)
+    value = (
+        read_field(column, source, raw.octets, clock) if isinstance(raw, Field) else read_fixed(column, raw)
+    )
     if value is None:
         return None
     if column.type == "string":
@@ -340,7 +364,9 @@ def read_basic_list(column: Any, octets: bytes, clock: Clock, notes: Counter[str
         notes[fault.args[0]] += 1
     if column.repeated:
         return values
-    return next((value for value in values if value or is_negative_zero(value)), values[0] if values else None)
+    return next(
+        (value for value in values if value or is_negative_zero(value)), values[0] if values else None
+    )
 
 
 def read_occurrences(column: Any, source: Any, raw: Fields, clock: Clock, notes: Counter[str]) -> list[Any]:
@@ -359,7 +385,9 @@ def read_occurrences(column: Any, source: Any, raw: Fields, clock: Clock, notes:
     return values
 
 
-def read_member(column: Any, source: Any, element: Any, octets: bytes, clock: Clock, notes: Counter[str]) -> Any:
+def read_member(
+    column: Any, source: Any, element: Any, octets: bytes, clock: Clock, notes: Counter[str]
+) -> Any:
     """A member of a list; None for what is no value, counted where it is more than nothing."""
     if not octets and column.type in ("string", "bytes"):
         return "" if column.type == "string" else b""
@@ -368,7 +396,12 @@ def read_member(column: Any, source: Any, element: Any, octets: bytes, clock: Cl
     except Refused as refused:
         notes[refused.args[0]] += 1
         return None
-    if element and element.data_type.startswith("dateTime") and column.type == "timestamp" and not any(octets):
+    if (
+        element
+        and element.data_type.startswith("dateTime")
+        and column.type == "timestamp"
+        and not any(octets)
+    ):
         return None
     return read_string(value, notes) if column.type == "string" else value
 
@@ -477,7 +510,9 @@ def read_time(column: Any, element_id: int, data_type: str | None, octets: bytes
 
 
 def read_ntp(octets: bytes, micro: bool) -> int:
-    """Seconds since 1900 and a binary fraction, as nanoseconds since 1970, rounded to the unit of the data type."""
+    """Seconds since 1900 and a binary fraction, as nanoseconds since 1970, rounded to the unit of the data
+    type.
+    """
     if len(octets) != 8:
         raise Refused("bad_field_size")
     seconds, fraction = int.from_bytes(octets[:4], "big"), int.from_bytes(octets[4:], "big")

@@ -1,4 +1,6 @@
-"""One datagram on its way through a decoder: who sent it, what holds for all of its flows, and the state it meets."""
+"""One datagram on its way through a decoder: who sent it, what holds for all of its flows, and the state it
+meets.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class Exporter:
     counters: Counter[str] = field(default_factory=Counter)
     datagrams: int = 0
     flows: int = 0
-    domains: dict[tuple[str, int, int | None], Domain] = field(default_factory=dict)  # the last is the port or None
+    domains: dict[tuple[str, int, int | None], Domain] = field(
+        default_factory=dict
+    )  # the last is the port or None
     sequences: dict[tuple[str, int], Sequences] = field(default_factory=dict)
 
     def find_domain(self, datagram: Datagram) -> Domain:
@@ -56,8 +60,8 @@ class Policy:
 
 @dataclass
 class Exporters:
-    """All of them, by address and sFlow sub-agent (else 0); an IPv4-mapped address is the IPv4 one's. `waiting` is data
-    before its template, of all, the oldest first.
+    """All of them, by address and sFlow sub-agent (else 0); an IPv4-mapped address is the IPv4 one's.
+    `waiting` is data before its template, of all, the oldest first.
     """
 
     policy: Policy = field(default_factory=Policy)
@@ -79,11 +83,12 @@ class Exporters:
 
 @dataclass
 class Datagram:
-    """`source` is the UDP source address as octets, `received` nanoseconds since 1970. A decoder sets the rest.
+    """`source` is the UDP source address as octets, `received` nanoseconds since 1970. A decoder sets the
+    rest.
 
-    `reads_packets` says that some enabled column takes its value from a sampled packet; else none is looked at, and
-    what is wrong inside it is not counted; `reads_layers` says the same of its layers. `decapsulate` are the kinds of
-    tunnel that are opened.
+    `reads_packets` says that some enabled column takes its value from a sampled packet; else none is looked
+    at, and what is wrong inside it is not counted; `reads_layers` says the same of its layers. `decapsulate`
+    are the kinds of tunnel that are opened.
     """
 
     version: str

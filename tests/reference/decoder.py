@@ -30,16 +30,16 @@ UNSUPPORTED_SFLOW = {2, 4}
 
 
 class Decoder:
-    """Reads datagrams by a schema, and remembers each exporter's templates and sampling rates. `decapsulate` names the
-    kinds of tunnel (packet.TUNNELS) whose inner packet is the flow.
+    """Reads datagrams by a schema, and remembers each exporter's templates and sampling rates. `decapsulate`
+    names the kinds of tunnel (packet.TUNNELS) whose inner packet is the flow.
 
-    The versions of NetFlow v1 and v7 alone are too common at the start of other payloads: their length must be exact,
-    and there is a record. They are not decoded where records have another size, above 40 octets, and the nanoseconds
-    of the header are below a second.
+    The versions of NetFlow v1 and v7 alone are too common at the start of other payloads: their length must
+    be exact, and there is a record. They are not decoded where records have another size, above 40 octets,
+    and the nanoseconds of the header are below a second.
     sFlow v2 and v4 must have an agent address of a known type.
 
-    `override` replaces columns of every message; `scale` then multiplies totals by the sampling rate. `policy` is the
-    fields of datagram.Policy.
+    `override` replaces columns of every message; `scale` then multiplies totals by the sampling rate.
+    `policy` is the fields of datagram.Policy.
     """
 
     def __init__(
@@ -119,7 +119,11 @@ class Decoder:
     def stats(self) -> dict[str, dict[str, Any]]:
         """Per exporter, by its address as text: counters by status name (those above 0), flows, datagrams."""
         return {
-            text: {"counters": dict(+exporter.counters), "flows": exporter.flows, "datagrams": exporter.datagrams}
+            text: {
+                "counters": dict(+exporter.counters),
+                "flows": exporter.flows,
+                "datagrams": exporter.datagrams,
+            }
             for text, exporter in self.exporters.by_text().items()
         }
 
@@ -134,7 +138,8 @@ class Decoder:
 
     @property
     def sequences(self) -> dict[str, dict[tuple[str, int], dict[str, Any]]]:
-        """What the sequence numbers say, by exporter, and by protocol and domain (NetFlow v5: engine type << 8 | id;
+        """What the sequence numbers say, by exporter, and by protocol and domain (NetFlow v5: engine type <<
+        8 | id;
         sFlow: sub-agent).
         """
         return {
@@ -181,7 +186,9 @@ def leave_flows_out(datagram: Datagram) -> Iterator[Flow]:
     raise Fault("flows_left_out")
 
 
-def decode_sflow(datagram: Datagram, read_sample: sflow.SampleReader = sflow.read_flow_sample) -> Iterator[Flow]:
+def decode_sflow(
+    datagram: Datagram, read_sample: sflow.SampleReader = sflow.read_flow_sample
+) -> Iterator[Flow]:
     """sFlow's header has no fixed size: its end is found while it is read."""
     try:
         yield from sflow.decode(datagram, read_sample)

@@ -39,8 +39,8 @@ def give_derived(flow: Flow, rate: int | None) -> None:
 
 
 def give_ip_flags(flow: Flow) -> None:
-    """fragmentFlags is an octet whose bits are numbered from the top: 0 reserved, 1 don't fragment, 2 more fragments. A
-    number that an octet does not hold is none.
+    """fragmentFlags is an octet whose bits are numbered from the top: 0 reserved, 1 don't fragment, 2 more
+    fragments. A number that an octet does not hold is none.
     """
     flags = flow.uint(FRAGMENT_FLAGS)
     if flags is not None and flags <= 0xFF:
@@ -62,11 +62,11 @@ def give_etype(flow: Flow) -> None:
 
 
 def give_icmp(flow: Flow, proto: int | None, src_port: int | None, dst_port: int | None) -> None:
-    """Type and code of icmpTypeCode elements, zero included. Without them, from the ports by Cisco's convention: source
-    0, destination type << 8 | code.
+    """Type and code of icmpTypeCode elements, zero included. Without them, from the ports by Cisco's
+    convention: source 0, destination type << 8 | code.
 
-    Some exporters put the bare ICMPv6 type into the port. A destination port below 256 is therefore believed for ICMP
-    alone, where type 0 (echo reply) is a common one.
+    Some exporters put the bare ICMPv6 type into the port. A destination port below 256 is therefore believed
+    for ICMP alone, where type 0 (echo reply) is a common one.
     """
     elements = [flow.uint(key[1]) for key in flow.elements() if key[0] == 0 and key[1] in ICMP_TYPE_CODES]
     given = [number for number in elements if number is not None]
@@ -79,13 +79,16 @@ def give_icmp(flow: Flow, proto: int | None, src_port: int | None, dst_port: int
 
 
 def mpls_labels(flow: Flow) -> list[int]:
-    """The label stack of elements 70 to 79, from the top to the bottom of stack (RFC 3032: label 20, EXP 3, S 1 bits).
+    """The label stack of elements 70 to 79, from the top to the bottom of stack (RFC 3032: label 20, EXP 3, S
+    1 bits).
 
-    Exporters fill the sections beyond the stack with zeros: those at the end are no labels, one before a label is (an
-    explicit null). A section that is not 3 octets is not there.
+    Exporters fill the sections beyond the stack with zeros: those at the end are no labels, one before a
+    label is (an explicit null). A section that is not 3 octets is not there.
     """
     sections = [flow.field(element_id) for element_id in MPLS_SECTIONS]
-    entries = [int.from_bytes(octets, "big") for octets in sections if octets is not None and len(octets) == 3]
+    entries = [
+        int.from_bytes(octets, "big") for octets in sections if octets is not None and len(octets) == 3
+    ]
     while entries and entries[-1] == 0:
         entries.pop()
     labels = []
@@ -97,9 +100,9 @@ def mpls_labels(flow: Flow) -> list[int]:
 
 
 def give_forwarding_status(flow: Flow) -> None:
-    """From Juniper's commonPropertiesId. Six bits say which property it is, the rest is its value, so the element comes
-    several times in a record, and each occurrence counts. Property 2, in 2 octets, is the forwarding exception: 0 for
-    none.
+    """From Juniper's commonPropertiesId. Six bits say which property it is, the rest is its value, so the
+    element comes several times in a record, and each occurrence counts. Property 2, in 2 octets, is the
+    forwarding exception: 0 for none.
     """
     for octets in flow.fields(COMMON_PROPERTIES_ID, JUNIPER):
         number = int.from_bytes(octets, "big")
@@ -108,13 +111,17 @@ def give_forwarding_status(flow: Flow) -> None:
 
 
 def sampling_rate(flow: Flow) -> int | None:
-    """The rate that a record (of data or of options) tells itself, in packets for each one that was sampled; None:
-    nothing.
+    """The rate that a record (of data or of options) tells itself, in packets for each one that was sampled;
+    None: nothing.
 
     A rule that gives zero, or cannot be computed, gives way to the next.
     """
     rules = (rate_of_population, rate_of_interval, rate_of_probability)
-    for rate in (*(rule(flow) for rule in rules), flow.uint(SAMPLING_INTERVAL), flow.uint(SAMPLER_RANDOM_INTERVAL)):
+    for rate in (
+        *(rule(flow) for rule in rules),
+        flow.uint(SAMPLING_INTERVAL),
+        flow.uint(SAMPLER_RANDOM_INTERVAL),
+    ):
         if rate and rate < U64:
             return rate
     return None

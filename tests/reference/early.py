@@ -1,8 +1,9 @@
 """Data sets that come before their template.
 
-They wait, in order of arrival, for the set of templates that defines their id, and are decoded right behind it with
-the header of their own datagram. Of one exporter and of all together so many octets may wait: where a set finds no
-room, the oldest go, first those of its own exporter. One that is larger than a limit does not wait.
+They wait, in order of arrival, for the set of templates that defines their id, and are decoded right behind
+it with the header of their own datagram. Of one exporter and of all together so many octets may wait: where a
+set finds no room, the oldest go, first those of its own exporter. One that is larger than a limit does not
+wait.
 """
 
 from __future__ import annotations
@@ -59,11 +60,13 @@ def give_up(exporters: Exporters, waiting: Waiting) -> None:
 
 
 def take(exporters: Exporters, domain: Domain, defined: Iterable[int]) -> list[Waiting]:
-    """What a set of templates frees: all that waits in the domain for one of its ids, if that is still known at the end
-    of the set.
+    """What a set of templates frees: all that waits in the domain for one of its ids, if that is still known
+    at the end of the set.
     """
     usable = {template_id for template_id in defined if domain.find(template_id)}
-    taken = [waiting for waiting in exporters.waiting if waiting.domain is domain and waiting.set_id in usable]
+    taken = [
+        waiting for waiting in exporters.waiting if waiting.domain is domain and waiting.set_id in usable
+    ]
     for waiting in taken:
         exporters.waiting.remove(waiting)
     return taken

@@ -43,10 +43,11 @@ def decode(datagram: Datagram) -> Iterator[Flow]:
 
 
 def read_templates(set_id: int, datagram: Datagram, content: Octets) -> Iterator[tuple[int, Template | None]]:
-    """Each: template id 2, field count 2, in an options template scope field count 2, then the field specifiers.
+    """Each: template id 2, field count 2, in an options template scope field count 2, then the field
+    specifiers.
 
-    A field count of 0 ends a withdrawal (section 8.1): of one template, or of all of a kind where the id is that of
-    the set.
+    A field count of 0 ends a withdrawal (section 8.1): of one template, or of all of a kind where the id is
+    that of the set.
     """
     while content.left >= 4 and not content.is_zero:
         template_id, count = content.u16(), content.u16()
@@ -67,7 +68,9 @@ def read_templates(set_id: int, datagram: Datagram, content: Octets) -> Iterator
 
 
 def read_specifier(content: Octets) -> FieldSpecifier:
-    """Enterprise bit 1, element id 15, length 2, and the enterprise number 4 where the bit is set (section 3.2)."""
+    """Enterprise bit 1, element id 15, length 2, and the enterprise number 4 where the bit is set (section
+    3.2).
+    """
     number, length = content.u16(), content.u16()
     enterprise = content.u32() if number & ENTERPRISE_BIT else 0
     return FieldSpecifier(enterprise, number & ~ENTERPRISE_BIT, length)

@@ -21,7 +21,8 @@ REALS = {"float", "double"}
 NUMBERS = INTEGERS | REALS | {"bool", "enum"}
 RELATIVE = {21, 22, 158, 159}  # to the exporter's start, to the export
 
-# What columns can hold, by the data type of the element (RFC 7011 section 6.1); octets (`bytes`) hold anything.
+# What columns can hold, by the data type of the element (RFC 7011 section 6.1); octets (`bytes`) hold
+# anything.
 HOLDERS = {
     **dict.fromkeys(("unsigned8", "unsigned16", "unsigned32", "unsigned64", "macAddress"), NUMBERS),
     "signed32": SIGNED | REALS,
@@ -54,8 +55,8 @@ class Member:
 
 
 class BasicList:
-    """Semantic 1, element id 2, length of a member 2, enterprise number 4 where the top bit of the id is set, members
-    (section 4.5.1).
+    """Semantic 1, element id 2, length of a member 2, enterprise number 4 where the top bit of the id is set,
+    members (section 4.5.1).
     """
 
     def __init__(self, octets: bytes) -> None:

@@ -1,7 +1,7 @@
 """NetFlow v1, v5, v7 and v9, by Cisco's export format pages and RFC 3954.
 
-Fields of v1 and v7 have the names that v5 has for them. Records of v1 have 52 octets (Cisco, Extreme Networks) or 48
-(softflowd, nfdump); what is behind the TCP flags is padding, whatever it holds.
+Fields of v1 and v7 have the names that v5 has for them. Records of v1 have 52 octets (Cisco, Extreme
+Networks) or 48 (softflowd, nfdump); what is behind the TCP flags is padding, whatever it holds.
 """
 
 from __future__ import annotations
@@ -150,8 +150,8 @@ def read_templates(datagram: Datagram, content: Octets) -> Iterator[tuple[int, T
 
 
 def read_options_templates(datagram: Datagram, content: Octets) -> Iterator[tuple[int, Template | None]]:
-    """Each: template id 2, scope length 2, option length 2 (both of specifiers, in octets), then the specifiers of
-    both.
+    """Each: template id 2, scope length 2, option length 2 (both of specifiers, in octets), then the
+    specifiers of both.
     """
     while content.left >= 4 and not content.is_zero:
         template_id = content.u16()

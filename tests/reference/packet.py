@@ -1,37 +1,40 @@
-"""A sampled packet, from the outside in: link layer, tags, labels, one IP header, one transport header; on request what
-is in its tunnels instead.
+"""A sampled packet, from the outside in: link layer, tags, labels, one IP header, one transport header; on
+request what is in its tunnels instead.
 
-The result is a list of (source name, Value) in the order of the packet. A packet is usually cut by the sampling: a
-header that is not wholly there gives nothing, and that is no fault. Readings that the specifications leave open:
+The result is a list of (source name, Value) in the order of the packet. A packet is usually cut by the
+sampling: a header that is not wholly there gives nothing, and that is no fault. Readings that the
+specifications leave open:
 
-- An IP header whose version is not what announced it is a contradiction (`bad_packet`), as IHL < 5 and a total length
-  below the header's are. The ethertype that announced it stays.
-- What lies beyond the length that the IP header gives is padding of the link layer, never transport header. An IPv6
-  payload length of 0 (RFC 2675 jumbograms, offloading network cards) gives no length and no bound, unless the packet
-  says that it has nothing inside. An IPv4 total length of 0 is unknown, too.
-- An Ethernet type below 0x0600 is a length (IEEE 802.3): what follows is LLC with SNAP and an ethertype (RFC 1042), or
-  an `unknown_header`.
-- The etype is the last one met: after MPLS labels and PPPoE that of the payload, where the payload is known, else
-  theirs.
-- The frame inside a pseudowire goes on where the outer one stopped: its tags count after the outer ones, labels
-  further in come after the outer ones, only its MAC addresses are not taken when an outer frame has given some. A fifth
-  label stack is an `unknown_header`.
-- What is below MPLS labels, and not named by an explicit null, is told by its first nibble, as routers do: 4 IPv4, 6
-  IPv6, 0 a pseudowire's control word. All else may be an Ethernet frame without a control word (RFC 9790 section 2),
-  and is one where `frame_inside` recognizes it; so it is over a first nibble of 4 or 6 if it has an IPv4 header inside
-  that its checksum proves, and none such outside. A control word of zeros is believed; one with a sequence number (RFC
-  4448 section 4.6) only before what is recognized as a frame,
+- An IP header whose version is not what announced it is a contradiction (`bad_packet`), as IHL < 5 and a
+  total length below the header's are. The ethertype that announced it stays.
+- What lies beyond the length that the IP header gives is padding of the link layer, never transport header.
+  An IPv6 payload length of 0 (RFC 2675 jumbograms, offloading network cards) gives no length and no bound,
+  unless the packet says that it has nothing inside. An IPv4 total length of 0 is unknown, too.
+- An Ethernet type below 0x0600 is a length (IEEE 802.3): what follows is LLC with SNAP and an ethertype (RFC
+  1042), or an `unknown_header`.
+- The etype is the last one met: after MPLS labels and PPPoE that of the payload, where the payload is known,
+  else theirs.
+- The frame inside a pseudowire goes on where the outer one stopped: its tags count after the outer ones,
+  labels further in come after the outer ones, only its MAC addresses are not taken when an outer frame has
+  given some. A fifth label stack is an `unknown_header`.
+- What is below MPLS labels, and not named by an explicit null, is told by its first nibble, as routers do: 4
+  IPv4, 6 IPv6, 0 a pseudowire's control word. All else may be an Ethernet frame without a control word (RFC
+  9790 section 2), and is one where `frame_inside` recognizes it; so it is over a first nibble of 4 or 6 if it
+  has an IPv4 header inside that its checksum proves, and none such outside. A control word of zeros is
+  believed; one with a sequence number (RFC 4448 section 4.6) only before what is recognized as a frame,
   and not if it can be the beginning of one itself.
-- An IPv6 extension header needs 8 octets to be walked over. `ip.proto` is the number at which the walk ends: of the
-  transport, or of the extension header that was cut off, or what a later fragment says it is a part of.
-- ip.flags of IPv6 is the M flag of the fragment header. TCP flags are the low 12 bits of octets 12 and 13 of its header
-  (RFC 7125: the data offset is not part of tcpControlBits).
+- An IPv6 extension header needs 8 octets to be walked over. `ip.proto` is the number at which the walk ends:
+  of the transport, or of the extension header that was cut off, or what a later fragment says it is a part
+  of.
+- ip.flags of IPv6 is the M flag of the fragment header. TCP flags are the low 12 bits of octets 12 and 13 of
+  its header (RFC 7125: the data offset is not part of tcpControlBits).
 - Of several fragment or routing headers the first counts. Of its addresses those that are there.
-- A tunnel is opened when the first header inside is whole and sound; else the packet around it stays the flow's, and a
-  contradiction inside is counted. The deepest packet's values alone are given, and the outermost tunnel's endpoints.
-- The layers are all headers, into tunnels of every kind, whatever is opened; one is listed when the part of fixed size
-  that says how long it is is there. A label stack is one; SNAP, PPPoE with PPP, control words, IPv6 extension headers
-  without a number of their own, DCCP and UDP-Lite are "unknown". 32 of them at most.
+- A tunnel is opened when the first header inside is whole and sound; else the packet around it stays the
+  flow's, and a contradiction inside is counted. The deepest packet's values alone are given, and the
+  outermost tunnel's endpoints.
+- The layers are all headers, into tunnels of every kind, whatever is opened; one is listed when the part of
+  fixed size that says how long it is is there. A label stack is one; SNAP, PPPoE with PPP, control words,
+  IPv6 extension headers without a number of their own, DCCP and UDP-Lite are "unknown". 32 of them at most.
 """
 
 from __future__ import annotations
@@ -65,7 +68,12 @@ EXTENSION_HEADERS = {
 WITH_ADDRESSES = {0, 2, 4}  # types of routing headers
 
 SFLOW_ETHERNET, SFLOW_IPV4, SFLOW_IPV6, SFLOW_MPLS = 1, 11, 12, 13
-FIRST_HEADERS = {SFLOW_ETHERNET: ETHERNET, SFLOW_IPV4: IPV4_TYPE, SFLOW_IPV6: IPV6_TYPE, SFLOW_MPLS: MPLS_TYPE}
+FIRST_HEADERS = {
+    SFLOW_ETHERNET: ETHERNET,
+    SFLOW_IPV4: IPV4_TYPE,
+    SFLOW_IPV6: IPV6_TYPE,
+    SFLOW_MPLS: MPLS_TYPE,
+}
 
 LAYERS = {
     "unknown": 0, "ethernet": 1, "dot1q": 2, "mpls": 3, "ipv4": 4, "ipv6": 5, "ipv6_hop_by_hop": 6, "ipv6_routing": 7,
@@ -83,9 +91,9 @@ class Contradiction(Exception):
 
 
 class Packet:
-    """What one packet says, without what is in its tunnels: `values` (in order, the first of a name counts) and `notes`
-    (status names). `endpoints` are the two addresses, `tunnel` what its transport turns out to be, `tunnels` how many
-    were opened to come here. `has_more_layers` than are listed.
+    """What one packet says, without what is in its tunnels: `values` (in order, the first of a name counts)
+    and `notes` (status names). `endpoints` are the two addresses, `tunnel` what its transport turns out to
+    be, `tunnels` how many were opened to come here. `has_more_layers` than are listed.
     """
 
     def __init__(self) -> None:
@@ -186,8 +194,8 @@ class Packet:
         self.ethertype(ethertype, frame)
 
     def pppoe(self, frame: Octets) -> None:
-        """RFC 2516 section 4: version and type 1, code 1, session 2, length 2. Then PPP: a protocol of 2 octets, or of
-        1 if that is odd (RFC 1661 section 6.5).
+        """RFC 2516 section 4: version and type 1, code 1, session 2, length 2. Then PPP: a protocol of 2
+        octets, or of 1 if that is odd (RFC 1661 section 6.5).
         """
         header = Octets(frame.take(6))
         version, code = header.u8(), header.u8()
@@ -321,7 +329,12 @@ class Packet:
                 ends_here = True
                 break
             start = payload.place
-            following, length, fragment, fragment_id = payload.u8(), payload.u8(), payload.u16(), payload.u32()
+            following, length, fragment, fragment_id = (
+                payload.u8(),
+                payload.u8(),
+                payload.u16(),
+                payload.u32(),
+            )
             size = (length + 2) * 4 if header == AUTHENTICATION else (length + 1) * 8
             if header == FRAGMENT:
                 size = 8
@@ -341,14 +354,17 @@ class Packet:
             self.transport(header, payload.rest(), routing_types)
 
     def routing(self, header: bytes) -> None:
-        """Next header, length, type, segments left, 4 octets by type: of type 4 (RFC 8754) the first is the index of
-        the last of the addresses that follow.
+        """Next header, length, type, segments left, 4 octets by type: of type 4 (RFC 8754) the first is the
+        index of the last of the addresses that follow.
         """
         if any(name == "packet:ipv6_routing.segments_left" for name, _ in self.values):
             return
         if header[2] in WITH_ADDRESSES:
             addresses = [header[place : place + 16] for place in range(8, len(header) - 15, 16)]
-            self.give("ipv6_routing.addresses", Addresses(addresses[: header[4] + 1] if header[2] == 4 else addresses))
+            self.give(
+                "ipv6_routing.addresses",
+                Addresses(addresses[: header[4] + 1] if header[2] == 4 else addresses),
+            )
         self.give("ipv6_routing.segments_left", Number(header[3]))
 
     # Transport layer
@@ -370,7 +386,13 @@ class Packet:
 
 def transport_layer(proto: int, segment: bytes) -> list[tuple[str, int]]:
     """The transport's header and how long it is, if what it takes to know that is there."""
-    fixed = {ICMP: ("icmp", 8), ICMPV6: ("icmpv6", 8), UDP: ("udp", 8), SCTP: ("sctp", 12), UDP_LITE: ("unknown", 8)}
+    fixed = {
+        ICMP: ("icmp", 8),
+        ICMPV6: ("icmpv6", 8),
+        UDP: ("udp", 8),
+        SCTP: ("sctp", 12),
+        UDP_LITE: ("unknown", 8),
+    }
     if proto in fixed:
         return [fixed[proto]] if len(segment) >= fixed[proto][1] else []
     if proto == TCP and len(segment) >= 20:
@@ -386,12 +408,13 @@ def first_nibble(octets: Octets) -> int | None:
     return octets.data[octets.place] >> 4 if octets.left else None
 
 
-# Is it a frame? ------------------------------------------------------------------------------------------------------
+# Is it a frame? ---------------------------------------------------------------------------------------------
 
 
 def frame_inside(octets: bytes) -> int | None:
-    """The ethertype of the IP header in what can be told to be an Ethernet frame: from no group address, with two tags
-    at most, an IPv4 header with a right checksum or an IPv6 header with a hop limit and a source that is no group.
+    """The ethertype of the IP header in what can be told to be an Ethernet frame: from no group address, with
+    two tags at most, an IPv4 header with a right checksum or an IPv6 header with a hop limit and a source
+    that is no group.
     """
     if len(octets) < 14 or octets[6] & 1:
         return None
@@ -405,13 +428,21 @@ def frame_inside(octets: bytes) -> int | None:
     packet = frame.rest()
     if ethertype == IPV4_TYPE and is_sound_ipv4(packet):
         return IPV4_TYPE
-    if ethertype == IPV6_TYPE and len(packet) >= 40 and packet[0] >> 4 == 6 and packet[7] and packet[8] != 0xFF:
+    if (
+        ethertype == IPV6_TYPE
+        and len(packet) >= 40
+        and packet[0] >> 4 == 6
+        and packet[7]
+        and packet[8] != 0xFF
+    ):
         return IPV6_TYPE
     return None
 
 
 def is_sound_ipv4(packet: bytes) -> bool:
-    """A whole header whose checksum is right: the ones' complement sum of its 16-bit words is all ones (RFC 1071)."""
+    """A whole header whose checksum is right: the ones' complement sum of its 16-bit words is all ones (RFC
+    1071).
+    """
     if len(packet) < 20 or packet[0] >> 4 != 4:
         return False
     size = 4 * (packet[0] & 0x0F)
@@ -421,7 +452,7 @@ def is_sound_ipv4(packet: bytes) -> bool:
     return sum(words) % 0xFFFF == 0
 
 
-# The whole -----------------------------------------------------------------------------------------------------------
+# The whole --------------------------------------------------------------------------------------------------
 
 
 def packets(header: int | str | None, data: bytes, opened: Collection[str]) -> Iterator[Packet]:

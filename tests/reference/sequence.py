@@ -1,24 +1,26 @@
 """Sequence numbers: what was lost, came late, or began anew.
 
-NetFlow v5 counts flows and NetFlow v9 export packets (Cisco's export format pages, RFC 3954 section 5.1), IPFIX data
-records, options among them (RFC 7011 section 3.1), sFlow datagrams, and in each flow, counter and drop sample the
-samples of its kind and source ("sFlow Version 5", section 5). The number of a header says where in that count its
-datagram begins.
+NetFlow v5 counts flows and NetFlow v9 export packets (Cisco's export format pages, RFC 3954 section 5.1),
+IPFIX data records, options among them (RFC 7011 section 3.1), sFlow datagrams, and in each flow, counter and
+drop sample the samples of its kind and source ("sFlow Version 5", section 5). The number of a header says
+where in that count its datagram begins.
 
 Readings that the specifications leave open:
 
 - The first number is a beginning. 0 after 0 is an exporter that does not number.
-- An exporter began anew where its uptime went back by more than ten seconds; where an IPFIX message begins at 0 and is
-  no older than the newest; where what is behind was sent more than ten seconds after the newest; where a datagram is
-  further behind than the window of its unit and in no gap that is remembered, or so far ahead that no exporter sends so
-  fast.
-- Whatever else is behind came late or twice. What of it lies in one of the last eight gaps is not lost any more.
-- Where the records of the newest IPFIX message could not be counted, what seems to be missing before the next may have
-  been in it, and is not called lost.
-- IPFIX exporters that count the records of the message itself, or not those of options, are followed: of the four ways
-  to count, the one that explained most numbers, the standard's where that is not decided.
-- One domain has a numbering for each UDP port (RFC 7011 counts by transport session), four at the most, the one longest
-  unused giving way; but a datagram from a new port that begins where a numbering ends goes on with it.
+- An exporter began anew where its uptime went back by more than ten seconds; where an IPFIX message begins at
+  0 and is no older than the newest; where what is behind was sent more than ten seconds after the newest;
+  where a datagram is further behind than the window of its unit and in no gap that is remembered, or so far
+  ahead that no exporter sends so fast.
+- Whatever else is behind came late or twice. What of it lies in one of the last eight gaps is not lost any
+  more.
+- Where the records of the newest IPFIX message could not be counted, what seems to be missing before the next
+  may have been in it, and is not called lost.
+- IPFIX exporters that count the records of the message itself, or not those of options, are followed: of the
+  four ways to count, the one that explained most numbers, the standard's where that is not decided.
+- One domain has a numbering for each UDP port (RFC 7011 counts by transport session), four at the most, the
+  one longest unused giving way; but a datagram from a new port that begins where a numbering ends goes on
+  with it.
 - The sources of an sFlow agent that began anew begin anew with it.
 """
 
@@ -78,7 +80,9 @@ CONVENTIONS = [Convention(itself, options) for itself in (False, True) for optio
 
 @dataclass(frozen=True)
 class Mark:
-    """What a datagram says: its number, when it was sent by its exporter's clock (ms modulo 2^32), and its port."""
+    """What a datagram says: its number, when it was sent by its exporter's clock (ms modulo 2^32), and its
+    port.
+    """
 
     number: int
     sent: int
@@ -235,8 +239,8 @@ class Samples:
     sources: dict[tuple[str, int, int], tuple[int, Numbering]] = field(default_factory=dict)
 
     def check(self, sample_format: int, sample: bytes, run: int) -> str | None:
-        """The sample begins with its number and its source: type (8 bits) and index, or a word each. `run` changes when
-        the agent begins anew.
+        """The sample begins with its number and its source: type (8 bits) and index, or a word each. `run`
+        changes when the agent begins anew.
         """
         if sample_format not in SAMPLE_KINDS or len(sample) < 12:
             return None

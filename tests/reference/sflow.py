@@ -1,9 +1,10 @@
-"""sFlow, by "sFlow Version 5" (sflow.org, July 2004). Everything is XDR: words of four octets, opaques padded to them.
+"""sFlow, by "sFlow Version 5" (sflow.org, July 2004). Everything is XDR: words of four octets, opaques padded
+to them.
 
 Readings that the specification leaves open:
 
-- An agent address of type 0, or of zeros (::ffff:0.0.0.0, too), is none: the exporter is then the UDP source. A type
-  above 2 cannot be skipped: nothing of the datagram can be read (`bad_header`).
+- An agent address of type 0, or of zeros (::ffff:0.0.0.0, too), is none: the exporter is then the UDP source.
+  A type above 2 cannot be skipped: nothing of the datagram can be read (`bad_header`).
 - A record that is too short, or whose inner lengths overrun it, gives nothing at all.
 - A next hop of address type 0 is absent, of a type above 2 makes its record a bad one.
 - A header that overruns its record is not parsed; its frame_length counts.
@@ -33,8 +34,8 @@ INTERFACE_INDEX, INTERFACE_DISCARDED = 0, 1
 LOCAL_INTERFACE = 0x3FFFFFFF
 HIGHEST_VLAN = 4094
 
-# Reason codes of discarded packets -> forwardingStatus (element 89), as Akvorado maps them; 128 (dropped, unknown)
-# otherwise.
+# Reason codes of discarded packets -> forwardingStatus (element 89), as Akvorado maps them; 128 (dropped,
+# unknown) otherwise.
 FORWARDING_STATUS = {
     0: 131, 1: 131, 2: 131, 3: 131, 4: 133, 5: 131, 6: 131, 7: 131, 8: 132, 9: 129, 10: 129,
     257: 137, 258: 130, 259: 143, 260: 139, 261: 138, 262: 135, 263: 131, 269: 130, 302: 140,
@@ -54,7 +55,12 @@ def decode(datagram: Datagram, read_sample: SampleReader) -> Iterator[Flow]:
     octets = Octets(datagram.payload)
     octets.take(4)  # version
     agent = read_address(octets)
-    sub_agent, datagram.sequence_number, uptime, samples = octets.u32(), octets.u32(), octets.u32(), octets.u32()
+    sub_agent, datagram.sequence_number, uptime, samples = (
+        octets.u32(),
+        octets.u32(),
+        octets.u32(),
+        octets.u32(),
+    )
     known = agent and any(agent) and agent != wide(bytes(4))
     datagram.exporter_address = agent if agent and known else datagram.source
     datagram.sub_agent = sub_agent
@@ -113,7 +119,7 @@ def read_address(octets: Octets) -> bytes | None:
     raise UnknownAddressType(kind)
 
 
-# A sample ------------------------------------------------------------------------------------------------------------
+# A sample ---------------------------------------------------------------------------------------------------
 
 
 def give_sample(flow: Flow, sample: Octets, expanded: bool) -> int:
@@ -149,7 +155,9 @@ def read_interface(sample: Octets, expanded: bool) -> tuple[int, int]:
 
 
 def index_records(datagram: Datagram, sample: Octets, count: int) -> dict[int, bytes]:
-    """The records of a sample by format, the first of each; those after one that overruns the sample are lost."""
+    """The records of a sample by format, the first of each; those after one that overruns the sample are
+    lost.
+    """
     records: dict[int, bytes] = {}
     for record_format, record in read_records(datagram, sample, count):
         if record_format in READERS or record_format == SAMPLED_HEADER:
@@ -196,7 +204,7 @@ def give_records(datagram: Datagram, flow: Flow, records: dict[int, bytes]) -> N
     flow.give("sflow:sampled_ethernet.length", ethernet_length)
 
 
-# Records -------------------------------------------------------------------------------------------------------------
+# Records ----------------------------------------------------------------------------------------------------
 
 
 def read_sampled_header(record: Octets) -> tuple[int, int, int]:

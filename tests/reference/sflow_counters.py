@@ -1,14 +1,15 @@
-"""sFlow's counter samples and its notifications of discarded packets, by the documents of sflow.org: "sFlow Version 5",
-its 802.11, LAG, Optical Interface, OpenFlow, Host and Host TCP/IP structures, and "sFlow Dropped Packet Notification
-Structures" (with the two records on Linux that host-sflow has added to it).
+"""sFlow's counter samples and its notifications of discarded packets, by the documents of sflow.org: "sFlow
+Version 5", its 802.11, LAG, Optical Interface, OpenFlow, Host and Host TCP/IP structures, and "sFlow Dropped
+Packet Notification Structures" (with the two records on Linux that host-sflow has added to it).
 
 Readings that the specifications leave open:
 
-- A counter or gauge of 32 or 64 bits that is all ones is unknown; so is a load that is negative or no number. Single
-  octets, MAC addresses and signed numbers have no such value, nor have members of lists, which would lose their place.
+- A counter or gauge of 32 or 64 bits that is all ones is unknown; so is a load that is negative or no number.
+  Single octets, MAC addresses and signed numbers have no such value, nor have members of lists, which would
+  lose their place.
 - An empty string is unknown, and a UUID of zeros.
-- A record that is too short gives nothing at all, but for lists: the members before the cut count. What a later edition
-  of a structure has added may be missing.
+- A record that is too short gives nothing at all, but for lists: the members before the cut count. What a
+  later edition of a structure has added may be missing.
 - Of two records of one format the first counts; the other is not read.
 """
 
@@ -25,8 +26,9 @@ from .values import Flow, Number, Numbers, Opaque, Real, Text, Value
 
 COUNTERS, DISCARDED_PACKET = 1, 2  # what the row is
 
-# Format -> struct, and its fields in the order of the wire: of 32 bits, unless another type is said; those after the
-# bar are of a later edition. (The state of a LAG port is opaque[4]: an octet each of what the document says.)
+# Format -> struct, and its fields in the order of the wire: of 32 bits, unless another type is said; those
+# after the bar are of a later edition. (The state of a LAG port is opaque[4]: an octet each of what the
+# document says.)
 STRUCTURES = {
     1: (
         "if_counters",
@@ -260,7 +262,7 @@ def index_records(datagram: Datagram, sample: Octets, formats: set[int]) -> dict
     return records
 
 
-# Counters ------------------------------------------------------------------------------------------------------------
+# Counters ---------------------------------------------------------------------------------------------------
 
 
 def read_counters(datagram: Datagram, flow: Flow, sample: Octets) -> None:
@@ -378,7 +380,7 @@ def give_text(flow: Flow, name: str, octets: bytes) -> None:
         flow.give(name, Text(octets))
 
 
-# Discarded packets ---------------------------------------------------------------------------------------------------
+# Discarded packets ------------------------------------------------------------------------------------------
 
 
 def read_discarded(datagram: Datagram, flow: Flow, sample: Octets) -> None:

@@ -2,12 +2,14 @@
 
 Readings that the RFC leaves open:
 
-- The template of an inner record is one that the exporter has defined in the domain of the record around the list, at
-  whatever age. A list does not wait for a template that comes later.
-- The semantic noneOf (section 4.4) says what does not hold: such a list gives no values. All others are the same here.
+- The template of an inner record is one that the exporter has defined in the domain of the record around the
+  list, at whatever age. A list does not wait for a template that comes later.
+- The semantic noneOf (section 4.4) says what does not hold: such a list gives no values. All others are the
+  same here.
 - A list that is cut short is read as far as it goes. So are records behind a length that is too large.
 - Lists inside lists are read to a depth of four.
-- Inner records come after everything else that the record says, in the order of the wire, each before its own lists.
+- Inner records come after everything else that the record says, in the order of the wire, each before its own
+  lists.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ class Structure:
             for template_id, content in parts(Octets(octets), multiple, notes):
                 yield from self.read_part(template_id, content, depth, notes)
 
-    def read_part(self, template_id: int, content: Octets, depth: int, notes: Counter[str]) -> Iterator[Entry]:
+    def read_part(
+        self, template_id: int, content: Octets, depth: int, notes: Counter[str]
+    ) -> Iterator[Entry]:
         from .templates import read_records
 
         if not content.left:
@@ -65,7 +69,11 @@ class Structure:
             return
         cut: Counter[str] = Counter()
         for record in read_records(template, content, cut):
-            yield [((field.enterprise, field.id), Field(octets)) for field, octets in record if not is_structure(field)]
+            yield [
+                ((field.enterprise, field.id), Field(octets))
+                for field, octets in record
+                if not is_structure(field)
+            ]
             yield from self.read_record(record, depth + 1, notes)
         if content.left or cut:
             notes["bad_list"] += 1
@@ -76,8 +84,9 @@ def is_structure(specifier: FieldSpecifier) -> bool:
 
 
 def parts(octets: Octets, multiple: bool, notes: Counter[str]) -> Iterator[tuple[int, Octets]]:
-    """(template id, records) of each part. Semantic 1, then one template id 2 and its records; or, in a list of several
-    templates, again and again a template id 2, a length 2 (that counts these four octets too) and records.
+    """(template id, records) of each part. Semantic 1, then one template id 2 and its records; or, in a list
+    of several templates, again and again a template id 2, a length 2 (that counts these four octets too) and
+    records.
     """
     if not multiple and octets.left < 3:
         notes["bad_list"] += 1

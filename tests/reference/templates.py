@@ -1,23 +1,26 @@
-"""What the sets of NetFlow v9 (RFC 3954) and IPFIX (RFC 7011) have in common: templates, records, and what is learnt.
+"""What the sets of NetFlow v9 (RFC 3954) and IPFIX (RFC 7011) have in common: templates, records, and what is
+learnt.
 
 Readings that the specifications leave open:
 
-- One to three octets after the last template of a set are padding, in IPFIX too. So are zeros to the end of a set of
-  templates, or of the message, however many. Zeros after the last set are counted as padding. Other octets there are a
-  malformed set, also where they are too few for its header.
+- One to three octets after the last template of a set are padding, in IPFIX too. So are zeros to the end of a
+  set of templates, or of the message, however many. Zeros after the last set are counted as padding. Other
+  octets there are a malformed set, also where they are too few for its header.
 - An IPFIX options template without scope fields, which RFC 7011 section 3.4.2.2 forbids, is used as it is.
-- A set that is cut short is read as far as it goes: what is cut in it (a template, a record of variable length) is
-  counted besides the set.
-- NetFlow v9 has no fields of variable length. A length of 65535, which fits no datagram, announces one as in IPFIX.
-- A record names a sampler by the first of elements 48 and 302 that is not zero; by 0 where one is there and none is
-  not zero.
+- A set that is cut short is read as far as it goes: what is cut in it (a template, a record of variable
+  length) is counted besides the set.
+- NetFlow v9 has no fields of variable length. A length of 65535, which fits no datagram, announces one as in
+  IPFIX.
+- A record names a sampler by the first of elements 48 and 302 that is not zero; by 0 where one is there and
+  none is not zero.
 - Element 160 in an options record is taken note of in NetFlow v9 too, though nothing there is relative to it.
 - Data before its template (RFC 3954 section 9, RFC 7011 section 8) waits, as early.py says.
-- A template is of an exporter, version, domain and id (RFC 7011 section 8). Where a UDP source port defines an id again
-  as it did before another port defined it differently, several processes speak from one address: from then on each port
-  has a domain of its own. What was known before stays good for a port, unless ports differed over the id and it was
-  another one that defined it last.
-- A template that is empty, withdrawn (where that is obeyed) or not refreshed for too long is not known any more.
+- A template is of an exporter, version, domain and id (RFC 7011 section 8). Where a UDP source port defines
+  an id again as it did before another port defined it differently, several processes speak from one address:
+  from then on each port has a domain of its own. What was known before stays good for a port, unless ports
+  differed over the id and it was another one that defined it last.
+- A template that is empty, withdrawn (where that is obeyed) or not refreshed for too long is not known any
+  more.
 """
 
 from __future__ import annotations
@@ -77,8 +80,8 @@ class Template:
 
 @dataclass
 class Definition:
-    """A template id, and who defined it when. `replaced` are (port, template) of definitions that another port's ones
-    took the place of, the latest first; `contested` says that there were such.
+    """A template id, and who defined it when. `replaced` are (port, template) of definitions that another
+    port's ones took the place of, the latest first; `contested` says that there were such.
     """
 
     template: Template
@@ -90,8 +93,8 @@ class Definition:
 
 @dataclass
 class Domain:
-    """What one exporter has said in one observation domain (source id), in one version of the protocol; `of_port` what
-    each of its ports has, once they are told apart. Theirs stand on what is `common`.
+    """What one exporter has said in one observation domain (source id), in one version of the protocol;
+    `of_port` what each of its ports has, once they are told apart. Theirs stand on what is `common`.
     """
 
     definitions: dict[int, Definition] = field(default_factory=dict)
@@ -100,7 +103,9 @@ class Domain:
     split: bool = False
     common: Domain | None = None
     withdrawn: set[bool] = field(default_factory=set)
-    """The kinds (of options or not) of which the port has withdrawn all: it does not see those of the common domain."""
+    """The kinds (of options or not) of which the port has withdrawn all: it does not see those of the common
+    domain.
+    """
     port: int | None = None
 
     def find(self, template_id: int) -> Definition | None:
@@ -138,8 +143,8 @@ class Domain:
         return definition.template
 
     def define(self, template_id: int, template: Template, datagram: Datagram) -> Domain:
-        """Keeps a template, unless its records would have no octets. Returns the domain that counts from then on: of
-        the port, if this splits it.
+        """Keeps a template, unless its records would have no octets. Returns the domain that counts from then
+        on: of the port, if this splits it.
         """
         counters = datagram.exporter.counters
         if template.shortest == 0:
@@ -204,21 +209,26 @@ def system_start(record: Flow) -> int | None:
 
 def named_sampler(record: Flow) -> int | None:
     ids = [
-        record.uint(key[1]) for key in record.elements() if key in ((0, derived.SAMPLER_ID), (0, derived.SELECTOR_ID))
+        record.uint(key[1])
+        for key in record.elements()
+        if key in ((0, derived.SAMPLER_ID), (0, derived.SELECTOR_ID))
     ]
     present = [number for number in ids if number is not None]
     return next((number for number in present if number), 0 if present else None)
 
 
-# Reads a set of templates: (template id, template; None where it is withdrawn) of each in turn. An id below 256
-# withdraws all of a kind.
+# Reads a set of templates: (template id, template; None where it is withdrawn) of each in turn. An id below
+# 256 withdraws all of a kind.
 TemplateReader = Callable[[Datagram, Octets], Iterator[tuple[int, Template | None]]]
 
 
 def read_sets(
     datagram: Datagram, message: Octets, clock: Clock, readers: dict[int, tuple[TemplateReader, bool]]
 ) -> Iterator[Flow]:
-    """The sets of a message. `readers` are of its sets of templates, by set id; the flag: they are of options."""
+    """The sets of a message.
+
+    `readers` are of its sets of templates, by set id; the flag: they are of options.
+    """
     counters = datagram.exporter.counters
     domain = datagram.exporter.find_domain(datagram)
     for set_id, content in split_sets(message, counters):
@@ -279,7 +289,10 @@ def split_sets(message: Octets, counters: Counter[str]) -> Iterator[tuple[int, O
 def read_records(
     template: Template, content: Octets, counters: Counter[str]
 ) -> Iterator[list[tuple[FieldSpecifier, bytes]]]:
-    """The records of a data set. Less than the shortest record is padding where it is less than a word, or zeros."""
+    """The records of a data set.
+
+    Less than the shortest record is padding where it is less than a word, or zeros.
+    """
     while content.left >= template.shortest:
         try:
             yield [(specifier, read_field(specifier, content)) for specifier in template.fields]
@@ -291,7 +304,9 @@ def read_records(
 
 
 def read_field(specifier: FieldSpecifier, content: Octets) -> bytes:
-    """RFC 7011 section 7: a field of variable length has its length before it, in one octet or in 255 and two."""
+    """RFC 7011 section 7: a field of variable length has its length before it, in one octet or in 255 and
+    two.
+    """
     length = specifier.length
     if specifier.variable:
         length = content.u8()
@@ -301,7 +316,10 @@ def read_field(specifier: FieldSpecifier, content: Octets) -> bytes:
 
 
 def give_elements(flow: Flow, fields: list[tuple[FieldSpecifier, bytes]]) -> None:
-    """The elements of a record. Its own system start, where it has one, stands above the one that options told."""
+    """The elements of a record.
+
+    Its own system start, where it has one, stands above the one that options told.
+    """
     for specifier, octets in fields:
         if not specifier.scope:
             flow.give((specifier.enterprise, specifier.id), Field(octets))
@@ -345,7 +363,9 @@ def read_reverse(
     datagram: Datagram, domain: Domain, fields: list[tuple[FieldSpecifier, bytes]], clock: Clock
 ) -> Iterator[Flow]:
     """The flow of the other direction, where the record is one of a biflow and there was one."""
-    own, shared = biflow.split([((specifier.enterprise, specifier.id), octets) for specifier, octets in fields])
+    own, shared = biflow.split(
+        [((specifier.enterprise, specifier.id), octets) for specifier, octets in fields]
+    )
     if not biflow.has_flow(own):
         return
     datagram.exporter.counters["biflow"] += 1
@@ -361,7 +381,9 @@ def read_reverse(
 
 
 def sampled_packet(flow: Flow, decapsulate: Collection[str]) -> Packet | None:
-    """The packet inside a record: of a data link frame section, else of an IP header section; the first of either."""
+    """The packet inside a record: of a data link frame section, else of an IP header section; the first of
+    either.
+    """
     frame = flow.field(DATA_LINK_FRAME_SECTION)
     if frame:
         return parse(1, frame, decapsulate)

@@ -1,13 +1,15 @@
-"""Tunnels, by what follows the IP header of the packet around them. Readings that the specifications leave open:
+"""Tunnels, by what follows the IP header of the packet around them. Readings that the specifications leave
+open:
 
 - A tunnel whose header is cut off, or is of a version or kind that carries no packet, is none.
-- VXLAN is looked for at port 4789 (IANA's) and 8472 (Linux before it had one), by the destination port alone, as Geneve
-  is at 6081 and GTP-U at 2152. Of VXLAN's flags only I counts.
-- A Geneve control packet (O) carries no traffic. GTP-U carries traffic in a G-PDU alone, an IP packet; its first nibble
-  says of which version.
-- Of GRE's reserved bits those that RFC 2784 wants a receiver to mind must be zero (1, 4, 5; RFC 2890 uses 2 and 3).
-- IP in IPv6 is SRv6 or IPIP without a routing header, SRv6 alone with routing headers of type 4 (RFC 8754), IPIP alone
-  with routing headers of other types.
+- VXLAN is looked for at port 4789 (IANA's) and 8472 (Linux before it had one), by the destination port alone,
+  as Geneve is at 6081 and GTP-U at 2152. Of VXLAN's flags only I counts.
+- A Geneve control packet (O) carries no traffic. GTP-U carries traffic in a G-PDU alone, an IP packet; its
+  first nibble says of which version.
+- Of GRE's reserved bits those that RFC 2784 wants a receiver to mind must be zero (1, 4, 5; RFC 2890 uses 2
+  and 3).
+- IP in IPv6 is SRv6 or IPIP without a routing header, SRv6 alone with routing headers of type 4 (RFC 8754),
+  IPIP alone with routing headers of other types.
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ G_PDU = 255
 
 @dataclass
 class Tunnel:
-    """What is inside: kinds that it may be called, the header that comes first, the octets. `layer` is the tunnel's own
-    header and its size, where it has one behind UDP.
+    """What is inside: kinds that it may be called, the header that comes first, the octets. `layer` is the
+    tunnel's own header and its size, where it has one behind UDP.
     """
 
     kinds: set[str]
@@ -45,7 +47,10 @@ class Tunnel:
 
 
 def find(proto: int, payload: bytes, routing_types: list[int] | None) -> Tunnel | None:
-    """The tunnel in what follows an IP header. `routing_types` are of IPv6's routing headers, None in IPv4."""
+    """The tunnel in what follows an IP header.
+
+    `routing_types` are of IPv6's routing headers, None in IPv4.
+    """
     if proto in (IPV4, IPV6, ETHERNET_IN_IPV6):
         return find_ip(proto, payload, routing_types)
     try:
@@ -91,7 +96,9 @@ def read_vxlan(datagram: Octets) -> Tunnel | None:
 
 
 def read_geneve(datagram: Octets) -> Tunnel | None:
-    """RFC 8926 section 3.4: version 2 bits, options 6 bits (words), flags 1, protocol 2, VNI 3, reserved 1, options."""
+    """RFC 8926 section 3.4: version 2 bits, options 6 bits (words), flags 1, protocol 2, VNI 3, reserved 1,
+    options.
+    """
     first, flags = datagram.u8(), datagram.u8()
     protocol, vni = datagram.u16(), datagram.uint(3)
     datagram.take(1)
@@ -104,8 +111,8 @@ def read_geneve(datagram: Octets) -> Tunnel | None:
 
 
 def read_gtp(datagram: Octets) -> Tunnel | None:
-    """3GPP TS 29.281 section 5: flags 1, type 1, length 2, TEID 4; with any of E, S, PN: sequence 2, N-PDU number 1,
-    next extension 1. An extension: length 1 (in words, with itself), content, next extension 1.
+    """3GPP TS 29.281 section 5: flags 1, type 1, length 2, TEID 4; with any of E, S, PN: sequence 2, N-PDU
+    number 1, next extension 1. An extension: length 1 (in words, with itself), content, next extension 1.
     """
     flags, message = datagram.u8(), datagram.u8()
     datagram.take(2)
@@ -127,8 +134,8 @@ def read_gtp(datagram: Octets) -> Tunnel | None:
 
 
 def read_gre(payload: Octets) -> Tunnel | None:
-    """RFC 2784 section 2, RFC 2890 section 2: flags and version 2, protocol 2; checksum 4, key 4, sequence number 4 as
-    flags say.
+    """RFC 2784 section 2, RFC 2890 section 2: flags and version 2, protocol 2; checksum 4, key 4, sequence
+    number 4 as flags say.
     """
     flags, protocol = payload.u16(), payload.u16()
     if flags & 0x4C00 or flags & 7 != 0:

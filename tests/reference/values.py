@@ -1,4 +1,6 @@
-"""What a flow says before any column has looked at it: names and uninterpreted values, in the order of the wire."""
+"""What a flow says before any column has looked at it: names and uninterpreted values, in the order of the
+wire.
+"""
 
 from __future__ import annotations
 
@@ -93,9 +95,9 @@ Element = tuple[int, int]  # private enterprise number (0: IANA's), id
 class Clock:
     """What the times of a record are relative to.
 
-    `exported` is the export time in nanoseconds. `uptime` is the exporter's uptime at that moment in milliseconds
-    (NetFlow v5 and v9), `started` the time at which it started in milliseconds since 1970 (IPFIX, element 160); None:
-    not known.
+    `exported` is the export time in nanoseconds. `uptime` is the exporter's uptime at that moment in
+    milliseconds (NetFlow v5 and v9), `started` the time at which it started in milliseconds since 1970
+    (IPFIX, element 160); None: not known.
     """
 
     exported: int | None = None
@@ -105,9 +107,10 @@ class Clock:
     def at_uptime(self, milliseconds: int) -> int | None:
         """Nanoseconds since 1970 of an uptime.
 
-        Uptimes are 32-bit counters, which wrap every 49.7 days. Where the header has an uptime, a flow that is ahead of
-        it by more than TOLERANCE was observed before a wrap. Where the exporter's start is known instead, there were as
-        many wraps since then as the export time allows, with the same tolerance; none if it is before the start.
+        Uptimes are 32-bit counters, which wrap every 49.7 days. Where the header has an uptime, a flow that
+        is ahead of it by more than TOLERANCE was observed before a wrap. Where the exporter's start is known
+        instead, there were as many wraps since then as the export time allows, with the same tolerance; none
+        if it is before the start.
         """
         if self.exported is None:
             return None
@@ -123,10 +126,11 @@ class Clock:
 
 @dataclass
 class Flow:
-    """One flow: fixed sources by name, information elements by (enterprise, id), in the order in which they are met.
+    """One flow: fixed sources by name, information elements by (enterprise, id), in the order in which they
+    are met.
 
-    Of a name or an element that comes twice, the first is the value (RFC 7011 section 8: the outer header); `given` has
-    all of them. A flow with `shared` has of elements only those of its own direction.
+    Of a name or an element that comes twice, the first is the value (RFC 7011 section 8: the outer header);
+    `given` has all of them. A flow with `shared` has of elements only those of its own direction.
     """
 
     version: str
@@ -150,11 +154,15 @@ class Flow:
     def fields(self, element_id: int, enterprise: int = 0) -> list[bytes]:
         """The octets of every occurrence of an element."""
         return [
-            value.octets for key, value in self.given if key == (enterprise, element_id) and isinstance(value, Field)
+            value.octets
+            for key, value in self.given
+            if key == (enterprise, element_id) and isinstance(value, Field)
         ]
 
     def uint(self, element_id: int) -> int | None:
-        """An element as an unsigned integer of 1 to 8 octets (RFC 7011 section 6.2), None where it is not one."""
+        """An element as an unsigned integer of 1 to 8 octets (RFC 7011 section 6.2), None where it is not
+        one.
+        """
         octets = self.field(element_id)
         if octets is None or not 1 <= len(octets) <= 8:
             return None

@@ -1,9 +1,10 @@
 """Protocol Buffers messages taken apart by hand (the encoding page of the Protocol Buffers documentation).
 
-`decode_message` gives a flow message as {column name: value} with the value's Python form by logical type: int for
-integers, MAC addresses, timestamps and enums; bool; float; str; bytes for `bytes` and `ip`; a list for a repeated
-column. It is strict where google.protobuf is lenient: an unknown field, a wrong wire type, a non-repeated field that
-comes twice and a zero that ought not to have been written are all errors, because the encoder promises none of them.
+`decode_message` gives a flow message as {column name: value} with the value's Python form by logical type:
+int for integers, MAC addresses, timestamps and enums; bool; float; str; bytes for `bytes` and `ip`; a list
+for a repeated column. It is strict where google.protobuf is lenient: an unknown field, a wrong wire type, a
+non-repeated field that comes twice and a zero that ought not to have been written are all errors, because the
+encoder promises none of them.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ class MessageError(ValueError):
 
 
 def read_varint(octets: Octets) -> int:
-    """One varint: seven bits an octet, the lowest first, the top bit says that more follow; ten octets at most."""
+    """One varint: seven bits an octet, the lowest first, the top bit says that more follow; ten octets at
+    most.
+    """
     value = 0
     for index in range(10):
         octet = octets.u8()
@@ -72,8 +75,8 @@ def split_delimited(data: bytes) -> list[bytes]:
 
 
 def read_fields(message: bytes) -> Iterator[tuple[int, int, int | bytes]]:
-    """(field number, wire type, value) of each field in the order of the message; a value that is not a varint as
-    octets.
+    """(field number, wire type, value) of each field in the order of the message; a value that is not a
+    varint as octets.
     """
     octets = Octets(message)
     while octets.left:
@@ -111,7 +114,9 @@ def decode_scalar(logical_type: str, raw: int | bytes) -> Any:
 
 
 def decode_message(columns: dict[int, Any], message: bytes) -> dict[str, Any]:
-    """A message by the columns of its schema (field number -> column, with `name`, `type`, `repeated`, `explicit`)."""
+    """A message by the columns of its schema (field number -> column, with `name`, `type`, `repeated`,
+    `explicit`).
+    """
     values: dict[str, Any] = {}
     for number, wire_type, raw in read_fields(message):
         column = columns.get(number)

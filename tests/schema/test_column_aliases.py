@@ -15,7 +15,9 @@ from tests.support.datagrams import data_set, ipfix, template, template_set, u32
 FLOW = Schema.load("flow")
 BARE = '[schema]\nname = "x"\n[[column]]\nname = "src_addr"\nnumber = 1\ntype = "ip"\nenabled = true\n'
 NAMES = {
-    **dict.fromkeys(["src_ip", "sip", "srcip", "sIP", "ip_src", "sourceIPv4Address", "ipv4_src_addr"], "src_addr"),
+    **dict.fromkeys(
+        ["src_ip", "sip", "srcip", "sIP", "ip_src", "sourceIPv4Address", "ipv4_src_addr"], "src_addr"
+    ),
     **dict.fromkeys(["dst_ip", "dip", "dstip", "DstAddr"], "dst_addr"),
     **dict.fromkeys(["sport", "srcport", "SrcPort"], "src_port"),
     **dict.fromkeys(["dport", "dstport", "l4_dst_port"], "dst_port"),

@@ -6,7 +6,12 @@ from flowbuf.schema import elements
 def test_an_element_is_found_by_name_and_by_id():
     octets = elements.by_name("octetDeltaCount")
     assert octets is not None
-    assert (octets.id, octets.data_type, octets.semantics, octets.units) == (1, "unsigned64", "deltaCounter", "octets")
+    assert (octets.id, octets.data_type, octets.semantics, octets.units) == (
+        1,
+        "unsigned64",
+        "deltaCounter",
+        "octets",
+    )
     assert (octets.status, octets.pen) == ("current", 0)
     assert elements.by_id(1) is octets
 

@@ -50,7 +50,10 @@ def test_a_number_that_means_something_else_to_the_reader_cannot_be_used():
 
 def test_names_are_not_in_messages():
     assert verdicts(one(), one(name="y")) == [("x", "renamed", True)]
-    assert verdicts(one(), one(name="y", type="string")) == [("x", "renamed", True), ("x", "type changed", False)]
+    assert verdicts(one(), one(name="y", type="string")) == [
+        ("x", "renamed", True),
+        ("x", "type changed", False),
+    ]
 
 
 TIME = {"type": "timestamp", "unit": "ms"}
@@ -94,7 +97,11 @@ def test_changes_of_one_column(old, new, change, readable):
 
 RANGES = {
     **{f"uint{bits}": (0, (1 << bits) - 1) for bits in (8, 16, 32, 64)},
-    **{f"{kind}{bits}": (-(1 << bits - 1), (1 << bits - 1) - 1) for kind in ("int", "sint") for bits in (32, 64)},
+    **{
+        f"{kind}{bits}": (-(1 << bits - 1), (1 << bits - 1) - 1)
+        for kind in ("int", "sint")
+        for bits in (32, 64)
+    },
     "mac": (0, (1 << 48) - 1),
     "bool": (0, 1),
 }
@@ -118,7 +125,7 @@ def test_a_wider_type_is_never_called_readable(old, new):
         assert not all(verdict.readable for verdict in diff(one(type=old), one(type=new)))
 
 
-# Records --------------------------------------------------------------------------------------------------------------
+# Records ----------------------------------------------------------------------------------------------------
 
 HEAD = '[schema]\nname = "tree"\nrows = "records"\n'
 ROOTS = """
@@ -166,7 +173,10 @@ def tree(*changes):
         (('type = "uint32"', 'type = "uint8"'), [("node.size", "type changed", True)]),
         (('name = "size"', 'name = "length"'), [("node.size", "renamed", True)]),
         (('type = "uint32"', 'type = "uint32"\nrequired = true'), [("node.size", "now required", True)]),
-        (('number = 1\ntype = "uint32"', 'number = 5\ntype = "uint32"'), [("node.size", "renumbered", False)]),
+        (
+            ('number = 1\ntype = "uint32"', 'number = 5\ntype = "uint32"'),
+            [("node.size", "renumbered", False)],
+        ),
         (("repeated = true", ""), [("others", "no longer repeated", True)]),
     ],
 )
@@ -188,7 +198,9 @@ def test_the_name_of_a_message_is_not_in_messages():
     assert verdicts(TREE, renamed) == [
         ("root", "message renamed", True), ("others", "message renamed", True), ("node.next", "message renamed", True)
     ]  # fmt: skip
-    wider = tree(('message = "node"', 'message = "leaf"'), ("message.node", "message.leaf"), ("uint32", "uint64"))
+    wider = tree(
+        ('message = "node"', 'message = "leaf"'), ("message.node", "message.leaf"), ("uint32", "uint64")
+    )
     assert ("node.size", "type changed", False) in verdicts(TREE, wider)
 
 

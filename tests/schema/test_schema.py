@@ -108,7 +108,9 @@ def test_add_takes_what_a_file_takes():
 
 def test_add_may_add_a_mirrored_pair():
     mirror = {"name": "dst_label", "number": 1001}
-    schema = TINY.add("src_label", 1000, "uint32", sources=["ipfix:tcpSourcePort"], mirror=mirror, doc="Source label")
+    schema = TINY.add(
+        "src_label", 1000, "uint32", sources=["ipfix:tcpSourcePort"], mirror=mirror, doc="Source label"
+    )
     assert schema["dst_label"].sources[0][0].text == "ipfix:tcpDestinationPort"
     assert schema["dst_label"].doc == "Destination label"
     assert (schema["src_label"].mirror, schema["dst_label"].mirror) == ("dst_label", "src_label")
@@ -169,7 +171,7 @@ def test_a_schema_can_be_pickled_and_compared():
     assert FLOW.enable("src_mac") != FLOW
 
 
-# The hash -----------------------------------------------------------------------------------------------------------
+# The hash ---------------------------------------------------------------------------------------------------
 
 
 def test_the_hash_is_the_same_for_ever():
@@ -183,7 +185,14 @@ def test_the_hash_is_over_enabled_columns_only():
 
 
 @pytest.mark.parametrize(
-    "keys", [{"doc": "x"}, {"group": "g"}, {"late": True}, {"sources": ["ipfix:1"]}, {"clickhouse": {"type": "UInt8"}}]
+    "keys",
+    [
+        {"doc": "x"},
+        {"group": "g"},
+        {"late": True},
+        {"sources": ["ipfix:1"]},
+        {"clickhouse": {"type": "UInt8"}},
+    ],
 )
 def test_the_hash_is_not_over_what_messages_do_not_show(keys):
     assert TINY.alter("size", **keys).hash == TINY.hash
@@ -224,7 +233,7 @@ def test_the_order_in_which_columns_are_enabled_does_not_matter(chosen):
     assert FLOW.only(*chosen).hash == FLOW.only(*sorted(chosen)).hash
 
 
-# Scaling -------------------------------------------------------------------------------------------------------------
+# Scaling ----------------------------------------------------------------------------------------------------
 
 
 def test_the_rate_is_the_enabled_column_that_says_so():
@@ -240,7 +249,10 @@ def test_the_rate_is_the_enabled_column_that_says_so():
 @pytest.mark.parametrize(
     ("schema", "says"),
     [
-        (FLOW.disable("sampling_rate"), "no sampling rate to scale by; enable sampling_rate, or do not scale"),
+        (
+            FLOW.disable("sampling_rate"),
+            "no sampling rate to scale by; enable sampling_rate, or do not scale",
+        ),
         (FLOW.disable("bytes", "packets"), "no totals to scale; enable bytes or packets, or do not scale"),
         (TINY, 'give a column scale = "rate"'),
     ],

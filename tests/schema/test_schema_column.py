@@ -172,7 +172,10 @@ BAD = [
     ({"oneof": "c", "required": True}, "required on a member of oneof 'c'"),
     ({"packed": False}, "packed = false on what is never packed"),
     ({"type": "string", "repeated": True, "packed": False}, "packed = false on what is never packed"),
-    ({"type": "duration", "unit": "proto", "repeated": True, "packed": False}, "packed = false on what is never"),
+    (
+        {"type": "duration", "unit": "proto", "repeated": True, "packed": False},
+        "packed = false on what is never",
+    ),
     ({"type": "uint32", "unit": "proto"}, "only timestamp and duration"),
 ]
 

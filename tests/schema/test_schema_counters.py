@@ -1,4 +1,7 @@
-"""The schema of counter and drop samples. What is pinned here is on other people's disks: it must never change."""
+"""The schema of counter and drop samples.
+
+What is pinned here is on other people's disks: it must never change.
+"""
 
 import pytest
 
@@ -118,7 +121,13 @@ def test_numbers_names_and_types_are_pinned():
 
 def test_members_of_enums_are_pinned():
     assert COUNTERS["sample_kind"].values == {"unknown": 0, "counters": 1, "drop": 2}
-    assert COUNTERS["if_direction"].values == {"unknown": 0, "full_duplex": 1, "half_duplex": 2, "in": 3, "out": 4}
+    assert COUNTERS["if_direction"].values == {
+        "unknown": 0,
+        "full_duplex": 1,
+        "half_duplex": 2,
+        "in": 3,
+        "out": 4,
+    }
     assert COUNTERS["acl_direction"].values == {"unknown": 0, "ingress": 1, "egress": 2}
     machines = "unknown other x86 x86_64 ia64 sparc alpha powerpc m68k mips arm hppa s390"
     systems = "unknown other linux windows darwin hpux aix dragonfly freebsd netbsd openbsd osf solaris"
@@ -143,22 +152,31 @@ def test_columns_of_the_packet_are_those_of_flows():
             ]
 
 
-# What the rows are ---------------------------------------------------------------------------------------------------
+# What the rows are ------------------------------------------------------------------------------------------
 
 
 def test_a_schema_says_what_its_rows_are():
     assert (FLOW.rows, COUNTERS.rows) == ("flows", "counters")
     assert COUNTERS.only("if_index").disable("if_index").rows == "counters"
-    mine = Schema.from_toml('[schema]\nname = "mine"\nextends = "sflow_counters"\nonly = ["if_index"]', "mine.toml")
+    mine = Schema.from_toml(
+        '[schema]\nname = "mine"\nextends = "sflow_counters"\nonly = ["if_index"]', "mine.toml"
+    )
     assert mine.rows == "counters"
     with pytest.raises(SchemaError, match=r"mine.toml: rows is 'drops'.*flows, counters"):
         Schema.from_toml('[schema]\nname = "mine"\nrows = "drops"', "mine.toml")
 
 
 def test_a_source_that_no_row_has_is_an_error():
-    with pytest.raises(SchemaError, match=r"if_counters.if_index is of counters, and the rows of the schema are flows"):
+    with pytest.raises(
+        SchemaError, match=r"if_counters.if_index is of counters, and the rows of the schema are flows"
+    ):
         Decoder(FLOW.add("if_index", number=1000, type="uint32", sources=["sflow:if_counters.if_index"]))
-    for source in ("ipfix:octetDeltaCount", "netflow5:dOctets", "netflow9:40000", "sflow:flow_sample.sampling_rate"):
+    for source in (
+        "ipfix:octetDeltaCount",
+        "netflow5:dOctets",
+        "netflow9:40000",
+        "sflow:flow_sample.sampling_rate",
+    ):
         with pytest.raises(SchemaError, match="is of flows, and the rows of the schema are counters"):
             Decoder(COUNTERS.add("total", number=1000, type="uint64", sources=[source]))
 

@@ -63,7 +63,9 @@ def test_a_column_knows_the_file_that_speaks_last_of_it(tmp_path):
 def test_a_file_extends_another_by_a_path_relative_to_itself(tmp_path):
     (tmp_path / "base").mkdir()
     load(tmp_path, EXTENDING, "base/mine.toml")
-    schema = load(tmp_path, '[schema]\nextends = "base/mine.toml"\nonly = ["bytes", "l2"]\nenable = ["proto"]')
+    schema = load(
+        tmp_path, '[schema]\nextends = "base/mine.toml"\nonly = ["bytes", "l2"]\nenable = ["proto"]'
+    )
     assert schema.name == "mine"
     assert [column.name for column in schema.enabled if column.group != "l2"] == ["bytes", "proto"]
 
@@ -80,7 +82,8 @@ def test_columns_that_depend_on_one_another_may_be_enabled_in_any_order(tmp_path
 
 def test_retire_reserves_number_and_name(tmp_path):
     schema = load(
-        tmp_path, '[schema]\nextends = "flow"\nretire = ["tunnel_id"]\n[[reserved]]\nnumber = 999\nname = "old"'
+        tmp_path,
+        '[schema]\nextends = "flow"\nretire = ["tunnel_id"]\n[[reserved]]\nnumber = 999\nname = "old"',
     )
     assert schema.reserved == (Reserved(58, "tunnel_id"), Reserved(999, "old"))
     assert "tunnel_id" not in schema
@@ -92,7 +95,7 @@ def test_what_a_file_retired_stays_reserved_for_those_that_extend_it(tmp_path):
     assert "column 'mine': number 58 is reserved: it was that of 'tunnel_id'" in refusal(tmp_path, text)
 
 
-# Mirrored columns ---------------------------------------------------------------------------------------------------
+# Mirrored columns -------------------------------------------------------------------------------------------
 
 PAIR = """
 [schema]
@@ -123,7 +126,9 @@ def test_a_mirror_has_everything_turned_round(tmp_path):
 
 
 def test_what_a_mirror_says_itself_goes_before(tmp_path):
-    schema = load(tmp_path, PAIR + 'mirror = { name = "dst_x", number = 2, enabled = false, sources = ["ipfix:17"] }')
+    schema = load(
+        tmp_path, PAIR + 'mirror = { name = "dst_x", number = 2, enabled = false, sources = ["ipfix:17"] }'
+    )
     assert [source.text for rank in schema["dst_x"].sources for source in rank] == ["ipfix:17"]
     assert not schema["dst_x"].enabled
     assert schema["src_x"].enabled
@@ -139,15 +144,19 @@ def test_a_mirror_with_the_same_sources_is_a_mistake(tmp_path):
     text = PAIR.replace("bgpSourceAsNumber", "vlanId").replace("ingressInterface", "flowId")
     text = text.replace('"sflow:flow_sample.input", "netflow5:src_as"', '"packet:vlan.id"')
     text += 'mirror = { name = "dst_x", number = 2 }'
-    assert "column 'src_x': its mirror 'dst_x' would have the same sources; give sources" in refusal(tmp_path, text)
+    assert "column 'src_x': its mirror 'dst_x' would have the same sources; give sources" in refusal(
+        tmp_path, text
+    )
 
 
 @pytest.mark.parametrize("mirror", ['"dst_x"', "11", '{ name = "dst_x" }', "{ number = 2 }"])
 def test_a_mirror_needs_name_and_number(tmp_path, mirror):
-    assert "write number = N and mirror = { name = …, number = M }" in refusal(tmp_path, PAIR + f"mirror = {mirror}")
+    assert "write number = N and mirror = { name = …, number = M }" in refusal(
+        tmp_path, PAIR + f"mirror = {mirror}"
+    )
 
 
-# What is wrong with a file ------------------------------------------------------------------------------------------
+# What is wrong with a file ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -178,12 +187,18 @@ def test_a_mirror_needs_name_and_number(tmp_path, mirror):
             '[schema]\nextends = "flow"\n[[column]]\nname = "bytes"\ntype = "uint32"',
             "its type is 'uint64' in flow.toml",
         ),
-        ('[schema]\nextends = "flow"\n[[column]]\nname = "bytes"\nnumber = 9', "its number is 4 in flow.toml"),
+        (
+            '[schema]\nextends = "flow"\n[[column]]\nname = "bytes"\nnumber = 9',
+            "its number is 4 in flow.toml",
+        ),
         (
             '[schema]\nextends = "flow"\n[[column]]\nname = "x"\nnumber = 4\ntype = "bool"',
             "number 4 is that of 'bytes'",
         ),
-        ('[schema]\nextends = "flow"' + '\n[[column]]\nname = "bytes"\nlate = true' * 2, "comes twice in this file"),
+        (
+            '[schema]\nextends = "flow"' + '\n[[column]]\nname = "bytes"\nlate = true' * 2,
+            "comes twice in this file",
+        ),
         ('[schema]\nname = "x"\n[[column]]\nname = ["y"]', "it must be a string"),
         ('[schema]\nextends = "nowhere.toml"', "nowhere.toml'; give another path, or one of"),
         ('[schema]\nextends = "flw"', "no schema 'flw'; did you mean flow"),
@@ -206,12 +221,18 @@ def test_a_circle_of_files_is_an_error(tmp_path):
 
 
 def test_bad_syntax_is_reported_with_its_line(tmp_path):
-    assert refusal(tmp_path, '[schema]\nname = "x"\n[[column]\n').startswith(f"{tmp_path / 'mine.toml'}:3: is not TOML")
+    assert refusal(tmp_path, '[schema]\nname = "x"\n[[column]\n').startswith(
+        f"{tmp_path / 'mine.toml'}:3: is not TOML"
+    )
 
 
 def test_an_error_in_a_file_that_is_extended_names_that_file(tmp_path):
-    (tmp_path / "base.toml").write_text('[schema]\nname = "x"\n[[column]]\nname = "y"\nnumber = 0\ntype = "bool"')
-    assert refusal(tmp_path, '[schema]\nextends = "base.toml"').startswith(f"{tmp_path / 'base.toml'}: column 'y'")
+    (tmp_path / "base.toml").write_text(
+        '[schema]\nname = "x"\n[[column]]\nname = "y"\nnumber = 0\ntype = "bool"'
+    )
+    assert refusal(tmp_path, '[schema]\nextends = "base.toml"').startswith(
+        f"{tmp_path / 'base.toml'}: column 'y'"
+    )
 
 
 def test_what_is_no_text_or_no_file_is_an_error(tmp_path):

@@ -86,19 +86,27 @@ def test_every_column_is_documented_and_in_a_group():
 def test_mirrored_columns_point_at_one_another_and_share_no_element(one):
     other = FLOW[one.mirror]
     assert other.mirror == one.name
-    assert (other.type, other.late, other.enabled, other.group) == (one.type, one.late, one.enabled, one.group)
-    elements = [{source.id for rank in column.sources for source in rank if source.id} for column in (one, other)]
+    assert (other.type, other.late, other.enabled, other.group) == (
+        one.type,
+        one.late,
+        one.enabled,
+        one.group,
+    )
+    elements = [
+        {source.id for rank in column.sources for source in rank if source.id} for column in (one, other)
+    ]
     assert not elements[0] & elements[1]
 
 
-# Fixed sources are the core's, in the order in which it produces them. The built-in schemas use all of them, no other.
+# Fixed sources are the core's, in the order in which it produces them. The built-in schemas use all of them,
+# no other.
 
 FIXED_SOURCES = [*_core.SOURCES, *_core.NETFLOW5_FIELDS]
 SCHEMAS = [Schema.load(name) for name in built_in_names()]
 
-# Columns that wait until their flow is complete, because a better value comes after a worse one: the default sampling
-# rate is known from the start and counts last, and so do the times that GoFlow2 falls back to; it has the inner tag
-# before the outer one, and the frame's length before the packet's.
+# Columns that wait until their flow is complete, because a better value comes after a worse one: the default
+# sampling rate is known from the start and counts last, and so do the times that GoFlow2 falls back to; it
+# has the inner tag before the outer one, and the frame's length before the packet's.
 OUT_OF_ORDER = {
     "flow": {"sampling_rate"},
     "akvorado": {"SamplingRate"},

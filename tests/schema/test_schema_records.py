@@ -49,7 +49,7 @@ def column(name, number, type, **keys):
     return "\n".join(["[[column]]", *(f"{key} = {json.dumps(value)}" for key, value in table.items()), ""])
 
 
-# What a schema of records is ------------------------------------------------------------------------------------------
+# What a schema of records is --------------------------------------------------------------------------------
 
 
 def test_columns_of_records_are_enabled_unless_they_say_otherwise():
@@ -92,7 +92,10 @@ def test_only_messages_that_enabled_columns_lead_to_are_used():
 
 
 def test_messages_are_met_through_others_and_through_maps():
-    text = HEAD + '[[column]]\nname = "m"\nnumber = 1\ntype = "map"\nkey = "int16"\nvalue = "message"\nmessage = "a"\n'
+    text = (
+        HEAD
+        + '[[column]]\nname = "m"\nnumber = 1\ntype = "map"\nkey = "int16"\nvalue = "message"\nmessage = "a"\n'
+    )
     text += '[[message.b.column]]\nname = "x"\nnumber = 1\ntype = "bool"\n'
     text += '[[message.a.column]]\nname = "b"\nnumber = 1\ntype = "message"\nmessage = "b"\n'
     assert [message.name for message in load(text).used_messages] == ["a", "b"]
@@ -110,7 +113,7 @@ def test_add_and_alter_take_the_keys_of_records():
         schema.add("x", 7, "message", message="nod")
 
 
-# What is refused ------------------------------------------------------------------------------------------------------
+# What is refused --------------------------------------------------------------------------------------------
 
 FLAT = 'a flow is flat: give each value a column of its own, or write rows = "records" below [schema]'
 
@@ -140,7 +143,8 @@ def test_a_flow_has_none_of_it_and_the_way_out_is_named(keys, what, base):
 
 def test_a_flow_has_no_messages():
     assert (
-        refusal('[schema]\nextends = "flow"\n' + NODE) == f"mine.toml: [[message.node.column]] is for records; {FLAT}"
+        refusal('[schema]\nextends = "flow"\n' + NODE)
+        == f"mine.toml: [[message.node.column]] is for records; {FLAT}"
     )
     with pytest.raises(SchemaError, match="message 'm' is for records; a flow is flat"):
         Schema("x", (), nested=(SubMessage("m", ()),))
@@ -148,7 +152,10 @@ def test_a_flow_has_no_messages():
 
 def test_records_have_no_sources():
     text = HEAD + column("a", 1, "uint64", sources=["ipfix:octetDeltaCount"])
-    assert "mine.toml: column 'a': records have no sources; remove sources: no decoder fills records" in refusal(text)
+    assert (
+        "mine.toml: column 'a': records have no sources; remove sources: no decoder fills records"
+        in refusal(text)
+    )
     with pytest.raises(SchemaError, match=r"flow.toml: column 'time_received': records have no sources"):
         Schema.from_toml('[schema]\nname = "mine"\nextends = "flow"\nrows = "records"')
     assert "late on a column of records" in refusal(HEAD + column("a", 1, "uint64", late=True))
@@ -207,7 +214,8 @@ def test_a_message_that_requires_itself_could_never_be_written():
     endless = TREE.replace('message = "node"\n\n', 'message = "node"\nrequired = true\n\n')
     assert "message 'node': it requires itself, for ever; remove required" in refusal(endless)
     ring = (
-        ROOT + '[[message.node.column]]\nname = "x"\nnumber = 1\ntype = "message"\nmessage = "leaf"\nrequired = true\n'
+        ROOT
+        + '[[message.node.column]]\nname = "x"\nnumber = 1\ntype = "message"\nmessage = "leaf"\nrequired = true\n'
     )
     ring += '[[message.leaf.column]]\nname = "y"\nnumber = 1\ntype = "message"\nmessage = "node"\n'
     assert load(HEAD + ring).messages.keys() == {"node", "leaf"}
@@ -218,7 +226,7 @@ def test_a_message_where_it_should_be_a_table():
     assert "message is no table; write [[message.NAME.column]]" in refusal("message = 1\n" + HEAD)
 
 
-# Files that extend others ---------------------------------------------------------------------------------------------
+# Files that extend others -----------------------------------------------------------------------------------
 
 
 def test_a_file_changes_columns_of_a_message_and_adds_to_them(tmp_path):
@@ -244,7 +252,9 @@ def test_a_file_changes_columns_of_a_message_and_adds_to_them(tmp_path):
 )
 def test_what_is_pinned_inside_a_message_stays(tmp_path, table, says):
     (tmp_path / "tree.toml").write_text(TREE)
-    (tmp_path / "mine.toml").write_text(f'[schema]\nextends = "tree.toml"\n[[message.node.column]]\n{table}\n')
+    (tmp_path / "mine.toml").write_text(
+        f'[schema]\nextends = "tree.toml"\n[[message.node.column]]\n{table}\n'
+    )
     with pytest.raises(SchemaError) as caught:
         Schema.load(tmp_path / "mine.toml")
     assert str(caught.value).startswith(f"{tmp_path / 'mine.toml'}: ")
@@ -257,7 +267,7 @@ def test_the_column_that_held_a_message_can_be_retired(tmp_path):
     assert Schema.load(tmp_path / "mine.toml").used_messages == ()
 
 
-# The hash -------------------------------------------------------------------------------------------------------------
+# The hash ---------------------------------------------------------------------------------------------------
 
 # Of what is on other people's disks and in the names of their topics.
 HASHES = {
@@ -303,7 +313,10 @@ BASE = {"type": "uint32"}
         (BASE | {"repeated": True}, BASE | {"repeated": True, "packed": False}),
         ({"type": "timestamp", "unit": "ns"}, {"type": "timestamp", "unit": "proto"}),
         ({"type": "map", "key": "string", "value": "bool"}, {"type": "map", "key": "int8", "value": "bool"}),
-        ({"type": "map", "key": "string", "value": "bool"}, {"type": "map", "key": "string", "value": "int8"}),
+        (
+            {"type": "map", "key": "string", "value": "bool"},
+            {"type": "map", "key": "string", "value": "int8"},
+        ),
     ],
 )
 def test_the_hash_is_over_what_only_records_have(one, other):
@@ -320,11 +333,13 @@ def test_what_describes_a_schema_in_a_topic_describes_its_messages():
     assert again.nested[0].reserved == schema.nested[0].reserved
 
 
-# Built-in records, and who refuses them -------------------------------------------------------------------------------
+# Built-in records, and who refuses them ---------------------------------------------------------------------
 
 
 def avro_size(value):
-    """Octets of a value in Avro's binary encoding: doubles plain, numbers as zigzag varints, texts behind a length."""
+    """Octets of a value in Avro's binary encoding: doubles plain, numbers as zigzag varints, texts behind a
+    length.
+    """
     if isinstance(value, float):
         return 8
     if isinstance(value, str):
@@ -369,12 +384,16 @@ def test_no_decoder_fills_records(name):
 def test_what_has_rows_in_a_table_refuses_messages(tmp_path):
     path = tmp_path / "x.pb"
     path.write_bytes(b"")
-    with pytest.raises(SchemaError, match=r"column 'parent': type 'message' has no place in a table; disable parent"):
+    with pytest.raises(
+        SchemaError, match=r"column 'parent': type 'message' has no place in a table; disable parent"
+    ):
         read_messages(path, schema="record")
 
 
 def test_flat_records_become_columns(tmp_path):
-    message = Schema.load("client_message").message_class()(client="a", text="b", sequence=-7).SerializeToString()
+    message = (
+        Schema.load("client_message").message_class()(client="a", text="b", sequence=-7).SerializeToString()
+    )
     path = tmp_path / "x.pb"
     path.write_bytes((bytes([len(message)]) + message) * 2)
     (batch,) = read_messages(path, schema="client_message")

@@ -74,7 +74,9 @@ def spark() -> Iterator[SparkSession]:
 
 
 def load(spark: SparkSession, paths: Path | str | list[str], **options: object) -> DataFrame:
-    return spark.read.format("flowbuf").options(**options).load(paths if isinstance(paths, list) else str(paths))
+    return (
+        spark.read.format("flowbuf").options(**options).load(paths if isinstance(paths, list) else str(paths))
+    )
 
 
 def rows_of(frame: DataFrame) -> Rows:
@@ -82,14 +84,20 @@ def rows_of(frame: DataFrame) -> Rows:
 
 
 def rows_expected(*paths: Path, schema: Schema = FLOW, **options: Any) -> Rows:
-    return [row for path in paths for row in read_capture(path, schema, ip="text", **options).to_arrow().to_pylist()]
+    return [
+        row
+        for path in paths
+        for row in read_capture(path, schema, ip="text", **options).to_arrow().to_pylist()
+    ]
 
 
-# By Spark -------------------------------------------------------------------------------------------------------------
+# By Spark ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("columns", [None, EVERYTHING], ids=["default", "every-column"])
-def test_rows_are_those_of_columns_and_files_are_partitions(spark: SparkSession, columns: list[str] | None) -> None:
+def test_rows_are_those_of_columns_and_files_are_partitions(
+    spark: SparkSession, columns: list[str] | None
+) -> None:
     captures = sorted(SHIPPED.glob("*.pcap"))
     options = {"columns": ",".join(columns)} if columns else {}
     frame = load(spark, SHIPPED / "*.pcap", **options)
@@ -107,13 +115,13 @@ def test_counters_of_sflow_are_rows_too(spark: SparkSession) -> None:
 
 def test_flows_are_aggregated(spark: SparkSession) -> None:
     load(spark, NETFLOW9).createOrReplaceTempView("flows")
-    query = (
-        "select src_addr, sum(bytes * sampling_rate) total from flows group by src_addr order by total desc, src_addr"
-    )
+    query = "select src_addr, sum(bytes * sampling_rate) total from flows group by src_addr order by total desc, src_addr"
     totals: dict[str, int] = {}
     for row in rows_expected(NETFLOW9):
         totals[row["src_addr"]] = totals.get(row["src_addr"], 0) + row["bytes"] * row["sampling_rate"]
-    assert [tuple(row) for row in spark.sql(query).collect()] == sorted(totals.items(), key=lambda p: (-p[1], p[0]))
+    assert [tuple(row) for row in spark.sql(query).collect()] == sorted(
+        totals.items(), key=lambda p: (-p[1], p[0])
+    )
 
 
 def test_types_and_what_they_mean_are_those_of_the_schema(spark: SparkSession) -> None:
@@ -123,7 +131,9 @@ def test_types_and_what_they_mean_are_those_of_the_schema(spark: SparkSession) -
     assert types["bytes"] == "decimal(20,0)"
     assert types["mpls_labels"] == "array<bigint>"
     assert types["flow_duration"] == "interval day to second"
-    assert {field.name: field.metadata["comment"] for field in frame.schema} == {name: FLOW[name].doc for name in types}
+    assert {field.name: field.metadata["comment"] for field in frame.schema} == {
+        name: FLOW[name].doc for name in types
+    }
 
 
 def test_spark_takes_every_type(spark: SparkSession, tmp_path: Path) -> None:
@@ -167,7 +177,9 @@ def test_a_strict_source_fails_where_another_goes_on(spark: SparkSession, tmp_pa
 
 
 def test_spark_says_what_is_wrong(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(Exception, match=r"FileNotFoundError: .*none\*\.pcap: no such file, and no file matches"):
+    with pytest.raises(
+        Exception, match=r"FileNotFoundError: .*none\*\.pcap: no such file, and no file matches"
+    ):
         load(spark, tmp_path / "none*.pcap")
     with pytest.raises(Exception, match="flowbuf has no option 'colums'; did you mean columns"):
         load(spark, NETFLOW9, colums="bytes")
@@ -175,7 +187,7 @@ def test_spark_says_what_is_wrong(spark: SparkSession, tmp_path: Path) -> None:
         load(spark, write(tmp_path / "empty.pcap", b"")).count()
 
 
-# Without Spark: what it would call ------------------------------------------------------------------------------------
+# Without Spark: what it would call --------------------------------------------------------------------------
 
 
 def struct(**types: Any) -> StructType:
@@ -244,9 +256,18 @@ def test_tunnels_are_opened(tmp_path: Path) -> None:
         ({"default_sampling": "1.5"}, "option default_sampling is '1.5'; write a whole number, 1 to"),
         ({"decapsulate": "grue"}, "there is no tunnel 'grue': choose of vxlan"),
         ({"time": "now"}, "time is 'now'"),
-        ({"recursiveFileLookup": "true"}, "flowbuf has no option 'recursivefilelookup'; options are schema, "),
-        ({"override_sampling": "5", "disable": "sampling_rate"}, "override_sampling: schema flow has no column of the"),
-        ({"override_sampling": "5", "default_sampling": "5"}, "override_sampling replaces every rate: leave out"),
+        (
+            {"recursiveFileLookup": "true"},
+            "flowbuf has no option 'recursivefilelookup'; options are schema, ",
+        ),
+        (
+            {"override_sampling": "5", "disable": "sampling_rate"},
+            "override_sampling: schema flow has no column of the",
+        ),
+        (
+            {"override_sampling": "5", "default_sampling": "5"},
+            "override_sampling replaces every rate: leave out",
+        ),
         ({"path": "s3://flows/x.pcap"}, "s3://flows/x.pcap: not a path of files; mount what it names"),
         ({"path": ""}, "no path"),
     ],
@@ -299,7 +320,9 @@ def test_what_did_not_become_a_flow_is_logged(tmp_path: Path, caplog: pytest.Log
 
 def test_numbers_of_64_bits_keep_all_of_them(tmp_path: Path) -> None:
     octets = uint(2**64 - 1, 8)
-    capture = write(tmp_path / "x.pcap", pcap(ipfix(template_set(template(256, (1, 8))), data_set(256, octets))))
+    capture = write(
+        tmp_path / "x.pcap", pcap(ipfix(template_set(template(256, (1, 8))), data_set(256, octets)))
+    )
     assert read(capture, struct(bytes=DecimalType(20, 0))) == [{"bytes": 2**64 - 1}]
 
 

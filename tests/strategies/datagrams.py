@@ -1,7 +1,7 @@
 """Hypothesis strategies: sequences of datagrams, valid and mutated.
 
-A datagram comes with where it comes from: `(payload, (address, port))`. Importing this module sets how deep Hypothesis
-searches.
+A datagram comes with where it comes from: `(payload, (address, port))`. Importing this module sets how deep
+Hypothesis searches.
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from flowbuf.schema import elements
-from tests.strategies.packets import ethernet_frames, ip_headers, router_frames, sampled_packets, tunnelled_packets
+from tests.strategies.packets import (
+    ethernet_frames,
+    ip_headers,
+    router_frames,
+    sampled_packets,
+    tunnelled_packets,
+)
 from tests.strategies.schemas import OTHERS, READ
 from tests.strategies.structures import structures
 from tests.support import datagrams as d
@@ -55,7 +61,7 @@ sources = st.sampled_from(SOURCES)
 seconds = st.sampled_from([0, 1, 1_600_000_000, 1_601_500_000, 0xFFFFFFFF])
 
 
-# Elements ------------------------------------------------------------------------------------------------------------
+# Elements ---------------------------------------------------------------------------------------------------
 
 SAMPLING = [34, 48, 50, 160, 302, 305, 306, 309, 310, 311]
 DERIVING = [4, 7, 8, 11, 12, 27, 28, 32, 60, 139, 256, *range(70, 80)]
@@ -83,7 +89,12 @@ TELLING_NUMBERS = {
     **{section: [0, 1, 16 << 4, 16 << 4 | 1] for section in range(70, 80)},
 }  # fmt: skip
 TELLING_OCTETS = {
-    311: [bytes.fromhex("3f847ae147ae147b"), bytes.fromhex("3fd999999999999a"), bytes.fromhex("3f800000"), bytes(8)],
+    311: [
+        bytes.fromhex("3f847ae147ae147b"),
+        bytes.fromhex("3fd999999999999a"),
+        bytes.fromhex("3f800000"),
+        bytes(8),
+    ],
     154: [bytes.fromhex("e2db9800000017ff"), bytes.fromhex("e2db98007df7a1ff")],
     27: [bytes(10) + b"\xff\xff" + bytes(4)],
     137: [b"\x08\x00", b"\x08\x01", b"\x0c\x01"],
@@ -122,7 +133,9 @@ REVERSE_GROUPS: list[list[d.Specifier]] = [
 
 @dataclass(frozen=True)
 class Layout:
-    """The specifiers of a template; `scopes` of them come first in an options template, None says that it is none."""
+    """The specifiers of a template; `scopes` of them come first in an options template, None says that it is
+    none.
+    """
 
     fields: tuple[d.Specifier, ...]
     scopes: int | None = None
@@ -175,7 +188,9 @@ def layouts(draw: st.DrawFn, ipfix: bool, options: bool) -> Layout:
         group = draw(st.just([]) | st.sampled_from(GROUPS + REVERSE_GROUPS if ipfix else GROUPS))
         fields = [*group, *draw(st.lists(specifiers(ids, ipfix), min_size=1, max_size=8))]
         again = draw(st.just([]) | st.lists(st.sampled_from(fields), max_size=4))
-        return Layout((*fields, *(draw(st.sampled_from([specifier, resized(specifier)])) for specifier in again)))
+        return Layout(
+            (*fields, *(draw(st.sampled_from([specifier, resized(specifier)])) for specifier in again))
+        )
     scope_ids = [10, 48, 149, 302] if ipfix else [1, 2, 34]
     scopes = draw(st.lists(specifiers(scope_ids, ipfix=False), min_size=1, max_size=2))
     group = draw(st.just([]) | st.sampled_from(SAMPLING_GROUPS))
@@ -203,7 +218,9 @@ def basic_lists(draw: st.DrawFn) -> bytes:
         members = [d.variable(member, draw(st.booleans())) for member in members]
     else:
         members = [member[:size].ljust(size, b"\0") for member in members]
-    content = d.basic_list((element[0], size, *element[2:]), *members, semantic=draw(st.sampled_from([0, 3, 4, 255])))
+    content = d.basic_list(
+        (element[0], size, *element[2:]), *members, semantic=draw(st.sampled_from([0, 3, 4, 255]))
+    )
     return content[: draw(st.integers(0, len(content)))] if draw(st.integers(0, 5)) == 0 else content
 
 
@@ -240,7 +257,7 @@ def records(draw: st.DrawFn, layout: Layout, known: Known, depth: int = 0) -> by
     return b"".join([draw(field_values(specifier, known, depth)) for specifier in layout.fields])
 
 
-# NetFlow v9 and IPFIX ------------------------------------------------------------------------------------------------
+# NetFlow v9 and IPFIX ---------------------------------------------------------------------------------------
 
 SET_KINDS = ["templates", "options", "data", "data", "data"]
 TEMPLATE_IDS = [256, 257, 258, 65535]
@@ -254,7 +271,9 @@ class Speaker:
     known: dict[int, Layout] = field(default_factory=dict)
 
     def templates(self, draw: st.DrawFn, options: bool) -> bytes:
-        """A set of templates: new ones, known ones again, redefinitions; empty ones and withdrawals among them."""
+        """A set of templates: new ones, known ones again, redefinitions; empty ones and withdrawals among
+        them.
+        """
         parts = []
         for template_id in draw(st.lists(st.sampled_from(TEMPLATE_IDS), min_size=1, max_size=3)):
             kind = draw(st.integers(0, 19))
@@ -299,7 +318,9 @@ class Speaker:
             return d.data_set(draw(st.sampled_from([template_id, *TEMPLATE_IDS])), draw(octets(12)))
         strategy = records(layout, self.known)
         content = draw(st.lists(strategy, max_size=4) | st.lists(strategy, min_size=1, max_size=4))
-        shortest = sum(1 if size == d.VARIABLE else size for size in (specifier[1] for specifier in layout.fields))
+        shortest = sum(
+            1 if size == d.VARIABLE else size for size in (specifier[1] for specifier in layout.fields)
+        )
         return d.data_set(template_id, *content, padding=draw(st.integers(0, min(3, shortest - 1))))
 
     def sets(self, draw: st.DrawFn) -> list[bytes]:
@@ -325,7 +346,9 @@ def template_sequences(draw: st.DrawFn, ipfix: bool) -> list[Sent]:
         if ipfix:
             payload = d.ipfix(*sets, export_time=time, sequence=number, domain=domain)
         else:
-            payload = d.netflow9(*sets, uptime=draw(uints(4)), seconds=time, sequence=number, source_id=domain)
+            payload = d.netflow9(
+                *sets, uptime=draw(uints(4)), seconds=time, sequence=number, source_id=domain
+            )
         sequence.append((payload, source))
     return sequence
 
@@ -334,11 +357,16 @@ netflow9_sequences = template_sequences(ipfix=False)
 ipfix_sequences = template_sequences(ipfix=True)
 
 
-# Templates that come late, again and otherwise, from ports that do not agree -----------------------------------------
+# Templates that come late, again and otherwise, from ports that do not agree --------------------------------
 
 Received = tuple[bytes, tuple[str, int], int]
 
-PLAIN_LAYOUTS = [Layout(((1, 4),)), Layout(((1, 4), (7, 2))), Layout(((2, 4), (48, 1))), Layout(((22, 4), (1, 2)))]
+PLAIN_LAYOUTS = [
+    Layout(((1, 4),)),
+    Layout(((1, 4), (7, 2))),
+    Layout(((2, 4), (48, 1))),
+    Layout(((22, 4), (1, 2))),
+]
 OPTIONS_LAYOUTS = [
     Layout(((149, 4), (48, 1), (34, 4)), 1),
     Layout(((149, 4), (34, 4)), 1),
@@ -361,11 +389,15 @@ def policies(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def living_templates(draw: st.DrawFn, ipfix: bool) -> list[Received]:
-    """Datagrams of three ports of one exporter and of another, each of which defines the same few ids in its own way,
-    as a rule, and sends their data whether or not it has defined them.
+    """Datagrams of three ports of one exporter and of another, each of which defines the same few ids in its
+    own way, as a rule, and sends their data whether or not it has defined them.
     """
     layouts = [*PLAIN_LAYOUTS, *OPTIONS_LAYOUTS]
-    meant = {(source, template_id): draw(st.sampled_from(layouts)) for source in FEW_SOURCES for template_id in FEW_IDS}
+    meant = {
+        (source, template_id): draw(st.sampled_from(layouts))
+        for source in FEW_SOURCES
+        for template_id in FEW_IDS
+    }
     sequence, time = [], 1
     for number in range(draw(st.integers(2, 12))):
         source, sets = draw(st.sampled_from(FEW_SOURCES)), []
@@ -394,7 +426,7 @@ def living_templates(draw: st.DrawFn, ipfix: bool) -> list[Received]:
     return sequence
 
 
-# NetFlow v5 ----------------------------------------------------------------------------------------------------------
+# NetFlow v5 -------------------------------------------------------------------------------------------------
 
 records5 = st.binary(min_size=48, max_size=48) | st.builds(
     d.record5,
@@ -439,7 +471,7 @@ netflow1_sequences = st.lists(netflow1_datagrams(), min_size=1, max_size=3)
 netflow5_sequences = st.lists(netflow5_datagrams(), min_size=1, max_size=3)
 netflow7_sequences = st.lists(netflow7_datagrams(), min_size=1, max_size=3)
 
-# sFlow ----------------------------------------------------------------------------------------------------------------
+# sFlow ------------------------------------------------------------------------------------------------------
 
 ADDRESSES = ["10.0.0.1", "0.0.0.0", "2001:db8::1", "::", "::ffff:10.0.0.1"]
 words = uints(4)
@@ -478,7 +510,9 @@ def sflow_samples(draw: st.DrawFn) -> bytes:
     kind = draw(st.integers(0, 9))
     if kind == 0:
         return d.sample(
-            draw(st.sampled_from([2, 4, 5, 6])), draw(st.binary(max_size=41)), draw(st.sampled_from([0, 0, 9]))
+            draw(st.sampled_from([2, 4, 5, 6])),
+            draw(st.binary(max_size=41)),
+            draw(st.sampled_from([0, 0, 9])),
         )
     chosen = draw(st.lists(st.sampled_from(range(len(sflow_records))), max_size=4, unique=True))
     if 2 in chosen and 3 in chosen:
@@ -486,11 +520,14 @@ def sflow_samples(draw: st.DrawFn) -> bytes:
     content = [draw(sflow_records[index]) for index in chosen]
     numbers = {name: draw(words) for name in ("sequence", "rate", "pool", "drops")}
     interfaces = st.tuples(
-        st.sampled_from([0, 0, 1, 2]), st.sampled_from([0, 2, 257, 0x3FFFFFFF]) | st.integers(0, (1 << 30) - 1)
+        st.sampled_from([0, 0, 1, 2]),
+        st.sampled_from([0, 2, 257, 0x3FFFFFFF]) | st.integers(0, (1 << 30) - 1),
     )
     input, output = draw(interfaces), draw(interfaces)
     if kind < 4:
-        return d.expanded_flow_sample(*content, source=(0, draw(words)), input=input, output=output, **numbers)
+        return d.expanded_flow_sample(
+            *content, source=(0, draw(words)), input=input, output=output, **numbers
+        )
     compact = {"input": input[0] << 30 | input[1], "output": output[0] << 30 | output[1]}
     return d.flow_sample(*content, source_id=draw(words), **compact, **numbers)
 
@@ -507,7 +544,9 @@ def plain_samples(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def similar_samples(draw: st.DrawFn) -> list[bytes]:
-    """A sample again and again, with a few octets that are others: of the next ones the core knows where to look."""
+    """A sample again and again, with a few octets that are others: of the next ones the core knows where to
+    look.
+    """
     samples = [draw(plain_samples() | sflow_samples())]
     for _ in range(draw(st.integers(1, 5))):
         sample = bytearray(samples[0])
@@ -562,7 +601,7 @@ def mixed_sequences(draw: st.DrawFn) -> list[Sent]:
     return [sent for part in draw(st.lists(valid_sequences, min_size=2, max_size=3)) for sent in part]
 
 
-# Mutations -----------------------------------------------------------------------------------------------------------
+# Mutations --------------------------------------------------------------------------------------------------
 
 
 @st.composite
@@ -583,7 +622,9 @@ def mutated(draw: st.DrawFn, payload: bytes, other: bytes) -> bytes:
 
 
 @st.composite
-def mutated_sequences(draw: st.DrawFn, sequences: st.SearchStrategy[list[Sent]] = valid_sequences) -> list[Sent]:
+def mutated_sequences(
+    draw: st.DrawFn, sequences: st.SearchStrategy[list[Sent]] = valid_sequences
+) -> list[Sent]:
     """A valid sequence of which at least one datagram was tampered with."""
     sequence = list(draw(sequences))
     for _ in range(draw(st.integers(1, 3))):

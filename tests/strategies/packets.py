@@ -1,4 +1,6 @@
-"""Hypothesis strategies for sampled packets: whole, cut and corrupted ones, tunnels in them, and what is none."""
+"""Hypothesis strategies for sampled packets: whole, cut and corrupted ones, tunnels in them, and what is
+none.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ segments = (
 EXTENSIONS = [0, 43, 60, 135, 139, 140]
 IPV6_ADDRESSES = ["2001:db8::1", "::", "::ffff:0.0.0.0"]
 
-# Tunnels --------------------------------------------------------------------------------------------------------------
+# Tunnels ----------------------------------------------------------------------------------------------------
 
 identifiers = st.sampled_from([0, 1, 0xFFFFFF])
 words = st.none() | st.integers(0, 0xFFFFFFFF)
@@ -56,7 +58,9 @@ def udp_tunnels(draw: st.DrawFn, depth: int) -> bytes:
     elif kind == "geneve":
         port, payload = 6081, b""
         protocol, inside = draw(
-            st.tuples(st.just(0x6558), frames(depth)) | ip_packets(depth) | st.tuples(st.just(0x8847), st.just(b""))
+            st.tuples(st.just(0x6558), frames(depth))
+            | ip_packets(depth)
+            | st.tuples(st.just(0x8847), st.just(b""))
         )
         options = bytes(4 * draw(st.sampled_from([0, 0, 1, 63])))
         version, flags = draw(st.sampled_from([(0, 0), (0, 0x40), (0, 0x80), (1, 0)]))
@@ -83,7 +87,7 @@ def segments_at(depth: int) -> st.SearchStrategy[tuple[int, bytes]]:
     )
 
 
-# Network layer --------------------------------------------------------------------------------------------------------
+# Network layer ----------------------------------------------------------------------------------------------
 
 
 @st.composite
@@ -124,7 +128,9 @@ def ipv6_packets(draw: st.DrawFn, depth: int = 0) -> bytes:
     for kind in draw(st.lists(st.sampled_from([*EXTENSIONS, 43, 43, 44, 51]), max_size=4)):
         if kind == 44:
             offset = draw(st.sampled_from([0, 0, 185]))
-            payload = d.fragment(header, payload, offset, draw(st.booleans()), draw(st.integers(0, 0xFFFFFFFF)))
+            payload = d.fragment(
+                header, payload, offset, draw(st.booleans()), draw(st.integers(0, 0xFFFFFFFF))
+            )
         elif kind == 51:
             payload = d.authentication(header, payload, draw(st.integers(0, 4)))
         elif kind == 43:
@@ -148,7 +154,7 @@ def ip_packets(depth: int = 0) -> st.SearchStrategy[tuple[int, bytes]]:
     return st.tuples(st.just(0x0800), ipv4_packets(depth)) | st.tuples(st.just(0x86DD), ipv6_packets(depth))
 
 
-# Link layer -----------------------------------------------------------------------------------------------------------
+# Link layer -------------------------------------------------------------------------------------------------
 
 # Some of them look like the first octets of IPv4, IPv6 or a control word; the last is a group.
 mac_addresses = st.sampled_from(
@@ -188,7 +194,9 @@ def snap_payloads(draw: st.DrawFn, depth: int) -> bytes:
         ip_packets(depth) | st.tuples(st.sampled_from([0x8100, 0x0806, 5]), st.binary(max_size=30))
     )
     organization, llc = draw(
-        st.sampled_from([(0, b"\xaa\xaa\x03"), (0, b"\xaa\xaa\x03"), (0xF8, b"\xaa\xaa\x03"), (0, b"\xe0\xe0\x03")])
+        st.sampled_from(
+            [(0, b"\xaa\xaa\x03"), (0, b"\xaa\xaa\x03"), (0xF8, b"\xaa\xaa\x03"), (0, b"\xe0\xe0\x03")]
+        )
     )
     return t.snap(payload, ethertype, organization, llc)
 
@@ -208,12 +216,14 @@ def frames(draw: st.DrawFn, depth: int = 1) -> bytes:
     else:
         ethertype, payload = draw(st.sampled_from([0x0806, 0x8863, 38, 0])), draw(st.binary(max_size=30))
     for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2, 3, 40]))):
-        payload = d.tagged(payload, draw(st.integers(0, 0x1FFF)), ethertype, draw(st.integers(0, 7)))  # 0x1000: DEI
+        payload = d.tagged(
+            payload, draw(st.integers(0, 0x1FFF)), ethertype, draw(st.integers(0, 7))
+        )  # 0x1000: DEI
         ethertype = draw(st.sampled_from([0x8100, 0x88A8, 0x9100, 0x9200]))
     return d.ethernet(payload, ethertype, draw(mac_addresses), draw(mac_addresses))
 
 
-# Sampling -------------------------------------------------------------------------------------------------------------
+# Sampling ---------------------------------------------------------------------------------------------------
 
 
 def cut(packets: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
@@ -257,7 +267,9 @@ def sound_tunnels(draw: st.DrawFn) -> bytes:
     (ethertype, packet), frame = draw(plain_packets), draw(plain_frames)
     proto = 4 if ethertype == 0x0800 else 41
     number = draw(st.integers(0, 0xFFFFFF))
-    extensions = draw(st.none() | st.lists(st.tuples(st.just(0x85), st.sampled_from([bytes(2), bytes(6)])), max_size=2))
+    extensions = draw(
+        st.none() | st.lists(st.tuples(st.just(0x85), st.sampled_from([bytes(2), bytes(6)])), max_size=2)
+    )
     header, segment = draw(
         st.sampled_from(
             [

@@ -1,4 +1,6 @@
-"""Hypothesis strategies for schemas: flow.toml with other columns enabled, ranked otherwise, and with more columns."""
+"""Hypothesis strategies for schemas: flow.toml with other columns enabled, ranked otherwise, and with more
+columns.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ FILLED = [column.name for column in FLOW if column.sources]
 everything = FLOW.only(*FILLED)
 
 # Elements that flow.toml reads, and some that it does not.
-READ = sorted({source.id for column in FLOW for rank in column.sources for source in rank if source.kind == "ipfix"})
+READ = sorted(
+    {source.id for column in FLOW for rank in column.sources for source in rank if source.kind == "ipfix"}
+)
 OTHERS = [3, 19, 36, 95, 97, 161, 204, 232, 233, 276, 291, 292, 299, 373, 500, 515, 32767]
 
 INTEGERS = [
@@ -50,7 +54,9 @@ LISTS = [
     "packet:mpls.labels",
 ]
 NUMERIC = [
-    number for number in READ + OTHERS if TYPES_OF.get(getattr(elements.by_id(number), "data_type", "")) == INTEGERS
+    number
+    for number in READ + OTHERS
+    if TYPES_OF.get(getattr(elements.by_id(number), "data_type", "")) == INTEGERS
 ]
 
 
@@ -88,20 +94,30 @@ POOLS: list[tuple[list[Any], list[str]]] = [
 
 @st.composite
 def occurrences(draw: st.DrawFn) -> dict[str, Any]:
-    """A repeated column of elements that may come several times in a record, or the first and the last of them."""
+    """A repeated column of elements that may come several times in a record, or the first and the last of
+    them.
+    """
     pool, types = draw(st.sampled_from(POOLS))
     chosen = draw(st.lists(st.sampled_from(pool), min_size=1, max_size=3, unique=True))
     sources = [f"ipfix:{element}{draw(PLACES)}" for element in chosen]
     ranks = draw(st.sampled_from([sources, [sources]]))
-    return draw(type_keys(draw(st.sampled_from(types)))) | {"repeated": True, "explicit": False, "sources": ranks}
+    return draw(type_keys(draw(st.sampled_from(types)))) | {
+        "repeated": True,
+        "explicit": False,
+        "sources": ranks,
+    }
 
 
 @st.composite
 def added_columns(draw: st.DrawFn) -> dict[str, Any]:
     """The keys of a column that flow.toml does not have."""
-    kind = draw(st.sampled_from(["element", "enterprise", "numbers", "list", "basic list", "enum", "occurrences"]))
+    kind = draw(
+        st.sampled_from(["element", "enterprise", "numbers", "list", "basic list", "enum", "occurrences"])
+    )
     if kind == "element":
-        known = [number for number in READ + OTHERS if getattr(elements.by_id(number), "data_type", "") in TYPES_OF]
+        known = [
+            number for number in READ + OTHERS if getattr(elements.by_id(number), "data_type", "") in TYPES_OF
+        ]
         number = draw(st.sampled_from(known))
         element = elements.by_id(number)
         assert element is not None
@@ -110,10 +126,14 @@ def added_columns(draw: st.DrawFn) -> dict[str, Any]:
             choices = ["timestamp"]
         elif element.units.endswith("seconds") and choices is INTEGERS:
             choices = ["duration", "uint32"]
-        return draw(type_keys(draw(st.sampled_from(choices)))) | {"sources": [f"ipfix:{number}{draw(PLACES)}"]}
+        return draw(type_keys(draw(st.sampled_from(choices)))) | {
+            "sources": [f"ipfix:{number}{draw(PLACES)}"]
+        }
     if kind == "enterprise":
         source = draw(
-            st.sampled_from(["ipfix:9999/1", "ipfix:9999/2", "ipfix:29305/1", "ipfix:32767", "netflow9:40000"])
+            st.sampled_from(
+                ["ipfix:9999/1", "ipfix:9999/2", "ipfix:29305/1", "ipfix:32767", "netflow9:40000"]
+            )
         )
         return draw(type_keys(draw(st.sampled_from(OF_ENTERPRISES)))) | {"sources": [source + draw(PLACES)]}
     if kind == "occurrences":
@@ -124,15 +144,21 @@ def added_columns(draw: st.DrawFn) -> dict[str, Any]:
         cut = draw(st.integers(0, len(chosen) - 1))
         ranks: list[Any] = [*chosen[:cut], chosen[cut:]]
         keys = draw(type_keys(draw(st.sampled_from(INTEGERS)))) | {"sources": ranks}
-        keys["replaces_zero"] = [source for source in chosen if source.startswith("ipfix:") and draw(st.booleans())]
+        keys["replaces_zero"] = [
+            source for source in chosen if source.startswith("ipfix:") and draw(st.booleans())
+        ]
         if draw(st.integers(0, 2)) == 0:
-            keys["mirror"] = {"sources": [[f"ipfix:{number}" for number in draw(st.permutations([1, 10, 14, 58]))]]}
+            keys["mirror"] = {
+                "sources": [[f"ipfix:{number}" for number in draw(st.permutations([1, 10, 14, 58]))]]
+            }
         return keys
     if kind == "list":
         chosen = sorted(draw(st.sets(st.sampled_from(LISTS), min_size=1)), key=LISTS.index)
         return {"type": draw(st.sampled_from(INTEGERS)), "repeated": True, "sources": chosen}
     if kind == "basic list":
-        keys = draw(type_keys(draw(st.sampled_from(OF_ENTERPRISES)))) | {"sources": [["ipfix:291", "ipfix:485"]]}
+        keys = draw(type_keys(draw(st.sampled_from(OF_ENTERPRISES)))) | {
+            "sources": [["ipfix:291", "ipfix:485"]]
+        }
         if draw(st.booleans()):
             keys |= {"repeated": True, "explicit": False}
         return keys

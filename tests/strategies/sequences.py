@@ -1,4 +1,6 @@
-"""Hypothesis strategies: exporters that number what they send, and networks that lose it, double it and mix it up."""
+"""Hypothesis strategies: exporters that number what they send, and networks that lose it, double it and mix
+it up.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,10 @@ class Numbered:
         return self.number if self.itself else before
 
     def restart(self, draw: st.DrawFn) -> None:
-        self.number, self.clock = draw(st.sampled_from(FIRST_NUMBERS)), draw(st.sampled_from([0, 3000, self.clock]))
+        self.number, self.clock = (
+            draw(st.sampled_from(FIRST_NUMBERS)),
+            draw(st.sampled_from([0, 3000, self.clock])),
+        )
 
 
 def flows5(draw: st.DrawFn, exporter: Numbered) -> bytes:
@@ -51,7 +56,9 @@ def flows5(draw: st.DrawFn, exporter: Numbered) -> bytes:
 
 
 def packet9(draw: st.DrawFn, exporter: Numbered) -> bytes:
-    sets = draw(st.sampled_from([TEMPLATES9, [d.data_set(256, d.u32(1), d.u32(2))], [d.data_set(300, d.u32(0))], []]))
+    sets = draw(
+        st.sampled_from([TEMPLATES9, [d.data_set(256, d.u32(1), d.u32(2))], [d.data_set(300, d.u32(0))], []])
+    )
     return d.netflow9(*sets, sequence=exporter.take(1), uptime=exporter.clock)
 
 
@@ -63,7 +70,11 @@ def message10(draw: st.DrawFn, exporter: Numbered) -> bytes:
         return d.ipfix(*TEMPLATES, sequence=exporter.take(0), export_time=time)
     flows, names, others = (draw(st.integers(0, most)) for most in (4, 2, 1))
     sets = [d.data_set(256, *[d.u32(1)] * flows)] if flows else []
-    sets += [d.data_set(257, *[d.variable(b"name")] * names, padding=draw(st.sampled_from([0, 0, 3])))] if names else []
+    sets += (
+        [d.data_set(257, *[d.variable(b"name")] * names, padding=draw(st.sampled_from([0, 0, 3])))]
+        if names
+        else []
+    )
     sets += [d.data_set(258, *[d.u32(0) + d.u32(9)] * others)] if others else []
     if kind == 1:
         sets.append(d.data_set(300, d.u32(0)))
@@ -157,4 +168,6 @@ def received(draw: st.DrawFn, sent: list[Sent]) -> list[Sent]:
     return [datagram for _, datagram in sorted(places, key=lambda place: place[0])]
 
 
-numbered_sequences = {protocol: sent_datagrams(protocol).flatmap(lambda sent: received(sent)) for protocol in SENDERS}
+numbered_sequences = {
+    protocol: sent_datagrams(protocol).flatmap(lambda sent: received(sent)) for protocol in SENDERS
+}

@@ -28,7 +28,9 @@ def structures(
         if layout is None or depth == DEEPEST:
             parts.append((template_id, draw(st.binary(min_size=5, max_size=5))))
         else:
-            parts.append((template_id, b"".join(draw(st.lists(records(layout, known, depth + 1), max_size=3)))))
+            parts.append(
+                (template_id, b"".join(draw(st.lists(records(layout, known, depth + 1), max_size=3))))
+            )
     semantic = draw(st.sampled_from([0, 3, 3, 3, 255]))
     if multiple:
         content = d.sub_template_multi_list(*parts, semantic=semantic)
@@ -38,4 +40,8 @@ def structures(
     kind = draw(st.integers(0, 9))
     if kind == 0:
         return content[:place]
-    return content[:place] + draw(st.binary(min_size=1, max_size=1)) + content[place + 1 :] if kind == 1 else content
+    return (
+        content[:place] + draw(st.binary(min_size=1, max_size=1)) + content[place + 1 :]
+        if kind == 1
+        else content
+    )

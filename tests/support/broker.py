@@ -1,7 +1,7 @@
 """Real brokers and a real schema registry for tests. The fixtures are known to every test by conftest.py.
 
-`broker` is shared by the whole run, and `topic` is a new one there; `own_broker` may be stopped and killed. It is the
-same with `registry` and `own_registry`.
+`broker` is shared by the whole run, and `topic` is a new one there; `own_broker` may be stopped and killed.
+It is the same with `registry` and `own_registry`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ CLIENT = {"log_level": 0}
 
 def need_clients() -> None:
     """Skips the test where there is no confluent-kafka."""
-    pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed: pip install --group test")
+    pytest.importorskip(
+        "confluent_kafka", reason="confluent-kafka is not installed: pip install --group test"
+    )
 
 
 def start(service: services.Service) -> None:
@@ -40,7 +42,10 @@ def start(service: services.Service) -> None:
 
 
 class Broker:
-    """A broker in a folder of its own. It keeps port and data when it is stopped or killed and started again."""
+    """A broker in a folder of its own.
+
+    It keeps port and data when it is stopped or killed and started again.
+    """
 
     def __init__(self, folder: Path, kind: type[services.Kafka] = services.Kafka) -> None:
         self.service = kind(folder, bound=True)
@@ -70,7 +75,9 @@ class Broker:
         self._admin = self._admin or AdminClient({"bootstrap.servers": self.servers, **CLIENT})
         return self._admin
 
-    def make_topic(self, name: str | None = None, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
+    def make_topic(
+        self, name: str | None = None, partitions: int = 1, config: Mapping[str, str] | None = None
+    ) -> str:
         """A new topic, which can be written to at once. Without a name, nobody has had it before."""
         from confluent_kafka.admin import NewTopic
 
@@ -84,12 +91,16 @@ class Broker:
         """Delete a topic and create it again under the same name. Its offsets begin again at 0."""
         for deleted in self.admin.delete_topics([topic]).values():
             deleted.result(PATIENCE)
-        assert services.wait(lambda: topic not in self.admin.list_topics(timeout=PATIENCE).topics, PATIENCE), topic
+        assert services.wait(
+            lambda: topic not in self.admin.list_topics(timeout=PATIENCE).topics, PATIENCE
+        ), topic
         self.make_topic(topic, partitions)
 
     def leaders(self, topic: str) -> list[int]:
         """The broker that leads each partition, as far as it is known; -1 is none."""
-        return [each.leader for each in self.admin.list_topics(topic, PATIENCE).topics[topic].partitions.values()]
+        return [
+            each.leader for each in self.admin.list_topics(topic, PATIENCE).topics[topic].partitions.values()
+        ]
 
     def produce(self, topic: str, values: Sequence[bytes], **more: Any) -> None:
         """Returns when all records are delivered. `more` goes to each call of `Producer.produce`."""
@@ -108,10 +119,18 @@ class Broker:
         assert failed == []
 
     def read(self, topic: str) -> list[Message]:
-        """All that the topic holds now, a partition after another. No group takes part and nothing is committed."""
+        """All that the topic holds now, a partition after another.
+
+        No group takes part and nothing is committed.
+        """
         from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-        settings = {"bootstrap.servers": self.servers, "group.id": "unused", "enable.auto.commit": False, **CLIENT}
+        settings = {
+            "bootstrap.servers": self.servers,
+            "group.id": "unused",
+            "enable.auto.commit": False,
+            **CLIENT,
+        }
         consumer = Consumer(settings)
         try:
             found: list[Message] = []
@@ -145,7 +164,7 @@ def read_until(consumer: Any, where: Any, end: int) -> list[Message]:
     return found
 
 
-# Fixtures -------------------------------------------------------------------------------------------------------------
+# Fixtures ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="session")
@@ -200,7 +219,10 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def own_registry(tmp_path: Path) -> Iterator[services.Registry]:
-    """A schema registry for one test, running, with `address`, `stop`, `kill` and `start`. It forgets what it knew."""
+    """A schema registry for one test, running, with `address`, `stop`, `kill` and `start`.
+
+    It forgets what it knew.
+    """
     service = services.Registry(tmp_path / "registry", bound=True)
     start(service)
     yield service

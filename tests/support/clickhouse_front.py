@@ -1,13 +1,13 @@
-"""What ClickHouse says over HTTP, as far as flowbuf asks, by its engine in a process of its own (chdb): there is no
-server to be had for tests. It is real where rows, types and tokens are concerned; users, and all that a server has
-around its engine, are not there.
+"""What ClickHouse says over HTTP, as far as flowbuf asks, by its engine in a process of its own (chdb): there
+is no server to be had for tests. It is real where rows, types and tokens are concerned; users, and all that a
+server has around its engine, are not there.
 
     python tests/support/clickhouse_front.py FOLDER
 
-prints its address. Statements come as ClickHouse takes them: an INSERT in `query` with its data as the body, anything
-else as the body. POST /trouble?kind=N makes the next N inserts fail: `busy` (an error that passes, nothing is done),
-`lost` (it is done, and the connection ends without an answer), `held` (it is done, and the answer never comes).
-/inserts says how many were done.
+prints its address. Statements come as ClickHouse takes them: an INSERT in `query` with its data as the body,
+anything else as the body. POST /trouble?kind=N makes the next N inserts fail: `busy` (an error that passes,
+nothing is done), `lost` (it is done, and the connection ends without an answer), `held` (it is done, and the
+answer never comes). /inserts says how many were done.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ class Handler(BaseHTTPRequestHandler):
             self.query(given["query"])
         elif "query" in given:
             self.insert(
-                given.pop("query"), {name: value for name, value in given.items() if name not in _OF_HTTP}, body
+                given.pop("query"),
+                {name: value for name, value in given.items() if name not in _OF_HTTP},
+                body,
             )
         else:
             self.query(body.decode())

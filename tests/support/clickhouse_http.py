@@ -1,4 +1,6 @@
-"""ClickHouse over HTTP for tests: the front of `clickhouse_front.py`, as a process. conftest.py knows its fixture."""
+"""ClickHouse over HTTP for tests: the front of `clickhouse_front.py`, as a process. conftest.py knows its
+fixture.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,10 @@ def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouse]:
     pytest.importorskip("chdb", reason="chdb is not installed: pip install --group chdb")
     folder = tmp_path_factory.mktemp("clickhouse")
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.support.clickhouse_front", folder], stdout=subprocess.PIPE, text=True, cwd=ROOT
+        [sys.executable, "-m", "tests.support.clickhouse_front", folder],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
     ) as process:
         assert process.stdout
         yield ClickHouse(process.stdout.readline().strip())

@@ -64,7 +64,9 @@ def messages_of(schema: Schema) -> bytes:
 def rows_expected(messages: bytes, schema: Schema) -> Rows:
     """What the table must have of messages, in the order of columns, sorted."""
     flows, _ = MessageReader(compile_plan(schema)).read_stream(messages)
-    return ordered(tuple(expect(column, flow.get(column.name)) for column in schema.enabled) for flow in flows)
+    return ordered(
+        tuple(expect(column, flow.get(column.name)) for column in schema.enabled) for flow in flows
+    )
 
 
 def expect(column: Column, value: Any) -> Any:
@@ -92,7 +94,9 @@ def rows_in(database: Local, schema: Schema, table: str = "", columns: Iterable[
     names = ", ".join(f"`{name}`" for name in columns or [column.name for column in schema.enabled])
     result = database.query(f"SELECT {names} FROM {table or schema.rows}")
     found = [_plain(column).to_pylist() for column in result.columns]
-    return ordered(tuple(tuple(v) if isinstance(v, list) else v for v in row) for row in zip(*found, strict=True))
+    return ordered(
+        tuple(tuple(v) if isinstance(v, list) else v for v in row) for row in zip(*found, strict=True)
+    )
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -1,5 +1,6 @@
-"""Message types with every kind of field for the tests of the codec, random records of them, and what google.protobuf
-makes of the same records and octets."""
+"""Message types with every kind of field for the tests of the codec, random records of them, and what
+google.protobuf makes of the same records and octets.
+"""
 
 from __future__ import annotations
 
@@ -130,7 +131,12 @@ def descriptor_set() -> FileDescriptorSet:
         (folder / "three.proto").write_text(PROTO3, encoding="utf-8")
         (folder / "two.proto").write_text(PROTO2, encoding="utf-8")
         include = Path(compiler.__file__).parent / "_proto"
-        options = [f"-I{folder}", f"-I{include}", "--include_imports", f"--descriptor_set_out={folder / 'set'}"]
+        options = [
+            f"-I{folder}",
+            f"-I{include}",
+            "--include_imports",
+            f"--descriptor_set_out={folder / 'set'}",
+        ]
         assert compiler.main(["protoc", *options, "three.proto", "two.proto"]) == 0
         return FileDescriptorSet.FromString((folder / "set").read_bytes())
 
@@ -166,7 +172,7 @@ def message_class(name: str) -> Any:
     return _root(name).message_class()
 
 
-# Wire format, by rules that the codec does not share ------------------------------------------------------------------
+# Wire format, by rules that the codec does not share --------------------------------------------------------
 
 
 def varint(number: int, size: int = 0) -> bytes:
@@ -195,7 +201,7 @@ def group_field(number: int, value: bytes) -> bytes:
     return tag(number, 3) + value + tag(number, 4)
 
 
-# Records --------------------------------------------------------------------------------------------------------------
+# Records ----------------------------------------------------------------------------------------------------
 
 _TIMES = {
     TIMESTAMP: st.integers(-62135596800 * 10**9, 253402300799 * 10**9),
@@ -211,7 +217,10 @@ _VALUES: dict[str, st.SearchStrategy[Any]] = {
 
 
 def records(message: Message, depth: int = 1) -> st.SearchStrategy[dict[str, Any]]:
-    """With a key for each field, some of them None; times are nanoseconds. `depth`: of records inside, at most."""
+    """With a key for each field, some of them None; times are nanoseconds.
+
+    `depth`: of records inside, at most.
+    """
     return st.fixed_dictionaries({field.name: _field(field, depth) for field in message}).map(
         lambda record: _one_of_each_oneof(message, record)
     )
@@ -243,7 +252,9 @@ def _field(field: Field, depth: int) -> st.SearchStrategy[Any]:
 
 def _value(field: Field, depth: int) -> st.SearchStrategy[Any]:
     if field.message is not None:
-        return _TIMES[field.message.name] if field.message.name in _TIMES else records(field.message, depth - 1)
+        return (
+            _TIMES[field.message.name] if field.message.name in _TIMES else records(field.message, depth - 1)
+        )
     if field.type == "enum":
         members = st.sampled_from(sorted(set(field.members.values())))
         return members if field.closed else members | st.integers(*field.limits)
@@ -254,7 +265,7 @@ def is_record(field: Field) -> bool:
     return field.message is not None and field.message.name not in _TIMES and not field.map
 
 
-# google.protobuf ------------------------------------------------------------------------------------------------------
+# google.protobuf --------------------------------------------------------------------------------------------
 
 
 def fill(target: Any, message: Message, record: dict[str, Any]) -> Any:
@@ -329,7 +340,9 @@ def unknown_fields(source: Any, message: Message, path: str = "") -> list[str]:
 
 
 def _show_unknown(field: Any, closed: Container[int] = ()) -> str:
-    """Of a number that a closed enum does not have, google.protobuf keeps 32 bits, and we its octets as they came."""
+    """Of a number that a closed enum does not have, google.protobuf keeps 32 bits, and we its octets as they
+    came.
+    """
     data = f"({', '.join(map(_show_unknown, field.data))})" if field.wire_type == 3 else field.data
     if field.wire_type == 0 and field.field_number in closed:
         data %= 1 << 32
@@ -350,7 +363,9 @@ def _inside(source: Any, message: Message) -> Iterator[tuple[str, Any, Message]]
 
 
 def comparable(value: Any) -> Any:
-    """The same for values that are the same, NaN among them, but not for 0.0 and -0.0, 1 and 1.0, or 1 and True."""
+    """The same for values that are the same, NaN among them, but not for 0.0 and -0.0, 1 and 1.0, or 1 and
+    True.
+    """
     if isinstance(value, dict):
         return {repr(key): comparable(each) for key, each in value.items() if key != UNKNOWN_FIELDS}
     if isinstance(value, list):

@@ -29,7 +29,10 @@ def table_of(columns: FlowBatch | FlowStream) -> pa.Table:
 def rows_of(columns: FlowBatch | FlowStream) -> Rows:
     """Each flow as a dict of all columns: addresses as text, times as numbers."""
     table = table_of(columns)
-    values = {name: comparable(_values(column)) for name, column in zip(table.column_names, table.columns, strict=True)}
+    values = {
+        name: comparable(_values(column))
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    }
     if not values:
         return [{} for _ in range(table.num_rows)]
     return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
@@ -49,7 +52,9 @@ def comparable(values: list[Any]) -> list[Any]:
 def rows_expected(messages: bytes, schema: Schema) -> Rows:
     """What columns must say of flows that messages say."""
     flows, _ = MessageReader(compile_plan(schema)).read_stream(messages)
-    return [{column.name: expect(column, flow.get(column.name)) for column in schema.enabled} for flow in flows]
+    return [
+        {column.name: expect(column, flow.get(column.name)) for column in schema.enabled} for flow in flows
+    ]
 
 
 def expect(column: Column, value: Any) -> Any:

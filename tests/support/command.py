@@ -41,7 +41,9 @@ def pcap(*payloads: bytes, source: str = EXPORTER, ports: Sequence[int] = ()) ->
 
 
 GOOD = netflow5(
-    record5(src="198.51.100.1", dst="203.0.113.2", src_port=53, dst_port=4000, proto=17, packets=2, octets=300)
+    record5(
+        src="198.51.100.1", dst="203.0.113.2", src_port=53, dst_port=4000, proto=17, packets=2, octets=300
+    )
 )
 WITHOUT_TEMPLATE = ipfix(data_set(256, bytes(8)))
 CUT_SHORT = netflow5(record5(octets=1, src="198.51.100.9"), count=2)
@@ -52,7 +54,9 @@ def write(path: Path, content: bytes) -> Path:
     return path
 
 
-def end(process: subprocess.Popen[bytes], number: signal.Signals, begun: Callable[[], object], says: str = "") -> int:
+def end(
+    process: subprocess.Popen[bytes], number: signal.Signals, begun: Callable[[], object], says: str = ""
+) -> int:
     """The exit status of a process that gets a signal as soon as it has begun; it says nothing but this."""
     deadline = time.monotonic() + 30
     while not begun():

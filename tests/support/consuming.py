@@ -35,10 +35,13 @@ def consume(broker: Broker, topic: str, *options: object) -> Result:
 
 @contextmanager
 def consuming(broker: Broker, topic: str, *options: object, **more: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that goes on until a signal ends it, and at the latest until the end of the `with`. What it says on
-    standard error is in a pipe."""
+    """A process that goes on until a signal ends it, and at the latest until the end of the `with`. What it
+    says on standard error is in a pipe.
+    """
     command = [sys.executable, "-m", "flowbuf", "consume", "--kafka", broker.servers, "--topic", topic]
-    with subprocess.Popen([*command, *map(str, options)], **{"stdout": PIPE, "stderr": PIPE, **more}) as process:
+    with subprocess.Popen(
+        [*command, *map(str, options)], **{"stdout": PIPE, "stderr": PIPE, **more}
+    ) as process:
         try:
             yield process
         finally:
@@ -58,7 +61,9 @@ def committed(broker: Broker, group: str, topic: str) -> int:
     from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
     places = [TopicPartition(topic, number) for number in range(len(broker.leaders(topic)))]
-    (found,) = broker.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)]).values()
+    (found,) = broker.admin.list_consumer_group_offsets(
+        [ConsumerGroupTopicPartitions(group, places)]
+    ).values()
     return sum(max(place.offset, 0) for place in found.result().topic_partitions)
 
 

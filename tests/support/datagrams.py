@@ -49,7 +49,7 @@ def joined(parts: tuple[bytes, ...]) -> bytes:
     return b"".join(parts)
 
 
-# NetFlow v5 ----------------------------------------------------------------------------------------------------------
+# NetFlow v5 -------------------------------------------------------------------------------------------------
 
 
 def netflow5(
@@ -64,7 +64,9 @@ def netflow5(
     sampling: int = 0,
 ) -> bytes:
     """`sampling` is the whole word: mode in the two top bits, interval in the rest."""
-    header = u16(5) + u16(len(records) if count is None else count) + u32(uptime) + u32(seconds) + u32(nanoseconds)
+    header = (
+        u16(5) + u16(len(records) if count is None else count) + u32(uptime) + u32(seconds) + u32(nanoseconds)
+    )
     return header + u32(sequence) + u8(engine_type) + u8(engine_id) + u16(sampling) + joined(records)
 
 
@@ -132,7 +134,9 @@ def netflow7(
     nanoseconds: int = 0,
     sequence: int = 0,
 ) -> bytes:
-    header = u16(7) + u16(len(records) if count is None else count) + u32(uptime) + u32(seconds) + u32(nanoseconds)
+    header = (
+        u16(7) + u16(len(records) if count is None else count) + u32(uptime) + u32(seconds) + u32(nanoseconds)
+    )
     return header + u32(sequence) + u32(0) + joined(records)
 
 
@@ -142,7 +146,7 @@ def record7(router_sc: str = "0.0.0.0", flags: int = 0, **fields: Any) -> bytes:
     return record[:36] + u8(flags) + record[37:] + ip(router_sc)
 
 
-# NetFlow v9 and IPFIX ------------------------------------------------------------------------------------------------
+# NetFlow v9 and IPFIX ---------------------------------------------------------------------------------------
 
 
 def netflow9(
@@ -151,7 +155,9 @@ def netflow9(
     return u16(9) + u16(count) + u32(uptime) + u32(seconds) + u32(sequence) + u32(source_id) + joined(sets)
 
 
-def ipfix(*sets: bytes, length: int | None = None, export_time: int = 0, sequence: int = 0, domain: int = 0) -> bytes:
+def ipfix(
+    *sets: bytes, length: int | None = None, export_time: int = 0, sequence: int = 0, domain: int = 0
+) -> bytes:
     body = joined(sets)
     size = 16 + len(body) if length is None else length
     return u16(10) + u16(size) + u32(export_time) + u32(sequence) + u32(domain) + body
@@ -192,11 +198,18 @@ def specifier(field: Specifier) -> bytes:
 
 def template(template_id: int, *fields: Specifier, count: int | None = None) -> bytes:
     """Of both versions; enterprise numbers are IPFIX's alone."""
-    return u16(template_id) + u16(len(fields) if count is None else count) + joined(tuple(map(specifier, fields)))
+    return (
+        u16(template_id)
+        + u16(len(fields) if count is None else count)
+        + joined(tuple(map(specifier, fields)))
+    )
 
 
 def options_template(
-    template_id: int, scopes: Sequence[Specifier], options: Sequence[Specifier], scope_count: int | None = None
+    template_id: int,
+    scopes: Sequence[Specifier],
+    options: Sequence[Specifier],
+    scope_count: int | None = None,
 ) -> bytes:
     """Of IPFIX."""
     fields = [*scopes, *options]
@@ -213,7 +226,11 @@ def options_template9(
 ) -> bytes:
     lengths = [4 * len(scopes) if scope_length is None else scope_length]
     lengths.append(4 * len(options) if option_length is None else option_length)
-    return u16(template_id) + joined(tuple(map(u16, lengths))) + joined(tuple(map(specifier, [*scopes, *options])))
+    return (
+        u16(template_id)
+        + joined(tuple(map(u16, lengths)))
+        + joined(tuple(map(specifier, [*scopes, *options])))
+    )
 
 
 def withdrawal(template_id: int) -> bytes:
@@ -226,7 +243,9 @@ def variable(data: bytes, long_form: bool = False) -> bytes:
 
 
 def basic_list(element: Specifier, *members: bytes, semantic: int = 3) -> bytes:
-    """RFC 6313 section 4.5.1: members of one length, or each with its own (`variable`); the semantic is allOf."""
+    """RFC 6313 section 4.5.1: members of one length, or each with its own (`variable`); the semantic is
+    allOf.
+    """
     return u8(semantic) + specifier(element) + joined(members)
 
 
@@ -237,11 +256,12 @@ def sub_template_list(template_id: int, *records: bytes, semantic: int = 3) -> b
 
 def sub_template_multi_list(*parts: tuple[int, bytes], semantic: int = 3) -> bytes:
     """RFC 6313 section 4.5.3: records of several templates, (template id, records) each."""
-    return u8(semantic) + joined(tuple(u16(number) + u16(4 + len(records)) + records for number, records in parts))
+    return u8(semantic) + joined(
+        tuple(u16(number) + u16(4 + len(records)) + records for number, records in parts)
+    )
 
 
-# sFlow
-# -------------------------------------------------------------------------------------------------------------------
+# sFlow ------------------------------------------------------------------------------------------------------
 
 
 def sflow(
@@ -310,7 +330,11 @@ def expanded_flow_sample(
 
 
 def sampled_header(
-    packet: bytes, protocol: int = 1, frame_length: int = 0, stripped: int = 4, header_length: int | None = None
+    packet: bytes,
+    protocol: int = 1,
+    frame_length: int = 0,
+    stripped: int = 4,
+    header_length: int | None = None,
 ) -> bytes:
     return record(1, u32(protocol) + u32(frame_length) + u32(stripped) + opaque(packet, header_length))
 
@@ -392,10 +416,13 @@ def discarded_packet(
 
 
 def counters(record_format: int, layout: str, *values: int) -> bytes:
-    """A record of fields of fixed size: a letter of `layout` is its octets: b 1, i 4, h 8, m 6 and 2 of padding."""
+    """A record of fields of fixed size: a letter of `layout` is its octets: b 1, i 4, h 8, m 6 and 2 of
+    padding.
+    """
     sizes = {"b": 1, "i": 4, "h": 8, "m": 6}
     fields = [
-        uint(value, sizes[letter]) + bytes(2 * (letter == "m")) for letter, value in zip(layout, values, strict=True)
+        uint(value, sizes[letter]) + bytes(2 * (letter == "m"))
+        for letter, value in zip(layout, values, strict=True)
     ]
     return record(record_format, joined(tuple(fields)))
 
@@ -406,13 +433,18 @@ def host_descr(hostname: bytes, uuid: bytes, machine_type: int, os_name: int, os
 
 def host_adapters(*adapters: tuple[int, list[str]]) -> bytes:
     """(ifIndex, MAC addresses) of each."""
-    bodies = [u32(index) + u32(len(macs)) + b"".join(mac(text) + bytes(2) for text in macs) for index, macs in adapters]
+    bodies = [
+        u32(index) + u32(len(macs)) + b"".join(mac(text) + bytes(2) for text in macs)
+        for index, macs in adapters
+    ]
     return record(2001, u32(len(adapters)) + joined(tuple(bodies)))
 
 
 def sfp(module: tuple[int, int, int, int], *lanes: list[int], count: int | None = None) -> bytes:
     """`module` is id, lanes, millivolts, temperature; a lane is ten words."""
-    body = joined(tuple(u32(number & 0xFFFFFFFF) for number in module)) + u32(len(lanes) if count is None else count)
+    body = joined(tuple(u32(number & 0xFFFFFFFF) for number in module)) + u32(
+        len(lanes) if count is None else count
+    )
     return record(10, body + b"".join(u32(number) for lane in lanes for number in lane))
 
 
@@ -429,7 +461,7 @@ def words(values: list[int]) -> bytes:
     return u32(len(values)) + b"".join(map(u32, values))
 
 
-# Packets -------------------------------------------------------------------------------------------------------------
+# Packets ----------------------------------------------------------------------------------------------------
 
 
 def ethernet(
@@ -445,7 +477,9 @@ def tagged(payload: bytes, vlan: int, ethertype: int = 0x0800, priority: int = 0
 
 def mpls(payload: bytes, *labels: int, ttl: int = 64) -> bytes:
     """A label stack; the last label has the bottom-of-stack bit. Times to live count up from `ttl`."""
-    entries = [u32(label << 12 | (index == len(labels) - 1) << 8 | ttl + index) for index, label in enumerate(labels)]
+    entries = [
+        u32(label << 12 | (index == len(labels) - 1) << 8 | ttl + index) for index, label in enumerate(labels)
+    ]
     return b"".join(entries) + payload
 
 
@@ -496,12 +530,16 @@ def authentication(next_header: int, payload: bytes, check_words: int = 3) -> by
     return u8(next_header) + u8(1 + check_words) + bytes(10 + 4 * check_words) + payload
 
 
-def fragment(next_header: int, payload: bytes, offset: int = 0, more: bool = False, identification: int = 0) -> bytes:
+def fragment(
+    next_header: int, payload: bytes, offset: int = 0, more: bool = False, identification: int = 0
+) -> bytes:
     return u8(next_header) + u8(0) + u16(offset << 3 | more) + u32(identification) + payload
 
 
 def tcp(src_port: int, dst_port: int, flags: int = 0x10) -> bytes:
-    return u16(src_port) + u16(dst_port) + u32(1) + u32(2) + u8(0x50) + u8(flags) + u16(1024) + u16(0) + u16(0)
+    return (
+        u16(src_port) + u16(dst_port) + u32(1) + u32(2) + u8(0x50) + u8(flags) + u16(1024) + u16(0) + u16(0)
+    )
 
 
 def udp(src_port: int, dst_port: int, payload: bytes = b"") -> bytes:

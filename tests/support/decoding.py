@@ -1,4 +1,6 @@
-"""What the tests of decoders share: one way to feed datagrams to either implementation and to look at the outcome."""
+"""What the tests of decoders share: one way to feed datagrams to either implementation and to look at the
+outcome.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,9 @@ FLOW = Schema.load("flow")
 SOURCE = ("192.0.2.1", 9995)
 RECEIVED = 1_700_000_000_123_456_789
 
-# Counted only where a value was looked at, and which values are is the implementation's business (which candidates of a
-# column it meets before it has its answer): the core may count more of them than the reference, never fewer.
+# Counted only where a value was looked at, and which values are is the implementation's business (which
+# candidates of a column it meets before it has its answer): the core may count more of them than the
+# reference, never fewer.
 VALUE_NOTES = {
     "out_of_range",
     "unmapped",
@@ -34,8 +37,8 @@ VALUE_NOTES = {
 
 @dataclass
 class Outcome:
-    """The flows of each datagram; what was counted, by exporter and in all; and the data sets that still wait for their
-    templates, by exporter.
+    """The flows of each datagram; what was counted, by exporter and in all; and the data sets that still wait
+    for their templates, by exporter.
     """
 
     datagrams: list[list[dict[str, Any]]]
@@ -65,17 +68,24 @@ Given = bytes | tuple[bytes, tuple[str, int]] | tuple[bytes, tuple[str, int], in
 
 
 class Decode(Protocol):
-    """Feeds datagrams to a new decoder of one implementation; one that comes from elsewhere than SOURCE is a pair with
-    it, one that comes at another time than RECEIVED (in ns) is a triple. `finish` says that no more come. `policy` is
-    for the decoder; template_expiry is in ns.
+    """Feeds datagrams to a new decoder of one implementation; one that comes from elsewhere than SOURCE is a
+    pair with it, one that comes at another time than RECEIVED (in ns) is a triple. `finish` says that no more
+    come. `policy` is for the decoder; template_expiry is in ns.
     """
 
-    def __call__(self, *datagrams: Given, schema: Schema = FLOW, finish: bool = False, **policy: Any) -> Outcome: ...
+    def __call__(
+        self, *datagrams: Given, schema: Schema = FLOW, finish: bool = False, **policy: Any
+    ) -> Outcome: ...
 
 
-def run_decoder(implementation: str, sequence: Iterable[Given], schema: Schema, finish: bool, **policy: Any) -> Outcome:
+def run_decoder(
+    implementation: str, sequence: Iterable[Given], schema: Schema, finish: bool, **policy: Any
+) -> Outcome:
     decoder = IMPLEMENTATIONS[implementation](schema, **policy)
-    triples = [(given, SOURCE, RECEIVED) if isinstance(given, bytes) else (*given, RECEIVED)[:3] for given in sequence]
+    triples = [
+        (given, SOURCE, RECEIVED) if isinstance(given, bytes) else (*given, RECEIVED)[:3]
+        for given in sequence
+    ]
     flows = [decoder.decode(*triple) for triple in triples]
     if finish:
         decoder.finish()

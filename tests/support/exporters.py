@@ -1,5 +1,5 @@
-"""What the tests of real exporters share: traffic that is known, sockets that exporters send to, processes that end
-with the test, and what the decoded flows amount to.
+"""What the tests of real exporters share: traffic that is known, sockets that exporters send to, processes
+that end with the test, and what the decoded flows amount to.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def need(*programs: str) -> None:
         pytest.skip(f"{' and '.join(missing)}: not installed")
 
 
-# Traffic --------------------------------------------------------------------------------------------------------------
+# Traffic ----------------------------------------------------------------------------------------------------
 
 Key: TypeAlias = tuple[int, str, str, int, int, int]
 """Ethertype, addresses, protocol and ports (0 for what has none)."""
@@ -53,7 +53,9 @@ TCP_FLAGS = ("S", "PA", "A", "PAU")
 
 
 def vary(packets: Sequence[Packet]) -> list[Packet]:
-    """Flags for TCP, a MAC address for each side, tags for every third conversation, frames that Ethernet filled up."""
+    """Flags for TCP, a MAC address for each side, tags for every third conversation, frames that Ethernet
+    filled up.
+    """
     return [vary_packet(packet, index) for index, packet in enumerate(packets)]
 
 
@@ -195,7 +197,7 @@ def headers_of_packet(packet: Packet) -> Flow:
     return {name: value for name, value in columns.items() if value}
 
 
-# Sockets --------------------------------------------------------------------------------------------------------------
+# Sockets ----------------------------------------------------------------------------------------------------
 
 
 class Collector:
@@ -250,7 +252,7 @@ class Collectors(dict[str, Collector]):
         return True
 
 
-# Processes ------------------------------------------------------------------------------------------------------------
+# Processes --------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -286,7 +288,7 @@ def has_ended(group: int) -> bool:
     return True
 
 
-# Flows ----------------------------------------------------------------------------------------------------------------
+# Flows ------------------------------------------------------------------------------------------------------
 
 
 def decode(datagrams: Iterable[bytes], **options: Any) -> Decoded:
@@ -303,10 +305,13 @@ def without_sequence_notes(counters: dict[str, int]) -> dict[str, int]:
 
 
 def counted_by_exporter(datagrams: Sequence[bytes]) -> int:
-    """Flows, options records, templates and samples, by the headers: in NetFlow v5 and v9 and in sFlow each says how
-    many its datagram has. In IPFIX it says how many records were before it, so that the last datagram is in no count.
+    """Flows, options records, templates and samples, by the headers: in NetFlow v5 and v9 and in sFlow each
+    says how many its datagram has. In IPFIX it says how many records were before it, so that the last
+    datagram is in no count.
     """
-    where = {5: slice(2, 4), 9: slice(2, 4), 0: slice(24, 28)}.get(version(datagrams))  # sFlow: of an IPv4 agent
+    where = {5: slice(2, 4), 9: slice(2, 4), 0: slice(24, 28)}.get(
+        version(datagrams)
+    )  # sFlow: of an IPv4 agent
     if where:
         return sum(int.from_bytes(each[where], "big") for each in datagrams)
     first, last = (int.from_bytes(each[8:12], "big") for each in (datagrams[0], datagrams[-1]))
@@ -316,7 +321,9 @@ def counted_by_exporter(datagrams: Sequence[bytes]) -> int:
 def counted_by_flowbuf(datagrams: Sequence[bytes]) -> int:
     """The same as flowbuf has it."""
     decoded = decode(datagrams[:-1] if version(datagrams) == 10 else datagrams)
-    records = len(decoded.flows) + decoded.total("options_records") + decoded.counters.get("counter_sample", 0)
+    records = (
+        len(decoded.flows) + decoded.total("options_records") + decoded.counters.get("counter_sample", 0)
+    )
     return records + (decoded.total("templates") if version(datagrams) == 9 else 0)
 
 

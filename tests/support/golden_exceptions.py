@@ -1,9 +1,10 @@
-"""Where collectors and flowbuf disagree over the captures of the corpus, and who is right: the one table of exceptions.
+"""Where collectors and flowbuf disagree over the captures of the corpus, and who is right: the one table of
+exceptions.
 
-A row explains the differences that its rule accepts, no others; the first row that fits counts. Numbers in brackets are
-those of "Where the two oracles disagree and why" in the README of the corpus, "design" is the design's section 3. A row
-must explain something in each capture and for each field that it names, or test_golden.py fails: a difference that is
-gone takes its row with it.
+A row explains the differences that its rule accepts, no others; the first row that fits counts. Numbers in
+brackets are those of "Where the two oracles disagree and why" in the README of the corpus, "design" is the
+design's section 3. A row must explain something in each capture and for each field that it names, or
+test_golden.py fails: a difference that is gone takes its row with it.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from tests.support.goldens import Flow, is_zero_address
 
 @dataclass(frozen=True)
 class Difference:
-    """flowbuf says `ours` where the collector says `theirs`; None is absent. `flow` and `golden` are the whole flows,
-    `occurrences` all that the record says of the column, in order, by NetGauze (empty for captures it does not have).
+    """flowbuf says `ours` where the collector says `theirs`; None is absent. `flow` and `golden` are the
+    whole flows, `occurrences` all that the record says of the column, in order, by NetGauze (empty for
+    captures it does not have).
     """
 
     capture: str
@@ -45,7 +47,8 @@ class Exception_:
 
     def explains(self, difference: Difference) -> bool:
         return (
-            self.collector in (difference.collector, difference.collector.partition("-")[0])  # in every mode, or in one
+            self.collector
+            in (difference.collector, difference.collector.partition("-")[0])  # in every mode, or in one
             and difference.field in self.fields
             and (self.captures == ANY or difference.capture in self.captures)
             and self.rule(difference)
@@ -59,7 +62,7 @@ def exception(captures: str, collector: str, fields: str, rule: Rule, reason: st
 ANY = ("*",)
 
 
-# Rules ----------------------------------------------------------------------------------------------------------------
+# Rules ------------------------------------------------------------------------------------------------------
 
 
 def only_ours(difference: Difference) -> bool:
@@ -78,7 +81,9 @@ def says(ours: Any, theirs: Any) -> Rule:
 
 def is_ours(column: str) -> Rule:
     """What the collector puts here is another column of flowbuf."""
-    return lambda difference: difference.theirs is not None and difference.theirs == difference.flow.get(column)
+    return lambda difference: (
+        difference.theirs is not None and difference.theirs == difference.flow.get(column)
+    )
 
 
 def without_zero_addresses(difference: Difference) -> bool:
@@ -137,7 +142,11 @@ def no_time_of_flow(difference: Difference) -> bool:
 
 
 def hidden_by_bgp(difference: Difference) -> bool:
-    return difference.ours is not None and "bgp_next_hop" not in difference.flow and is_zero_address(difference.theirs)
+    return (
+        difference.ours is not None
+        and "bgp_next_hop" not in difference.flow
+        and is_zero_address(difference.theirs)
+    )
 
 
 def further_layers(difference: Difference) -> bool:
@@ -157,7 +166,7 @@ def other_sizes(*layers: str) -> Rule:
     return rule
 
 
-# The table ------------------------------------------------------------------------------------------------------------
+# The table --------------------------------------------------------------------------------------------------
 
 SAMPLED_FRAMES = (
     "ipfix-315-eompls-control-word ipfix-315-frame ipfix-315-juniper-common-properties ipfix-315-srv6 sflow-1140 "
@@ -388,7 +397,7 @@ EXCEPTIONS: tuple[Exception_, ...] = (
 )  # fmt: skip
 
 
-# Flows that only one side has -----------------------------------------------------------------------------------------
+# Flows that only one side has -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

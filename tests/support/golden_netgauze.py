@@ -1,8 +1,8 @@
 """NetGauze's goldens: records with their elements, made flows of flowbuf here.
 
-NetGauze (Rust, no code shared with GoFlow2 and Akvorado) reads NetFlow v9 and IPFIX and draws no conclusions; so every
-element in its records either fills a column of flowbuf or is listed as one that does not. Of an element that occurs
-twice the first occurrence is the outer header's (RFC 7011 section 8).
+NetGauze (Rust, no code shared with GoFlow2 and Akvorado) reads NetFlow v9 and IPFIX and draws no conclusions;
+so every element in its records either fills a column of flowbuf or is listed as one that does not. Of an
+element that occurs twice the first occurrence is the outer header's (RFC 7011 section 8).
 """
 
 from __future__ import annotations
@@ -88,7 +88,12 @@ ELEMENTS: dict[str, Field] = {
 }
 
 # Elements that need more than themselves (see netgauze_flow), or that flowbuf has no column for.
-COMBINED = {"flowStartSysUpTime", "flowEndSysUpTime", "systemInitTimeMilliseconds", "mplsTopLabelStackSection"}
+COMBINED = {
+    "flowStartSysUpTime",
+    "flowEndSysUpTime",
+    "systemInitTimeMilliseconds",
+    "mplsTopLabelStackSection",
+}
 COMBINED |= {f"mplsLabelStackSection{n}" for n in range(2, 7)}
 WITHOUT_COLUMN = {
     "Huawei", "dot1qPriority", "ethernetType", "icmpTypeCodeIPv4", "icmpTypeCodeIPv6", "ipv6ExtensionHeaders",
@@ -159,7 +164,9 @@ def netgauze_flow(record: dict[str, Any], system_start: int | None, rates: dict[
 
 
 def netgauze_flows(path: Path) -> Iterator[Flow]:
-    """Options records give the sampling rate of a sampler (RFC 5477) and the start of the exporter, by domain."""
+    """Options records give the sampling rate of a sampler (RFC 5477) and the start of the exporter, by
+    domain.
+    """
     rates: dict[Any, dict[int, int]] = {}
     starts: dict[Any, int] = {}
     for record in read_lines(path):
@@ -188,8 +195,8 @@ NETGAUZE = Collector(
 
 
 def netgauze_occurrences(path: Path) -> list[dict[str, tuple[Any, ...]]]:
-    """For each data record, what its elements say of each column, in record order: of an element that occurs twice
-    every occurrence, addresses of all zeros left out.
+    """For each data record, what its elements say of each column, in record order: of an element that occurs
+    twice every occurrence, addresses of all zeros left out.
     """
     return [occurrences(record["fields"]) for record in read_lines(path) if record["kind"] == "data"]
 

@@ -1,9 +1,10 @@
-"""What other collectors made of the captures of the corpus, and flowbuf's own flows in a form to compare them with.
+"""What other collectors made of the captures of the corpus, and flowbuf's own flows in a form to compare them
+with.
 
-A flow of flowbuf is a dict of column -> value, absent columns left out: addresses as text (IPv4 dotted, whatever their
-length on the wire), MAC addresses as `aa:bb:cc:dd:ee:ff`, enums by the names of the schema, times in ms. A flow of a
-collector keeps the collector's own field names; its `fields` say which column each of them is, and how it is read. A
-column that none of its fields names is one the collector does not know.
+A flow of flowbuf is a dict of column -> value, absent columns left out: addresses as text (IPv4 dotted,
+whatever their length on the wire), MAC addresses as `aa:bb:cc:dd:ee:ff`, enums by the names of the schema,
+times in ms. A flow of a collector keeps the collector's own field names; its `fields` say which column each
+of them is, and how it is read. A column that none of its fields names is one the collector does not know.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ SCHEMA = flowbuf.Schema.load("flow").switch(
 """Every column that the wire can fill."""
 
 
-# flowbuf --------------------------------------------------------------------------------------------------------------
+# flowbuf ----------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -117,7 +118,7 @@ def read_scalar(column: Any, value: Any) -> Any:
     return value
 
 
-# Readers of single values ---------------------------------------------------------------------------------------------
+# Readers of single values -----------------------------------------------------------------------------------
 
 
 def same(value: Any) -> Any:
@@ -142,12 +143,14 @@ def is_zero_address(text: Any) -> bool:
     return text in ("0.0.0.0", "::")
 
 
-# Collectors -----------------------------------------------------------------------------------------------------------
+# Collectors -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a collector: the column it is, how its value is read, and what flowbuf says in the same terms."""
+    """A field of a collector: the column it is, how its value is read, and what flowbuf says in the same
+    terms.
+    """
 
     column: str
     read: Callable[[Any], Any] = same
@@ -181,8 +184,12 @@ class Collector:
         return [self.convert(record) for record in self.read_records(self.path(corpus, capture))]
 
     def convert(self, record: Flow) -> Flow:
-        """Raises KeyError for a field that this module does not know: a golden must not say what nobody compares."""
-        return {name: self.fields[name].read(value) for name, value in record.items() if name not in self.ignored}
+        """Raises KeyError for a field that this module does not know: a golden must not say what nobody
+        compares.
+        """
+        return {
+            name: self.fields[name].read(value) for name, value in record.items() if name not in self.ignored
+        }
 
 
 def read_lines(path: Path) -> Iterator[Flow]:
@@ -321,7 +328,7 @@ AKVORADO = Collector(
 AKVORADO_DECAPSULATED = replace(AKVORADO, mode="decap", decapsulate=("all",), file="akvorado-decap")
 
 
-# Packets --------------------------------------------------------------------------------------------------------------
+# Packets ----------------------------------------------------------------------------------------------------
 #
 # What the parsers of GoFlow2 and Akvorado, and TShark, say of single Ethernet frames.
 
@@ -343,8 +350,8 @@ GOFLOW2_PACKETS = Collector(
 
 
 def read_mode(mode: str) -> Callable[[Path], Iterator[Flow]]:
-    """Of frames that Akvorado drops, because they are not encapsulated so, what it says without decapsulation: there
-    flowbuf leaves them as they are. `opened` says which are not.
+    """Of frames that Akvorado drops, because they are not encapsulated so, what it says without
+    decapsulation: there flowbuf leaves them as they are. `opened` says which are not.
     """
 
     def read(path: Path) -> Iterator[Flow]:
@@ -411,12 +418,14 @@ TSHARK_PACKETS = Collector(
 )
 
 
-# TShark over captures -------------------------------------------------------------------------------------------------
+# TShark over captures ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class TSharkTotals:
-    """What TShark counts in a capture: records with those of options, samples of sFlow, templates of both kinds."""
+    """What TShark counts in a capture: records with those of options, samples of sFlow, templates of both
+    kinds.
+    """
 
     datagrams: int
     records: int
@@ -428,5 +437,7 @@ def tshark_totals(path: Path) -> TSharkTotals:
     text = path.read_text()
     (total,) = re.findall(r"# total: (\d+) flow datagrams, \d+ sets, (\d+) records .*, (\d+) samples", text)
     datagrams, records, samples = map(int, total)
-    ids = [each for group in re.findall(r"(?:data|options) template ([\d,]+)", text) for each in group.split(",")]
+    ids = [
+        each for group in re.findall(r"(?:data|options) template ([\d,]+)", text) for each in group.split(",")
+    ]
     return TSharkTotals(datagrams, records, samples, templates=len(ids))

@@ -21,7 +21,8 @@ PAGE = mmap.PAGESIZE
 UNKNOWN = b"\xc2\xbb\x01"  # the tag of bytes of field 3000
 NUMBERS = (16, 60, 100, 1023, 1024, 2047)
 SCHEMA = '[schema]\nname = "texts"\n' + "".join(
-    f'[[column]]\nname = "text_{number}"\nnumber = {number}\ntype = "string"\nenabled = true\n' for number in NUMBERS
+    f'[[column]]\nname = "text_{number}"\nnumber = {number}\ntype = "string"\nenabled = true\n'
+    for number in NUMBERS
 )
 
 
@@ -41,8 +42,9 @@ def varint(value: int) -> bytes:
 
 
 def streams() -> Iterator[bytes]:
-    """A message of one text, cut after each of its bytes, at the end of the stream. And a message that ends inside the
-    tag of a text, with the rest of the tag, a length and some text behind it."""
+    """A message of one text, cut after each of its bytes, at the end of the stream. And a message that ends
+    inside the tag of a text, with the rest of the tag, a length and some text behind it.
+    """
     for number in NUMBERS:
         tag = varint(number << 3 | 2)
         for size in (0, 16, 17, 31, 32, 33):

@@ -1,4 +1,6 @@
-"""Writes MaxMind databases, as https://maxmind.github.io/MaxMind-DB/ describes them: a binary trie, data, metadata."""
+"""Writes MaxMind databases, as https://maxmind.github.io/MaxMind-DB/ describes them: a binary trie, data,
+metadata.
+"""
 
 from __future__ import annotations
 
@@ -91,4 +93,8 @@ def encode(value: Any) -> bytes:
 def control(type: int, size: int) -> bytes:
     """Types above 7 take a second octet; sizes from 29 on, another."""
     first = (0 if type > 7 else type) << 5 | min(size, 29)
-    return bytes([first]) + (bytes([type - 7]) if type > 7 else b"") + (bytes([size - 29]) if size >= 29 else b"")
+    return (
+        bytes([first])
+        + (bytes([type - 7]) if type > 7 else b"")
+        + (bytes([size - 29]) if size >= 29 else b"")
+    )

@@ -26,7 +26,9 @@ class PeerField:
 
 @dataclass(frozen=True)
 class PeerMessage:
-    """`fields` as "1 bytes uint64, 2 as_path repeated uint32, …"; `addresses` are the bytes fields, all of them."""
+    """`fields` as "1 bytes uint64, 2 as_path repeated uint32, …"; `addresses` are the bytes fields, all of
+    them.
+    """
 
     text: str
     enums: dict[str, dict[str, int]]
@@ -34,7 +36,9 @@ class PeerMessage:
     @cached_property
     def fields(self) -> dict[str, PeerField]:
         found = re.findall(r"(\d+) (\w+) (repeated )?(\w+)", self.text)
-        return {name: PeerField(int(number), name, type, bool(repeated)) for number, name, repeated, type in found}
+        return {
+            name: PeerField(int(number), name, type, bool(repeated)) for number, name, repeated, type in found
+        }
 
     @cached_property
     def message_class(self) -> type[Message]:
@@ -46,7 +50,9 @@ class PeerMessage:
                 enum.value.add(name=f"{name}_{member}", number=number)
         for each in self.fields.values():
             field = message.field.add(name=each.name, number=each.number)
-            field.label = FieldDescriptorProto.LABEL_REPEATED if each.repeated else FieldDescriptorProto.LABEL_OPTIONAL
+            field.label = (
+                FieldDescriptorProto.LABEL_REPEATED if each.repeated else FieldDescriptorProto.LABEL_OPTIONAL
+            )
             if each.type in self.enums:
                 field.type, field.type_name = FieldDescriptorProto.TYPE_ENUM, f".peer.FlowMessage.{each.type}"
             else:
@@ -56,8 +62,8 @@ class PeerMessage:
         return message_factory.GetMessageClass(pool.FindMessageTypeByName("peer.FlowMessage"))
 
     def read(self, octets: bytes) -> dict[str, Any]:
-        """What a message says: addresses as text, an IPv4 address of 16 octets as that of IPv6; enums by name. It must
-        not say what the definition does not know.
+        """What a message says: addresses as text, an IPv4 address of 16 octets as that of IPv6; enums by
+        name. It must not say what the definition does not know.
         """
         message = self.message_class.FromString(octets)
         assert not UnknownFieldSet(message)
@@ -95,8 +101,25 @@ GOFLOW2_MESSAGE = PeerMessage(
     {
         "FlowType": {"FLOWUNKNOWN": 0, "SFLOW_5": 1, "NETFLOW_V5": 2, "NETFLOW_V9": 3, "IPFIX": 4},
         "LayerStack": {
-            **{"Ethernet": 0, "IPv4": 1, "IPv6": 2, "TCP": 3, "UDP": 4, "MPLS": 5, "Dot1Q": 6, "ICMP": 7, "ICMPv6": 8},
-            **{"GRE": 9, "IPv6HeaderRouting": 10, "IPv6HeaderFragment": 11, "Geneve": 12, "Teredo": 13, "Custom": 99},
+            **{
+                "Ethernet": 0,
+                "IPv4": 1,
+                "IPv6": 2,
+                "TCP": 3,
+                "UDP": 4,
+                "MPLS": 5,
+                "Dot1Q": 6,
+                "ICMP": 7,
+                "ICMPv6": 8,
+            },
+            **{
+                "GRE": 9,
+                "IPv6HeaderRouting": 10,
+                "IPv6HeaderFragment": 11,
+                "Geneve": 12,
+                "Teredo": 13,
+                "Custom": 99,
+            },
         },
     },
 )

@@ -1,7 +1,8 @@
 """Where messages of the preset goflow2 differ from GoFlow2's own over the captures of the corpus, and why.
 
-The rows are like those of golden_exceptions.py: each must explain something in each capture and for each field that it
-names. Fields are GoFlow2's, of flowbuf's message and of GoFlow2's alike; `flow` is what flow.toml says of the flow.
+The rows are like those of golden_exceptions.py: each must explain something in each capture and for each
+field that it names. Fields are GoFlow2's, of flowbuf's message and of GoFlow2's alike; `flow` is what
+flow.toml says of the flow.
 """
 
 from __future__ import annotations
@@ -49,7 +50,11 @@ def one_goes_further(difference: Difference) -> bool:
 
 def sizes_of_tcp_or_further(difference: Difference) -> bool:
     """A size for each layer; of the layers that both list the same one, but for TCP's."""
-    layers, ours, theirs = difference.golden.get("layer_stack", []), difference.ours or [], difference.theirs or []
+    layers, ours, theirs = (
+        difference.golden.get("layer_stack", []),
+        difference.ours or [],
+        difference.theirs or [],
+    )
     complete = (len(ours), len(theirs)) == (len(difference.flow.get("layer_stack", [])), len(layers))
     return complete and all(
         mine == other for layer, mine, other in zip(layers, ours, theirs, strict=False) if layer != "TCP"

@@ -1,4 +1,6 @@
-"""What the tests of `flowbuf produce` against brokers that fail share: the command as a process, fed step by step."""
+"""What the tests of `flowbuf produce` against brokers that fail share: the command as a process, fed step by
+step.
+"""
 
 from __future__ import annotations
 
@@ -41,10 +43,13 @@ def count_records(broker: Broker, topic: str) -> int:
 
 
 class Producing:
-    """`flowbuf produce -` as a process, with what it has said when it is over. A thread feeds it `content`, as fast as
-    it reads, up to `limit` octets; `feed` raises the limit."""
+    """`flowbuf produce -` as a process, with what it has said when it is over. A thread feeds it `content`,
+    as fast as it reads, up to `limit` octets; `feed` raises the limit.
+    """
 
-    def __init__(self, content: bytes, broker: Broker | str, *arguments: object, limit: int | None = None) -> None:
+    def __init__(
+        self, content: bytes, broker: Broker | str, *arguments: object, limit: int | None = None
+    ) -> None:
         servers = broker if isinstance(broker, str) else broker.servers
         words = ["produce", "-", "--kafka", servers, *map(str, arguments)]
         command = [sys.executable, "-m", "flowbuf", *words]

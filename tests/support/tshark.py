@@ -1,4 +1,6 @@
-"""What TShark makes of captures of flow datagrams: how many records, and what is in them. flowbuf is to agree."""
+"""What TShark makes of captures of flow datagrams: how many records, and what is in them. flowbuf is to
+agree.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ Record: TypeAlias = dict[str, str]
 
 @dataclass
 class Counts:
-    """Of a datagram: records (and samples) of flows and of options, templates of both, sets without one. The second
-    direction of a biflow is a flow of flowbuf, but no record of its own.
+    """Of a datagram: records (and samples) of flows and of options, templates of both, sets without one. The
+    second direction of a biflow is a flow of flowbuf, but no record of its own.
     """
 
     records: int = 0
@@ -51,14 +53,19 @@ class Dissection:
 
 
 def dissect(capture: Path, ports: dict[int, str]) -> list[Dissection]:
-    """Of every flow datagram of a capture. `ports` says which protocol of PROTOCOLS is spoken to a UDP port."""
+    """Of every flow datagram of a capture.
+
+    `ports` says which protocol of PROTOCOLS is spoken to a UDP port.
+    """
     command = ["tshark", "-n", "-r", str(capture), "-T", "pdml"]
     for port, protocol in ports.items():
         command += ["-d", f"udp.port=={port},{protocol}"]
     done = subprocess.run(command, check=True, capture_output=True)
     options: set[tuple[str, int]] = set()
     return [
-        dissect_packet(packet, options) for packet in ElementTree.fromstring(done.stdout) if is_flow_datagram(packet)
+        dissect_packet(packet, options)
+        for packet in ElementTree.fromstring(done.stdout)
+        if is_flow_datagram(packet)
     ]
 
 
@@ -71,7 +78,9 @@ def dissect_packet(packet: Element, options: set[tuple[str, int]]) -> Dissection
     protocol = next(each for each in packet if each.get("name") in PROTOCOLS)
     if protocol.get("name") == "sflow":
         return dissect_sflow(protocol)
-    exporter = next(find(packet, "ip.src", "ipv6.src")) + next(find(protocol, "cflow.source_id", "cflow.od_id"), "")
+    exporter = next(find(packet, "ip.src", "ipv6.src")) + next(
+        find(protocol, "cflow.source_id", "cflow.od_id"), ""
+    )
     dissection = Dissection()
     for part in protocol:
         title = part.get("show") or ""
@@ -100,8 +109,8 @@ def dissect_set(part: Element, exporter: str, options: set[tuple[str, int]], dis
 
 
 def dissect_sflow(protocol: Element) -> Dissection:
-    """TShark 4.0 loses its way behind counters that it does not know, those of OpenFlow ports: the samples that are
-    not of flows are what the header counts besides.
+    """TShark 4.0 loses its way behind counters that it does not know, those of OpenFlow ports: the samples
+    that are not of flows are what the header counts besides.
     """
     dissection = Dissection()
     for part in protocol:
@@ -131,7 +140,7 @@ def find(element: Element, *names: str) -> Iterator[str]:
     return (each.get("value") or "" for each in element.iter("field") if each.get("name") in names)
 
 
-# As columns -----------------------------------------------------------------------------------------------------------
+# As columns -------------------------------------------------------------------------------------------------
 
 
 def number(value: str) -> int | None:
@@ -186,7 +195,8 @@ FIELDS: dict[str, tuple[str, Reader]] = {
     "cflow.post_natdestination_ipv4_address": ("dst_addr_nat", ip),
     "cflow.post_naptsource_transport_port": ("src_port_nat", number),
     "cflow.post_naptdestination_transport_port": ("dst_port_nat", number),
-    # Of sFlow, and of sampled packets. (Next hops and AS numbers of sFlow are in several records under one name.)
+    # Of sFlow, and of sampled packets. (Next hops and AS numbers of sFlow are in several records under one
+    # name.)
     "sflow.flow_sample.sampling_rate": ("sampling_rate", number),
     "sflow_245.header.frame_length": ("frame_length", number),
     "eth.src": ("src_mac", mac),
@@ -233,7 +243,7 @@ def compare(flow: Flow, record: Record) -> Iterator[tuple[str, Any, Any]]:
             yield column, flow.get(column), theirs
 
 
-# flowbuf against it ---------------------------------------------------------------------------------------------------
+# flowbuf against it -----------------------------------------------------------------------------------------
 
 
 def check_against_tshark(capture: Path, ports: dict[int, str], early_records: int = 0) -> int:
@@ -261,7 +271,9 @@ def check_against_tshark(capture: Path, ports: dict[int, str], early_records: in
         beyond = {"records": ours.records, "second_directions": ours.second_directions}
         assert ours == replace(theirs.counts, **beyond), f"datagram {i}"
         if not early and not ours.second_directions:
-            assert [list(compare(*pair)) for pair in zip(flows, theirs.flows, strict=True)] == [[]] * len(flows)
+            assert [list(compare(*pair)) for pair in zip(flows, theirs.flows, strict=True)] == [[]] * len(
+                flows
+            )
             compared += sum(len(columns(record)) for record in theirs.flows)
     assert early_records == 0
     return compared

@@ -1,5 +1,5 @@
-"""What packets come in, built by hand, octet by octet: tunnels, segment routing, PPPoE, SNAP, pseudowires. Like
-datagrams.py, it shares no code with any decoder and lets every length lie.
+"""What packets come in, built by hand, octet by octet: tunnels, segment routing, PPPoE, SNAP, pseudowires.
+Like datagrams.py, it shares no code with any decoder and lets every length lie.
 
 ethernet(ipv4(udp(50000, 4789, vxlan(ethernet(ipv4(tcp(80, 443))), vni=7)), proto=17))
 """
@@ -24,10 +24,21 @@ def vxlan(frame: bytes, vni: int = 0, flags: int = 0x08) -> bytes:
 
 
 def geneve(
-    payload: bytes, protocol: int = 0x6558, vni: int = 0, options: bytes = b"", version: int = 0, flags: int = 0
+    payload: bytes,
+    protocol: int = 0x6558,
+    vni: int = 0,
+    options: bytes = b"",
+    version: int = 0,
+    flags: int = 0,
 ) -> bytes:
     return (
-        u8(version << 6 | len(options) // 4) + u8(flags) + u16(protocol) + uint(vni, 3) + bytes(1) + options + payload
+        u8(version << 6 | len(options) // 4)
+        + u8(flags)
+        + u16(protocol)
+        + uint(vni, 3)
+        + bytes(1)
+        + options
+        + payload
     )
 
 
@@ -74,7 +85,10 @@ def routing(
     options: bytes = b"",
     units: int | None = None,
 ) -> bytes:
-    """An IPv6 routing header. The fifth octet is the last entry of a segment routing header, else reserved."""
+    """An IPv6 routing header.
+
+    The fifth octet is the last entry of a segment routing header, else reserved.
+    """
     content = joined(tuple(map(ip, addresses))) + options
     last = max(len(addresses) - 1, 0) if kind == 4 and last_entry is None else last_entry or 0
     length = len(content) // 8 if units is None else units
@@ -90,7 +104,9 @@ def pppoe(
     return u8(first) + u8(code) + u16(7) + u16(len(ppp) if length is None else length) + ppp
 
 
-def snap(payload: bytes, ethertype: int = 0x0800, organization: int = 0, llc: bytes = b"\xaa\xaa\x03") -> bytes:
+def snap(
+    payload: bytes, ethertype: int = 0x0800, organization: int = 0, llc: bytes = b"\xaa\xaa\x03"
+) -> bytes:
     """What follows the length of an 802.3 frame."""
     return llc + uint(organization, 3) + u16(ethertype) + payload
 

@@ -37,7 +37,7 @@ def made(statements: list[Statement]) -> list[str]:
     return [found[1] for each in statements if (found := re.match(r"CREATE [A-Z ]+`(\w+)`", each.sql))]
 
 
-# Columns --------------------------------------------------------------------------------------------------------------
+# Columns ----------------------------------------------------------------------------------------------------
 
 
 def test_columns_are_the_enabled_ones() -> None:
@@ -57,7 +57,12 @@ def test_columns_are_the_enabled_ones() -> None:
         ("ip", {"ip": "native"}, "IPv6", "String"),
         ("mac", {}, "UInt64", "UInt64"),
         ("enum", {"values": {"a": 0}}, "LowCardinality(String)", "Int32"),
-        ("enum", {"values": {"a": 0}, "explicit": True}, "LowCardinality(Nullable(String))", "Nullable(Int32)"),
+        (
+            "enum",
+            {"values": {"a": 0}, "explicit": True},
+            "LowCardinality(Nullable(String))",
+            "Nullable(Int32)",
+        ),
         ("string", {"repeated": True}, "Array(LowCardinality(String))", "Array(String)"),
         ("bytes", {}, "String", "String"),
     ],
@@ -95,7 +100,7 @@ def test_text_and_names_are_escaped() -> None:
     assert lines == "-- one\n-- two\nSELECT 1;\n"
 
 
-# Tables ---------------------------------------------------------------------------------------------------------------
+# Tables -----------------------------------------------------------------------------------------------------
 
 
 def test_nothing_is_read_before_all_is_there() -> None:
@@ -113,7 +118,9 @@ def test_the_key_is_of_columns_that_there_are() -> None:
     key = "(toStartOfFiveMinutes(`time_received`), `exporter_address`, `in_if`, `out_if`)"
     assert f"ORDER BY {key}\n" in sql_of(to_ddl(FLOW), "flows")
     named = sql_of(to_ddl(Schema.load("goflow2")), "flows")
-    assert "ORDER BY (toStartOfFiveMinutes(`time_received_ns`), `sampler_address`, `in_if`, `out_if`)\n" in named
+    assert (
+        "ORDER BY (toStartOfFiveMinutes(`time_received_ns`), `sampler_address`, `in_if`, `out_if`)\n" in named
+    )
     few = sql_of(to_ddl(FLOW.only("bytes", "in_if")), "flows")
     assert "ORDER BY (`in_if`)\n" in few
     assert "PARTITION" not in few
@@ -122,7 +129,9 @@ def test_the_key_is_of_columns_that_there_are() -> None:
 
 
 def test_kafka_settings() -> None:
-    registry = KafkaOptions("a:1,b:2", "t", "g", "registry", consumers=3, settings={"kafka_sasl_username": "it's"})
+    registry = KafkaOptions(
+        "a:1,b:2", "t", "g", "registry", consumers=3, settings={"kafka_sasl_username": "it's"}
+    )
     queue = sql_of(to_ddl(FLOW, TableOptions(kafka=registry)), "flows_queue")
     for setting in (
         "kafka_broker_list = 'a:1,b:2'",
@@ -147,7 +156,9 @@ def test_kafka_settings() -> None:
 )
 def test_the_framing_is_that_of_the_schema_unless_it_is_said(of_schema: str, given: str, form: str) -> None:
     options = TableOptions(kafka=KafkaOptions("a:1", framing=given))
-    assert f"kafka_format = '{form}'" in sql_of(to_ddl(replace(FLOW, framing=of_schema), options), "flows_queue")
+    assert f"kafka_format = '{form}'" in sql_of(
+        to_ddl(replace(FLOW, framing=of_schema), options), "flows_queue"
+    )
 
 
 def test_a_schema_file_is_what_to_put_where() -> None:
@@ -213,7 +224,7 @@ def test_an_insert_waits_for_data_in_its_format() -> None:
     assert messages.with_settings().endswith("FORMAT Protobuf")
 
 
-# Migrations -----------------------------------------------------------------------------------------------------------
+# Migrations -------------------------------------------------------------------------------------------------
 
 
 def test_nothing_is_ever_dropped_that_holds_data() -> None:
@@ -221,7 +232,9 @@ def test_nothing_is_ever_dropped_that_holds_data() -> None:
     text = to_text(migration(FLOW, new, KAFKA))
     assert "DROP COLUMN" not in text
     assert set(re.findall(r"DROP TABLE IF EXISTS `(\w+)`", text)) == {"flows_queue", "flows_messages"}
-    assert "-- src_as, tcp_flags: not in the new schema; the table keeps what it has of it." in text.splitlines()
+    assert (
+        "-- src_as, tcp_flags: not in the new schema; the table keeps what it has of it." in text.splitlines()
+    )
 
 
 def test_both_topics_are_read_by_the_same_group() -> None:
@@ -250,12 +263,16 @@ def test_a_retired_column_is_no_obstacle() -> None:
     assert obstacles(FLOW, FLOW) == []
 
 
-# The command ----------------------------------------------------------------------------------------------------------
+# The command ------------------------------------------------------------------------------------------------
 
 
 def test_the_command_prints_it() -> None:
-    done = flowbuf("schema", "clickhouse", "--kafka", "192.0.2.1:9092", "--ttl", "15d", "--aggregates", "1m=30d,1h")
-    options = TableOptions(ttl="15d", aggregates={"1m": "30d", "1h": ""}, kafka=KafkaOptions("192.0.2.1:9092"))
+    done = flowbuf(
+        "schema", "clickhouse", "--kafka", "192.0.2.1:9092", "--ttl", "15d", "--aggregates", "1m=30d,1h"
+    )
+    options = TableOptions(
+        ttl="15d", aggregates={"1m": "30d", "1h": ""}, kafka=KafkaOptions("192.0.2.1:9092")
+    )
     assert (done.exit_code, done.stdout) == (0, to_text(to_ddl(FLOW, options)))
     dropped = flowbuf("schema", "clickhouse", "--aggregates", "all", "--drop")
     assert dropped.stdout == to_text(drop_ddl(FLOW, TableOptions(aggregates={"1m": "", "5m": "", "1h": ""})))

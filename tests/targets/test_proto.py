@@ -32,7 +32,9 @@ def protoc(tmp_path_factory):
     def run(name, text):
         (folder / name).write_text(text, encoding="utf-8")
         out = folder / "out.desc"
-        found = compiler.main(["protoc", f"-I{folder}", f"-I{well_known}", f"--descriptor_set_out={out}", name])
+        found = compiler.main(
+            ["protoc", f"-I{folder}", f"-I{well_known}", f"--descriptor_set_out={out}", name]
+        )
         assert found == 0, text
         return FileDescriptorSet.FromString(out.read_bytes()).file[0]
 
@@ -51,7 +53,11 @@ def without_json_names(file: FileDescriptorProto) -> FileDescriptorProto:
 
 
 def test_protoc_makes_the_same_descriptor_of_the_text(protoc):
-    for schema in (FLOW, EVERYTHING, FLOW.retire("next_hop", "src_as").add("seen", 1000, "bool", explicit=True)):
+    for schema in (
+        FLOW,
+        EVERYTHING,
+        FLOW.retire("next_hop", "src_as").add("seen", 1000, "bool", explicit=True),
+    ):
         assert without_json_names(protoc("flow.proto", schema.to_proto())) == schema.file_descriptor()
 
 
@@ -85,7 +91,9 @@ def tables(draw):
     if type_name in ("timestamp", "duration"):
         table["unit"] = draw(st.sampled_from(["s", "ms", "us", "ns"]))
     if type_name == "enum":
-        members = draw(st.lists(NAMES, min_size=1, max_size=4, unique_by=lambda name: name.replace("_", "").lower()))
+        members = draw(
+            st.lists(NAMES, min_size=1, max_size=4, unique_by=lambda name: name.replace("_", "").lower())
+        )
         table["values"] = {member: number for number, member in enumerate(members)}
     shape = draw(st.sampled_from(["repeated", "explicit", None]))
     if shape:
@@ -175,7 +183,7 @@ def test_a_collision_of_names_in_the_proto_is_the_schemas_error():
         schema.to_proto()
 
 
-# Records --------------------------------------------------------------------------------------------------------------
+# Records ----------------------------------------------------------------------------------------------------
 
 RECORD = Schema.from_toml(
     """
@@ -314,14 +322,26 @@ def test_only_messages_that_enabled_columns_lead_to_are_in_the_proto():
 @pytest.mark.parametrize(
     ("name", "keys", "says"),
     [
-        ("TreeNode", {"type": "bool"}, "column 'TreeNode': it and message TreeNode both need the name TreeNode"),
+        (
+            "TreeNode",
+            {"type": "bool"},
+            "column 'TreeNode': it and message TreeNode both need the name TreeNode",
+        ),
         (
             "Tree_Node",
             {"type": "enum", "values": {"a": 0}},
             "its enum and message TreeNode both need the name TreeNode",
         ),
-        ("ByNameEntry", {"type": "bool"}, "'by_name': its entries and column 'ByNameEntry' both need the name ByNameE"),
-        ("by_name_entry", {"type": "enum", "values": {"a": 0}}, "its entries and column 'by_name_entry' both need the"),
+        (
+            "ByNameEntry",
+            {"type": "bool"},
+            "'by_name': its entries and column 'ByNameEntry' both need the name ByNameE",
+        ),
+        (
+            "by_name_entry",
+            {"type": "enum", "values": {"a": 0}},
+            "its entries and column 'by_name_entry' both need the",
+        ),
     ],
 )
 def test_a_collision_of_names_in_a_record_is_the_schemas_error(name, keys, says):
@@ -332,7 +352,9 @@ def test_a_collision_of_names_in_a_record_is_the_schemas_error(name, keys, says)
 
 def test_a_message_may_not_hide_the_well_known_ones():
     hiding = replace(RECORD, message_name="google")
-    with pytest.raises(SchemaError, match=r"message_name is 'google', which hides those of google\.protobuf; choose"):
+    with pytest.raises(
+        SchemaError, match=r"message_name is 'google', which hides those of google\.protobuf; choose"
+    ):
         hiding.to_proto()
     assert "message google {" in hiding.disable("when").to_proto()
 
@@ -343,7 +365,9 @@ def test_an_enum_inside_a_message_may_not_hide_a_message():
     other = Column("y", 2, "message", enabled=True, message="tree")
     inner = SubMessage("inner", (hiding, other))
     schema = Schema("mine", (held,), rows="records", nested=(inner, SubMessage("tree", ())))
-    with pytest.raises(SchemaError, match=r"column 'inner.tree': its enum and message Tree both need the name Tree"):
+    with pytest.raises(
+        SchemaError, match=r"column 'inner.tree': its enum and message Tree both need the name Tree"
+    ):
         schema.to_proto()
 
 
@@ -356,9 +380,16 @@ def shapes(draw, table):
     kind = draw(st.sampled_from(["flat", "type", "message", "map", "proto", "oneof", "packed"]))
     plain = {key: table[key] for key in ("name", "number", "doc")}
     if kind == "type":
-        return plain | {"type": draw(st.sampled_from(["int8", "int16", "sfixed32", "sfixed64"])), "required": True}
+        return plain | {
+            "type": draw(st.sampled_from(["int8", "int16", "sfixed32", "sfixed64"])),
+            "required": True,
+        }
     if kind == "message":
-        return plain | {"type": kind, "message": draw(st.sampled_from(MESSAGES)), "repeated": draw(st.booleans())}
+        return plain | {
+            "type": kind,
+            "message": draw(st.sampled_from(MESSAGES)),
+            "repeated": draw(st.booleans()),
+        }
     if kind == "proto":
         type_name = draw(st.sampled_from(["timestamp", "duration"]))
         return plain | {"type": type_name, "unit": kind, "repeated": draw(st.booleans())}

@@ -1,8 +1,9 @@
 """Every format of the lab.
 
-`FORMATS` is the one place where a format is plugged in: a `Format` whose `open` gives a `Coder` for a family. The gate
-(tests/benchmarks/test_lab.py), the benchmarks (benchmarks/test_formats.py) and the pipeline (benchmarks/pipeline) take
-them from here. One that is called "flowbuf" is what compare.py sets the others beside.
+`FORMATS` is the one place where a format is plugged in: a `Format` whose `open` gives a `Coder` for a family.
+The gate (tests/benchmarks/test_lab.py), the benchmarks (benchmarks/test_formats.py) and the pipeline
+(benchmarks/pipeline) take them from here. One that is called "flowbuf" is what compare.py sets the others
+beside.
 """
 
 from __future__ import annotations

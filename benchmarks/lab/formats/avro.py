@@ -1,4 +1,6 @@
-"""Avro by fastavro, without the schema in the message: it goes by position, though records are dicts in Python."""
+"""Avro by fastavro, without the schema in the message: it goes by position, though records are dicts in
+Python.
+"""
 
 from __future__ import annotations
 

@@ -20,9 +20,9 @@ def same(record: Record) -> Record:
 
 
 class Coder(NamedTuple):
-    """A format that knows a family. What `encode` takes and `decode` gives is a record in the format's own shape: a
-    dict, a tuple, or an object. Values are those of the record in every shape: converting times is part of what is
-    timed. Decoded arrays may be lists where tuples were encoded.
+    """A format that knows a family. What `encode` takes and `decode` gives is a record in the format's own
+    shape: a dict, a tuple, or an object. Values are those of the record in every shape: converting times is
+    part of what is timed. Decoded arrays may be lists where tuples were encoded.
 
     `prepare` and `restore` go from a record to that shape and back, and are never timed.
     """
@@ -38,10 +38,11 @@ class Coder(NamedTuple):
 
 @dataclass(frozen=True)
 class Format:
-    """A way of writing records by a library. `keyed` formats write the names, or the numbers, of fields; others go by
-    position. `shape` is what a record is in Python; `times` says what carries a point in time; `strings` whether those
-    that were decoded are "copies", or "views", which keep the message. `needs` are modules that have to be there, with
-    what installs each."""
+    """A way of writing records by a library. `keyed` formats write the names, or the numbers, of fields;
+    others go by position. `shape` is what a record is in Python; `times` says what carries a point in time;
+    `strings` whether those that were decoded are "copies", or "views", which keep the message. `needs` are
+    modules that have to be there, with what installs each.
+    """
 
     name: str
     library: str

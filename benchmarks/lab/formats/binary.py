@@ -25,8 +25,9 @@ def open_msgpack() -> tuple[Encode, Decode]:
 
 
 def open_ormsgpack() -> tuple[Encode, Decode]:
-    """Times as text: with OPT_DATETIME_AS_TIMESTAMP_EXT, version 1.13.1 writes whole seconds where the nanoseconds
-    beyond them take 30 bits."""
+    """Times as text: with OPT_DATETIME_AS_TIMESTAMP_EXT, version 1.13.1 writes whole seconds where the
+    nanoseconds beyond them take 30 bits.
+    """
     import ormsgpack
 
     return ormsgpack.packb, ormsgpack.unpackb
@@ -72,7 +73,16 @@ def make_forms(
     return (
         Format(name, library, True, False, "dict", times, "copies", "an array", open_keyed, needs),
         Format(
-            f"{name}-array", library, False, False, "tuple", times, "copies", "an array of arrays", open_array, needs
+            f"{name}-array",
+            library,
+            False,
+            False,
+            "tuple",
+            times,
+            "copies",
+            "an array of arrays",
+            open_array,
+            needs,
         ),
     )
 

@@ -1,5 +1,7 @@
-"""flowbuf's own codec, of the schema that is called as the family: dicts, tuples, and Structs of msgspec, without its
-codecs. A batch is a length-delimited stream. And its reference of the tests, which does the same in plain Python."""
+"""flowbuf's own codec, of the schema that is called as the family: dicts, tuples, and Structs of msgspec,
+without its codecs. A batch is a length-delimited stream. And its reference of the tests, which does the same
+in plain Python.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def open_tuples(family: Family) -> Coder:
 
     codec = Codec.load(family.name, into=tuple)
     return Coder(
-        *(codec.encode, codec.decode, codec.encode_many, codec.decode_many), family.to_values, family.from_values
+        *(codec.encode, codec.decode, codec.encode_many, codec.decode_many),
+        family.to_values,
+        family.from_values,
     )
 
 

@@ -1,7 +1,7 @@
 """What one would write by hand with `struct` for a record that never changes: no keys, no tags, tuples.
 
-Numbers of a record stand first, in their full width, with the lengths of its strings among them; then come the octets
-of the strings, and then sub-records, each in the same way:
+Numbers of a record stand first, in their full width, with the lengths of its strings among them; then come
+the octets of the strings, and then sub-records, each in the same way:
 
     +---------------------------+----------+----------+------------+---
     | numbers, lengths, flags   | string 1 | string 2 | sub-record | …
@@ -41,7 +41,13 @@ def decode_telemetry(data: bytes, at: int) -> tuple[Values, int]:
     b += (a_end := at + a)
     c += b
     d += c
-    return (data[at:a_end].decode(), data[a_end:b].decode(), data[b:c].decode(), data[c:d].decode(), *numbers), d
+    return (
+        data[at:a_end].decode(),
+        data[a_end:b].decode(),
+        data[b:c].decode(),
+        data[c:d].decode(),
+        *numbers,
+    ), d
 
 
 def encode_sub_record(values: Values) -> bytes:

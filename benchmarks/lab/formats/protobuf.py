@@ -1,8 +1,9 @@
 """Protocol Buffers by google.protobuf, whose runtime in C is upb: a record is a dict before and after.
 
-The dynamic format has the message class of a descriptor at run time and treats every message alike; the generated one
-has the module that protoc makes, and code that names each field. A batch is a message that repeats the record: octets
-as in a length-delimited stream, with a tag before each length, and one call for all of them.
+The dynamic format has the message class of a descriptor at run time and treats every message alike; the
+generated one has the module that protoc makes, and code that names each field. A batch is a message that
+repeats the record: octets as in a length-delimited stream, with a tag before each length, and one call for
+all of them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 
-# Descriptors ----------------------------------------------------------------------------------------------------------
+# Descriptors ------------------------------------------------------------------------------------------------
 
 
 def describe(family: Family) -> FileDescriptorProto:
@@ -40,7 +41,7 @@ def describe(family: Family) -> FileDescriptorProto:
     return file
 
 
-# Dicts to messages and back -------------------------------------------------------------------------------------------
+# Dicts to messages and back ---------------------------------------------------------------------------------
 
 
 def read_dynamically(fields: Sequence[Field]) -> Callable[[Any], Record]:
@@ -103,7 +104,7 @@ def make_coder(message: Any, batch: Any, read: Callable[[Any], Record]) -> Coder
     return Coder(encode, lambda data: read(message.FromString(data)), encode_batch, decode_batch)
 
 
-# The two formats ------------------------------------------------------------------------------------------------------
+# The two formats --------------------------------------------------------------------------------------------
 
 
 def open_dynamic(family: Family) -> Coder:
@@ -127,8 +128,9 @@ def open_generated(family: Family) -> Coder:
 
 @functools.cache
 def import_generated(name: str, file: bytes) -> Any:
-    """The module that protoc makes of a file descriptor. Each family has a package of its own: the messages of
-    generated modules share one pool, in which names are unique."""
+    """The module that protoc makes of a file descriptor. Each family has a package of its own: the messages
+    of generated modules share one pool, in which names are unique.
+    """
     from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
     from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP_FILE
 

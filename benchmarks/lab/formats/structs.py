@@ -1,4 +1,6 @@
-"""msgspec's own way: records are objects of a class that it knows, in MessagePack and JSON, with keys and without."""
+"""msgspec's own way: records are objects of a class that it knows, in MessagePack and JSON, with keys and
+without.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +39,19 @@ def open_structs(family: Family, protocol: str, array_like: bool) -> Coder:
     encode = module.Encoder().encode
 
     def prepare(record: Record) -> Any:
-        return msgspec.convert({**record}, kind) if not array_like else msgspec.convert(family.to_values(record), kind)
+        return (
+            msgspec.convert({**record}, kind)
+            if not array_like
+            else msgspec.convert(family.to_values(record), kind)
+        )
 
     def restore(value: Any) -> Record:
         built = msgspec.to_builtins(value, builtin_types=(datetime,))
         return family.from_values(built) if array_like else built
 
-    return Coder(encode, module.Decoder(kind).decode, encode, module.Decoder(list[kind]).decode, prepare, restore)
+    return Coder(
+        encode, module.Decoder(kind).decode, encode, module.Decoder(list[kind]).decode, prepare, restore
+    )
 
 
 def make_format(protocol: str, array_like: bool, times: str) -> Format:

@@ -60,9 +60,30 @@ def open_msgspec(family: Family) -> Coder:
 BATCH = "an array"
 PARSED = "RFC 3339 text, turned into a time in Python"
 JSON = (
-    Format("json", "", True, True, "dict", "RFC 3339 text, written and read in Python", "copies", BATCH, open_stdlib),
-    Format("orjson", "orjson", True, True, "dict", PARSED, "copies", BATCH, open_orjson, (("orjson", "orjson"),)),
     Format(
-        "msgspec-json", "msgspec", True, True, "dict", PARSED, "copies", BATCH, open_msgspec, (("msgspec", "msgspec"),)
+        "json",
+        "",
+        True,
+        True,
+        "dict",
+        "RFC 3339 text, written and read in Python",
+        "copies",
+        BATCH,
+        open_stdlib,
+    ),
+    Format(
+        "orjson", "orjson", True, True, "dict", PARSED, "copies", BATCH, open_orjson, (("orjson", "orjson"),)
+    ),
+    Format(
+        "msgspec-json",
+        "msgspec",
+        True,
+        True,
+        "dict",
+        PARSED,
+        "copies",
+        BATCH,
+        open_msgspec,
+        (("msgspec", "msgspec"),),
     ),
 )

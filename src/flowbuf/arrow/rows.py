@@ -70,7 +70,7 @@ def _values(array: Any, column: Column) -> list[Any]:
     return values
 
 
-# Addresses as text ----------------------------------------------------------------------------------------------------
+# Addresses as text ------------------------------------------------------------------------------------------
 
 _RENDERERS: dict[str, Callable[[Any], str]] = {"ip": format_address, "mac": format_mac}
 

@@ -31,7 +31,9 @@ __all__ = ["FlowQuery", "RowFilter", "columns_named", "connect", "plain", "query
 
 _IPV4 = 2**32 - 1
 _WORD = re.compile(r"\w+")
-_ACROSS_FLOWS = re.compile(r".*(Table with name .* does not exist|cannot contain (aggregates|window functions))")
+_ACROSS_FLOWS = re.compile(
+    r".*(Table with name .* does not exist|cannot contain (aggregates|window functions))"
+)
 SHOWN_COLUMNS = 30
 """Largest number of column names that an error lists."""
 RESULT_ROWS = 1 << 14
@@ -88,7 +90,9 @@ def query_errors(columns: Iterable[str]) -> Iterator[None]:
     try:
         yield
     except duckdb.BinderException as error:
-        raise QueryError("\n".join(filter(None, (_message(error), _advise(str(error), list(columns)))))) from error
+        raise QueryError(
+            "\n".join(filter(None, (_message(error), _advise(str(error), list(columns)))))
+        ) from error
     except (duckdb.Error, pyarrow.ArrowException) as error:
         raise QueryError(_message(error)) from error
 
@@ -98,7 +102,9 @@ def _message(error: Exception) -> str:
     if extension := re.search(r"required extension '(\w+)", str(error)):
         fix = f"python -c \"import duckdb; duckdb.install_extension('{extension[1]}')\""
         return f"duckdb's extension {extension[1]} is not installed, and not fetched without being asked for: {fix}"
-    lines = [line.rstrip() for line in str(error).splitlines() if line.strip() and "row_number_of_flow" not in line]
+    lines = [
+        line.rstrip() for line in str(error).splitlines() if line.strip() and "row_number_of_flow" not in line
+    ]
     text = "\n".join(lines)
     return text.partition("ValueError: ")[2].partition("\nAt:")[0] or text
 
@@ -200,7 +206,9 @@ def _errors_across_flows() -> Iterator[None]:
         said = _ACROSS_FLOWS.search(str(error))
         if not said:
             raise
-        raise QueryError(f"{said[0]}\na condition looks at one flow at a time; flowbuf query looks at all") from error
+        raise QueryError(
+            f"{said[0]}\na condition looks at one flow at a time; flowbuf query looks at all"
+        ) from error
 
 
 class FlowQuery:
@@ -406,7 +414,7 @@ def _no_batches(type: Any) -> Any:
     return pyarrow.RecordBatchReader.from_batches(type, [])
 
 
-# Functions of SQL -----------------------------------------------------------------------------------------------------
+# Functions of SQL -------------------------------------------------------------------------------------------
 
 
 def _text_of_ip(addresses: Any) -> Any:
@@ -448,7 +456,9 @@ def _range(network: str) -> tuple[int, int, int]:
     try:
         parsed = ipaddress.ip_network(network, strict=False)
     except ValueError:
-        raise ValueError(f"in_net: {network!r} is no network; write it as '192.0.2.0/24' or '2001:db8::/32'") from None
+        raise ValueError(
+            f"in_net: {network!r} is no network; write it as '192.0.2.0/24' or '2001:db8::/32'"
+        ) from None
     first, last = parsed.network_address, parsed.broadcast_address
     if isinstance(first, ipaddress.IPv6Address) and first.ipv4_mapped and parsed.prefixlen >= 96:
         return 4, int(first) & _IPV4, int(last) & _IPV4

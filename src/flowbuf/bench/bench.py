@@ -160,7 +160,7 @@ class Quotation(Protocol):
         """Month of the measurement, for example 2026-11."""
 
 
-# Workloads ------------------------------------------------------------------------------------------------------------
+# Workloads --------------------------------------------------------------------------------------------------
 
 
 def load_workload(name: str, source: str | Path | BinaryIO, schema: Schema | str = "flow") -> Workload:
@@ -239,7 +239,7 @@ def _fill(counted: Sequence[tuple[Datagram, int]]) -> tuple[Datagram, ...]:
     )
 
 
-# Contestants ----------------------------------------------------------------------------------------------------------
+# Contestants ------------------------------------------------------------------------------------------------
 
 
 class Flowbuf:
@@ -288,7 +288,9 @@ class FlowbufRun:
         for datagram in workload.first:
             decoder.encode(*datagram)
         self.decoder = decoder
-        self._batches = [_core.pack_datagrams(*map(list, zip(*batch, strict=True))) for batch in _split(workload.data)]
+        self._batches = [
+            _core.pack_datagrams(*map(list, zip(*batch, strict=True))) for batch in _split(workload.data)
+        ]
         self._workload = workload
         before = decoder.flows
         self.decode()
@@ -340,7 +342,7 @@ def import_peers(folder: Path) -> ModuleType | None:
     return module
 
 
-# Measuring ------------------------------------------------------------------------------------------------------------
+# Measuring --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,10 @@ Load = Callable[[], Workload]
     help="Time each decoder for S seconds of CPU time per round.",
 )
 @click.option(
-    "--peers", "folder", metavar="DIR", help="Load the package `peers` of this folder.  [default: benchmarks, if here]"
+    "--peers",
+    "folder",
+    metavar="DIR",
+    help="Load the package `peers` of this folder.  [default: benchmarks, if here]",
 )
 @click.option("--no-peers", is_flag=True, help="Measure flowbuf alone.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with every sample.")
@@ -135,7 +138,7 @@ def _measure_all(
     return measured
 
 
-# Workloads and peers --------------------------------------------------------------------------------------------------
+# Workloads and peers ----------------------------------------------------------------------------------------
 
 
 def _choose(captures: Sequence[str], schema: Schema) -> list[Load]:
@@ -151,7 +154,9 @@ def _choose(captures: Sequence[str], schema: Schema) -> list[Load]:
         return [load(name, path) for name, path in zip(_names(captures), captures, strict=True)]
     corpus = os.environ.get("FLOWBUF_CORPUS")
     paths = [Path(corpus, f"{name}.pcap") for name in CORPUS] if corpus else []
-    return [load(path.stem, str(path)) for path in paths if path.exists()] + [generate(each) for each in GENERATED]
+    return [load(path.stem, str(path)) for path in paths if path.exists()] + [
+        generate(each) for each in GENERATED
+    ]
 
 
 def _names(paths: Sequence[str]) -> list[str]:
@@ -175,10 +180,12 @@ def _find_peers(folder: str | None) -> tuple[list[Contestant], list[Quotation]]:
     return [], []
 
 
-# Output ---------------------------------------------------------------------------------------------------------------
+# Output -----------------------------------------------------------------------------------------------------
 
 
-def _describe(measured: Sequence[Measurement], absent: dict[str, str], quoted: Sequence[Quotation]) -> dict[str, Any]:
+def _describe(
+    measured: Sequence[Measurement], absent: dict[str, str], quoted: Sequence[Quotation]
+) -> dict[str, Any]:
     return {
         "datasets": {each.workload.name: _describe_dataset(each, quoted) for each in measured},
         "absent": absent,
@@ -281,7 +288,9 @@ def _figure(number: float) -> str:
     return f"{number:,.{2 if number < 10 else 1 if number < 1000 else 0}f}"
 
 
-def _notes(measured: Sequence[Measurement], absent: dict[str, str], quoted: Sequence[Quotation]) -> Iterator[Text]:
+def _notes(
+    measured: Sequence[Measurement], absent: dict[str, str], quoted: Sequence[Quotation]
+) -> Iterator[Text]:
     """Yield notes below the table, one per line. The first ones describe the work of each decoder."""
     does = {result.name: result.does for each in measured for result in each.results.values()}
     if len(does) > 1:
@@ -290,7 +299,9 @@ def _notes(measured: Sequence[Measurement], absent: dict[str, str], quoted: Sequ
         name, flows = each.workload.name, each.workload.flows
         for result in each.results.values():
             if result.flows != flows:
-                yield Text(f"{name}: {result.name} finds {result.flows:,} flows, not {flows:,}", style="yellow")
+                yield Text(
+                    f"{name}: {result.name} finds {result.flows:,} flows, not {flows:,}", style="yellow"
+                )
         for who, reason in each.failed.items():
             yield Text(f"{name}: {who} failed: {reason}", style="red")
     for who, reason in absent.items():

@@ -21,7 +21,11 @@ from flowbuf.targets.flow_text import format_address, format_time
 __all__ = ["survey_capture"]
 
 PROTOCOLS = {0: "sFlow v5", 5: "NetFlow v5", 7: "NetFlow v7", 9: "NetFlow v9", 10: "IPFIX"}
-FLOW_TYPES = {"SFLOW_5": "sFlow v5", "IPFIX": "IPFIX", **{f"NETFLOW_V{n}": f"NetFlow v{n}" for n in (1, 5, 7, 9)}}
+FLOW_TYPES = {
+    "SFLOW_5": "sFlow v5",
+    "IPFIX": "IPFIX",
+    **{f"NETFLOW_V{n}": f"NetFlow v{n}" for n in (1, 5, 7, 9)},
+}
 # RFC 3954 section 6.1
 NETFLOW9_SCOPES = {1: "System", 2: "Interface", 3: "LineCard", 4: "Cache", 5: "Template"}
 VARIABLE = 0xFFFF  # RFC 7011 section 7; in NetFlow v9 too
@@ -99,7 +103,9 @@ def survey_capture(
             "ports": dict(watch.ports.most_common()),
             "counters": reader.counters,
         },
-        "exporters": [_describe_exporter(each, watch) for each in sorted(decoder.read_exporters(), key=by_address)],
+        "exporters": [
+            _describe_exporter(each, watch) for each in sorted(decoder.read_exporters(), key=by_address)
+        ],
         "other": {key: other[key] for key in ("datagrams", "octets", "counters")},
     }
 
@@ -130,7 +136,8 @@ def _describe_domain(domain: dict[str, Any]) -> dict[str, Any]:
         "system_init": format_time(started // 1_000_000) if started else None,
         "samplers": [{"id": id, "rate": rate} for id, rate in sorted(domain["samplers"].items())],
         "templates": [
-            _describe_template(id, template, domain["version"]) for id, template in sorted(domain["templates"].items())
+            _describe_template(id, template, domain["version"])
+            for id, template in sorted(domain["templates"].items())
         ],
     }
 

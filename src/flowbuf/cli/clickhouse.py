@@ -47,7 +47,10 @@ def _aggregates(context: click.Context, parameter: click.Parameter, value: str |
 @click.argument("name", metavar="[NAME|FILE]", required=False)
 @schema_options
 @click.option(
-    "--database", metavar="NAME", default="", help="Create the tables in this database.  [default: the current one]"
+    "--database",
+    metavar="NAME",
+    default="",
+    help="Create the tables in this database.  [default: the current one]",
 )
 @click.option(
     "--table",
@@ -80,7 +83,9 @@ def _aggregates(context: click.Context, parameter: click.Parameter, value: str |
     default="",
     help="Group totals by these columns.  [default: exporter, interfaces, addresses, protocol, systems, names]",
 )
-@click.option("--kafka", metavar="HOST:PORT", help="Create tables and views that read messages from these brokers.")
+@click.option(
+    "--kafka", metavar="HOST:PORT", help="Create tables and views that read messages from these brokers."
+)
 @click.option(
     "--topic",
     metavar="NAME",
@@ -89,7 +94,10 @@ def _aggregates(context: click.Context, parameter: click.Parameter, value: str |
     help="Read this topic; {hash} and {name} are replaced by those of the schema.",
 )
 @click.option(
-    "--group", metavar="NAME", default="", help="Read as this consumer group.  [default: the name of the table]"
+    "--group",
+    metavar="NAME",
+    default="",
+    help="Read as this consumer group.  [default: the name of the table]",
 )
 @click.option(
     "--framing",
@@ -98,7 +106,11 @@ def _aggregates(context: click.Context, parameter: click.Parameter, value: str |
     "message after the prefix of a schema registry.  [default: the schema's, else delimited]",
 )
 @click.option(
-    "--consumers", type=WholeNumber(1, 1000), default=1, show_default=True, help="Run this many consumers of the topic."
+    "--consumers",
+    type=WholeNumber(1, 1000),
+    default=1,
+    show_default=True,
+    help="Run this many consumers of the topic.",
 )
 @click.option(
     "--schema-file",
@@ -115,7 +127,9 @@ def _aggregates(context: click.Context, parameter: click.Parameter, value: str |
     metavar="NAME=VALUE",
     help="Add a setting of the Kafka table, such as kafka_sasl_username.",
 )
-@click.option("--from", "old", metavar="NAME|FILE", help="Print the SQL that converts the tables of this schema.")
+@click.option(
+    "--from", "old", metavar="NAME|FILE", help="Print the SQL that converts the tables of this schema."
+)
 @click.option("--drop", is_flag=True, help="Print the SQL that drops all tables, with all data.")
 def clickhouse(schema: Schema, old: str | None, drop: bool, **given: Any) -> None:
     """Print the tables of a schema in ClickHouse, as SQL for clickhouse-client.

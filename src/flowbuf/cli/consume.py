@@ -42,7 +42,9 @@ _PROMPT_OCTETS = 1 << 22  # bytes of Kafka records per batch for output that is 
 
 @click.command()
 @kafka_options
-@click.option("--topic", "topics", multiple=True, required=True, metavar="T", help="Read this topic. May be repeated.")
+@click.option(
+    "--topic", "topics", multiple=True, required=True, metavar="T", help="Read this topic. May be repeated."
+)
 @click.option(
     "--group",
     metavar="G",
@@ -83,12 +85,18 @@ _PROMPT_OCTETS = 1 << 22  # bytes of Kafka records per batch for output that is 
     metavar="S",
     help="Complete a batch for a folder or ClickHouse after S seconds.",
 )
-@click.option("--clickhouse", metavar="URL", help="Insert into ClickHouse at http[s]://[USER:PASSWORD@]HOST:PORT.")
+@click.option(
+    "--clickhouse", metavar="URL", help="Insert into ClickHouse at http[s]://[USER:PASSWORD@]HOST:PORT."
+)
 @click.option("--database", metavar="D", help="Insert into this database.  [default: that of the user]")
 @click.option("--table", metavar="T", help="Insert into this table.  [default: flows or counters, by schema]")
 @click.option("--dead-letter", metavar="T", help="Copy Kafka records that cannot be decoded to this topic.")
-@click.option("--schema", "reference", metavar="NAME|FILE", help="Use this schema for Kafka records that name none.")
-@click.option("--framing", type=click.Choice(FRAMINGS), help="Use this framing for Kafka records that name none.")
+@click.option(
+    "--schema", "reference", metavar="NAME|FILE", help="Use this schema for Kafka records that name none."
+)
+@click.option(
+    "--framing", type=click.Choice(FRAMINGS), help="Use this framing for Kafka records that name none."
+)
 @verbose_option
 def consume(
     kafka: KafkaOptions,
@@ -138,8 +146,9 @@ def consume(
       flowbuf consume --kafka localhost:9092 --topic flows --until-end -o flows.parquet
       flowbuf consume --kafka localhost:9092 --topic flows --group archive -o parquet/ --batch-seconds 300
       flowbuf consume --kafka localhost:9092 --topic flows --group a --dead-letter flows-bad -f jsonl
-      flowbuf consume --kafka localhost:9092 --topic flows --group ch --clickhouse http://user:secret@localhost:8123
-      flowbuf consume --kafka localhost:9092 --topic goflow2-flows --schema goflow2 --framing delimited
+      flowbuf consume --kafka localhost:9092 --topic flows --group ch --clickhouse
+      http://user:secret@localhost:8123 flowbuf consume --kafka localhost:9092 --topic goflow2-flows --schema
+      goflow2 --framing delimited
     """
     need("pyarrow", "arrow", "consume")
     if clickhouse is not None:
@@ -152,19 +161,27 @@ def consume(
     check_spreadsheet(spreadsheet, form)
     if group and os.path.isfile(output):
         fix = "name another, or a folder (-o OUT/)"
-        raise UsageProblem(f"{output}: is there already, and what a group has stored does not come again: {fix}")
+        raise UsageProblem(
+            f"{output}: is there already, and what a group has stored does not come again: {fix}"
+        )
     check_overwrite(force, output)
     for topic in topics:
         if "{" in topic or "," in topic:
             raise UsageProblem(f"--topic {topic}: name one topic as it is called; --topic may be repeated")
     if dead_letter in topics:
-        raise UsageProblem(f"--dead-letter {dead_letter}: what is copied there would come again: take another topic")
+        raise UsageProblem(
+            f"--dead-letter {dead_letter}: what is copied there would come again: take another topic"
+        )
     schema = load_schema(reference) if reference else None
     if schema is not None:
         with schema_errors():
             schema.require_flat("a table")
     report = Report(notes=verbose)
-    sink = _open_clickhouse(clickhouse, database, table, report, kafka.timeout) if clickhouse is not None else None
+    sink = (
+        _open_clickhouse(clickhouse, database, table, report, kafka.timeout)
+        if clickhouse is not None
+        else None
+    )
     limits = BatchLimits(batch_octets, batch_seconds) if folder or sink else BatchLimits(_PROMPT_OCTETS)
     options = {"group": group, "until_end": until_end, "framing": framing, "limits": limits}
     letters = kafka.open_letters(dead_letter, report.add_note) if dead_letter else None
@@ -273,7 +290,9 @@ def _commit(source: KafkaSource, report: Report, batch: SourceBatch) -> None:
         report.add_note(f"{error}; it has them again")
 
 
-def _store_all(source: KafkaSource, outlet: Outlet, limit: int | None, faults: Faults, show: Show, stop: Stop) -> None:
+def _store_all(
+    source: KafkaSource, outlet: Outlet, limit: int | None, faults: Faults, show: Show, stop: Stop
+) -> None:
     """Store batches until the end, the limit or a signal. Everything stored before stays."""
     try:
         for batch in _until(source, stop):
@@ -302,6 +321,8 @@ def _until(source: KafkaSource, stop: Stop) -> Iterator[SourceBatch | None]:
 def _report_counts(source: KafkaSource, report: Report) -> None:
     if source.unknown_fields:
         fix = "give the schema that wrote them (--schema), with all its columns enabled"
-        report.add_problem(f"fields that are not in their schema, and left out: {source.unknown_fields}; {fix}")
+        report.add_problem(
+            f"fields that are not in their schema, and left out: {source.unknown_fields}; {fix}"
+        )
     if source.invalid_texts:
         report.add_note(f"strings that are not UTF-8, mended: {source.invalid_texts}")

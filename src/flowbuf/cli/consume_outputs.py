@@ -197,7 +197,9 @@ class FolderOutlet:
                 )
 
     def _find_ranges(self, topic: str, partition: int) -> Iterator[tuple[int, int]]:
-        for found in self._match_names(rf"{re.escape(topic)}-{partition}-(\d{{20}})-(\d{{20}})\.{self._form}"):
+        for found in self._match_names(
+            rf"{re.escape(topic)}-{partition}-(\d{{20}})-(\d{{20}})\.{self._form}"
+        ):
             yield int(found[1]), int(found[2])
 
     def _match_names(self, pattern: str) -> Iterator[re.Match[str]]:

@@ -13,19 +13,59 @@ __all__ = ["COUNTER_WORDS", "SECTIONS", "count_rows", "no_rows", "section_of", "
 # lines and CSV have all columns.
 SECTIONS = {
     "interfaces": (
-        *("time_received", "exporter_address", "if_index", "port_name", "if_in_octets", "if_out_octets", "if_status"),
+        *(
+            "time_received",
+            "exporter_address",
+            "if_index",
+            "port_name",
+            "if_in_octets",
+            "if_out_octets",
+            "if_status",
+        ),
         *("if_speed", "if_in_errors", "if_out_errors", "if_in_discards", "if_out_discards"),
         *("if_in_ucast_pkts", "if_out_ucast_pkts", "source_id_type", "source_id_index"),
-        *("vlan_counters_vlan_id", "vlan_counters_octets", "sfp_lane_rx_power", "sfp_lane_tx_power", "sequence_number"),
+        *(
+            "vlan_counters_vlan_id",
+            "vlan_counters_octets",
+            "sfp_lane_rx_power",
+            "sfp_lane_tx_power",
+            "sequence_number",
+        ),
     ),
     "hosts": (
-        *("time_received", "exporter_address", "hostname", "load_one", "processor_5s_cpu", "mem_free", "mem_total"),
+        *(
+            "time_received",
+            "exporter_address",
+            "hostname",
+            "load_one",
+            "processor_5s_cpu",
+            "mem_free",
+            "mem_total",
+        ),
         *("disk_free", "disk_total", "net_bytes_in", "net_bytes_out"),
         *("proc_run", "cpu_num", "host_uptime", "sequence_number"),
     ),
     "drops": (
-        *("time_received", "exporter_address", "drop_reason", "src_addr", "src_port", "dst_addr", "dst_port", "proto"),
-        *("in_if", "out_if", "acl_name", "drop_function", "hw_trap", "linux_drop_reason", "frame_length", "drops"),
+        *(
+            "time_received",
+            "exporter_address",
+            "drop_reason",
+            "src_addr",
+            "src_port",
+            "dst_addr",
+            "dst_port",
+            "proto",
+        ),
+        *(
+            "in_if",
+            "out_if",
+            "acl_name",
+            "drop_function",
+            "hw_trap",
+            "linux_drop_reason",
+            "frame_length",
+            "drops",
+        ),
         *("egress_queue", "sequence_number"),
     ),
 }
@@ -51,7 +91,10 @@ _OTHER_REASONS = """
     dip_is_local_network dip_is_link_local overlay_smac_is_dmac egress_vlan_filter uc_reverse_path_forwarding
     split_horizon
 """
-DROP_REASONS = {**dict(enumerate(_ICMP_REASONS.split())), **dict(enumerate(_OTHER_REASONS.split(), start=256))}
+DROP_REASONS = {
+    **dict(enumerate(_ICMP_REASONS.split())),
+    **dict(enumerate(_OTHER_REASONS.split(), start=256)),
+}
 STATUSES = ("disabled", "disabled", "down", "up")  # by operation and configuration
 SOURCE_TYPES = ("interface", "VLAN", "physical", "logical")
 # Large numbers, shown in groups of three digits.
@@ -81,7 +124,9 @@ def no_rows(schema: Schema, counters: Mapping[str, int]) -> str:
         return f"{text}, but flow samples or datagrams, which are left out: {left_out:,}"
     others = counters.get("counter_sample", 0) + counters.get("drop_sample", 0)
     return (
-        f"{text}; flowbuf read --counters shows the counter and drop samples of sFlow: {others:,}" if others else text
+        f"{text}; flowbuf read --counters shows the counter and drop samples of sFlow: {others:,}"
+        if others
+        else text
     )
 
 

@@ -41,7 +41,11 @@ __all__ = ["encode"]
 @click.command()
 @inputs_argument
 @click.option(
-    "-o", "--output", required=True, metavar="OUT.pb", help="Write to this file; .gz, .zst compress; - is stdout."
+    "-o",
+    "--output",
+    required=True,
+    metavar="OUT.pb",
+    help="Write to this file; .gz, .zst compress; - is stdout.",
 )
 @force_option
 @verbose_option

@@ -45,7 +45,9 @@ def _nanoseconds(context: click.Context, parameter: click.Parameter, text: str) 
     type=click.Choice(PROTOCOLS),
     help="Generate this protocol; mixed: v5, v9, IPFIX and sFlow in turn.",
 )
-@click.option("--flows", required=True, type=WholeNumber(0, 2**64 - 1), metavar="N", help="Write N flow records.")
+@click.option(
+    "--flows", required=True, type=WholeNumber(0, 2**64 - 1), metavar="N", help="Write N flow records."
+)
 @click.option(
     "-o",
     "--output",
@@ -85,7 +87,14 @@ def _nanoseconds(context: click.Context, parameter: click.Parameter, text: str) 
     help="Send the first datagram at this time (RFC 3339).",
 )
 def generate(
-    protocol: str, flows: int, output: str, force: bool, seed: int, exporters: int | None, sampling: int, start: int
+    protocol: str,
+    flows: int,
+    output: str,
+    force: bool,
+    seed: int,
+    exporters: int | None,
+    sampling: int,
+    start: int,
 ) -> None:
     """Write a capture of synthetic, valid flow traffic.
 
@@ -103,7 +112,12 @@ def generate(
         exporters = 4 if protocol == "mixed" else 1
     try:
         pieces = _core.generate(
-            protocol=protocol, flows=flows, seed=seed, exporters=exporters, sampling_rate=sampling, start=start
+            protocol=protocol,
+            flows=flows,
+            seed=seed,
+            exporters=exporters,
+            sampling_rate=sampling,
+            start=start,
         )
     except ValueError as error:
         raise UsageProblem(str(error)) from error

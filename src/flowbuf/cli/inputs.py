@@ -56,7 +56,12 @@ def check_inputs(paths: Sequence[str], output: str | None = None) -> None:
             raise UsageProblem(f"{path}: is a directory")
         if not os.access(path, os.R_OK):
             raise UsageProblem(f"{path}: Permission denied")
-        if output and stat.S_ISREG(status.st_mode) and os.path.exists(output) and os.path.samefile(path, output):
+        if (
+            output
+            and stat.S_ISREG(status.st_mode)
+            and os.path.exists(output)
+            and os.path.samefile(path, output)
+        ):
             raise UsageProblem(f"{output}: is an input too; write to another file")
 
 

@@ -33,7 +33,19 @@ __all__ = ["inspect"]
 
 CLASS_STYLES = {"fault": "red", "loss": "yellow", "note": "dim"}
 WIDTH_IN_A_PIPE = 160
-NUMBERS = ("datagrams", "octets", "flows", "options", "templates", "lost", "errors", "of", "share", "late", "restarts")
+NUMBERS = (
+    "datagrams",
+    "octets",
+    "flows",
+    "options",
+    "templates",
+    "lost",
+    "errors",
+    "of",
+    "share",
+    "late",
+    "restarts",
+)
 SPARED_OF_EXPORTERS = ("octets", "templates", "options", "protocol", "datagrams")
 SPARED_OF_SEQUENCES = ("protocol", "restarts", "late")
 
@@ -106,7 +118,7 @@ def _exporter_name(exporter: dict[str, Any]) -> str:
     return f"{name}#{exporter['sub_agent']}" if exporter["sub_agent"] else name
 
 
-# The tables ---------------------------------------------------------------------------------------------------------
+# The tables -------------------------------------------------------------------------------------------------
 
 
 def _tables(survey: dict[str, Any], width: int) -> Iterator[Any]:
@@ -132,7 +144,9 @@ def _capture_text(capture: dict[str, Any]) -> Text:
     lines = [", ".join(amounts)]
     if capture["ports"]:
         ports = [str(port) for port in capture["ports"]]
-        lines[0] += f" to port{'s' if len(ports) > 1 else ''} {', '.join(ports[:8])}{', …' if len(ports) > 8 else ''}"
+        lines[0] += (
+            f" to port{'s' if len(ports) > 1 else ''} {', '.join(ports[:8])}{', …' if len(ports) > 8 else ''}"
+        )
         times = [_readable_time(capture[key]) for key in ("first", "last")]
         lines.append(" to ".join(dict.fromkeys(times)) + " UTC")
     text = Text(f"\n{escape_line(capture['name'])}\n", style="bold")
@@ -154,7 +168,9 @@ def _exporters_table(exporters: list[dict[str, Any]], width: int) -> Table:
 
 
 def _exporter_row(exporter: dict[str, Any]) -> dict[str, str | Text]:
-    errors = sum(count for name, count in exporter["counters"].items() if STATUSES[name][0] in ("fault", "loss"))
+    errors = sum(
+        count for name, count in exporter["counters"].items() if STATUSES[name][0] in ("fault", "loss")
+    )
     return {
         "exporter": _exporter_name(exporter),
         "protocol": ", ".join(exporter["protocols"]),
@@ -219,7 +235,11 @@ def _share(lost: int, expected: int) -> str:
 
 def _worst_loss(exporter: dict[str, Any]) -> Text:
     """Return the highest loss of any numbering of the exporter, or an empty text if it numbers nothing."""
-    shares = [(amounts["lost"], amounts["expected"]) for _, _, amounts in _sequences(exporter) if amounts["expected"]]
+    shares = [
+        (amounts["lost"], amounts["expected"])
+        for _, _, amounts in _sequences(exporter)
+        if amounts["expected"]
+    ]
     if not shares:
         return Text("")
     lost, expected = max(shares, key=lambda share: share[0] / share[1])
@@ -231,13 +251,21 @@ def _domain_table(exporter: dict[str, Any], domain: dict[str, Any]) -> Table:
     if domain["port"] is not None:
         title[0] += f", port {domain['port']}"
     if domain["samplers"]:
-        title.append(", ".join(f"sampler {sampler['id']} 1:{sampler['rate']}" for sampler in domain["samplers"]))
+        title.append(
+            ", ".join(f"sampler {sampler['id']} 1:{sampler['rate']}" for sampler in domain["samplers"])
+        )
     if domain["system_init"]:
         title.append(f"running since {_readable_time(domain['system_init']).rstrip('Z')} UTC")
     elif domain["protocol"] == "IPFIX" and any(map(_needs_start, domain["templates"])):
         title.append("start unknown, no flow times")
     table = new_table(
-        "; ".join(title), "template", "kind", "octets", "fields", numbers=("template", "octets"), wraps="fields"
+        "; ".join(title),
+        "template",
+        "kind",
+        "octets",
+        "fields",
+        numbers=("template", "octets"),
+        wraps="fields",
     )
     for template in domain["templates"]:
         size = "variable" if template["record_size"] is None else str(template["record_size"])
@@ -264,7 +292,9 @@ def _fields_text(fields: list[dict[str, Any]]) -> Text:
 
 
 def _counters_table(counters: list[tuple[str, str, int]]) -> Table:
-    table = new_table("Counters", "where", "count", "what", "class", "meaning", numbers=("count",), wraps="meaning")
+    table = new_table(
+        "Counters", "where", "count", "what", "class", "meaning", numbers=("count",), wraps="meaning"
+    )
     for who, name, count in counters:
         kind, text = STATUSES[name]
         table.add_row(who, f"{count:,}", name, Text(kind, style=CLASS_STYLES.get(kind, "")), text)

@@ -52,7 +52,9 @@ class KafkaOptions:
 
 
 _OPTIONS = [
-    click.option("--kafka", "servers", required=True, metavar="HOST:PORT,...", help="Connect to these brokers first."),
+    click.option(
+        "--kafka", "servers", required=True, metavar="HOST:PORT,...", help="Connect to these brokers first."
+    ),
     click.option(
         "-X",
         "pairs",
@@ -65,7 +67,9 @@ _OPTIONS = [
         metavar="FILE",
         help="Read settings from this file, one NAME=VALUE per line. Keep secrets there.",
     ),
-    click.option("--schema-registry", "registry_url", metavar="URL", help="Use this Confluent schema registry."),
+    click.option(
+        "--schema-registry", "registry_url", metavar="URL", help="Use this Confluent schema registry."
+    ),
     click.option(
         "--schema-topic",
         default=SCHEMAS_TOPIC,

@@ -35,7 +35,9 @@ def check_each(reading: Reading, inputs: Sequence[str], folder: str, force: bool
     if reading.form == "table":
         raise UsageProblem("a table is for one output; choose another format for a folder")
     if reading.decoding.state:
-        raise UsageProblem("--state goes from one capture to the next; in a folder, each is decoded on its own")
+        raise UsageProblem(
+            "--state goes from one capture to the next; in a folder, each is decoded on its own"
+        )
     if reading.limit:
         raise UsageProblem("-n is for one output; leave it out, or name an output file")
     outputs = Counter(_outputs(reading, inputs, folder))
@@ -54,7 +56,9 @@ def _outputs(reading: Reading, inputs: Sequence[str], folder: str) -> list[str]:
     folders = [os.path.dirname(os.path.abspath(path)) for path in inputs]
     common = os.path.commonpath(folders)
     return [
-        os.path.normpath(os.path.join(folder, os.path.relpath(place, common), f"{_stem(path)}.{reading.form}"))
+        os.path.normpath(
+            os.path.join(folder, os.path.relpath(place, common), f"{_stem(path)}.{reading.form}")
+        )
         for place, path in zip(folders, inputs, strict=True)
     ]
 
@@ -153,7 +157,7 @@ def _run(task: _Task) -> _Outcome:
     return outcome
 
 
-# Processes ------------------------------------------------------------------------------------------------------------
+# Processes --------------------------------------------------------------------------------------------------
 
 _stopped = False
 

@@ -17,7 +17,14 @@ from flowbuf.errors import SchemaError
 from flowbuf.schema import Schema
 
 __all__ = [
-    *("DecodeOptions", "UsageProblem", "WholeNumber", "counters_option", "decode_options", "exporter_options"),
+    *(
+        "DecodeOptions",
+        "UsageProblem",
+        "WholeNumber",
+        "counters_option",
+        "decode_options",
+        "exporter_options",
+    ),
     *("inputs_argument", "load_schema", "schema_errors", "schema_options", "verbose_option"),
 ]
 
@@ -40,7 +47,11 @@ class UsageProblem(click.ClickException):
 
     def format_message(self) -> str:
         """Return the message as it is printed."""
-        return "\n".join(map(escape_line, self.message.split("\n"))) if self._lines else escape_line(self.message)
+        return (
+            "\n".join(map(escape_line, self.message.split("\n")))
+            if self._lines
+            else escape_line(self.message)
+        )
 
 
 class WholeNumber(click.IntRange):
@@ -77,11 +88,22 @@ def _split(context: click.Context, parameter: click.Parameter, values: tuple[str
 
 _SCHEMA_OPTIONS = [
     click.option(
-        "--schema", "reference", default="flow", show_default=True, metavar="NAME|FILE", help="Use this schema."
+        "--schema",
+        "reference",
+        default="flow",
+        show_default=True,
+        metavar="NAME|FILE",
+        help="Use this schema.",
     ),
-    click.option("--columns", "only", multiple=True, callback=_split, metavar="A,B", help="Enable only these columns."),
     click.option(
-        "--enable", multiple=True, callback=_split, metavar="A,B", help="Enable these columns, or groups (group:NAME)."
+        "--columns", "only", multiple=True, callback=_split, metavar="A,B", help="Enable only these columns."
+    ),
+    click.option(
+        "--enable",
+        multiple=True,
+        callback=_split,
+        metavar="A,B",
+        help="Enable these columns, or groups (group:NAME).",
     ),
     click.option(
         "--disable",
@@ -182,7 +204,9 @@ class DecodeOptions:
         if schema.rate is None:
             disabled = " or ".join(column.name for column in schema if column.scale == "rate")
             fix = f"enable {disabled}" if disabled else 'give a column scale = "rate"'
-            raise UsageProblem(f"--override-sampling: schema {schema.name} has no sampling rate enabled; {fix}")
+            raise UsageProblem(
+                f"--override-sampling: schema {schema.name} has no sampling rate enabled; {fix}"
+            )
         return {schema.rate.name: self.override_sampling}
 
     def _check_override(self, decoder: Decoder) -> None:
@@ -212,7 +236,9 @@ _EXPORTER_OPTIONS = [
         metavar="SECONDS",
         help="Forget templates that were not refreshed for this long.  [default: never]",
     ),
-    click.option("--port", type=WholeNumber(1, 65535), metavar="N", help="Read only datagrams to this UDP port."),
+    click.option(
+        "--port", type=WholeNumber(1, 65535), metavar="N", help="Read only datagrams to this UDP port."
+    ),
 ]
 _DECODE_OPTIONS = [
     click.option(
@@ -239,7 +265,9 @@ _DECODE_OPTIONS = [
         metavar="N",
         help="Fill sampling_rate with N in all flows.",
     ),
-    click.option("--scale", is_flag=True, help="Multiply bytes and packets by the sampling_rate of their flow."),
+    click.option(
+        "--scale", is_flag=True, help="Multiply bytes and packets by the sampling_rate of their flow."
+    ),
     click.option(
         "--decapsulate",
         multiple=True,
@@ -248,7 +276,9 @@ _DECODE_OPTIONS = [
         help=f"Decode the flows inside these tunnels: {', '.join(TUNNELS)}, all. Show the outer endpoints with "
         "--enable group:tunnel.",
     ),
-    click.option("--state", metavar="FILE", help="Keep templates and sampling rates in this file from run to run."),
+    click.option(
+        "--state", metavar="FILE", help="Keep templates and sampling rates in this file from run to run."
+    ),
     *_EXPORTER_OPTIONS,
 ]
 
@@ -261,7 +291,9 @@ def decode_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def exporter_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add only the options that select datagrams or set the state of exporters."""
     known = click.option(
-        "--state", metavar="FILE", help="Read templates and sampling rates from this file, without changing it."
+        "--state",
+        metavar="FILE",
+        help="Read templates and sampling rates from this file, without changing it.",
     )
     return _with_options(command, [known, *_EXPORTER_OPTIONS])
 

@@ -67,12 +67,21 @@ def _check_pack(context: click.Context, parameter: click.Parameter, value: str) 
     help="Send each message alone (bare, ProtobufSingle in ClickHouse) or after its length (delimited, "
     "Protobuf).  [default: bare with --pack flow, else delimited]",
 )
-@click.option("--key", type=click.Choice(KEYS), default="none", show_default=True, help="Set the key of Kafka records.")
 @click.option(
-    "--compression", type=click.Choice(COMPRESSIONS), default="none", show_default=True, help="Compress Kafka records."
+    "--key", type=click.Choice(KEYS), default="none", show_default=True, help="Set the key of Kafka records."
 )
 @click.option(
-    "--partitions", type=click.IntRange(1), metavar="N", help="Create the topic with N partitions if it does not exist."
+    "--compression",
+    type=click.Choice(COMPRESSIONS),
+    default="none",
+    show_default=True,
+    help="Compress Kafka records.",
+)
+@click.option(
+    "--partitions",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Create the topic with N partitions if it does not exist.",
 )
 @verbose_option
 @decode_options
@@ -108,9 +117,10 @@ def produce(
       flowbuf produce capture.pcap --kafka localhost:9092 --topic flows --partitions 4
       flowbuf produce capture.pcap --kafka localhost:9092 --partitions 4 --key exporter --compression lz4
       flowbuf produce capture.pcap --kafka localhost:9092 --topic flows --pack flow --key flow
-      flowbuf produce capture.pcap --kafka localhost:9092 --topic flows --schema-registry http://localhost:8081
-      flowbuf produce capture.pcap --kafka broker:9093 -X security.protocol=SSL --kafka-config client.properties
-      flowbuf produce capture.pcap --kafka localhost:9092 --topic flows --schema goflow2
+      flowbuf produce capture.pcap --kafka localhost:9092 --topic flows --schema-registry
+      http://localhost:8081 flowbuf produce capture.pcap --kafka broker:9093 -X security.protocol=SSL
+      --kafka-config client.properties flowbuf produce capture.pcap --kafka localhost:9092 --topic flows
+      --schema goflow2
     """
     inputs = expand_inputs(inputs)
     check_inputs(inputs)

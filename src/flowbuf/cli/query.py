@@ -75,7 +75,11 @@ MOMENT = 0.05
 @inputs_argument
 @format_option("results")
 @click.option(
-    "-o", "--output", default="-", metavar="OUT", help="Write to OUT; .gz, .zst compress; - is stdout.  [default: -]"
+    "-o",
+    "--output",
+    default="-",
+    metavar="OUT",
+    help="Write to OUT; .gz, .zst compress; - is stdout.  [default: -]",
 )
 @force_option
 @spreadsheet_option
@@ -105,12 +109,12 @@ def query(
 
     \b
     Examples:
-      flowbuf query "SELECT src_addr, sum(bytes) AS total FROM flows GROUP BY ALL ORDER BY total DESC LIMIT 10" a.pcap
-      flowbuf query "SELECT count(*) FROM flows WHERE in_net(dst_addr, '10.0.0.0/8')" *.pcap.gz
-      flowbuf query "SELECT dst_port, count(*) FROM flows GROUP BY ALL" january.parquet today.pcap -o ports.csv
-      flowbuf query "FROM flows WHERE src_mac = '02:00:00:00:00:01'" capture.pcap -o found.parquet
-      flowbuf query "SELECT src_country, sum(bytes) FROM flows GROUP BY ALL" capture.pcap --enrich network.toml
-      flowbuf query "SUMMARIZE flows" capture.pcap
+      flowbuf query "SELECT src_addr, sum(bytes) AS total FROM flows GROUP BY ALL ORDER BY total DESC LIMIT
+      10" a.pcap flowbuf query "SELECT count(*) FROM flows WHERE in_net(dst_addr, '10.0.0.0/8')" *.pcap.gz
+      flowbuf query "SELECT dst_port, count(*) FROM flows GROUP BY ALL" january.parquet today.pcap -o
+      ports.csv flowbuf query "FROM flows WHERE src_mac = '02:00:00:00:00:01'" capture.pcap -o found.parquet
+      flowbuf query "SELECT src_country, sum(bytes) FROM flows GROUP BY ALL" capture.pcap --enrich
+      network.toml flowbuf query "SUMMARIZE flows" capture.pcap
     """
     inputs = expand_inputs(inputs)
     check_inputs(inputs, output)
@@ -126,7 +130,9 @@ def query(
     captures = [path for path in inputs if path not in files]
     check_decoding(captures, decoding, files)
     if enrich and files:
-        raise UsageProblem(f"{files[0]}: --enrich is for captures and messages; files of columns were enriched, or not")
+        raise UsageProblem(
+            f"{files[0]}: --enrich is for captures and messages; files of columns were enriched, or not"
+        )
     report = Report(notes=verbose)
     to_terminal = output == "-" and is_terminal(sys.stdout)
     with schema_errors():
@@ -279,7 +285,7 @@ class _Answer:
         while self._asked and time.monotonic() < deadline:
             time.sleep(0.001)
 
-    # Run in the threads of the query -------------------------------------------------------------------------------
+    # Run in the threads of the query ------------------------------------------------------------------------
 
     def _work(self) -> None:
         end: BaseException | None = None

@@ -63,7 +63,12 @@ class Reading:
         return ColumnSource(schema, self.where, self.ip, pipeline)
 
     def run(
-        self, inputs: Sequence[str], output: str, report: Report, show: Show, interrupt: Interrupt | None = None
+        self,
+        inputs: Sequence[str],
+        output: str,
+        report: Report,
+        show: Show,
+        interrupt: Interrupt | None = None,
     ) -> None:
         """Read the inputs and write their flows. `interrupt` ends standard input."""
         schema, columns = self.prepare(inputs, report)
@@ -103,7 +108,11 @@ class Reading:
         return lambda path: columns.read(session.columns(path, prompt))
 
     def _read(
-        self, inputs: Sequence[str], source: Callable[[str], Iterator[Any]], writer: FlowWriter, session: Session
+        self,
+        inputs: Sequence[str],
+        source: Callable[[str], Iterator[Any]],
+        writer: FlowWriter,
+        session: Session,
     ) -> None:
         for path in session.each(inputs):
             for flows in source(path):
@@ -127,4 +136,6 @@ def check_parts(reading: Reading, output: str, folder: bool) -> None:
         os.makedirs(output, exist_ok=True)
         parts = sorted(name for name in os.listdir(output) if name.startswith("part-"))
     if parts:
-        raise UsageProblem(f"{os.path.join(output, parts[0])}: is there already; empty the folder, or name another")
+        raise UsageProblem(
+            f"{os.path.join(output, parts[0])}: is there already; empty the folder, or name another"
+        )

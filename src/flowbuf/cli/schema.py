@@ -32,7 +32,9 @@ class _Group(click.Group):
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, command.get_short_help_str(200)) for name, command in self.commands.items()])
+            formatter.write_dl(
+                [(name, command.get_short_help_str(200)) for name, command in self.commands.items()]
+            )
 
 
 @click.group(name="schema", cls=_Group)
@@ -189,7 +191,7 @@ def _verdict_line(verdict: Verdict) -> str:
     return f"{word}: {verdict.column}: {verdict.change}: {verdict.text}"
 
 
-# Output of `show` ---------------------------------------------------------------------------------------------------
+# Output of `show` -------------------------------------------------------------------------------------------
 
 DOC_WIDTH = 20  # the minimum
 GAP = 2
@@ -211,7 +213,9 @@ def _row(column: Column, prefix: str = "", rank_separator: str = " > ") -> tuple
         _type_text(column),
         "on" if column.enabled else "off",
         column.group or "",
-        rank_separator.join(" = ".join(_source_text(source, column) for source in rank) for rank in column.sources),
+        rank_separator.join(
+            " = ".join(_source_text(source, column) for source in rank) for rank in column.sources
+        ),
         _zero_text(column),
         " ".join(column.doc.split()),
     )
@@ -247,15 +251,21 @@ def _listed(schema: Schema, columns: Iterable[Column]) -> Iterator[tuple[str, li
 def _table(schema: Schema, columns: tuple[Column, ...], width: int) -> Table:
     enabled = f"{len(schema.enabled)} of {len(schema.columns)} columns enabled"
     title = f"{schema.name} ({schema.rows}): {enabled}, hash {schema.hash}"
-    parts = [[(column, _cells(column, prefix)) for column in part] for prefix, part in _listed(schema, columns)]
+    parts = [
+        [(column, _cells(column, prefix)) for column in part] for prefix, part in _listed(schema, columns)
+    ]
     rows = [cells for part in parts for _, cells in part]
     shown = _choose_headings(rows, width)
     spared = [heading for heading in _HEADINGS if heading not in shown and heading not in _empty(rows)]
     caption = f"no room for {', '.join(spared)}; --json has all" if spared else None
-    table = Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=box.SIMPLE_HEAD)
+    table = Table(
+        title=title, title_justify="left", caption=caption, caption_justify="left", box=box.SIMPLE_HEAD
+    )
     table.padding, table.pad_edge = (0, 1, 0, 0), False
     for heading in shown:
-        table.add_column(heading, justify="right" if heading == "number" else "left", no_wrap=heading != "doc")
+        table.add_column(
+            heading, justify="right" if heading == "number" else "left", no_wrap=heading != "doc"
+        )
     for part in parts:
         for column, cells in part:
             table.add_row(*(cells[heading] for heading in shown), style="" if column.enabled else "dim")
@@ -270,13 +280,19 @@ def _cells(column: Column, prefix: str) -> dict[str, str]:
 
 def _empty(rows: list[dict[str, str]]) -> set[str]:
     """Return the headings whose cells are all empty. Records have no sources, and need no groups."""
-    return {heading for heading in ("group", "sources", "zero") if rows and not any(cells[heading] for cells in rows)}
+    return {
+        heading
+        for heading in ("group", "sources", "zero")
+        if rows and not any(cells[heading] for cells in rows)
+    }
 
 
 def _choose_headings(rows: list[dict[str, str]], width: int) -> list[str]:
     """Return the headings that fit beside the doc texts, which can wrap."""
     widths = {
-        heading: max(len(line) for cells in (*rows, {heading: heading}) for line in cells.get(heading, "").split("\n"))
+        heading: max(
+            len(line) for cells in (*rows, {heading: heading}) for line in cells.get(heading, "").split("\n")
+        )
         for heading in _HEADINGS
     }
     empty = _empty(rows)

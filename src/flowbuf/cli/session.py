@@ -48,7 +48,10 @@ def check_decoded(name: str, decoding: DecodeOptions) -> None:
     """
     for option, is_set in (
         *(("--scale", decoding.scale), ("--decapsulate", decoding.decapsulate), ("--port", decoding.port)),
-        *(("--override-sampling", decoding.override_sampling), ("--default-sampling", decoding.default_sampling)),
+        *(
+            ("--override-sampling", decoding.override_sampling),
+            ("--default-sampling", decoding.default_sampling),
+        ),
         ("--time", decoding.time != TIMES[0]),
     ):
         _check_option(name, option, bool(is_set))
@@ -261,7 +264,9 @@ class Session:
 
         return self._decode(content, pieces)
 
-    def _decode(self, content: Content, pieces: Callable[[CaptureReader], Iterator[Piece]]) -> Iterator[Piece]:
+    def _decode(
+        self, content: Content, pieces: Callable[[CaptureReader], Iterator[Piece]]
+    ) -> Iterator[Piece]:
         """Yield the pieces of a capture, and report its problems."""
         flows = before = self.decoder.flows
         try:
@@ -305,11 +310,15 @@ class Session:
                 break
         self._end_messages(content, proto, windows.fault, self.flows - before, reader.unknown_fields)
 
-    def _end_messages(self, content: Content, proto: str | None, fault: str, flows: int, unknown_fields: int) -> None:
+    def _end_messages(
+        self, content: Content, proto: str | None, fault: str, flows: int, unknown_fields: int
+    ) -> None:
         if self.interrupted:
             fault = ""
         if fault and not flows and content.name == "<stdin>":
-            self._add_problem(f"{content.name}: {content.failure or 'neither a capture nor a stream of messages'}")
+            self._add_problem(
+                f"{content.name}: {content.failure or 'neither a capture nor a stream of messages'}"
+            )
             return
         self._finish(content)
         if fault and (content.failure or (content.fault and not self._decoding.strict)):

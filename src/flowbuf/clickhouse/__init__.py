@@ -15,7 +15,16 @@ if TYPE_CHECKING:
         to_text,
     )
 
-__all__ = ["KafkaOptions", "Local", "TableOptions", "drop_ddl", "insert_query", "migration", "to_ddl", "to_text"]
+__all__ = [
+    "KafkaOptions",
+    "Local",
+    "TableOptions",
+    "drop_ddl",
+    "insert_query",
+    "migration",
+    "to_ddl",
+    "to_text",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -34,7 +34,16 @@ from flowbuf.targets.clickhouse_tables import KafkaOptions, Statement, TableOpti
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["KafkaOptions", "Local", "TableOptions", "drop_ddl", "insert_query", "migration", "to_ddl", "to_text"]
+__all__ = [
+    "KafkaOptions",
+    "Local",
+    "TableOptions",
+    "drop_ddl",
+    "insert_query",
+    "migration",
+    "to_ddl",
+    "to_text",
+]
 
 _open = threading.Lock()
 """Held by the open database.
@@ -70,7 +79,9 @@ class Local:
         except ImportError as error:
             raise FlowbufError(f"{error.name} is missing: pip install 'flowbuf[chdb]'") from error
         if not _open.acquire(blocking=False):
-            raise FlowbufError("a process has one database of ClickHouse open at a time: close the other first")
+            raise FlowbufError(
+                "a process has one database of ClickHouse open at a time: close the other first"
+            )
         try:
             self._session = Session(None if path is None else os.fspath(path))
         except Exception as error:
@@ -136,7 +147,9 @@ class Local:
         """
         if schema is None:
             if not isinstance(data, FlowBatch | FlowStream):
-                raise TypeError("which columns messages and foreign batches have is said by a schema: give one")
+                raise TypeError(
+                    "which columns messages and foreign batches have is said by a schema: give one"
+                )
             schema = data.schema
         schema = _loaded(schema)
         with _as_file(data) as (path, format):

@@ -117,7 +117,9 @@ class ClickHouseSink:
             **insert.settings,
             **self._settings,
         }
-        self._send(f"{self._path}?{urlencode(parameters)}", _to_stream(batches), self._patience, "not inserted")
+        self._send(
+            f"{self._path}?{urlencode(parameters)}", _to_stream(batches), self._patience, "not inserted"
+        )
 
     def _send(self, target: str, body: memoryview, patience: float, failure: str) -> None:
         deadline = time.monotonic() + patience

@@ -164,7 +164,7 @@ class Codec(RecordCodec):
         descriptor: Descriptor = self.message_class().DESCRIPTOR
         return descriptor
 
-    # Examples and comparison ------------------------------------------------------------------------------------------
+    # Examples and comparison --------------------------------------------------------------------------------
 
     def examples(self, count: int, seed: int = 0, into: Any = None) -> list[Any]:
         """Return plausible objects, in the form that `decode` returns.
@@ -200,7 +200,7 @@ class Codec(RecordCodec):
         """
         return self.encode(one) == self.encode(other)
 
-    # Columns --------------------------------------------------------------------------------------------------------
+    # Columns ------------------------------------------------------------------------------------------------
 
     @functools.cached_property
     def schema(self) -> Schema:
@@ -293,7 +293,9 @@ def _is_of(schema: Schema, message: Any) -> bool:
 def _check_names(messages: list[Message]) -> None:
     for message in messages:
         if any(field.name == UNKNOWN_FIELDS for field in message):
-            raise SchemaError(f"has a field {UNKNOWN_FIELDS!r}, where unknown fields are kept", origin=message.name)
+            raise SchemaError(
+                f"has a field {UNKNOWN_FIELDS!r}, where unknown fields are kept", origin=message.name
+            )
 
 
 def _find_descriptor(source: Any, name: str | None) -> Descriptor:
@@ -319,10 +321,12 @@ def _find_descriptor(source: Any, name: str | None) -> Descriptor:
 def _to_message(source: Any, descriptor: Descriptor) -> Message:
     """Return the message of a descriptor. A schema adds 8 and 16 bit integers and address sizes to it."""
     known = schemas.to_message(source).reachable() if isinstance(source, Schema) else []
-    return next((each for each in known if each.name == descriptor.name), None) or descriptors.to_message(descriptor)
+    return next((each for each in known if each.name == descriptor.name), None) or descriptors.to_message(
+        descriptor
+    )
 
 
-# The tables of the core -----------------------------------------------------------------------------------------------
+# The tables of the core -------------------------------------------------------------------------------------
 
 
 def _describe(message: Message, messages: list[Message], named: bool) -> list[dict[str, Any]]:
@@ -334,7 +338,9 @@ def _describe_field(field: Field, messages: list[Message], oneofs: list[str], na
     least, most = field.limits
     nested = field.message if field.role in ("record", "map") else None
     names = (
-        {number: name for name, number in reversed(list(field.members.items()))} if named and field.members else None
+        {number: name for name, number in reversed(list(field.members.items()))}
+        if named and field.members
+        else None
     )
     absent = field.absent
     return {

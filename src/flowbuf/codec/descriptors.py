@@ -28,7 +28,19 @@ __all__ = ["compile_proto", "find_message", "load_files", "read_file", "to_messa
 _TYPES = {
     getattr(FieldDescriptor, f"TYPE_{name.upper()}"): name
     for name in (
-        *("double", "float", "int64", "uint64", "int32", "fixed64", "fixed32", "bool", "string", "group", "message"),
+        *(
+            "double",
+            "float",
+            "int64",
+            "uint64",
+            "int32",
+            "fixed64",
+            "fixed32",
+            "bool",
+            "string",
+            "group",
+            "message",
+        ),
         *("bytes", "uint32", "enum", "sfixed32", "sfixed64", "sint32", "sint64"),
     )
 }
@@ -115,7 +127,7 @@ def _is_synthetic(oneof: Any) -> bool:
     return len(fields) == 1 and oneof.name == f"_{fields[0].name}"
 
 
-# Files ----------------------------------------------------------------------------------------------------------------
+# Files ------------------------------------------------------------------------------------------------------
 
 
 def read_file(path: str | os.PathLike[str]) -> bytes:

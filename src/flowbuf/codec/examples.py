@@ -14,7 +14,20 @@ if TYPE_CHECKING:
 
 __all__ = ["examples", "strategy"]
 
-_WORDS = ("alpha", "bravo", "delta", "echo", "golf", "hotel", "india", "juliett", "kilo", "lima", "mike", "november")
+_WORDS = (
+    "alpha",
+    "bravo",
+    "delta",
+    "echo",
+    "golf",
+    "hotel",
+    "india",
+    "juliett",
+    "kilo",
+    "lima",
+    "mike",
+    "november",
+)
 _TIME = 1_700_000_000_000_000_000  # nanoseconds: November 2023
 _BILLION = 1_000_000_000
 _DEPTH = 2  # largest nesting depth of optional messages
@@ -50,7 +63,9 @@ def _is_left_out(field: Field, depth: int) -> bool:
 
 def _record(message: Message, source: random.Random, depth: int) -> dict[str, Any]:
     oneofs = dict.fromkeys(field.oneof for field in message if field.oneof is not None)
-    chosen = {oneof: source.choice([field.name for field in message if field.oneof == oneof]) for oneof in oneofs}
+    chosen = {
+        oneof: source.choice([field.name for field in message if field.oneof == oneof]) for oneof in oneofs
+    }
     record = {}
     for field in message:
         absent = field.oneof is not None and chosen[field.oneof] != field.name
@@ -78,7 +93,11 @@ def _one(field: Field, source: random.Random, depth: int) -> Any:
     if field.role == "duration":
         return source.randrange(10**6) * 1_000_000
     if field.message is not None:
-        return _record(field.message, source, depth + 1) if field.required or not _is_left_out(field, depth) else None
+        return (
+            _record(field.message, source, depth + 1)
+            if field.required or not _is_left_out(field, depth)
+            else None
+        )
     if field.members:
         return source.choice(list(field.members.values()))
     if field.type == "string":
@@ -93,7 +112,7 @@ def _one(field: Field, source: random.Random, depth: int) -> Any:
     return source.randrange(max(least, -1000), min(most, 1_000_000) + 1)
 
 
-# Hypothesis -----------------------------------------------------------------------------------------------------------
+# Hypothesis -------------------------------------------------------------------------------------------------
 
 
 def strategy(message: Message) -> SearchStrategy[dict[str, Any]]:
@@ -135,7 +154,9 @@ def _values(field: Field, strategies: Any, depth: int) -> Any:
         key, value = field.message.fields
         if value.role == "record" and _is_left_out(value, depth):
             return strategies.just({})
-        return strategies.dictionaries(_ones(key, strategies, depth), _ones(value, strategies, depth), max_size=4)
+        return strategies.dictionaries(
+            _ones(key, strategies, depth), _ones(value, strategies, depth), max_size=4
+        )
     if field.repeated:
         if field.role == "record" and _is_left_out(field, depth):
             return strategies.just([])

@@ -115,7 +115,9 @@ class Message:
         """True if the type requires itself, directly or through others, so that no finite object exists."""
         endless = set(self.reachable())
         while True:
-            ending = {each for each in endless if not any(of.required and of.message in endless for of in each)}
+            ending = {
+                each for each in endless if not any(of.required and of.message in endless for of in each)
+            }
             if not ending:
                 return self in endless
             endless -= ending

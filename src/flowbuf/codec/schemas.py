@@ -41,7 +41,9 @@ class _Reader:
 
     def _field(self, column: Column) -> Field:
         if column.type == "map":
-            return Field(column.name, column.number, "message", repeated=True, map=True, message=self._entry(column))
+            return Field(
+                column.name, column.number, "message", repeated=True, map=True, message=self._entry(column)
+            )
         single = not column.repeated
         numbers = column.proto_type not in ("string", "bytes", "message")
         return Field(
@@ -50,7 +52,8 @@ class _Reader:
             column.proto_type,
             repeated=column.repeated,
             packed=column.repeated and column.packed and numbers,
-            presence=single and (column.explicit or column.oneof is not None or column.proto_type == "message"),
+            presence=single
+            and (column.explicit or column.oneof is not None or column.proto_type == "message"),
             required=column.required,
             oneof=column.oneof,
             message=self._message(column),
@@ -78,17 +81,21 @@ class _Reader:
         assert column.value is not None
         value = replace(column, name="value", number=2, type=column.value, key=None, value=None)
         inside = (Column("key", 1, column.key), value)
-        return Message(f"{column.name} entry", [replace(self._field(each), presence=False) for each in inside])
+        return Message(
+            f"{column.name} entry", [replace(self._field(each), presence=False) for each in inside]
+        )
 
 
-# Columns of a flat message --------------------------------------------------------------------------------------------
+# Columns of a flat message ----------------------------------------------------------------------------------
 
 
 def inner_schema(schema: Schema, message: Message) -> Schema | None:
     """Return the schema of a message nested in a schema, or None for other messages."""
     for each in schema.nested:
         if camel_case(each.name) == message.name:
-            return Schema(each.name, each.columns, each.reserved, each.origin, rows=schema.rows, nested=schema.nested)
+            return Schema(
+                each.name, each.columns, each.reserved, each.origin, rows=schema.rows, nested=schema.nested
+            )
     return None
 
 

@@ -136,9 +136,14 @@ def _hints_one_by_one(into: Any, names: set[str]) -> Iterator[tuple[str, Any]]:
             if name not in names:
                 continue
             try:
-                yield name, typing.get_type_hints(types.SimpleNamespace(__annotations__={name: hint}), place)[name]
+                yield (
+                    name,
+                    typing.get_type_hints(types.SimpleNamespace(__annotations__={name: hint}), place)[name],
+                )
             except NameError as error:
-                problem = f"{_name(into)} annotates {name} with {hint!r}: no {error.name} in {owner.__module__}"
+                problem = (
+                    f"{_name(into)} annotates {name} with {hint!r}: no {error.name} in {owner.__module__}"
+                )
                 raise TypeError(f"{problem}; define the classes of records inside in a module") from None
 
 

@@ -57,7 +57,13 @@ def _of_numpy(value: Any) -> int:
         raise TypeError
     if unit in ("Y", "M"):
         value, unit, count = value.astype(f"{type(value).__name__}[D]"), "D", 1
-    scale = {"W": 604800 * _BILLION, "D": 86400 * _BILLION, "h": 3600 * _BILLION, "m": 60 * _BILLION, "s": _BILLION}
+    scale = {
+        "W": 604800 * _BILLION,
+        "D": 86400 * _BILLION,
+        "h": 3600 * _BILLION,
+        "m": 60 * _BILLION,
+        "s": _BILLION,
+    }
     scale |= {"ms": 10**6, "us": 10**3, "ns": 1}
     finer = {"ps": 10**3, "fs": 10**6, "as": 10**9}
     ticks = int(value.astype("int64")) * count

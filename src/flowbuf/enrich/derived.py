@@ -40,7 +40,9 @@ class Derived:
         self.provides = tuple(name for name in DERIVED if name in names)
         self.needs = tuple(dict.fromkeys(need for name in self.provides for need in DERIVED[name].needs))
         self._lookups = {
-            name: Lookup([schema[name]], find) for name in self.provides if (find := _finder(DERIVED[name])) is not None
+            name: Lookup([schema[name]], find)
+            for name in self.provides
+            if (find := _finder(DERIVED[name])) is not None
         }
 
     def fill(self, flows: Flows) -> None:
@@ -82,7 +84,9 @@ def item(i: int) -> Callable[[Any], Any]:
 
     def take(lists: Any) -> Any:
         there = pc.fill_null(pc.greater(pc.list_value_length(lists), i), False)
-        places = pc.if_else(there, pc.add(lists.offsets[: len(lists)], i), pa.scalar(None, lists.offsets.type))
+        places = pc.if_else(
+            there, pc.add(lists.offsets[: len(lists)], i), pa.scalar(None, lists.offsets.type)
+        )
         return pc.fill_null(lists.values.take(places), 0)
 
     return take
@@ -91,7 +95,9 @@ def item(i: int) -> Callable[[Any], Any]:
 DERIVED = {
     "packet_size": Recipe(("bytes", "packets"), packet_size),
     "packet_size_bucket": Recipe(
-        ("bytes", "packets"), lambda octets, packets: Distinct.of(packet_size(octets, packets)), packet_size_bucket
+        ("bytes", "packets"),
+        lambda octets, packets: Distinct.of(packet_size(octets, packets)),
+        packet_size_bucket,
     ),
     "icmp_name": Recipe(
         ("proto", "icmp_type", "icmp_code"),
@@ -99,5 +105,8 @@ DERIVED = {
         lambda key: icmp_name(*key),
     ),
     **{f"dst_{word}_as": Recipe(("dst_as_path",), item(i)) for i, word in enumerate(("1st", "2nd", "3rd"))},
-    **{f"mpls_{word}_label": Recipe(("mpls_labels",), item(i)) for i, word in enumerate(("1st", "2nd", "3rd", "4th"))},
+    **{
+        f"mpls_{word}_label": Recipe(("mpls_labels",), item(i))
+        for i, word in enumerate(("1st", "2nd", "3rd", "4th"))
+    },
 }

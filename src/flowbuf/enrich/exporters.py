@@ -75,7 +75,9 @@ class Interfaces:
         exporters = functools.cache(lambda: self._exporter_keys(flows))  # shared by both sides
         for side in SIDES:
             if flows.get(f"{side}_if") is not None:
-                fill_columns(flows, self._names[side], functools.partial(self._look_up, flows, side, exporters))
+                fill_columns(
+                    flows, self._names[side], functools.partial(self._look_up, flows, side, exporters)
+                )
 
     def _exporter_keys(self, flows: Flows) -> Distinct:
         keys = Distinct.of(flows.get("exporter_address"))

@@ -72,7 +72,9 @@ class Flows:
 
 
 def _merge(lacking: Any, old: Any, new: Any, column: Column) -> Any:
-    old, new = (array.dictionary_decode() if pa.types.is_dictionary(array.type) else array for array in (old, new))
+    old, new = (
+        array.dictionary_decode() if pa.types.is_dictionary(array.type) else array for array in (old, new)
+    )
     merged = pc.if_else(lacking, new.cast(old.type), old)
     return to_members(merged, column) if column.type == "enum" else merged
 

@@ -38,7 +38,9 @@ def import_function(spec: str) -> Callable[[Any], Any]:
             raise EnrichmentError(f"{module_name} has no {name!r}", fix or "correct the name", origin=spec)
         found = getattr(found, name)
     if not callable(found):
-        raise EnrichmentError(f"is {found!r}", "name a function that takes a batch and returns one", origin=spec)
+        raise EnrichmentError(
+            f"is {found!r}", "name a function that takes a batch and returns one", origin=spec
+        )
     return found  # type: ignore[no-any-return]
 
 
@@ -51,7 +53,9 @@ def _import_module(spec: str, name: str) -> Any:
         fix = f"it is looked for in {os.getcwd()} and where Python finds modules"
         raise EnrichmentError(f"no module {error.name!r}", fix, origin=spec) from None
     except Exception as error:
-        raise EnrichmentError(f"importing {name} failed: {type(error).__name__}: {error}", origin=spec) from error
+        raise EnrichmentError(
+            f"importing {name} failed: {type(error).__name__}: {error}", origin=spec
+        ) from error
 
 
 class Function:
@@ -93,7 +97,9 @@ class Function:
         except EnrichmentError as error:
             raise error.located(self.name) from None
         except Exception as error:
-            problem = f"returned {type(result).__name__}, which cannot be used: {type(error).__name__}: {error}"
+            problem = (
+                f"returned {type(result).__name__}, which cannot be used: {type(error).__name__}: {error}"
+            )
             raise EnrichmentError(problem, origin=self.name) from error
 
     def _settle(self, batch: Any, result: Any) -> Any:
@@ -107,7 +113,9 @@ class Function:
             raise EnrichmentError("returned two columns of one name", "use set_column to replace one")
         for name in batch.schema.names:
             if name not in returned:
-                raise EnrichmentError(f"left out column {name!r}", "return it too, with nulls if it is to be hidden")
+                raise EnrichmentError(
+                    f"left out column {name!r}", "return it too, with nulls if it is to be hidden"
+                )
         arrays = {name: self._conform(batch, name, returned[name]) for name in batch.schema.names}
         for name in returned:
             if name not in arrays and not name.startswith(PANDAS_INDEX):
@@ -115,7 +123,11 @@ class Function:
         return with_columns(batch, arrays)
 
     def _conform(self, batch: Any, name: str, array: Any) -> Any:
-        return conform(array, self._schema[name], batch.schema.field(name).type) if name in self._schema else array
+        return (
+            conform(array, self._schema[name], batch.schema.field(name).type)
+            if name in self._schema
+            else array
+        )
 
     def _note(self, name: str) -> None:
         """Report a new column of the function once, and leave it out.
@@ -124,7 +136,9 @@ class Function:
         """
         if name not in self._schema:
             fix = suggest_column(name, [column.name for column in self._schema]) or "add it to the schema"
-            raise EnrichmentError(f"returned column {name!r}, which schema {self._schema.name!r} has not", fix)
+            raise EnrichmentError(
+                f"returned column {name!r}, which schema {self._schema.name!r} has not", fix
+            )
         if name not in self._left_out:
             self._left_out.add(name)
             fix = f"enable it, or give the function provides = ({name!r},)"

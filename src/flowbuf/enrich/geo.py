@@ -39,10 +39,16 @@ class Databases:
         if not self._readers:
             return {}
         mapped = address[:12] == MAPPED
-        text = socket.inet_ntop(socket.AF_INET, address[12:]) if mapped else socket.inet_ntop(socket.AF_INET6, address)
+        text = (
+            socket.inet_ntop(socket.AF_INET, address[12:])
+            if mapped
+            else socket.inet_ntop(socket.AF_INET6, address)
+        )
         known: dict[str, Any] = {}
         for kind in ("asn", "city", "country"):
-            known.update({key: value for key, value in self._get(kind, text).items() if value and key in self.fields})
+            known.update(
+                {key: value for key, value in self._get(kind, text).items() if value and key in self.fields}
+            )
         return known
 
     def _get(self, kind: str, address: str) -> dict[str, Any]:
@@ -70,7 +76,9 @@ def _open(kind: str, path: str) -> Any:
     except OSError as error:
         raise EnrichmentError(f"cannot be read: {error.strerror}", origin=path) from None
     except maxminddb.InvalidDatabaseError:
-        raise EnrichmentError("is no MaxMind database", "give a file in the format .mmdb", origin=path) from None
+        raise EnrichmentError(
+            "is no MaxMind database", "give a file in the format .mmdb", origin=path
+        ) from None
     said = set(re.findall("[A-Z][a-z]+|[A-Z]+", reader.metadata().database_type)) & _KNOWN_TYPES
     if said and not said & {*_TYPES[kind]}:
         type = reader.metadata().database_type
@@ -82,7 +90,9 @@ def _open(kind: str, path: str) -> Any:
 def _read_record(record: dict[str, Any]) -> dict[str, Any]:
     """Return the facts of a record, which MaxMind nests and IPinfo does not."""
     return {
-        "country": _code(record.get("country_code") or record.get("country") or record.get("registered_country")),
+        "country": _code(
+            record.get("country_code") or record.get("country") or record.get("registered_country")
+        ),
         "state": _state(record),
         "city": _name(record.get("city")),
         "asn": _asn(record),

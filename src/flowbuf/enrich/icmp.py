@@ -12,7 +12,11 @@ _TYPES: dict[tuple[int, int | None], str] = {
     **{(ICMP, 5): "redirect", (ICMP, 8): "echo-request", (ICMP, 9): "router-advertisement"},
     **{(ICMP, 10): "router-solicitation", (ICMP, 11): "time-exceeded", (ICMP, 12): "parameter-problem"},
     **{(ICMP, 13): "timestamp-request", (ICMP, 14): "timestamp-reply", (ICMP, 17): "address-mask-request"},
-    **{(ICMP, 18): "address-mask-reply", (ICMP, 42): "extended-echo-request", (ICMP, 43): "extended-echo-reply"},
+    **{
+        (ICMP, 18): "address-mask-reply",
+        (ICMP, 42): "extended-echo-request",
+        (ICMP, 43): "extended-echo-reply",
+    },
     **{(ICMPV6, 1): "destination-unreachable", (ICMPV6, 2): "packet-too-big", (ICMPV6, 3): "time-exceeded"},
     **{(ICMPV6, 4): "parameter-problem", (ICMPV6, 128): "echo-request", (ICMPV6, 129): "echo-reply"},
     **{(ICMPV6, 130): "multicast-listener-query", (ICMPV6, 131): "multicast-listener-report"},
@@ -27,7 +31,13 @@ _TYPES: dict[tuple[int, int | None], str] = {
 _CODES: dict[tuple[int, int | None], tuple[str, ...]] = {
     (ICMP, 3): (
         *("network-unreachable", "host-unreachable", "protocol-unreachable", "port-unreachable"),
-        *("fragmentation-needed", "source-route-failed", "network-unknown", "host-unknown", "source-host-isolated"),
+        *(
+            "fragmentation-needed",
+            "source-route-failed",
+            "network-unknown",
+            "host-unknown",
+            "source-host-isolated",
+        ),
         *("network-prohibited", "host-prohibited", "network-unreachable-for-tos", "host-unreachable-for-tos"),
         *("communication-prohibited", "host-precedence-violation", "precedence-cutoff"),
     ),

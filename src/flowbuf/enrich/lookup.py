@@ -60,7 +60,9 @@ class Distinct:
         return self.values if self._joined else [(value,) for value in self.values]
 
     def _pair(self, codes: Any, size: int, value: Callable[[int], Any]) -> Distinct:
-        both = pc.add(pc.multiply(self.codes.cast(pa.int64()), pa.scalar(size, pa.int64())), codes.cast(pa.int64()))
+        both = pc.add(
+            pc.multiply(self.codes.cast(pa.int64()), pa.scalar(size, pa.int64())), codes.cast(pa.int64())
+        )
         encoded = both.dictionary_encode()
         numbers = memoryview(encoded.dictionary.buffers()[1]).cast("q")[: len(encoded.dictionary)]
         pairs = (divmod(number, size) for number in numbers)
@@ -104,7 +106,9 @@ class Lookup:
             self._forget()
         rows = list(map(self._known.get, keys.values))
         if None in rows:
-            rows = [self._ask(key) if row is None else row for key, row in zip(keys.values, rows, strict=True)]
+            rows = [
+                self._ask(key) if row is None else row for key, row in zip(keys.values, rows, strict=True)
+            ]
         if rows and rows.count(rows[0]) == len(rows):
             return Found(self, rows[0], None, len(keys.codes))
         return Found(self, None, pc.take(pa.array(rows, pa.int32()), keys.codes), len(keys.codes))

@@ -57,7 +57,10 @@ class Pipeline:
     """
 
     def __init__(
-        self, enrichments: Sequence[Enrichment], schema: Schema, problems: collections.deque[str] | None = None
+        self,
+        enrichments: Sequence[Enrichment],
+        schema: Schema,
+        problems: collections.deque[str] | None = None,
     ) -> None:
         self.enrichments = tuple(enrichments)
         self.schema = schema

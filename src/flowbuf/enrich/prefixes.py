@@ -32,7 +32,9 @@ class Prefix(NamedTuple):
     bits: int
 
     def __str__(self) -> str:
-        address = ipaddress.IPv4Address(self.number) if self.version == 4 else ipaddress.IPv6Address(self.number)
+        address = (
+            ipaddress.IPv4Address(self.number) if self.version == 4 else ipaddress.IPv6Address(self.number)
+        )
         return f"{address}/{self.bits}"
 
     @property
@@ -45,7 +47,10 @@ class Prefix(NamedTuple):
         if not isinstance(address, bytes):
             return False
         version, number = _number(address)
-        return version == self.version and number >> self.width - self.bits == self.number >> self.width - self.bits
+        return (
+            version == self.version
+            and number >> self.width - self.bits == self.number >> self.width - self.bits
+        )
 
 
 def parse_prefix(text: str) -> Prefix:

@@ -127,7 +127,9 @@ NETWORK = Kind(
 )
 
 
-def check_keys(table: Mapping[str, Any], known: Mapping[str, Any] | tuple[str, ...], what: str = "key") -> None:
+def check_keys(
+    table: Mapping[str, Any], known: Mapping[str, Any] | tuple[str, ...], what: str = "key"
+) -> None:
     """Raise EnrichmentError for an unknown key."""
     for key in table:
         if key not in known:
@@ -191,7 +193,9 @@ def _read_header(kind: Kind, rows: Iterator[list[str]], path: str) -> list[str]:
         check_keys(dict.fromkeys(header), kind.keys, "column")
         for key in kind.required:
             if key not in header:
-                raise EnrichmentError(f"no column {key!r}", f"the first line is column names: {', '.join(kind.keys)}")
+                raise EnrichmentError(
+                    f"no column {key!r}", f"the first line is column names: {', '.join(kind.keys)}"
+                )
         if len(set(header)) < len(header):
             raise EnrichmentError("a column comes twice", "remove one")
     return header
@@ -200,5 +204,9 @@ def _read_header(kind: Kind, rows: Iterator[list[str]], path: str) -> list[str]:
 def _read_row(kind: Kind, header: list[str], row: list[str], origin: str) -> Record:
     with located(origin):
         if len(row) != len(header):
-            raise EnrichmentError(f"{len(row)} cells", f"the header has {len(header)}: quote cells that have commas")
-        return read_table(kind, {key: cell.strip() for key, cell in zip(header, row, strict=True) if cell.strip()})
+            raise EnrichmentError(
+                f"{len(row)} cells", f"the header has {len(header)}: quote cells that have commas"
+            )
+        return read_table(
+            kind, {key: cell.strip() for key, cell in zip(header, row, strict=True) if cell.strip()}
+        )

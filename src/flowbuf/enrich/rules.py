@@ -2,8 +2,8 @@
 
     [[interface_rule]]
     exporter_name = ["edge1.fra", "edge2.fra"]           # equal to this string, or to one of these
-    address       = "192.0.2.0/24"                       # of the exporter: in this network, or in one of these
-    speed         = { min = 10000, max = 100000 }        # a number, a list of numbers, or a range
+    address       = "192.0.2.0/24"                       # of the exporter: in this network, or in one of
+    these speed         = { min = 10000, max = 100000 }        # a number, a list of numbers, or a range
     match         = { description = '^Transit: (?P<provider>\\w+)' }    # regular expressions, found anywhere
     set           = { connectivity = "transit", provider = "{provider}", boundary = "external" }
 
@@ -104,7 +104,7 @@ def apply(rules: tuple[Rule, ...], subject: Subject, known: dict[str, Any]) -> N
                 known[key] = _expand(template, groups) or None
 
 
-# Reading --------------------------------------------------------------------------------------------------------------
+# Reading ----------------------------------------------------------------------------------------------------
 
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{(\w*)\}|[{}]")
 
@@ -119,9 +119,15 @@ def _read_condition(kind: RuleKind, key: str, value: Any) -> Condition:
         networks = [_read_network(choice) for choice in choices]
         return lambda address: any(address in network for network in networks)
     if key in kind.numbers:
-        return _read_range(key, value) if isinstance(value, dict) else _read_choices(key, choices, int, "a number")
+        return (
+            _read_range(key, value)
+            if isinstance(value, dict)
+            else _read_choices(key, choices, int, "a number")
+        )
     if isinstance(value, dict):
-        raise EnrichmentError(f"{key} is {value!r}", f"a regular expression goes into match = {{ {key} = … }}")
+        raise EnrichmentError(
+            f"{key} is {value!r}", f"a regular expression goes into match = {{ {key} = … }}"
+        )
     return _read_choices(key, choices, str, "a string")
 
 
@@ -195,6 +201,10 @@ def _check_placeholders(key: str, template: str, expressions: Mapping[str, re.Pa
         if hit[1] is None:
             raise EnrichmentError(f"set.{key} is {template!r}", f"a brace itself is written {hit[0] * 2}")
         if hit[1] not in groups:
-            there = f"groups of match are {', '.join(groups)}" if groups else "match has no groups: (?P<name>…) is one"
+            there = (
+                f"groups of match are {', '.join(groups)}"
+                if groups
+                else "match has no groups: (?P<name>…) is one"
+            )
             fix = did_you_mean(hit[1], groups) or there
             raise EnrichmentError(f"set.{key} is {template!r}: no group {hit[1]!r}", fix)

@@ -31,7 +31,9 @@ class Stage(Protocol):
 class StaticData:
     """Fills columns from a TOML file and the files that it names."""
 
-    def __init__(self, path: str, schema: Schema, clock: Callable[[], float], report: Callable[[str], None]) -> None:
+    def __init__(
+        self, path: str, schema: Schema, clock: Callable[[], float], report: Callable[[str], None]
+    ) -> None:
         self.name = path
         self._schema = schema
         self._report = report

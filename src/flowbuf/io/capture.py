@@ -163,7 +163,9 @@ class _Batches:
             self._core.advance()  # before the window changes
             if self._status == "more_input":
                 self._fill()
-            consumed, self._status, batch = self._core.scan(self._window[self._begin : self._end], self._final)
+            consumed, self._status, batch = self._core.scan(
+                self._window[self._begin : self._end], self._final
+            )
             self._begin += consumed
             if len(batch):
                 return batch

@@ -195,7 +195,9 @@ class _Dictionary:
 
         if pyarrow.types.is_list(array.type):
             items, buffers = self.encode(array.values), array.buffers()[:2]
-            return pyarrow.Array.from_buffers(array.type, len(array), buffers, offset=array.offset, children=[items])
+            return pyarrow.Array.from_buffers(
+                array.type, len(array), buffers, offset=array.offset, children=[items]
+            )
         if self._values is None:
             self._values = array.dictionary
         if array.dictionary.equals(self._values):

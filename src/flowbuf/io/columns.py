@@ -365,7 +365,9 @@ def encode_columns(columns: Any, schema: Schema | str = "flow", *, ignore_unknow
         schema_capsule, array = columns.__arrow_c_array__()
         return _core.encode_arrow_array(plan, schema_capsule, array, bind)
     kind = type(columns).__name__
-    raise TypeError(f"columns is {kind}, which does not speak the Arrow PyCapsule protocol: make a pyarrow.Table of it")
+    raise TypeError(
+        f"columns is {kind}, which does not speak the Arrow PyCapsule protocol: make a pyarrow.Table of it"
+    )
 
 
 _Binding = tuple[str | None, dict[int, str] | None, bool]
@@ -375,10 +377,19 @@ _Binding = tuple[str | None, dict[int, str] | None, bool]
 def _bind(schema: Schema, name: str, ignore_unknown: bool) -> _Binding:
     known = name in schema
     if known and schema[name].enabled:
-        return name, {number: member for member, number in schema[name].values.items()} or None, schema[name].required
+        return (
+            name,
+            {number: member for member, number in schema[name].values.items()} or None,
+            schema[name].required,
+        )
     if ignore_unknown or name.startswith("__index_level_"):
         return None, None, False
     if known:
-        raise EncodeError(f"column {name!r} is disabled in schema {schema.name!r}: enable it, or leave it out")
-    fix = suggest_fix(name, [column.name for column in schema.enabled]) or "leave it out, or add it to the schema"
+        raise EncodeError(
+            f"column {name!r} is disabled in schema {schema.name!r}: enable it, or leave it out"
+        )
+    fix = (
+        suggest_fix(name, [column.name for column in schema.enabled])
+        or "leave it out, or add it to the schema"
+    )
     raise EncodeError(f"schema {schema.name!r} has no column {name!r}: {fix}")

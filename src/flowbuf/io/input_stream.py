@@ -151,7 +151,7 @@ def _get_size(file: BinaryIO) -> int | None:
         return None
 
 
-# Raw and decompressed data ------------------------------------------------------------------------------------------
+# Raw and decompressed data ----------------------------------------------------------------------------------
 
 
 class _File:
@@ -159,9 +159,9 @@ class _File:
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self._readinto: Callable[[memoryview], int | None] | None = getattr(file, "readinto1", None) or getattr(
-            file, "readinto", None
-        )
+        self._readinto: Callable[[memoryview], int | None] | None = getattr(
+            file, "readinto1", None
+        ) or getattr(file, "readinto", None)
         self._read: Callable[[int], bytes | None] = getattr(file, "read1", None) or file.read
         self._ahead = b""
         self.position = 0
@@ -362,7 +362,9 @@ def _open_zstd(file: _File, name: str) -> _DecompressedFile:
     try:
         import zstandard
     except ImportError:
-        raise CaptureError(f"{name}: compressed with zstd; install the package zstandard to read it") from None
+        raise CaptureError(
+            f"{name}: compressed with zstd; install the package zstandard to read it"
+        ) from None
     decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 27)
 
     def new_decompressor() -> _Decompressor:

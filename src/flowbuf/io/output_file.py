@@ -125,7 +125,9 @@ class OutputFile:
         folder, name = os.path.split(self._target)
         temporary = self._temporary = os.path.join(folder, f".{name[:50]}.{os.urandom(8).hex()}.tmp")
         # The umask applies to the mode 0o666. tempfile would restrict the file to its owner.
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        descriptor = os.open(
+            temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666
+        )
         raw = os.fdopen(descriptor, "wb")
         if mode is not None:
             os.chmod(temporary, stat.S_IMODE(mode))

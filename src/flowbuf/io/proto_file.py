@@ -42,7 +42,9 @@ def check_proto(path: str | os.PathLike[str]) -> None:
         return
     with open(proto, "rb") as file:
         if not _FIRST_LINE.match(file.readline(1000)):
-            raise FileExistsError(errno.EEXIST, "flowbuf did not write it; move it, or write to another file", proto)
+            raise FileExistsError(
+                errno.EEXIST, "flowbuf did not write it; move it, or write to another file", proto
+            )
 
 
 def write_proto(path: str | os.PathLike[str], schema: Schema, *, scaled: bool = False) -> None:
@@ -80,8 +82,12 @@ def read_proto(proto: str, schema: Schema) -> Schema:
     _check_fields(fields, same, proto)
     written = _HASH.search(text)
     if written and written[1] != same.hash:
-        problem = f"its hash is {written[1]}, that of the same columns in schema {schema.name!r} is {same.hash}"
-        raise SchemaError(problem, "a unit, an enum or the form of addresses has changed: " + _fix(proto), origin=proto)
+        problem = (
+            f"its hash is {written[1]}, that of the same columns in schema {schema.name!r} is {same.hash}"
+        )
+        raise SchemaError(
+            problem, "a unit, an enum or the form of addresses has changed: " + _fix(proto), origin=proto
+        )
     return same
 
 
@@ -103,7 +109,8 @@ def schema_of_proto(text: str, known: Sequence[Schema], origin: str) -> Schema:
         SchemaError: The text has no message.
     """
     members = {
-        name: {member: int(number) for member, number in _MEMBER.findall(body)} for name, body in _ENUM.findall(text)
+        name: {member: int(number) for member, number in _MEMBER.findall(body)}
+        for name, body in _ENUM.findall(text)
     }
     plain = _ENUM.sub("", text)
     fields = _FIELD.findall(plain)
@@ -169,7 +176,9 @@ def _check_fields(fields: dict[str, str], schema: Schema, proto: str) -> None:
     different = [name for name, field in ours.items() if fields[name] != field]
     if different:
         first = different[0]
-        problem = f"it says {fields[first]!r}, schema {schema.name!r} says {ours[first]!r}{_others(different)}"
+        problem = (
+            f"it says {fields[first]!r}, schema {schema.name!r} says {ours[first]!r}{_others(different)}"
+        )
         raise SchemaError(problem, _fix(proto), origin=proto, column=first)
 
 

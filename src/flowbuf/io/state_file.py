@@ -3,8 +3,8 @@
 The file is JSON with one exporter per line:
 
     {"format": "flowbuf-state", "version": 1, "exporters": [
-    {"address": "192.0.2.1", "sub_agent": 0, "domains": [{"version": 10, "id": 0, "templates": {"256": …}, …}]}
-    ]}
+    {"address": "192.0.2.1", "sub_agent": 0, "domains": [{"version": 10, "id": 0, "templates": {"256": …},
+    …}]} ]}
 
 It holds the part of `Decoder.read_exporters` that `Decoder.restore_exporters` reads. The first bytes identify
 a state file and its version. A damaged state file may be replaced. A file with another beginning, or of a
@@ -31,7 +31,9 @@ __all__ = ["by_address", "load_state", "save_state"]
 FORMAT = "flowbuf-state"
 VERSION = 1
 
-_BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"' + FORMAT.encode() + rb'"\s*(?:,\s*"version"\s*:\s*(\d{1,9}))?')
+_BEGINNING = re.compile(
+    rb'\s*\{\s*"format"\s*:\s*"' + FORMAT.encode() + rb'"\s*(?:,\s*"version"\s*:\s*(\d{1,9}))?'
+)
 _LOOK = 256  # bytes that identify a state file
 _TEMPLATE = ("options", "scope_count", "fields", "port", "time", "contested")
 
@@ -105,7 +107,7 @@ def check_place(path: str) -> None:
             raise
 
 
-# Reading --------------------------------------------------------------------------------------------------------------
+# Reading ----------------------------------------------------------------------------------------------------
 
 
 def _open(path: str) -> Content:
@@ -126,7 +128,9 @@ def _check_beginning(path: str, content: Content) -> None:
         raise StateError(f"{path}: not a state file of flowbuf: move it, or name another")
     if beginning[1] and int(beginning[1]) > VERSION:
         version = int(beginning[1])
-        raise StateError(f"{path}: state of version {version}, which a newer flowbuf wrote: name another file")
+        raise StateError(
+            f"{path}: state of version {version}, which a newer flowbuf wrote: name another file"
+        )
 
 
 def _read(path: str, content: Content) -> bytes:
@@ -153,7 +157,7 @@ def _read_json(path: str, octets: bytes) -> Any:
     return document["exporters"]
 
 
-# Writing --------------------------------------------------------------------------------------------------------------
+# Writing ----------------------------------------------------------------------------------------------------
 
 
 def _to_json(exporters: list[dict[str, Any]]) -> bytes:
@@ -172,7 +176,9 @@ def _says_something(exporter: dict[str, Any]) -> bool:
 
 def _is_known(domain: dict[str, Any]) -> bool:
     """Return True if a domain has state beyond its sequence numbers. A port of its own counts as state."""
-    return bool(domain["templates"] or domain["samplers"] or domain["system_init"]) or domain["port"] is not None
+    return (
+        bool(domain["templates"] or domain["samplers"] or domain["system_init"]) or domain["port"] is not None
+    )
 
 
 def by_address(exporter: dict[str, Any]) -> tuple[int, bytes, int]:
@@ -190,7 +196,9 @@ def by_address(exporter: dict[str, Any]) -> tuple[int, bytes, int]:
 
 def _plain(exporter: dict[str, Any]) -> dict[str, Any]:
     """Return the saved part of an exporter, in a stable order."""
-    domains = sorted(exporter["domains"], key=lambda domain: (domain["version"], domain["id"], domain["port"] or -1))
+    domains = sorted(
+        exporter["domains"], key=lambda domain: (domain["version"], domain["id"], domain["port"] or -1)
+    )
     return {
         "address": exporter["address"],
         "sub_agent": exporter["sub_agent"],

@@ -93,7 +93,9 @@ def _logger() -> logging.Logger:
     return logger
 
 
-def new_client(kind: str, servers: str, settings: Mapping[str, Any], defaults: Mapping[str, Any], notes: Notes) -> Any:
+def new_client(
+    kind: str, servers: str, settings: Mapping[str, Any], defaults: Mapping[str, Any], notes: Notes
+) -> Any:
     """Create a client of `confluent_kafka`.
 
     Args:
@@ -143,7 +145,9 @@ class Notes:
     def add(self, error: Any, servers: str = "") -> None:
         """Report an error from the callback of a client of `servers`."""
         # Remove the number and duration of attempts, which vary between repeated errors.
-        text = re.sub(r" \(after \d+ms in state \w+(, \d+ identical error\(s\) suppressed)?\)", "", error.str())
+        text = re.sub(
+            r" \(after \d+ms in state \w+(, \d+ identical error\(s\) suppressed)?\)", "", error.str()
+        )
         text = redact(re.sub(r"^\S+: (?=\S+/)", "", text), self._settings)
         everywhere = error.name() == "_ALL_BROKERS_DOWN"
         if everywhere:
@@ -181,7 +185,9 @@ class Notes:
         if found is not None:
             address = found.orig_broker_name.rpartition("://")[2].partition("/")[0]
             known = {f"{each.host}:{each.port}" for each in found.brokers.values()} | {address}
-            self.see({each: {"nodename": each, "state": "UP" if each == address else ""} for each in known}, 1)
+            self.see(
+                {each: {"nodename": each, "state": "UP" if each == address else ""} for each in known}, 1
+            )
 
     def see(self, brokers: Mapping[str, Mapping[str, Any]], steady: int = _STEADY) -> None:
         """Report brokers that are available again.
@@ -258,14 +264,18 @@ class Topics:
         while True:
             waited = time.monotonic() - begun
             try:
-                found = self._client.list_topics(topic, timeout=max(min(timeout - waited, 1.0), 0.1)).topics[topic]
+                found = self._client.list_topics(topic, timeout=max(min(timeout - waited, 1.0), 0.1)).topics[
+                    topic
+                ]
             except self._kafka.KafkaException as error:
                 self._client.poll(0)  # reads the reason
                 if time.monotonic() - begun >= timeout:
                     problem = self._notes.latest or error.args[0].str()
                     if problem == _ALL_DOWN:  # no other reason is known if a broker closes connections
                         problem += ", or they want TLS or a login (security.protocol)"
-                    raise KafkaError(f"{self._servers}: no broker has answered in {timeout:g} s: {problem}") from None
+                    raise KafkaError(
+                        f"{self._servers}: no broker has answered in {timeout:g} s: {problem}"
+                    ) from None
             else:
                 if found.error is None:
                     return len(found.partitions)
@@ -293,7 +303,9 @@ class Topics:
         """
         wanted = self._kafka.TopicCollection([topic])
         try:
-            identifier = self._client.describe_topics(wanted, request_timeout=timeout)[topic].result().topic_id
+            identifier = (
+                self._client.describe_topics(wanted, request_timeout=timeout)[topic].result().topic_id
+            )
         except self._kafka.KafkaException as error:
             raise KafkaError(f"topic {topic!r}: {error.args[0].str()}") from error
         parts = identifier.get_most_significant_bits(), identifier.get_least_significant_bits()

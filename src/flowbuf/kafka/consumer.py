@@ -41,12 +41,25 @@ _UNSAID = f"it does not say what it is of: it has no header {SCHEMA_HEADER}"
 
 # Errors for a member that was removed from its group, or whose partitions are being reassigned.
 _LOST = {
-    *("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS", "STALE_MEMBER_EPOCH", "FENCED_MEMBER_EPOCH"),
+    *(
+        "ILLEGAL_GENERATION",
+        "UNKNOWN_MEMBER_ID",
+        "REBALANCE_IN_PROGRESS",
+        "STALE_MEMBER_EPOCH",
+        "FENCED_MEMBER_EPOCH",
+    ),
     "_ASSIGNMENT_LOST",
 }
 # Temporary errors: a broker is unavailable or has just started.
 _AWAY = {
-    *("_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_WAIT_COORD", "NETWORK_EXCEPTION", "REQUEST_TIMED_OUT"),
+    *(
+        "_TRANSPORT",
+        "_ALL_BROKERS_DOWN",
+        "_TIMED_OUT",
+        "_WAIT_COORD",
+        "NETWORK_EXCEPTION",
+        "REQUEST_TIMED_OUT",
+    ),
     *("COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "_TIMED_OUT_QUEUE"),
 }
 
@@ -177,7 +190,7 @@ class KafkaSource:
         else:
             self._assign_all(counts)
 
-    # Partitions -----------------------------------------------------------------------------------------------------
+    # Partitions ---------------------------------------------------------------------------------------------
 
     def _assign_all(self, counts: Mapping[str, int]) -> None:
         begin = self._kafka.OFFSET_BEGINNING
@@ -253,7 +266,7 @@ class KafkaSource:
             behind += max(end - max(partition.first or 0, begin), 0)
         return behind
 
-    # Reading --------------------------------------------------------------------------------------------------------
+    # Reading ------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[SourceBatch | None]:
         while not self._closed:
@@ -326,7 +339,9 @@ class KafkaSource:
             if partition.octets >= full and partition.promised is None:
                 yield self._give(partition)
             elif self._octets >= _BATCHES * full:
-                free = [each for each in partitions.values() if each.promised is None and each.since is not None]
+                free = [
+                    each for each in partitions.values() if each.promised is None and each.since is not None
+                ]
                 if free:
                     yield self._give(max(free, key=lambda each: each.octets))
 
@@ -345,7 +360,10 @@ class KafkaSource:
             return None
         if any(map(message.error, self._unread)) or any(map(message.headers, self._unread)):
             return None
-        if len(set(map(message.partition, self._unread))) > 1 or len(set(map(message.topic, self._unread))) > 1:
+        if (
+            len(set(map(message.partition, self._unread))) > 1
+            or len(set(map(message.topic, self._unread))) > 1
+        ):
             return None
         return partition if None not in map(message.value, self._unread) else None
 
@@ -394,7 +412,11 @@ class KafkaSource:
 
     def _is_done(self) -> bool:
         partitions = self._partitions.values()
-        return self._until_end and self._assigned and all(each.at_end and each.since is None for each in partitions)
+        return (
+            self._until_end
+            and self._assigned
+            and all(each.at_end and each.since is None for each in partitions)
+        )
 
     def _give(self, partition: Partition) -> SourceBatch:
         """Return the waiting records of a partition as a batch, and clear the partition."""
@@ -457,7 +479,7 @@ class KafkaSource:
         """Number of strings so far that were not valid UTF-8."""
         return sum(reader.invalid_texts for reader in self._readers.values())
 
-    # Offsets --------------------------------------------------------------------------------------------------------
+    # Offsets ------------------------------------------------------------------------------------------------
 
     def promise(self, batch: SourceBatch) -> None:
         """Announce that a batch is about to be stored. After a crash, the same batch is returned again.

@@ -35,7 +35,9 @@ class DeadLetters:
     KafkaError if the topic cannot be used.
     """
 
-    def __init__(self, servers: str, topic: str, settings: Mapping[str, Any], timeout: float, notes: Notes) -> None:
+    def __init__(
+        self, servers: str, topic: str, settings: Mapping[str, Any], timeout: float, notes: Notes
+    ) -> None:
         Topics(servers, settings, notes).find(topic, timeout)
         # A copy with more headers is larger than its original. The broker decides on the size limit.
         defaults = {"enable.idempotence": True, "acks": "all", "message.max.bytes": 1_000_000_000}
@@ -59,12 +61,17 @@ class DeadLetters:
 
     def _send(self, fault: Fault) -> None:
         where = {"topic": fault.topic, "partition": fault.partition, "offset": fault.offset}
-        said = {"flowbuf-error": fault.reason, **{f"flowbuf-{name}": str(value) for name, value in where.items()}}
+        said = {
+            "flowbuf-error": fault.reason,
+            **{f"flowbuf-{name}": str(value) for name, value in where.items()},
+        }
         before = [(name, text) for name, text in fault.headers if name not in said]
         headers = before + [(name, text.encode()) for name, text in said.items()]
         while True:
             try:
-                self._producer.produce(self._topic, fault.value, fault.key, headers=headers, on_delivery=self._note)
+                self._producer.produce(
+                    self._topic, fault.value, fault.key, headers=headers, on_delivery=self._note
+                )
                 return
             except BufferError:  # there is room after some deliveries
                 self._producer.poll(0.1)

@@ -64,7 +64,9 @@ class SchemaFinder:
         """Return the schema with a number in the registry."""
         if number not in self._found:
             if self.registry is None:
-                raise KafkaError(f"schema {number} of a registry, but none is known: say which (--schema-registry URL)")
+                raise KafkaError(
+                    f"schema {number} of a registry, but none is known: say which (--schema-registry URL)"
+                )
             text = self.registry.find(number)
             self._found[number] = schema_of_proto(text, self._locals, f"schema {number}")
         return self._found[number]
@@ -91,7 +93,9 @@ class SchemaFinder:
             if schema.hash == hash:
                 return schema
         if self._schema_topic is None:
-            raise KafkaError(f"schema {hash} is not known here: give the one that wrote the records (--schema)")
+            raise KafkaError(
+                f"schema {hash} is not known here: give the one that wrote the records (--schema)"
+            )
         description = self._read_topic(self._schema_topic).get(hash)
         if description is None:
             where = f"topic {self._schema_topic!r} does not describe schema {hash}"
@@ -99,7 +103,9 @@ class SchemaFinder:
         origin = f"{self._schema_topic}/{hash}"
         schema = read_description(description, origin)
         if schema.hash != hash:
-            raise SchemaError(f"describes schema {schema.hash}", "who wrote it under that key?", origin=origin)
+            raise SchemaError(
+                f"describes schema {schema.hash}", "who wrote it under that key?", origin=origin
+            )
         return schema
 
     def _read_topic(self, topic: str) -> dict[str, bytes]:

@@ -51,7 +51,7 @@ def find_hash(topic: str) -> str | None:
     return found[-1] if found else None
 
 
-# Schema descriptions --------------------------------------------------------------------------------------------------
+# Schema descriptions ----------------------------------------------------------------------------------------
 
 
 def describe_schema(schema: Schema) -> bytes:
@@ -67,7 +67,11 @@ def describe_schema(schema: Schema) -> bytes:
         "framing": schema.framing,
         "reserved": _describe_reserved(schema.reserved),
         "columns": [_describe_column(column) for column in schema.enabled],
-        **({"messages": [_describe_message(message) for message in schema.used_messages]} if schema.nested else {}),
+        **(
+            {"messages": [_describe_message(message) for message in schema.used_messages]}
+            if schema.nested
+            else {}
+        ),
         "proto": schema.to_proto(),
         "descriptor_set": base64.b64encode(descriptors.SerializeToString(deterministic=True)).decode(),
     }
@@ -78,7 +82,18 @@ def _describe_column(column: Column) -> dict[str, Any]:
     """Return a column as in a schema file, without its sources. Default values are left out."""
     needed = {key: getattr(column, key) for key in ("unit", "values", "message", "key", "value")}
     plain = Column(column.name, column.number, column.type, **needed)
-    keys = ("group", "repeated", "explicit", "ip", "scale", "clickhouse", "doc", "required", "oneof", "packed")
+    keys = (
+        "group",
+        "repeated",
+        "explicit",
+        "ip",
+        "scale",
+        "clickhouse",
+        "doc",
+        "required",
+        "oneof",
+        "packed",
+    )
     said = {key: getattr(column, key) for key in keys if getattr(column, key) != getattr(plain, key)}
     said |= {key: value for key, value in needed.items() if value}
     return {"name": column.name, "number": column.number, "type": column.type, **said}
@@ -122,12 +137,14 @@ def read_description(data: bytes, origin: str = SCHEMAS_TOPIC) -> Schema:
     return schema
 
 
-def _read_columns(described: Mapping[str, Any], origin: str) -> tuple[tuple[Column, ...], tuple[Reserved, ...]]:
+def _read_columns(
+    described: Mapping[str, Any], origin: str
+) -> tuple[tuple[Column, ...], tuple[Reserved, ...]]:
     columns = tuple(Column.from_table({**table, "enabled": True}, origin) for table in described["columns"])
     return columns, tuple(Reserved(old["number"], old["name"]) for old in described["reserved"])
 
 
-# Schema registry ------------------------------------------------------------------------------------------------------
+# Schema registry --------------------------------------------------------------------------------------------
 
 
 class SchemaRegistry:
@@ -193,10 +210,15 @@ class SchemaRegistry:
 
     def _error(self, error: Exception, what: str = "") -> KafkaError:
         """Return an error without secrets. Do not chain the client's error, which may contain them."""
-        names = [str(self._settings.get("basic.auth.user.info", "")), *re.findall(r"//([^/]*)@", self._settings["url"])]
+        names = [
+            str(self._settings.get("basic.auth.user.info", "")),
+            *re.findall(r"//([^/]*)@", self._settings["url"]),
+        ]
         names += [unquote(name) for name in names]
         passwords = {f"password {name}": name.partition(":")[2] for name in names}
-        text = redact(str(error), {**self._settings, **{f"credential {name}": name for name in names}, **passwords})
+        text = redact(
+            str(error), {**self._settings, **{f"credential {name}": name for name in names}, **passwords}
+        )
         if isinstance(error, json.JSONDecodeError) or getattr(error, "error_code", 0) == -1:
             text = f"what answers there is no registry, or its path is another one: {' '.join(text.split())[:200]}"
         return KafkaError(f"schema registry {self.name}: {what}{text}")

@@ -16,7 +16,13 @@ from typing import Any
 from flowbuf._core import count_messages, cut_messages, hash_conversations, split_messages
 from flowbuf.errors import KafkaError
 from flowbuf.kafka.client import TIMEOUT, Note, Notes, Topics, import_kafka, new_client
-from flowbuf.kafka.schema_registry import FRAMING_HEADER, SCHEMA_HEADER, SCHEMAS_TOPIC, SchemaRegistry, describe_schema
+from flowbuf.kafka.schema_registry import (
+    FRAMING_HEADER,
+    SCHEMA_HEADER,
+    SCHEMAS_TOPIC,
+    SchemaRegistry,
+    describe_schema,
+)
 from flowbuf.schema import Schema
 from flowbuf.schema.loader import FRAMINGS
 
@@ -262,7 +268,7 @@ class KafkaSink:
             reason = problems[0] if problems else f"not confirmed in {timeout:g} s: {self._notes.latest}"
             raise KafkaError(f"topic {topic!r}, which describes schemas: {reason}")
 
-    # Writing --------------------------------------------------------------------------------------------------------
+    # Writing ------------------------------------------------------------------------------------------------
 
     def write(self, messages: bytes | memoryview, exporter: str = "") -> None:
         """Send length-delimited messages, as a decoder returns them.
@@ -405,7 +411,7 @@ class KafkaSink:
         if not isinstance(error, BufferError) and error.args[0].code() != self._too_large:
             self._lost = f"topic {self.topic!r}: {_explain(error)}"
 
-    # Delivery -------------------------------------------------------------------------------------------------------
+    # Delivery -----------------------------------------------------------------------------------------------
 
     def _count_failed(self, error: Any, message: Any) -> None:
         """Count a Kafka record that was not delivered.
@@ -463,9 +469,7 @@ class KafkaSink:
         report = self.report
         if report.failed:
             reasons = ", ".join(f"{reason} ({count:,})" for reason, count in report.reasons.most_common())
-            failed = (
-                f"{report.failed:,} of {report.records:,} records, {report.failed_flows:,} of {report.flows:,} flows"
-            )
+            failed = f"{report.failed:,} of {report.records:,} records, {report.failed_flows:,} of {report.flows:,} flows"
             raise KafkaError(f"topic {self.topic!r}: not delivered: {failed}: {reasons}")
 
     def abandon(self) -> None:

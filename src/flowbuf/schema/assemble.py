@@ -134,7 +134,10 @@ def _apply(parts: Parts, document: Document) -> None:
 
 
 def _merge_columns(
-    inherited: Mapping[str, Column], tables: Iterable[Mapping[str, Any]], origin: str, added: Mapping[str, Any]
+    inherited: Mapping[str, Column],
+    tables: Iterable[Mapping[str, Any]],
+    origin: str,
+    added: Mapping[str, Any],
 ) -> dict[str, Column]:
     """Return the inherited columns, changed by the tables of a file, and its new columns.
 
@@ -194,8 +197,14 @@ def _check_used(parts: Parts, document: Document) -> None:
 
 
 def _read_reserved(table: Mapping[str, Any]) -> Reserved:
-    if table.keys() != {"number", "name"} or type(table["number"]) is not int or not isinstance(table["name"], str):
-        raise SchemaError(f"[[reserved]] is {dict(table)!r}", "write number = … and name = …, and nothing else")
+    if (
+        table.keys() != {"number", "name"}
+        or type(table["number"]) is not int
+        or not isinstance(table["name"], str)
+    ):
+        raise SchemaError(
+            f"[[reserved]] is {dict(table)!r}", "write number = … and name = …, and nothing else"
+        )
     return Reserved(table["number"], table["name"])
 
 

@@ -21,7 +21,11 @@ def check_unique(columns: Sequence[Column], reserved: Iterable[Reserved], fail: 
     for column in columns:
         other = names.setdefault(fold(column.name), column)
         if other is not column:
-            problem = "the name is taken" if other.name == column.name else f"the name is too close to {other.name!r}"
+            problem = (
+                "the name is taken"
+                if other.name == column.name
+                else f"the name is too close to {other.name!r}"
+            )
             raise fail(column.name, problem, "choose another")
         other = numbers.setdefault(column.number, column)
         if other is not column:
@@ -54,7 +58,11 @@ def check_oneofs(columns: Sequence[Column], fail: Fail) -> None:
             raise fail(column.name, f"oneof is {column.oneof!r}", NAME_FIX)
         if fold(column.oneof) in names:
             taken = names[fold(column.oneof)]
-            raise fail(column.name, f"oneof {column.oneof!r} is called as column {taken!r} is", "rename one of the two")
+            raise fail(
+                column.name,
+                f"oneof {column.oneof!r} is called as column {taken!r} is",
+                "rename one of the two",
+            )
         other = oneofs.setdefault(fold(column.oneof), column.oneof)
         if other != column.oneof:
             raise fail(column.name, f"oneof {column.oneof!r} is too close to {other!r}", "write both alike")

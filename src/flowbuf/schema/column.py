@@ -179,10 +179,12 @@ class Reserved:
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name) or not 1 <= self.number <= MAX_NUMBER:
-            raise SchemaError(f"reserved {self.name!r} = {self.number}", f"a name, and a number of 1 to {MAX_NUMBER}")
+            raise SchemaError(
+                f"reserved {self.name!r} = {self.number}", f"a name, and a number of 1 to {MAX_NUMBER}"
+            )
 
 
-# Reading a table ----------------------------------------------------------------------------------------------------
+# Reading a table --------------------------------------------------------------------------------------------
 
 _TABLE_TYPES: dict[str, type] = {
     "name": str,
@@ -238,7 +240,11 @@ def _read_sources(ranks: Iterable[Any]) -> tuple[tuple[Source, ...], ...]:
 
 def _read_rank(rank: Any) -> tuple[Source, ...]:
     equals = [rank] if isinstance(rank, str) else rank
-    if not isinstance(equals, list | tuple) or not equals or not all(isinstance(text, str) for text in equals):
+    if (
+        not isinstance(equals, list | tuple)
+        or not equals
+        or not all(isinstance(text, str) for text in equals)
+    ):
         raise SchemaError(f"rank {rank!r} of sources", "a rank is a source, or a list of equal sources")
     return tuple(Source.parse(text) for text in equals)
 
@@ -248,7 +254,9 @@ def _read_map(table: Mapping[str | int, Any]) -> dict[int, Any]:
     try:
         return {int(wire): number for wire, number in table.items()}
     except ValueError:
-        raise SchemaError(f"map is {table!r}", "it must go from numbers on the wire to members' numbers") from None
+        raise SchemaError(
+            f"map is {table!r}", "it must go from numbers on the wire to members' numbers"
+        ) from None
 
 
 def _read_depends(names: Iterable[Any]) -> tuple[str, ...]:
@@ -276,7 +284,7 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-# Checks of one column -------------------------------------------------------------------------------------------------
+# Checks of one column ---------------------------------------------------------------------------------------
 
 
 def _check_identity(column: Column) -> None:
@@ -285,7 +293,9 @@ def _check_identity(column: Column) -> None:
     if not 1 <= column.number <= MAX_NUMBER:
         raise SchemaError(f"number {column.number}", f"numbers are 1 to {MAX_NUMBER}")
     if column.number in RESERVED_NUMBERS:
-        raise SchemaError(f"number {column.number}", "Protocol Buffers reserves 19000 to 19999: choose another")
+        raise SchemaError(
+            f"number {column.number}", "Protocol Buffers reserves 19000 to 19999: choose another"
+        )
 
 
 def _check_type(column: Column) -> None:
@@ -300,7 +310,9 @@ def _check_type(column: Column) -> None:
     if column.repeated and column.explicit:
         raise SchemaError("both repeated and explicit", "remove one: a repeated column has no presence")
     if column.late and (column.repeated or column.type in ("string", "bytes")):
-        raise SchemaError("late on a repeated, string or bytes column", "late is for scalars and addresses: remove it")
+        raise SchemaError(
+            "late on a repeated, string or bytes column", "late is for scalars and addresses: remove it"
+        )
 
 
 def _check_unit(column: Column) -> None:
@@ -321,7 +333,9 @@ def _check_enum(column: Column) -> None:
     if not all(type(number) is int and 0 <= number < 1 << 31 for number in numbers):
         raise SchemaError("values has a member that is no number", "members are 0 to 2147483647")
     if 0 not in numbers:
-        raise SchemaError("values has no member 0", "add one, such as undefined = 0: absent values read as it")
+        raise SchemaError(
+            "values has no member 0", "add one, such as undefined = 0: absent values read as it"
+        )
     if len(set(numbers)) < len(numbers):
         raise SchemaError("values has two members of one number", "give each its own")
     for member in column.values:
@@ -331,7 +345,9 @@ def _check_enum(column: Column) -> None:
         raise SchemaError("values has two members that differ in case or underscores only", "rename one")
     for wire, number in column.map.items():
         if not 0 <= wire < 1 << 32 or number not in numbers:
-            raise SchemaError(f"map takes {wire} to {number!r}", f"it must take a number to one of {sorted(numbers)}")
+            raise SchemaError(
+                f"map takes {wire} to {number!r}", f"it must take a number to one of {sorted(numbers)}"
+            )
 
 
 def _check_scale(column: Column) -> None:
@@ -341,7 +357,9 @@ def _check_scale(column: Column) -> None:
         raise SchemaError(f"scale is {column.scale!r}", 'it must be "count" or "rate"')
     if column.type not in SCALABLE or column.repeated:
         kind = "a repeated column" if column.repeated else f"type {column.type}"
-        raise SchemaError(f"scale on {kind}", f"remove it: single columns of {', '.join(SCALABLE)} can have it")
+        raise SchemaError(
+            f"scale on {kind}", f"remove it: single columns of {', '.join(SCALABLE)} can have it"
+        )
 
 
 def _check_zero(column: Column) -> None:
@@ -349,14 +367,18 @@ def _check_zero(column: Column) -> None:
         raise SchemaError(f"zero is {column.zero!r}", 'it must be "value" or "absent"')
     if column.zero == "value" and (column.type not in (*COUNTABLE, "enum") or column.repeated):
         kind = "a repeated column" if column.repeated else f"type {column.type}"
-        raise SchemaError(f'zero = "value" on {kind}', "remove it: only a single number, bool or enum can have it")
+        raise SchemaError(
+            f'zero = "value" on {kind}', "remove it: only a single number, bool or enum can have it"
+        )
 
 
 def _check_sources(column: Column) -> None:
     seen: set[tuple[str, int, int, int] | str] = set()
     for source in (source for rank in column.sources for source in rank):
         if source.key in seen:
-            raise SchemaError(f"source {source.text!r} comes twice", "remove one: the first would always decide")
+            raise SchemaError(
+                f"source {source.text!r} comes twice", "remove one: the first would always decide"
+            )
         seen.add(source.key)
     for source in column.replaces_zero:
         if source.key not in seen:

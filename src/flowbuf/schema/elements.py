@@ -38,7 +38,14 @@ def all() -> tuple[Element, ...]:
     with open(os.path.join(data_folder(), "ipfix_elements.csv"), encoding="utf-8", newline="") as file:
         table = list(csv.DictReader(file))
     return tuple(
-        Element(int(row["element_id"]), row["name"], row["data_type"], row["semantics"], row["units"], row["status"])
+        Element(
+            int(row["element_id"]),
+            row["name"],
+            row["data_type"],
+            row["semantics"],
+            row["units"],
+            row["status"],
+        )
         for row in table
         if row["data_type"]
     )

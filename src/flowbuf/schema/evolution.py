@@ -122,14 +122,20 @@ def _compare_oneofs(column: Column, pairs: list[tuple[Column, Column]]) -> Itera
     new = next(new for old, new in pairs if old is column)
     if new.oneof == column.oneof:
         return
-    change = "oneof changed" if new.oneof and column.oneof else f"{'now' if new.oneof else 'no longer'} in a oneof"
+    change = (
+        "oneof changed" if new.oneof and column.oneof else f"{'now' if new.oneof else 'no longer'} in a oneof"
+    )
     if column.oneof is None:
-        yield Verdict(column.name, change, True, "one at most has a value, which is no less than it may have had")
+        yield Verdict(
+            column.name, change, True, "one at most has a value, which is no less than it may have had"
+        )
         return
     groups = {new.oneof for old, new in pairs if old.oneof == column.oneof}
     together = len(groups) == 1 and None not in groups
     text = (
-        f"{column.oneof} -> {new.oneof}: messages hold no names" if together else "of several, only one would be read"
+        f"{column.oneof} -> {new.oneof}: messages hold no names"
+        if together
+        else "of several, only one would be read"
     )
     yield Verdict(column.name, change, together, text)
 
@@ -141,12 +147,16 @@ def _compare(old: Column, new: Column) -> Iterator[Verdict]:
         return Verdict(old.name, change, readable, text)
 
     if new.number != old.number:
-        yield verdict("renumbered", False, f"{old.number} -> {new.number}: read as absent, or as another column")
+        yield verdict(
+            "renumbered", False, f"{old.number} -> {new.number}: read as absent, or as another column"
+        )
     if new.name != old.name:
         yield verdict("renamed", True, f"{old.name} -> {new.name}: messages hold numbers, no names")
     if new.type != old.type:
         readable = old.wire_type is new.wire_type and _reads_type(old.type, new.type)
-        why = "every value of the new type is one of the old" if readable else "values would be misread or lost"
+        why = (
+            "every value of the new type is one of the old" if readable else "values would be misread or lost"
+        )
         yield verdict("type changed", readable, f"{old.type} -> {new.type}: {why}")
     if old.type == new.type and new.unit != old.unit:
         yield verdict("unit changed", False, f"{old.unit} -> {new.unit}: the same number means another time")
@@ -199,10 +209,14 @@ def _compare_members(old: Column, new: Column) -> Verdict:
     would be misread.
     """
     names = {number: name for name, number in old.values.items()}
-    moved = [f"{names[number]} -> {name}" for name, number in new.values.items() if names.get(number, name) != name]
+    moved = [
+        f"{names[number]} -> {name}" for name, number in new.values.items() if names.get(number, name) != name
+    ]
     added = [name for name in new.values if name not in old.values]
     removed = [name for name in old.values if name not in new.values]
     if moved:
-        return Verdict(old.name, "enum members changed", False, f"the same number, another member: {', '.join(moved)}")
+        return Verdict(
+            old.name, "enum members changed", False, f"the same number, another member: {', '.join(moved)}"
+        )
     parts = [f"{word} {', '.join(names)}" for word, names in (("new", added), ("gone", removed)) if names]
     return Verdict(old.name, "enum members changed", True, "; ".join(parts))

@@ -149,7 +149,9 @@ def parse(text: str, origin: str) -> list[Document]:
     return _follow(_parse_document(text, origin), os.path.dirname(origin), ())
 
 
-def _read_chain(reference: str | os.PathLike[str], folder: str, asking: str, seen: tuple[str, ...]) -> list[Document]:
+def _read_chain(
+    reference: str | os.PathLike[str], folder: str, asking: str, seen: tuple[str, ...]
+) -> list[Document]:
     if isinstance(reference, str) and reference in built_in_names():
         key = origin = f"{reference}.toml"
         path = os.path.join(data_folder(), origin)
@@ -241,7 +243,7 @@ def _read_messages(tables: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, l
         yield name, {key: _tables_of(parts, key, f"message.{name}.") for key in MESSAGE_TABLES}
 
 
-# Mirrored columns ---------------------------------------------------------------------------------------------------
+# Mirrored columns -------------------------------------------------------------------------------------------
 
 _PAIRS = [
     ("source", "destination"),

@@ -44,7 +44,9 @@ class SubMessage:
         if not column:
             return SchemaError(f"message {self.name!r}: {problem}", fix, origin=self.origin)
         origins = {known.name: known.origin for known in self.columns}
-        return SchemaError(problem, fix, origin=origins.get(column, self.origin), column=f"{self.name}.{column}")
+        return SchemaError(
+            problem, fix, origin=origins.get(column, self.origin), column=f"{self.name}.{column}"
+        )
 
 
 def check_plain(column: Column, fail: Fail) -> None:
@@ -58,10 +60,14 @@ def check_plain(column: Column, fail: Fail) -> None:
 def _check_whole(column: Column, fail: Fail) -> None:
     """Check that a column of a message is enabled, and has no keys for columns that can be disabled."""
     if not column.enabled:
-        raise fail(column.name, "enabled = false inside a message", "remove the column, and reserve its number")
+        raise fail(
+            column.name, "enabled = false inside a message", "remove the column, and reserve its number"
+        )
     for key in ("depends", "mirror"):
         if getattr(column, key):
-            raise fail(column.name, f"{key} inside a message", "remove it: it is for columns that can be switched")
+            raise fail(
+                column.name, f"{key} inside a message", "remove it: it is for columns that can be switched"
+            )
 
 
 def reach(columns: Iterable[Column], messages: Mapping[str, SubMessage]) -> list[SubMessage]:
@@ -81,7 +87,10 @@ def check_messages(columns: Iterable[Column], messages: Mapping[str, SubMessage]
 
     `fail` makes errors of `columns`.
     """
-    for held, error in ((columns, fail), *((message.columns, message.error) for message in messages.values())):
+    for held, error in (
+        (columns, fail),
+        *((message.columns, message.error) for message in messages.values()),
+    ):
         for column in held:
             if column.message and column.message not in messages:
                 known = ", ".join(messages) or f"none: write [[message.{column.message}.column]]"
@@ -99,7 +108,9 @@ def _check_finite(message: SubMessage, messages: Mapping[str, SubMessage]) -> No
         column = waiting.pop()
         name = str(column.message)
         if name == message.name:
-            raise message.error(None, "it requires itself, for ever", "remove required from a column on the way")
+            raise message.error(
+                None, "it requires itself, for ever", "remove required from a column on the way"
+            )
         if name not in met:
             met.add(name)
             waiting += [each for each in messages[name].columns if each.required and each.message]

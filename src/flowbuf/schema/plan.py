@@ -62,7 +62,9 @@ _NO_COLUMN = ("", 19_000, _core.TYPES["bool"], 0, 1, 0, dict[int, int]())
 
 
 @functools.lru_cache(maxsize=16)  # a plan is read-only, so decoders of one schema can share it
-def compile_plan(schema: Schema, *, default_sampling_rate: int | None = None, scale: bool = False) -> _core.Plan:
+def compile_plan(
+    schema: Schema, *, default_sampling_rate: int | None = None, scale: bool = False
+) -> _core.Plan:
     """Compile a schema into a plan.
 
     Args:
@@ -88,7 +90,9 @@ def compile_plan(schema: Schema, *, default_sampling_rate: int | None = None, sc
     for column in schema.columns:
         _add_column(plan, schema, column, scale)
         if len(column.sources) > _core.MAX_RANKS:
-            raise schema.error(column.name, f"it has {len(column.sources)} ranks", f"{_core.MAX_RANKS} are the most")
+            raise schema.error(
+                column.name, f"it has {len(column.sources)} ranks", f"{_core.MAX_RANKS} are the most"
+            )
         for rank, equals in enumerate(_ranks(column, default_sampling_rate)):
             _add_rank(plan, schema, column, rank, equals)
     for column in schema.columns:
@@ -106,7 +110,10 @@ def _flat_rows(schema: Schema) -> Schema:
     schema.require_flat("a table")
     flat = (replace(column, required=False, packed=True) for column in schema.columns)
     return replace(
-        schema, columns=tuple(column for column in flat if not more_than_flat(column)), rows=ROWS[0], nested=()
+        schema,
+        columns=tuple(column for column in flat if not more_than_flat(column)),
+        rows=ROWS[0],
+        nested=(),
     )
 
 
@@ -135,7 +142,10 @@ def _add_rank(plan: _core.Plan, schema: Schema, column: Column, rank: int, equal
 
 
 def _check_scale(schema: Schema) -> None:
-    for part, problem in (("rate", "there is no sampling rate to scale by"), ("count", "there are no totals to scale")):
+    for part, problem in (
+        ("rate", "there is no sampling rate to scale by"),
+        ("count", "there are no totals to scale"),
+    ):
         if not any(column.scale == part for column in schema.enabled):
             disabled = " or ".join(column.name for column in schema if column.scale == part)
             fix = f"enable {disabled}" if disabled else f'give a column scale = "{part}"'
@@ -169,7 +179,9 @@ def _mappings(column: Column, schema: Schema) -> dict[int, int]:
     for wire, number in mappings.items():
         if not (0 <= wire < 2**32 and 0 <= number < 2**31):
             problem = f"the enum takes {wire} to {number}"
-            raise schema.error(column.name, problem, "values on the wire have 32 bits, members are not negative")
+            raise schema.error(
+                column.name, problem, "values on the wire have 32 bits, members are not negative"
+            )
     return mappings
 
 
@@ -181,18 +193,28 @@ def _add_column(plan: _core.Plan, schema: Schema, column: Column, scale: bool) -
     type_code = _core_type(column)
     mappings = _mappings(column, schema) if column.type == "enum" else {}
     plan.add_column(
-        column.name, column.number, type_code, _flags(column, scale), _limit(column), _UNITS[column.unit], mappings
+        column.name,
+        column.number,
+        type_code,
+        _flags(column, scale),
+        _limit(column),
+        _UNITS[column.unit],
+        mappings,
     )
 
 
 def _check_rows(schema: Schema, column: Column, source: Source) -> None:
     """Raise SchemaError if no row of the schema has the source, because its column would always be empty."""
     of_counters = source.text in _core.COUNTER_SOURCES
-    of_flows = source.kind in ("ipfix", "netflow9", "netflow5") or source.text.startswith("sflow:flow_sample.")
+    of_flows = source.kind in ("ipfix", "netflow9", "netflow5") or source.text.startswith(
+        "sflow:flow_sample."
+    )
     if of_counters if schema.rows == "flows" else of_flows:
         other = "counters" if of_counters else "flows"
         problem = f"source {source} is of {other}, and the rows of the schema are {schema.rows}"
-        raise schema.error(column.name, problem, f'choose another source, or write rows = "{other}" below [schema]')
+        raise schema.error(
+            column.name, problem, f'choose another source, or write rows = "{other}" below [schema]'
+        )
 
 
 def _add_mirror(plan: _core.Plan, schema: Schema, column: Column) -> None:
@@ -200,7 +222,9 @@ def _add_mirror(plan: _core.Plan, schema: Schema, column: Column) -> None:
     if other is None or other.mirror != column.name:
         return
     if _core_type(other) != _core_type(column):
-        raise schema.error(column.name, f"its mirror {other.name!r} has type {other.type}", f"make both {column.type}")
+        raise schema.error(
+            column.name, f"its mirror {other.name!r} has type {other.type}", f"make both {column.type}"
+        )
     plan.set_mirror(column.name, other.name)
 
 
@@ -208,7 +232,9 @@ def _add_source(plan: _core.Plan, schema: Schema, column: Column, rank: int, sou
     if source.kind in ("ipfix", "netflow9"):
         pen = _core.PEN_NETFLOW9 if source.kind == "netflow9" else source.pen
         meaning = _kind(column.type, source.element)
-        return meaning is not None and plan.add_element(rank, pen, source.id, _core.KINDS[meaning], source.occurrence)
+        return meaning is not None and plan.add_element(
+            rank, pen, source.id, _core.KINDS[meaning], source.occurrence
+        )
     if source.text in _core.NETFLOW5_FIELDS:
         index, kind = _core.NETFLOW5_FIELDS[source.text]
         return plan.add_element(rank, _core.PEN_NETFLOW5, index, kind)
@@ -252,7 +278,8 @@ def _misfit(schema: Schema, column: Column, source: Source) -> SchemaError:
     able = [
         type
         for type in TYPES
-        if (kind := _kind(type, source.element)) and _core.kind_fits(_core.KINDS[kind], _CORE_TYPES.get(type, type))
+        if (kind := _kind(type, source.element))
+        and _core.kind_fits(_core.KINDS[kind], _CORE_TYPES.get(type, type))
     ]
     return schema.error(column.name, problem, f"types that can hold it: {', '.join(able)}")
 

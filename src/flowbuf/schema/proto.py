@@ -91,7 +91,7 @@ def to_text(schema: Schema, scaled: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
-# Messages and their declarations --------------------------------------------------------------------------------------
+# Messages and their declarations ----------------------------------------------------------------------------
 
 _WELL_KNOWN = {"timestamp": "Timestamp", "duration": "Duration"}
 
@@ -134,7 +134,9 @@ def _scopes(schema: Schema) -> list[_Scope]:
     for scope in (whole, *parts):
         _check_scope(scope, inside)
     if whole.name == "google" and _imports(whole, *parts):
-        raise schema.error(None, "message_name is 'google', which hides those of google.protobuf", "choose another")
+        raise schema.error(
+            None, "message_name is 'google', which hides those of google.protobuf", "choose another"
+        )
     return [whole, *parts]
 
 
@@ -151,7 +153,7 @@ def _well_known_file(name: str) -> bytes:
     return contents
 
 
-# Names ----------------------------------------------------------------------------------------------------------------
+# Names ------------------------------------------------------------------------------------------------------
 
 
 def member_name(column: Column, member: str) -> str:
@@ -214,7 +216,7 @@ def _collision(scope: _Scope, column: Column, what: str, other: str, name: str) 
     return scope.fail(column.name, problem, "rename the column, or what else is called so")
 
 
-# The descriptor -------------------------------------------------------------------------------------------------------
+# The descriptor ---------------------------------------------------------------------------------------------
 
 
 def _add_fields(message: DescriptorProto, scope: _Scope, root: str, path: str) -> None:
@@ -282,7 +284,7 @@ def _type_code(proto_type: str) -> FieldDescriptorProto.Type.ValueType:
     return FieldDescriptorProto.Type.Value(f"TYPE_{proto_type.upper()}")
 
 
-# The text -------------------------------------------------------------------------------------------------------------
+# The text ---------------------------------------------------------------------------------------------------
 
 
 def _message_text(scope: _Scope, body: Iterable[str]) -> list[str]:
@@ -342,7 +344,11 @@ def _note(column: Column, scaled: bool) -> str:
 
 def _type_note(column: Column, scaled: bool) -> str:
     if column.scale == "count":
-        return "multiplied by the sampling rate" if scaled else "as observed: not multiplied by the sampling rate"
+        return (
+            "multiplied by the sampling rate"
+            if scaled
+            else "as observed: not multiplied by the sampling rate"
+        )
     if column.unit == "proto":
         return ""
     if column.type == "timestamp":

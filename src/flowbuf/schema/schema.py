@@ -129,7 +129,7 @@ class Schema:
     def _hash(self) -> int:
         return hash((self.name, self.columns))
 
-    # Access -----------------------------------------------------------------------------------------------------------
+    # Access -------------------------------------------------------------------------------------------------
 
     @functools.cached_property
     def enabled(self) -> tuple[Column, ...]:
@@ -180,7 +180,9 @@ class Schema:
         Other properties, such as `doc` and `sources`, do not change it.
         """
         kind = [] if self.rows == loader.ROWS[0] else [self.rows]
-        inside = {message.name: [_meaning(column) for column in message.columns] for message in self.used_messages}
+        inside = {
+            message.name: [_meaning(column) for column in message.columns] for message in self.used_messages
+        }
         parts = [*kind, *(_meaning(column) for column in self.enabled), *([inside] if inside else ())]
         text = json.dumps(parts, separators=(",", ":"), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -209,7 +211,7 @@ class Schema:
                 fix = f"disable {column.name}; flowbuf.Codec reads and writes such records"
                 raise self.error(column.name, f"{fault} has no place in {what}", fix)
 
-    # Changes ----------------------------------------------------------------------------------------------------------
+    # Changes ------------------------------------------------------------------------------------------------
 
     def enable(self, *names: str) -> Schema:
         """Return the schema with these columns enabled.
@@ -273,7 +275,13 @@ class Schema:
         return replace(self, columns=tuple(switched.values()))
 
     def add(
-        self, name: str, number: int, type: str, sources: Iterable[Any] = (), enabled: bool = True, **rest: Any
+        self,
+        name: str,
+        number: int,
+        type: str,
+        sources: Iterable[Any] = (),
+        enabled: bool = True,
+        **rest: Any,
     ) -> Schema:
         """Return the schema with a new column, or two with `mirror`.
 
@@ -294,12 +302,21 @@ class Schema:
         if isinstance(sources, str):
             fix = f"write sources=[{sources!r}]"
             raise SchemaError("sources is a string, not a list", fix, origin="Schema.add", column=name)
-        table = {"name": name, "number": number, "type": type, "sources": list(sources), "enabled": enabled, **rest}
+        table = {
+            "name": name,
+            "number": number,
+            "type": type,
+            "sources": list(sources),
+            "enabled": enabled,
+            **rest,
+        }
         try:
             tables = list(loader.expand_mirror(table))
         except SchemaError as error:
             raise error.located("Schema.add") from None
-        return replace(self, columns=(*self.columns, *(Column.from_table(each, "Schema.add") for each in tables)))
+        return replace(
+            self, columns=(*self.columns, *(Column.from_table(each, "Schema.add") for each in tables))
+        )
 
     def alter(self, name: str, **keys: Any) -> Schema:
         """Return the schema with changed keys of a column.
@@ -326,13 +343,15 @@ class Schema:
         """
         gone = [self[name] for name in names]
         kept = tuple(column for column in self.columns if column not in gone)
-        return replace(self, columns=kept, reserved=(*self.reserved, *(Reserved(old.number, old.name) for old in gone)))
+        return replace(
+            self, columns=kept, reserved=(*self.reserved, *(Reserved(old.number, old.name) for old in gone))
+        )
 
     def expand(self, text: str) -> str:
         """Return a text, such as the name of a topic, with `{hash}` and `{name}` of the schema filled in."""
         return text.replace("{hash}", self.hash).replace("{name}", self.name)
 
-    # Protocol Buffers, imported when used, because most commands need no .proto ---------------------------------------
+    # Protocol Buffers, imported when used, because most commands need no .proto -----------------------------
 
     def to_proto(self, *, scaled: bool = False) -> str:
         """Return the text of the .proto file (proto3) of the enabled columns.
@@ -389,7 +408,7 @@ _SHAPE = ("message", "key", "value", "required", "oneof")
 _UNPACKED: dict[bool, dict[str, Any]] = {True: {}, False: {"packed": False}}
 
 
-# Checks across columns ------------------------------------------------------------------------------------------------
+# Checks across columns --------------------------------------------------------------------------------------
 
 
 def _check_rows(schema: Schema) -> None:

@@ -47,7 +47,9 @@ def _check_message(column: Column) -> None:
         raise SchemaError("no message", 'write message = "NAME", whose columns are [[message.NAME.column]]')
     if column.message and not holds:
         what = f"type {column.type}" if column.type != "map" else f"a map to {column.value}"
-        raise SchemaError(f"message on {what}", 'remove it, or make the type, or the value of a map, "message"')
+        raise SchemaError(
+            f"message on {what}", 'remove it, or make the type, or the value of a map, "message"'
+        )
 
 
 def _check_map(column: Column) -> None:
@@ -77,10 +79,14 @@ def _check_presence(column: Column) -> None:
         if getattr(column, key):
             raise SchemaError(f"{key} on a member of oneof {column.oneof!r}", "remove one of the two")
     if column.type == "map":
-        raise SchemaError(f"a map as a member of oneof {column.oneof!r}", "put it into a message, or remove oneof")
+        raise SchemaError(
+            f"a map as a member of oneof {column.oneof!r}", "put it into a message, or remove oneof"
+        )
 
 
 def _check_packed(column: Column) -> None:
     if column.packed or (column.repeated and column.wire_type is not WireType.LENGTH):
         return
-    raise SchemaError("packed = false on what is never packed", "remove it: lists of numbers are packed, nothing else")
+    raise SchemaError(
+        "packed = false on what is never packed", "remove it: lists of numbers are packed, nothing else"
+    )

@@ -63,14 +63,18 @@ class Source:
         kind, colon, name = text.partition(":")
         name, hash, place = name.partition("#")
         if not colon or not name or name.split() != [name]:
-            raise SchemaError(f"source {text!r} is not written as KIND:NAME", "write for example ipfix:octetDeltaCount")
+            raise SchemaError(
+                f"source {text!r} is not written as KIND:NAME", "write for example ipfix:octetDeltaCount"
+            )
         if kind not in KINDS:
             fix = did_you_mean(kind, KINDS) or f"kinds are {', '.join(KINDS)}"
             raise SchemaError(f"source {text!r} is of no known kind", fix)
         occurrence = _parse_occurrence(text, place) if hash else 0
         if kind not in _MAX_ID:
             if hash:
-                raise SchemaError(f"source {text!r}: only elements occur several times", f"write {kind}:{name}")
+                raise SchemaError(
+                    f"source {text!r}: only elements occur several times", f"write {kind}:{name}"
+                )
             return cls(kind, text)
         if numbers := _ID.fullmatch(name):
             return _from_id(kind, text, int(numbers["pen"] or 0), int(numbers["id"]), occurrence)
@@ -97,17 +101,23 @@ def _parse_occurrence(text: str, place: str) -> int:
     if place == "last":
         return LAST
     if not re.fullmatch("[0-9]{1,5}", place) or not 0 < int(place) < LAST:
-        raise SchemaError(f"source {text!r}: no such occurrence", f"write #last, or a number from #1 to #{LAST - 1}")
+        raise SchemaError(
+            f"source {text!r}: no such occurrence", f"write #last, or a number from #1 to #{LAST - 1}"
+        )
     return int(place)
 
 
 def _from_id(kind: str, text: str, pen: int, id: int, occurrence: int) -> Source:
     if pen and kind != "ipfix":
-        raise SchemaError(f"source {text!r}: only IPFIX has enterprise numbers", "write ipfix:PEN/ID or netflow9:ID")
+        raise SchemaError(
+            f"source {text!r}: only IPFIX has enterprise numbers", "write ipfix:PEN/ID or netflow9:ID"
+        )
     lowest = 0 if pen else 1
     if not lowest <= id <= _MAX_ID[kind]:
         above = not pen and _MAX_ID["ipfix"] < id <= _MAX_ID["netflow9"]
-        fix = f"write netflow9:{text.removeprefix('ipfix:')}, which has 16 bits" if above else "correct the id"
+        fix = (
+            f"write netflow9:{text.removeprefix('ipfix:')}, which has 16 bits" if above else "correct the id"
+        )
         raise SchemaError(f"source {text!r}: ids of {kind} are {lowest} to {_MAX_ID[kind]}", fix)
     if pen > 0xFFFFFFFF:
         raise SchemaError(f"source {text!r}: enterprise numbers have 32 bits", "correct the number")

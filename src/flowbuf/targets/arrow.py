@@ -25,7 +25,15 @@ from typing import Any
 
 from flowbuf.schema import Column, Schema
 
-__all__ = ["ArrowField", "arrow_type", "describe_type", "fields_of", "is_nullable", "register_types", "storage"]
+__all__ = [
+    "ArrowField",
+    "arrow_type",
+    "describe_type",
+    "fields_of",
+    "is_nullable",
+    "register_types",
+    "storage",
+]
 
 _FORMATS = {
     **{"uint8": "C", "uint16": "S", "uint32": "I", "uint64": "L", "mac": "L", "fixed32": "I", "fixed64": "L"},
@@ -107,7 +115,14 @@ def describe_type(column: Column) -> str:
 
 _WORDS = {
     **{"C": "uint8", "S": "uint16", "I": "uint32", "L": "uint64", "i": "int32", "l": "int64"},
-    **{"b": "bool", "f": "float", "g": "double", "w:16": "fixed_size_binary[16]", "u": "string", "z": "binary"},
+    **{
+        "b": "bool",
+        "f": "float",
+        "g": "double",
+        "w:16": "fixed_size_binary[16]",
+        "u": "string",
+        "z": "binary",
+    },
 }
 
 

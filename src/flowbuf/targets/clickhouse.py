@@ -39,7 +39,11 @@ _PLAIN = {
     **{"enum": "Int32", "timestamp": "UInt64", "ip": "IPv6"},
 }
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
-_FROM_UNIX = {"ms": "fromUnixTimestamp64Milli", "us": "fromUnixTimestamp64Micro", "ns": "fromUnixTimestamp64Nano"}
+_FROM_UNIX = {
+    "ms": "fromUnixTimestamp64Milli",
+    "us": "fromUnixTimestamp64Micro",
+    "ns": "fromUnixTimestamp64Nano",
+}
 
 # Larger types hold every value of the smaller ones. Protocol Buffers and Arrow can both be read into them.
 _WIDER = {
@@ -142,7 +146,7 @@ def _wrapped(column: Column, type: str) -> str:
     return f"LowCardinality(Nullable({inner[1]}))" if inner else f"Nullable({type})"
 
 
-# Types and codecs -----------------------------------------------------------------------------------------------------
+# Types and codecs -------------------------------------------------------------------------------------------
 
 
 def _usual_type(column: Column) -> str:
@@ -162,7 +166,9 @@ def _chosen_type(schema: Schema, column: Column) -> str:
         return str(chosen)
     choices = (usual, *_WIDER.get(usual, ()), *(("String",) if column.type in ("enum", "string") else ()))
     if chosen not in choices:
-        fix = "DateTime('UTC') or DateTime64(3, 'UTC')" if column.type == "timestamp" else " or ".join(choices)
+        fix = (
+            "DateTime('UTC') or DateTime64(3, 'UTC')" if column.type == "timestamp" else " or ".join(choices)
+        )
         kept = "Array and Nullable are added where they belong" if not _is_single(column) else ""
         problem = f"clickhouse.type is {chosen!r}, which does not hold every value of type {column.type}"
         raise schema.error(column.name, problem, "; ".join(filter(None, (f"it may be {fix}", kept))))
@@ -194,7 +200,7 @@ def _usual_codec(column: Column) -> str:
     return "T64, ZSTD(1)" if column.scale == "count" else "ZSTD(1)"
 
 
-# Conversions ----------------------------------------------------------------------------------------------------------
+# Conversions ------------------------------------------------------------------------------------------------
 
 
 def _conversion(column: Column) -> str:

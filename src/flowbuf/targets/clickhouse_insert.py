@@ -3,7 +3,8 @@
 | format | data | statement |
 |---|---|---|
 | ArrowStream | the columns that flowbuf reads | `INSERT INTO … FORMAT ArrowStream`, without conversion |
-| Protobuf | messages, each after its length | `INSERT INTO … SELECT conversions FROM input(…) FORMAT Protobuf` |
+| Protobuf | messages, each after its length | `INSERT INTO … SELECT conversions FROM input(…) FORMAT
+Protobuf` |
 | ProtobufSingle | one message | the same |
 """
 

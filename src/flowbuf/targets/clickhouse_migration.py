@@ -116,7 +116,9 @@ def _is_same_kind(before: Column, after: Column) -> bool:
 
 
 _KINDS = {
-    **dict.fromkeys(("uint8", "uint16", "uint32", "uint64", "fixed32", "fixed64", "mac", "duration"), "number"),
+    **dict.fromkeys(
+        ("uint8", "uint16", "uint32", "uint64", "fixed32", "fixed64", "mac", "duration"), "number"
+    ),
     **dict.fromkeys(("int32", "int64", "sint32", "sint64", "bool"), "number"),
     **dict.fromkeys(("string", "bytes"), "octets"),
     **dict.fromkeys(("float", "double"), "real"),
@@ -150,7 +152,7 @@ def _altered_type(was: str, becomes: str) -> str:
     return becomes
 
 
-# By ALTER -------------------------------------------------------------------------------------------------------------
+# By ALTER ---------------------------------------------------------------------------------------------------
 
 
 def _additive(old: Schema, new: Schema, options: TableOptions) -> list[Statement]:
@@ -163,10 +165,13 @@ def _additive(old: Schema, new: Schema, options: TableOptions) -> list[Statement
         topics = list(dict.fromkeys([kafka.topic_of(old), kafka.topic_of(new)]))
         made = kafka_ddl(new, options, topics)
         why = (
-            "Reads the new topic, which is to be there already, and what is left of the old one." if topics[1:] else ""
+            "Reads the new topic, which is to be there already, and what is left of the old one."
+            if topics[1:]
+            else ""
         )
         statements += [
-            replace(each, comment=f"{each.comment}\n{why}".strip()) if "= Kafka" in each.sql else each for each in made
+            replace(each, comment=f"{each.comment}\n{why}".strip()) if "= Kafka" in each.sql else each
+            for each in made
         ]
     return statements
 
@@ -176,7 +181,9 @@ def _alter_target(old: Schema, new: Schema, options: TableOptions) -> list[State
 
     Columns missing from the new schema stay, with their data.
     """
-    old_by_number = {column.number: described for described, column in zip(columns_of(old), old.enabled, strict=True)}
+    old_by_number = {
+        column.number: described for described, column in zip(columns_of(old), old.enabled, strict=True)
+    }
     table = f"ALTER TABLE {options.name(old)}"
     statements = []
     for described, column in zip(columns_of(new), new.enabled, strict=True):
@@ -187,7 +194,9 @@ def _alter_target(old: Schema, new: Schema, options: TableOptions) -> list[State
             statements += _alter_column(table, was, described)
         if alias := text_alias(new, column):
             statements.append(Statement(f"{table} ADD COLUMN IF NOT EXISTS {alias}"))
-    gone = [column.name for column in old.enabled if column.number not in {each.number for each in new.enabled}]
+    gone = [
+        column.name for column in old.enabled if column.number not in {each.number for each in new.enabled}
+    ]
     if gone:
         comment = f"{', '.join(gone)}: not in the new schema; the table keeps what it has of it."
         statements.append(Statement("", comment))
@@ -196,7 +205,9 @@ def _alter_target(old: Schema, new: Schema, options: TableOptions) -> list[State
 
 def _alter_column(table: str, was: ClickHouseColumn, becomes: ClickHouseColumn) -> Iterator[Statement]:
     if was.name != becomes.name:
-        yield Statement(f"{table} RENAME COLUMN IF EXISTS {identifier(was.name)} TO {identifier(becomes.name)}")
+        yield Statement(
+            f"{table} RENAME COLUMN IF EXISTS {identifier(was.name)} TO {identifier(becomes.name)}"
+        )
     altered = replace(becomes, type=_altered_type(was.type, becomes.type))
     if replace(was, name=becomes.name).definition != altered.definition:
         kept = altered.type != becomes.type
@@ -224,13 +235,17 @@ def _alter_aggregate(old: Schema, new: Schema, options: TableOptions, interval: 
     return [*statements, Statement(f"ALTER TABLE {view} MODIFY QUERY\n{select}")]
 
 
-# Beside ---------------------------------------------------------------------------------------------------------------
+# Beside -----------------------------------------------------------------------------------------------------
 
 
 def _beside(old: Schema, new: Schema, options: TableOptions, found: list[str]) -> list[Statement]:
     beside = options.beside(new)
     lines = [f"{options.name(old)} cannot become what the new schema says:", *(f"  {text}" for text in found)]
-    lines.append(f"So it stays as it is, with all that reads into it, and {beside.name(new)} is made beside it.")
+    lines.append(
+        f"So it stays as it is, with all that reads into it, and {beside.name(new)} is made beside it."
+    )
     if beside.kafka:
-        lines.append(f"Write messages of the new schema to the topic {beside.kafka.topic_of(new)}, and to no other.")
+        lines.append(
+            f"Write messages of the new schema to the topic {beside.kafka.topic_of(new)}, and to no other."
+        )
     return [Statement("", "\n".join(lines)), *to_ddl(new, beside)[1:]]

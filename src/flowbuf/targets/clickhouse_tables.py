@@ -1,7 +1,7 @@
 """The ClickHouse tables of a schema, as SQL.
 
-    topic ─▶ NAME_queue ─▶ NAME_queue_view ─▶ NAME_messages ─┬─▶ NAME_view ────────▶ NAME ─▶ NAME_1m_view ─▶ NAME_1m …
-             (Kafka)                          (Null)         └─▶ NAME_errors_view ─▶ NAME_errors
+    topic ─▶ NAME_queue ─▶ NAME_queue_view ─▶ NAME_messages ─┬─▶ NAME_view ────────▶ NAME ─▶ NAME_1m_view ─▶
+    NAME_1m … (Kafka)                          (Null)         └─▶ NAME_errors_view ─▶ NAME_errors
 
 ClickHouse reads a topic as soon as one view is attached to the Kafka table, and views attached later miss
 those messages. So exactly one view is attached, created last and dropped first. It passes unchanged messages
@@ -41,9 +41,22 @@ _TTL_UNITS = {"h": "HOUR", "d": "DAY", "w": "WEEK", "m": "MONTH", "y": "YEAR"}
 
 # Columns that describe the kind of traffic, not one connection. They are identified by source, because names
 # differ by schema.
-_INPUT, _OUTPUT, _EXPORTER, _TIME = "netflow5:input", "netflow5:output", "meta:exporter_address", "meta:time_received"
+_INPUT, _OUTPUT, _EXPORTER, _TIME = (
+    "netflow5:input",
+    "netflow5:output",
+    "meta:exporter_address",
+    "meta:time_received",
+)
 _DIMENSIONS = {
-    *(_EXPORTER, _INPUT, _OUTPUT, "meta:flow_type", "derived:etype", "netflow5:prot", "derived:forwarding_status"),
+    *(
+        _EXPORTER,
+        _INPUT,
+        _OUTPUT,
+        "meta:flow_type",
+        "derived:etype",
+        "netflow5:prot",
+        "derived:forwarding_status",
+    ),
     *("netflow5:srcaddr", "netflow5:dstaddr", "netflow5:src_as", "netflow5:dst_as"),
 }
 _VIRTUAL = {
@@ -206,7 +219,7 @@ def _drop(kind: str, name: str, comment: str = "") -> Statement:
     return Statement(f"DROP {kind} IF EXISTS {name}", comment)
 
 
-# The table ------------------------------------------------------------------------------------------------------------
+# The table --------------------------------------------------------------------------------------------------
 
 
 def single_source(schema: Schema, source: str) -> Column | None:
@@ -264,7 +277,9 @@ def _tuple(expressions: list[str]) -> str:
 
 def _ttl(time: Column | None, ttl: str) -> list[str]:
     if ttl and not time:
-        raise SchemaError("rows cannot be kept for a while: they have no time", "enable a timestamp, or give no ttl")
+        raise SchemaError(
+            "rows cannot be kept for a while: they have no time", "enable a timestamp, or give no ttl"
+        )
     return [f"TTL toDateTime({identifier(time.name)}) + {_interval(ttl)}"] if time and ttl else []
 
 
@@ -275,7 +290,7 @@ def _interval(ttl: str) -> str:
     return f"INTERVAL {found[1]} {_TTL_UNITS[found[2]]}"
 
 
-# From Kafka -----------------------------------------------------------------------------------------------------------
+# From Kafka -------------------------------------------------------------------------------------------------
 
 
 def kafka_ddl(schema: Schema, options: TableOptions, topics: Iterable[str] = ()) -> list[Statement]:
@@ -295,7 +310,10 @@ def drop_kafka(schema: Schema, options: TableOptions) -> list[Statement]:
     """
     views = [_drop("VIEW", options.name(schema, suffix)) for suffix in ("errors_view", "view")]
     stop = "From here on nothing is read; what is in the topic stays there."
-    head = [_drop("VIEW", options.name(schema, "queue_view"), stop), _drop("TABLE", options.name(schema, "queue"))]
+    head = [
+        _drop("VIEW", options.name(schema, "queue_view"), stop),
+        _drop("TABLE", options.name(schema, "queue")),
+    ]
     return [*head, *views, _drop("TABLE", options.name(schema, "messages"))]
 
 
@@ -374,7 +392,9 @@ def _queue_view(schema: Schema, options: TableOptions) -> Statement:
 
 
 def _target_view(schema: Schema, options: TableOptions) -> Statement:
-    select = f"SELECT\n    {converted(columns_of(schema))}\nFROM {options.name(schema, 'messages')} AS message"
+    select = (
+        f"SELECT\n    {converted(columns_of(schema))}\nFROM {options.name(schema, 'messages')} AS message"
+    )
     select += "\nWHERE empty(message.`_error`)"
     return _view(options.name(schema, "view"), options.name(schema), select)
 
@@ -410,7 +430,7 @@ def _view(name: str, target: str, select: str, comment: str = "") -> Statement:
     return Statement(f"CREATE MATERIALIZED VIEW IF NOT EXISTS {name} TO {target} AS\n{select}", comment)
 
 
-# Totals ---------------------------------------------------------------------------------------------------------------
+# Totals -----------------------------------------------------------------------------------------------------
 
 
 def aggregate_table(schema: Schema, options: TableOptions, interval: str) -> Statement:
@@ -455,7 +475,9 @@ def dimensions(schema: Schema, options: TableOptions) -> list[Column]:
     for column in chosen:
         if column.repeated or column.explicit or column.scale == "count" or column is time_column(schema):
             problem = "totals cannot be told apart by it"
-            raise schema.error(column.name, problem, "leave it out: it may be no count, no list, not explicit, no time")
+            raise schema.error(
+                column.name, problem, "leave it out: it may be no count, no list, not explicit, no time"
+            )
         if not column.enabled:
             raise schema.error(column.name, "totals cannot be told apart by it: it is disabled", "enable it")
     return chosen
@@ -517,5 +539,7 @@ def _require_time(schema: Schema) -> Column:
     time = time_column(schema)
     if time is None or not counts(schema):
         missing = 'a column with scale = "count"' if time else "a time"
-        raise SchemaError(f"no totals without {missing}", "enable one, or make no aggregates", origin=schema.origin)
+        raise SchemaError(
+            f"no totals without {missing}", "enable one, or make no aggregates", origin=schema.origin
+        )
     return time

@@ -26,7 +26,16 @@ from flowbuf._core import format_ip
 from flowbuf.schema import Column, Schema
 
 __all__ = [
-    *("CONTROLS", "NUMBERS", "FlowText", "escape_json", "format_address", "format_mac", "format_time", "text_renderer"),
+    *(
+        "CONTROLS",
+        "NUMBERS",
+        "FlowText",
+        "escape_json",
+        "format_address",
+        "format_mac",
+        "format_time",
+        "text_renderer",
+    ),
     "to_json_string",
 ]
 
@@ -68,12 +77,16 @@ class FlowText:
     def __init__(self, schema: Schema) -> None:
         self.columns = schema.enabled
         self._texts = tuple((column.name, text_renderer(column)) for column in schema.enabled)
-        self._members = tuple((column.name, f'"{column.name}":', _json_renderer(column)) for column in schema.enabled)
+        self._members = tuple(
+            (column.name, f'"{column.name}":', _json_renderer(column)) for column in schema.enabled
+        )
 
     def json_line(self, flow: Mapping[str, Any]) -> str:
         """Return a flow as one JSON object without absent columns and without a line end."""
         get = flow.get
-        members = [key + render(value) for name, key, render in self._members if (value := get(name)) is not None]
+        members = [
+            key + render(value) for name, key, render in self._members if (value := get(name)) is not None
+        ]
         return "{" + ",".join(members) + "}"
 
     def cells(self, flow: Mapping[str, Any]) -> list[str]:
@@ -85,7 +98,7 @@ class FlowText:
         return ["" if (value := get(name)) is None else render(value) for name, render in self._texts]
 
 
-# Renderers, chosen once per column ------------------------------------------------------------------------------------
+# Renderers, chosen once per column --------------------------------------------------------------------------
 
 
 def text_renderer(column: Column) -> Render:

@@ -207,4 +207,6 @@ def check_column_output(form: str, output: str) -> None:
         raise UsageProblem(f"{form} is nothing to look at: give -o FILE, or a pipe")
     if output.endswith((".gz", ".zst")):
         fix = "leave out " + os.path.splitext(output)[1]
-        raise UsageProblem(f"{output}: {form} is read from its end and cannot be compressed as a whole; {fix}")
+        raise UsageProblem(
+            f"{output}: {form} is read from its end and cannot be compressed as a whole; {fix}"
+        )

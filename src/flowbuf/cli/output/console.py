@@ -45,7 +45,9 @@ def new_table(title: str, *headings: str, numbers: tuple[str, ...] = (), wraps: 
 
     Columns in `numbers` are right-aligned, and the column `wraps` may take several lines.
     """
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
     table.pad_edge = False
     for heading in headings:
         justify: Literal["left", "right"] = "right" if heading in numbers else "left"

@@ -31,7 +31,12 @@ def show_progress(total: int | None, quiet: bool = False) -> Iterator[Show]:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (BarColumn(), DownloadColumn(), TextColumn("{task.fields[flows]:,} flows"), TimeRemainingColumn())
+    columns = (
+        BarColumn(),
+        DownloadColumn(),
+        TextColumn("{task.fields[flows]:,} flows"),
+        TimeRemainingColumn(),
+    )
     with Progress(
         *columns, console=Console(file=terminal_of(sys.stderr)), transient=True, redirect_stdout=False
     ) as progress:
@@ -81,7 +86,12 @@ def show_steps(total: int) -> Iterator[Callable[[str, int], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(
         *columns, console=Console(file=terminal_of(sys.stderr)), transient=True, redirect_stdout=False
     ) as progress:

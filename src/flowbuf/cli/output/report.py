@@ -65,7 +65,9 @@ def _read_fields(decoder: Decoder) -> list[tuple[str, int, int, int]]:
 
 def _name_elements(decoder: Decoder, column: str, fields: Sequence[tuple[str, int, int, int]]) -> str:
     """Return the elements that fill a column, for example " (ipfix:61 flowDirection, 2 bytes)"."""
-    sources = {(source.kind, source.pen, source.id) for rank in decoder.schema[column].sources for source in rank}
+    sources = {
+        (source.kind, source.pen, source.id) for rank in decoder.schema[column].sources for source in rank
+    }
     texts = []
     for kind, pen, id, size in fields:
         element = (0 if pen == REVERSE_PEN else pen, id)
@@ -153,7 +155,8 @@ class Report:
             return []
         fields = _read_fields(decoder)
         counts = [
-            f"{column} {new[column]}{_name_elements(decoder, column, fields)}" for column in columns[:MAX_COLUMNS]
+            f"{column} {new[column]}{_name_elements(decoder, column, fields)}"
+            for column in columns[:MAX_COLUMNS]
         ]
         more = f" and {len(columns) - MAX_COLUMNS} more" if len(columns) > MAX_COLUMNS else ""
         return [f"{name}: values left out, by column: {', '.join(counts)}{more}"]

@@ -136,7 +136,7 @@ def _format_timestamp(nanoseconds: int, is_utc: bool) -> str:
     return text if is_utc else text.removesuffix("Z")
 
 
-# Values ---------------------------------------------------------------------------------------------------------------
+# Values -----------------------------------------------------------------------------------------------------
 
 
 def to_text(value: Any) -> str:
@@ -188,7 +188,9 @@ def _format_span(months: int, days: int, nanoseconds: int) -> str:
     clock = f"{sign}{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     clock += f".{fraction:09d}".rstrip("0") if fraction else ""
     parts = [
-        f"{count} {unit}{'' if abs(count) == 1 else 's'}" for count, unit in ((months, "month"), (days, "day")) if count
+        f"{count} {unit}{'' if abs(count) == 1 else 's'}"
+        for count, unit in ((months, "month"), (days, "day"))
+        if count
     ]
     return " ".join([*parts, clock] if nanoseconds or not parts else parts)
 

@@ -68,7 +68,9 @@ def format_option(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any
 
 
 force_option = click.option(
-    "--force", is_flag=True, help="Replace OUT if it exists. Needed only on a terminal; pipelines always replace it."
+    "--force",
+    is_flag=True,
+    help="Replace OUT if it exists. Needed only on a terminal; pipelines always replace it.",
 )
 
 
@@ -92,7 +94,9 @@ spreadsheet_option = click.option(
 def check_spreadsheet(spreadsheet: bool, form: str) -> None:
     """Raise UsageProblem for --spreadsheet in another format."""
     if spreadsheet and form != "csv":
-        raise UsageProblem(f"--spreadsheet is for csv, and the format is {form}; leave it out, or give -f csv")
+        raise UsageProblem(
+            f"--spreadsheet is for csv, and the format is {form}; leave it out, or give -f csv"
+        )
 
 
 def default_format(output: str) -> str:

@@ -33,7 +33,18 @@ MAX_TITLE = 8  # of a name in one line
 
 # Columns by importance. On a narrow terminal, these are removed last.
 IMPORTANCE = (
-    *("source", "destination", "src_addr", "dst_addr", "bytes", "packets", "proto", "time", "src_port", "dst_port"),
+    *(
+        "source",
+        "destination",
+        "src_addr",
+        "dst_addr",
+        "bytes",
+        "packets",
+        "proto",
+        "time",
+        "src_port",
+        "dst_port",
+    ),
     *("time_received", "tcp_flags"),
     *("tunnel", "in_if", "out_if", "src_as", "dst_as", "exporter_address", "sampling_rate"),
     *(name for section in SECTIONS.values() for name in section),
@@ -271,11 +282,15 @@ class Layout:
         return [line + "\n" for line in self._rows(cells)]
 
     def _rows(self, cells: Mapping[Heading, Sequence[str]]) -> list[str]:
-        columns = [[heading.align(text, self._widths[heading]) for text in cells[heading]] for heading in self._shown]
+        columns = [
+            [heading.align(text, self._widths[heading]) for text in cells[heading]] for heading in self._shown
+        ]
         rows = [GAP.join(row).rstrip() for row in zip(*columns, strict=True)]
         if not self._second:
             return rows
-        return [line for row, text in zip(rows, cells[self._second], strict=True) for line in (row, ARROW + text)]
+        return [
+            line for row, text in zip(rows, cells[self._second], strict=True) for line in (row, ARROW + text)
+        ]
 
 
 def _plain(name: str) -> str:
@@ -296,7 +311,7 @@ def measure(text: str) -> int:
     return len(text) if text.isascii() else cell_len(text)
 
 
-# Columns of the table -----------------------------------------------------------------------------------------------
+# Columns of the table ---------------------------------------------------------------------------------------
 
 
 def make_headings(schema: Schema) -> list[Heading]:
@@ -362,7 +377,9 @@ def _heading(column: Column) -> Heading:
     elif column.type in ("string", "enum"):
         plain = render
         render = lambda value: clean_line(plain(value))  # noqa: E731
-    return Heading(name, lambda flow: render(flow[name]) if name in flow else "", right=number and name not in LEFT)
+    return Heading(
+        name, lambda flow: render(flow[name]) if name in flow else "", right=number and name not in LEFT
+    )
 
 
 def _ethertype(flow: Flow) -> str:

@@ -88,7 +88,9 @@ def open_parts(
             yield parts, parts.discard
     except BaseException:
         if parts.whole:
-            add_note(f"{folder}: files so far, each of them whole: {parts.whole}; what was to follow is missing")
+            add_note(
+                f"{folder}: files so far, each of them whole: {parts.whole}; what was to follow is missing"
+            )
         raise
 
 
@@ -180,7 +182,10 @@ class Csv:
         write_csv(self._file, map(self._neutralize, rows) if self._spreadsheet else rows)
 
     def _neutralize(self, cells: list[str]) -> list[str]:
-        return [cell if is_number else neutralize(cell) for is_number, cell in zip(self._numbers, cells, strict=True)]
+        return [
+            cell if is_number else neutralize(cell)
+            for is_number, cell in zip(self._numbers, cells, strict=True)
+        ]
 
     def finish(self) -> None:
         pass
