@@ -1,6 +1,4 @@
-"""The codec: what records may be, what they are read into, and what is said of those that cannot be written
-or read.
-"""
+"""The codec: types of objects that it encodes, types that it decodes into, and errors of both."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What is a message and what is not, octet by octet. Each case is given to the codec and to google.protobuf:
-both take it and read the same of it, or both refuse it. Where we mean to differ, a test of its own says
-why.
+"""Valid and invalid messages, byte by byte. The codec and google.protobuf decode each case.
+
+Both return the same values, or both refuse the message. Each intended difference has its own test.
 """
 
 from __future__ import annotations

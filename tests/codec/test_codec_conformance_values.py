@@ -1,6 +1,4 @@
-"""Maps, enums and text of messages. Each case is decoded by the codec and by google.protobuf, as in
-test_codec_conformance.py.
-"""
+"""Maps, enums and text in messages. The codec and google.protobuf decode each case."""
 
 from __future__ import annotations
 

@@ -31,7 +31,6 @@ from tests.support.datagrams import (
 FLOW = Schema.load("flow")
 RECORD = record5(src="10.0.0.1", dst="10.0.0.2", packets=3, octets=400, src_as=65001)
 V5 = netflow5(RECORD, seconds=1_700_000_000, uptime=10_000, sampling=100)
-BROKEN = netflow5(RECORD, count=2)
 
 
 def values(message: bytes, schema: Schema = FLOW) -> dict[str, Any]:

@@ -1,17 +1,9 @@
-"""NetFlow v5 datagrams, built by hand. Each case runs against the Python reference and the core."""
+"""Datagrams of NetFlow v5, built by hand. Each case runs against the Python reference and the core."""
 
 from __future__ import annotations
 
-from tests.support.datagrams import (
-    mapped,
-    netflow5,
-    record5,
-)
-from tests.support.decoding import (
-    Decode,
-    both_decoders,
-    columns,
-)
+from tests.support.datagrams import mapped, netflow5, record5
+from tests.support.decoding import Decode, both_decoders, columns
 
 pytestmark = both_decoders
 

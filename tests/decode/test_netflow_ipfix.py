@@ -1,7 +1,6 @@
-"""What NetFlow v5, NetFlow v9 and IPFIX datagrams mean: versions, templates, sets, exporters.
+"""Datagrams of NetFlow v9 and IPFIX, built by hand: versions, templates, sets, exporters.
 
-Built by hand, expected by specification; every case runs against the plain Python reference and against the
-core.
+The expected flows follow the specifications. Each case runs against the Python reference and the core.
 """
 
 from __future__ import annotations

@@ -10,14 +10,7 @@ import pytest
 from flowbuf import DecodeError, Decoder, _core, encode_capture, read_capture
 from flowbuf.io.capture import CaptureReader
 from tests.support.command import pcap
-from tests.support.datagrams import (
-    data_set,
-    ipfix,
-    netflow5,
-    record5,
-    template,
-    template_set,
-)
+from tests.support.datagrams import data_set, ipfix, netflow5, record5, template, template_set
 
 RECORD = record5(src="10.0.0.1", dst="10.0.0.2", packets=3, octets=400, src_as=65001)
 V5 = netflow5(RECORD, seconds=1_700_000_000, uptime=10_000, sampling=100)

@@ -8,13 +8,7 @@ import pytest
 from google.protobuf.message import DecodeError as ProtobufError
 
 from flowbuf.errors import DecodeError
-from tests.support.codec_messages import (
-    as_record,
-    comparable,
-    make_codec,
-    make_relaxed,
-    unknown_fields,
-)
+from tests.support.codec_messages import as_record, comparable, make_codec, make_relaxed, unknown_fields
 
 EVERYTHING = make_codec("Everything", times="ns", unknown_fields="keep")
 OLD = make_relaxed("Old", times="ns", unknown_fields="keep")
@@ -24,7 +18,7 @@ NUMBERS = {field.name: field.number for field in EVERYTHING.message}
 
 
 def read(octets: bytes, codec: Any = EVERYTHING) -> dict[str, Any]:
-    """What both make of a message that both take."""
+    """Return the object of a message that the codec and google.protobuf decode alike."""
     theirs = codec.message_class().FromString(octets)
     record = codec.decode(octets)
     assert comparable(record) == comparable(as_record(theirs, codec.message))
@@ -35,7 +29,7 @@ def read(octets: bytes, codec: Any = EVERYTHING) -> dict[str, Any]:
 
 
 def refuse(octets: bytes, codec: Any = EVERYTHING) -> DecodeError:
-    """Both refuse it."""
+    """Return the error of a message that the codec and google.protobuf refuse."""
     with pytest.raises(ProtobufError):
         codec.message_class().FromString(octets)
     with pytest.raises(DecodeError) as caught:

@@ -1,4 +1,4 @@
-"""A record of the message type Reading, and the check that a codec refuses a record."""
+"""An object of the message type Reading, and the check that a codec refuses an object."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MESSAGE = READING.encode(RECORD)
 
 
 def problem(record: Any, codec: Codec = EVERYTHING) -> str:
-    """What is said of a record that cannot be written; and then the codec can still be used."""
+    """Return the error of an object that cannot be encoded, and check that the codec still works."""
     with pytest.raises(EncodeError) as caught:
         codec.encode(record)
     assert str(caught.value).startswith(caught.value.path[:90])
