@@ -24,7 +24,6 @@ from tests.support.codec_records import EVERYTHING, MESSAGE, READING, RECORD, UT
 
 msgspec = pytest.importorskip("msgspec")
 np = pytest.importorskip("numpy")
-pd = pytest.importorskip("pandas")
 
 TREE = make_codec("Tree")
 OLD = make_codec("Old")
