@@ -360,7 +360,7 @@ class Kafka(Service):
             "auto.create.topics.enable": "false",
             "group.initial.rebalance.delay.ms": 0,
             "broker.heartbeat.interval.ms": 500,
-            "broker.session.timeout.ms": 3000,  # until it has passed, a broker that was killed may not come back
+            "broker.session.timeout.ms": 3000,  # a killed broker can only rejoin after this time
             **{f"{topic}.replication.factor": 1 for topic in internal},
             **{f"{topic}.num.partitions": 1 for topic in internal},
             **{f"{topic}.min.isr": 1 for topic in internal[1:]},
@@ -368,7 +368,7 @@ class Kafka(Service):
         path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
 
     def greets(self) -> bool:
-        """Whether the cluster has a broker: one that has only opened its port is not in its own metadata yet."""
+        """Return whether the metadata lists a broker. It lists none for a while after the port opens."""
         header = struct.pack(">hhih", 3, 1, 1, -1)  # Metadata, version 1, correlation id 1, no client id
         request = header + struct.pack(">i", 0)  # of no topics
         with (

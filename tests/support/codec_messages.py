@@ -62,22 +62,25 @@ message Everything {{
   sint64 f_sint64 = 8;
   fixed32 f_fixed32 = 9; fixed64 f_fixed64 = 10; sfixed32 f_sfixed32 = 11; sfixed64 f_sfixed64 = 12;
   bool f_bool = 13; string f_string = 14; bytes f_bytes = 15; Level f_enum = 16;
-  optional int32 o_int32 = 17; optional string o_string = 18; optional Level o_enum = 19; optional bool o_bool = 20;
+  optional int32 o_int32 = 17; optional string o_string = 18; optional Level o_enum = 19;
+  optional bool o_bool = 20;
   optional double o_double = 21; optional bytes o_bytes = 22;
   repeated int32 r_int32 = 31; repeated double r_double = 32; repeated float r_float = 33;
   repeated string r_string = 34;
-  repeated bytes r_bytes = 35; repeated Level r_enum = 36; repeated bool r_bool = 37; repeated fixed32 r_fixed32 = 38;
-  repeated sfixed64 r_sfixed64 = 39; repeated uint64 r_uint64 = 40;
+  repeated bytes r_bytes = 35; repeated Level r_enum = 36; repeated bool r_bool = 37;
+  repeated fixed32 r_fixed32 = 38; repeated sfixed64 r_sfixed64 = 39; repeated uint64 r_uint64 = 40;
   repeated sint64 u_sint64 = 41 [packed = false]; repeated Level u_enum = 42 [packed = false];
   repeated fixed64 u_fixed64 = 43 [packed = false];
   Tree tree = 50; repeated Tree trees = 51;
   google.protobuf.Timestamp time = 52; google.protobuf.Duration span = 53;
   repeated google.protobuf.Timestamp times = 54; repeated google.protobuf.Duration spans = 55;
   map<string, int32> m_int32 = 60; map<int32, string> m_string = 61; map<bool, Tree> m_tree = 62;
-  map<uint64, double> m_double = 63; map<string, Level> m_enum = 64; map<sint32, google.protobuf.Timestamp> m_time = 65;
+  map<uint64, double> m_double = 63; map<string, Level> m_enum = 64;
+  map<sint32, google.protobuf.Timestamp> m_time = 65;
   map<string, google.protobuf.Duration> m_span = 66; map<fixed32, bytes> m_bytes = 67;
   oneof choice {{
-    int32 c_int32 = 70; string c_string = 71; Tree c_tree = 72; google.protobuf.Duration c_span = 73; Tree c_other = 74;
+    int32 c_int32 = 70; string c_string = 71; Tree c_tree = 72; google.protobuf.Duration c_span = 73;
+    Tree c_other = 74;
   }}
   oneof second {{ bool d_bool = 80; google.protobuf.Timestamp d_time = 81; }}
   string middle = 2047; int64 upper = 262144; int32 highest = 536870911;
@@ -116,7 +119,9 @@ message Old {
   map<int32, Old> m_old = 31;
   optional Old sub = 40;
   repeated Old subs = 41;
-  oneof which { string c_string = 50; Closed c_enum = 51; group Choice = 52 { optional int32 n = 1; } Old c_old = 53; }
+  oneof which {
+    string c_string = 50; Closed c_enum = 51; group Choice = 52 { optional int32 n = 1; } Old c_old = 53;
+  }
   extensions 100 to 199;
 }
 """

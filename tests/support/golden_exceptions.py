@@ -169,7 +169,8 @@ def other_sizes(*layers: str) -> Rule:
 # The table --------------------------------------------------------------------------------------------------
 
 SAMPLED_FRAMES = (
-    "ipfix-315-eompls-control-word ipfix-315-frame ipfix-315-juniper-common-properties ipfix-315-srv6 sflow-1140 "
+    "ipfix-315-eompls-control-word ipfix-315-frame ipfix-315-juniper-common-properties ipfix-315-srv6 "
+    "sflow-1140 "
     "sflow-discarded-output sflow-expanded-sample sflow-icmpv4 sflow-icmpv6 sflow-local-interface "
     "sflow-multiple-outputs sflow-qinq sflow-raw-ipv4 sflow-vxlan"
 )
@@ -183,8 +184,8 @@ EXCEPTIONS: tuple[Exception_, ...] = (
     exception(
         "ipfix-mpls ipfix-physical-interfaces", "goflow2", "sampling_rate",
         lambda d: d.theirs == 1 and d.ours in (10, 1000),
-        "[2] RFC 5477: of samplingPacketInterval + samplingPacketSpace packets, samplingPacketInterval are taken; "
-        "GoFlow2 ignores the space",
+        "[2] RFC 5477: of samplingPacketInterval + samplingPacketSpace packets, samplingPacketInterval are "
+        "taken; GoFlow2 ignores the space",
     ),
     exception(
         "ipfix-cisco-sampling-option", "goflow2", "sampling_rate", says(256, 1),
@@ -228,19 +229,21 @@ EXCEPTIONS: tuple[Exception_, ...] = (
     exception(
         NESTED_HEADERS, "goflow2", "src_addr dst_addr etype proto src_port dst_port ip_tos ipv6_flow_label",
         of_inner_header,
-        "[10] RFC 7011 section 8: of an element that occurs twice the first is the outer header's, and all columns "
-        "keep to it; GoFlow2's last one wins",
+        "[10] RFC 7011 section 8: of an element that occurs twice the first is the outer header's, and all "
+        "columns keep to it; GoFlow2's last one wins",
     ),
     exception(
         NESTED_HEADERS, "akvorado", "SrcAddr DstAddr EType SrcPort DstPort IPTos", of_inner_header,
-        "[10] as above; Akvorado takes the last addresses that are not zero, of everything else the first that is not",
+        "[10] as above; Akvorado takes the last addresses that are not zero, of everything else the first "
+        "that is not",
     ),
     exception(
         "ipfix-cisco-mpls-two-domains ipfix-huawei-vrf-name", "akvorado", "NextHop", hidden_by_bgp,
         "[11] one column for both next hops: an all-zero one of BGP hides the real one",
     ),
     exception(
-        "ipfix-cisco-mpls-among-bgp mixed-two-exporters netflow9-data netflow9-multiple-sampling-rates", "akvorado",
+        "ipfix-cisco-mpls-among-bgp mixed-two-exporters netflow9-data "
+        "netflow9-multiple-sampling-rates", "akvorado",
         "NextHop", is_ours("bgp_next_hop"),
         "[11] one column for both next hops; this is BGP's",
     ),
@@ -270,8 +273,8 @@ EXCEPTIONS: tuple[Exception_, ...] = (
     ),
     exception(
         f"ipfix-cisco-mpls-among-bgp {NESTED_HEADERS}", "goflow2", TIMES, export_time,
-        "[16] flowStartSysUpTime and flowEndSysUpTime count from systemInitTimeMilliseconds (RFC 5102), which options "
-        "or the record give; GoFlow2 writes the export time",
+        "[16] flowStartSysUpTime and flowEndSysUpTime count from systemInitTimeMilliseconds (RFC 5102), "
+        "which options or the record give; GoFlow2 writes the export time",
     ),
     exception(
         "netflow9-icmp netflow9-nat", "goflow2", TIMES, shortly_before_export,
@@ -279,15 +282,16 @@ EXCEPTIONS: tuple[Exception_, ...] = (
         "observationTimeMilliseconds (323); GoFlow2 writes the export time",
     ),
     exception(
-        f"{SAMPLED_FRAMES} sflow-sampled-ipv4 ipfix-cisco-sampling-option mixed-two-exporters", "goflow2", TIMES,
+        f"{SAMPLED_FRAMES} sflow-sampled-ipv4 ipfix-cisco-sampling-option "
+        "mixed-two-exporters", "goflow2", TIMES,
         no_time_of_flow,
-        "[16] nothing says when the flow was, or from when its times count: absent. GoFlow2 writes the time of export, "
-        "in sFlow that of reception",
+        "[16] nothing says when the flow was, or from when its times count: absent. GoFlow2 writes the time "
+        "of export, in sFlow that of reception",
     ),
     exception(
         "ipfix-cisco-srv6", "goflow2", TIMES, lambda d: d.index == 0 and no_time_of_flow(d),
-        "[16] the options with systemInitTimeMilliseconds come after this flow; what is learnt later does not change "
-        "flows already written (design)",
+        "[16] the options with systemInitTimeMilliseconds come after this flow; what is learnt later does "
+        "not change flows already written (design)",
     ),
     # Sampled packets
     exception(
@@ -295,10 +299,11 @@ EXCEPTIONS: tuple[Exception_, ...] = (
         "[18] design: bytes is the IP length, the frame's is frame_length",
     ),
     exception(
-        "sflow-discarded-output sflow-multiple-outputs sflow-local-interface sflow-icmpv4 sflow-icmpv6 sflow-vxlan",
+        "sflow-discarded-output sflow-multiple-outputs sflow-local-interface sflow-icmpv4 sflow-icmpv6 "
+        "sflow-vxlan",
         "goflow2", "in_if out_if", no_ifindex,
-        "[19] sFlow v5 section 5: the top two bits of an interface are a format, only format 0 is an ifIndex; "
-        "0x3fffffff is the exporter itself",
+        "[19] sFlow v5 section 5: the top two bits of an interface are a format, only format 0 is an "
+        "ifIndex; 0x3fffffff is the exporter itself",
     ),
     exception(
         "sflow-discarded-output", "goflow2", "forwarding_status", says(131, None),
@@ -307,7 +312,8 @@ EXCEPTIONS: tuple[Exception_, ...] = (
     exception(
         "ipfix-315-eompls-control-word ipfix-315-frame sflow-expanded-sample sflow-qinq", "goflow2",
         "src_vlan dst_vlan", of_tag,
-        "[20] design: the tag of a sampled frame stands in where nothing else says; GoFlow2 has it in vlan_id alone",
+        "[20] design: the tag of a sampled frame stands in where nothing else says; GoFlow2 has it in "
+        "vlan_id alone",
     ),
     exception(
         "sflow-1140", "goflow2", "src_vlan dst_vlan", says(None, 0xFFFFFFFF),
@@ -315,7 +321,8 @@ EXCEPTIONS: tuple[Exception_, ...] = (
     ),
     exception(
         "sflow-qinq", "goflow2", "vlan_id", of_inner_tag,
-        "[20] IEEE 802.1Q, design: the VLAN id of the outermost tag; GoFlow2 writes priority and id of the innermost",
+        "[20] IEEE 802.1Q, design: the VLAN id of the outermost tag; GoFlow2 writes priority and id of the "
+        "innermost",
     ),
     exception(
         "sflow-qinq", "akvorado", "SrcVlan DstVlan", of_inner_tag,
@@ -333,7 +340,8 @@ EXCEPTIONS: tuple[Exception_, ...] = (
     exception(
         EOMPLS, "goflow2", "src_addr dst_addr proto src_port dst_port tcp_flags ip_tos ip_ttl fragment_id",
         lambda d: only_ours(d) and "mpls_labels" in d.flow,
-        "[23] RFC 4448 section 4.6: an Ethernet frame behind a zero control word; GoFlow2 stops at the labels",
+        "[23] RFC 4448 section 4.6: an Ethernet frame behind a zero control word; GoFlow2 stops at the "
+        "labels",
     ),
     exception(
         "ipfix-315-eompls-control-word", "goflow2", "ip_flags", says(2, None),
@@ -357,7 +365,8 @@ EXCEPTIONS: tuple[Exception_, ...] = (
     ),
     exception(
         "packets/gre-v4-key", "goflow2", "layer_stack", further_layers,
-        "[24] RFC 2890: a key makes the header 8 octets; GoFlow2 takes 4, and finds no ICMP behind the IPv4 it reads",
+        "[24] RFC 2890: a key makes the header 8 octets; GoFlow2 takes 4, and finds no ICMP behind the IPv4 "
+        "it reads",
     ),
     exception(
         "packets/gre-v4-key", "goflow2", "layer_size", says([14, 20, 8, 20, 8], [14, 20, 4, 20]),
@@ -365,7 +374,8 @@ EXCEPTIONS: tuple[Exception_, ...] = (
     ),
     exception(
         "packets/vlan-ipv6", "goflow2", "layer_size", other_sizes("gre"),
-        "[24] RFC 2637: the header of version 1 has a key and two numbers here, 16 octets; GoFlow2 always says 4",
+        "[24] RFC 2637: the header of version 1 has a key and two numbers here, 16 octets; GoFlow2 always "
+        "says 4",
     ),
     exception(
         "*", "goflow2", "layer_size", other_sizes("tcp"),
@@ -382,7 +392,8 @@ EXCEPTIONS: tuple[Exception_, ...] = (
     ),
     exception(
         "packets/ipv4-ipv4 packets/ipv4-ipv6", "akvorado-srv6",
-        "SrcAddr DstAddr EType Proto SrcPort DstPort SrcMAC DstMAC IPTTL TCPFlags ICMPv4Type l3_length opened",
+        "SrcAddr DstAddr EType Proto SrcPort DstPort SrcMAC DstMAC IPTTL TCPFlags ICMPv4Type l3_length "
+        "opened",
         lambda d: d.flow["etype"] == 0x0800 and "tunnel_src_addr" not in d.flow,
         "[25] RFC 8986: segments are IPv6's; IP in IPv4 is ipip. Akvorado opens it as SRv6, too",
     ),
@@ -412,8 +423,8 @@ class Unmatched:
 
 
 EARLY_DATA = (
-    "[1] RFC 3954 section 9: data before its template is kept and decoded when that comes; both collectors drop the "
-    "whole datagram"
+    "[1] RFC 3954 section 9: data before its template is kept and decoded when that comes; both collectors "
+    "drop the whole datagram"
 )
 BIFLOW = "[8] RFC 5103: the reverse direction is a second flow; GoFlow2 does not read its counters"
 

@@ -97,9 +97,9 @@ COMBINED = {
 COMBINED |= {f"mplsLabelStackSection{n}" for n in range(2, 7)}
 WITHOUT_COLUMN = {
     "Huawei", "dot1qPriority", "ethernetType", "icmpTypeCodeIPv4", "icmpTypeCodeIPv6", "ipv6ExtensionHeaders",
-    "ipv6ExtensionHeadersFull", "maximumTTL", "mplsTopLabelPrefixLength", "mplsTopLabelType", "observationDomainId",
-    "octetDeltaSumOfSquares", "paddingOctets", "srhActiveSegmentIPv6", "srhFlagsIPv6", "srhSegmentIPv6ListSection",
-    "srhTagIPv6",
+    "ipv6ExtensionHeadersFull", "maximumTTL", "mplsTopLabelPrefixLength", "mplsTopLabelType",
+    "observationDomainId", "octetDeltaSumOfSquares", "paddingOctets", "srhActiveSegmentIPv6", "srhFlagsIPv6",
+    "srhSegmentIPv6ListSection", "srhTagIPv6",
 }  # fmt: skip
 
 ADDRESSES = ("sourceIPv4Address", "destinationIPv4Address", "sourceIPv6Address", "destinationIPv6Address")
@@ -186,7 +186,8 @@ def netgauze_flows(path: Path) -> Iterator[Flow]:
 
 
 NETGAUZE_COLUMNS = {each.column for each in ELEMENTS.values()} | {
-    "etype", "flow_type", "mpls_labels", "observation_domain_id", "sampling_rate", "sequence_number", "time_exported",
+    "etype", "flow_type", "mpls_labels", "observation_domain_id", "sampling_rate", "sequence_number",
+    "time_exported",
 }  # fmt: skip
 
 NETGAUZE = Collector(

@@ -341,9 +341,9 @@ GOFLOW2_PACKETS = Collector(
     "goflow2",
     chosen(
         GOFLOW2.fields,
-        "src_addr dst_addr etype proto src_port dst_port src_mac dst_mac vlan_id ip_tos ip_ttl ip_flags fragment_id "
-        "fragment_offset ipv6_flow_label tcp_flags icmp_type icmp_code mpls_label mpls_ttl layer_stack layer_size "
-        "ipv6_routing_header_addresses",
+        "src_addr dst_addr etype proto src_port dst_port src_mac dst_mac vlan_id ip_tos ip_ttl ip_flags "
+        "fragment_id fragment_offset ipv6_flow_label tcp_flags icmp_type icmp_code mpls_label mpls_ttl "
+        "layer_stack layer_size ipv6_routing_header_addresses",
     ),
     ignored=frozenset({"packet"}),
 )
@@ -372,8 +372,9 @@ AKVORADO_PACKETS = tuple(
         {
             **chosen(
                 AKVORADO.fields,
-                "SrcAddr DstAddr EType Proto SrcPort DstPort SrcVlan DstVlan SrcMAC DstMAC IPTTL IPTos IPFragmentID "
-                "IPFragmentOffset IPv6FlowLabel TCPFlags ICMPv4Type ICMPv4Code ICMPv6Type ICMPv6Code MPLSLabels",
+                "SrcAddr DstAddr EType Proto SrcPort DstPort SrcVlan DstVlan SrcMAC DstMAC IPTTL IPTos "
+                "IPFragmentID IPFragmentOffset IPv6FlowLabel TCPFlags ICMPv4Type ICMPv4Code ICMPv6Type "
+                "ICMPv6Code MPLSLabels",
             ),
             "l3_length": Field("bytes", lambda length: length or None),
             "opened": Field("tunnel_src_addr", ours=lambda flow: "tunnel_src_addr" in flow),
