@@ -1,10 +1,9 @@
-"""Where collectors and flowbuf disagree over the captures of the corpus, and who is right: the one table of
-exceptions.
+"""Differences between flowbuf and other collectors on the captures of the corpus, with the reasons.
 
-A row explains the differences that its rule accepts, no others; the first row that fits counts. Numbers in
-brackets are those of "Where the two oracles disagree and why" in the README of the corpus, "design" is the
-design's section 3. A row must explain something in each capture and for each field that it names, or
-test_golden.py fails: a difference that is gone takes its row with it.
+Each row of the table explains the differences that its rule accepts. The first row that fits applies. Numbers
+in brackets refer to "Where the two oracles disagree and why" in the README of the corpus. "Design" refers to
+section 3 of the design. A row must explain a difference in each capture and for each field that it names;
+otherwise test_golden.py fails. A resolved difference must therefore be removed from the table.
 """
 
 from __future__ import annotations
@@ -18,9 +17,10 @@ from tests.support.goldens import Flow, is_zero_address
 
 @dataclass(frozen=True)
 class Difference:
-    """flowbuf says `ours` where the collector says `theirs`; None is absent. `flow` and `golden` are the
-    whole flows, `occurrences` all that the record says of the column, in order, by NetGauze (empty for
-    captures it does not have).
+    """A field with the value `ours` from flowbuf and `theirs` from the collector. None means absent.
+
+    `flow` and `golden` are the whole flows. `occurrences` has all values of the column in the record, in
+    order, read by NetGauze. It is empty for captures without a NetGauze golden.
     """
 
     capture: str
@@ -48,7 +48,7 @@ class Exception_:
     def explains(self, difference: Difference) -> bool:
         return (
             self.collector
-            in (difference.collector, difference.collector.partition("-")[0])  # in every mode, or in one
+            in (difference.collector, difference.collector.partition("-")[0])  # in all modes, or in one
             and difference.field in self.fields
             and (self.captures == ANY or difference.capture in self.captures)
             and self.rule(difference)
@@ -66,7 +66,7 @@ ANY = ("*",)
 
 
 def only_ours(difference: Difference) -> bool:
-    """The collector does not have the value."""
+    """Accept a value that the collector does not have."""
     return difference.ours is not None and difference.theirs is None
 
 
@@ -75,12 +75,12 @@ def all_zero(difference: Difference) -> bool:
 
 
 def says(ours: Any, theirs: Any) -> Rule:
-    """Exactly these values."""
+    """Accept exactly these values."""
     return lambda difference: (difference.ours, difference.theirs) == (ours, theirs)
 
 
 def is_ours(column: str) -> Rule:
-    """What the collector puts here is another column of flowbuf."""
+    """Accept a value of the collector that flowbuf has in another column."""
     return lambda difference: (
         difference.theirs is not None and difference.theirs == difference.flow.get(column)
     )
@@ -98,13 +98,16 @@ def without_empty_sections(difference: Difference) -> bool:
 
 
 def of_inner_header(difference: Difference) -> bool:
-    """The record says it twice: the first is ours (absent if zero), and a later one theirs."""
+    """Accept two values in one record: flowbuf has the first (absent if zero), the collector a later one."""
     first, *later = difference.occurrences or (None,)
     return difference.ours == (first or None) and difference.theirs in later
 
 
 def no_ifindex(difference: Difference) -> bool:
-    """No ifIndex: a format other than 0 in the top two bits, or the exporter itself, 0x3fffffff."""
+    """Accept an interface that has no ifIndex.
+
+    Its top two bits have a format other than 0, or it is the exporter (0x3fffffff).
+    """
     return difference.ours is None and (difference.theirs or 0) >= 0x3FFFFFFF
 
 
@@ -113,13 +116,13 @@ def of_tag(difference: Difference) -> bool:
 
 
 def of_inner_tag(difference: Difference) -> bool:
-    """The VLAN id of the second tag, maybe with the priority that stands beside it."""
+    """Accept the VLAN id of the second tag, with or without its priority bits."""
     outer, inner = difference.flow.get("vlan_id"), difference.flow.get("inner_vlan_id", 0)
     return bool(difference.ours == outer and (difference.theirs or 0) & 0xFFF == inner)
 
 
 def bare_type(difference: Difference) -> bool:
-    """A type without a code in a port of 16 bits, taken for a code without a type."""
+    """Accept a type without a code in a 16-bit port, which the collector reads as a code without a type."""
     return difference.ours is None and difference.theirs == difference.golden.get("DstPort", 0) < 256
 
 
@@ -132,7 +135,7 @@ def export_time(difference: Difference) -> bool:
 
 
 def shortly_before_export(difference: Difference) -> bool:
-    """Within the minute before the second that the header names, or in it."""
+    """Accept a time within the minute before the export time of the header, or within its second."""
     return export_time(difference) and -1000 < difference.theirs - difference.ours < 60_000
 
 
@@ -150,13 +153,13 @@ def hidden_by_bgp(difference: Difference) -> bool:
 
 
 def further_layers(difference: Difference) -> bool:
-    """The collector stops where flowbuf goes on."""
+    """Accept a packet that flowbuf parses to a deeper layer than the collector."""
     theirs = difference.theirs or []
     return bool(difference.ours[: len(theirs)] == theirs)
 
 
 def other_sizes(*layers: str) -> Rule:
-    """The same headers, but for the sizes of these."""
+    """Accept the same layers with other sizes of `layers`."""
 
     def rule(difference: Difference) -> bool:
         sizes = zip(difference.flow["layer_stack"], difference.ours, difference.theirs, strict=True)
@@ -413,7 +416,7 @@ EXCEPTIONS: tuple[Exception_, ...] = (
 
 @dataclass(frozen=True)
 class Unmatched:
-    """Flows (by their index) that the other side does not have."""
+    """Flows that the other side does not have, by index."""
 
     capture: str
     collector: str
@@ -441,7 +444,7 @@ UNMATCHED = (
     Unmatched("ipfix-biflow-ipfixprobe", "goflow2", (1, 4), (), BIFLOW),
 )
 
-# Records of flows and of options that TShark does not read, for the same reason.
+# Records of flows and options that TShark does not read, for the same reason.
 EARLY_RECORDS = {
     "netflow9-data-late-template": 8,
     "netflow9-data-before-template": 11,

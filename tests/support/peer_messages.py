@@ -1,4 +1,4 @@
-"""The messages that GoFlow2 and Akvorado send, as definitions of their own: facts, not flowbuf's schemas."""
+"""Definitions of the messages of GoFlow2 and Akvorado, independent of flowbuf's schemas."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 @dataclass(frozen=True)
 class PeerField:
-    """`type` is that of the .proto, of an enum its name."""
+    """A field. `type` is the type in the .proto file; for an enum, its name."""
 
     number: int
     name: str
@@ -26,8 +26,9 @@ class PeerField:
 
 @dataclass(frozen=True)
 class PeerMessage:
-    """`fields` as "1 bytes uint64, 2 as_path repeated uint32, …"; `addresses` are the bytes fields, all of
-    them.
+    """A message type. `fields` has the form "1 bytes uint64, 2 as_path repeated uint32, …".
+
+    All `bytes` fields are addresses.
     """
 
     text: str
@@ -62,8 +63,10 @@ class PeerMessage:
         return message_factory.GetMessageClass(pool.FindMessageTypeByName("peer.FlowMessage"))
 
     def read(self, octets: bytes) -> dict[str, Any]:
-        """What a message says: addresses as text, an IPv4 address of 16 octets as that of IPv6; enums by
-        name. It must not say what the definition does not know.
+        """Return the values of a message.
+
+        Addresses are text; a 16-byte IPv4 address is shown as IPv6. Enums are names. Unknown fields are an
+        error.
         """
         message = self.message_class.FromString(octets)
         assert not UnknownFieldSet(message)

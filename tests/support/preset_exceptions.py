@@ -1,8 +1,7 @@
-"""Where messages of the preset goflow2 differ from GoFlow2's own over the captures of the corpus, and why.
+"""Differences between messages of the preset goflow2 and GoFlow2's own on the captures of the corpus.
 
-The rows are like those of golden_exceptions.py: each must explain something in each capture and for each
-field that it names. Fields are GoFlow2's, of flowbuf's message and of GoFlow2's alike; `flow` is what
-flow.toml says of the flow.
+Rows have the form of golden_exceptions.py. Each must explain a difference in each capture and for each field
+that it names. Field names are those of GoFlow2. `flow` has the values of flow.toml.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from tests.support.golden_exceptions import (
 
 
 def without_priority(difference: Difference) -> bool:
-    """The VLAN id alone, where theirs has the priority before it."""
+    """Accept the VLAN id alone, where GoFlow2 includes the priority."""
     return difference.theirs is not None and difference.ours == difference.theirs & 0xFFF != difference.theirs
 
 
@@ -37,19 +36,19 @@ def rounded(difference: Difference) -> bool:
 
 
 def of_the_flow(difference: Difference) -> bool:
-    """A time that the record gives, within the minute before its export, which is theirs."""
+    """Accept a time of the record within the minute before its export, where GoFlow2 has the export time."""
     exported = difference.flow["time_exported"] * 10**6
     return difference.theirs == exported and 0 < exported - difference.ours < 60 * 10**9
 
 
 def one_goes_further(difference: Difference) -> bool:
-    """The layers of one are the first ones of the other."""
+    """Accept layers of one side that are the first layers of the other."""
     ours, theirs = difference.ours or [], difference.theirs or []
     return ours[: len(theirs)] == theirs[: len(ours)]
 
 
 def sizes_of_tcp_or_further(difference: Difference) -> bool:
-    """A size for each layer; of the layers that both list the same one, but for TCP's."""
+    """Accept one size per layer. Sizes of layers that both list are equal, except TCP's."""
     layers, ours, theirs = (
         difference.golden.get("layer_stack", []),
         difference.ours or [],
