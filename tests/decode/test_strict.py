@@ -18,7 +18,7 @@ BROKEN = netflow5(RECORD, count=2)
 
 
 class TestStrict:
-    """A strict decoder raises where another one counts."""
+    """A strict decoder raises an exception for faults that other decoders count."""
 
     def test_the_first_fault_says_what_where_and_whose(self) -> None:
         with pytest.raises(DecodeError, match="truncated_datagram") as error:

@@ -1,4 +1,4 @@
-"""Hypothesis strategies: numbers, byte strings, sources and times that datagrams consist of.
+"""Hypothesis strategies for the parts of datagrams: numbers, byte strings, sources and times.
 
 Importing this module registers the Hypothesis profiles and loads the one that HYPOTHESIS_PROFILE names.
 """
