@@ -83,7 +83,7 @@ def telling(own: Elements, shared: Elements) -> Elements:
 def complete(flow: Flow, own: Elements, shared: Elements, concluded: Flow) -> None:
     """Add all values to a reverse flow, which has only those of the datagram.
 
-    `concluded` has the values derived from the elements of `telling`.
+    `concluded` has the values derived from the elements that `telling` returns.
     """
     for key, octets in own:
         flow.give(key, Field(octets))

@@ -145,9 +145,7 @@ class Decoder:
     def sequences(self) -> dict[str, dict[tuple[str, int], dict[str, Any]]]:
         """Return the state of sequence numbering, by exporter, then by protocol and domain.
 
-        The domain is engine type << 8
-
-         id in NetFlow v5, and the sub-agent in sFlow.
+        The domain is engine type << 8 | id in NetFlow v5, and the sub-agent in sFlow.
         """
         return {
             text: {key: sequences.describe() for key, sequences in exporter.sequences.items()}

@@ -67,10 +67,9 @@ def give_etype(flow: Flow) -> None:
 def give_icmp(flow: Flow, proto: int | None, src_port: int | None, dst_port: int | None) -> None:
     """Add type and code of icmpTypeCode elements, zero included; else from the ports by Cisco's convention.
 
-    In that convention the source port is 0, and the destination port is type << 8
-
-     code. Some exporters put the ICMPv6 type alone into the port. A destination port below 256 is therefore
-    used for ICMP only, where type 0 (echo reply) is common.
+    In that convention the source port is 0, and the destination port is type << 8 | code. Some exporters put
+    the ICMPv6 type alone into the port. A destination port below 256 is therefore used for ICMP only, where
+    type 0 (echo reply) is common.
     """
     elements = [flow.uint(key[1]) for key in flow.elements() if key[0] == 0 and key[1] in ICMP_TYPE_CODES]
     given = [number for number in elements if number is not None]

@@ -3,7 +3,7 @@
 NetFlow v5 counts flows, and NetFlow v9 counts export packets (Cisco's export format pages, RFC 3954 section
 5.1). IPFIX counts data records, options included (RFC 7011 section 3.1). sFlow counts datagrams, and each
 flow, counter and drop sample counts the samples of its kind and source ("sFlow Version 5", section 5). The
-number in a header is the count at the begin of its datagram.
+number in a header is the count at the beginning of its datagram.
 
 The specifications leave these points open:
 

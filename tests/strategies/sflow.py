@@ -81,7 +81,7 @@ def plain_samples(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def similar_samples(draw: st.DrawFn) -> list[bytes]:
-    """Draw copies of a sample with a few changed bytes. The core expects their records at the same positions."""
+    """Draw copies of a sample with a few changed bytes. The core expects records at the same positions."""
     samples = [draw(plain_samples() | sflow_samples())]
     for _ in range(draw(st.integers(1, 5))):
         sample = bytearray(samples[0])
