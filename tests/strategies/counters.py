@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from tests.strategies.datagrams import ADDRESSES, Sent, sflow_records, sflow_samples, sources, uints, words
+from tests.strategies.basics import Sent, sources, uints
+from tests.strategies.sflow import ADDRESSES, sflow_records, sflow_samples, words
 from tests.support import datagrams as d
 
 # The fields of the records of fixed size, by format: letters as datagrams.counters has them.
