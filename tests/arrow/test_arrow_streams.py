@@ -179,18 +179,18 @@ class Capsules:
 
 
 def test_stream_capsules_can_be_encoded_only_once() -> None:
-    given = Capsules(stream=read_capture(NETFLOW9).__arrow_c_stream__())
-    assert encode_columns(given)
+    columns = Capsules(stream=read_capture(NETFLOW9).__arrow_c_stream__())
+    assert encode_columns(columns)
     with pytest.raises(ValueError, match="used already"):
-        encode_columns(given)
+        encode_columns(columns)
 
 
 def test_array_capsules_can_be_encoded_only_once() -> None:
     batch = next(iter(read_capture(NETFLOW9)))
-    given = Capsules(array=batch.__arrow_c_array__())
-    assert encode_columns(given)
+    columns = Capsules(array=batch.__arrow_c_array__())
+    assert encode_columns(columns)
     with pytest.raises(ValueError, match="used already"):
-        encode_columns(given)
+        encode_columns(columns)
 
 
 def test_streams_may_be_released_while_they_are_read() -> None:

@@ -46,15 +46,15 @@ def send(broker: Broker) -> Iterator[Send]:
 
     The topics are deleted at the end of the test.
     """
-    made: set[str] = set()
+    created: set[str] = set()
 
     def send(topic: str, *records: bytes) -> None:
-        if topic not in made:
-            made.add(broker.make_topic(topic))
+        if topic not in created:
+            created.add(broker.make_topic(topic))
         broker.produce(topic, records)
 
     yield send
-    for deleted in broker.admin.delete_topics(sorted(made)).values():
+    for deleted in broker.admin.delete_topics(sorted(created)).values():
         deleted.result()
 
 
@@ -127,12 +127,12 @@ def test_every_message_arrives(
         records, expected = [prefix + message for message in alone], []
         for message in alone:
             expected += rows_expected(varint(len(message)) + message, schema)
-    given = framed(options, framing)
-    send(topic_of(given, schema), *records)
-    engine.create(schema, given)
-    wait_for(engine, given.name(schema), len(expected))
-    assert rows_in(engine, schema, given.name(schema)) == ordered(expected)
-    assert count_of(engine, given.name(schema, "errors")) == 0
+    table_options = framed(options, framing)
+    send(topic_of(table_options, schema), *records)
+    engine.create(schema, table_options)
+    wait_for(engine, table_options.name(schema), len(expected))
+    assert rows_in(engine, schema, table_options.name(schema)) == ordered(expected)
+    assert count_of(engine, table_options.name(schema, "errors")) == 0
 
 
 @pytest.mark.parametrize("name", ["flow", "goflow2", "akvorado"])
@@ -146,11 +146,11 @@ def test_messages_of_the_sink_arrive(
     messages = (tmp_path / "flows.pb").read_bytes()
     with KafkaSink(broker.servers, broker.make_topic(topic_of(options, schema)), schema, pack=pack) as sink:
         sink.write(messages)
-    given = framed(options, sink.framing)
-    engine.create(schema, given)
+    table_options = framed(options, sink.framing)
+    engine.create(schema, table_options)
     expected = rows_expected(messages, schema)
-    wait_for(engine, given.name(schema), len(expected))
-    assert rows_in(engine, schema, given.name(schema)) == expected
+    wait_for(engine, table_options.name(schema), len(expected))
+    assert rows_in(engine, schema, table_options.name(schema)) == expected
 
 
 def test_the_schema_may_be_a_file(engine: Local, options: TableOptions, send: Send, tmp_path: Path) -> None:
@@ -159,15 +159,15 @@ def test_the_schema_may_be_a_file(engine: Local, options: TableOptions, send: Se
     Servers look for the file in their folder of schemas. The engine in the process takes a path.
     """
     assert options.kafka
-    given = replace(options, kafka=replace(options.kafka, schema_file=str(tmp_path / "flow.proto")))
-    statements = to_ddl(FLOW, given)
+    table_options = replace(options, kafka=replace(options.kafka, schema_file=str(tmp_path / "flow.proto")))
+    statements = to_ddl(FLOW, table_options)
     (comment,) = (each.comment for each in statements if "= Kafka" in each.sql)
     (tmp_path / "flow.proto").write_text(comment[comment.index("syntax") :])
     messages = messages_of(FLOW)
-    send(topic_of(given, FLOW), messages)
+    send(topic_of(table_options, FLOW), messages)
     engine.run(statements)
-    wait_for(engine, given.name(FLOW), len(rows_expected(messages, FLOW)))
-    assert rows_in(engine, FLOW, given.name(FLOW)) == rows_expected(messages, FLOW)
+    wait_for(engine, table_options.name(FLOW), len(rows_expected(messages, FLOW)))
+    assert rows_in(engine, FLOW, table_options.name(FLOW)) == rows_expected(messages, FLOW)
 
 
 def test_unreadable_kafka_records_go_to_the_table_of_errors(

@@ -220,7 +220,7 @@ def test_annotations_choose_the_classes_of_nested_messages() -> None:
 
 
 def test_annotations_of_unknown_classes_are_refused() -> None:
-    """This applies to nested messages, which would be dicts without their class."""
+    """Without its class, a nested message would be a dict."""
     fields = ["name", "weight", "left", "branches", "named", "planted"]
     others = dataclasses.make_dataclass(
         "Others", [(name, "list[Leaf]" if name == "branches" else "Twig") for name in fields]

@@ -109,7 +109,7 @@ def test_unknown_numbers_of_closed_enums_are_unknown_fields() -> None:
         assert read(b"".join(number_field(number, each) for each in (1, 99, 2)), OLD)[name] == [1, 2]
 
 
-def test_map_entries_with_such_numbers_are_unknown_fields() -> None:
+def test_map_entries_with_unknown_enum_numbers_are_unknown_fields() -> None:
     for entry in (
         bytes_field(1, b"a") + number_field(2, 99),
         number_field(2, 99) + bytes_field(1, b"a"),

@@ -1,4 +1,4 @@
-"""Codecs generate example objects, even of messages with endless recursion or with defaults in oneofs."""
+"""Codecs generate example objects, even if messages contain themselves or oneofs have defaults."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_messages_that_require_themselves_have_no_examples(path: Path, name: str
         assert str(caught.value) == problem
 
 
-def test_examples_omit_such_messages_in_optional_fields(path: Path) -> None:
+def test_examples_omit_messages_that_require_themselves(path: Path) -> None:
     codec = Codec.load(path, "Around")
     for record in codec.examples(5):
         assert [record[name] for name in ENDLESS] == [None, [], {}, None]

@@ -48,7 +48,10 @@ def open_both(name: str, times: str = "ns") -> tuple[Codec, Reference]:
 
 @cache
 def records(name: str) -> st.SearchStrategy[dict[str, Any]]:
-    """Return a strategy for objects. Those of large types have few nested messages, to be fast."""
+    """Return a strategy for objects.
+
+    Those of large types have few nested messages, because full ones take a second each.
+    """
     codec = open_both(name)[0]
     if name in ("Everything", "Old"):
         return make_records(codec.message).map(lambda record: codec.decode(codec.encode(record)))

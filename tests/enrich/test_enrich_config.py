@@ -204,7 +204,7 @@ def test_schemas_without_the_filled_columns_are_refused(tmp_path: Path) -> None:
 
 
 def test_every_enrichment_column_can_be_filled() -> None:
-    """The names of columns contain the keys of static data."""
+    """The columns are named after the keys of static data."""
     names = {f"exporter_{key}" for key in EXPORTER.keys} | {f"in_if_{key}" for key in INTERFACE.keys}
     names |= {f"src_net_{key}" for key in NETWORK.keys} | {"src_country", "src_geo_state", "src_geo_city"}
     groups = ("exporter_info", "interface_info", "net", "geo")

@@ -118,7 +118,7 @@ def test_a_missing_topic_for_dead_letters_is_reported(
 def test_an_unreachable_clickhouse_is_reported_at_the_start(
     broker: Broker, topic: str, capture: Path, group: str
 ) -> None:
-    """Only inserts are retried for longer than --timeout."""
+    """The command checks the server before it reads flows. Only inserts are retried for longer."""
     produce(broker, capture, topic)
     nowhere = ("--clickhouse", "http://127.0.0.1:9", "--timeout", 1)
     result = consume(broker, topic, "--group", group, *nowhere)

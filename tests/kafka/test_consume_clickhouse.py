@@ -73,8 +73,8 @@ def test_every_flow_is_inserted_once(
     result = flowbuf(*arguments(broker, front, topic, table))
     assert (result.exit_code, result.stderr) == (0, "")
     assert count(front, table) == (FLOWS, FLOWS)
-    wanted = sum(row["bytes"] for row in rows(capture))
-    assert int(front.ask(f"SELECT sum(bytes) FROM {table}")) == wanted
+    expected = sum(row["bytes"] for row in rows(capture))
+    assert int(front.ask(f"SELECT sum(bytes) FROM {table}")) == expected
     again = flowbuf(*arguments(broker, front, topic, table))
     assert again.exit_code == 0
     assert count(front, table) == (FLOWS, FLOWS)

@@ -327,7 +327,7 @@ def test_strict_delivers_the_batches_before_the_fault(
     content = capture.read_bytes()
     begins = [
         found.end() for found in re.finditer(rb"\x12\x83....(?=\0\x0a)", content, re.DOTALL)
-    ]  # to port 4739
+    ]  # datagrams to port 4739
     version = begins[len(begins) * 2 // 3]
     path = write(tmp_path / "damaged.pcap", content[: version + 2] + b"\xff\xff" + content[version + 4 :])
     result = run("produce", path, "--kafka", broker.servers, "--topic", topic, "--strict")

@@ -1,4 +1,4 @@
-"""diff() lists the differences between two schemas and the ones that a reader can handle."""
+"""diff() lists the differences between two schemas, and tells which of them a reader can handle."""
 
 import pytest
 from hypothesis import given, settings

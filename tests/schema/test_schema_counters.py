@@ -159,7 +159,10 @@ def test_every_column_is_enabled_documented_and_in_a_group():
 
 
 def test_packet_columns_match_the_columns_of_flows():
-    """Types are those of flow.toml. So is the order of sources, without those that no drop sample has."""
+    """Types and the order of sources equal those in flow.toml.
+
+    Sources that do not occur in drop samples are omitted.
+    """
     for column in COUNTERS:
         if column.group == "packet":
             ranks = [source.text for rank in FLOW[column.name].sources for source in rank]
