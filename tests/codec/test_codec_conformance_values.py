@@ -1,4 +1,4 @@
-"""Maps, enums and text in messages. The codec and google.protobuf decode each case."""
+"""The codec decodes maps, enums and text like google.protobuf."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.codec_messages import (
 # Maps -------------------------------------------------------------------------------------------------------
 
 
-def test_entries_without_a_key_or_a_value() -> None:
+def test_missing_keys_and_values_of_map_entries_are_zero() -> None:
     assert read(bytes_field(60, b""))["m_int32"] == {"": 0}
     assert read(bytes_field(60, number_field(2, 5)))["m_int32"] == {"": 5}
     assert read(bytes_field(60, bytes_field(1, b"a")))["m_int32"] == {"a": 0}
@@ -32,7 +32,7 @@ def test_entries_without_a_key_or_a_value() -> None:
     assert read(bytes_field(30, b""), OLD)["m_enum"] == {"": 0}
 
 
-def test_entries_in_another_order_or_with_a_field_twice() -> None:
+def test_map_entries_may_have_fields_in_any_order_or_twice() -> None:
     key, other, value, later = (
         bytes_field(1, b"a"),
         bytes_field(1, b"b"),
@@ -51,20 +51,20 @@ def test_entries_in_another_order_or_with_a_field_twice() -> None:
 
 
 @pytest.mark.parametrize(("number", "key"), list(enumerate(KEYS, 1)))
-def test_keys_of_every_type(number: int, key: str) -> None:
+def test_map_keys_of_every_type_are_decoded(number: int, key: str) -> None:
     wire = {"fixed32": 5, "sfixed32": 5, "fixed64": 1, "sfixed64": 1, "string": 2}.get(key, 0)
-    for octets in {
+    for encoded in {
         0: [varint(0), varint(1), varint(2**32 + 2), varint(2**64 - 1)],
         1: [bytes(8), b"\xff" * 8],
         2: [varint(0), b"\1a", b"\2" + "é".encode()],
         5: [bytes(4), b"\xff" * 4],
     }[wire]:
-        entry = bytes_field(number, tag(1, wire) + octets + number_field(2, 3))
+        entry = bytes_field(number, tag(1, wire) + encoded + number_field(2, 3))
         assert list(read(entry * 2, MAPS)[f"by_{key}"].values()) == [3]
-        refuse(bytes_field(number, tag(1, wire) + octets[:-1]), MAPS)
+        refuse(bytes_field(number, tag(1, wire) + encoded[:-1]), MAPS)
 
 
-def test_an_entry_is_refused_for_what_is_in_it() -> None:
+def test_map_entries_with_malformed_contents_are_refused() -> None:
     refuse(bytes_field(60, b"\x07"))
     refuse(bytes_field(60, tag(1, 2) + b"\1\xff"))
     refuse(bytes_field(62, bytes_field(2, b"\x07")))
@@ -75,7 +75,7 @@ def test_an_entry_is_refused_for_what_is_in_it() -> None:
 
 
 @pytest.mark.parametrize("more", [number_field(3, 1), bytes_field(4, b"more"), bytes_field(2, b"5")])
-def test_an_entry_with_an_unknown_field_is_kept_as_one_or_loses_it(more: bytes) -> None:
+def test_map_entries_with_unknown_fields_become_unknown_fields_if_kept(more: bytes) -> None:
     entry = more + bytes_field(1, b"a") + number_field(2, 5)
     record = read(bytes_field(60, entry) + bytes_field(60, bytes_field(1, b"b") + number_field(2, 6)))
     assert record["m_int32"] == {"b": 6}
@@ -86,7 +86,7 @@ def test_an_entry_with_an_unknown_field_is_kept_as_one_or_loses_it(more: bytes) 
 # Enums ------------------------------------------------------------------------------------------------------
 
 
-def test_open_enums_have_any_number() -> None:
+def test_open_enums_accept_any_number() -> None:
     for number in (99, -99, 2**31 - 1, -(2**31)):
         assert read(number_field(16, number))["f_enum"] == number
         assert read(bytes_field(36, varint(number) * 2))["r_enum"] == [number] * 2
@@ -95,7 +95,7 @@ def test_open_enums_have_any_number() -> None:
         }
 
 
-def test_numbers_that_a_closed_enum_does_not_have_are_unknown_fields() -> None:
+def test_unknown_numbers_of_closed_enums_are_unknown_fields() -> None:
     single = read(number_field(8, 1) + number_field(8, 99), OLD)
     assert single["bare"] == 1
     assert single[UNKNOWN_FIELDS] == number_field(8, 99)
@@ -109,7 +109,7 @@ def test_numbers_that_a_closed_enum_does_not_have_are_unknown_fields() -> None:
         assert read(b"".join(number_field(number, each) for each in (1, 99, 2)), OLD)[name] == [1, 2]
 
 
-def test_an_entry_with_such_a_number_is_one_unknown_field() -> None:
+def test_map_entries_with_unknown_enum_numbers_are_unknown_fields() -> None:
     for entry in (
         bytes_field(1, b"a") + number_field(2, 99),
         number_field(2, 99) + bytes_field(1, b"a"),
@@ -143,8 +143,8 @@ BAD_TEXTS = [
 
 
 @pytest.mark.parametrize("text", BAD_TEXTS)
-def test_text_is_utf8(text: bytes) -> None:
-    for octets in (
+def test_text_must_be_utf8(text: bytes) -> None:
+    for encoded in (
         bytes_field(14, text),
         bytes_field(18, text),
         bytes_field(34, text),
@@ -154,22 +154,22 @@ def test_text_is_utf8(text: bytes) -> None:
         bytes_field(61, number_field(1, 1) + bytes_field(2, text)),
         bytes_field(14, text) + bytes_field(14, b"good"),
     ):
-        refuse(octets)
+        refuse(encoded)
     assert read(bytes_field(15, text))["f_bytes"] == text
     read(bytes_field(999, text))
 
 
-def test_text_of_proto2_is_utf8_too() -> None:
+def test_text_of_proto2_must_be_utf8() -> None:
     """In contrast, google.protobuf accepts such a message and returns bytes as the value of the field."""
-    octets = bytes_field(3, b"\xff")
-    theirs = message_class("Old").FromString(number_field(1, 1) + octets)
+    encoded = bytes_field(3, b"\xff")
+    theirs = message_class("Old").FromString(number_field(1, 1) + encoded)
     assert theirs.o_string == b"\xff"
     with pytest.raises(DecodeError, match="o_string: octet 2: a string that is not UTF-8"):
-        OLD.decode(octets)
+        OLD.decode(encoded)
 
 
 @pytest.mark.parametrize(
     "text", ["", "\0", "é", "\U0010ffff", "\ud7ff\ue000", "a" * 200, "é" * 100, "1234567é"]
 )
-def test_any_character_is_text(text: str) -> None:
+def test_text_may_have_any_character(text: str) -> None:
     assert read(bytes_field(14, text.encode()))["f_string"] == text

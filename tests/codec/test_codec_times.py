@@ -1,4 +1,4 @@
-"""Times and durations that a codec accepts, reads and refuses."""
+"""Codecs encode and decode times and durations of many types, and refuse invalid ones."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ MOMENT = 1709208000_123456789
         (-1, -1),
     ],
 )
-def test_times_of_many_kinds(value: Any, expected: int) -> None:
-    octets = READING.encode({"time": value})
-    assert make_codec("Reading", times="ns").decode(octets)["time"] == expected
+def test_times_of_many_types_are_encoded(value: Any, expected: int) -> None:
+    encoded = READING.encode({"time": value})
+    assert make_codec("Reading", times="ns").decode(encoded)["time"] == expected
     micro = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=expected // 1000)
-    assert READING.decode(octets)["time"] == micro
+    assert READING.decode(encoded)["time"] == micro
 
 
 @pytest.mark.parametrize(
@@ -55,16 +55,16 @@ def test_times_of_many_kinds(value: Any, expected: int) -> None:
         ({}, 0),
     ],
 )
-def test_spans_of_many_kinds(value: Any, expected: int) -> None:
-    octets = READING.encode({"uptime": value})
-    assert message_class("Reading").FromString(octets).uptime.ToNanoseconds() == expected
-    assert make_codec("Reading", times="ns").decode(octets)["uptime"] == expected
-    assert make_codec("Reading", times="datetime64").decode(octets)["uptime"] == np.timedelta64(
+def test_durations_of_many_types_are_encoded(value: Any, expected: int) -> None:
+    encoded = READING.encode({"uptime": value})
+    assert message_class("Reading").FromString(encoded).uptime.ToNanoseconds() == expected
+    assert make_codec("Reading", times="ns").decode(encoded)["uptime"] == expected
+    assert make_codec("Reading", times="datetime64").decode(encoded)["uptime"] == np.timedelta64(
         expected, "ns"
     )
 
 
-def test_what_is_no_time_is_refused() -> None:
+def test_invalid_times_are_refused() -> None:
     for value in (
         pd.NaT,
         np.datetime64("NaT", "ns"),
@@ -84,11 +84,11 @@ def test_what_is_no_time_is_refused() -> None:
         timedelta.max,
     ):
         assert problem({"uptime": value}, READING).startswith("uptime: ")
-    unitless = np.array([7]).view("m8")[0]  # seven without a unit
+    unitless = np.array([7]).view("m8")[0]  # 7 without a unit
     assert problem({"uptime": unitless}, READING) == "uptime: numpy.timedelta64 where a timedelta is expected"
 
 
-def test_a_time_that_cannot_be_had_is_refused() -> None:
+def test_times_outside_the_range_of_their_type_are_refused() -> None:
     late = READING.encode({"time": datetime(9999, 1, 1)})
     with pytest.raises(DecodeError, match="time: octet 2: beyond the nanoseconds") as caught:
         make_codec("Reading", times="datetime64").decode(late)
