@@ -1,4 +1,7 @@
-"""State files preserve the state of exporters across restarts. Any content of a state file is safe to load."""
+"""State files preserve the state of exporters across restarts.
+
+A state file with any content is safe to load.
+"""
 
 from __future__ import annotations
 
