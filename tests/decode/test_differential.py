@@ -17,10 +17,10 @@ from flowbuf import Decoder, encode_columns
 from flowbuf.schema import Schema
 from tests.reference.tunnel import TUNNELS
 from tests.reference.wire import decode_message, split_delimited
+from tests.strategies.basics import Sent
 from tests.strategies.counters import counter_sequences
 from tests.strategies.datagrams import (
     VALID,
-    Sent,
     living_templates,
     mixed_sequences,
     mutated_sequences,

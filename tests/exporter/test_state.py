@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from flowbuf import Decoder, Schema, StateError, load_state, save_state
 from tests.reference.wire import decode_message, split_delimited
-from tests.strategies.datagrams import Sent, valid_sequences
+from tests.strategies.basics import Sent
+from tests.strategies.datagrams import valid_sequences
 from tests.support.datagrams import (
     VARIABLE,
     data_set,

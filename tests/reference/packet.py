@@ -62,8 +62,9 @@ HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION_OPTIONS = 0, 43, 44, 
 MOBILITY, HIP, SHIM6 = 135, 139, 140
 NO_NEXT_HEADER = 59
 EXTENSION_HEADERS = {
-    HOP_BY_HOP: "ipv6_hop_by_hop", ROUTING: "ipv6_routing", FRAGMENT: "ipv6_fragment", AUTHENTICATION: "unknown",
-    DESTINATION_OPTIONS: "ipv6_destination", MOBILITY: "unknown", HIP: "unknown", SHIM6: "unknown",
+    HOP_BY_HOP: "ipv6_hop_by_hop", ROUTING: "ipv6_routing", FRAGMENT: "ipv6_fragment",
+    AUTHENTICATION: "unknown", DESTINATION_OPTIONS: "ipv6_destination", MOBILITY: "unknown", HIP: "unknown",
+    SHIM6: "unknown",
 }  # fmt: skip
 WITH_ADDRESSES = {0, 2, 4}  # types of routing headers
 
@@ -76,9 +77,9 @@ FIRST_HEADERS = {
 }
 
 LAYERS = {
-    "unknown": 0, "ethernet": 1, "dot1q": 2, "mpls": 3, "ipv4": 4, "ipv6": 5, "ipv6_hop_by_hop": 6, "ipv6_routing": 7,
-    "ipv6_fragment": 8, "ipv6_destination": 9, "tcp": 10, "udp": 11, "sctp": 12, "icmp": 13, "icmpv6": 14, "gre": 15,
-    "vxlan": 16, "geneve": 17, "gtp": 18,
+    "unknown": 0, "ethernet": 1, "dot1q": 2, "mpls": 3, "ipv4": 4, "ipv6": 5, "ipv6_hop_by_hop": 6,
+    "ipv6_routing": 7, "ipv6_fragment": 8, "ipv6_destination": 9, "tcp": 10, "udp": 11, "sctp": 12,
+    "icmp": 13, "icmpv6": 14, "gre": 15, "vxlan": 16, "geneve": 17, "gtp": 18,
 }  # fmt: skip
 
 

@@ -52,10 +52,10 @@ STRUCTURES = {
         "tokenring_counters",
         """
         dot5StatsLineErrors dot5StatsBurstErrors dot5StatsACErrors dot5StatsAbortTransErrors
-        dot5StatsInternalErrors dot5StatsLostFrameErrors dot5StatsReceiveCongestions dot5StatsFrameCopiedErrors
-        dot5StatsTokenErrors dot5StatsSoftErrors dot5StatsHardErrors dot5StatsSignalLoss
-        dot5StatsTransmitBeacons dot5StatsRecoverys dot5StatsLobeWires dot5StatsRemoves dot5StatsSingles
-        dot5StatsFreqErrors
+        dot5StatsInternalErrors dot5StatsLostFrameErrors dot5StatsReceiveCongestions
+        dot5StatsFrameCopiedErrors dot5StatsTokenErrors dot5StatsSoftErrors dot5StatsHardErrors
+        dot5StatsSignalLoss dot5StatsTransmitBeacons dot5StatsRecoverys dot5StatsLobeWires dot5StatsRemoves
+        dot5StatsSingles dot5StatsFreqErrors
         """,
     ),
     4: (
@@ -129,9 +129,9 @@ STRUCTURES = {
     2003: (
         "host_cpu",
         """
-        load_one:float load_five:float load_fifteen:float proc_run proc_total cpu_num cpu_speed uptime cpu_user
-        cpu_nice cpu_system cpu_idle cpu_wio cpu_intr cpu_sintr interrupts contexts | cpu_steal cpu_guest
-        cpu_guest_nice
+        load_one:float load_five:float load_fifteen:float proc_run proc_total cpu_num cpu_speed uptime
+        cpu_user cpu_nice cpu_system cpu_idle cpu_wio cpu_intr cpu_sintr interrupts contexts | cpu_steal
+        cpu_guest cpu_guest_nice
         """,
     ),
     2004: (
@@ -216,7 +216,10 @@ STRUCTURES = {
         """,
     ),
 }
-LANE = "lane_index tx_bias_current tx_power tx_power_min tx_power_max tx_wavelength rx_power rx_power_min rx_power_max"
+LANE = (
+    "lane_index tx_bias_current tx_power tx_power_min tx_power_max tx_wavelength "
+    "rx_power rx_power_min rx_power_max"
+)
 LANE_FIELDS = [*LANE.split(), "rx_wavelength"]
 
 SFP, PORT_NAME, HOST_DESCR, HOST_ADAPTERS = 10, 1005, 2000, 2001

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from tests.strategies.datagrams import ADDRESSES, Sent, sflow_records, sflow_samples, sources, uints, words
+from tests.strategies.basics import Sent, sources, uints
+from tests.strategies.sflow import ADDRESSES, sflow_records, sflow_samples, words
 from tests.support import datagrams as d
 
 # Layouts of the fixed-size records by format, in the letters of datagrams.counters.

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.strategies.datagrams import Sent
+from tests.strategies.basics import Sent
 from tests.support import datagrams as d
 
 TEMPLATES = [

@@ -1,6 +1,4 @@
-"""Writes MaxMind databases, as https://maxmind.github.io/MaxMind-DB/ describes them: a binary trie, data,
-metadata.
-"""
+"""Write MaxMind databases (https://maxmind.github.io/MaxMind-DB/): a binary trie, data, metadata."""
 
 from __future__ import annotations
 
@@ -14,14 +12,14 @@ Node = list[Any]  # two of: None, a Node, an offset into the data
 
 
 class Uint(NamedTuple):
-    """A number of one of the types; plain ones are of UINT32."""
+    """A number of one of the unsigned types. Plain integers are written as UINT32."""
 
     type: int
     value: int
 
 
 def database(networks: Mapping[str, Any], type: str = "GeoLite2-Country", ip_version: int = 6) -> bytes:
-    """A database of what is known of some networks, none of which is within another."""
+    """Return a database with data of some networks. No network may be inside another."""
     data = b""
     root: Node = [None, None]
     for text, record in networks.items():
@@ -44,7 +42,7 @@ def database(networks: Mapping[str, Any], type: str = "GeoLite2-Country", ip_ver
 
 
 def bits_of(text: str, ip_version: int) -> str:
-    """The path to a network. IPv4 is ::/96 in a database of IPv6."""
+    """Return the path to a network in the trie. IPv4 is ::/96 in an IPv6 database."""
     network = ipaddress.ip_network(text)
     bits = f"{int(network.network_address):0{network.max_prefixlen}b}"[: network.prefixlen]
     return "0" * 96 + bits if network.version == 4 and ip_version == 6 else bits
@@ -60,7 +58,7 @@ def insert(root: Node, bits: str, offset: int) -> None:
 
 
 def number(root: Node) -> dict[int, tuple[int, Node]]:
-    """Each node by its identity, with its place."""
+    """Number the nodes: identity -> (number, node)."""
     nodes: dict[int, tuple[int, Node]] = {}
     waiting = [root]
     while waiting:
@@ -71,14 +69,14 @@ def number(root: Node) -> dict[int, tuple[int, Node]]:
 
 
 def pointer(side: Any, nodes: Mapping[int, tuple[int, Node]]) -> int:
-    """What a record of the tree says: another node, nothing, or where the data is."""
+    """Return the value of a record in the trie: a node, no data, or an offset of data."""
     if side is None:
         return len(nodes)
     return nodes[id(side)][0] if isinstance(side, list) else len(nodes) + 16 + side
 
 
 def encode(value: Any) -> bytes:
-    """A value of the data section."""
+    """Encode a value of the data section."""
     if isinstance(value, str):
         return control(2, len(value.encode())) + value.encode()
     if isinstance(value, dict):
@@ -91,7 +89,7 @@ def encode(value: Any) -> bytes:
 
 
 def control(type: int, size: int) -> bytes:
-    """Types above 7 take a second octet; sizes from 29 on, another."""
+    """Encode a control byte. Types above 7 and sizes from 29 on use additional bytes."""
     first = (0 if type > 7 else type) << 5 | min(size, 29)
     return (
         bytes([first])
