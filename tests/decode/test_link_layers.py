@@ -145,8 +145,8 @@ def frame_to(
     return ethernet(payload, ethertype, src, dst)
 
 
-@pytest.mark.parametrize("dst", ["00:00:5e:00:53:01", "10:00:00:00:00:01", "45:00:00:28:00:00", "60:00:00:00:00:14",
-                                 "a4:00:00:00:00:01", "ff:ff:ff:ff:ff:ff"])  # fmt: skip
+@pytest.mark.parametrize("dst", ["00:00:5e:00:53:01", "10:00:00:00:00:01", "45:00:00:28:00:00",
+                                 "60:00:00:00:00:14", "a4:00:00:00:00:01", "ff:ff:ff:ff:ff:ff"])  # fmt: skip
 @pytest.mark.parametrize("word", [b"", t.control_word(0), t.control_word(1), t.control_word(0xFFFF)])
 def test_a_frame_with_a_verified_header_needs_no_control_word(decode: Decode, dst: str, word: bytes) -> None:
     assert flow_of(decode, behind_label(word + frame_to(dst)), *LINK) == MAC | WIRE | TCP4
@@ -231,12 +231,18 @@ UNKNOWN = 0
 @pytest.mark.parametrize(
     ("packet", "layers"),
     [
-        (ethernet(tagged(tagged(INSIDE4, 2), 1, 0x8100), 0x88A8), [(ETH, 14), *[(DOT1Q, 4)] * 2, (V4, 20), (TCP, 20)]),
+        (
+            ethernet(tagged(tagged(INSIDE4, 2), 1, 0x8100), 0x88A8),
+            [(ETH, 14), *[(DOT1Q, 4)] * 2, (V4, 20), (TCP, 20)],
+        ),
         (ethernet(mpls(INSIDE6, 1, 2, 3), 0x8847), [(ETH, 14), (LABELS, 12), (V6, 40), (TCP, 20)]),
         (ethernet(t.pppoe(INSIDE4), 0x8864), [(ETH, 14), (UNKNOWN, 8), (V4, 20), (TCP, 20)]),
         (ethernet(t.pppoe(INSIDE4, short=True), 0x8864), [(ETH, 14), (UNKNOWN, 7), (V4, 20), (TCP, 20)]),
         (ethernet(t.snap(INSIDE4), 48), [(ETH, 14), (UNKNOWN, 8), (V4, 20), (TCP, 20)]),
-        (ethernet(ipv4(tcp(1, 2)[:12] + b"\xf0" + bytes(7), options=bytes(40))), [(ETH, 14), (V4, 60), (TCP, 60)]),
+        (
+            ethernet(ipv4(tcp(1, 2)[:12] + b"\xf0" + bytes(7), options=bytes(40))),
+            [(ETH, 14), (V4, 60), (TCP, 60)],
+        ),
         (ethernet(ipv4(udp(1, 2), 17, offset=9)), [(ETH, 14), (V4, 20)]),
         (ethernet(ipv4(udp(1, 2), 136)), [(ETH, 14), (V4, 20), (UNKNOWN, 8)]),
         (ethernet(ipv4(bytes(4) + b"\x05" + bytes(15), 33)), [(ETH, 14), (V4, 20), (UNKNOWN, 20)]),
@@ -245,7 +251,9 @@ UNKNOWN = 0
         (ethernet(ipv4(bytes(7), 1)), [(ETH, 14), (V4, 20)]),
         (ethernet(ipv6(bytes(8), 58), 0x86DD), [(ETH, 14), (V6, 40), (ICMPV6, 8)]),
         (
-            ethernet(ipv6(extension(43, t.routing(44, fragment(60, extension(51, bytes(8))), SEGMENTS)), 0), 0x86DD),
+            ethernet(
+                ipv6(extension(43, t.routing(44, fragment(60, extension(51, bytes(8))), SEGMENTS)), 0), 0x86DD
+            ),
             [(ETH, 14), (V6, 40), (HOPS, 8), (ROUTING, 40), (FRAGMENT, 8), (DESTINATION, 8), (UNKNOWN, 8)],
         ),
         # Layers include the headers inside tunnels of every kind, even if none is opened.
@@ -261,7 +269,10 @@ UNKNOWN = 0
             ethernet(ipv4(udp(1, 2152, t.gtp(INSIDE4, 1, [(0x85, bytes(2))])), 17)),
             [(ETH, 14), (V4, 20), (UDP, 8), (GTP, 16), (V4, 20), (TCP, 20)],
         ),
-        (ethernet(ipv4(t.gre(INSIDE4, key=1, sequence=2), 47)), [(ETH, 14), (V4, 20), (GRE, 12), (V4, 20), (TCP, 20)]),
+        (
+            ethernet(ipv4(t.gre(INSIDE4, key=1, sequence=2), 47)),
+            [(ETH, 14), (V4, 20), (GRE, 12), (V4, 20), (TCP, 20)],
+        ),
         (ethernet(ipv4(t.gre(b"", 0x880B, key=1, flags=0x1081), 47)), [(ETH, 14), (V4, 20), (GRE, 16)]),
         (ethernet(ipv6(INSIDE4, 4), 0x86DD), [(ETH, 14), (V6, 40), (V4, 20), (TCP, 20)]),
     ],

@@ -90,10 +90,16 @@ MEMBERS: list[tuple[str, dict[str, Any], Specifier, list[bytes], list[Any]]] = [
     ("double", {}, (311, 4), [bytes.fromhex("3f000000"), bytes(4)], [0.5, 0.0]),
     ("double", {}, (311, 8), [bytes.fromhex("3fe0000000000000")], [0.5]),
     ("float", {}, (7, 2), [u16(3)], [3.0]),
-    ("ip", {}, (8, 4), [ip("10.0.0.1"), ip("0.0.0.0"), ip("10.0.0.2")], [ip("::ffff:10.0.0.1"), ip("::ffff:10.0.0.2")]),
+    (
+        "ip", {}, (8, 4),
+        [ip("10.0.0.1"), ip("0.0.0.0"), ip("10.0.0.2")], [ip("::ffff:10.0.0.1"), ip("::ffff:10.0.0.2")],
+    ),
     ("ip", {"ip": "native"}, (8, 4), [ip("10.0.0.1")], [ip("10.0.0.1")]),
     ("mac", {}, (56, 6), [uint(0x020000000001, 6)], [0x020000000001]),
-    ("string", {}, (82, VARIABLE), [variable(b"eth0\0"), variable(b""), variable(b"eth1", True)], ["eth0", "", "eth1"]),
+    (
+        "string", {}, (82, VARIABLE),
+        [variable(b"eth0\0"), variable(b""), variable(b"eth1", True)], ["eth0", "", "eth1"],
+    ),
     ("bytes", {}, (95, VARIABLE), [variable(b"\0\1"), variable(b"")], [b"\0\1", b""]),
     ("bytes", {}, (7, 2), [u16(1), u16(0)], [b"\0\1", b"\0\0"]),
     ("timestamp", {"unit": "s"}, (150, 4), [u32(5), u32(0), u32(6)], [5, 6]),
@@ -102,7 +108,10 @@ MEMBERS: list[tuple[str, dict[str, Any], Specifier, list[bytes], list[Any]]] = [
     ("timestamp", {"unit": "ms"}, (158, 4), [u32(500_000)], [1_599_999_999_500]),
     ("duration", {"unit": "ms"}, (162, 4), [u32(5000), u32(0)], [5, 0]),
     ("duration", {"unit": "s"}, (21, 4), [u32(5000)], [5]),
-    ("enum", {"values": {"none": 0, "one": 1, "two": 2}, "map": {"7": 1, "8": 2}}, (61, 1), [u8(8), u8(7)], [2, 1]),
+    (
+        "enum", {"values": {"none": 0, "one": 1, "two": 2}, "map": {"7": 1, "8": 2}}, (61, 1),
+        [u8(8), u8(7)], [2, 1],
+    ),
 ]  # fmt: skip
 
 

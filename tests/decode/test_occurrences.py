@@ -114,11 +114,20 @@ COLLECTED: list[tuple[str, dict[str, Any], list[Specifier], bytes, list[Any], di
     ("uint16", {}, [(7, 0), (7, 0), (2, 1)], u8(5), [], {}),
     ("uint16", {}, [PORT, (7, 3), PORT], u16(5) + uint(1 << 16, 3) + u16(6), [5, 6], {"out_of_range": 1}),
     ("uint16", {}, [PORT, (7, 9)], u16(5) + uint(1, 9), [5], {"bad_field_size": 1}),
-    ("ip", {}, [(8, 4)] * 3, ip("10.0.0.1") + bytes(4) + ip("10.0.0.2"), [ip(f"::ffff:10.0.0.{n}") for n in "12"], {}),
-    ("ip", {"ip": "native"}, [(8, 4)] * 2, ip("10.0.0.1") + ip("10.0.0.2"), [ip("10.0.0.1"), ip("10.0.0.2")], {}),
+    (
+        "ip", {}, [(8, 4)] * 3,
+        ip("10.0.0.1") + bytes(4) + ip("10.0.0.2"), [ip(f"::ffff:10.0.0.{n}") for n in "12"], {},
+    ),
+    (
+        "ip", {"ip": "native"}, [(8, 4)] * 2,
+        ip("10.0.0.1") + ip("10.0.0.2"), [ip("10.0.0.1"), ip("10.0.0.2")], {},
+    ),
     ("timestamp", {"unit": "ms"}, [(152, 8)] * 3, uint(5, 8) + bytes(8) + uint(6, 8), [5, 6], {}),
     ("timestamp", {"unit": "s"}, [(150, 4)] * 3, u32(5) + bytes(4) + u32(6), [5, 6], {}),
-    ("string", {}, [(82, 4)] * 2, b"eth0a\xff\0\0", ["eth0", "a\N{REPLACEMENT CHARACTER}"], {"invalid_utf8": 1}),
+    (
+        "string", {}, [(82, 4)] * 2,
+        b"eth0a\xff\0\0", ["eth0", "a\N{REPLACEMENT CHARACTER}"], {"invalid_utf8": 1},
+    ),
     ("double", {}, [(311, 4)] * 2, bytes.fromhex("3f000000") + bytes(4), [0.5, 0.0], {}),
     ("bool", {}, [(276, 1)] * 2, u8(2) + u8(1), [False, True], {}),
 ]  # fmt: skip
