@@ -63,7 +63,7 @@ def arrow_types(rng: random.Random, depth: int = 2) -> Any:
 
 
 def arrow_array(type: Any, length: int, parts: Parts, rng: random.Random) -> Any:
-    """An array whose numbers are the bytes of a part as they are."""
+    """Return an array whose buffers are bytes of a part."""
     import pyarrow as pa
 
     bits = pa.py_buffer(rng.randbytes(length // 8 + 1)) if rng.random() < 0.5 else None

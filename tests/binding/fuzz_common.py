@@ -27,7 +27,7 @@ SOURCES = [("192.0.2.1", 9995), ("192.0.2.1", 9996), ("2001:db8::7", 2055)]
 
 
 class Family(NamedTuple):
-    """Valid inputs, and what is done with one."""
+    """Valid inputs, and a function that runs one input."""
 
     seeds: Callable[[], list[Parts]]
     run: Callable[[Parts, random.Random], None]
@@ -71,9 +71,9 @@ def payloads_of(capture: bytes) -> Parts:
 def read_tables(
     data: Any, schema: Schema, cut: int, rows: int
 ) -> tuple[list[_core.Table], str, tuple[int, int]]:
-    """Tables, the error without its place, unknown fields, mended texts.
+    """Return tables, the error without its position, and the counts of unknown fields and invalid texts.
 
-    Read in two windows where `cut` is not 0.
+    With `cut`, read the data in two parts.
     """
     reader = _core.MessageTables(type_of(schema), rows)
     tables: list[_core.Table] = []

@@ -56,12 +56,12 @@ def options_of(schema: Schema, rng: random.Random) -> dict[str, Any]:
 
 @functools.cache
 def memory_of(schema: Schema) -> int:
-    """Bytes that are enough to make a decoder."""
+    """Return a memory limit in bytes that is sufficient to create a decoder."""
     return 3 * Decoder(schema).memory_used
 
 
 def run_datagrams(parts: Parts, rng: random.Random) -> None:
-    """Each way to decode gives the same messages, and the same counters."""
+    """Check that all ways to decode give the same messages and counters."""
     schema = rng.choice(schemas())
     options = options_of(schema, rng)
     capacity = rng.choice((0, 1, 100, 65536))

@@ -32,7 +32,7 @@ def seed_state() -> list[Parts]:
 
 
 def values_of(value: Any) -> Iterator[tuple[Any, Any]]:
-    """All places of a document: a container and a key."""
+    """Yield all values of a document, as a container and a key."""
     places = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, child in list(places):
         yield value, key
@@ -74,7 +74,7 @@ ODD_VALUES += [
 
 
 def meddle(data: bytes, rng: random.Random) -> bytes:
-    """Changes values of a document, where it is one."""
+    """Change values of a JSON document. Return other data unchanged."""
     try:
         document = json.loads(data)
         places = list(values_of(document))

@@ -160,9 +160,7 @@ def test_text_is_utf8(text: bytes) -> None:
 
 
 def test_text_of_proto2_is_utf8_too() -> None:
-    """We differ from google.protobuf, which takes such a message, and gives bytes when the field is asked
-    for.
-    """
+    """In contrast, google.protobuf accepts such a message and returns bytes as the value of the field."""
     octets = bytes_field(3, b"\xff")
     theirs = message_class("Old").FromString(number_field(1, 1) + octets)
     assert theirs.o_string == b"\xff"

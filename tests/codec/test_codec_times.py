@@ -84,7 +84,7 @@ def test_what_is_no_time_is_refused() -> None:
         timedelta.max,
     ):
         assert problem({"uptime": value}, READING).startswith("uptime: ")
-    unitless = np.array([7]).view("m8")[0]  # seven of nobody knows what
+    unitless = np.array([7]).view("m8")[0]  # seven without a unit
     assert problem({"uptime": unitless}, READING) == "uptime: numpy.timedelta64 where a timedelta is expected"
 
 

@@ -1,4 +1,4 @@
-"""Hypothesis strategies: numbers, byte strings, sources and times that datagrams consist of.
+"""Hypothesis strategies for the parts of datagrams: numbers, byte strings, sources and times.
 
 Importing this module registers the Hypothesis profiles and loads the one that HYPOTHESIS_PROFILE names.
 """
@@ -15,7 +15,7 @@ Sent = tuple[bytes, tuple[str, int]]
 
 
 def register_profiles() -> None:
-    """Register the profiles that HYPOTHESIS_PROFILE selects: fast (`make test`), ci (the default) and deep."""
+    """Register the profiles of HYPOTHESIS_PROFILE: fast (`make test`), ci (the default) and deep."""
     common: dict[str, Any] = {
         "deadline": None,
         "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],

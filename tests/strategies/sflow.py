@@ -43,7 +43,7 @@ sflow_records = [
 
 @st.composite
 def sflow_samples(draw: st.DrawFn) -> bytes:
-    """A flow sample with at most one record of a kind; at times another sample."""
+    """Draw a flow sample with at most one record of a kind, or sometimes another sample."""
     kind = draw(st.integers(0, 9))
     if kind == 0:
         return d.sample(
@@ -71,7 +71,7 @@ def sflow_samples(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def plain_samples(draw: st.DrawFn) -> bytes:
-    """What a router sends of a packet as most are."""
+    """Draw a sample of a common packet, as a router sends it."""
     records = [d.sampled_header(draw(router_frames), 1, draw(words))]
     records += [draw(sflow_records[index]) for index in draw(st.sets(st.sampled_from([4, 5, 6, 7])))]
     builders: list[Callable[..., bytes]] = [d.flow_sample, d.expanded_flow_sample]
@@ -81,9 +81,7 @@ def plain_samples(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def similar_samples(draw: st.DrawFn) -> list[bytes]:
-    """A sample again and again, with a few octets that are others: of the next ones the core knows where to
-    look.
-    """
+    """Draw copies of a sample with a few changed bytes. The core expects records at the same positions."""
     samples = [draw(plain_samples() | sflow_samples())]
     for _ in range(draw(st.integers(1, 5))):
         sample = bytearray(samples[0])

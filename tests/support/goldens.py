@@ -150,7 +150,7 @@ def is_zero_address(text: Any) -> bool:
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a collector: its column, the conversion of its value, and flowbuf's value in the same form."""
+    """A collector's field: its column, the conversion of its value, and flowbuf's value in the same form."""
 
     column: str
     read: Callable[[Any], Any] = same
@@ -423,7 +423,7 @@ TSHARK_PACKETS = Collector(
 
 @dataclass(frozen=True)
 class TSharkTotals:
-    """Totals of TShark for a capture: records with those of options, sFlow samples, templates of both kinds."""
+    """Totals of TShark for a capture: records (options included), sFlow samples, templates of both kinds."""
 
     datagrams: int
     records: int

@@ -74,7 +74,7 @@ def is_flow_datagram(packet: Element) -> bool:
 
 
 def dissect_packet(packet: Element, options: set[tuple[str, int]]) -> Dissection:
-    """Dissect a packet. `options` has the options templates so far, by exporter (address and domain) and id."""
+    """Dissect a packet. `options` has the known options templates: exporter (address and domain), id."""
     protocol = next(each for each in packet if each.get("name") in PROTOCOLS)
     if protocol.get("name") == "sflow":
         return dissect_sflow(protocol)
@@ -229,7 +229,7 @@ FIELDS: dict[str, tuple[str, Reader]] = {
 
 
 def columns(record: Record) -> Flow:
-    """Return the columns of a record. If several fields belong to one column, the first with a value applies."""
+    """Return the columns of a record. Of several fields of one column, the first with a value applies."""
     flow: Flow = {}
     for name, value in record.items():
         column, read = FIELDS.get(name, ("", same))

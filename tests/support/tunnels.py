@@ -51,7 +51,7 @@ def gre(
     sequence: int | None = None,
     flags: int = 0,
 ) -> bytes:
-    """Build a GRE header. `checksum` is its value; `flags` are added to those of the fields that are present."""
+    """Build a GRE header with these fields. `checksum` is its value; `flags` are additional flags."""
     words = [word for word in (checksum, key, sequence) if word is not None]
     flags |= (checksum is not None) << 15 | (key is not None) << 13 | (sequence is not None) << 12
     return u16(flags) + u16(protocol) + joined(tuple(map(u32, words))) + payload

@@ -9,9 +9,9 @@ from flowbuf.schema.source import did_you_mean
 
 __all__ = ["same_meaning", "suggest_column"]
 
-# One line per meaning; a backslash continues it. The first names are the columns of the built-in schemas flow,
-# goflow2 and akvorado. The others are names used by nfdump, SiLK, pmacct, Logstash, Cisco's NetFlow v5 and
-# IPFIX. Case, _, - and . are ignored.
+# One line per meaning; a backslash continues it. The first names are the columns of the built-in schemas
+# flow, goflow2 and akvorado. The others are names used by nfdump, SiLK, pmacct, Logstash, Cisco's NetFlow v5
+# and IPFIX. Case, _, - and . are ignored.
 _SAME = """
 time_received time_received_ns TimeReceived received t_received timestamp_arrival
 exporter_address sampler_address ExporterAddress exporter exporter_addr exporter_ip sampler agent agent_addr \
