@@ -276,7 +276,7 @@ def test_columns_that_cannot_hold_values_are_listed_for_each_input(tmp_path: Pat
     )
 
 
-def test_elements_that_fill_a_column_without_room_are_named(tmp_path: Path, output: Path) -> None:
+def test_elements_too_large_for_their_column_are_listed(tmp_path: Path, output: Path) -> None:
     """Elements of other templates are listed, too: the counters do not distinguish templates."""
     schema = write(
         tmp_path / "s.toml",

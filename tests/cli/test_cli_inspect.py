@@ -175,7 +175,7 @@ def test_netflow1_and_netflow7_are_shown(path: Path) -> None:
     )
 
 
-def test_every_protocol_is_named(path: Path) -> None:
+def test_every_protocol_is_listed(path: Path) -> None:
     exporters = inspect(path, generated("mixed", 2000, exporters=4))["exporters"]
     assert sorted(exporter["protocols"][0] for exporter in exporters) == [
         *("IPFIX", "NetFlow v5", "NetFlow v9", "sFlow v5"),

@@ -77,9 +77,7 @@ def start(folder: Path, output: str, content: bytes, *options: str) -> subproces
 
 
 def unread(process: subprocess.Popen[bytes]) -> int:
-    """Return the number of unread bytes in the pipe to a process. S says = process.stderr.read().decode() ==>
-    message = process.stderr.read().decode() S return status, says ==> return status, message
-    """
+    """Return the number of unread bytes in the pipe to a process."""
     size = array.array("i", [0])
     assert process.stdin
     fcntl.ioctl(process.stdin, termios.FIONREAD, size)
@@ -91,10 +89,10 @@ def end(process: subprocess.Popen[bytes]) -> tuple[int, str]:
     assert process.stdin
     assert process.stdout
     assert process.stderr
-    says = process.stderr.read().decode()
+    message = process.stderr.read().decode()
     for file in (process.stdin, process.stdout, process.stderr):
         file.close()
-    return status, says
+    return status, message
 
 
 @pytest.mark.parametrize("output", OUTPUTS)

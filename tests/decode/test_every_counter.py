@@ -65,11 +65,7 @@ def field(element: int, content: bytes, type: str, **keys: Any) -> Case:
 
 
 def structure(content: bytes, source: str) -> Case:
-    """Return a record with a list, the templates of the list and of a port, and a schema with one column. S #
-    the input breaks its protocol ==> # faults: the input violates its protocol S # it is well-formed, and
-    still not turned into output ==> # losses: the input is valid, but gives no output S # worth knowing ==> #
-    notes
-    """
+    """Return a record with a list, the templates of the list and of a port, and a schema with one column."""
     templates = template_set(template(257, (7, 2)), template(256, (292, len(content))))
     return case(ipfix(templates, data_set(256, content)), schema=columns().add("v", 1000, "uint16", [source]))
 
@@ -97,7 +93,7 @@ def from_port(payload: bytes, port: int) -> Given:
 
 
 DATAGRAMS: dict[str, Case] = {
-    # the input breaks its protocol
+    # faults: the input violates its protocol
     "truncated_header": case(netflow5()[:23]),
     "bad_header": case(u32(5) + u32(3) + bytes(60)),
     "truncated_datagram": case(netflow5(record5(), count=2)),
@@ -108,11 +104,11 @@ DATAGRAMS: dict[str, Case] = {
     "truncated_record": case(ipfix_record([(82, VARIABLE)], u8(9) + bytes(4))),
     "bad_sample": case(sflow(count=1)),
     "bad_sample_record": case(sflow(flow_sample(record(1, bytes(15))))),
-    # it is well-formed, and still not turned into output
+    # losses: the input is valid, but gives no output
     "template_missing": case(ipfix(SEVEN), finish=True),
     "unsupported_version": case(u32(4) + u32(1) + bytes(60)),
     "unknown_sample": case(sflow(sample(6, bytes(4)))),
-    # worth knowing
+    # notes
     "other_packet": case(b"hello"),
     "padding": case(ipfix(BYTES, bytes(4))),
     "no_system_start": case(ipfix_record([(22, 4)], u32(1000)), schema=columns("time_flow_start")),

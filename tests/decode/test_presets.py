@@ -103,7 +103,7 @@ def test_enums_have_the_members_of_the_collector(name: str) -> None:
 
 @each_preset
 def test_every_column_is_enabled_and_documented(name: str) -> None:
-    """The documentation of a column says if no datagram fills it."""
+    """Columns that no datagram fills are documented as such."""
     schema = Schema.load(name)
     assert schema.enabled == schema.columns
     assert not [column.name for column in schema if not column.doc or not column.group]

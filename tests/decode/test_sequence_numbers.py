@@ -287,7 +287,7 @@ class TestRecords:
 
 @both_decoders
 class TestConventions:
-    """flowbuf follows the conventions of IPFIX exporters that do not count as the standard says."""
+    """flowbuf adapts to IPFIX exporters whose sequence numbers do not follow the standard."""
 
     @staticmethod
     def messages(counts_own: bool, options: bool, counts: Sequence[tuple[int, int]]) -> list[bytes]:

@@ -1,5 +1,6 @@
-"""When the exporter table is full, a genuine exporter loses nothing, new exporters are admitted, and every
-datagram is counted.
+"""A full table of exporters: genuine exporters lose nothing, and new exporters are admitted.
+
+Every datagram is counted.
 """
 
 from __future__ import annotations
