@@ -166,9 +166,7 @@ class Current:
 
 
 def make_cases(family: str, seed: int) -> Iterator[tuple[int, Parts]]:
-    """Yield all cases of a seed: the unchanged inputs of the family first, then repeated mutations of
-    them.
-    """
+    """Yield all cases of a seed: the unchanged inputs of the family, then repeated mutations of them."""
     rng = random.Random(f"{family} {seed}")
     pool = load_families()[family].seeds()
     for parts in pool:

@@ -1,4 +1,4 @@
-"""Threads may share these objects.
+"""Several threads use flowbuf at once without data races.
 
 `make sanitize-threads` runs these tests under ThreadSanitizer. Otherwise they compare the results of several
 threads with the results of one.
@@ -35,9 +35,7 @@ message Event {
 
 
 def run_all(*works: Callable[[], object]) -> list[object]:
-    """Call each function in its own thread, all at once. Return their results or raise the first
-    exception.
-    """
+    """Call each function in its own thread, all at once. Return their results or raise the first error."""
     start = threading.Barrier(len(works))
     results: list[object] = [None] * len(works)
 
@@ -75,9 +73,7 @@ def test_decoders_of_several_threads_share_a_schema(capture: bytes) -> None:
 
 
 def test_reader_decoder_and_writer_run_in_three_threads(capture: bytes) -> None:
-    """One thread reads a capture, another decodes copies of its datagrams, a third writes views of the
-    output.
-    """
+    """One thread reads a capture, one decodes copies of its datagrams, and one writes views of the output."""
     read: queue.Queue[_core.Datagrams | None] = queue.Queue(4)
     decoded: queue.Queue[memoryview | None] = queue.Queue(1)
     output = bytearray()

@@ -250,9 +250,7 @@ def test_a_file_ends_before_another_schema(
 
 @pytest.fixture
 def poisoned(broker: Broker, topic: str, capture: Path) -> tuple[str, dict[int, tuple[bytes | None, str]]]:
-    """Return a topic with valid and invalid Kafka records. Also return the invalid ones by offset, with the
-    reason.
-    """
+    """Return a topic with valid and invalid Kafka records, and the invalid ones by offset, with reasons."""
     produce(broker, capture, topic, "--pack", "5000")
     values = broker.values(topic)
     headers = dict(broker.read(topic)[0].headers() or ())

@@ -157,9 +157,7 @@ def run_killed(broker: Broker, topic: str, call: str, count: int, *options: obje
 def test_a_folder_has_each_flow_once_after_a_kill(
     broker: Broker, make_topic: MakeTopic, capture: Path, group: str, tmp_path: Path, call: str, count: int
 ) -> None:
-    """The kill comes before or after a file is stored. The next run has other limits and more Kafka
-    records.
-    """
+    """The kill comes before or after a file is stored. The next run has other limits and more input."""
     topic = make_topic(partitions=2)
     produce(broker, capture, topic, "--pack", "1000")
     options = ("--group", group, "-o", f"{tmp_path}/")

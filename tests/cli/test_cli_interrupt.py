@@ -134,9 +134,7 @@ while True: time.sleep(0.05)
 @pytest.mark.parametrize("before", ["pass", "time.sleep(0.3)"])
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_an_interrupted_process_group_writes_all_flows(tmp_path: Path, output: str, before: str) -> None:
-    """The shell interrupts the job. The writer of the pipe ends before or after flowbuf handles the
-    signal.
-    """
+    """The shell interrupts the job. The writer of the pipe ends before or after flowbuf gets the signal."""
     write(tmp_path / "a.pcap", pcap(GOOD, GOOD))
     write(tmp_path / "tcpdump.py", TCPDUMP.format(before=before).encode())
     line = f"{sys.executable} tcpdump.py | {' '.join(command(output))}; exit ${{PIPESTATUS[1]}}"

@@ -1,6 +1,4 @@
-"""Schemas of records on the command line: streams of flat records are read. Commands that decode flows reject
-them.
-"""
+"""Schemas of records on the command line: streams of flat records are read, captures are rejected."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Bidirectional records (RFC 5103) become two flows. Several elements can supply the counters and flags of a
-flow.
+"""Bidirectional records (RFC 5103) become two flows.
+
+Several elements can supply the counters and flags of a flow.
 """
 
 from __future__ import annotations

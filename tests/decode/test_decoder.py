@@ -364,9 +364,7 @@ def test_a_decoder_in_a_reference_cycle_is_freed_before_its_plan() -> None:
 
 
 def error_of_concurrent_use(decoder: Decoder, use: Callable[[], object]) -> str:
-    """Return the error of using a decoder while another thread uses it. Retry if the thread ends too
-    early.
-    """
+    """Return the error of using a decoder while another thread uses it. Retry if that thread is too fast."""
     batch = _core.pack_datagrams([netflow5(*[RECORD] * 30)] * 40_000, "192.0.2.1", 1.0)
     for _ in range(50):
         thread = threading.Thread(target=decoder.encode_datagrams, args=(batch,))

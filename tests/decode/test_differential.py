@@ -1,7 +1,6 @@
-"""The core and the Python reference agree on valid and on broken datagrams, for any schema and in any
-batches.
+"""The core and the Python reference agree on all datagrams, for any schema and in any batches.
 
-HYPOTHESIS_PROFILE=deep runs more examples.
+The datagrams are valid or broken. HYPOTHESIS_PROFILE=deep runs more examples.
 """
 
 from __future__ import annotations
@@ -68,9 +67,7 @@ def assert_agree(sequence: list[Sent], schema: Schema, **options: Any) -> None:
 def assert_columns_agree(
     sequence: list[Sent], schema: Schema, override: dict[str, Any] | None = None, **options: Any
 ) -> None:
-    """Columns have the values and counters of messages. Messages encoded from columns have the same
-    values.
-    """
+    """Columns have the values and counters of messages. Messages encoded from columns are equal."""
     payloads, sources = [payload for payload, _ in sequence], [source for _, source in sequence]
     rows, columns = Decoder(schema, **options), Decoder(schema, **options)
     messages = rows.encode_many(payloads, sources, RECEIVED, override=override)

@@ -1,4 +1,4 @@
-"""A minimal input increments every counter.
+"""Each counter is incremented by a minimal input.
 
 The tests of each protocol check the other effects of such input.
 """

@@ -149,8 +149,9 @@ def special(element: Element) -> Iterator[tuple[str, dict[str, Any], Sent]]:
 
 
 def datagrams(protocol: str, number: int, encoded: bytes, enterprise: int = 0) -> list[bytes]:
-    """Return the start of the exporter, a record of only this field, and a record where the field has a
-    variable length.
+    """Return datagrams with the start of the exporter and with records of only this field.
+
+    The field has its own size in the first record, and a variable length in the second.
     """
     if protocol == "netflow9":
         fields = template_set9(template(256, (number, len(encoded))), template(257, (number, VARIABLE)))
@@ -209,9 +210,7 @@ def test_every_registered_element_can_be_a_column(decode: Decode, data_type: str
 
 @both_decoders
 def test_the_data_offset_above_the_control_bits_is_ignored(decode: Decode) -> None:
-    """RFC 7125 section 3: a collector ignores the upper four of sixteen bits. All of eight bits are control
-    bits.
-    """
+    """RFC 7125 section 3: a collector ignores the upper four of sixteen bits, and none of eight bits."""
     for encoded, value in ((b"\xf1\xff", 0x1FF), (b"\x50\x02", 2), (b"\xff", 0xFF), (b"\xf0\x00", None)):
         for protocol in ("ipfix", "netflow9"):
             flows = decode(*datagrams(protocol, 6, encoded, 0), schema=columns().enable("tcp_flags")).flows

@@ -67,9 +67,7 @@ UNKNOWN_TO_COLLECTORS = {
 
 
 def captures(folder: str = "") -> list[str]:
-    """Return the names of captures, `packets/NAME` for single frames. Without a corpus, return a name that is
-    never read.
-    """
+    """Return the names of captures, `packets/NAME` for single frames. Without a corpus, return a dummy."""
     corpus = os.environ.get("FLOWBUF_CORPUS")
     if not corpus:
         return ["none"]

@@ -1,6 +1,4 @@
-"""Lists in records (RFC 6313): basicList fills repeated columns. Unread structures are bytes, and are
-counted.
-"""
+"""Lists in records (RFC 6313): basicList fills repeated columns. Unread structures are counted."""
 
 from __future__ import annotations
 

@@ -315,8 +315,9 @@ def compare(corpus: Path, capture: str, name: str) -> list[Difference]:
 
 
 def columns_of(name: str) -> dict[str, str | None]:
-    """Return the column of flow.toml of every field. Akvorado's fields are those that both of its releases
-    have.
+    """Return the column of flow.toml of every field.
+
+    Akvorado's fields are those that both of its releases have.
     """
     fields = COLLECTORS[name].fields
     if name == "akvorado":
@@ -349,8 +350,9 @@ def matched(corpus: Path, capture: str, name: str) -> list[tuple[int, Flow, Flow
 
 
 def unmap(flow: Flow) -> Flow:
-    """Return the flow with plain IPv4 addresses, like Akvorado's golden flows. Addresses in messages have 16
-    bytes.
+    """Return the flow with plain IPv4 addresses, like Akvorado's golden flows.
+
+    Addresses in messages have 16 bytes.
     """
     return {
         name: value.removeprefix("::ffff:") if isinstance(value, str) else value

@@ -135,9 +135,7 @@ def test_the_best_rule_is_used(decode: Decode, chosen: int, backwards: bool) -> 
 def test_sampler_id_and_selector_id_identify_the_same_sampler(
     decode: Decode, defined: int, used: int, scoped: bool
 ) -> None:
-    """With two samplers, the rule of a single sampler does not apply. selectorId replaced samplerId (RFC
-    7270).
-    """
+    """Two samplers exclude the rule of a single sampler. selectorId replaced samplerId (RFC 7270)."""
     scopes, options = [(defined, 1)] if scoped else [(149, 1)], [] if scoped else [(defined, 1)]
     learn = options_template_set(options_template(257, scopes, [*options, (34, 4)]))
     numbers = [u8(number) + (b"" if scoped else u8(number)) + u32(100 * number) for number in (1, 2)]

@@ -351,8 +351,9 @@ AS_SET, AS_SEQUENCE, CONFED_SEQUENCE, CONFED_SET = 1, 2, 3, 4
 def test_path_segments_of_every_kind_are_read(
     decode: Decode, path: list[list[int]], kinds: list[int], next_hop_as: int, dst_as: int
 ) -> None:
-    """RFC 4271 section 4.3, RFC 5065: sets and sequences, also of confederations. The fields after them are
-    found.
+    """RFC 4271 section 4.3, RFC 5065: sets and sequences, also of confederations.
+
+    The fields after the path are found.
     """
     one = extended_gateway(
         "2001:db8::fe", 64500, 64501, path=path, communities=[7, 8], local_pref=9, kinds=kinds

@@ -79,8 +79,9 @@ def test_elements_of_inner_records_fill_columns(decode: Decode) -> None:
 
 
 def test_the_outer_record_takes_precedence(decode: Decode) -> None:
-    """A list fills a column that the record leaves empty, regardless of the rank of its element. Later lists
-    do the same.
+    """A list fills a column that the record leaves empty, regardless of the rank of its element.
+
+    Later lists do the same.
     """
     fields: list[Specifier] = [(11, 2), (2, 4), (292, VARIABLE)]
     record = u16(53) + single(PORTS, u16(80) + u16(443))

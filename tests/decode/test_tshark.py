@@ -27,9 +27,7 @@ def test_own_captures_agree_with_tshark(capture: Path) -> None:
 
 
 def corpus_captures() -> dict[str, dict[int, str]]:
-    """Return the captures of flows with the protocols of their ports. Without a corpus, return a name that is
-    never read.
-    """
+    """Return the captures of flows with the protocols of their ports. Without a corpus, return a dummy."""
     corpus = os.environ.get("FLOWBUF_CORPUS")
     if not corpus:
         return {"none": {}}

@@ -440,9 +440,7 @@ def test_literal_bytes_are_decoded(decode: Decode, packet: str, tunnel_id: int) 
 
 
 def scapy_packets() -> dict[str, tuple[Any, dict[str, Any]]]:
-    """Return packets built by scapy. Their flow is a TCP segment from port 80 of 10.0.0.1 or of
-    2001:db8::a.
-    """
+    """Return packets built by scapy. Their flow comes from port 80 of 10.0.0.1 or of 2001:db8::a."""
     from scapy.contrib.geneve import GENEVE
     from scapy.contrib.gtp import GTP_U_Header, GTPPDUSessionContainer
     from scapy.contrib.mpls import MPLS as Label
@@ -503,9 +501,7 @@ def test_packets_built_by_scapy_are_decoded(decode: Decode, name: str) -> None:
 
 
 def test_a_truncated_tunnel_has_its_complete_headers(decode: Decode) -> None:
-    """At every length: the inner packet is the flow if its first header is complete, and otherwise the outer
-    packet.
-    """
+    """The inner packet is the flow if its first header is complete, and otherwise the outer packet."""
     packet = ipv4(udp(1, 6081, t.geneve(INSIDE4, 0x0800, 9)), 17)
     opens = len(packet) - len(INSIDE4) + 20
     for size in range(20, len(packet) + 1):
@@ -520,8 +516,9 @@ def test_a_truncated_tunnel_has_its_complete_headers(decode: Decode) -> None:
 
 
 def test_the_size_of_a_pptp_header_follows_its_flags(decode: Decode) -> None:
-    """PPTP (RFC 2637): the flags announce key, sequence and acknowledgement number. Its packet is not
-    opened.
+    """PPTP (RFC 2637): flags announce key, sequence and acknowledgement number.
+
+    The packet of PPTP is not opened.
     """
     header = u16(0x3081) + u16(0x880B) + bytes(12)
     outcome = parse(decode, ethernet(ipv4(header + INSIDE4, 47)), "layer_stack", "layer_size", opened=ALL)

@@ -1,5 +1,6 @@
-"""Hostile datagrams cost a bounded multiple of the instructions per byte of normal IPFIX
-(ext/bench/hostile.c).
+"""Hostile datagrams cost a bounded multiple of the instructions of normal IPFIX.
+
+The instructions are counted per byte (ext/bench/hostile.c).
 """
 
 from __future__ import annotations

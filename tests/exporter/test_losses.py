@@ -162,9 +162,7 @@ def test_losses_of_evicted_exporters_are_kept() -> None:
 
 @pytest.mark.parametrize("protocol", ["netflow5", "netflow9", "ipfix"])
 def test_softflowd_loses_nothing(protocol: str) -> None:
-    """Sequence numbers in softflowd's IPFIX include the records of the message itself, and exclude options
-    records.
-    """
+    """Its IPFIX sequence numbers include the records of the message itself, and no options records."""
     decoder = decode_capture(Path(__file__).parents[1] / "data" / f"softflowd-{protocol}.pcap")
     assert decoder.counters == {}
     assert decoder.stats["192.0.2.1"]["lost"] == {PROTOCOLS[protocol]: 0}

@@ -118,8 +118,9 @@ def traffic() -> list[Packet]:
 
 @pytest.fixture(scope="module")
 def exported(switch: Switch, traffic: list[Packet]) -> Iterator[Exported]:
-    """Return the datagrams of every protocol. Every packet is sampled. Counters of ports are sent every
-    second.
+    """Return the datagrams of every protocol.
+
+    Every packet is sampled. The counters of each port are sent every second.
     """
     with Collectors("sflow", "netflow", "ipfix") as collectors:
         targets = {name: f'"{collector.address}"' for name, collector in collectors.items()}

@@ -154,8 +154,9 @@ def test_domains_of_different_ports_stay_separate() -> None:
 def test_any_restored_state_decodes_the_same_flows(
     version: str, data: st.DataObject, policy: dict[str, Any]
 ) -> None:
-    """State contains neither waiting data nor earlier definers of template ids. Output may differ once ports
-    are part of the key.
+    """State contains neither waiting data nor earlier definers of template ids.
+
+    Output may differ once ports are part of the key.
     """
     sequence = data.draw(living_templates(version == "ipfix"))
     policy["template_expiry"] = policy["template_expiry"] / 1e9 or None

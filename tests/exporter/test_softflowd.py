@@ -126,8 +126,9 @@ def test_link_layer_matches_the_packets(protocol: str, traffic: list[Packet], tm
 def test_times_match_the_first_and_the_last_packet(
     protocol: str, unit: str, resolution: int, traffic: list[Packet], tmp_path: Path
 ) -> None:
-    """softflowd keeps one pair of times for both directions: in seconds, in milliseconds, or as 64-bit
-    fractions of seconds.
+    """softflowd keeps one pair of times for both directions.
+
+    The times are seconds, milliseconds, or 64-bit fractions of seconds.
     """
     decoded = decode(export(tmp_path, traffic, make.SOFTFLOWD_VERSIONS[protocol], "-A", unit))
     assert spans(

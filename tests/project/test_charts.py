@@ -1,6 +1,4 @@
-"""Charts of the notebooks (notebooks/charts.py): results are read correctly, colors are legible on any
-background.
-"""
+"""Charts of the notebooks read results correctly, and are legible on any background (notebooks/charts.py)."""
 
 from __future__ import annotations
 

@@ -78,9 +78,7 @@ def test_flowbuf_reads_every_field_of_the_collectors(collector: Collector) -> No
 
 @pytest.mark.parametrize("name", sorted(PEERS))
 def test_presets_read_the_fields_of_their_collector(name: str) -> None:
-    """A preset reads every listed source and no other. At least one part of a derived source must be
-    listed.
-    """
+    """A preset reads every listed source and no other. Some part of a derived source must be listed."""
     schema = Schema.load(name)
     facts = {(source, column) for source, row in ROWS.items() for column in getattr(row, name).columns}
     missing = {

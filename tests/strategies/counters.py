@@ -1,6 +1,4 @@
-"""Hypothesis strategies for counter samples and discarded packets of sFlow, for schemas with one row per
-counter record.
-"""
+"""Hypothesis strategies for counter samples and discarded packets of sFlow."""
 
 from __future__ import annotations
 

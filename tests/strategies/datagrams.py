@@ -118,9 +118,7 @@ def specifiers(draw: st.DrawFn, ids: list[int], ipfix: bool) -> d.Specifier:
 
 @st.composite
 def field_sizes(draw: st.DrawFn, number: int) -> int:
-    """Draw the size of a field: mostly the natural size of its element, often a reduced one, sometimes a
-    wrong one.
-    """
+    """Draw the size of a field: mostly natural for its element, often reduced, sometimes wrong."""
     element = elements.by_id(number)
     natural = NATURAL_SIZES.get(element.data_type if element else "", 4)
     if number in PACKETS:
@@ -451,8 +449,9 @@ valid_sequences = st.one_of(*VALID.values())
 
 @st.composite
 def tunnelled_sequences(draw: st.DrawFn) -> list[Sent]:
-    """Draw packets with tunnels: in sFlow, next to records of the outer packet, and in elements 313 and
-    315.
+    """Draw packets with tunnels, in sFlow and in elements 313 and 315.
+
+    In sFlow, records of the outer packet are next to them.
     """
     samples, record = [], b""
     for packet, protocol in draw(st.lists(tunnelled_packets, min_size=1, max_size=4)):
@@ -478,8 +477,9 @@ def mixed_sequences(draw: st.DrawFn) -> list[Sent]:
 
 @st.composite
 def mutated(draw: st.DrawFn, payload: bytes, other: bytes) -> bytes:
-    """Draw a datagram that is truncated, has changed, removed or duplicated bytes, or has the end of another
-    one.
+    """Draw a datagram with one mutation.
+
+    It is truncated, has changed, removed, duplicated or added bytes, or has the end of another datagram.
     """
     place = draw(st.integers(0, len(payload)))
     end = draw(st.integers(place, min(len(payload), place + 16)))

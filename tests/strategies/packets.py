@@ -1,6 +1,4 @@
-"""Hypothesis strategies for sampled packets: complete, truncated and corrupted packets, tunnels, and foreign
-data.
-"""
+"""Hypothesis strategies for sampled packets: valid, truncated and corrupted packets, and tunnels."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Hypothesis strategies for schemas: flow.toml with other enabled columns, other ranks of sources, and more
-columns.
-"""
+"""Hypothesis strategies for schemas: flow.toml with changed columns, ranks of sources, and more columns."""
 
 from __future__ import annotations
 

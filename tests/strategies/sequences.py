@@ -1,5 +1,6 @@
-"""Hypothesis strategies for exporters that number their datagrams, and for networks that lose, duplicate and
-reorder them.
+"""Hypothesis strategies for exporters that number their datagrams, and for lossy networks.
+
+Networks lose, duplicate and reorder datagrams.
 """
 
 from __future__ import annotations
