@@ -99,7 +99,7 @@ def run_arrow(parts: Parts, rng: random.Random) -> None:
     schema = rng.choice(schemas())
     length = rng.choice((0, 1, 2, 9, 70))
     table = None
-    with contextlib.suppress(pa.ArrowException, UnicodeDecodeError):  # pyarrow's own
+    with contextlib.suppress(pa.ArrowException, UnicodeDecodeError):  # errors of pyarrow
         names = rng.sample([column.name for column in schema], rng.randrange(1, 5))
         arrays = [arrow_array(arrow_types(rng), length, parts, rng) for _ in names]
         table = pa.RecordBatch.from_arrays(arrays, names)
@@ -131,6 +131,6 @@ def run_arrow(parts: Parts, rng: random.Random) -> None:
         rows, error, _ = read_tables(whole, schema, 0, 100)
         check(
             not error and sum(map(len, rows)) == length,
-            "messages of Arrow columns that cannot be read",
+            "unreadable messages of Arrow columns",
             error,
         )

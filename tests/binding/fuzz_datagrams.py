@@ -134,4 +134,4 @@ def run_strictly(
     with contextlib.suppress(flowbuf.DecodeError):
         for part, source, at in zip(parts, sources, times, strict=True):
             pieces.append(decoder.encode(part, source, at))
-        check(b"".join(pieces) == output, "a strict decoder that raises nothing")
+        check(b"".join(pieces) == output, "output of a strict decoder")

@@ -55,7 +55,7 @@ def seed_captures() -> list[Parts]:
 
 
 def pcapng(packets: list[bytes]) -> bytes:
-    """A section, an interface, and enhanced packets."""
+    """Return a file with a section, an interface and enhanced packets."""
 
     def block(kind: int, body: bytes) -> bytes:
         size = (12 + len(body) + -len(body) % 4).to_bytes(4, "little")
@@ -74,7 +74,7 @@ def pcapng(packets: list[bytes]) -> bytes:
 
 
 class ShortReads(io.BytesIO):
-    """A file that gives a little at a time."""
+    """A file whose reads return a few bytes at a time."""
 
     def __init__(self, data: bytes, rng: random.Random) -> None:
         super().__init__(data)
@@ -87,7 +87,7 @@ class ShortReads(io.BytesIO):
 
 
 def read_capture(file: Any, port: int | None) -> tuple[list[Any], dict[str, int], str]:
-    """The datagrams, the counters, and the error."""
+    """Return the datagrams, the counters and the error of a capture."""
     found, error = [], ""
     reader = CaptureReader(file, port)
     try:
@@ -104,7 +104,7 @@ def run_captures(parts: Parts, rng: random.Random) -> None:
     port = rng.choice((None, None, 2055))
     whole = read_capture(io.BytesIO(data), port)
     if len(data) < 30_000:
-        check(read_capture(ShortReads(data, rng), port) == whole, "a capture in pieces")
+        check(read_capture(ShortReads(data, rng), port) == whole, "capture read in pieces")
     schema = rng.choice(schemas()[:3])
     decoder = Decoder(schema)
     messages = []
@@ -118,7 +118,7 @@ def run_captures(parts: Parts, rng: random.Random) -> None:
         for batch in stream:
             rows += len(batch)
     except flowbuf.CaptureError:
-        check(whole[2], "an error of columns alone")
+        check(whole[2], "error raised only for columns")
     check(rows == decoder.flows, "rows of a capture")
     expected = Counter(whole[1])
     expected.update(decoder.counters)
@@ -163,14 +163,14 @@ def run_messages(parts: Parts, rng: random.Random) -> None:
     reader = _core.MessageReader(compile_plan(schema))
     with contextlib.suppress(flowbuf.DecodeError):
         flows, used = reader.read_stream(data)
-        check(used == len(data), "a stream that is read halfway")
+        check(used == len(data), "stream not read to its end")
         check(error or len(flows) == total, "flows and rows")
     records = RecordReader(schema, rng.choice(("bare", "delimited")), rng.choice((0, 5)))
     batches, faults = records.read(parts)
     check(all(0 <= place < len(parts) for place in faults) and all(map(len, batches)), "records")
 
 
-def refuses(read: Callable[[bytes], object], data: bytes) -> bool:
+def rejects(read: Callable[[bytes], object], data: bytes) -> bool:
     try:
         read(data)
     except flowbuf.DecodeError:
@@ -183,7 +183,7 @@ def run_framing(data: bytes, rng: random.Random) -> None:
         count = _core.count_messages(data)
     except flowbuf.DecodeError:
         for read in (_core.split_messages, lambda stream: _core.cut_messages(stream, 100, 100)):
-            check(refuses(read, data), "a stream that is damaged, and is not")
+            check(rejects(read, data), "damaged stream accepted")
         _core.hash_conversations(data, src_addr=1, dst_addr=2, src_port=3, dst_port=4, proto=5)
         return
     bare = _core.split_messages(data, b"")
@@ -234,8 +234,8 @@ def run_codec(parts: Parts, rng: random.Random) -> None:
     try:
         again = codec.encode(record)
     except EncodeError:
-        return  # a time out of range, or a required field that is not there
-    check(codec.encode(codec.decode(again)) == again, "a record that is read and written again")
+        return  # a time out of range, or a missing required field
+    check(codec.encode(codec.decode(again)) == again, "record encoded again")
     check(codec.decode_many(codec.encode_many([record]))[0].keys() == record.keys(), "a stream of one record")
 
 

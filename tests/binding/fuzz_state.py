@@ -73,7 +73,7 @@ ODD_VALUES += [
 ]
 
 
-def meddle(data: bytes, rng: random.Random) -> bytes:
+def mutate_document(data: bytes, rng: random.Random) -> bytes:
     """Change values of a JSON document. Return other data unchanged."""
     try:
         document = json.loads(data)
@@ -101,7 +101,7 @@ def state_path() -> Path:
 def run_state(parts: Parts, rng: random.Random) -> None:
     data = b"".join(parts)
     if rng.random() < 0.7:
-        data = meddle(data, rng)
+        data = mutate_document(data, rng)
     path = state_path()
     path.write_bytes(data)
     options = {"memory_limit": memory_of(schemas()[0]) + 5000} if rng.random() < 0.1 else {}
@@ -109,20 +109,20 @@ def run_state(parts: Parts, rng: random.Random) -> None:
     try:
         load_state(decoder, path)
     except StateError as error:
-        check(not decoder.read_exporters(), "something is known of a state that was refused")
+        check(not decoder.read_exporters(), "exporters after a rejected state")
         if error.replaceable:
             return
         before = path.read_bytes()
         with contextlib.suppress(StateError):
             save_state(decoder, path)
-        check(path.read_bytes() == before, "a file that is no state was changed")
+        check(path.read_bytes() == before, "foreign file was changed")
         return
     save_state(decoder, path)
     text = path.read_bytes()
     again = Decoder(**options)
     load_state(again, path)
     save_state(again, path)
-    check(path.read_bytes() == text, "a state that is saved again")
+    check(path.read_bytes() == text, "state saved again")
     for decoded in seed_state_datagrams():
         decoder.encode(decoded, rng.choice(SOURCES), RECEIVED)
 

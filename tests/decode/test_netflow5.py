@@ -1,4 +1,4 @@
-"""Datagrams of NetFlow v5, built by hand. Each case runs against the Python reference and the core."""
+"""NetFlow v5 datagrams built by hand. Each case runs against the Python reference and the core."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.support.decoding import Decode, both_decoders, columns
 pytestmark = both_decoders
 
 
-def test_netflow5_record(decode: Decode) -> None:
+def test_netflow5_records_fill_their_columns(decode: Decode) -> None:
     record = record5(
         src="10.0.0.1",
         dst="10.0.0.2",
@@ -112,7 +112,7 @@ def test_netflow5_zeros_are_absent(decode: Decode) -> None:
     ).flow == {"etype": 0x0800}
 
 
-def test_netflow5_uptime_that_wrapped_between_flow_and_export(decode: Decode) -> None:
+def test_netflow5_uptimes_may_wrap_between_flow_and_export(decode: Decode) -> None:
     datagram = netflow5(record5(first=0xFFFFFFFF, last=1_000), uptime=2_000, seconds=1_000)
     outcome = decode(datagram, schema=columns("time_flow_start", "time_flow_end"))
     assert outcome.flow == {"time_flow_start": 997_999, "time_flow_end": 999_000}
@@ -124,14 +124,14 @@ def test_netflow5_time_before_1970_is_out_of_range(decode: Decode) -> None:
     assert outcome.counters == {"out_of_range": 1}
 
 
-def test_netflow5_count_above_the_records_present(decode: Decode) -> None:
+def test_a_netflow5_count_above_its_records_is_a_truncated_datagram(decode: Decode) -> None:
     records = [record5(octets=1), record5(octets=2)]
     outcome = decode(netflow5(*records, count=30) + bytes(47), schema=columns("bytes"))
     assert outcome.flows == [{"bytes": 1}, {"bytes": 2}]
     assert outcome.counters == {"truncated_datagram": 1}
 
 
-def test_netflow5_octets_beyond_the_count_are_ignored(decode: Decode) -> None:
+def test_netflow5_bytes_beyond_the_count_are_ignored(decode: Decode) -> None:
     outcome = decode(netflow5(record5(octets=1), record5(octets=2), count=1), schema=columns("bytes"))
     assert outcome.flows == [{"bytes": 1}]
     assert outcome.counters == {}

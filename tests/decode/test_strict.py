@@ -18,9 +18,9 @@ BROKEN = netflow5(RECORD, count=2)
 
 
 class TestStrict:
-    """A strict decoder raises an exception for faults that other decoders count."""
+    """A strict decoder raises the faults and losses that other decoders count."""
 
-    def test_the_first_fault_says_what_where_and_whose(self) -> None:
+    def test_the_error_has_status_offset_and_exporter(self) -> None:
         with pytest.raises(DecodeError, match="truncated_datagram") as error:
             Decoder(strict=True).encode(BROKEN, "192.0.2.1")
         assert (error.value.status, error.value.offset, error.value.exporter) == (
@@ -29,11 +29,11 @@ class TestStrict:
             "192.0.2.1",
         )
 
-    def test_in_a_batch_it_says_which_datagram(self) -> None:
+    def test_the_error_of_a_batch_has_the_datagram(self) -> None:
         with pytest.raises(DecodeError, match="datagram 1"):
             Decoder(strict=True).encode_many([V5, BROKEN], "192.0.2.1")
 
-    def test_losses_count_as_faults_and_notes_do_not(self) -> None:
+    def test_losses_raise_and_notes_do_not(self) -> None:
         decoder, templates = (
             Decoder(strict=True, exporter_limit=1),
             ipfix(template_set(template(256, (1, 8)))),
@@ -44,7 +44,7 @@ class TestStrict:
             decoder.encode(ipfix(template_set(template(256, *[(1, 4)] * 1100))), "192.0.2.1")
 
     @pytest.mark.parametrize("payload", [b"hello", b"", bytes(100), bytearray(b"GET / HTTP/1.1")])
-    def test_a_payload_that_is_not_flow_data_is_a_fault(self, payload: bytes) -> None:
+    def test_a_payload_that_is_not_flow_data_raises(self, payload: bytes) -> None:
         decoder = Decoder(strict=True)
         for method in (decoder.encode, decoder.messages, decoder.columns):
             with pytest.raises(DecodeError, match=r"192\.0\.2\.1, octet 0: other_packet") as error:
@@ -62,7 +62,7 @@ class TestStrict:
         assert decoder.counters == {"other_packet": 6}
         assert decoder.stats.keys() == {"192.0.2.1"}
 
-    def test_other_packets_of_a_capture_are_no_fault(self, tmp_path: Path) -> None:
+    def test_other_packets_of_a_capture_do_not_raise(self, tmp_path: Path) -> None:
         capture = pcap(V5, b"hello", b"")
         assert len(read_capture(io.BytesIO(capture), strict=True).to_arrow()) == 1
         (tmp_path / "a.pcap").write_bytes(capture)
@@ -78,7 +78,7 @@ class TestStrict:
                     assert view
         assert Decoder().encode(b"hello", "192.0.2.1") == b""
 
-    def test_data_that_waits_is_a_loss_only_in_the_end(self) -> None:
+    def test_waiting_data_raises_only_at_the_end(self) -> None:
         decoder = Decoder(strict=True)
         assert decoder.encode(ipfix(data_set(256, bytes(8))), "192.0.2.1") == b""
         with pytest.raises(DecodeError, match=r"192\.0\.2\.1: template_missing") as error:
@@ -91,13 +91,13 @@ class TestStrict:
         decoder.finish()
         assert decoder.counters == {"early_data": 1, "template_missing": 1}
 
-    def test_a_set_that_is_given_up_is_a_loss(self) -> None:
+    def test_a_waiting_set_that_is_dropped_raises(self) -> None:
         decoder = Decoder(strict=True, early_data_limit=200)
         decoder.encode(ipfix(data_set(256, bytes(4))), "192.0.2.1")
         with pytest.raises(DecodeError, match="octet 16: template_missing"):
             decoder.encode(ipfix(data_set(256, bytes(4))), "192.0.2.1")
 
-    def test_the_decoder_can_be_used_again(self) -> None:
+    def test_the_decoder_works_after_an_error(self) -> None:
         decoder = Decoder(strict=True)
         with pytest.raises(DecodeError):
             decoder.encode(BROKEN, "192.0.2.1")

@@ -30,7 +30,7 @@ register_profiles()
 
 
 def uints(size: int) -> st.SearchStrategy[int]:
-    """Unsigned integers of `size` bytes. Zero, one and the highest number are frequent."""
+    """Draw unsigned integers of `size` bytes. Zero, one and the highest number are frequent."""
     highest = (1 << 8 * size) - 1
     return st.sampled_from([0, 1, highest]) | st.integers(0, highest)
 

@@ -1,4 +1,4 @@
-"""Hypothesis strategies: sFlow datagrams with flow samples."""
+"""Hypothesis strategies for sFlow datagrams with flow samples."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def sflow_samples(draw: st.DrawFn) -> bytes:
         )
     chosen = draw(st.lists(st.sampled_from(range(len(sflow_records))), max_size=4, unique=True))
     if 2 in chosen and 3 in chosen:
-        chosen.remove(3)  # a packet has one version
+        chosen.remove(3)  # a packet has one IP version
     content = [draw(sflow_records[index]) for index in chosen]
     numbers = {name: draw(words) for name in ("sequence", "rate", "pool", "drops")}
     interfaces = st.tuples(
