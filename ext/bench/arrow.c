@@ -63,7 +63,7 @@ typedef struct {
     fb_arrow_encoder encoder;
     const struct ArrowArray *array;
     uint8_t *output;
-    uint64_t octets;
+    uint64_t bytes;
 } machine_of_rows;
 
 static void encode(void *context, const datagrams *none) {
@@ -71,11 +71,11 @@ static void encode(void *context, const datagrams *none) {
     size_t position = 0;
     fb_status status;
     (void)none;
-    m->octets = 0;
+    m->bytes = 0;
     do {
         fb_row_set_output(&m->encoder.row, m->output, OUTPUT, 0);
         status = fb_arrow_encode(&m->encoder, m->array, &position);
-        m->octets += fb_row_size(&m->encoder.row);
+        m->bytes += fb_row_size(&m->encoder.row);
     } while (status == FB_NO_SPACE);
     if (status != FB_OK) fail(fb_arrow_reason_text(m->encoder.fault.reason));
 }
@@ -91,7 +91,7 @@ static void measure(const char *name, const fb_plan *plan, const batch_view *vie
     for (unsigned i = 0; i < repetitions; i++) times[i] = time_passes(encode, &m, NULL) / rows;
     spread result = spread_of(times, repetitions);
     printf("%-20s %9d %8.1f %8.1f%8.1f %9.1f\n", name, (int)processor, result.median, result.least, result.greatest,
-           (double)m.octets / rows);
+           (double)m.bytes / rows);
     fb_arrow_encoder_free(&m.encoder);
     free(m.output);
     free(times);

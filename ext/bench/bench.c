@@ -34,7 +34,7 @@ static file generate(fb_generator_protocol protocol) {
 typedef struct {
     uint64_t flows, datagrams;    /* of the working set */
     spread nanoseconds;           /* per flow */
-    double octets_in, octets_out; /* per flow */
+    double octets_in, bytes_out; /* per flow */
     uint64_t allocations;
 } result;
 
@@ -57,13 +57,13 @@ static result measure(const fb_plan *plan, const datagrams *all, unsigned repeti
     machine_new(&m, plan, fb_row_decode, (fb_decoder_options){.processor = run_processor});
     datagrams set = machine_learn(&m, all, WORKING_SET);
     uint64_t flows = m.row.count;
-    m.octets_out = 0;
+    m.bytes_out = 0;
     machine_decode(&m, &set);
     result r = {.flows = m.row.count - flows, .datagrams = set.count};
     if (r.flows) {
         double n = (double)r.flows;
-        r.octets_in = (double)set.octets / n;
-        r.octets_out = (double)m.octets_out / n;
+        r.octets_in = (double)set.bytes / n;
+        r.bytes_out = (double)m.bytes_out / n;
         m.allocated = (allocations){0};
         r.nanoseconds = time_machine(&m, &set, repetitions, n);
         r.allocations = m.allocated.calls;
@@ -86,14 +86,14 @@ static void print_result(const char *name, const result *r) {
     else
         printf("%-36s %9llu %8.1f %8.1f%8.1f %9.1f %7.1f %7.1f %6llu\n", name, (unsigned long long)r->flows,
                r->nanoseconds.median, r->nanoseconds.least, r->nanoseconds.greatest, 1e3 / r->nanoseconds.median, r->octets_in,
-               r->octets_out, (unsigned long long)r->allocations);
+               r->bytes_out, (unsigned long long)r->allocations);
 }
 
 static void print_json(const char *name, const result *r) {
     printf("{\"capture\": \"%s\", \"flows\": %llu, \"datagrams\": %llu, \"ns_per_flow\": %.2f, \"least\": %.2f, \"greatest\": %.2f, "
            "\"octets_in_per_flow\": %.1f, \"octets_out_per_flow\": %.1f, \"allocations\": %llu}\n",
            name, (unsigned long long)r->flows, (unsigned long long)r->datagrams, r->nanoseconds.median, r->nanoseconds.least,
-           r->nanoseconds.greatest, r->octets_in, r->octets_out, (unsigned long long)r->allocations);
+           r->nanoseconds.greatest, r->octets_in, r->bytes_out, (unsigned long long)r->allocations);
 }
 
 typedef struct {

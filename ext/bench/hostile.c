@@ -11,9 +11,9 @@
 
 #include "tests/builders/datagrams.h"
 
-enum { SET_OCTETS = 200000, MOST = 65000, MANY = 4000, SPLITS = 100 };
+enum { SET_BYTES = 200000, MOST = 65000, MANY = 4000, SPLITS = 100 };
 
-static octets buffer;
+static byte_buffer buffer;
 static uint16_t port;
 static datagrams *built; /* destination of new datagrams */
 
@@ -38,7 +38,7 @@ static void add_datagram(void) {
     *datagram = (fb_datagram){
         .payload = {copy, buffer.size}, .time = 1000 * FB_SECOND, .source_port = port, .destination_port = 4739};
     set_address(datagram, 0);
-    built->octets += buffer.size;
+    built->bytes += buffer.size;
 }
 
 static void begin(uint32_t domain) {
@@ -253,7 +253,7 @@ static size_t find_scenario(const char *name) {
 /* Build the round, and decode the datagrams that prepare it. */
 static datagrams prepare(machine *m, size_t scenario, const datagrams *capture) {
     datagrams before = {0}, round = {0};
-    if (scenario == SCENARIOS) return machine_learn(m, capture, SET_OCTETS);
+    if (scenario == SCENARIOS) return machine_learn(m, capture, SET_BYTES);
     built = &before;
     scenarios[scenario].prepare();
     machine_decode(m, &before);
@@ -296,7 +296,7 @@ int main(int argc, char **argv) {
         if (change != SAME) change_round(&round, change == NEW_ADDRESS);
         machine_decode(&m, &round);
     }
-    printf("%zu\n", round.octets);
+    printf("%zu\n", round.bytes);
     machine_free(&m);
     release_datagrams(&round);
     release_datagrams(&all);

@@ -71,29 +71,29 @@ static fb_cursor interpret_derived(fb_context *c, fb_emitter *row, fb_cursor at,
     return at;
 }
 
-static fb_cursor interpret_record(fb_context *c, fb_emitter *row, fb_cursor at, const fb_shape *shape,
+static fb_cursor interpret_record(fb_context *c, fb_emitter *row, fb_cursor at, const fb_compiled_template *compiled,
                                   const uint8_t *record) {
     lessers waiting;
     const uint8_t *p = record;
     waiting.count = 0;
-    for (size_t i = 0; i < shape->field_count; p += shape->fields[i++].size) {
-        fb_bytes field = {p, shape->fields[i].size};
-        at = interpret_element(c, row, at, &waiting, 0, shape->fields[i].id, field);
-        at = interpret_element(c, row, at, &waiting, FB_PEN_NETFLOW9, shape->fields[i].id, field);
+    for (size_t i = 0; i < compiled->field_count; p += compiled->fields[i++].size) {
+        fb_bytes field = {p, compiled->fields[i].size};
+        at = interpret_element(c, row, at, &waiting, 0, compiled->fields[i].id, field);
+        at = interpret_element(c, row, at, &waiting, FB_PEN_NETFLOW9, compiled->fields[i].id, field);
     }
-    at = interpret_derived(c, row, at, &waiting, FB_SOURCE_DERIVED_SAMPLING_RATE, fb_sampling_find(c, shape, record, NULL));
-    at = interpret_derived(c, row, at, &waiting, FB_SOURCE_DERIVED_ETYPE, derive_etype(shape, record, NULL));
+    at = interpret_derived(c, row, at, &waiting, FB_SOURCE_DERIVED_SAMPLING_RATE, fb_sampling_find(c, compiled, record, NULL));
+    at = interpret_derived(c, row, at, &waiting, FB_SOURCE_DERIVED_ETYPE, derive_etype(compiled, record, NULL));
     return put_waiting(c, row, at, &waiting);
 }
 
-static fb_status interpret_records(fb_context *c, fb_emitter *row, const fb_shape *shape, const uint8_t *set,
+static fb_status interpret_records(fb_context *c, fb_emitter *row, const fb_compiled_template *compiled, const uint8_t *set,
                                    const uint8_t *end, fb_position *position) {
-    size_t size = shape->record_size, worst = c->plan->fixed_worst + size * c->plan->octet_worst;
+    size_t size = compiled->record_size, max_size = c->plan->max_fixed_size + size * c->plan->max_size_per_byte;
     fb_cursor at;
     for (const uint8_t *p = set + (position->record ? position->record : 4); (size_t)(end - p) >= size; p += size) {
         position->record = (size_t)(p - set);
-        if (!FB_EMIT(begin)(row, worst, &at)) return FB_NO_SPACE;
-        FB_EMIT(finish)(row, interpret_record(c, row, at, shape, p));
+        if (!FB_EMIT(begin)(row, max_size, &at)) return FB_NO_SPACE;
+        FB_EMIT(finish)(row, interpret_record(c, row, at, compiled, p));
         c->counters->flows++;
     }
     position->record = 0;
@@ -108,8 +108,8 @@ static fb_status interpret_sets(fb_context *c, fb_emitter *row, fb_position *pos
         next = set + length;
         position->set = (size_t)(set - payload);
         fb_template *template = c->domain ? fb_domain_find_template(c->domain, fb_load16(set)) : NULL;
-        if (!template || !template->shape || template->shape->options) continue;
-        if (interpret_records(c, row, template->shape, set, next, position) != FB_OK) return FB_NO_SPACE;
+        if (!template || !template->compiled || template->compiled->options) continue;
+        if (interpret_records(c, row, template->compiled, set, next, position) != FB_OK) return FB_NO_SPACE;
     }
     return FB_OK;
 }
@@ -149,7 +149,7 @@ static fb_status interpret_datagram(fb_context *c, fb_decoder *decoder, fb_emitt
     open_datagram(c, decoder);
     if (!position->set) {
         c->counters->datagrams++;
-        c->counters->octets += c->datagram->payload.size;
+        c->counters->bytes += c->datagram->payload.size;
         interpret_header(c, row, header);
         position->set = HEADER;
     }

@@ -40,13 +40,13 @@ FB_INLINE bool null_row_is_direct(const null_row *row) {
     return true;
 }
 
-FB_INLINE bool null_row_reserve(null_row *row, size_t rows, size_t worst) {
-    (void)row, (void)rows, (void)worst;
+FB_INLINE bool null_row_reserve(null_row *row, size_t rows, size_t max_size) {
+    (void)row, (void)rows, (void)max_size;
     return true;
 }
 
-FB_INLINE bool null_row_begin(null_row *row, size_t worst, null_row_cursor *at) {
-    (void)worst;
+FB_INLINE bool null_row_begin(null_row *row, size_t max_size, null_row_cursor *at) {
+    (void)max_size;
     at->values = row->values;
     return true;
 }
@@ -56,7 +56,7 @@ FB_INLINE void null_row_put_uint(null_row *row, null_row_cursor *at, fb_target t
     at->values += value;
 }
 
-FB_INLINE void null_row_put_direct(null_row *row, null_row_cursor *at, const fb_target_range *source, uint64_t value) {
+FB_INLINE void null_row_put_fast(null_row *row, null_row_cursor *at, const fb_target_range *source, uint64_t value) {
     null_row_put_uint(row, at, source->target, value);
 }
 
@@ -76,7 +76,7 @@ FB_INLINE void null_row_put_real(null_row *row, null_row_cursor *at, fb_target t
 }
 
 /* Of bytes, only the last one is read. */
-FB_INLINE void null_row_put_octets(null_row *row, null_row_cursor *at, fb_target target, const uint8_t *data, size_t size) {
+FB_INLINE void null_row_put_bytes(null_row *row, null_row_cursor *at, fb_target target, const uint8_t *data, size_t size) {
     null_row_put_uint(row, at, target, size ? data[size - 1] : 0);
 }
 
@@ -90,11 +90,11 @@ FB_INLINE void null_row_append_ip(null_row *row, null_row_cursor *at, const fb_c
 }
 
 /* Move the numbers to their lanes, as for messages (varint_simd.h), and add them up. */
-FB_INLINE bool null_row_append_lanes(null_row *row, null_row_cursor *at, const fb_lanes *lanes, const uint8_t *first,
+FB_INLINE bool null_row_append_lanes(null_row *row, null_row_cursor *at, const fb_varint_simd *lanes, const uint8_t *first,
                                      const uint8_t *second) {
     (void)row;
 #ifdef __AVX512VBMI2__
-    at->values += (uint64_t)_mm512_reduce_add_epi64(fb_lanes_deal(lanes, first, second));
+    at->values += (uint64_t)_mm512_reduce_add_epi64(fb_varint_simd_deal(lanes, first, second));
     return true;
 #else
     (void)at, (void)lanes, (void)first, (void)second;
@@ -106,8 +106,8 @@ FB_INLINE void null_row_repeat_uint(null_row *row, null_row_cursor *at, fb_targe
     null_row_put_uint(row, at, target, value);
 }
 
-FB_INLINE void null_row_repeat_octets(null_row *row, null_row_cursor *at, fb_target target, const uint8_t *data, size_t size) {
-    null_row_put_octets(row, at, target, data, size);
+FB_INLINE void null_row_repeat_bytes(null_row *row, null_row_cursor *at, fb_target target, const uint8_t *data, size_t size) {
+    null_row_put_bytes(row, at, target, data, size);
 }
 
 FB_INLINE void null_row_open(null_row *row, null_row_cursor *at, uint16_t column) {

@@ -71,20 +71,20 @@ static uint32_t draw(uint32_t below) {
     return (uint32_t)((random_state >> 32) * below >> 32);
 }
 
-static void begin(octets *d, unsigned version, uint32_t sequence) {
+static void begin(byte_buffer *d, unsigned version, uint32_t sequence) {
     if (version == 9)
         netflow9_begin(d, (netflow9_header){.uptime = UPTIME, .seconds = SECONDS, .sequence = sequence});
     else
         ipfix_begin(d, (ipfix_header){.seconds = SECONDS, .sequence = sequence});
 }
 
-static void end(octets *d, unsigned version) {
+static void end(byte_buffer *d, unsigned version) {
     if (version == 10) ipfix_end(d);
 }
 
 /* Write the four templates of an exporter. `own`: its number if its templates are its own,
    otherwise 0. */
-static void put_templates(octets *d, unsigned version, uint32_t own) {
+static void put_templates(byte_buffer *d, unsigned version, uint32_t own) {
     begin(d, version, 0);
     size_t set = set_begin(d, version == 9 ? 0 : 2);
     for (unsigned t = 0; t < TEMPLATES; t++) {
@@ -101,14 +101,14 @@ static void put_templates(octets *d, unsigned version, uint32_t own) {
     end(d, version);
 }
 
-static void put_value(octets *d, const made_field *field) {
+static void put_value(byte_buffer *d, const made_field *field) {
     for (size_t i = field->size; i > 4; i--) put8(d, 0);
     uint32_t value = field->least + draw(field->spread);
     for (size_t i = field->size < 4 ? field->size : 4; i > 0; i--) put8(d, value >> 8 * (i - 1) & 0xff);
 }
 
 /* Write as many records as fit, and padding. Returns their number. */
-static size_t put_data(octets *d, unsigned version, unsigned t) {
+static size_t put_data(byte_buffer *d, unsigned version, unsigned t) {
     begin(d, version, 0);
     size_t set = set_begin(d, FIRST_ID + t), count = (DATAGRAM - d->size) / record_size(templates[t]);
     for (size_t i = 0; i < count; i++)
@@ -136,7 +136,7 @@ static void set_source(fb_datagram *datagram, uint32_t number) {
 }
 
 static void make_traffic(traffic *t, unsigned version) {
-    static octets d;
+    static byte_buffer d;
     t->version = version;
     for (unsigned i = 0; i < BUFFERS; i++) {
         t->records[i % TEMPLATES] = (uint32_t)put_data(&d, version, i % TEMPLATES);
@@ -153,8 +153,8 @@ typedef struct {
     uint32_t *order;     /* a permutation of the exporters */
     uint32_t *sequences; /* the next number of each */
     uint32_t next;       /* index in `order` */
-    size_t octets;       /* bytes of memory of all exporters */
-    size_t shapes;
+    size_t bytes;       /* bytes of memory of all exporters */
+    size_t compiled_templates;
     double *times; /* of each repetition, ns per datagram */
 } population;
 
@@ -169,9 +169,9 @@ static void shuffle(uint32_t *numbers, uint32_t count) {
 
 /* NetFlow v9 counts the datagram, IPFIX the records before it. */
 static void teach(population *p, unsigned version, bool own) {
-    static octets d;
+    static byte_buffer d;
     machine *m = &p->machine;
-    size_t octets_before = m->memory.used, shapes_before = m->decoder->shapes.count;
+    size_t bytes_before = m->memory.used, compiled_before = m->decoder->compiled_templates.count;
     for (uint32_t i = 0; i < p->count; i++) {
         put_templates(&d, version, own ? i : 0);
         fb_datagram datagram = {.payload = {d.data, d.size}};
@@ -179,8 +179,8 @@ static void teach(population *p, unsigned version, bool own) {
         machine_decode(m, &(datagrams){.items = &datagram, .count = 1});
         p->sequences[i] = version == 9 ? 1 : 0;
     }
-    p->octets = m->memory.used - octets_before;
-    p->shapes = m->decoder->shapes.count - shapes_before;
+    p->bytes = m->memory.used - bytes_before;
+    p->compiled_templates = m->decoder->compiled_templates.count - compiled_before;
 }
 
 static void population_new(population *p, const fb_plan *plan, uint32_t count, unsigned version, bool own,
@@ -206,7 +206,7 @@ static void address(population *p, traffic *t) {
     for (unsigned i = 0; i < BUFFERS; i++) {
         uint32_t number = p->order[p->next++ % p->count], sequence = p->sequences[number];
         uint8_t *at = t->payloads[i] + (t->version == 9 ? 12 : 8);
-        for (int octet = 0; octet < 4; octet++) at[octet] = (uint8_t)(sequence >> (24 - 8 * octet));
+        for (int byte = 0; byte < 4; byte++) at[byte] = (uint8_t)(sequence >> (24 - 8 * byte));
         p->sequences[number] += t->version == 9 ? 1 : t->records[i % TEMPLATES];
         set_source(&t->items[i], number);
     }
@@ -255,14 +255,14 @@ typedef struct {
 
 static void print(const run *run, const char *name, population *p, double flows, double one) {
     spread time = spread_of(p->times, run->repetitions);
-    double octets = (double)p->octets / p->count;
+    double bytes = (double)p->bytes / p->count;
     if (run->json)
         printf("{\"workload\": \"%s\", \"exporters\": %u, \"ns_per_datagram\": %.1f, \"least\": %.1f, \"greatest\": %.1f, "
                "\"ns_per_flow\": %.2f, \"ratio\": %.3f, \"octets_per_exporter\": %.0f, \"shapes\": %zu}\n",
-               name, p->count, time.median, time.least, time.greatest, time.median / flows, time.median / one, octets, p->shapes);
+               name, p->count, time.median, time.least, time.greatest, time.median / flows, time.median / one, bytes, p->compiled_templates);
     else
         printf("%-26s %9u %10.1f %10.1f %10.1f %9.2f %7.3f %10.0f %8zu\n", name, p->count, time.median, time.least,
-               time.greatest, time.median / flows, time.median / one, octets, p->shapes);
+               time.greatest, time.median / flows, time.median / one, bytes, p->compiled_templates);
 }
 
 static void bench(const run *run, traffic *t, unsigned version, bool own) {

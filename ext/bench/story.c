@@ -33,7 +33,7 @@ enum { STAGES = sizeof stages / sizeof *stages };
 typedef struct {
     double times[MAX_REPETITIONS]; /* nanoseconds of a pass */
     uint64_t passes;
-    uint64_t rows, octets; /* rows made and bytes allocated in all passes */
+    uint64_t rows, bytes; /* rows made and bytes allocated in all passes */
 } side;
 
 /* A stage under test: one decoder, both emitters. */
@@ -48,20 +48,20 @@ typedef struct {
 
 static void encode_pass(void *context, const datagrams *set) {
     contestant *c = context;
-    uint64_t rows = c->machine.row.count, octets = c->machine.allocated.octets;
+    uint64_t rows = c->machine.row.count, bytes = c->machine.allocated.bytes;
     machine_decode(&c->machine, set);
     c->with.rows += c->machine.row.count - rows;
-    c->with.octets += c->machine.allocated.octets - octets;
+    c->with.bytes += c->machine.allocated.bytes - bytes;
     c->with.passes++;
 }
 
 static void skip_pass(void *context, const datagrams *set) {
     contestant *c = context;
     fb_position position = {0};
-    uint64_t rows = c->nothing.count, octets = c->machine.allocated.octets;
+    uint64_t rows = c->nothing.count, bytes = c->machine.allocated.bytes;
     c->skip(c->machine.decoder, set->items, set->count, &position, &c->nothing);
     c->without.rows += c->nothing.count - rows;
-    c->without.octets += c->machine.allocated.octets - octets;
+    c->without.bytes += c->machine.allocated.bytes - bytes;
     c->without.passes++;
 }
 
@@ -89,7 +89,7 @@ static void print_times(const char *name, double *times, unsigned repetitions, d
 
 static void print_side(const char *name, side *side, unsigned repetitions) {
     print_times(name, side->times, repetitions, flows_of(side));
-    printf(", \"octets_per_flow\": %.3f}, ", (double)side->octets / (double)side->rows);
+    printf(", \"octets_per_flow\": %.3f}, ", (double)side->bytes / (double)side->rows);
 }
 
 /* Print the time that encoding adds in each repetition. Both sides were timed one after the

@@ -7,7 +7,7 @@
 enum { CAPACITY = 8, MAX_INPUT = 65536 };
 
 typedef struct {
-    uint64_t datagrams, octets, hash;
+    uint64_t datagrams, bytes, hash;
     fb_capture_stats stats;
     uint64_t counters[FB_STATUS_COUNT];
     fb_status status;
@@ -16,7 +16,7 @@ typedef struct {
 static void take(reading *r, const fb_datagram *datagrams, size_t count) {
     r->datagrams += count;
     for (size_t i = 0; i < count; i++) {
-        r->octets += datagrams[i].payload.size;
+        r->bytes += datagrams[i].payload.size;
         r->hash = r->hash * 31 + datagrams[i].time + datagrams[i].source_port;
         for (size_t k = 0; k < datagrams[i].payload.size; k++) r->hash = r->hash * 31 + datagrams[i].payload.data[k];
     }
@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     reading whole = read_capture(data, size, size + 1), pieces = read_capture(data, size, 1 + size % 61);
     MUST(whole.status == FB_END || whole.status == FB_NOT_A_CAPTURE);
     MUST(whole.status == pieces.status);
-    MUST(whole.datagrams == pieces.datagrams && whole.octets == pieces.octets && whole.hash == pieces.hash);
+    MUST(whole.datagrams == pieces.datagrams && whole.bytes == pieces.bytes && whole.hash == pieces.hash);
     MUST(whole.stats.packets == pieces.stats.packets && whole.stats.datagrams == whole.datagrams);
     for (size_t i = 0; i < FB_STATUS_COUNT; i++) MUST(whole.counters[i] == pieces.counters[i]);
     return 0;

@@ -101,12 +101,12 @@ static bool add_elements(node **first, const fb_codec_item *item) {
     }
 }
 
-static bool read_fields(node **first, const fb_codec_message *message, fb_bytes octets, unsigned depth) {
+static bool read_fields(node **first, const fb_codec_message *message, fb_bytes bytes, unsigned depth) {
     fb_codec_reader reader;
     fb_codec_item item;
     fb_status status;
     if (depth > FB_CODEC_DEPTH) return false;
-    fb_codec_reader_begin(&reader, message, octets);
+    fb_codec_reader_begin(&reader, message, bytes);
     while ((status = check_next(&reader, &item)) == FB_OK) {
         if (item.packed) {
             if (!add_elements(first, &item)) return false;
@@ -130,9 +130,9 @@ typedef struct {
 
 static void need(const output *out, size_t size) { MUST((size_t)(out->end - out->p) >= size); }
 
-static void put_octets(output *out, fb_bytes octets) {
-    need(out, octets.size);
-    out->p = fb_wire_put_octets(out->p, octets.data, octets.size);
+static void put_bytes(output *out, fb_bytes bytes) {
+    need(out, bytes.size);
+    out->p = fb_wire_put_bytes(out->p, bytes.data, bytes.size);
 }
 
 static void end_length(output *out, uint8_t *begin) {
@@ -173,12 +173,12 @@ static void put_one(output *out, const node *n) {
     const fb_codec_field *field = n->field;
     need(out, FB_CODEC_ROOM);
     if (!field) {
-        put_octets(out, n->bytes);
+        put_bytes(out, n->bytes);
     } else if (has_fields(field)) {
         put_inner(out, n);
     } else if (!is_number(field)) {
         out->p = fb_codec_put_length(out->p, field, n->bytes.size);
-        put_octets(out, n->bytes);
+        put_bytes(out, n->bytes);
     } else if (field->repeated) {
         out->p = fb_codec_put_value(fb_codec_put_tag(out->p, field), field, n->value);
     } else {

@@ -53,11 +53,11 @@ static size_t split(const uint8_t *data, size_t size, fb_datagram *datagrams) {
     return count;
 }
 
-static void turn_late_columns(void *context, void *slots) {
+static void turn_late_columns(void *context, void *deferred) {
     const named_plan *plan = context;
     for (uint16_t i = 0; i < plan->count; i++) {
-        fb_slot *slot = fb_slots_find(slots, i);
-        if (slot && slot->state == FB_SLOT_UINT && plan->plan->columns[i].flags & FB_COLUMN_LATE) slot->number /= 2;
+        fb_deferred_value *slot = fb_deferred_values_find(deferred, i);
+        if (slot && slot->state == FB_DEFERRED_UINT && plan->plan->columns[i].flags & FB_COLUMN_LATE) slot->number /= 2;
     }
 }
 
@@ -98,7 +98,7 @@ static messages decode(const named_plan *plan, const fb_datagram *batch, size_t 
     messages all = {0};
     MUST(fb_decoder_new(&decoder, plan->plan, decoder_options(options), &memory) == FB_OK);
     MUST(fb_row_new(&row, plan->plan, &memory) == FB_OK);
-    if (options & OPTION_HOOK) fb_slots_set_hook(&row.slots, turn_late_columns, (void *)(uintptr_t)plan);
+    if (options & OPTION_HOOK) fb_deferred_values_set_hook(&row.deferred, turn_late_columns, (void *)(uintptr_t)plan);
     uint8_t *output = malloc(capacity ? capacity : 1);
     fb_row_set_output(&row, output, capacity, 0);
     while (fb_row_decode(decoder, batch, count, &position, &row) == FB_NO_SPACE) {

@@ -23,11 +23,11 @@ static void check_utf8(fb_bytes text) {
 }
 
 static void check_varint(uint64_t value) {
-    uint8_t octets[FB_VARINT_MAX];
+    uint8_t bytes[FB_VARINT_MAX];
     uint64_t read;
-    uint8_t *end = fb_wire_put_varint(octets, value);
-    MUST((size_t)(end - octets) == fb_wire_varint_size(value));
-    MUST(fb_wire_read_varint(octets, end, &read) == end && read == value);
+    uint8_t *end = fb_wire_put_varint(bytes, value);
+    MUST((size_t)(end - bytes) == fb_wire_varint_size(value));
+    MUST(fb_wire_read_varint(bytes, end, &read) == end && read == value);
     MUST(fb_wire_zigzag(fb_wire_unzigzag(value)) == value);
 }
 

@@ -17,8 +17,8 @@
    Exporters have the addresses 192.0.2.1 to 192.0.2.254, then 198.18.0.255 and on. Every third
    exporter (the third, the sixth …) uses IPv6: 2001:db8:c000:: plus its number. The collector is
    203.0.113.1 or 2001:db8:cb00::1. */
-#ifndef FB_GENERATE_H
-#define FB_GENERATE_H
+#ifndef FB_GENERATE_GENERATE_H
+#define FB_GENERATE_GENERATE_H
 
 #include "core/base/base.h"
 

@@ -4,8 +4,8 @@
    The `fb_put_` functions write at `out` and return the next position. They do not check for room.
    fb_generator_next ensures room for the largest packet, and each writer of a datagram stays below
    its limit. */
-#ifndef FB_GENERATE_INTERNAL_H
-#define FB_GENERATE_INTERNAL_H
+#ifndef FB_GENERATE_GENERATE_INTERNAL_H
+#define FB_GENERATE_GENERATE_INTERNAL_H
 
 #include "generate/generate.h"
 #include "generate/generate_traffic.h"
@@ -13,7 +13,7 @@
 /* The state of one interface. All its sFlow samples must be consistent with it. */
 typedef struct {
     uint64_t octets_in;
-    uint64_t octets_out;
+    uint64_t bytes_out;
     uint32_t packets_in; /* also the sample pool */
     uint32_t packets_out;
     uint32_t flow_samples;

@@ -40,7 +40,7 @@ static uint8_t *put_fixed_record(uint8_t *out, unsigned version, const fb_traffi
     out = fb_put_bytes(out, flow->destination.address, 4);
     out = fb_put_bytes(out, flow->destination.next_hop, 4);
     out = fb_put16(fb_put16(out, flow->source.interface), output_interface(flow));
-    out = fb_put32(fb_put32(out, flow->packets), flow->octets);
+    out = fb_put32(fb_put32(out, flow->packets), flow->bytes);
     out = fb_put32(fb_put32(out, first_switched(flow, uptime)), last_switched(flow, uptime));
     out = fb_put16(fb_put16(out, flow->source.port), flow->destination.port);
     if (version == 1) {
@@ -103,7 +103,7 @@ uint8_t *fb_put_netflow7(fb_generator *generator, fb_generator_exporter *exporte
 #define NETFLOW9_SCOPE 1
 
 enum {
-    OCTETS = 1, PACKETS = 2, PROTOCOL = 4, TOS = 5, TCP_FLAGS = 6, SOURCE_PORT = 7, SOURCE_IPV4 = 8, SOURCE_PREFIX_IPV4 = 9,
+    BYTES = 1, PACKETS = 2, PROTOCOL = 4, TOS = 5, TCP_FLAGS = 6, SOURCE_PORT = 7, SOURCE_IPV4 = 8, SOURCE_PREFIX_IPV4 = 9,
     INPUT = 10, DESTINATION_PORT = 11, DESTINATION_IPV4 = 12, DESTINATION_PREFIX_IPV4 = 13, OUTPUT = 14, NEXT_HOP_IPV4 = 15,
     SOURCE_AS = 16, DESTINATION_AS = 17, BGP_NEXT_HOP_IPV4 = 18, LAST_SWITCHED = 21, FIRST_SWITCHED = 22, SOURCE_IPV6 = 27,
     DESTINATION_IPV6 = 28, SOURCE_PREFIX_IPV6 = 29, DESTINATION_PREFIX_IPV6 = 30, FLOW_LABEL = 31, ICMP_IPV4 = 32,
@@ -140,12 +140,12 @@ typedef struct {
 
 /* Typical of a Cisco router. */
 static const netflow_field netflow9_ipv4[] = {
-    {OCTETS, 4}, {PACKETS, 4}, {SOURCE_IPV4, 4}, {DESTINATION_IPV4, 4}, {INPUT, 4}, {OUTPUT, 4}, {LAST_SWITCHED, 4},
+    {BYTES, 4}, {PACKETS, 4}, {SOURCE_IPV4, 4}, {DESTINATION_IPV4, 4}, {INPUT, 4}, {OUTPUT, 4}, {LAST_SWITCHED, 4},
     {FIRST_SWITCHED, 4}, {SOURCE_PORT, 2}, {DESTINATION_PORT, 2}, {SOURCE_AS, 4}, {DESTINATION_AS, 4},
     {BGP_NEXT_HOP_IPV4, 4}, {SOURCE_PREFIX_IPV4, 1}, {DESTINATION_PREFIX_IPV4, 1}, {PROTOCOL, 1}, {TCP_FLAGS, 1},
     {TOS, 1}, {DIRECTION, 1}, {FORWARDING_STATUS, 1}, {SAMPLER_ID, 2}, {INGRESS_VRF, 4}, {EGRESS_VRF, 4}};
 static const netflow_field netflow9_ipv6[] = {
-    {OCTETS, 4}, {PACKETS, 4}, {SOURCE_IPV6, 16}, {DESTINATION_IPV6, 16}, {INPUT, 4}, {OUTPUT, 4}, {LAST_SWITCHED, 4},
+    {BYTES, 4}, {PACKETS, 4}, {SOURCE_IPV6, 16}, {DESTINATION_IPV6, 16}, {INPUT, 4}, {OUTPUT, 4}, {LAST_SWITCHED, 4},
     {FIRST_SWITCHED, 4}, {FLOW_LABEL, 4}, {SOURCE_PORT, 2}, {DESTINATION_PORT, 2}, {SOURCE_AS, 4}, {DESTINATION_AS, 4},
     {BGP_NEXT_HOP_IPV6, 16}, {SOURCE_PREFIX_IPV6, 1}, {DESTINATION_PREFIX_IPV6, 1}, {PROTOCOL, 1}, {TCP_FLAGS, 1}, {TOS, 1},
     {DIRECTION, 1}, {FORWARDING_STATUS, 1}, {SAMPLER_ID, 2}, {INGRESS_VRF, 4}, {EGRESS_VRF, 4}};
@@ -153,7 +153,7 @@ static const netflow_field netflow9_ipv6[] = {
 static const netflow_field netflow9_nat[] = {
     {SOURCE_IPV4, 4}, {DESTINATION_IPV4, 4}, {POST_NAT_SOURCE_IPV4, 4}, {POST_NAT_DESTINATION_IPV4, 4}, {SOURCE_PORT, 2},
     {DESTINATION_PORT, 2}, {POST_NAT_SOURCE_PORT, 2}, {POST_NAT_DESTINATION_PORT, 2}, {NEXT_HOP_IPV4, 4}, {INPUT, 2},
-    {OUTPUT, 2}, {PACKETS, 8}, {OCTETS, 8}, {FIRST_SWITCHED, 4}, {LAST_SWITCHED, 4}, {PROTOCOL, 1}, {TCP_FLAGS, 1},
+    {OUTPUT, 2}, {PACKETS, 8}, {BYTES, 8}, {FIRST_SWITCHED, 4}, {LAST_SWITCHED, 4}, {PROTOCOL, 1}, {TCP_FLAGS, 1},
     {TOS, 1}, {SOURCE_MAC, 6}, {DESTINATION_MAC, 6}, {SOURCE_VLAN, 2}, {DESTINATION_VLAN, 2}, {SAMPLING_INTERVAL, 4}};
 static const netflow_field netflow9_random_sampler[] = {
     {SCOPE_SYSTEM, 4}, {SAMPLER_ID, 2}, {SAMPLER_MODE, 1}, {SAMPLER_RANDOM_INTERVAL, 4}};
@@ -163,12 +163,12 @@ static const netflow_field netflow9_packet_sampler[] = {
 static const netflow_field ipfix_ipv4[] = {
     {SOURCE_IPV4, 4}, {DESTINATION_IPV4, 4}, {NEXT_HOP_IPV4, 4}, {BGP_NEXT_HOP_IPV4, 4}, {SOURCE_PORT, 2},
     {DESTINATION_PORT, 2}, {ICMP_IPV4, 2}, {TCP_FLAGS, 2}, {PROTOCOL, 1}, {TOS, 1}, {IP_TTL, 1}, {IP_VERSION, 1},
-    {OCTETS, 8}, {PACKETS, 8}, {FLOW_START_MS, 8}, {FLOW_END_MS, 8}, {INPUT, 4}, {OUTPUT, 4}, {SOURCE_AS, 4},
+    {BYTES, 8}, {PACKETS, 8}, {FLOW_START_MS, 8}, {FLOW_END_MS, 8}, {INPUT, 4}, {OUTPUT, 4}, {SOURCE_AS, 4},
     {DESTINATION_AS, 4}, {SOURCE_PREFIX_IPV4, 1}, {DESTINATION_PREFIX_IPV4, 1}, {FLOW_END_REASON, 1}, {DIRECTION, 1},
     {FORWARDING_STATUS, 1}, {SELECTOR_ID, 4}};
 static const netflow_field ipfix_ipv6[] = {
     {SOURCE_IPV6, 16}, {DESTINATION_IPV6, 16}, {NEXT_HOP_IPV6, 16}, {SOURCE_PORT, 2}, {DESTINATION_PORT, 2}, {ICMP_IPV6, 2},
-    {TCP_FLAGS, 2}, {PROTOCOL, 1}, {TOS, 1}, {IP_TTL, 1}, {IP_VERSION, 1}, {FLOW_LABEL, 4}, {OCTETS, 8}, {PACKETS, 8},
+    {TCP_FLAGS, 2}, {PROTOCOL, 1}, {TOS, 1}, {IP_TTL, 1}, {IP_VERSION, 1}, {FLOW_LABEL, 4}, {BYTES, 8}, {PACKETS, 8},
     {FLOW_START_MS, 8}, {FLOW_END_MS, 8}, {INPUT, 4}, {OUTPUT, 4}, {SOURCE_AS, 4}, {DESTINATION_AS, 4},
     {SOURCE_PREFIX_IPV6, 1}, {DESTINATION_PREFIX_IPV6, 1}, {FLOW_END_REASON, 1}, {DIRECTION, 1}, {FORWARDING_STATUS, 1}};
 /* Names of variable length, an enterprise element, counters of reduced size (RFC 7011 section 6.2),
@@ -176,7 +176,7 @@ static const netflow_field ipfix_ipv6[] = {
 static const netflow_field ipfix_layer2[] = {
     {SOURCE_MAC, 6}, {DESTINATION_MAC, 6}, {SOURCE_VLAN, 2}, {DESTINATION_VLAN, 2}, {ETHERNET_TYPE, 2},
     {INTERFACE_NAME, VARIABLE}, {SOURCE_IPV4, 4}, {DESTINATION_IPV4, 4}, {PROTOCOL, 1}, {SOURCE_PORT, 2},
-    {DESTINATION_PORT, 2}, {TCP_FLAGS, 1}, {OCTETS, 5}, {PACKETS, 3}, {FIRST_SWITCHED, 4}, {LAST_SWITCHED, 4}, {INPUT, 4},
+    {DESTINATION_PORT, 2}, {TCP_FLAGS, 1}, {BYTES, 5}, {PACKETS, 3}, {FIRST_SWITCHED, 4}, {LAST_SWITCHED, 4}, {INPUT, 4},
     {OUTPUT, 4}, {JUNIPER_COMMON_PROPERTIES, 2}, {APPLICATION_ID, 4}, {APPLICATION_NAME, VARIABLE}};
 static const netflow_field ipfix_sampler[] = {
     {SELECTOR_ID, 4}, {SELECTOR_ALGORITHM, 2}, {SAMPLING_PACKET_INTERVAL, 4}, {SAMPLING_PACKET_SPACE, 4}};
@@ -248,7 +248,7 @@ static uint64_t field_value(const netflow_record *record, uint32_t element) {
     uint32_t uptime = fb_generator_uptime(record->generator, record->exporter);
     uint64_t now = record->generator->clock / 1000000;
     switch (element) {
-    case OCTETS: return flow->octets;
+    case BYTES: return flow->bytes;
     case PACKETS: return flow->packets;
     case PROTOCOL: return flow->protocol;
     case TOS: return flow->tos;

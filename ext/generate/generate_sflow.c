@@ -194,16 +194,16 @@ static uint8_t *put_records(uint8_t *out, fb_random *random, const fb_traffic_fl
 
 /* Add the packets of a sample to the pool, which grows by the sampling rate on average. */
 static void count_packets(fb_generator *generator, fb_generator_exporter *exporter, const fb_traffic_flow *flow,
-                          uint32_t octets) {
+                          uint32_t bytes) {
     uint32_t rate = generator->options.sampling_rate;
     uint32_t packets = rate - rate / 2 + fb_random_below(&generator->random, rate / 2 * 2 + 1);
     fb_generator_interface *input = &exporter->interfaces[flow->source.interface - 1];
     fb_generator_interface *output = &exporter->interfaces[flow->destination.interface - 1];
     input->packets_in += packets;
-    input->octets_in += (uint64_t)packets * octets;
+    input->octets_in += (uint64_t)packets * bytes;
     if (flow->dropped) return;
     output->packets_out += packets;
-    output->octets_out += (uint64_t)packets * octets;
+    output->bytes_out += (uint64_t)packets * bytes;
 }
 
 /* Write a flow sample.
@@ -249,7 +249,7 @@ static uint8_t *put_interface_counters(uint8_t *item, const fb_generator_interfa
     out = fb_put32(fb_put64(out, interface->octets_in), interface->packets_in);
     /* multicasts, broadcasts, discards, errors, unknown protocols */
     out = fb_put_zeros(out, 5 * 4);
-    out = fb_put32(fb_put64(out, interface->octets_out), interface->packets_out);
+    out = fb_put32(fb_put64(out, interface->bytes_out), interface->packets_out);
     out = fb_put_zeros(out, 4 * 4); /* multicasts, broadcasts, discards, errors */
     return finish_item(item, fb_put32(out, 0)); /* promiscuous mode */
 }

@@ -146,13 +146,13 @@ static void draw_volume(fb_random *random, const struct application *application
     uint32_t headers = (flow->ipv6 ? 40u : 20u) + fb_traffic_transport_header_size(flow->protocol);
     uint32_t least = headers + application->least_payload;
     uint32_t largest = headers + application->largest_payload;
-    uint32_t shape = fb_random_below(random, 8);
-    uint32_t size = shape < 3 ? least : shape < 6 ? largest : least + fb_random_below(random, largest - least + 1);
+    uint32_t compiled = fb_random_below(random, 8);
+    uint32_t size = compiled < 3 ? least : compiled < 6 ? largest : least + fb_random_below(random, largest - least + 1);
     uint32_t mean = least + fb_random_below(random, size - least + 1);
 
     flow->packets = fb_random_tail(random, 21);
     flow->packet_size = (uint16_t)size;
-    flow->octets = size + (flow->packets - 1) * mean; /* below 2^21 * 1500, so it fits */
+    flow->bytes = size + (flow->packets - 1) * mean; /* below 2^21 * 1500, so it fits */
 }
 
 /* A flow ends with its FIN, or waits for the idle timeout of 15 s. It takes at least a millisecond

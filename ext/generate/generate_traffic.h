@@ -1,7 +1,7 @@
 /* Random numbers, and the flows drawn from them. Only integers are used, so a seed gives the same
    traffic on every machine. */
-#ifndef FB_GENERATE_TRAFFIC_H
-#define FB_GENERATE_TRAFFIC_H
+#ifndef FB_GENERATE_GENERATE_TRAFFIC_H
+#define FB_GENERATE_GENERATE_TRAFFIC_H
 
 #include "core/base/base.h"
 
@@ -45,7 +45,7 @@ typedef struct {
     fb_traffic_endpoint destination;
     const char *application;
     uint32_t packets;
-    uint32_t octets;      /* bytes of IP packets */
+    uint32_t bytes;      /* bytes of IP packets */
     uint32_t duration;    /* ms from the first packet to the last */
     uint32_t idle;        /* ms from the last packet to the export */
     uint32_t flow_label;  /* IPv6 */

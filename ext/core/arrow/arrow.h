@@ -2,8 +2,8 @@
    copying. Structures and numbers are those of its specification
    (https://arrow.apache.org/docs/format/CDataInterface.html), so they are binary-compatible with
    every other library. */
-#ifndef FB_ARROW_H
-#define FB_ARROW_H
+#ifndef FB_ARROW_ARROW_H
+#define FB_ARROW_ARROW_H
 
 #include "core/base/base.h"
 

@@ -18,7 +18,7 @@ typedef enum {
     WAY_MAC_TEXT,
     WAY_MEMBER,
     WAY_TEXT,
-    WAY_OCTETS
+    WAY_BYTES
 } way;
 
 #define MAC_LIMIT UINT64_C(0xffffffffffff)
@@ -45,7 +45,7 @@ static way choose_number(const fb_arrow_type *type) {
 
 static way choose_address(const fb_arrow_type *type) {
     if (type->meaning == FB_MEANS_TEXT) return WAY_ADDRESS_TEXT;
-    if (type->meaning != FB_MEANS_OCTETS) return WAY_NOTHING;
+    if (type->meaning != FB_MEANS_BYTES) return WAY_NOTHING;
     if (type->layout != FB_LAYOUT_FIXED) return WAY_SHORT_ADDRESS;
     return type->size == 16 ? WAY_ADDRESS : type->size == 4 ? WAY_SHORT_ADDRESS : WAY_NOTHING;
 }
@@ -63,7 +63,7 @@ static way choose_way(const fb_column *column, const fb_arrow_type *type) {
     switch (column->type) {
         case FB_TYPE_IP: return choose_address(type);
         case FB_TYPE_STRING: return type->meaning == FB_MEANS_TEXT ? WAY_TEXT : WAY_NOTHING;
-        case FB_TYPE_BYTES: return type->meaning == FB_MEANS_TEXT || type->meaning == FB_MEANS_OCTETS ? WAY_OCTETS : WAY_NOTHING;
+        case FB_TYPE_BYTES: return type->meaning == FB_MEANS_TEXT || type->meaning == FB_MEANS_BYTES ? WAY_BYTES : WAY_NOTHING;
         case FB_TYPE_FLOAT:
         case FB_TYPE_DOUBLE: return is_real(type) ? WAY_REAL : is_integer(type) ? WAY_INTEGER_REAL : WAY_NOTHING;
         case FB_TYPE_BOOL: return type->meaning == FB_MEANS_BOOL ? WAY_INTEGER : whole;
@@ -118,7 +118,7 @@ static void set_bounds(fb_arrow_conversion *c) {
     if (is_unsigned_layout(c->type.layout)) {
         c->fits = greatest >= UINT64_MAX >> (64 - bits);
         least = 0;
-    } else if (c->way == WAY_INTEGER) {
+    } else if (c->path == WAY_INTEGER) {
         if (greatest > INT64_MAX) greatest = INT64_MAX;
         c->fits = greatest >= UINT64_MAX >> (65 - bits) && least <= INT64_MIN >> (64 - bits);
     }
@@ -138,10 +138,10 @@ static bool set_unit(fb_arrow_conversion *c) {
 }
 
 fb_arrow_reason fb_arrow_conversion_choose(fb_arrow_conversion *c, const fb_column *column, const fb_arrow_type *type) {
-    *c = (fb_arrow_conversion){.column = column, .type = *type, .way = (uint8_t)choose_way(column, type)};
-    if (c->way == WAY_NOTHING) return type->meaning == FB_MEANS_NOTHING ? FB_ARROW_NONE : FB_ARROW_MISFIT;
+    *c = (fb_arrow_conversion){.column = column, .type = *type, .path = (uint8_t)choose_way(column, type)};
+    if (c->path == WAY_NOTHING) return type->meaning == FB_MEANS_NOTHING ? FB_ARROW_NONE : FB_ARROW_MISFIT;
     if (!set_unit(c)) return FB_ARROW_MISFIT;
-    if (c->way == WAY_INTEGER || c->way == WAY_WIDE_INTEGER || c->way == WAY_REAL_INTEGER) set_bounds(c);
+    if (c->path == WAY_INTEGER || c->path == WAY_WIDE_INTEGER || c->path == WAY_REAL_INTEGER) set_bounds(c);
     return FB_ARROW_NONE;
 }
 
@@ -269,45 +269,45 @@ static fb_arrow_reason read_member(const fb_arrow_conversion *c, fb_bytes text, 
     return *number <= find_greatest(c->column) ? FB_ARROW_NONE : FB_ARROW_OUT_OF_RANGE;
 }
 
-static fb_arrow_reason read_octets(const fb_arrow_conversion *c, fb_bytes octets, fb_arrow_cells *cells, size_t i) {
-    switch (c->way) {
+static fb_arrow_reason read_bytes(const fb_arrow_conversion *c, fb_bytes bytes, fb_arrow_cells *cells, size_t i) {
+    switch (c->path) {
         case WAY_SHORT_ADDRESS:
-            if (octets.size != 4 && octets.size != 16) return FB_ARROW_ADDRESS_SIZE;
-            fb_store_address(cells->addresses[i], octets.data, octets.size);
+            if (bytes.size != 4 && bytes.size != 16) return FB_ARROW_ADDRESS_SIZE;
+            fb_store_address(cells->addresses[i], bytes.data, bytes.size);
             return FB_ARROW_NONE;
-        case WAY_ADDRESS_TEXT: return fb_address_read(octets, cells->addresses[i]) ? FB_ARROW_NONE : FB_ARROW_NOT_AN_ADDRESS;
-        case WAY_MAC: cells->numbers[i] = fb_load48(octets.data); return FB_ARROW_NONE;
-        case WAY_MAC_TEXT: return fb_mac_read(octets, &cells->numbers[i]) ? FB_ARROW_NONE : FB_ARROW_NOT_A_MAC;
-        case WAY_MEMBER: return read_member(c, octets, &cells->numbers[i]);
+        case WAY_ADDRESS_TEXT: return fb_address_read(bytes, cells->addresses[i]) ? FB_ARROW_NONE : FB_ARROW_NOT_AN_ADDRESS;
+        case WAY_MAC: cells->numbers[i] = fb_load48(bytes.data); return FB_ARROW_NONE;
+        case WAY_MAC_TEXT: return fb_mac_read(bytes, &cells->numbers[i]) ? FB_ARROW_NONE : FB_ARROW_NOT_A_MAC;
+        case WAY_MEMBER: return read_member(c, bytes, &cells->numbers[i]);
         default: break;
     }
-    if (octets.size > INT32_MAX) return FB_ARROW_TOO_LONG;
-    if (c->way == WAY_TEXT && !fb_utf8_valid(octets)) return FB_ARROW_NOT_UTF8;
-    cells->octets[i] = octets;
+    if (bytes.size > INT32_MAX) return FB_ARROW_TOO_LONG;
+    if (c->path == WAY_TEXT && !fb_utf8_valid(bytes)) return FB_ARROW_NOT_UTF8;
+    cells->bytes[i] = bytes;
     return FB_ARROW_NONE;
 }
 
 static fb_arrow_reason read_float(const fb_arrow_conversion *c, const fb_arrow_view *view, int64_t at, bool *present, uint64_t *number) {
     fb_arrow_view_numbers(view, at, 1, number);
-    if (c->way == WAY_INTEGER_REAL) return read_integer_real(c, number);
-    if (c->way == WAY_REAL) return read_real(c, number);
+    if (c->path == WAY_INTEGER_REAL) return read_integer_real(c, number);
+    if (c->path == WAY_REAL) return read_real(c, number);
     *present = !is_nan(real_of(*number));
     return *present ? read_real_integer(c, real_of(*number), number) : FB_ARROW_NONE;
 }
 
 /* The member of fb_arrow_cells that a conversion fills. */
-typedef enum { CELL_NUMBER, CELL_ADDRESS, CELL_OCTETS } cell;
+typedef enum { CELL_NUMBER, CELL_ADDRESS, CELL_BYTES } cell;
 
 static cell choose_cell(const fb_column *column) {
     if (column->type == FB_TYPE_IP) return CELL_ADDRESS;
-    return column->type == FB_TYPE_STRING || column->type == FB_TYPE_BYTES ? CELL_OCTETS : CELL_NUMBER;
+    return column->type == FB_TYPE_STRING || column->type == FB_TYPE_BYTES ? CELL_BYTES : CELL_NUMBER;
 }
 
 FB_INLINE void copy_cell(cell kind, fb_arrow_cells *to, size_t i, const fb_arrow_cells *from, size_t k) {
     switch (kind) {
         case CELL_NUMBER: to->numbers[i] = from->numbers[k]; return;
         case CELL_ADDRESS: memcpy(to->addresses[i], from->addresses[k], 16); return;
-        case CELL_OCTETS: to->octets[i] = from->octets[k]; return;
+        case CELL_BYTES: to->bytes[i] = from->bytes[k]; return;
     }
 }
 
@@ -315,16 +315,16 @@ FB_INLINE void clear_cell(cell kind, fb_arrow_cells *cells, size_t i) {
     switch (kind) {
         case CELL_NUMBER: cells->numbers[i] = 0; return;
         case CELL_ADDRESS: memset(cells->addresses[i], 0, 16); return;
-        case CELL_OCTETS: cells->octets[i] = (fb_bytes){NULL, 0}; return;
+        case CELL_BYTES: cells->bytes[i] = (fb_bytes){NULL, 0}; return;
     }
 }
 
 static fb_arrow_reason read_one(const fb_arrow_conversion *c, const fb_arrow_view *view, int64_t at, bool *present, fb_arrow_cells *cells,
                                 size_t i) {
-    fb_bytes octets;
-    if (c->way == WAY_WIDE_INTEGER) return read_wide_integer(c, view, at, &cells->numbers[i]);
-    if (c->way <= WAY_REAL) return read_float(c, view, at, present, &cells->numbers[i]);
-    return fb_arrow_view_octets(view, at, &octets) ? read_octets(c, octets, cells, i) : FB_ARROW_BAD_OFFSET;
+    fb_bytes bytes;
+    if (c->path == WAY_WIDE_INTEGER) return read_wide_integer(c, view, at, &cells->numbers[i]);
+    if (c->path <= WAY_REAL) return read_float(c, view, at, present, &cells->numbers[i]);
+    return fb_arrow_view_bytes(view, at, &bytes) ? read_bytes(c, bytes, cells, i) : FB_ARROW_BAD_OFFSET;
 }
 
 static size_t read_each(const fb_arrow_conversion *c, const fb_arrow_view *view, int64_t first, size_t count, uint64_t *present,
@@ -351,7 +351,7 @@ static void read_reals(const fb_arrow_view *view, int64_t first, size_t count, u
    bytes, or if a value may be invalid and must be checked alone. */
 static bool find_texts(const fb_arrow_view *view, int64_t first, size_t count, size_t most, fb_arrow_texts *texts) {
     int32_t *offsets = texts->offsets;
-    if (view->type.layout != FB_LAYOUT_SMALL || !view->octets) return false;
+    if (view->type.layout != FB_LAYOUT_SMALL || !view->bytes) return false;
     memcpy(offsets, view->values + 4 * (first + view->offset), 4 * (count + 1));
     /* the number of offsets that a compiler vectorizes */
     for (size_t i = count; i < FB_ARROW_BLOCK; i++) offsets[i + 1] = offsets[i];
@@ -359,8 +359,8 @@ static bool find_texts(const fb_arrow_view *view, int64_t first, size_t count, s
     for (size_t i = 0; i < FB_ARROW_BLOCK; i++) signs |= (uint32_t)offsets[i + 1] | ((uint32_t)offsets[i + 1] - (uint32_t)offsets[i]);
     if (signs >> 31) return false; /* an offset is below 0 or below its predecessor */
     size_t size = (size_t)(offsets[count] - offsets[0]);
-    if (size > most || !fb_is_ascii(view->octets + offsets[0], size)) return false;
-    texts->octets = view->octets;
+    if (size > most || !fb_is_ascii(view->bytes + offsets[0], size)) return false;
+    texts->bytes = view->bytes;
     return true;
 }
 
@@ -369,23 +369,23 @@ static bool read_plain_texts(const fb_arrow_view *view, int64_t first, size_t co
     if (!find_texts(view, first, count, SIZE_MAX, &texts)) return false;
     for (size_t i = 0; i < count; i++) {
         size_t size = (size_t)(texts.offsets[i + 1] - texts.offsets[i]);
-        cells[i] = (fb_bytes){texts.octets + texts.offsets[i], present >> i & 1 ? size : 0};
+        cells[i] = (fb_bytes){texts.bytes + texts.offsets[i], present >> i & 1 ? size : 0};
     }
     return true;
 }
 
 static size_t read_block(const fb_arrow_conversion *c, const fb_arrow_view *view, int64_t first, size_t count, uint64_t *present,
                          fb_arrow_cells *cells, fb_arrow_reason *reason) {
-    if (c->way == WAY_NOTHING) *present = 0; /* all cells stay cleared */
-    if (c->way == WAY_INTEGER) {
+    if (c->path == WAY_NOTHING) *present = 0; /* all cells stay cleared */
+    if (c->path == WAY_INTEGER) {
         *reason = FB_ARROW_OUT_OF_RANGE; /* used if count_within finds one */
         return read_integers(c, view, first, count, *present, cells->numbers);
     }
-    if (c->way == WAY_ADDRESS)
+    if (c->path == WAY_ADDRESS)
         read_addresses(view, first, count, *present, cells->addresses);
-    else if (c->way == WAY_REAL && c->column->type == FB_TYPE_DOUBLE)
+    else if (c->path == WAY_REAL && c->column->type == FB_TYPE_DOUBLE)
         read_reals(view, first, count, *present, cells->numbers);
-    else if (c->way != WAY_TEXT || !read_plain_texts(view, first, count, *present, cells->octets))
+    else if (c->path != WAY_TEXT || !read_plain_texts(view, first, count, *present, cells->bytes))
         return read_each(c, view, first, count, present, cells, reason);
     return count;
 }
@@ -459,6 +459,6 @@ size_t fb_arrow_values_read(const fb_arrow_values *values, int64_t first, size_t
 
 bool fb_arrow_values_find_texts(const fb_arrow_values *values, int64_t first, size_t count, uint64_t present, size_t most,
                                 fb_arrow_texts *texts) {
-    bool may = values->conversion.way == WAY_TEXT && !fb_arrow_values_are_indexed(values) && present == fb_mask_of(count);
+    bool may = values->conversion.path == WAY_TEXT && !fb_arrow_values_are_indexed(values) && present == fb_mask_of(count);
     return may && find_texts(&values->view, first, count, most, texts);
 }

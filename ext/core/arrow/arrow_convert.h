@@ -26,8 +26,8 @@
    Each type may be dictionary-encoded. An array of nulls fills any column. A value that does not
    fit is refused, with two exceptions. A time of a finer unit is rounded down to the column's unit.
    A 64-bit float is rounded to the nearest 32-bit float. */
-#ifndef FB_ARROW_CONVERT_H
-#define FB_ARROW_CONVERT_H
+#ifndef FB_ARROW_ARROW_CONVERT_H
+#define FB_ARROW_ARROW_CONVERT_H
 
 #include "core/arrow/arrow_view.h"
 #include "core/emit/batch.h"
@@ -37,20 +37,20 @@ enum { FB_ARROW_BLOCK = 64 };
 typedef union {
     uint64_t numbers[FB_ARROW_BLOCK];
     uint8_t addresses[FB_ARROW_BLOCK][16];
-    fb_bytes octets[FB_ARROW_BLOCK];
+    fb_bytes bytes[FB_ARROW_BLOCK];
 } fb_arrow_cells;
 
 /* The ASCII texts of a block in one buffer. Text k has the bytes from offsets[k] to offsets[k +
    1]. */
 typedef struct {
-    const uint8_t *octets;
+    const uint8_t *bytes;
     int32_t offsets[FB_ARROW_BLOCK + 1]; /* rows beyond the block repeat the last offset */
 } fb_arrow_texts;
 
 typedef struct {
     const fb_column *column;
     fb_arrow_type type;
-    uint8_t way;
+    uint8_t path;
     bool fits;               /* every number of the layout is in range */
     /* bounds of the numbers before conversion: the least, and the greatest minus the least */
     uint64_t least, span;

@@ -120,7 +120,7 @@ static size_t read_block(fb_arrow_encoder *e, size_t position, size_t count) {
 /* Return the number of rows to read: no more than could fit. Otherwise a small buffer would cause a
    whole block to be read for each row. */
 static size_t choose_count(const fb_arrow_encoder *e, size_t position) {
-    size_t left = (size_t)e->rows.length - position, room = (size_t)(e->row.end - e->row.next) / e->plan->fixed_worst;
+    size_t left = (size_t)e->rows.length - position, room = (size_t)(e->row.end - e->row.next) / e->plan->max_fixed_size;
     size_t count = left < FB_ARROW_BLOCK ? left : FB_ARROW_BLOCK;
     return room < count ? room + !room : count;
 }

@@ -20,8 +20,8 @@
      not matter, because columns do not keep it.
    - Repeated fields are not packed, as in messages of flows.
    - The order of fields is constant for a plan and a schema, and otherwise unspecified. */
-#ifndef FB_ARROW_ENCODE_H
-#define FB_ARROW_ENCODE_H
+#ifndef FB_ARROW_ARROW_ENCODE_H
+#define FB_ARROW_ARROW_ENCODE_H
 
 #include "core/arrow/arrow_rows.h"
 

@@ -11,11 +11,11 @@
 fb_arrow_put fb_arrow_put_choose(const fb_column *column, bool required) {
     if (column->flags & FB_COLUMN_REPEATED) return FB_PUT_LIST;
     if (column->flags & FB_COLUMN_EXPLICIT || (column->type == FB_TYPE_IP && required)) return FB_PUT_EXPLICIT;
-    if (column->type == FB_TYPE_IP) return fb_column_is_direct(column) ? FB_PUT_ADDRESS : FB_PUT_NATIVE_ADDRESS;
-    if (column->wire == FB_WIRE_BYTES) return FB_PUT_OCTETS;
+    if (column->type == FB_TYPE_IP) return fb_column_has_fast_path(column) ? FB_PUT_ADDRESS : FB_PUT_NATIVE_ADDRESS;
+    if (column->wire == FB_WIRE_BYTES) return FB_PUT_BYTES;
     if (column->type == FB_TYPE_DOUBLE) return FB_PUT_DOUBLE;
-    if (!fb_column_is_direct(column)) return FB_PUT_OTHER_NUMBER;
-    if (column->type == FB_TYPE_BOOL || column->limit <= UINT8_MAX) return FB_PUT_OCTET;
+    if (!fb_column_has_fast_path(column)) return FB_PUT_OTHER_NUMBER;
+    if (column->type == FB_TYPE_BOOL || column->limit <= UINT8_MAX) return FB_PUT_BYTE;
     return column->limit <= UINT16_MAX ? FB_PUT_PAIR : FB_PUT_NUMBER;
 }
 
@@ -37,7 +37,7 @@ static fb_status copy_members(fb_arrow_field *field, const fb_arrow_binding *bin
     for (size_t i = 0; i < count; i++) {
         fb_bytes name = binding->members[i].name;
         field->names[i] = (fb_member){{next, name.size}, binding->members[i].number};
-        next = fb_wire_put_octets(next, name.data, name.size);
+        next = fb_wire_put_bytes(next, name.data, name.size);
     }
     qsort(field->names, count, sizeof *field->names, compare_members);
     return FB_OK;
@@ -138,12 +138,12 @@ fb_arrow_reason fb_arrow_field_find_members(const fb_arrow_field *field, int64_t
 
 /* Subtract the bytes that members need from *room. Returns false if the room is too small. */
 static bool take_room(const fb_arrow_field *field, size_t count, size_t *room) {
-    size_t worst = FB_TAG_MAX + (field->column->wire == FB_WIRE_BYTES ? FB_TAG_MAX + 16u : FB_VARINT_MAX);
-    if (*room < count * worst) return false;
-    *room -= count * worst;
-    for (size_t i = 0; fb_column_holds_octets(field->column) && i < count; i++) {
-        if (*room < field->cells.octets[i].size) return false;
-        *room -= field->cells.octets[i].size;
+    size_t max_size = FB_TAG_MAX + (field->column->wire == FB_WIRE_BYTES ? FB_TAG_MAX + 16u : FB_VARINT_MAX);
+    if (*room < count * max_size) return false;
+    *room -= count * max_size;
+    for (size_t i = 0; fb_column_holds_bytes(field->column) && i < count; i++) {
+        if (*room < field->cells.bytes[i].size) return false;
+        *room -= field->cells.bytes[i].size;
     }
     return true;
 }
@@ -162,15 +162,15 @@ size_t fb_arrow_field_read_members(fb_arrow_field *field, fb_arrow_members *memb
 
 /* Protocol Buffers messages are shorter than 2 GiB. Half of that is left for all fixed-size
    values. */
-enum { MOST_OCTETS = INT32_MAX / 2 };
+enum { MOST_BYTES = INT32_MAX / 2 };
 
-static bool add_octets(size_t *more, size_t octets) {
-    *more += octets;
-    return *more <= MOST_OCTETS;
+static bool add_bytes(size_t *more, size_t bytes) {
+    *more += bytes;
+    return *more <= MOST_BYTES;
 }
 
 static fb_arrow_reason read_list(fb_arrow_field *field, int64_t at, size_t k, size_t *more) {
-    const size_t room = MOST_OCTETS - *more;
+    const size_t room = MOST_BYTES - *more;
     size_t left = room;
     fb_arrow_members members;
     fb_arrow_reason reason = fb_arrow_field_find_members(field, at, &members);
@@ -191,30 +191,30 @@ static size_t read_lists(fb_arrow_field *field, int64_t first, size_t count, siz
 
 static size_t add_cells(const fb_arrow_field *field, size_t count, fb_arrow_room *room, fb_arrow_reason *reason) {
     for (size_t k = 0; k < count; k++) {
-        if (add_octets(&room->rows[k], field->cells.octets[k].size)) continue;
+        if (add_bytes(&room->rows[k], field->cells.bytes[k].size)) continue;
         *reason = FB_ARROW_TOO_LONG;
         return k;
     }
     return count;
 }
 
-enum { FEW_OCTETS = 65536, MANY_OCTETS = INT32_MAX / 4 };
+enum { FEW_BYTES = 65536, MANY_BYTES = INT32_MAX / 4 };
 
 /* The size of a single text is not looked up: each row gets room for all texts of the column. */
 static bool find_texts(fb_arrow_field *field, int64_t first, size_t count, fb_arrow_room *room) {
     fb_arrow_texts *texts = &field->texts;
-    texts->octets = NULL;
-    if (room->any > MANY_OCTETS) return false;
-    if (!fb_arrow_values_find_texts(&field->values, first, count, field->present, FEW_OCTETS, texts)) return false;
+    texts->bytes = NULL;
+    if (room->any > MANY_BYTES) return false;
+    if (!fb_arrow_values_find_texts(&field->values, first, count, field->present, FEW_BYTES, texts)) return false;
     room->any += (size_t)(texts->offsets[count] - texts->offsets[0]);
     return true;
 }
 
 static size_t read_rows(fb_arrow_field *field, int64_t first, size_t count, fb_arrow_room *room, fb_arrow_reason *reason) {
     if (field->put == FB_PUT_LIST) return read_lists(field, first, count, room->rows, reason);
-    if (field->put == FB_PUT_OCTETS && find_texts(field, first, count, room)) return count;
+    if (field->put == FB_PUT_BYTES && find_texts(field, first, count, room)) return count;
     size_t good = fb_arrow_values_read(&field->values, first, count, &field->present, &field->cells, reason);
-    if (!fb_column_holds_octets(field->column)) return good;
+    if (!fb_column_holds_bytes(field->column)) return good;
     fb_arrow_reason too_long = FB_ARROW_NONE;
     size_t fitting = add_cells(field, good, room, &too_long);
     if (fitting < good) *reason = too_long;

@@ -1,7 +1,7 @@
 /* A child of a record batch and the column that it fills. It is bound once per schema, set once per
    array, and read in blocks of rows. */
-#ifndef FB_ARROW_FIELD_H
-#define FB_ARROW_FIELD_H
+#ifndef FB_ARROW_ARROW_FIELD_H
+#define FB_ARROW_ARROW_FIELD_H
 
 #include "core/arrow/arrow_convert.h"
 
@@ -16,14 +16,14 @@ typedef struct {
 /* The form in which a cell is written to a message. */
 typedef enum {
     /* plain numbers of the fast path (message_row.h): of 8 bits, of 16 bits, or any */
-    FB_PUT_OCTET,
+    FB_PUT_BYTE,
     FB_PUT_PAIR,
     FB_PUT_NUMBER,
     FB_PUT_DOUBLE,
     FB_PUT_OTHER_NUMBER,
     FB_PUT_ADDRESS, /* of 16 bytes */
     FB_PUT_NATIVE_ADDRESS,
-    FB_PUT_OCTETS,
+    FB_PUT_BYTES,
     FB_PUT_EXPLICIT, /* any cell that is present, even if it is zero or empty */
     FB_PUT_LIST
 } fb_arrow_put;
@@ -84,7 +84,7 @@ fb_arrow_reason fb_arrow_field_find_members(const fb_arrow_field *field, int64_t
    Returns their number. TOO_LONG: *room is too small. REQUIRES: members remain. */
 size_t fb_arrow_field_read_members(fb_arrow_field *field, fb_arrow_members *members, size_t *room, fb_arrow_reason *reason);
 
-FB_INLINE bool fb_column_holds_octets(const fb_column *column) {
+FB_INLINE bool fb_column_holds_bytes(const fb_column *column) {
     return column->type == FB_TYPE_STRING || column->type == FB_TYPE_BYTES;
 }
 

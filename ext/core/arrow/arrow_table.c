@@ -104,10 +104,10 @@ static void find_present(const maker *m, uint8_t *present) {
 /* Pack bytes of 0 or 1 into bits, eight at a time, and return the number of ones. One
    multiplication collects the lowest bits in the highest byte; the other adds them there. REQUIRES:
    zeros behind the bytes, up to the next multiple of 8. */
-static size_t pack(uint8_t *bits, const uint8_t *octets, size_t count) {
+static size_t pack(uint8_t *bits, const uint8_t *bytes, size_t count) {
     size_t ones = 0;
     for (size_t i = 0; i < count; i += 8) {
-        uint64_t eight = fb_load_little64(octets + i);
+        uint64_t eight = fb_load_little64(bytes + i);
         bits[i / 8] = (uint8_t)(eight * 0x0102040810204080u >> 56);
         ones += (size_t)(eight * 0x0101010101010101u >> 56);
     }
@@ -276,11 +276,11 @@ static bool make_column(fb_table *table, const fb_plan *plan, const fb_table_fie
     maker m = {table, column, field, vector, &out->values, vector->listed ? vector->count : table->rows};
     out->listed = vector->listed;
     out->lists[1] = vector->offsets;
-    const void *octets = or_nothing(vector->values), *offsets = or_nothing(vector->listed ? vector->members : vector->offsets);
+    const void *bytes = or_nothing(vector->values), *offsets = or_nothing(vector->listed ? vector->members : vector->offsets);
     if (vector->width)
-        *m.values = (values){{NULL, octets, NULL}, 2, (int64_t)m.count, 0};
+        *m.values = (values){{NULL, bytes, NULL}, 2, (int64_t)m.count, 0};
     else
-        *m.values = (values){{NULL, offsets, octets}, 3, (int64_t)m.count, 0};
+        *m.values = (values){{NULL, offsets, bytes}, 3, (int64_t)m.count, 0};
     if (!vector->listed && !make_validity(&m)) return false;
     if (column->type == FB_TYPE_BOOL) return make_bits(&m);
     if (column->type == FB_TYPE_ENUM) return (out->dictionary = true) && make_dictionary(&m, &out->names);

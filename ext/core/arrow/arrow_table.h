@@ -6,8 +6,8 @@
      fb_table_new(&table, plan, batch, fields, count);      the table now owns the batch
      fb_table_export(table, &array);                        any number of times
      fb_table_release(table);                               exported arrays stay valid */
-#ifndef FB_TABLE_H
-#define FB_TABLE_H
+#ifndef FB_ARROW_ARROW_TABLE_H
+#define FB_ARROW_ARROW_TABLE_H
 
 #include "core/arrow/arrow.h"
 #include "core/emit/batch.h"

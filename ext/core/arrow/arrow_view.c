@@ -33,9 +33,9 @@ static const struct {
     {"L", {FB_LAYOUT_UINT64, FB_MEANS_NUMBER, 8, 0}},
     {"f", {FB_LAYOUT_FLOAT, FB_MEANS_NUMBER, 4, 0}},
     {"g", {FB_LAYOUT_DOUBLE, FB_MEANS_NUMBER, 8, 0}},
-    {"z", {FB_LAYOUT_SMALL, FB_MEANS_OCTETS, 0, 0}},
-    {"Z", {FB_LAYOUT_LARGE, FB_MEANS_OCTETS, 0, 0}},
-    {"vz", {FB_LAYOUT_VIEW, FB_MEANS_OCTETS, 0, 0}},
+    {"z", {FB_LAYOUT_SMALL, FB_MEANS_BYTES, 0, 0}},
+    {"Z", {FB_LAYOUT_LARGE, FB_MEANS_BYTES, 0, 0}},
+    {"vz", {FB_LAYOUT_VIEW, FB_MEANS_BYTES, 0, 0}},
     {"u", {FB_LAYOUT_SMALL, FB_MEANS_TEXT, 0, 0}},
     {"U", {FB_LAYOUT_LARGE, FB_MEANS_TEXT, 0, 0}},
     {"vu", {FB_LAYOUT_VIEW, FB_MEANS_TEXT, 0, 0}},
@@ -56,7 +56,7 @@ static const struct {
 } long_types[] = {
     {"tss:", {FB_LAYOUT_INT64, FB_MEANS_TIME, 8, SECOND}},   {"tsm:", {FB_LAYOUT_INT64, FB_MEANS_TIME, 8, SECOND / 1000}},
     {"tsu:", {FB_LAYOUT_INT64, FB_MEANS_TIME, 8, 1000}},     {"tsn:", {FB_LAYOUT_INT64, FB_MEANS_TIME, 8, 1}},
-    {"w:", {FB_LAYOUT_FIXED, FB_MEANS_OCTETS, 0, 0}},        {"+w:", {FB_LAYOUT_FIXED_LIST, FB_MEANS_LIST, 0, 0}},
+    {"w:", {FB_LAYOUT_FIXED, FB_MEANS_BYTES, 0, 0}},        {"+w:", {FB_LAYOUT_FIXED_LIST, FB_MEANS_LIST, 0, 0}},
 };
 
 static const struct {
@@ -189,7 +189,7 @@ bool fb_arrow_view_set(fb_arrow_view *view, const fb_arrow_type *type, const str
         /* without long values, all may be NULL */
         return view->sizes || !view->buffer_count || !view->length;
     }
-    if (count == 3) view->octets = array->buffers[2];
+    if (count == 3) view->bytes = array->buffers[2];
     return true;
 }
 
@@ -282,34 +282,34 @@ static bool read_offsets(const fb_arrow_view *view, int64_t at, bool large, int6
      ├──────┼──────────────────────┬────────┬────────┤
      │ size │ the first four       │ buffer │ offset │
      └──────┴──────────────────────┴────────┴────────┘ */
-static bool read_view(const fb_arrow_view *view, int64_t at, fb_bytes *octets) {
+static bool read_view(const fb_arrow_view *view, int64_t at, fb_bytes *bytes) {
     const uint8_t *p = view->values + 16 * at;
     int32_t size, place[2];
     int64_t held;
     memcpy(&size, p, 4);
     if (size < 0) return false;
     if (size <= 12) {
-        *octets = (fb_bytes){p + 4, (size_t)size};
+        *bytes = (fb_bytes){p + 4, (size_t)size};
         return true;
     }
     memcpy(place, p + 8, 8);
     if (place[0] < 0 || place[0] >= view->buffer_count || place[1] < 0) return false;
     memcpy(&held, view->sizes + 8 * (size_t)place[0], 8);
     if (held < size || place[1] > held - size) return false;
-    *octets = (fb_bytes){(const uint8_t *)view->buffers[place[0]] + place[1], (size_t)size};
+    *bytes = (fb_bytes){(const uint8_t *)view->buffers[place[0]] + place[1], (size_t)size};
     return true;
 }
 
-bool fb_arrow_view_octets(const fb_arrow_view *view, int64_t at, fb_bytes *octets) {
+bool fb_arrow_view_bytes(const fb_arrow_view *view, int64_t at, fb_bytes *bytes) {
     int64_t begin, end;
     at += view->offset;
-    if (view->type.layout == FB_LAYOUT_VIEW) return read_view(view, at, octets);
+    if (view->type.layout == FB_LAYOUT_VIEW) return read_view(view, at, bytes);
     if (view->type.layout == FB_LAYOUT_FIXED) {
-        *octets = (fb_bytes){view->type.size ? view->values + at * view->type.size : NULL, (size_t)view->type.size};
+        *bytes = (fb_bytes){view->type.size ? view->values + at * view->type.size : NULL, (size_t)view->type.size};
         return true;
     }
-    if (!read_offsets(view, at, view->type.layout == FB_LAYOUT_LARGE, &begin, &end) || (begin < end && !view->octets)) return false;
-    *octets = (fb_bytes){view->octets ? view->octets + begin : NULL, (size_t)(end - begin)};
+    if (!read_offsets(view, at, view->type.layout == FB_LAYOUT_LARGE, &begin, &end) || (begin < end && !view->bytes)) return false;
+    *bytes = (fb_bytes){view->bytes ? view->bytes + begin : NULL, (size_t)(end - begin)};
     return true;
 }
 

@@ -3,8 +3,8 @@
 
      type     a parsed schema format: the layout and meaning of values
      view     an array of that type, with its buffers by role */
-#ifndef FB_ARROW_VIEW_H
-#define FB_ARROW_VIEW_H
+#ifndef FB_ARROW_ARROW_VIEW_H
+#define FB_ARROW_ARROW_VIEW_H
 
 #include "core/arrow/arrow.h"
 #include "core/base/base.h"
@@ -86,7 +86,7 @@ typedef enum {
     FB_MEANS_BOOL,
     FB_MEANS_TIME, /* since 1970, in units of `unit` nanoseconds */
     FB_MEANS_SPAN,
-    FB_MEANS_OCTETS,
+    FB_MEANS_BYTES,
     FB_MEANS_TEXT,
     FB_MEANS_LIST,
     FB_MEANS_NOTHING
@@ -112,7 +112,7 @@ typedef struct {
     int64_t length;
     const uint8_t *validity; /* a bit per value; NULL: none is null */
     const uint8_t *values;   /* numbers; bytes of FIXED; offsets; views */
-    const uint8_t *octets;   /* the bytes that offsets point into */
+    const uint8_t *bytes;   /* the bytes that offsets point into */
     const void *const *buffers; /* the buffers that views point into */
     const uint8_t *sizes;       /* sizes of these buffers, 64 bits each */
     int64_t buffer_count;
@@ -133,7 +133,7 @@ void fb_arrow_view_numbers(const fb_arrow_view *view, int64_t first, size_t coun
 void fb_arrow_view_wide(const fb_arrow_view *view, int64_t at, uint64_t *high, uint64_t *low);
 /* Get the bytes of one value, as a view of the array. Returns false if its offsets are not in
    order, or exceed a buffer of known size. REQUIRES: a layout of bytes. */
-bool fb_arrow_view_octets(const fb_arrow_view *view, int64_t at, fb_bytes *octets);
+bool fb_arrow_view_bytes(const fb_arrow_view *view, int64_t at, fb_bytes *bytes);
 /* Get the members of a list, from *begin to *end. Returns false as above. REQUIRES: a layout of
    lists. */
 bool fb_arrow_view_members(const fb_arrow_view *view, int64_t at, int64_t *begin, int64_t *end);

@@ -33,17 +33,17 @@ static uint64_t limit_of(const fb_column *column) {
 }
 
 static uint8_t way_of(const fb_column *column) {
-    if (!(column->flags & FB_COLUMN_ENABLED)) return FB_MESSAGE_WAY_SKIP;
-    if (column->flags & (FB_COLUMN_REPEATED | FB_COLUMN_EXPLICIT)) return FB_MESSAGE_WAY_OTHER;
+    if (!(column->flags & FB_COLUMN_ENABLED)) return FB_MESSAGE_PATH_SKIP;
+    if (column->flags & (FB_COLUMN_REPEATED | FB_COLUMN_EXPLICIT)) return FB_MESSAGE_PATH_OTHER;
     switch (column->type) {
         case FB_TYPE_UINT:
         case FB_TYPE_ENUM:
-        case FB_TYPE_TIMESTAMP: return FB_MESSAGE_WAY_NUMBER;
-        case FB_TYPE_IP: return FB_MESSAGE_WAY_ADDRESS;
+        case FB_TYPE_TIMESTAMP: return FB_MESSAGE_PATH_NUMBER;
+        case FB_TYPE_IP: return FB_MESSAGE_PATH_ADDRESS;
         case FB_TYPE_FIXED64:
-        case FB_TYPE_DOUBLE: return FB_MESSAGE_WAY_FIXED64;
-        case FB_TYPE_STRING: return FB_MESSAGE_WAY_TEXT;
-        default: return FB_MESSAGE_WAY_OTHER;
+        case FB_TYPE_DOUBLE: return FB_MESSAGE_PATH_FIXED64;
+        case FB_TYPE_STRING: return FB_MESSAGE_PATH_TEXT;
+        default: return FB_MESSAGE_PATH_OTHER;
     }
 }
 
@@ -53,7 +53,7 @@ static fb_message_place place_of(const fb_plan *plan, size_t column) {
         .limit = limit_of(c),
         .number = c->number,
         .column = (uint16_t)column,
-        .way = way_of(c),
+        .path = way_of(c),
         .wire = c->wire,
         .type = c->type,
         .listed = c->flags & FB_COLUMN_REPEATED,

@@ -14,8 +14,8 @@
      fb_message_columns_new(&reader, plan, 0, &memory);
      while ((status = fb_message_columns_read(&reader, &rest, batch, &fault)) == FB_NO_SPACE &&
             batch->rows) … another batch … */
-#ifndef FB_MESSAGE_COLUMNS_H
-#define FB_MESSAGE_COLUMNS_H
+#ifndef FB_ARROW_MESSAGE_COLUMNS_H
+#define FB_ARROW_MESSAGE_COLUMNS_H
 
 #include "core/emit/batch.h"
 #include "core/wire/message_reader.h"
@@ -46,12 +46,12 @@ const char *fb_message_fault_text(fb_message_fault_kind kind);
 
 /* Methods to read values. Fields of another wire type are handled separately. */
 enum {
-    FB_MESSAGE_WAY_NUMBER,
-    FB_MESSAGE_WAY_ADDRESS,
-    FB_MESSAGE_WAY_FIXED64,
-    FB_MESSAGE_WAY_TEXT,
-    FB_MESSAGE_WAY_OTHER,
-    FB_MESSAGE_WAY_SKIP
+    FB_MESSAGE_PATH_NUMBER,
+    FB_MESSAGE_PATH_ADDRESS,
+    FB_MESSAGE_PATH_FIXED64,
+    FB_MESSAGE_PATH_TEXT,
+    FB_MESSAGE_PATH_OTHER,
+    FB_MESSAGE_PATH_SKIP
 };
 enum { FB_MESSAGE_NO_PLACE = 0, FB_MESSAGE_NO_WIRE = 0xff };
 
@@ -62,7 +62,7 @@ typedef struct {
     uint32_t number;
     uint16_t column;
     uint8_t shift; /* of the vector */
-    uint8_t way;
+    uint8_t path;
     uint8_t wire; /* fb_wire_type; an invalid one if there is no column */
     uint8_t type; /* fb_type */
     bool listed;

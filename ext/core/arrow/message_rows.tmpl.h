@@ -72,27 +72,27 @@ static bool put_number(const fb_message_row *to, const fb_message_place *place, 
 
 /* Store an address. An empty one is absent. In a list it becomes zeros, so that later members keep
    their indices. */
-static bool put_address(const fb_message_row *to, const fb_message_place *place, fb_bytes octets) {
+static bool put_address(const fb_message_row *to, const fb_message_place *place, fb_bytes bytes) {
     static const uint8_t zeros[16];
     fb_vector *vector = &to->vectors[place->column];
-    if (octets.size && octets.size != 4 && octets.size != 16) return refuse(to, place, FB_MESSAGE_FAULT_ADDRESS);
-    fb_bytes address = octets.size ? octets : (fb_bytes){zeros, 16};
+    if (bytes.size && bytes.size != 4 && bytes.size != 16) return refuse(to, place, FB_MESSAGE_FAULT_ADDRESS);
+    fb_bytes address = bytes.size ? bytes : (fb_bytes){zeros, 16};
     if (vector->listed)
         fb_vector_add_address(vector, address.data, address.size);
     else
         fb_vector_set_address(vector, to->row, address.data, address.size);
-    if (vector->present) vector->present[to->row] = octets.size != 0;
+    if (vector->present) vector->present[to->row] = bytes.size != 0;
     return true;
 }
 
-static void put_octets(const fb_message_row *to, const fb_message_place *place, fb_bytes octets) {
+static void put_bytes(const fb_message_row *to, const fb_message_place *place, fb_bytes bytes) {
     fb_vector *vector = &to->vectors[place->column];
     /* discard an earlier occurrence */
     if (!vector->listed) vector->used = vector->offsets[to->row];
     if (place->type == FB_TYPE_STRING)
-        to->reader->invalid_texts += fb_vector_put_text(vector, octets.data, octets.size);
+        to->reader->invalid_texts += fb_vector_put_text(vector, bytes.data, bytes.size);
     else
-        fb_vector_put_octets(vector, octets.data, octets.size);
+        fb_vector_put_bytes(vector, bytes.data, bytes.size);
     if (vector->listed) fb_vector_end_member(vector);
     if (vector->present) vector->present[to->row] = 1;
 }
@@ -100,19 +100,19 @@ static void put_octets(const fb_message_row *to, const fb_message_place *place, 
 static bool put_value(const fb_message_row *to, const fb_message_place *place, const fb_message_field *field) {
     if (place->wire != FB_WIRE_BYTES) return put_number(to, place, field->value);
     if (place->type == FB_TYPE_IP) return put_address(to, place, field->bytes);
-    put_octets(to, place, field->bytes);
+    put_bytes(to, place, field->bytes);
     return true;
 }
 
-static bool reserve(const fb_message_row *to, const fb_message_place *place, size_t octets) {
+static bool reserve(const fb_message_row *to, const fb_message_place *place, size_t bytes) {
     fb_vector *vector = &to->vectors[place->column];
-    return !vector->offsets || fb_batch_reserve(to->batch, vector, octets);
+    return !vector->offsets || fb_batch_reserve(to->batch, vector, bytes);
 }
 
 static FB_NOINLINE const uint8_t *read_other(const fb_message_row *to, const fb_message_place *place, const uint8_t *p) {
     fb_message_field field = {.wire = (fb_wire_type)place->wire};
     if (!(p = fb_message_read_value(p, to->end, &field))) return refuse(to, place, FB_MESSAGE_FAULT_FIELD);
-    if (place->way == FB_MESSAGE_WAY_SKIP) return p;
+    if (place->path == FB_MESSAGE_PATH_SKIP) return p;
     return reserve(to, place, field.bytes.size) && put_value(to, place, &field) ? p : NULL;
 }
 
@@ -120,7 +120,7 @@ static const uint8_t *read_packed(const fb_message_row *to, const fb_message_pla
     fb_bytes members;
     fb_message_field member = {.wire = (fb_wire_type)place->wire};
     if (!(p = fb_wire_read_bytes(p, to->end, &members))) return refuse(to, place, FB_MESSAGE_FAULT_FIELD);
-    if (place->way == FB_MESSAGE_WAY_SKIP) return p;
+    if (place->path == FB_MESSAGE_PATH_SKIP) return p;
     if (!reserve(to, place, members.size)) return NULL;
     for (const uint8_t *next = members.data; next < p;) {
         if (!(next = fb_message_read_value(next, p, &member))) return refuse(to, place, FB_MESSAGE_FAULT_FIELD);
@@ -200,11 +200,11 @@ FB_INLINE const uint8_t *read_fast_field(const fb_message_row *to, const fb_mess
     }
     const fb_message_place *place = &places[near[tag >> 3]];
     if (FB_UNLIKELY((tag & 7) != place->wire)) return read_field(to, field);
-    switch (place->way) {
-        case FB_MESSAGE_WAY_NUMBER: return read_fast_number(to, place, row, p);
-        case FB_MESSAGE_WAY_ADDRESS: return read_fast_address(to, place, row, p);
-        case FB_MESSAGE_WAY_FIXED64: return read_fast_fixed64(place, row, p);
-        case FB_MESSAGE_WAY_TEXT: return read_fast_text(to, place, row, p);
+    switch (place->path) {
+        case FB_MESSAGE_PATH_NUMBER: return read_fast_number(to, place, row, p);
+        case FB_MESSAGE_PATH_ADDRESS: return read_fast_address(to, place, row, p);
+        case FB_MESSAGE_PATH_FIXED64: return read_fast_fixed64(place, row, p);
+        case FB_MESSAGE_PATH_TEXT: return read_fast_text(to, place, row, p);
         default: return read_other(to, place, p);
     }
 }

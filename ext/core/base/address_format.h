@@ -1,6 +1,6 @@
 /* Format addresses and numbers as text. The caller owns the output buffer. */
-#ifndef FB_FORMAT_H
-#define FB_FORMAT_H
+#ifndef FB_BASE_ADDRESS_FORMAT_H
+#define FB_BASE_ADDRESS_FORMAT_H
 
 #include "core/base/base.h"
 

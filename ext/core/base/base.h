@@ -1,7 +1,7 @@
 /* Foundations of every layer of the core: status codes, byte views, big-endian loads and the memory
    budget. */
-#ifndef FB_BASE_H
-#define FB_BASE_H
+#ifndef FB_BASE_BASE_H
+#define FB_BASE_BASE_H
 
 #include <assert.h>
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* Arrays with a separate sort order. Entries never move within the array. Inserting one moves two
    bytes for each entry that sorts after it, not the entries, so keys in falling order stay
    cheap. */
-#ifndef FB_MAP_H
-#define FB_MAP_H
+#ifndef FB_BASE_MAP_H
+#define FB_BASE_MAP_H
 
 #include "core/base/base.h"
 

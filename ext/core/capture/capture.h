@@ -12,8 +12,8 @@
 
    Every packet record becomes a datagram, is stored as a fragment of one, or is counted
    (link.h). */
-#ifndef FB_CAPTURE_H
-#define FB_CAPTURE_H
+#ifndef FB_CAPTURE_CAPTURE_H
+#define FB_CAPTURE_CAPTURE_H
 
 #include "core/base/datagram.h"
 

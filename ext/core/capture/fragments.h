@@ -6,8 +6,8 @@
    - A limit is reached; the oldest datagram is dropped first.
    - Its fragments contradict each other or overlap (RFC 5722). Exact repetitions are ignored.
    - The capture ends. */
-#ifndef FB_FRAGMENTS_H
-#define FB_FRAGMENTS_H
+#ifndef FB_CAPTURE_FRAGMENTS_H
+#define FB_CAPTURE_FRAGMENTS_H
 
 #include "core/capture/link.h"
 

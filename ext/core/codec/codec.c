@@ -25,15 +25,15 @@ static bool is_scalar(const fb_codec_field *field) {
 }
 
 fb_status fb_codec_field_finish(fb_codec_field *field) {
-    uint8_t octets[8] = {0};
+    uint8_t bytes[8] = {0};
     if (field->type >= FB_PROTO_COUNT || !field->number || field->number > FB_NUMBER_MAX) return FB_BAD_ARGUMENT;
     field->wire = wire_types[field->type];
     if (!field->repeated || !is_scalar(field)) field->packed = false;
     fb_wire_type wire = field->packed ? FB_WIRE_BYTES : (fb_wire_type)field->wire;
-    field->tag_size = (uint8_t)(fb_wire_put_varint(octets, fb_wire_tag(field->number, wire)) - octets);
-    field->tag = fb_load_little64(octets);
+    field->tag_size = (uint8_t)(fb_wire_put_varint(bytes, fb_wire_tag(field->number, wire)) - bytes);
+    field->tag = fb_load_little64(bytes);
     bool quick = field->tag_size == 1 && !field->packed && !field->members && field->type != FB_PROTO_GROUP;
-    field->quick = quick ? octets[0] : UINT16_MAX;
+    field->quick = quick ? bytes[0] : UINT16_MAX;
     return FB_OK;
 }
 

@@ -11,8 +11,8 @@
 
    A group is scanned to its end when it is met, and again when its fields are read. So nested
    groups are scanned once per level, at most FB_CODEC_DEPTH times. */
-#ifndef FB_CODEC_H
-#define FB_CODEC_H
+#ifndef FB_CODEC_CODEC_H
+#define FB_CODEC_CODEC_H
 
 #include "core/wire/wire.h"
 
@@ -118,10 +118,10 @@ typedef struct {
     fb_bytes bytes;
 } fb_codec_item;
 
-FB_INLINE void fb_codec_reader_begin(fb_codec_reader *reader, const fb_codec_message *message, fb_bytes octets) {
+FB_INLINE void fb_codec_reader_begin(fb_codec_reader *reader, const fb_codec_message *message, fb_bytes bytes) {
     reader->message = message;
-    reader->p = octets.data;
-    reader->end = octets.data + octets.size;
+    reader->p = bytes.data;
+    reader->end = bytes.data + bytes.size;
     reader->expected = message->count ? message->fields : NULL;
     reader->depth = 0;
 }

@@ -7,8 +7,8 @@
      fb_position position = {0};
      while (fb_row_decode(decoder, datagrams, count, &position, &row) == FB_NO_SPACE)
          …move to a buffer with room for row.needed more bytes, fb_row_set_output again… */
-#ifndef FB_DECODE_H
-#define FB_DECODE_H
+#ifndef FB_DECODE_DECODE_H
+#define FB_DECODE_DECODE_H
 
 #include "core/emit/columns.h"
 #include "core/exporter/pending_sets.h"
@@ -24,7 +24,7 @@ typedef struct {
     uint64_t default_sampling_rate; /* value of `meta:default_sampling_rate`; 0: unknown */
     uint64_t hash_seed;             /* any random number */
     /* Most bytes of one exporter's data sets that wait for their templates. Each set is charged
-       FB_EARLY_SET_OCTETS in addition. 0: 4 MiB. */
+       FB_PENDING_SET_BYTES in addition. 0: 4 MiB. */
     size_t early_data_limit;
     /* the same for all exporters; 0: 128 MiB. Never more than a quarter of memory->limit */
     size_t early_data_total;
@@ -46,12 +46,12 @@ typedef struct {
     const fb_plan *plan;
     fb_memory *memory;
     fb_decoder_options options;
-    fb_shapes shapes;
+    fb_compiled_templates compiled_templates;
     fb_exporters exporters;
-    fb_early early;
-    fb_shape *netflow5;   /* the operations of a NetFlow v5 record */
-    fb_shape *netflow1[2]; /* the same for NetFlow v1 records of 48 and of 52 bytes */
-    fb_shape *netflow7;
+    fb_pending_sets pending;
+    fb_compiled_template *netflow5;   /* the operations of a NetFlow v5 record */
+    fb_compiled_template *netflow1[2]; /* the same for NetFlow v1 records of 48 and of 52 bytes */
+    fb_compiled_template *netflow7;
     fb_patterns patterns; /* for sFlow flow samples */
     fb_processor processor; /* the kind whose instructions are used */
     fb_counters other;    /* counters of payloads of no flow protocol; they have no exporter */

@@ -71,10 +71,10 @@ static fb_cursor put_sample_head(fb_context *c, fb_emitter *emitter, fb_cursor a
 }
 
 /* Put the bytes of a record, converted by the kind of the source. */
-static void set_octets(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_source source,
-                       fb_bytes octets) {
+static void set_bytes(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_source source,
+                       fb_bytes bytes) {
     FB_FOR_TARGETS (c, source, target)
-        *at = put_field(c, emitter, *at, *target, octets.data, octets.size);
+        *at = put_field(c, emitter, *at, *target, bytes.data, bytes.size);
 }
 
 /* Read a string (RFC 4506 section 4.11). An empty string means unknown. */
@@ -85,7 +85,7 @@ static bool read_string(fb_xdr *xdr, fb_bytes *text) {
 
 static void set_string(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_source source,
                        fb_bytes text) {
-    if (text.size) set_octets(c, emitter, at, source, text);
+    if (text.size) set_bytes(c, emitter, at, source, text);
 }
 
 static void count_bad_record(fb_context *c, fb_bytes record) {
@@ -167,7 +167,7 @@ static fb_cursor put_counters(fb_context *c, fb_emitter *emitter, fb_cursor at,
         if (record.size < end) continue; /* the record is missing or of an older edition */
         const uint8_t *p = record.data + fields[i].offset;
         if (is_unknown(fields[i].kind, p, fields[i].size)) continue;
-        set_octets(c, emitter, &at, (fb_source)(FB_SOURCE_FIRST_COUNTER + i),
+        set_bytes(c, emitter, &at, (fb_source)(FB_SOURCE_FIRST_COUNTER + i),
                    (fb_bytes){p, fields[i].size});
     }
     return at;
@@ -218,7 +218,7 @@ static fb_cursor put_host(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_b
     }
     set_string(c, emitter, &at, FB_SOURCE_SFLOW_HOST_NAME, name);
     if (memcmp(uuid.data, zeros, 16) != 0)
-        set_octets(c, emitter, &at, FB_SOURCE_SFLOW_HOST_UUID, uuid);
+        set_bytes(c, emitter, &at, FB_SOURCE_SFLOW_HOST_UUID, uuid);
     set_uint(c, emitter, &at, FB_SOURCE_SFLOW_HOST_MACHINE_TYPE, machine);
     set_uint(c, emitter, &at, FB_SOURCE_SFLOW_HOST_OS_NAME, os);
     set_string(c, emitter, &at, FB_SOURCE_SFLOW_HOST_OS_RELEASE, release);
@@ -269,7 +269,7 @@ static fb_status decode_counters(fb_context *c, fb_emitter *emitter, fb_bytes sa
     fb_cursor at;
     if (!read_sample_head(&xdr, expanded, &head) || !fb_xdr_read_word(&xdr, &count))
         return FB_BAD_SAMPLE;
-    if (!FB_EMIT(begin)(emitter, worst_of(c, sample.size), &at)) return FB_NO_SPACE;
+    if (!FB_EMIT(begin)(emitter, max_row_size(c, sample.size), &at)) return FB_NO_SPACE;
     index_records_of_counters(c, xdr, count, find_counter_record, &records);
     drop_short_records(c, &records);
     at = put_sample_head(c, emitter, at, &head);
@@ -353,7 +353,7 @@ static fb_status decode_drop(fb_context *c, fb_emitter *emitter, fb_bytes sample
         !fb_xdr_read_word(&xdr, &input) || !fb_xdr_read_word(&xdr, &output) ||
         !fb_xdr_read_word(&xdr, &reason) || !fb_xdr_read_word(&xdr, &count))
         return FB_BAD_SAMPLE;
-    if (!FB_EMIT(begin)(emitter, worst_of(c, sample.size), &at)) return FB_NO_SPACE;
+    if (!FB_EMIT(begin)(emitter, max_row_size(c, sample.size), &at)) return FB_NO_SPACE;
     index_records_of_counters(c, xdr, count, find_drop_record, &records);
     for (unsigned kind = 0; kind < FB_PLACES; kind++)
         records.packet.there |= (unsigned)(records.packet.of[kind].data != NULL) << kind;

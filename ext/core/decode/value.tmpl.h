@@ -127,7 +127,7 @@ FB_INLINE void put_ip(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_targ
     if (FB_LIKELY(c->plan->columns[target.column].type == FB_TYPE_IP))
         FB_EMIT(put_ip)(emitter, at, target, p, size);
     else
-        FB_EMIT(put_octets)(emitter, at, target, p, size);
+        FB_EMIT(put_bytes)(emitter, at, target, p, size);
 }
 
 #define FB_FOR_TARGETS(c, source, target) \
@@ -145,7 +145,7 @@ FB_INLINE void set_uint(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_so
                         uint64_t value) {
     const fb_target_range *range = &c->plan->sources[source];
     if (FB_LIKELY(value < range->bound))
-        FB_EMIT(put_direct)(emitter, at, range, value);
+        FB_EMIT(put_fast)(emitter, at, range, value);
     else if (range->count)
         *at = set_uint_long(c, emitter, *at, source, value);
 }
@@ -155,7 +155,7 @@ FB_INLINE void set_enum(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_so
                         uint64_t value) {
     const fb_target_range *range = &c->plan->sources[source];
     uint64_t number;
-    if (FB_LIKELY(range->way == FB_WAY_ENUM) &&
+    if (FB_LIKELY(range->path == FB_PATH_ENUM) &&
         find_member(&c->plan->columns[range->target.column], value, &number))
         FB_EMIT(put_uint)(emitter, at, range->target, number);
     else
@@ -204,7 +204,7 @@ static void set_member_ip(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_
                           const uint8_t *p, size_t size) {
     FB_FOR_TARGETS(c, source, target) {
         if (c->plan->columns[target->column].flags & FB_COLUMN_REPEATED)
-            FB_EMIT(repeat_octets)(emitter, at, *target, p, size);
+            FB_EMIT(repeat_bytes)(emitter, at, *target, p, size);
         else
             put_ip(c, emitter, at, *target, p, size);
     }
@@ -224,8 +224,8 @@ FB_NOINLINE static fb_cursor set_ip_long(fb_context *c, fb_emitter *emitter, fb_
 FB_INLINE void set_ip(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_source source,
                       const uint8_t *p, size_t size) {
     const fb_target_range *range = &c->plan->sources[source];
-    if (range->way == FB_WAY_NONE || fb_is_no_address(p, size)) return;
-    if (FB_LIKELY(range->way == FB_WAY_DIRECT))
+    if (range->path == FB_PATH_NONE || fb_is_no_address(p, size)) return;
+    if (FB_LIKELY(range->path == FB_PATH_FAST))
         FB_EMIT(put_ip)(emitter, at, range->target, p, size);
     else
         *at = set_ip_long(c, emitter, *at, source, p, size);
@@ -241,8 +241,8 @@ FB_NOINLINE static fb_cursor set_time_long(fb_context *c, fb_emitter *emitter, f
 FB_INLINE void set_time(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_source source,
                         uint64_t nanoseconds) {
     const fb_target_range *range = &c->plan->sources[source];
-    if (range->way == FB_WAY_NONE || !nanoseconds) return;
-    if (FB_LIKELY(range->way == FB_WAY_DIRECT)) /* the column holds every time up to FB_TIME_MAX */
+    if (range->path == FB_PATH_NONE || !nanoseconds) return;
+    if (FB_LIKELY(range->path == FB_PATH_FAST)) /* the column holds every time up to FB_TIME_MAX */
         FB_EMIT(put_uint)(emitter, at, range->target,
                           in_units(nanoseconds, c->plan->columns[range->target.column].unit));
     else
@@ -276,11 +276,11 @@ static int read_ntp(const uint8_t *p, uint64_t resolution, uint64_t *time) {
 /* The low 11 bits of the fraction of a dateTimeMicroseconds are meaningless (RFC 7011 section
    6.1.9). */
 static int read_ntp_microseconds(const uint8_t *p, uint64_t *time) {
-    uint8_t octets[8];
-    memcpy(octets, p, 8);
-    octets[6] &= 0xf8;
-    octets[7] = 0;
-    return read_ntp(octets, 1000000, time);
+    uint8_t bytes[8];
+    memcpy(bytes, p, 8);
+    bytes[6] &= 0xf8;
+    bytes[7] = 0;
+    return read_ntp(bytes, 1000000, time);
 }
 
 /* Read a time field as nanoseconds since 1970. Zero is a valid relative time, but a missing
@@ -333,13 +333,13 @@ static int64_t sign_extend(uint64_t value, size_t size) {
     return (int64_t)(value << shift) >> shift;
 }
 
-static fb_cursor put_octets(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_target target,
+static fb_cursor put_bytes(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_target target,
                             const uint8_t *p, size_t size) {
     if (target.kind == FB_KIND_STRING) {
         while (size && !p[size - 1]) size--;
         if (!fb_utf8_valid((fb_bytes){p, size})) note(c, emitter, at, target, FB_INVALID_UTF8, p);
     }
-    FB_EMIT(put_octets)(emitter, &at, target, p, size);
+    FB_EMIT(put_bytes)(emitter, &at, target, p, size);
     return at;
 }
 

@@ -157,10 +157,10 @@ static bool grow_members(fb_batch *batch, fb_vector *vector, size_t needed) {
 
 /* One input byte becomes at most a number of 8 bytes or the three bytes of U+FFFD. The four bytes
    of an address become 16. A list may have one member from outside the record. */
-bool fb_batch_reserve(fb_batch *batch, fb_vector *vector, size_t octets) {
+bool fb_batch_reserve(fb_batch *batch, fb_vector *vector, size_t bytes) {
     const size_t most = INT32_MAX; /* Arrow's offsets are signed */
-    if (octets > most / 16) return false;
-    size_t size = vector->used + 8 * octets + 16 + FB_BATCH_SLACK, count = vector->count + octets + 1;
+    if (bytes > most / 16) return false;
+    size_t size = vector->used + 8 * bytes + 16 + FB_BATCH_SLACK, count = vector->count + bytes + 1;
     if (size > most) return false;
     if (size > vector->size && !grow_values(batch, vector, size)) return false;
     return !vector->listed || count <= vector->capacity || grow_members(batch, vector, count);
@@ -178,7 +178,7 @@ void fb_batch_undo(fb_batch *batch, size_t row) {
     }
 }
 
-void fb_vector_put_octets(fb_vector *vector, const uint8_t *data, size_t size) {
+void fb_vector_put_bytes(fb_vector *vector, const uint8_t *data, size_t size) {
     if (size) memcpy(vector->values + vector->used, data, size);
     vector->used += size;
 }
@@ -189,7 +189,7 @@ bool fb_vector_put_text(fb_vector *vector, const uint8_t *data, size_t size) {
     if (replaced)
         vector->used += (size_t)(fb_utf8_put_replaced(from, (fb_bytes){data, size}, &replaced) - from);
     else
-        fb_vector_put_octets(vector, data, size);
+        fb_vector_put_bytes(vector, data, size);
     return replaced;
 }
 

@@ -1,8 +1,8 @@
 /* Compile the decoders for one emitter. A file that defines FB_EMITTER (fb_row, …) and includes
    decode.tmpl.h gets the function FB_EMITTER_decode. message_row.h defines the contract. Emitters
    are bound at compile time, so a record needs no call through a function pointer. */
-#ifndef FB_EMITTER_H
-#define FB_EMITTER_H
+#ifndef FB_EMIT_EMITTER_H
+#define FB_EMIT_EMITTER_H
 
 /* Default for compilers and editors that open a decoder file alone: the message emitter. */
 #ifndef FB_EMITTER

@@ -1,7 +1,7 @@
 /* State that the decoders of one datagram share: its exporter and domain, its times, and the
    counters of its faults. It owns nothing; all pointers must outlive the call that decodes. */
-#ifndef FB_CONTEXT_H
-#define FB_CONTEXT_H
+#ifndef FB_EXPORTER_CONTEXT_H
+#define FB_EXPORTER_CONTEXT_H
 
 #include "core/base/datagram.h"
 #include "core/exporter/exporter.h"

@@ -36,14 +36,14 @@ static fb_template *find_own(const fb_domain *domain, uint16_t id) {
 
 /* Return true if a template of the common domain applies to the port of a domain. */
 static bool is_seen_by(const fb_template *template, const fb_domain *domain) {
-    if (!template || !template->shape || domain->withdrawn[template->shape->options]) return false;
+    if (!template || !template->compiled || domain->withdrawn[template->compiled->options]) return false;
     return !template->contested || template->port == domain->port;
 }
 
 FB_NOINLINE fb_template *fb_domain_search_template(fb_domain *domain, uint16_t id) {
     fb_template *template = find_own(domain, id);
     if (template) domain->latest_template = (uint32_t)(template - domain->templates);
-    if (template && template->shape) return template;
+    if (template && template->compiled) return template;
     if (!domain->common) return NULL;
     template = find_own(domain->common, id);
     return is_seen_by(template, domain) ? template : NULL;
@@ -51,7 +51,7 @@ FB_NOINLINE fb_template *fb_domain_search_template(fb_domain *domain, uint16_t i
 
 /* It keeps its index, for the next template of the id. */
 static void forget(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, fb_template *template) {
-    fb_template_drop_shape(exporters, exporter, domain, template);
+    fb_template_drop_compiled(exporters, exporter, domain, template);
     template->contested = false;
     template->replaced_count = 0;
     fb_eviction_classify(exporters, exporter);
@@ -70,7 +70,7 @@ void fb_domain_forget_all(fb_exporters *exporters, fb_exporter *exporter, fb_dom
     for (uint32_t i = 0; list && i < list->count; i++) {
         fb_template *template = find_own(domain, list->ids[i]);
         template->listed &= (uint8_t)~(1u << options);
-        if (template->shape && template->shape->options == options) forget(exporters, exporter, domain, template);
+        if (template->compiled && template->compiled->options == options) forget(exporters, exporter, domain, template);
     }
     if (list) list->count = 0;
     domain->withdrawn[options] = domain->common != NULL;
@@ -97,26 +97,26 @@ static bool list_template(const fb_exporters *exporters, fb_exporter *exporter, 
 }
 
 /* Short hash of the contents of a template. A collision can only split a domain unnecessarily. */
-static uint32_t short_hash(const fb_shape *shape) {
-    return (uint32_t)(shape->hash >> 32);
+static uint32_t short_hash(const fb_compiled_template *compiled) {
+    return (uint32_t)(compiled->hash >> 32);
 }
 
 /* Return true if a port repeats a definition that other ports have since replaced. Random ports do
    not do that, and neither does an exporter that is reconfigured. */
-static bool is_at_odds(const fb_domain *domain, const fb_template *template, const fb_shape *shape, uint16_t port) {
-    if (domain->common || domain->split || !template->shape || template->shape == shape) return false;
+static bool is_at_odds(const fb_domain *domain, const fb_template *template, const fb_compiled_template *compiled, uint16_t port) {
+    if (domain->common || domain->split || !template->compiled || template->compiled == compiled) return false;
     for (size_t i = 0; i < template->replaced_count; i++)
-        if (template->replaced[i].port == port && template->replaced[i].shape_hash == short_hash(shape)) return true;
+        if (template->replaced[i].port == port && template->replaced[i].compiled_hash == short_hash(compiled)) return true;
     return false;
 }
 
 /* If memory is short, the definition is not stored, so that its port causes no split yet. */
 static void remember_replaced(fb_exporter *exporter, fb_template *template) {
-    size_t octets = FB_MAX_REPLACED * sizeof *template->replaced;
+    size_t bytes = FB_MAX_REPLACED * sizeof *template->replaced;
     template->contested = true;
-    if (!template->replaced && !(template->replaced = fb_memory_allocate(&exporter->memory, octets))) return;
-    memmove(&template->replaced[1], &template->replaced[0], octets - sizeof *template->replaced);
-    template->replaced[0] = (fb_replaced){short_hash(template->shape), template->port};
+    if (!template->replaced && !(template->replaced = fb_memory_allocate(&exporter->memory, bytes))) return;
+    memmove(&template->replaced[1], &template->replaced[0], bytes - sizeof *template->replaced);
+    template->replaced[0] = (fb_replaced){short_hash(template->compiled), template->port};
     if (template->replaced_count < FB_MAX_REPLACED) template->replaced_count++;
 }
 
@@ -140,18 +140,18 @@ static fb_template *add_template(fb_exporter *exporter, fb_domain *domain, uint1
     return template;
 }
 
-/* Takes over the reference to the shape. */
-static fb_status put_shape(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, fb_template *template,
-                           fb_shape *shape, const fb_definition *definition) {
-    bool was_known = template->shape != NULL, same = template->shape == shape;
+/* Takes over the reference to the compiled template. */
+static fb_status put_compiled(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, fb_template *template,
+                           fb_compiled_template *compiled, const fb_definition *definition) {
+    bool was_known = template->compiled != NULL, same = template->compiled == compiled;
     if (was_known && !same && template->port != definition->port) remember_replaced(exporter, template);
-    fb_template_drop_shape(exporters, exporter, domain, template);
-    if (!list_template(exporters, exporter, domain, template, shape->options) ||
-        !fb_memory_charge(&exporter->memory, (ptrdiff_t)shape->octets)) {
-        fb_shapes_release(exporters->shapes, shape);
+    fb_template_drop_compiled(exporters, exporter, domain, template);
+    if (!list_template(exporters, exporter, domain, template, compiled->options) ||
+        !fb_memory_charge(&exporter->memory, (ptrdiff_t)compiled->bytes)) {
+        fb_compiled_templates_release(exporters->compiled_templates, compiled);
         return FB_TEMPLATE_LIMIT;
     }
-    template->shape = shape;
+    template->compiled = compiled;
     template->port = definition->port;
     template->time = definition->time;
     domain->known++;
@@ -161,22 +161,22 @@ static fb_status put_shape(fb_exporters *exporters, fb_exporter *exporter, fb_do
     return was_known && !same ? FB_TEMPLATE_REDEFINED : FB_OK;
 }
 
-static fb_status set_shape(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, fb_shape *shape,
+static fb_status set_compiled(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, fb_compiled_template *compiled,
                            const fb_definition *definition) {
     fb_template *template = find_own(domain, definition->id);
-    bool at_odds = template && is_at_odds(domain, template, shape, definition->port);
+    bool at_odds = template && is_at_odds(domain, template, compiled, definition->port);
     if (!at_odds && (template || (template = add_template(exporter, domain, definition->id))))
-        return put_shape(exporters, exporter, domain, template, shape, definition);
-    fb_shapes_release(exporters->shapes, shape);
+        return put_compiled(exporters, exporter, domain, template, compiled, definition);
+    fb_compiled_templates_release(exporters->compiled_templates, compiled);
     return at_odds ? FB_PORT_IN_KEY : FB_TEMPLATE_LIMIT;
 }
 
 static fb_status compile_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
                                   const fb_definition *definition) {
-    fb_shape *shape;
-    fb_status status = fb_shapes_acquire(exporters->shapes, domain->version, definition->fields, definition->field_count,
-                                         definition->scope_count, definition->options, &shape);
-    if (status == FB_OK) status = set_shape(exporters, exporter, domain, shape, definition);
+    fb_compiled_template *compiled;
+    fb_status status = fb_compiled_templates_acquire(exporters->compiled_templates, domain->version, definition->fields, definition->field_count,
+                                         definition->scope_count, definition->options, &compiled);
+    if (status == FB_OK) status = set_compiled(exporters, exporter, domain, compiled, definition);
     return status == FB_NO_MEMORY ? FB_TEMPLATE_LIMIT : status;
 }
 

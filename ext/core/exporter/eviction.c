@@ -67,7 +67,7 @@ static void sort_seen_once(fb_exporters *exporters) {
 
 /* Spare a class with few members. Otherwise, if all other exporters are in use, a new exporter
    would be evicted before its second datagram. */
-static bool is_spared(size_t class, size_t count, size_t all) {
+static bool is_cached(size_t class, size_t count, size_t all) {
     return class != FB_EVICTION_IN_USE && count <= all / 16;
 }
 
@@ -77,7 +77,7 @@ fb_exporter *fb_eviction_choose(fb_exporters *exporters, const fb_exporter *exce
     sort_seen_once(exporters);
     for (int spare = 1; spare >= 0; spare--)
         for (size_t class = 0; !exporter && class < FB_EVICTION_CLASSES; class++)
-            if (!spare || !is_spared(class, exporters->classes[class].count, exporters->count))
+            if (!spare || !is_cached(class, exporters->classes[class].count, exporters->count))
                 exporter = choose(&exporters->classes[class], FB_EXPORTER_OF_CLASS, except);
     return exporter;
 }
@@ -218,8 +218,8 @@ fb_domain *fb_eviction_choose_domain(fb_exporter *exporter) {
         fb_eviction_classify_domain(exporter, oldest);
     for (int spare = 1; !domain && spare >= 0; spare--)
         for (size_t class = 0; !domain && class < FB_EVICTION_CLASSES; class++) {
-            bool spared = is_spared(class, exporter->domain_counts[class], exporter->domains.count);
-            if (!spare || !spared) domain = choose_domain(exporter, class);
+            bool cached = is_cached(class, exporter->domain_counts[class], exporter->domains.count);
+            if (!spare || !cached) domain = choose_domain(exporter, class);
         }
     return domain;
 }

@@ -14,8 +14,8 @@
 
    The domains of an exporter have the same classes and the same second chance. A common domain is
    not evicted while domains of its ports depend on it; those are evicted first. */
-#ifndef FB_EVICTION_H
-#define FB_EVICTION_H
+#ifndef FB_EXPORTER_EVICTION_H
+#define FB_EXPORTER_EVICTION_H
 
 #include "core/exporter/exporter.h"
 

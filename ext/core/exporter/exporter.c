@@ -6,10 +6,10 @@
 
 /* --- exporters ------------------------------------------------------------------------------ */
 
-fb_status fb_exporters_new(fb_exporters *exporters, fb_shapes *shapes, fb_memory *memory, size_t limit,
+fb_status fb_exporters_new(fb_exporters *exporters, fb_compiled_templates *compiled_templates, fb_memory *memory, size_t limit,
                            size_t exporter_memory, uint64_t seed) {
     *exporters = (fb_exporters){
-        .memory = memory, .shapes = shapes, .limit = limit, .exporter_memory = exporter_memory, .seed = seed};
+        .memory = memory, .compiled_templates = compiled_templates, .limit = limit, .exporter_memory = exporter_memory, .seed = seed};
     exporters->overflow.stateless = true;
     exporters->overflow.memory = fb_memory_within(memory, exporter_memory);
     exporters->table = fb_memory_allocate(memory, FIRST_CAPACITY * sizeof *exporters->table);
@@ -18,14 +18,14 @@ fb_status fb_exporters_new(fb_exporters *exporters, fb_shapes *shapes, fb_memory
     return FB_OK;
 }
 
-void fb_template_drop_shape(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, fb_template *template) {
-    fb_shape *shape = template->shape;
-    if (!shape) return;
-    template->shape = NULL;
+void fb_template_drop_compiled(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, fb_template *template) {
+    fb_compiled_template *compiled = template->compiled;
+    if (!compiled) return;
+    template->compiled = NULL;
     domain->known--;
     exporter->known--;
-    fb_memory_charge(&exporter->memory, -(ptrdiff_t)shape->octets);
-    fb_shapes_release(exporters->shapes, shape);
+    fb_memory_charge(&exporter->memory, -(ptrdiff_t)compiled->bytes);
+    fb_compiled_templates_release(exporters->compiled_templates, compiled);
 }
 
 static void free_lists(fb_exporter *exporter, fb_id_list *lists) {
@@ -37,7 +37,7 @@ static void free_lists(fb_exporter *exporter, fb_id_list *lists) {
 static void free_domain(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain) {
     for (uint32_t i = 0; i < domain->template_count; i++) {
         fb_template *template = &domain->templates[i];
-        fb_template_drop_shape(exporters, exporter, domain, template);
+        fb_template_drop_compiled(exporters, exporter, domain, template);
         fb_memory_release(&exporter->memory, template->replaced, FB_MAX_REPLACED * sizeof *template->replaced);
     }
     fb_memory_release(&exporter->memory, domain->templates,
@@ -129,7 +129,7 @@ static void clear_place(fb_exporters *exporters, const fb_exporter *exporter) {
 
 static void add_counters(fb_counters *total, const fb_counters *more) {
     total->datagrams += more->datagrams;
-    total->octets += more->octets;
+    total->bytes += more->bytes;
     total->flows += more->flows;
     total->options_records += more->options_records;
     total->templates += more->templates;
@@ -153,7 +153,7 @@ void fb_exporter_sum_lost(const fb_exporter *exporter, fb_lost *lost) {
 /* Return false if there is no exporter to evict. */
 static bool evict(fb_exporters *exporters, fb_exporter *exporter, fb_status reason) {
     if (!exporter) return false;
-    if (exporters->forget_early) exporters->forget_early(exporters->early, exporter, NULL);
+    if (exporters->forget_pending) exporters->forget_pending(exporters->pending, exporter, NULL);
     add_counters(&exporters->overflow.counters, &exporter->counters);
     fb_exporter_sum_lost(exporter, &exporters->lost);
     exporters->overflow.counters.status[reason]++;
@@ -303,7 +303,7 @@ static fb_domain *find_domain(const fb_exporter *exporter, uint16_t version, int
 /* Evict a domain in favor of another one of the exporter. Its lost units stay in the sums. */
 static void evict_domain(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain) {
     int32_t port = domain->common ? domain->port : NO_PORT;
-    if (exporters->forget_early) exporters->forget_early(exporters->early, exporter, domain);
+    if (exporters->forget_pending) exporters->forget_pending(exporters->pending, exporter, domain);
     add_lost_of_domain(&exporters->lost, domain);
     exporter->counters.status[FB_DOMAIN_EVICTED]++;
     if (exporter->latest == domain) exporter->latest = NULL;

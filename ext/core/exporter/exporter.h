@@ -26,8 +26,8 @@
    numbers; its templates; its sequence. With 100,000 exporters, none of it is in the cache when the
    datagram comes. It is prefetched for several datagrams at once, before the first of them is
    decoded (fb_exporters_prefetch). */
-#ifndef FB_EXPORTER_H
-#define FB_EXPORTER_H
+#ifndef FB_EXPORTER_EXPORTER_H
+#define FB_EXPORTER_EXPORTER_H
 
 #include "core/base/datagram.h"
 #include "core/base/map.h"
@@ -43,7 +43,7 @@
 
 typedef struct {
     uint64_t datagrams;
-    uint64_t octets;
+    uint64_t bytes;
     uint64_t flows;
     uint64_t options_records;
     uint64_t templates; /* received, refreshes included */
@@ -60,13 +60,13 @@ typedef struct {
 
 /* A definition that another port replaced. */
 typedef struct {
-    uint32_t shape_hash;
+    uint32_t compiled_hash;
     uint16_t port;
 } fb_replaced;
 
 /* A template and the port that defined it. It keeps its index after it is forgotten. */
 typedef struct {
-    fb_shape *shape;       /* NULL: forgotten */
+    fb_compiled_template *compiled;       /* NULL: forgotten */
     uint64_t time;         /* of the last definition, ns since 1970; 0: unknown */
     fb_replaced *replaced; /* FB_MAX_REPLACED entries, the latest first; NULL before the first */
     uint16_t id;
@@ -117,9 +117,9 @@ struct fb_domain {
     fb_map samplers;        /* sampler or selector id -> sampling rate */
     fb_sequences sequences; /* of all ports; only the common domain uses it */
     fb_samples samples;     /* of sFlow */
-    uint32_t known;         /* templates that have a shape */
+    uint32_t known;         /* templates that have a compiled template */
     /* newest set that waits for a template of this domain (pending_sets.h) */
-    struct fb_early_set *early;
+    struct fb_pending_set *pending;
     /* Two lists, of flow and options templates that were defined since all of their kind were
        withdrawn. The cost of withdrawing all is thus that of the definitions before it. NULL if
        withdrawals are ignored. */
@@ -133,9 +133,9 @@ struct fb_domain {
 
 /* Data sets that wait for their templates (pending_sets.h), from the oldest to the newest. */
 typedef struct {
-    struct fb_early_set *oldest, *newest;
-    size_t sets, octets;
-} fb_early_list;
+    struct fb_pending_set *oldest, *newest;
+    size_t sets, bytes;
+} fb_pending_list;
 
 typedef struct fb_exporter fb_exporter;
 
@@ -179,13 +179,13 @@ struct fb_exporter {
     fb_counters counters;
     fb_memory memory;
     fb_map domains; /* (version, port if any, id) -> fb_domain */
-    fb_early_list early;
+    fb_pending_list pending;
     struct {
         fb_exporter *older, *newer;
     } in[FB_EXPORTER_LISTS];
     fb_sender *sender; /* of an sFlow agent that another UDP source sends for; else NULL */
     uint64_t checked;  /* `used` when eviction last passed over it */
-    uint32_t known;    /* templates that have a shape, of all domains */
+    uint32_t known;    /* templates that have a compiled template, of all domains */
     uint8_t class;     /* fb_eviction_class */
     bool restored;     /* loaded from saved state: it counts as seen before */
     uint16_t domain_counts[FB_EVICTION_CLASSES];
@@ -201,7 +201,7 @@ typedef struct {
 
 typedef struct {
     fb_memory *memory;
-    fb_shapes *shapes;
+    fb_compiled_templates *compiled_templates;
     fb_exporter_place *table; /* open addressing; capacity is a power of two */
     size_t capacity;
     size_t count;
@@ -210,7 +210,7 @@ typedef struct {
     /* ns after which a template that was not refreshed expires; 0: never */
     uint64_t template_expiry;
     bool obey_withdrawals;
-    struct fb_early *early; /* sets that wait for templates; NULL: sets never wait */
+    struct fb_pending_sets *pending; /* sets that wait for templates; NULL: sets never wait */
     uint64_t seed;          /* of the hash: addresses come from the network and may be hostile */
     fb_exporter *last;      /* the last exporter looked up: most datagrams come in runs */
     fb_domain *temporary; /* templates of the current datagram that could not be kept; NULL: none */
@@ -219,14 +219,15 @@ typedef struct {
     fb_senders senders;
     /* Gives up the sets that wait for templates of an exporter or of one of its domains
        (pending_sets.h). NULL: sets never wait. */
-    void (*forget_early)(struct fb_early *early, fb_exporter *exporter, fb_domain *domain);
+    void (*forget_pending)(struct fb_pending_sets *pending, fb_exporter *exporter, fb_domain *domain);
     fb_lost lost; /* of exporters and domains that were evicted */
     fb_exporter overflow;
 } fb_exporters;
 
-/* Initialize. `shapes` and `memory` must outlive it. `limit` is the number of exporters that may be
-   known, and exporter_memory the budget of each, in bytes. `seed` keys the hash. OK, NO_MEMORY. */
-fb_status fb_exporters_new(fb_exporters *exporters, fb_shapes *shapes, fb_memory *memory, size_t limit,
+/* Initialize. `compiled_templates` and `memory` must outlive it. `limit` is the number of exporters
+   that may be known, and exporter_memory the budget of each, in bytes. `seed` keys the hash. OK,
+   NO_MEMORY. */
+fb_status fb_exporters_new(fb_exporters *exporters, fb_compiled_templates *compiled_templates, fb_memory *memory, size_t limit,
                            size_t exporter_memory, uint64_t seed);
 void fb_exporters_free(fb_exporters *exporters);
 /* Add the lost units of all domains of an exporter to *lost. */
@@ -260,7 +261,7 @@ fb_exporter *fb_exporters_restore(fb_exporters *exporters, const uint8_t address
 bool fb_exporters_make_room(fb_exporters *exporters, const fb_exporter *exporter);
 
 /* Release the operations of a template, if it has them. Its place in the domain stays. */
-void fb_template_drop_shape(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
+void fb_template_drop_compiled(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
                             fb_template *template);
 
 /* Allocate memory that is released with the current datagram of an exporter. Evict other exporters
@@ -318,7 +319,7 @@ fb_template *fb_domain_search_template(fb_domain *domain, uint16_t id);
 FB_INLINE fb_template *fb_domain_find_template(fb_domain *domain, uint16_t id) {
     uint32_t i = domain->latest_template;
     fb_template *template = FB_LIKELY(i < domain->template_count) ? &domain->templates[i] : NULL;
-    bool again = template && template->id == id && template->shape;
+    bool again = template && template->id == id && template->compiled;
     return FB_LIKELY(again) ? template : fb_domain_search_template(domain, id);
 }
 

@@ -24,8 +24,8 @@
    One address may send several sequences for one domain: RFC 7011 counts per transport session, and
    two processes with the same source id are common. Sequences are separated by UDP port, unless one
    continues where another ends. */
-#ifndef FB_SEQUENCE_H
-#define FB_SEQUENCE_H
+#ifndef FB_EXPORTER_SEQUENCE_H
+#define FB_EXPORTER_SEQUENCE_H
 
 #include "core/base/base.h"
 

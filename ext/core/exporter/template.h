@@ -1,8 +1,9 @@
 /* Templates are compiled with the plan into a flat list of operations. Identical templates share
    one list.
 
-   A *shape* is a template without its id: the fields of a record, their offsets, and the operations
-   for the fields that the plan uses. All exporters that send the same template share its shape.
+   A *compiled template* is a template without its id: the fields of a record, their offsets, and
+   the operations for the fields that the plan uses. All exporters that send the same template share
+   its compiled template.
 
      A record of fixed size:            one with variable-length fields (RFC 7011 section 7):
      ┌────────┬────┬──────────┐         ┌────────┬───┬──────────┬───┐
@@ -19,14 +20,14 @@
    the first non-zero value wins. In columns with FB_COLUMN_ZERO, a zero from the last operation of
    a rank ends the search, and operations after one that always has a value are omitted.
 
-   A record that describes both directions of a biflow (RFC 5103) has a second shape,
-   shape->reverse, which reads the same bytes as the flow of the other direction. In it, a reverse
-   element (29305/X) counts as X. So do 232 and 299 of firewalls, which are 231 and 298 of the other
-   direction, and the reverse elements of enterprises (FB_REVERSING_ENTERPRISE_LIST). All other
-   fields are shared, with source and destination exchanged. Columns of one direction
-   (FB_COLUMN_ONE_WAY), and columns that a reverse element fills, do not take shared values. */
-#ifndef FB_TEMPLATE_H
-#define FB_TEMPLATE_H
+   A record that describes both directions of a biflow (RFC 5103) has a second compiled template,
+   compiled->reverse, which reads the same bytes as the flow of the other direction. In it, a
+   reverse element (29305/X) counts as X. So do 232 and 299 of firewalls, which are 231 and 298 of
+   the other direction, and the reverse elements of enterprises (FB_REVERSING_ENTERPRISE_LIST). All
+   other fields are shared, with source and destination exchanged. Columns of one direction
+   (FB_COLUMN_ONE_DIRECTION), and columns that a reverse element fills, do not take shared values. */
+#ifndef FB_EXPORTER_TEMPLATE_H
+#define FB_EXPORTER_TEMPLATE_H
 
 #include "core/emit/varint_simd.h"
 
@@ -99,13 +100,13 @@ typedef struct {
     fb_target target;
 } fb_op;
 
-/* Moves of numbers that are done at once: ops[first … end) of a shape. */
+/* Moves of numbers that are done at once: ops[first … end) of a compiled template. */
 typedef struct {
-    fb_lanes lanes;
+    fb_varint_simd lanes;
     uint16_t base, offset; /* of the window, like those of an operation */
     uint16_t first, end;
     /* padding up to a cache line */
-    uint8_t unused[FB_CACHE_LINE - (sizeof(fb_lanes) + 8) % FB_CACHE_LINE];
+    uint8_t unused[FB_CACHE_LINE - (sizeof(fb_varint_simd) + 8) % FB_CACHE_LINE];
 } fb_lane_group;
 _Static_assert(sizeof(fb_lane_group) % FB_CACHE_LINE == 0, "lanes are read by whole cache lines");
 
@@ -129,15 +130,15 @@ typedef enum {
     FB_ROLE_COUNT
 } fb_role;
 
-#define FB_FIRST_ONE_WAY_ROLE FB_ROLE_SRC_PORT
+#define FB_FIRST_ONE_DIRECTION_ROLE FB_ROLE_SRC_PORT
 
 #define FB_MAX_ADDRESS_FIELDS 4 /* elements 8, 12, 27, 28 */
 
-typedef struct fb_shape fb_shape;
-struct fb_shape {
-    fb_shape *next; /* in its bucket */
+typedef struct fb_compiled_template fb_compiled_template;
+struct fb_compiled_template {
+    fb_compiled_template *next; /* in its bucket */
     uint64_t hash;
-    size_t octets; /* bytes of memory */
+    size_t bytes; /* bytes of memory */
     uint32_t references;
     uint32_t tail;        /* bytes after the last variable-length field */
     uint32_t record_size; /* bytes of a record; the minimum if it has variable-length fields */
@@ -153,8 +154,8 @@ struct fb_shape {
     bool options;  /* of an options template: its records are not flows */
     bool rated;    /* has fields with its sampling rate */
     bool named;    /* has a field that names its sampler */
-    /* it is the `reverse` of another shape: reverse elements are its own fields, and all others are
-       shared */
+    /* it is the `reverse` of another compiled template: reverse elements are its own fields, and
+       all others are shared */
     bool reversed;
     uint16_t role[FB_ROLE_COUNT];                  /* field index, or FB_NO_FIELD */
     /* elements 8, 12, 27, 28 in record order, then FB_NO_FIELD */
@@ -169,8 +170,9 @@ struct fb_shape {
     /* start of each code's moves outside lanes; the next code begins at their end */
     const fb_op *moves[FB_MOVE_CODES + 1];
     fb_lane_group *lane_groups;
-    fb_shape *reverse;  /* of a biflow, else NULL; owned, and counted in `octets` */
-    /* of a reversed shape: fields of which at least one is not zero if there was a reverse flow */
+    fb_compiled_template *reverse;  /* of a biflow, else NULL; owned, and counted in `bytes` */
+    /* of a reversed compiled template: fields of which at least one is not zero if there was a
+       reverse flow */
     uint16_t *counters;
     uint16_t counter_count;
     uint16_t list_count;
@@ -191,13 +193,13 @@ typedef struct {
     fb_bytes field;
 } fb_location;
 
-/* The shapes of one decoder. */
+/* The compiled templates of one decoder. */
 typedef struct {
     const fb_plan *plan;
     fb_memory *memory;
     uint64_t seed; /* of the hash: templates come from the network and may be hostile */
     bool wide;     /* moves are put into lanes */
-    fb_shape **buckets;
+    fb_compiled_template **buckets;
     size_t bucket_count;
     size_t count;
     /* scratch of the compiler, twice the number that the plan can need */
@@ -208,30 +210,30 @@ typedef struct {
     uint32_t *met;  /* indexes of the entries of `seen` that are not zero */
     size_t met_count;
     /* columns that reverse elements fill; later, columns that have a value in every record */
-    bool *spoken;
-    fb_shape *draft; /* the shape that is being compiled, with room for all operations */
-    size_t draft_octets;
-    /* scratch for records with variable-length fields, large enough for every shape */
+    bool *has_reverse;
+    fb_compiled_template *draft; /* the compiled template that is being compiled, with room for all operations */
+    size_t draft_bytes;
+    /* scratch for records with variable-length fields, large enough for every compiled template */
     fb_location *locations;
     size_t location_capacity;
     size_t location_levels; /* copies of `locations`: 1, or one for each depth of nested records */
-} fb_shapes;
+} fb_compiled_templates;
 
 /* Initialize. `wide`: the decoders that run the operations fill lanes (varint_simd.h). `plan` and
    `memory` must outlive it. OK, NO_MEMORY. */
-fb_status fb_shapes_new(fb_shapes *shapes, const fb_plan *plan, fb_memory *memory, uint64_t seed, bool wide);
-void fb_shapes_free(fb_shapes *shapes); /* frees all shapes, too, whatever their references */
+fb_status fb_compiled_templates_new(fb_compiled_templates *compiled_templates, const fb_plan *plan, fb_memory *memory, uint64_t seed, bool wide);
+void fb_compiled_templates_free(fb_compiled_templates *compiled_templates); /* frees all compiled templates, too, whatever their references */
 
-/* Return the shape of these fields and add a reference. OK, NO_MEMORY. EMPTY_TEMPLATE: its records
-   have no bytes. */
-fb_status fb_shapes_acquire(fb_shapes *shapes, uint16_t version, const fb_field *fields, uint16_t field_count,
-                            uint16_t scope_count, bool options, fb_shape **shape);
-/* Remove a reference. The last one frees the shape. */
-void fb_shapes_release(fb_shapes *shapes, fb_shape *shape);
+/* Return the compiled template of these fields and add a reference. OK, NO_MEMORY. EMPTY_TEMPLATE:
+   its records have no bytes. */
+fb_status fb_compiled_templates_acquire(fb_compiled_templates *compiled_templates, uint16_t version, const fb_field *fields, uint16_t field_count,
+                            uint16_t scope_count, bool options, fb_compiled_template **compiled);
+/* Remove a reference. The last one frees the compiled template. */
+void fb_compiled_templates_release(fb_compiled_templates *compiled_templates, fb_compiled_template *compiled);
 
 /* Locate the fields of the record at p. Return its end, or NULL if it does not fit into [p, end).
    REQUIRES: `locations` has variable_count + 1 entries. */
-const uint8_t *fb_shape_locate(const fb_shape *shape, const uint8_t *p, const uint8_t *end, fb_location *locations);
+const uint8_t *fb_compiled_template_locate(const fb_compiled_template *compiled, const uint8_t *p, const uint8_t *end, fb_location *locations);
 
 /* Return the bit that makes a field a reverse element of its enterprise; 0: it is not one. */
 FB_INLINE uint16_t fb_field_reverse_bit(const fb_field *field) {
@@ -241,34 +243,34 @@ FB_INLINE uint16_t fb_field_reverse_bit(const fb_field *field) {
     return 0;
 }
 
-/* Return true if a field describes the direction of a reversed shape. */
-FB_INLINE bool fb_shape_is_own(const fb_shape *shape, size_t field) {
-    const fb_field *f = &shape->fields[field];
-    return shape->reversed && (f->pen == FB_PEN_REVERSE || fb_field_reverse_bit(f));
+/* Return true if a field describes the direction of a reversed compiled template. */
+FB_INLINE bool fb_compiled_template_is_own(const fb_compiled_template *compiled, size_t field) {
+    const fb_field *f = &compiled->fields[field];
+    return compiled->reversed && (f->pen == FB_PEN_REVERSE || fb_field_reverse_bit(f));
 }
 
-FB_INLINE bool fb_shape_is_shared(const fb_shape *shape, size_t field) {
-    return shape->reversed && !fb_shape_is_own(shape, field);
+FB_INLINE bool fb_compiled_template_is_shared(const fb_compiled_template *compiled, size_t field) {
+    return compiled->reversed && !fb_compiled_template_is_own(compiled, field);
 }
 
-FB_INLINE bool fb_shape_has_role(const fb_shape *shape, fb_role role) {
-    return shape->role[role] != FB_NO_FIELD;
+FB_INLINE bool fb_compiled_template_has_role(const fb_compiled_template *compiled, fb_role role) {
+    return compiled->role[role] != FB_NO_FIELD;
 }
 
-/* Return the bytes of a field, or of a role, in a record; empty if the shape has no such field.
-   `locations` is NULL for a record of fixed size. */
-FB_INLINE fb_bytes fb_shape_field(const fb_shape *shape, uint16_t field, const uint8_t *record,
+/* Return the bytes of a field, or of a role, in a record; empty if the compiled template has no
+   such field. `locations` is NULL for a record of fixed size. */
+FB_INLINE fb_bytes fb_compiled_template_field(const fb_compiled_template *compiled, uint16_t field, const uint8_t *record,
                                   const fb_location *locations) {
     if (field == FB_NO_FIELD) return (fb_bytes){NULL, 0};
-    if (!locations) return (fb_bytes){record + shape->offsets[field], shape->fields[field].size};
-    const fb_location *location = &locations[shape->bases[field]];
-    if (shape->fields[field].size == FB_VARIABLE_SIZE) return location->field;
-    return (fb_bytes){location->base + shape->offsets[field], shape->fields[field].size};
+    if (!locations) return (fb_bytes){record + compiled->offsets[field], compiled->fields[field].size};
+    const fb_location *location = &locations[compiled->bases[field]];
+    if (compiled->fields[field].size == FB_VARIABLE_SIZE) return location->field;
+    return (fb_bytes){location->base + compiled->offsets[field], compiled->fields[field].size};
 }
 
-FB_INLINE fb_bytes fb_shape_role(const fb_shape *shape, fb_role role, const uint8_t *record,
+FB_INLINE fb_bytes fb_compiled_template_role(const fb_compiled_template *compiled, fb_role role, const uint8_t *record,
                                  const fb_location *locations) {
-    return fb_shape_field(shape, shape->role[role], record, locations);
+    return fb_compiled_template_field(compiled, compiled->role[role], record, locations);
 }
 
 #endif

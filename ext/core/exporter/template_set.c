@@ -18,10 +18,10 @@ static const uint8_t *read_header(uint16_t version, bool options, const uint8_t 
         h->scope_count = fb_load16(p + 4);
         return h->scope_count <= h->field_count ? p + size : NULL;
     }
-    unsigned scope_octets = fb_load16(p + 2), option_octets = fb_load16(p + 4);
-    if (scope_octets % 4 || option_octets % 4) return NULL;
-    h->scope_count = (uint16_t)(scope_octets / 4);
-    h->field_count = (uint16_t)(scope_octets / 4 + option_octets / 4);
+    unsigned scope_bytes = fb_load16(p + 2), option_bytes = fb_load16(p + 4);
+    if (scope_bytes % 4 || option_bytes % 4) return NULL;
+    h->scope_count = (uint16_t)(scope_bytes / 4);
+    h->field_count = (uint16_t)(scope_bytes / 4 + option_bytes / 4);
     return p + size;
 }
 
@@ -53,7 +53,7 @@ static void split_domain(fb_context *context) {
     fb_context_count(context, FB_PORT_IN_KEY, NULL);
     common->split = true;
     context->domain = fb_domain_of_port(context->exporters, context->exporter, common, context->datagram->source_port);
-    fb_early_split(context->exporters->early, context->exporters, context->exporter, common);
+    fb_pending_split(context->exporters->pending, context->exporters, context->exporter, common);
 }
 
 static fb_status set_template(fb_context *context, const fb_definition *definition) {
@@ -90,16 +90,16 @@ static void withdraw(fb_context *context, bool options, uint16_t id) {
     fb_template *template = fb_domain_find_template(context->domain, id);
     if (id < 256)
         fb_domain_forget_all(context->exporters, context->exporter, context->domain, options);
-    else if (template && template->shape->options == options)
+    else if (template && template->compiled->options == options)
         fb_domain_forget_template(context->exporters, context->exporter, context->domain, id);
 }
 
 /* Only the final state of the set counts: an id that is defined and then forgotten releases
    nothing. */
 static void free_waiting(fb_context *context, const uint16_t *ids, size_t count) {
-    for (size_t i = 0; i < count && context->exporter->early.sets && context->domain; i++)
+    for (size_t i = 0; i < count && context->exporter->pending.sets && context->domain; i++)
         if (fb_domain_find_template(context->domain, ids[i]))
-            fb_early_take(context->exporters->early, context->domain, ids[i]);
+            fb_pending_take(context->exporters->pending, context->domain, ids[i]);
 }
 
 /* Read and store the template at p. Return its end, or NULL if it cannot be read. */
@@ -121,8 +121,8 @@ static const uint8_t *read_template(fb_context *context, uint16_t version, uint3
 void fb_template_set_read(fb_context *context, uint16_t version, uint32_t domain_id, bool options, const uint8_t *p,
                           const uint8_t *end) {
     fb_memory *memory = context->exporters->memory;
-    size_t room = (size_t)(end - p) / 4, octets = room * (sizeof(fb_field) + sizeof(uint16_t)), count = 0;
-    fb_field *fields = room ? fb_exporters_allocate(context->exporters, context->exporter, octets) : NULL;
+    size_t room = (size_t)(end - p) / 4, bytes = room * (sizeof(fb_field) + sizeof(uint16_t)), count = 0;
+    fb_field *fields = room ? fb_exporters_allocate(context->exporters, context->exporter, bytes) : NULL;
     /* of the templates that were read */
     uint16_t *ids = fields ? (uint16_t *)(fields + room) : NULL;
     if (room && !fields) fb_context_count(context, FB_TEMPLATE_LIMIT, p);
@@ -137,5 +137,5 @@ void fb_template_set_read(fb_context *context, uint16_t version, uint32_t domain
         }
     }
     if (fields) free_waiting(context, ids, count);
-    fb_memory_release(memory, fields, octets);
+    fb_memory_release(memory, fields, bytes);
 }

@@ -9,8 +9,8 @@
      │ PEN, if the id's top bit  │      │ element id  │ size       │  │ id          │ size         │
      │ is set (IPFIX only)       │      …                             …
      └───────────────────────────┘ … */
-#ifndef FB_TEMPLATE_SET_H
-#define FB_TEMPLATE_SET_H
+#ifndef FB_EXPORTER_TEMPLATE_SET_H
+#define FB_EXPORTER_TEMPLATE_SET_H
 
 #include "core/exporter/pending_sets.h"
 

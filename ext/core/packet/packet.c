@@ -385,8 +385,8 @@ static void open_tunnels(fb_packet *packet, unsigned tunnels) {
     }
 }
 
-void fb_packet_walk(fb_packet *packet, fb_bytes octets, uint32_t type, unsigned tunnels) {
-    walk_one(packet, (walker){octets.data, octets.data + octets.size, NULL}, type);
+void fb_packet_walk(fb_packet *packet, fb_bytes bytes, uint32_t type, unsigned tunnels) {
+    walk_one(packet, (walker){bytes.data, bytes.data + bytes.size, NULL}, type);
     if (FB_UNLIKELY(tunnels)) open_tunnels(packet, tunnels);
 }
 
@@ -423,8 +423,8 @@ static void list_transport(fb_layers *layers, const fb_packet *packet) {
     }
 }
 
-void fb_packet_list_layers(fb_layers *layers, fb_bytes octets, uint32_t type) {
-    walker w = {octets.data, octets.data + octets.size, layers};
+void fb_packet_list_layers(fb_layers *layers, fb_bytes bytes, uint32_t type) {
+    walker w = {bytes.data, bytes.data + bytes.size, layers};
     layers->count = 0;
     layers->more = false;
     for (;;) { /* ends: each iteration that finds a tunnel has listed an IP header */

@@ -1,14 +1,14 @@
 /* Sampled packets: a walk over the headers of a packet, and the tunnels that it may open.
 
      fb_packet packet;
-     fb_packet_walk(&packet, octets, FB_PACKET_FRAME, tunnels);
+     fb_packet_walk(&packet, bytes, FB_PACKET_FRAME, tunnels);
 
    A walk goes from the outside in and records the positions of headers. It copies no header,
    allocates nothing, and is independent of columns. The input is the start of a packet, cut at any
    byte. All bytes that are present are used. A length in a header describes the packet; it never
    decides how many bytes may be read. Each step consumes bytes, so a walk always ends. */
-#ifndef FB_PACKET_H
-#define FB_PACKET_H
+#ifndef FB_PACKET_PACKET_H
+#define FB_PACKET_PACKET_H
 
 #include "core/base/base.h"
 
@@ -102,15 +102,15 @@ typedef struct {
    for the fields of tunnels. A tunnel is opened if the first header inside it is complete and
    valid. Otherwise the result describes the packet around it, and `problem` is that of the inner
    packet. */
-void fb_packet_walk(fb_packet *packet, fb_bytes octets, uint32_t type, unsigned tunnels);
+void fb_packet_walk(fb_packet *packet, fb_bytes bytes, uint32_t type, unsigned tunnels);
 
 /* Walk the most common packets in one pass: an Ethernet frame with at most two tags. It holds IPv4
    without options that is not a later fragment, or IPv6 directly followed by TCP, UDP or ICMP.
    Return false for all other packets; *packet is then undefined. Tunnels are not opened. */
-FB_INLINE bool fb_packet_walk_plain(fb_packet *packet, fb_bytes octets) {
+FB_INLINE bool fb_packet_walk_plain(fb_packet *packet, fb_bytes bytes) {
     enum { ETHERNET = 14, TAG = 4, IPV4 = 20, IPV6 = 40 };
-    const uint8_t *p = octets.data, *end = p + octets.size;
-    if (octets.size < ETHERNET + IPV4) return false;
+    const uint8_t *p = bytes.data, *end = p + bytes.size;
+    if (bytes.size < ETHERNET + IPV4) return false;
     *packet = (fb_packet){.frame = p};
     uint32_t type = fb_load16(p + 12);
     p += ETHERNET;
@@ -168,7 +168,7 @@ typedef struct {
    independent of the tunnels to open. Headers without a kind are UNKNOWN: SNAP, PPPoE with PPP,
    control words, IPv6 extension headers without a number, DCCP and UDP-Lite. A label stack counts
    as one header. A header is listed if the fixed-size part that contains its length is present. */
-void fb_packet_list_layers(fb_layers *layers, fb_bytes octets, uint32_t type);
+void fb_packet_list_layers(fb_layers *layers, fb_bytes bytes, uint32_t type);
 
 /* Return the addresses in a routing header (RFC 8200 section 4.4): *count of them, 16 bytes each.
    NULL: its type has none. REQUIRES: 8 bytes or more. */

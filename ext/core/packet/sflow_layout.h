@@ -1,6 +1,6 @@
 /* The layout of sFlow v5 samples. They are XDR: big-endian words of 4 bytes. */
-#ifndef FB_SFLOW_H
-#define FB_SFLOW_H
+#ifndef FB_PACKET_SFLOW_LAYOUT_H
+#define FB_PACKET_SFLOW_LAYOUT_H
 
 #include "core/base/base.h"
 

@@ -83,11 +83,11 @@ fb_status fb_plan_set_rows(fb_plan *plan, fb_rows rows) {
 }
 
 /* One more than used: an empty range still needs an array to point into. */
-static size_t octets_of_targets(const fb_plan *plan) {
+static size_t bytes_of_targets(const fb_plan *plan) {
     return (plan->target_count + 1) * sizeof *plan->targets;
 }
 
-static size_t octets_of_elements(const fb_plan *plan) {
+static size_t bytes_of_elements(const fb_plan *plan) {
     return (plan->element_count + 1) * sizeof *plan->elements;
 }
 
@@ -97,8 +97,8 @@ void fb_plan_free(fb_plan *plan) {
     for (size_t i = 0; i < plan->column_count; i++)
         fb_memory_release(memory, plan->columns[i].mappings, plan->columns[i].mappings_size * sizeof(fb_mapping));
     fb_memory_release(memory, plan->columns, plan->column_count * sizeof *plan->columns);
-    fb_memory_release(memory, plan->targets, octets_of_targets(plan));
-    fb_memory_release(memory, plan->elements, octets_of_elements(plan));
+    fb_memory_release(memory, plan->targets, bytes_of_targets(plan));
+    fb_memory_release(memory, plan->elements, bytes_of_elements(plan));
     fb_memory_release(memory, plan->registry, plan->registry_size);
     fb_memory_release(memory, plan->entries, plan->entry_count * sizeof *plan->entries);
     fb_memory_release(memory, plan, sizeof *plan);
@@ -136,8 +136,8 @@ static bool may_scale(const fb_plan *plan, const fb_column_spec *spec) {
    zero. */
 static bool takes_zero(const fb_column_spec *spec) {
     fb_type type = spec->type;
-    bool octets = type == FB_TYPE_STRING || type == FB_TYPE_BYTES || type == FB_TYPE_IP;
-    return !octets && type != FB_TYPE_TIMESTAMP && !(spec->flags & FB_COLUMN_REPEATED);
+    bool bytes = type == FB_TYPE_STRING || type == FB_TYPE_BYTES || type == FB_TYPE_IP;
+    return !bytes && type != FB_TYPE_TIMESTAMP && !(spec->flags & FB_COLUMN_REPEATED);
 }
 
 fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec) {
@@ -148,17 +148,17 @@ fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec) {
         return FB_BAD_ARGUMENT;
 
     fb_mapping *mappings = NULL;
-    size_t mappings_octets = spec->mappings_size * sizeof *mappings;
-    if (mappings_octets) {
-        mappings = fb_memory_allocate(plan->memory, mappings_octets);
+    size_t mappings_bytes = spec->mappings_size * sizeof *mappings;
+    if (mappings_bytes) {
+        mappings = fb_memory_allocate(plan->memory, mappings_bytes);
         if (!mappings) return FB_NO_MEMORY;
-        memcpy(mappings, spec->mappings, mappings_octets);
+        memcpy(mappings, spec->mappings, mappings_bytes);
         qsort(mappings, spec->mappings_size, sizeof *mappings, compare_mappings);
     }
     size_t old = plan->column_count * sizeof *plan->columns;
     fb_column *columns = fb_memory_resize(plan->memory, plan->columns, old, old + sizeof *columns);
     if (!columns) {
-        fb_memory_release(plan->memory, mappings, mappings_octets);
+        fb_memory_release(plan->memory, mappings, mappings_bytes);
         return FB_NO_MEMORY;
     }
     plan->columns = columns;
@@ -247,9 +247,9 @@ static fb_status add_entry(fb_plan *plan, struct fb_plan_entry entry, unsigned r
 fb_status fb_plan_add_source(fb_plan *plan, uint16_t column, unsigned rank, fb_source source) {
     if ((unsigned)source >= FB_SOURCE_COUNT) return FB_BAD_ARGUMENT;
     struct fb_plan_entry entry = {.id = source, .target = {.column = column, .kind = sources[source].kind & 63}};
-    bool octets = column < plan->column_count && plan->columns[column].type == FB_TYPE_BYTES;
+    bool bytes = column < plan->column_count && plan->columns[column].type == FB_TYPE_BYTES;
     /* keep invalid UTF-8 as it is */
-    if (entry.target.kind == FB_KIND_STRING && octets) entry.target.kind = FB_KIND_BYTES;
+    if (entry.target.kind == FB_KIND_STRING && bytes) entry.target.kind = FB_KIND_BYTES;
     return add_entry(plan, entry, rank);
 }
 
@@ -303,15 +303,15 @@ static bool is_time(fb_kind kind) {
 }
 
 fb_kind fb_column_kind(const fb_column *column, fb_kind kind) {
-    bool octets = column->type == FB_TYPE_BYTES || column->type == FB_TYPE_STRING;
+    bool bytes = column->type == FB_TYPE_BYTES || column->type == FB_TYPE_STRING;
     bool timed = column->type == FB_TYPE_TIMESTAMP || column->type == FB_TYPE_DURATION;
     if (kind == FB_KIND_LIST || kind == FB_KIND_OPAQUE) return kind;
     /* a list cannot mark a time as absent */
     bool plain = column->type == FB_TYPE_TIMESTAMP && !(column->flags & FB_COLUMN_REPEATED);
     if (plain && kind == FB_KIND_TIME_MS && column->unit == 1000000) return FB_KIND_UINT;
     if (plain && kind == FB_KIND_TIME_S && column->unit == 1000000000) return FB_KIND_UINT;
-    if ((is_time(kind) && !timed) || (kind == FB_KIND_BYTES && !octets)) return FB_KIND_UINT;
-    return octets ? wanted_kind(column->type) : kind;
+    if ((is_time(kind) && !timed) || (kind == FB_KIND_BYTES && !bytes)) return FB_KIND_UINT;
+    return bytes ? wanted_kind(column->type) : kind;
 }
 
 fb_kind fb_plan_member_kind(const fb_plan *plan, const fb_column *column, uint32_t pen, uint32_t id) {
@@ -415,7 +415,7 @@ static void mark_packet_ranks(fb_plan *plan) {
 /* Return true if the fast path of a row may append the column: it is a single plain varint or a
    single 16-byte address. */
 static bool is_plain(const fb_column *column) {
-    if (column->flags & (FB_COLUMN_SLOTTED | FB_COLUMN_REPEATED) || !(column->flags & FB_COLUMN_ENABLED)) return false;
+    if (column->flags & (FB_COLUMN_DEFERRED | FB_COLUMN_REPEATED) || !(column->flags & FB_COLUMN_ENABLED)) return false;
     return column->type == FB_TYPE_UINT || column->type == FB_TYPE_ENUM || column->type == FB_TYPE_BOOL ||
            column->type == FB_TYPE_TIMESTAMP || (column->type == FB_TYPE_IP && !(column->flags & FB_COLUMN_NATIVE_IP));
 }
@@ -426,7 +426,7 @@ static void number_bits(fb_plan *plan) {
     for (int numbers = 1; numbers >= 0; numbers--)
         for (size_t i = 0; i < plan->column_count; i++) {
             fb_column *column = &plan->columns[i];
-            if (!fb_column_is_direct(column) || (column->type == FB_TYPE_UINT) != numbers) continue;
+            if (!fb_column_has_fast_path(column) || (column->type == FB_TYPE_UINT) != numbers) continue;
             if (numbers) column->lane = (uint8_t)plan->lane_count++;
             column->bit = 1ull << bits++;
             plan->open |= column->bit;
@@ -442,10 +442,10 @@ static void open_columns(fb_plan *plan) {
         bool single = !(column->flags & FB_COLUMN_REPEATED), ordered = arrives_in_order(plan, (uint16_t)i);
         bool waits = !ordered || column->flags & (FB_COLUMN_EXPLICIT | FB_COLUMN_SCALED | FB_COLUMN_RATE);
         if (column->flags & FB_COLUMN_ZERO) waits |= has_fixed_equals(plan, (uint16_t)i);
-        if (single && waits) column->flags |= FB_COLUMN_SLOTTED;
+        if (single && waits) column->flags |= FB_COLUMN_DEFERRED;
         if (!single && !ordered) column->flags |= FB_COLUMN_UNORDERED;
         plan->collects |= !single;
-        if (single && column->flags & (FB_COLUMN_SLOTTED | FB_COLUMN_LATE)) column->slot = (uint16_t)plan->slot_count++;
+        if (single && column->flags & (FB_COLUMN_DEFERRED | FB_COLUMN_LATE)) column->slot = (uint16_t)plan->slot_count++;
         if (direct == MOST_DIRECT || !is_plain(column)) continue;
         column->bit = 1;
         direct++;
@@ -453,13 +453,13 @@ static void open_columns(fb_plan *plan) {
     number_bits(plan);
 }
 
-static fb_way choose_way(fb_kind kind, const fb_column *column) {
-    if (!fb_column_is_direct(column)) return FB_WAY_LONG;
-    if (kind == FB_KIND_UINT && column->type == FB_TYPE_ENUM) return FB_WAY_ENUM;
+static fb_path choose_way(fb_kind kind, const fb_column *column) {
+    if (!fb_column_has_fast_path(column)) return FB_PATH_SLOW;
+    if (kind == FB_KIND_UINT && column->type == FB_TYPE_ENUM) return FB_PATH_ENUM;
     fb_type wanted = kind == FB_KIND_IP ? FB_TYPE_IP : kind == FB_KIND_TIME ? FB_TYPE_TIMESTAMP : FB_TYPE_UINT;
     /* any time fits */
     bool fits = kind != FB_KIND_TIME || column->limit >= FB_TIME_MAX / column->unit;
-    return column->type == wanted && fits ? FB_WAY_DIRECT : FB_WAY_LONG;
+    return column->type == wanted && fits ? FB_PATH_FAST : FB_PATH_SLOW;
 }
 
 _Static_assert(FB_SOURCE_SFLOW_UPTIME < 32, "constants has a bit for each of them, whatever the protocol");
@@ -467,22 +467,22 @@ _Static_assert(FB_SOURCE_SFLOW_UPTIME < 32, "constants has a bit for each of the
 static void choose_ways(fb_plan *plan) {
     for (unsigned source = 0; source < FB_SOURCE_COUNT; source++) {
         fb_target_range *range = &plan->sources[source];
-        range->way = range->count ? FB_WAY_LONG : FB_WAY_NONE;
+        range->path = range->count ? FB_PATH_SLOW : FB_PATH_NONE;
         plan->wanted_before[source + 1] = (uint16_t)(plan->wanted_before[source] + (range->count > 0));
         if (range->count && source <= FB_SOURCE_SFLOW_UPTIME) plan->constants |= 1u << source;
         if (range->count != 1) continue;
         range->target = plan->targets[range->first];
         const fb_column *column = &plan->columns[range->target.column];
         range->column = column;
-        range->way = choose_way(sources[source].kind, column);
+        range->path = choose_way(sources[source].kind, column);
         range->bit = column->bit;
         range->zero = range->target.zero ? column->bit : 0;
         range->lane = column->lane;
-        if (range->way == FB_WAY_DIRECT) range->bound = column->limit < UINT64_MAX ? column->limit + 1 : UINT64_MAX;
+        if (range->path == FB_PATH_FAST) range->bound = column->limit < UINT64_MAX ? column->limit + 1 : UINT64_MAX;
     }
 }
 
-static size_t value_worst(const fb_column *column) {
+static size_t max_value_size(const fb_column *column) {
     switch (column->wire) {
         case FB_WIRE_FIXED32: return 4;
         case FB_WIRE_FIXED64: return 8;
@@ -493,24 +493,24 @@ static size_t value_worst(const fb_column *column) {
 }
 
 /* Return the output bytes per input byte, for columns whose size depends on the input. */
-static size_t octet_worst(const fb_column *column) {
+static size_t max_size_per_byte(const fb_column *column) {
     /* one malformed byte becomes the three bytes of U+FFFD */
     bool text = column->type == FB_TYPE_STRING;
     if (!(column->flags & FB_COLUMN_REPEATED)) {
         if (text) return 3;
         return column->type == FB_TYPE_BYTES ? 1 : 0;
     }
-    return column->tag_size + value_worst(column) + (text ? 3 : 1);
+    return column->tag_size + max_value_size(column) + (text ? 3 : 1);
 }
 
 static void measure(fb_plan *plan) {
-    plan->fixed_worst = FIXED_SLACK;
+    plan->max_fixed_size = FIXED_SLACK;
     for (size_t i = 0; i < plan->column_count; i++) {
         const fb_column *column = &plan->columns[i];
         if (!(column->flags & FB_COLUMN_ENABLED)) continue;
-        plan->octet_worst += octet_worst(column);
+        plan->max_size_per_byte += max_size_per_byte(column);
         /* for a repeated column, a list of one */
-        plan->fixed_worst += column->tag_size + value_worst(column);
+        plan->max_fixed_size += column->tag_size + max_value_size(column);
     }
 }
 
@@ -528,8 +528,8 @@ static fb_status index_sources(fb_plan *plan) {
     if (plan->entry_count >= UINT16_MAX / 4) return FB_BAD_ARGUMENT;
     plan->target_count = targets;
     plan->element_count = elements;
-    if (!(plan->targets = fb_memory_allocate(plan->memory, octets_of_targets(plan))) ||
-        !(plan->elements = fb_memory_allocate(plan->memory, octets_of_elements(plan))))
+    if (!(plan->targets = fb_memory_allocate(plan->memory, bytes_of_targets(plan))) ||
+        !(plan->elements = fb_memory_allocate(plan->memory, bytes_of_elements(plan))))
         return FB_NO_MEMORY;
 
     size_t element = 0, target = 0;

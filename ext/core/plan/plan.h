@@ -6,8 +6,8 @@
    Ranks. A column lists its sources by rank, and the best rank that gives a value wins. Operations
    of a template are sorted by rank, and fixed sources arrive in the order of source.h. In most
    columns the first value that arrives is therefore the best, and it is encoded at once. A column
-   whose sources do not arrive in the order of their ranks is *slotted*: the best value so far waits
-   in a slot (deferred_values.h) until the row is finished. Two more kinds of columns wait:
+   whose sources do not arrive in the order of their ranks is *deferred*: the best value so far
+   waits in a slot (deferred_values.h) until the row is finished. Two more kinds of columns wait:
    `explicit` ones, whose zero is written only if no better value came, and `late` ones while a hook
    or an override may replace them.
 
@@ -18,9 +18,9 @@
 
    Scaling. Columns with FB_COLUMN_SCALED are totals. They are multiplied by the column with
    FB_COLUMN_RATE, the sampling rate of the row. The rate is known only at the end of a row, so all
-   of these columns are slotted. Plans without such columns have no overhead. */
-#ifndef FB_PLAN_H
-#define FB_PLAN_H
+   of these columns are deferred. Plans without such columns have no overhead. */
+#ifndef FB_PLAN_PLAN_H
+#define FB_PLAN_PLAN_H
 
 #include "core/base/base.h"
 #include "core/plan/source.h"
@@ -77,7 +77,7 @@ enum {
     FB_COLUMN_LATE = 8,
     FB_COLUMN_NATIVE_IP = 16, /* an address keeps its width of 4 or 16 bytes on the wire */
     /* set by fb_plan_seal: explicit, scaled, or its sources do not arrive in rank order */
-    FB_COLUMN_SLOTTED = 32,
+    FB_COLUMN_DEFERRED = 32,
     /* set by fb_plan_seal: repeated, and its sources do not arrive in rank order. Lists do not
        wait, so the first list wins. */
     FB_COLUMN_UNORDERED = 64,
@@ -88,7 +88,7 @@ enum {
     FB_COLUMN_CONSTANT_NETFLOW5 = 2048,
     FB_COLUMN_ZERO = 4096, /* a zero is a value and blocks worse ranks; only for single numbers */
     /* describes one direction: the reverse flow of a biflow does not share it */
-    FB_COLUMN_ONE_WAY = 512
+    FB_COLUMN_ONE_DIRECTION = 512
 };
 
 /* One member of an enum: the value in the input and the number that is written. */
@@ -122,7 +122,7 @@ _Static_assert(sizeof(void *) != 8 || sizeof(fb_column) == 64, "columns are look
 
 /* Return true if emitters write a value of the column at once: it is a single plain number or
    address. */
-FB_INLINE bool fb_column_is_direct(const fb_column *column) {
+FB_INLINE bool fb_column_has_fast_path(const fb_column *column) {
     return column->bit != 0;
 }
 
@@ -137,21 +137,21 @@ typedef struct {
 _Static_assert(FB_KIND_COUNT < 64, "a target has 6 bits for a kind");
 _Static_assert(sizeof(fb_target) == 4, "targets are passed in registers");
 
-/* The way of a value from a fixed source to its targets. All but FB_WAY_LONG require a single
-   target of fb_column_is_direct: no loop, no lookup. */
+/* The way of a value from a fixed source to its targets. All but FB_PATH_SLOW require a single
+   target of fb_column_has_fast_path: no loop, no lookup. */
 typedef enum {
-    FB_WAY_NONE,   /* no column uses the source */
+    FB_PATH_NONE,   /* no column uses the source */
     /* a time or an address into a column of its type, or an unsigned number into one of unsigned
        numbers */
-    FB_WAY_DIRECT,
-    FB_WAY_ENUM,   /* an unsigned number into an enum */
-    FB_WAY_LONG
-} fb_way;
+    FB_PATH_FAST,
+    FB_PATH_ENUM,   /* an unsigned number into an enum */
+    FB_PATH_SLOW
+} fb_path;
 
 /* The targets of one fixed source: plan->targets[first … first + count). */
 typedef struct {
     uint16_t first, count;
-    uint8_t way;      /* fb_way */
+    uint8_t path;      /* fb_path */
     /* Set if there is one target. The members below it are copies from its column, for fast
        access. */
     fb_target target;
@@ -159,7 +159,7 @@ typedef struct {
     const fb_column *column;
     uint64_t bit;
     uint64_t zero;    /* `bit` if a zero is a value; else 0 */
-    /* if `way` is FB_WAY_DIRECT: numbers below it go the direct way, others the long way; else 0 */
+    /* if `way` is FB_PATH_FAST: numbers below it go the direct way, others the long way; else 0 */
     uint64_t bound;
 } fb_target_range;
 
@@ -201,9 +201,9 @@ struct fb_plan {
     uint64_t open;       /* `bit` of every column that the fast path of a row may fill */
     uint64_t late;       /* those of `open` that are late */
     /* bytes of a row with every fixed-size column at its widest, tags and length prefix included */
-    size_t fixed_worst;
+    size_t max_fixed_size;
     /* bytes that one input byte may add in strings, bytes and repeated columns */
-    size_t octet_worst;
+    size_t max_size_per_byte;
     /* bit for each source of a sampled packet, from the first one on, that feeds an enabled
        column */
     uint64_t packet_sources;

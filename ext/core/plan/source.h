@@ -5,8 +5,8 @@
    order of the list is the order in which a decoder produces values within one flow. A column whose
    ranks follow this order is written at once. Any other column waits in a slot until the row is
    finished (plan.h). */
-#ifndef FB_SOURCE_H
-#define FB_SOURCE_H
+#ifndef FB_PLAN_SOURCE_H
+#define FB_PLAN_SOURCE_H
 
 #include "core/plan/sflow_counter_fields.h"
 
@@ -221,7 +221,7 @@ typedef enum {
     X(INPUT, "input", UINT, 12, 2) \
     X(OUTPUT, "output", UINT, 14, 2) \
     X(PACKETS, "dPkts", UINT, 16, 4) \
-    X(OCTETS, "dOctets", UINT, 20, 4) \
+    X(BYTES, "dOctets", UINT, 20, 4) \
     X(FIRST, "First", TIME_UPTIME, 24, 4) \
     X(LAST, "Last", TIME_UPTIME, 28, 4) \
     X(SRCPORT, "srcport", UINT, 32, 2) \

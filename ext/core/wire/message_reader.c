@@ -51,9 +51,9 @@ size_t fb_stream_cut(fb_bytes stream, size_t limit, size_t *count) {
     return size;
 }
 
-static uint64_t hash_octets(uint64_t hash, fb_bytes octets) {
+static uint64_t hash_bytes(uint64_t hash, fb_bytes bytes) {
     uint8_t padded[16] = {0};
-    memcpy(padded, octets.data, octets.size < sizeof padded ? octets.size : sizeof padded);
+    memcpy(padded, bytes.data, bytes.size < sizeof padded ? bytes.size : sizeof padded);
     return fb_hash(fb_hash(hash, fb_load64(padded)), fb_load64(padded + 8));
 }
 
@@ -63,8 +63,8 @@ uint64_t fb_message_hash_conversation(fb_bytes message, const fb_conversation *n
     uint64_t addresses[2] = {0}, ports[2] = {0}, proto = 0;
     while (fb_message_next(&message, &field) == FB_OK) {
         if (field.wire == FB_WIRE_BYTES) {
-            if (field.number == numbers->src_addr) addresses[0] = hash_octets(1, field.bytes);
-            else if (field.number == numbers->dst_addr) addresses[1] = hash_octets(1, field.bytes);
+            if (field.number == numbers->src_addr) addresses[0] = hash_bytes(1, field.bytes);
+            else if (field.number == numbers->dst_addr) addresses[1] = hash_bytes(1, field.bytes);
         } else if (field.number == numbers->src_port) {
             ports[0] = field.value;
         } else if (field.number == numbers->dst_port) {

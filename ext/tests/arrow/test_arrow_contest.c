@@ -64,7 +64,7 @@ static void encode_batch(contest *p, const fb_batch *batch, text *said) {
 }
 
 /* Check that both paths give the same result for a datagram. */
-static void check_same(contest *p, const octets *d) {
+static void check_same(contest *p, const byte_buffer *d) {
     fb_datagram datagram = datagram_of(d->data, d->size, SOURCE_ADDRESS);
     fb_position position = {0};
     fb_status status;
@@ -89,7 +89,7 @@ static void check_same(contest *p, const octets *d) {
 static void check_samples(const char *lines) {
     FOR_EACH_PROCESSOR(processor) {
         contest p;
-        octets d;
+        byte_buffer d;
         contest_open(&p, lines, processor);
         for (size_t i = 0; i < sample_count; i++) {
             samples[i].build(&d);
@@ -113,7 +113,7 @@ static void agrees_on_samples_with_all_columns(void) {
 }
 
 /* Append elements of every role and size, often with zeros. */
-static void put_random_datagram(octets *d) {
+static void put_random_datagram(byte_buffer *d) {
     static const unsigned sizes[] = {1, 2, 3, 4, 4, 4, 8, 16, 6, VARIABLE};
     specifier fields[20];
     size_t count = 1 + below(20);
@@ -142,7 +142,7 @@ static void agrees_on_random_plans(void) {
         plan_put_random(&lines, FROM_RECORDS);
         contest_open(&p, text_of(&lines), (fb_processor)(1 + below(fb_processor_find())));
         for (unsigned i = 0; i < 10; i++) {
-            octets d;
+            byte_buffer d;
             put_random_datagram(&d);
             check_same(&p, &d);
         }

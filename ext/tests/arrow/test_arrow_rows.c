@@ -199,7 +199,7 @@ static void check_batch(const char *lines, arrow_node *batch, const char *expect
     arrow_free(batch);
 }
 
-static void writes_octets_as_messages_have_them(void) {
+static void writes_bytes_as_messages_have_them(void) {
     arrow_node *batch = arrow_batch(1, 4, (arrow_node *[]){arrow_values("I", "300"), arrow_values("u", "hi"), arrow_values("b", "1"),
                                                            arrow_list("+l", "2", arrow_values("C", "0 5"))});
     static const uint8_t message[] = {
@@ -435,7 +435,7 @@ static void set_int32(const void *buffer, size_t index, int32_t value) {
 }
 
 static void end_before_the_beginning(arrow_node *batch) { set_int32(batch->nodes[1]->buffers[1], 1, -1); }
-static void lack_octets(arrow_node *batch) {
+static void lack_bytes(arrow_node *batch) {
     static const void *buffers[3];
     buffers[1] = batch->nodes[1]->buffers[1];
     batch->nodes[1]->array.buffers = buffers;
@@ -456,7 +456,7 @@ static void refuses_values_outside_of_their_buffers(void) {
     static const struct {
         void (*change)(arrow_node *);
         size_t child;
-    } cases[] = {{end_before_the_beginning, 1}, {lack_octets, 1}, {have_a_negative_size, 2}, {be_longer_than_its_buffer, 2},
+    } cases[] = {{end_before_the_beginning, 1}, {lack_bytes, 1}, {have_a_negative_size, 2}, {be_longer_than_its_buffer, 2},
                  {begin_behind_its_buffer, 2}, {begin_before_its_buffer, 2}, {be_in_no_buffer, 2}, {be_in_a_buffer_before_all, 2},
                  {be_in_a_buffer_of_less_than_nothing, 2},
                  {have_members_behind_the_last, 3}, {have_fewer_members_than_none, 3}};
@@ -479,7 +479,7 @@ static void refuses_rows_that_no_message_can_hold(void) {
     }
 }
 
-RUN_TESTS(TEST(writes_octets_as_messages_have_them), TEST(writes_the_same_with_every_capacity), TEST(writes_the_same_for_every_processor),
+RUN_TESTS(TEST(writes_bytes_as_messages_have_them), TEST(writes_the_same_with_every_capacity), TEST(writes_the_same_for_every_processor),
           TEST(writes_slices), TEST(survives_every_failed_allocation), TEST(writes_nothing_of_null_rows),
           TEST(leaves_children_out_that_fill_nothing), TEST(writes_nothing_of_no_rows), TEST(writes_lists_behind_offsets),
           TEST(knows_each_array_by_its_own_dictionary), TEST(tells_the_first_fault_of_a_batch),

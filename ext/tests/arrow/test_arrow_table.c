@@ -15,12 +15,12 @@ static bool is_null(const struct ArrowArray *array, int64_t i) {
     return bits && !(bits[i / 8] >> i % 8 & 1);
 }
 
-static void put_octets_of(text *t, const struct ArrowArray *array, int64_t i, bool as_text) {
+static void put_bytes_of(text *t, const struct ArrowArray *array, int64_t i, bool as_text) {
     const uint32_t *offsets = array->buffers[1];
-    const char *octets = array->buffers[2];
+    const char *bytes = array->buffers[2];
     int size = (int)(offsets[i + 1] - offsets[i]);
-    if (as_text) text_put(t, "'%.*s'", size, octets + offsets[i]);
-    for (int at = 0; !as_text && at < size; at++) text_put(t, "%s%02x", at ? "" : "x", (uint8_t)octets[offsets[i] + (uint32_t)at]);
+    if (as_text) text_put(t, "'%.*s'", size, bytes + offsets[i]);
+    for (int at = 0; !as_text && at < size; at++) text_put(t, "%s%02x", at ? "" : "x", (uint8_t)bytes[offsets[i] + (uint32_t)at]);
 }
 
 #define PUT_NUMBER(type, format, wide) text_put(t, format, (wide)((const type *)array->buffers[1])[i])
@@ -45,8 +45,8 @@ static void put_value_of(text *t, const struct ArrowSchema *schema, const struct
         case 'f': PUT_NUMBER(float, "%g", double); return;
         case 'g': PUT_NUMBER(double, "%g", double); return;
         case 'b': text_put(t, "%d", ((const uint8_t *)array->buffers[1])[i / 8] >> i % 8 & 1); return;
-        case 'u': put_octets_of(t, array, i, true); return;
-        case 'z': put_octets_of(t, array, i, false); return;
+        case 'u': put_bytes_of(t, array, i, true); return;
+        case 'z': put_bytes_of(t, array, i, false); return;
         case 'w':
             for (unsigned at = 0; at < 16; at++) text_put(t, "%02x", ((const uint8_t *)array->buffers[1])[16 * i + at]);
             return;
@@ -121,14 +121,14 @@ static void put_row(fb_columns *columns, fb_columns_cursor *at, uint64_t kind) {
     fb_columns_put_ip(columns, at, target_of(6), ipv6, 16);
     fb_columns_put_int(columns, at, target_of(7), -5);
     fb_columns_put_real(columns, at, target_of(8), 0.5);
-    fb_columns_put_octets(columns, at, target_of(9), (const uint8_t *)"abc", 3);
-    fb_columns_put_octets(columns, at, target_of(10), (const uint8_t *)"\0\xff", 2);
+    fb_columns_put_bytes(columns, at, target_of(9), (const uint8_t *)"abc", 3);
+    fb_columns_put_bytes(columns, at, target_of(10), (const uint8_t *)"\0\xff", 2);
     fb_columns_put_uint(columns, at, target_of(11), 0);
     for (unsigned i = 0; i < 3; i++) fb_columns_repeat_uint(columns, at, target_of(12), i);
-    fb_columns_repeat_octets(columns, at, target_of(13), ipv4, 4);
-    fb_columns_repeat_octets(columns, at, target_of(13), ipv6, 16);
-    fb_columns_repeat_octets(columns, at, target_of(14), (const uint8_t *)"", 0);
-    fb_columns_repeat_octets(columns, at, target_of(14), (const uint8_t *)"xy", 2);
+    fb_columns_repeat_bytes(columns, at, target_of(13), ipv4, 4);
+    fb_columns_repeat_bytes(columns, at, target_of(13), ipv6, 16);
+    fb_columns_repeat_bytes(columns, at, target_of(14), (const uint8_t *)"", 0);
+    fb_columns_repeat_bytes(columns, at, target_of(14), (const uint8_t *)"xy", 2);
     fb_columns_put_ip(columns, at, target_of(15), ipv4, 4);
     fb_columns_put_uint(columns, at, target_of(16), 0xa);
 }
@@ -363,7 +363,7 @@ static void writes_addresses(void) {
     }
 }
 
-static void writes_every_octet(void) {
+static void writes_every_byte(void) {
     char text[FB_FORMAT_ADDRESS_MAX], expected[16];
     for (unsigned i = 0; i < 4 * 256; i++) {
         uint8_t address[16] = {[10] = 0xff, [11] = 0xff, 9, 99, 199, 0};
@@ -382,5 +382,5 @@ static void writes_numbers(void) {
 }
 
 RUN_TESTS(TEST(hands_on_every_type), TEST(names_members_that_nobody_knows), TEST(lives_as_long_as_its_last_part), TEST(survives_every_failed_allocation), TEST(hands_on_the_same_rows_in_two_ways),
-          TEST(hands_on_nothing), TEST(writes_addresses), TEST(writes_every_octet),
+          TEST(hands_on_nothing), TEST(writes_addresses), TEST(writes_every_byte),
           TEST(writes_numbers))

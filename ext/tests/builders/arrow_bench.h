@@ -1,7 +1,7 @@
 /* Shared by tests of the Arrow encoder: an encoder, and an output that ends at a guard page and
    grows only by the room needed. */
-#ifndef FB_TEST_ARROW_BENCH_H
-#define FB_TEST_ARROW_BENCH_H
+#ifndef FB_TESTS_BUILDERS_ARROW_BENCH_H
+#define FB_TESTS_BUILDERS_ARROW_BENCH_H
 
 #include "tests/support/session.h"
 

@@ -5,7 +5,7 @@
 
 #include "core/plan/plan.h"
 
-enum { MOST_ROWS = 160, MOST_MEMBERS = 1400, MOST_OCTETS = 1 << 16, MOST_DEPTH = 3 };
+enum { MOST_ROWS = 160, MOST_MEMBERS = 1400, MOST_BYTES = 1 << 16, MOST_DEPTH = 3 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define PICK(m, array) (array)[take(m) % COUNT(array)]
@@ -14,7 +14,8 @@ enum { MOST_ROWS = 160, MOST_MEMBERS = 1400, MOST_OCTETS = 1 << 16, MOST_DEPTH =
 
 /* Types of columns. Each has a letter, from `a` on. */
 static const char *const types[] = {
-    /* a */ "uint limit=255", "uint limit=65535", "uint limit=4294967295", "uint", "uint limit=100", "uint limit=281474976710655",
+    /* a */ "uint limit=255", "uint limit=65535", "uint limit=4294967295", "uint", "uint limit=100",
+       "uint limit=281474976710655",
     /* g */ "enum", "int limit=2147483647", "int", "sint limit=2147483647", "sint", "bool",
     /* m */ "float", "double", "fixed32", "fixed64", "string", "bytes", "ip", "ip native_ip",
     /* u */ "timestamp unit=1000000", "timestamp unit=1", "timestamp unit=7 limit=70000",
@@ -182,28 +183,28 @@ static const char *const words[] = {
 
 /* Choose a value. Most are one repeated word, so that whole blocks are valid if the column takes
    it. */
-static size_t choose_octets(maker *m, const char *usual, uint8_t *octets) {
+static size_t choose_bytes(maker *m, const char *usual, uint8_t *bytes) {
     uint8_t how = take(m);
     size_t size = how % 8 == 0 ? 4 : how % 8 == 1 ? 16 : how % 32;
     if (how >= 16) {
         const char *word = how < 32 ? PICK(m, words) : usual;
-        memcpy(octets, word, size = strlen(word));
+        memcpy(bytes, word, size = strlen(word));
         return size;
     }
-    for (size_t i = 0; i < size; i++) octets[i] = take(m);
+    for (size_t i = 0; i < size; i++) bytes[i] = take(m);
     return size;
 }
 
 typedef struct {
-    uint8_t octets[MOST_OCTETS];
-    size_t size, ends[MOST_OCTETS / 16];
-} octets;
+    uint8_t bytes[MOST_BYTES];
+    size_t size, ends[MOST_BYTES / 16];
+} byte_buffer;
 
-static void choose_all(maker *m, octets *o, size_t count) {
+static void choose_all(maker *m, byte_buffer *o, size_t count) {
     const char *usual = PICK(m, words);
     o->size = 0;
     for (size_t i = 0; i < count; i++) {
-        o->size += choose_octets(m, usual, o->octets + o->size);
+        o->size += choose_bytes(m, usual, o->bytes + o->size);
         o->ends[i] = o->size;
     }
 }
@@ -214,29 +215,29 @@ static void put_offset(uint8_t *offsets, size_t i, int64_t offset, bool large) {
 
 /* Add offsets and bytes. Only offsets state the number of bytes, so none may exceed the buffer.
    Some are not in order. */
-static void add_octets(maker *m, node *n, bool large) {
-    static octets o;
+static void add_bytes(maker *m, node *n, bool large) {
+    static byte_buffer o;
     size_t count = count_of(n), first = take(m) % 4, lost = take(m);
     choose_all(m, &o, count);
     uint8_t *offsets = add_buffer(m, n, count ? (count + 1) * (large ? 8 : 4) : 0);
     for (size_t i = 0; count && i <= count; i++)
         put_offset(offsets, i, i == lost && i < count ? (take(m) % 2 ? -1 : 0) : (int64_t)(first + (i ? o.ends[i - 1] : 0)), large);
     uint8_t *values = add_buffer(m, n, count ? first + o.size : 0);
-    if (count) memcpy(values + first, o.octets, o.size);
+    if (count) memcpy(values + first, o.bytes, o.size);
 }
 
 /* Add views. Any part of a view may be wrong, because the core can check it. */
 static void add_views(maker *m, node *n) {
-    static octets o;
+    static byte_buffer o;
     size_t count = count_of(n), split = take(m) % 3;
     choose_all(m, &o, count);
     uint8_t *views = add_buffer(m, n, 16 * count), *values[2] = {NULL, NULL};
-    for (size_t k = 0; k < split; k++) memcpy(values[k] = add_buffer(m, n, o.size), o.octets, o.size);
+    for (size_t k = 0; k < split; k++) memcpy(values[k] = add_buffer(m, n, o.size), o.bytes, o.size);
     for (size_t i = 0; i < count; i++) {
         size_t begin = i ? o.ends[i - 1] : 0;
         int32_t size = (int32_t)(o.ends[i] - begin), place[2] = {split ? (int32_t)(i % split) : 0, (int32_t)begin};
         memcpy(views + 16 * i, &size, 4);
-        memcpy(views + 16 * i + 4, o.octets + begin, size < 12 ? (size_t)size : 12);
+        memcpy(views + 16 * i + 4, o.bytes + begin, size < 12 ? (size_t)size : 12);
         if (size > 12) memcpy(views + 16 * i + 8, place, 8);
         if (one_in(m, 32)) views[16 * i + take(m) % 16] ^= take(m);
     }
@@ -278,7 +279,7 @@ static void add_lists(maker *m, node *n, bool large, unsigned depth) {
 static void empty(node *n) { n->array.length = n->array.offset = 0; }
 
 static void fill_node(maker *m, node *n, const format *f, unsigned depth) {
-    if (f->kind == FIXED && count_of(n) * f->width > MOST_OCTETS) empty(n);
+    if (f->kind == FIXED && count_of(n) * f->width > MOST_BYTES) empty(n);
     if (f->kind != NOTHING) add_validity(m, n);
     size_t count = count_of(n);
     switch (f->kind) {
@@ -287,7 +288,7 @@ static void fill_node(maker *m, node *n, const format *f, unsigned depth) {
         case REAL: fill_numbers(m, add_buffer(m, n, count * f->width), count, f->width, true); return;
         case FIXED: fill_numbers(m, add_buffer(m, n, count * f->width), count * f->width, 1, false); return;
         case SMALL:
-        case LARGE: add_octets(m, n, f->kind == LARGE); return;
+        case LARGE: add_bytes(m, n, f->kind == LARGE); return;
         case VIEW: add_views(m, n); return;
         case LIST:
         case LARGE_LIST: add_lists(m, n, f->kind == LARGE_LIST, depth); return;

@@ -1,8 +1,8 @@
 /* Record batches whose schemas, layouts and values are chosen by input bytes. Buffers have the
    minimum size of their layout. Each is its own allocation, most at an odd address. Formats are
    parsed with separate code, so every array matches its schema, even if the core refuses it. */
-#ifndef FB_TEST_ARROW_CHOICE_H
-#define FB_TEST_ARROW_CHOICE_H
+#ifndef FB_TESTS_BUILDERS_ARROW_CHOICE_H
+#define FB_TESTS_BUILDERS_ARROW_CHOICE_H
 
 #include "core/arrow/arrow.h"
 #include "tests/support/text.h"

@@ -1,8 +1,8 @@
 /* Captures written by hand for tests, layer by layer from the outside in, and a driver that reads
    them in any way. A layer with a length in its header is opened before its content and closed
    after it. This file shares no code with the parser. */
-#ifndef FB_CAPTURE_BUILDER_H
-#define FB_CAPTURE_BUILDER_H
+#ifndef FB_TESTS_BUILDERS_CAPTURE_BUILDER_H
+#define FB_TESTS_BUILDERS_CAPTURE_BUILDER_H
 
 #include "tests/support/check.h"
 
@@ -28,8 +28,8 @@ UNUSED static void put_zeros(size_t size) {
 
 UNUSED static void put_uint(uint64_t value, int size, bool big) {
     for (int i = 0; i < size; i++) {
-        uint8_t octet = (uint8_t)(value >> 8 * (big ? size - 1 - i : i));
-        put(&octet, 1);
+        uint8_t byte = (uint8_t)(value >> 8 * (big ? size - 1 - i : i));
+        put(&byte, 1);
     }
 }
 

@@ -61,10 +61,10 @@ static const char *pick_of_flow_samples(fb_kind kind) {
 }
 
 static void put_source(text *lines, plan_origin origin, const char *type, const char *word) {
-    bool is_address = strncmp(type, "ip", 2) == 0, is_octets = strcmp(type, "bytes") == 0 || strcmp(type, "string") == 0;
+    bool is_address = strncmp(type, "ip", 2) == 0, is_bytes = strcmp(type, "bytes") == 0 || strcmp(type, "string") == 0;
     bool is_time = strncmp(type, "timestamp", 9) == 0, takes_time = is_time || !strcmp(type, "uint") || !strcmp(type, "fixed64");
     const char *space = strcmp(word, ":") == 0 || below(3) ? " " : ",";
-    bool takes_numbers = !is_address && !is_octets && strncmp(type, "duration", 8) != 0;
+    bool takes_numbers = !is_address && !is_bytes && strncmp(type, "duration", 8) != 0;
     const char *kinds = is_time ? "@time_uptime" : !strcmp(type, "uint") && !below(3) ? "@tcp_bits" : !below(6) ? "@list" : "";
     if (is_time && below(2)) kinds = "@time_s";
     if (is_time && below(2)) kinds = "";

@@ -32,7 +32,7 @@ void look_choose(sample_look *look) {
         if (below(2)) look->records[look->count++] = optional[i];
     if (below(2)) shuffle(look);
     look->etype = below(3) ? IPV4 : IPV6;
-    look->first_octet = look->etype == IPV4 ? 0x45 : 0x60;
+    look->first_byte = look->etype == IPV4 ? 0x45 : 0x60;
     look->proto = look->etype == IPV4 ? PICK(protos) : protos_of_ipv6[below(3)];
     look->flags = below(4);
     look->captured = PICK(captures);
@@ -55,14 +55,14 @@ static void change_records(sample_look *look) {
 
 static void change_packet(sample_look *look) {
     static const unsigned etypes[] = {IPV4, IPV4, IPV6, IPV6, 0x0806, 0x8847, 0x8864, 46};
-    static const unsigned first_octets[] = {0x45, 0x60, 0x46, 0x44, 0x65, 0x6f, 0x35};
+    static const unsigned first_bytes[] = {0x45, 0x60, 0x46, 0x44, 0x65, 0x6f, 0x35};
     static const unsigned protocols[] = {1, 1, 11, 12, 13, 2};
     switch (below(12)) {
         case 0: look->protocol = PICK(protocols); break;
         case 1: look->tags = below(4); break;
         case 2: look->tag_type = PICK(tag_types); break;
         case 3: look->etype = PICK(etypes); break;
-        case 4: look->first_octet = PICK(first_octets); break;
+        case 4: look->first_byte = PICK(first_bytes); break;
         case 5: look->flags = below(8); break;
         case 6: look->offset = below(2) ? 0 : 1 + below(0x1fff); break;
         case 7: look->traffic_class = below(256); break;
@@ -109,11 +109,11 @@ static uint32_t number(const sample_look *look) {
     }
 }
 
-static void put_random(octets *d, const sample_look *look, size_t size) {
+static void put_random(byte_buffer *d, const sample_look *look, size_t size) {
     while (size--) put8(d, below(4) ? number(look) & 0xff : 0);
 }
 
-static void put_random_address(octets *d, const sample_look *look, size_t size) {
+static void put_random_address(byte_buffer *d, const sample_look *look, size_t size) {
     if (below(8) == 0)
         put_repeated(d, 0, size);
     else if (size == 16 && below(8) == 0)
@@ -122,17 +122,17 @@ static void put_random_address(octets *d, const sample_look *look, size_t size) 
         put_random(d, look, size);
 }
 
-static void put_xdr_address(octets *d, const sample_look *look, unsigned type) {
+static void put_xdr_address(byte_buffer *d, const sample_look *look, unsigned type) {
     put32(d, type);
     put_random_address(d, look, type == 1 ? 4 : type == 2 ? 16 : 0);
 }
 
-static void put_transport(octets *d, const sample_look *look) {
+static void put_transport(byte_buffer *d, const sample_look *look) {
     put16(d, number(look) & 0xffff), put16(d, number(look) & 0xffff);
     put_random(d, look, 160);
 }
 
-static void put_ip(octets *d, const sample_look *look, unsigned header) {
+static void put_ip(byte_buffer *d, const sample_look *look, unsigned header) {
     static const unsigned tiny[] = {1, 19, 20, 21, 39, 40, 41};
     unsigned length = header == 20 ? 20 + 4 + below(1500) : 4 + below(1500);
     if (below(16) == 0) length = 65535 - below(80);
@@ -140,34 +140,34 @@ static void put_ip(octets *d, const sample_look *look, unsigned header) {
     if (look->length == TINY_LENGTH) length = PICK(tiny);
     if (look->length == SHORT_LENGTH) length = (header == 20 ? 20 : 0) + below(22);
     if (header == 20) {
-        put8(d, look->first_octet), put8(d, number(look) & 0xff), put16(d, length), put16(d, number(look) & 0xffff);
+        put8(d, look->first_byte), put8(d, number(look) & 0xff), put16(d, length), put16(d, number(look) & 0xffff);
         put16(d, look->flags << 13 | look->offset), put8(d, number(look) & 0xff), put8(d, look->proto), put16(d, 0);
         put_random_address(d, look, 4), put_random_address(d, look, 4);
     } else {
-        put32(d, look->first_octet << 24 | look->traffic_class << 20 | (number(look) & 0xfffff)), put16(d, length);
+        put32(d, look->first_byte << 24 | look->traffic_class << 20 | (number(look) & 0xfffff)), put16(d, length);
         put8(d, look->proto), put8(d, number(look) & 0xff);
         put_random_address(d, look, 16), put_random_address(d, look, 16);
     }
     put_transport(d, look);
 }
 
-static void put_packet(octets *d, const sample_look *look) {
-    static octets packet;
+static void put_packet(byte_buffer *d, const sample_look *look) {
+    static byte_buffer packet;
     packet.size = 0;
     put_random(&packet, look, 12);
     for (unsigned i = 0; i < look->tags; i++) put16(&packet, look->tag_type), put16(&packet, number(look) & 0xffff);
     put16(&packet, look->etype);
     put_ip(&packet, look, look->etype == IPV6 ? 40 : 20);
     size_t record = header_begin(d, look->protocol, number(look));
-    put_octets(d, packet.data, look->captured < packet.size ? look->captured : packet.size);
+    put_bytes(d, packet.data, look->captured < packet.size ? look->captured : packet.size);
     header_end(d, record);
 }
 
-static void put_vlan_of(octets *d, const sample_look *look, unsigned bit) {
+static void put_vlan_of(byte_buffer *d, const sample_look *look, unsigned bit) {
     put32(d, look->vlans & bit ? below(4095) & number(look) : below(2) ? UINT32_MAX : 4095 + below(2));
 }
 
-static void put_gateway(octets *d, const sample_look *look) {
+static void put_gateway(byte_buffer *d, const sample_look *look) {
     put_xdr_address(d, look, look->next_hop[1]);
     put32(d, number(look)), put32(d, look->source_as ? number(look) : 0), put32(d, number(look));
     put32(d, look->segments);
@@ -180,7 +180,7 @@ static void put_gateway(octets *d, const sample_look *look) {
     put32(d, number(look));
 }
 
-static void put_record(octets *d, const sample_look *look, unsigned format) {
+static void put_record(byte_buffer *d, const sample_look *look, unsigned format) {
     if (format == HEADER) {
         put_packet(d, look);
         return;
@@ -204,7 +204,7 @@ static uint32_t interface(const sample_look *look, unsigned format) {
     return format << 30 | (number(look) & 0x3fffffff);
 }
 
-size_t put_random_sample(octets *d, const sample_look *look) {
+size_t put_random_sample(byte_buffer *d, const sample_look *look) {
     flow_sample s = {number(look), number(look), number(look), number(look), number(look), interface(look, look->input),
                      interface(look, look->output)};
     size_t sample = (look->expanded ? expanded_sample_begin : flow_sample_begin)(d, look->count, s);
@@ -215,7 +215,7 @@ size_t put_random_sample(octets *d, const sample_look *look) {
     return sample;
 }
 
-size_t put_random_datagram(octets *d, const sample_look *look, unsigned samples) {
+size_t put_random_datagram(byte_buffer *d, const sample_look *look, unsigned samples) {
     size_t first = 0;
     sflow_begin(d, samples, (sflow_header){.agent = 1, .sub_agent = 7, .sequence = 1, .uptime = 1000});
     for (; samples; samples--) {
@@ -227,25 +227,25 @@ size_t put_random_datagram(octets *d, const sample_look *look, unsigned samples)
 
 /* Fixed samples ------------------------------------------------------------------------------ */
 
-static void put_records_of_a_router(octets *d) {
+static void put_records_of_a_router(byte_buffer *d) {
     put_switch_record(d, 100, 4095);
     put_router_record(d, 0xc6336402, 24, 16);
     put_gateway_record(d, 64500, 64501, 64510, 3, 2);
 }
 
-static void begin_sample(octets *d, uint32_t records, bool expanded) {
+static void begin_sample(byte_buffer *d, uint32_t records, bool expanded) {
     flow_sample s = {.sequence = 9, .source = 3, .rate = 100, .pool = 4000, .drops = 1, .input = 3, .output = 4};
     sflow_begin(d, 1, (sflow_header){.agent = 0xc0000201, .sequence = 7, .uptime = 1000});
     (expanded ? expanded_sample_begin : flow_sample_begin)(d, records, s);
 }
 
 /* Append an IPv4 header and a TCP segment after an Ethernet header. */
-static void put_tcp_segment(octets *d, uint32_t src) {
+static void put_tcp_segment(byte_buffer *d, uint32_t src) {
     put_ipv4(d, (ipv4_header){.tos = 8, .length = 1500, .id = 4660, .fragment = 0x4000, .ttl = 63, .proto = 6, .src = src, .dst = 0x0a000002});
     put_tcp(d, 443, 50000, 0x18);
 }
 
-static void build_tcp(octets *d) {
+static void build_tcp(byte_buffer *d) {
     begin_sample(d, 4, false);
     size_t record = header_begin(d, 1, 1518);
     put_ethernet(d, 0x020000000001, 0x020000000002, 0x0800);
@@ -254,7 +254,7 @@ static void build_tcp(octets *d) {
     put_records_of_a_router(d);
 }
 
-static void build_tagged_udp(octets *d) {
+static void build_tagged_udp(byte_buffer *d) {
     begin_sample(d, 2, true);
     size_t record = record_begin(d, 1012);
     put32(d, 5);
@@ -267,7 +267,7 @@ static void build_tagged_udp(octets *d) {
     header_end(d, record);
 }
 
-static void build_ipv6(octets *d) {
+static void build_ipv6(byte_buffer *d) {
     begin_sample(d, 2, false);
     put_router_record(d, 0, 0, 300);
     size_t record = header_begin(d, 1, 1000);
@@ -278,7 +278,7 @@ static void build_ipv6(octets *d) {
 }
 
 /* The packet is cut before the ICMP code. */
-static void build_icmp(octets *d) {
+static void build_icmp(byte_buffer *d) {
     begin_sample(d, 1, true);
     size_t record = header_begin(d, 1, 98);
     put_ethernet(d, 0x020000000001, 0x020000000002, 0x0800);
@@ -288,8 +288,8 @@ static void build_icmp(octets *d) {
     put32(d, 0);
 }
 
-void build_plain_sample(octets *d, unsigned which) {
-    static void (*const builders[PLAIN_SAMPLES])(octets *) = {build_tcp, build_tagged_udp, build_ipv6, build_icmp};
+void build_plain_sample(byte_buffer *d, unsigned which) {
+    static void (*const builders[PLAIN_SAMPLES])(byte_buffer *) = {build_tcp, build_tagged_udp, build_ipv6, build_icmp};
     builders[which](d);
     sample_end(d, FIRST_SAMPLE);
 }

@@ -4,17 +4,17 @@
 
 #include <string.h>
 
-static void build_netflow5(octets *d) {
+static void build_netflow5(byte_buffer *d) {
     netflow5_begin(d, 2, (netflow5_header){.uptime = 60000, .seconds = 1000, .sequence = 7, .engine_id = 3, .sampling = 0x4064});
     put_netflow5(d, (netflow5_record){
-        .src = 0x0a000001, .dst = 0x0a000002, .next_hop = 0x0a0000fe, .input = 3, .output = 4, .packets = 10, .octets = 1500,
+        .src = 0x0a000001, .dst = 0x0a000002, .next_hop = 0x0a0000fe, .input = 3, .output = 4, .packets = 10, .bytes = 1500,
         .first = 50000, .last = 59000, .src_port = 51000, .dst_port = 443, .tcp_flags = 0x1b, .proto = 6, .src_as = 64500,
         .dst_as = 64501, .src_mask = 24, .dst_mask = 16});
-    put_netflow5(d, (netflow5_record){.src = 0x0a000003, .dst = 0x0a000004, .packets = 1, .octets = 84, .first = 0xffffffff,
+    put_netflow5(d, (netflow5_record){.src = 0x0a000003, .dst = 0x0a000004, .packets = 1, .bytes = 84, .first = 0xffffffff,
                                       .dst_port = 0x0800, .proto = 1});
 }
 
-static void build_netflow9(octets *d) {
+static void build_netflow9(byte_buffer *d) {
     netflow9_begin(d, (netflow9_header){.uptime = 60000, .seconds = 1000, .sequence = 8, .source_id = 5});
     size_t set = set_begin(d, 0);
     put_template(d, 256, FIELDS({8, 4}, {12, 4}, {7, 2}, {11, 2}, {4, 1}, {1, 4}, {2, 4}, {22, 4}, {61, 1}, {48, 1}, {9, 1}));
@@ -34,7 +34,7 @@ static void build_netflow9(octets *d) {
     set_end(d, set);
 }
 
-static void build_ipfix(octets *d) {
+static void build_ipfix(byte_buffer *d) {
     ipfix_begin(d, (ipfix_header){.seconds = 1000, .sequence = 9, .domain = 6});
     size_t set = set_begin(d, 3);
     put_options_template(d, 400, 1, FIELDS({302, 8}, {305, 4}, {306, 4}, {160, 8}));
@@ -57,7 +57,7 @@ static void build_ipfix(octets *d) {
 
 /* Records of flows and options of variable length before their templates. They are decoded when the
    templates have arrived. */
-static void build_early(octets *d) {
+static void build_early(byte_buffer *d) {
     ipfix_begin(d, (ipfix_header){.seconds = 1000, .sequence = 12, .domain = 7});
     for (unsigned i = 0; i < 2; i++) {
         size_t data = set_begin(d, 310);
@@ -81,15 +81,15 @@ static void build_early(octets *d) {
 }
 
 /* Append a basicList of `members` members of 4 bytes. */
-static void put_list(octets *d, unsigned semantic, unsigned id, uint32_t first, uint32_t members) {
-    octets list = {.size = 0};
+static void put_list(byte_buffer *d, unsigned semantic, unsigned id, uint32_t first, uint32_t members) {
+    byte_buffer list = {.size = 0};
     put8(&list, semantic), put16(&list, id), put16(&list, 4);
     for (uint32_t i = 0; i < members; i++) put32(&list, first + i);
     put_variable(d, list.data, list.size, 1);
 }
 
 /* Two records of both directions. The second has no reverse packets. */
-static void build_ipfix_biflow(octets *d) {
+static void build_ipfix_biflow(byte_buffer *d) {
     ipfix_begin(d, (ipfix_header){.seconds = 1000, .sequence = 12});
     size_t set = set_begin(d, 2);
     put_template(d, 302, FIELDS({8, 4}, {12, 4}, {7, 2}, {11, 2}, {10, 4}, {4, 1}, {1, 8}, {2, 4}, {6, 1}, {15, 4}, {485, VARIABLE},
@@ -107,8 +107,8 @@ static void build_ipfix_biflow(octets *d) {
 }
 
 /* Nested records as YAF sends them: of one template, of two, and one level deeper. */
-static void build_ipfix_structures(octets *d) {
-    octets inner = {.size = 0}, list = {.size = 0}, lists = {.size = 0};
+static void build_ipfix_structures(byte_buffer *d) {
+    byte_buffer inner = {.size = 0}, list = {.size = 0}, lists = {.size = 0};
     ipfix_begin(d, (ipfix_header){.seconds = 1000, .sequence = 14});
     size_t set = set_begin(d, 2);
     put_template(d, 300, FIELDS({7, 2}, {1, 4}, {33, 1}));
@@ -134,7 +134,7 @@ static void build_ipfix_structures(octets *d) {
 }
 
 /* Records of a firewall: counters of both directions, and no counters when a flow is created. */
-static void build_netflow9_firewall(octets *d) {
+static void build_netflow9_firewall(byte_buffer *d) {
     netflow9_begin(d, (netflow9_header){.uptime = 60000, .seconds = 1000, .sequence = 13});
     size_t set = set_begin(d, 0);
     put_template(d, 256, FIELDS({8, 4}, {12, 4}, {7, 2}, {11, 2}, {10, 2}, {14, 2}, {4, 1}, {231, 4}, {232, 4}, {298, 4}, {299, 4}));
@@ -147,7 +147,7 @@ static void build_netflow9_firewall(octets *d) {
     set_end(d, set);
 }
 
-static void put_tagged_frame(octets *d) {
+static void put_tagged_frame(byte_buffer *d) {
     put_ethernet(d, 0x020000000001, 0x020000000002, 0x88a8);
     put_vlan(d, 100, 0x8100), put_vlan(d, 200, 0x8847);
     put_mpls(d, 16, 0, 64), put_mpls(d, 17, 1, 63);
@@ -156,20 +156,20 @@ static void put_tagged_frame(octets *d) {
     put_tcp(d, 2000, 179, 0x18);
 }
 
-static void build_ipfix_frame(octets *d) {
+static void build_ipfix_frame(byte_buffer *d) {
     ipfix_begin(d, (ipfix_header){.seconds = 2000, .sequence = 1});
     size_t set = set_begin(d, 2);
     put_template(d, 301, FIELDS({10, 4}, {312, 2}, {315, VARIABLE}, {306, 4}, {305, 4}));
     set_end(d, set);
     set = set_begin(d, 301);
-    octets frame = {.size = 0};
+    byte_buffer frame = {.size = 0};
     put_tagged_frame(&frame);
     put32(d, 5), put16(d, 640), put_variable(d, frame.data, frame.size, 0), put32(d, 999), put32(d, 1);
     set_end(d, set);
     ipfix_end(d);
 }
 
-static void build_sflow(octets *d) {
+static void build_sflow(byte_buffer *d) {
     sflow_begin(d, 4, (sflow_header){.agent = 0xc6336401, .sub_agent = 2, .sequence = 10, .uptime = 1000});
     size_t sample = flow_sample_begin(d, 5, (flow_sample){.sequence = 1, .source = 3, .rate = 1024, .pool = 9, .input = 3,
                                                           .output = 0x3fffffff});
@@ -197,7 +197,7 @@ static void build_sflow(octets *d) {
     sample_end(d, sample);
 }
 
-static void build_sflow_records(octets *d) {
+static void build_sflow_records(byte_buffer *d) {
     sflow_begin(d, 1, (sflow_header){.sequence = 11});
     size_t sample = expanded_sample_begin(d, 2, (flow_sample){.sequence = 1, .source = 3, .rate = 512, .input = 70000,
                                                               .output = 1u << 30 | 258});
@@ -206,12 +206,12 @@ static void build_sflow_records(octets *d) {
     sample_end(d, sample);
 }
 
-static void put_string(octets *d, const char *string) {
+static void put_string(byte_buffer *d, const char *string) {
     size_t size = strlen(string);
-    put32(d, (uint32_t)size), put_octets(d, string, size), put_repeated(d, 0, (4 - size % 4) % 4);
+    put32(d, (uint32_t)size), put_bytes(d, string, size), put_repeated(d, 0, (4 - size % 4) % 4);
 }
 
-static void put_interface_counters(octets *d) {
+static void put_interface_counters(byte_buffer *d) {
     size_t record = record_begin(d, 1);
     put32(d, 7), put32(d, 6), put64(d, 10000000000), put32(d, 1), put32(d, 3);
     for (unsigned direction = 0; direction < 2; direction++) {
@@ -229,7 +229,7 @@ static void put_interface_counters(octets *d) {
     record_end(d, record);
 }
 
-static void put_module_counters(octets *d) {
+static void put_module_counters(byte_buffer *d) {
     size_t record = record_begin(d, 7);
     put48(d, 0x020000000011), put16(d, 0), put48(d, 0x020000000012), put16(d, 0), put32(d, 5), put32(d, 0x3d3d3f3f);
     for (unsigned i = 0; i < 8; i++) put32(d, i);
@@ -241,7 +241,7 @@ static void put_module_counters(octets *d) {
     record_end(d, record);
 }
 
-static void put_host_counters(octets *d) {
+static void put_host_counters(byte_buffer *d) {
     size_t record = record_begin(d, 2000);
     put_string(d, "leaf1"), put64(d, 0x0011223344556677), put64(d, 0x8899aabbccddeeff), put32(d, 3), put32(d, 2);
     put_string(d, "6.1.0");
@@ -256,7 +256,7 @@ static void put_host_counters(octets *d) {
     record_end(d, record);
 }
 
-static void put_discarded_packet(octets *d) {
+static void put_discarded_packet(byte_buffer *d) {
     size_t sample = sample_begin(d, 5), record;
     put32(d, 77), put32(d, 0), put32(d, 5), put32(d, 2), put32(d, 5), put32(d, 0), put32(d, 258), put32(d, 6);
     record = header_begin(d, 1, 64);
@@ -282,7 +282,7 @@ static void put_discarded_packet(octets *d) {
     sample_end(d, sample);
 }
 
-static void build_sflow_counters(octets *d) {
+static void build_sflow_counters(byte_buffer *d) {
     sflow_begin(d, 4, (sflow_header){.agent = 0xc6336401, .sub_agent = 2, .sequence = 12, .uptime = 1000});
     size_t sample = flow_sample_begin(d, 0, (flow_sample){.sequence = 3, .rate = 4096, .input = 7});
     sample_end(d, sample);
@@ -298,8 +298,8 @@ static void build_sflow_counters(octets *d) {
 }
 
 /* Each tunnel is a packet of its own. By default tunnels are not opened. */
-static void build_sflow_tunnels(octets *d) {
-    static void (*const packets[])(octets *d) = {put_vxlan_packet, put_gre_packet, put_gtp_packet, put_srv6_packet, put_pseudowire};
+static void build_sflow_tunnels(byte_buffer *d) {
+    static void (*const packets[])(byte_buffer *d) = {put_vxlan_packet, put_gre_packet, put_gtp_packet, put_srv6_packet, put_pseudowire};
     static const uint32_t protocols[] = {11, 11, 11, 12, 1};
     sflow_begin(d, 5, (sflow_header){.agent = 1, .sequence = 12});
     for (int i = 0; i < 5; i++) {

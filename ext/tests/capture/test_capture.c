@@ -452,7 +452,7 @@ static void check_nothing_is_lost(const outcome *seen) {
     CHECK_EQUAL(seen->held, 0);
 }
 
-static void survives_every_damaged_octet(void) {
+static void survives_every_damaged_byte(void) {
     for (size_t i = 0; i < 2; i++) {
         small_captures[i]();
         for (size_t at = 0; at < built.size; at++) {
@@ -517,5 +517,5 @@ RUN_TESTS(TEST(reads_pcap_of_both_byte_orders_and_all_magic_numbers), TEST(takes
           TEST(goes_on_after_a_block_that_is_wrong_inside),
           TEST(skips_blocks_larger_than_any_window), TEST(bounds_the_interfaces_of_a_section),
           TEST(gives_the_same_through_every_window_and_capacity), TEST(keeps_what_precedes_every_cut),
-          TEST(survives_every_damaged_octet), TEST(survives_every_failed_allocation),
+          TEST(survives_every_damaged_byte), TEST(survives_every_failed_allocation),
           TEST(reads_on_when_memory_for_an_interface_is_back))

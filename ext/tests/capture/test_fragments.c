@@ -138,7 +138,7 @@ static void gives_up_datagrams_whose_fragments_conflict(void) {
 }
 
 /* The received bytes equal the length from the last fragment, but one unit is missing. */
-static void does_not_fill_holes_with_octets_beyond_the_end(void) {
+static void does_not_fill_holes_with_bytes_beyond_the_end(void) {
     static const part cases[][3] = {
         {{80, 100, false}, {104, 112, true}, {0, 72, true}},
         {{104, 112, true}, {0, 72, true}, {80, 100, false}},
@@ -146,10 +146,10 @@ static void does_not_fill_holes_with_octets_beyond_the_end(void) {
         {{96, 104, false}, {0, 64, true}, {72, 80, false}},
         {{80, 100, false}, {100, 108, true}, {0, 72, true}},
     };
-    static const uint8_t octets[WHOLE + 12] = {0, 1, 0, 2};
+    static const uint8_t bytes[WHOLE + 12] = {0, 1, 0, 2};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         begin_fragments();
-        for (int j = 0; j < 3; j++) add_fragment_of(IPV6, 7, 1, cases[i][j], octets + cases[i][j].begin);
+        for (int j = 0; j < 3; j++) add_fragment_of(IPV6, 7, 1, cases[i][j], bytes + cases[i][j].begin);
         const outcome *seen = scan();
         CHECK_EQUAL(seen->count, 0);
         CHECK_EQUAL(seen->counters[FB_FRAGMENT_DROPPED], 1);
@@ -170,15 +170,15 @@ static void takes_no_overlap_for_a_repetition(void) {
     CHECK_EQUAL(seen->counters[FB_FRAGMENT_DROPPED], 1);
 }
 
-static void takes_no_datagram_above_65535_octets(void) {
-    static const uint8_t first[8192] = {0, 1, 0, 2, 0xff, 0xff, 0, 0}, octets[8192];
+static void takes_no_datagram_above_65535_bytes(void) {
+    static const uint8_t first[8192] = {0, 1, 0, 2, 0xff, 0xff, 0, 0}, bytes[8192];
     for (unsigned last = 65535; last <= 65536; last++) {
         begin_fragments();
         for (unsigned begin = 0; begin < 65528; begin += 8192) {
             unsigned end = begin + 8192 < 65528 ? begin + 8192 : 65528;
-            add_fragment_of(IPV6, 7, 1, (part){begin, end, true}, begin ? octets : first);
+            add_fragment_of(IPV6, 7, 1, (part){begin, end, true}, begin ? bytes : first);
         }
-        add_fragment_of(IPV6, 7, 1, (part){65528, last, false}, octets);
+        add_fragment_of(IPV6, 7, 1, (part){65528, last, false}, bytes);
         const outcome *seen = scan();
         CHECK_EQUAL(seen->count, last == 65535);
         CHECK_EQUAL(seen->counters[FB_FRAGMENT_DROPPED], last != 65535);
@@ -235,13 +235,13 @@ static void drives_out_the_oldest_datagram(void) {
 /* The memory of fragments, and of completed datagrams, stays within the limit for any input. */
 static void stays_within_its_memory(void) {
     const size_t limits[] = {1, 1000, 5000, 100000};
-    static const uint8_t octets[8];
+    static const uint8_t bytes[8];
     for (size_t i = 0; i < 4; i++) {
         begin_fragments();
         size_t without = scan()->most_held;
         for (unsigned id = 0; id < 200; id++) {
             for (int third = 0; third < 3; third++) add_part(IPV4, id, 1, thirds[third]);
-            add_fragment_of(IPV4, 1000 + id, 1, (part){65000, 65008, true}, octets);
+            add_fragment_of(IPV4, 1000 + id, 1, (part){65000, 65008, true}, bytes);
         }
         const outcome *seen = scan_built((reading){.options = {.any_port = true, .fragment_memory = limits[i]}});
         CHECK_STATUS(seen->status, FB_END);
@@ -332,8 +332,8 @@ static void reads_extension_headers_of_the_whole(void) {
 
 RUN_TESTS(TEST(puts_fragments_together_in_any_order), TEST(ignores_exact_repetitions), TEST(keeps_datagrams_apart),
           TEST(gives_up_datagrams_whose_fragments_conflict),
-          TEST(does_not_fill_holes_with_octets_beyond_the_end), TEST(takes_no_overlap_for_a_repetition),
-          TEST(takes_no_datagram_above_65535_octets),
+          TEST(does_not_fill_holes_with_bytes_beyond_the_end), TEST(takes_no_overlap_for_a_repetition),
+          TEST(takes_no_datagram_above_65535_bytes),
           TEST(counts_datagrams_that_are_never_complete), TEST(waits_thirty_seconds),
           TEST(does_not_mind_a_clock_that_runs_backwards), TEST(drives_out_the_oldest_datagram),
           TEST(stays_within_its_memory), TEST(loses_only_the_datagram_that_finds_no_memory),

@@ -43,12 +43,12 @@ static void makes_the_tag_of_every_field(void) {
             for (unsigned packed = 0; packed < 4; packed++) {
                 fb_codec_field field = {.number = numbers[i], .type = (uint8_t)type, .repeated = packed & 1, .packed = packed & 2};
                 built_message tag = {.size = 0};
-                uint8_t octets[FB_CODEC_ROOM];
+                uint8_t bytes[FB_CODEC_ROOM];
                 bool is_packed = packed == 3 && type < FB_PROTO_STRING;
                 CHECK_STATUS(fb_codec_field_finish(&field), FB_OK);
                 build_tag(&tag, numbers[i], is_packed ? FB_WIRE_BYTES : plain_wire((int)type));
-                uint8_t *end = fb_codec_put_tag(octets, &field);
-                CHECK_BYTES(octets, (size_t)(end - octets), tag.data, tag.size);
+                uint8_t *end = fb_codec_put_tag(bytes, &field);
+                CHECK_BYTES(bytes, (size_t)(end - bytes), tag.data, tag.size);
                 CHECK_EQUAL(field.wire, plain_wire((int)type));
                 CHECK(field.packed == is_packed);
             }
@@ -133,11 +133,11 @@ static void check_item(const fb_codec_item *item, const plain_item *plain) {
 }
 
 /* Compare each field with the plain reader. The result must not depend on the expected field. */
-static fb_status check_fields(const fb_codec_message *message, fb_bytes octets) {
-    const uint8_t *end = octets.data + octets.size;
+static fb_status check_fields(const fb_codec_message *message, fb_bytes bytes) {
+    const uint8_t *end = bytes.data + bytes.size;
     int before = fb_check_failures;
     fb_codec_reader reader;
-    fb_codec_reader_begin(&reader, message, octets);
+    fb_codec_reader_begin(&reader, message, bytes);
     for (;;) {
         plain_item plain;
         plain_answer answer = plain_next(message, reader.p, end, &plain);
@@ -160,8 +160,8 @@ static fb_status check_fields(const fb_codec_message *message, fb_bytes octets) 
     }
 }
 
-static fb_status check_guarded(const fb_codec_message *message, const void *octets, size_t size) {
-    uint8_t *copy = fb_guarded_copy(octets, size);
+static fb_status check_guarded(const fb_codec_message *message, const void *bytes, size_t size) {
+    uint8_t *copy = fb_guarded_copy(bytes, size);
     fb_status status = check_fields(message, (fb_bytes){copy, size});
     fb_guarded_free(copy, size);
     return status;
@@ -275,11 +275,11 @@ static void reads_numbers_of_a_closed_enum_that_it_has(void) {
 
 /* Groups ------------------------------------------------------------------------------------- */
 
-static fb_status next(const fb_codec_message *message, fb_bytes octets, fb_codec_item *item) {
+static fb_status next(const fb_codec_message *message, fb_bytes bytes, fb_codec_item *item) {
     fb_codec_reader reader;
-    fb_codec_reader_begin(&reader, message, octets);
+    fb_codec_reader_begin(&reader, message, bytes);
     fb_status status = fb_codec_next(&reader, item);
-    CHECK((check_guarded(message, octets.data, octets.size) == FB_BAD_MESSAGE) == (status == FB_BAD_MESSAGE));
+    CHECK((check_guarded(message, bytes.data, bytes.size) == FB_BAD_MESSAGE) == (status == FB_BAD_MESSAGE));
     return status;
 }
 
@@ -360,11 +360,11 @@ static void hands_over_unknown_fields_as_they_are(void) {
         {(const uint8_t *)"\xf8\xff\xff\xff\x0f\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f", 15},
     };
     for (size_t i = 0; i < 2 * COUNT(cases); i++) {
-        fb_bytes octets = cases[i / 2];
+        fb_bytes bytes = cases[i / 2];
         fb_codec_item item;
-        CHECK_STATUS(next(i & 1 ? &all : &none, octets, &item), FB_OK);
+        CHECK_STATUS(next(i & 1 ? &all : &none, bytes, &item), FB_OK);
         CHECK(!item.field && !item.packed);
-        CHECK_BYTES(item.bytes.data, item.bytes.size, octets.data, octets.size);
+        CHECK_BYTES(item.bytes.data, item.bytes.size, bytes.data, bytes.size);
     }
 }
 
@@ -381,7 +381,7 @@ static void takes_no_other_wire_type_for_a_field(void) {
             fb_codec_item item;
             if (wire == 4) continue; /* not a field */
             build_tag(&m, 1, wire);
-            if (values[wire]) build_octets(&m, values[wire], strlen(values[wire]));
+            if (values[wire]) build_raw(&m, values[wire], strlen(values[wire]));
             else build_tag(&m, 1, FB_WIRE_END_GROUP);
             CHECK_STATUS(next(&message, (fb_bytes){m.data, m.size}, &item), FB_OK);
             CHECK((item.field != NULL) == (own || packed));
@@ -390,7 +390,7 @@ static void takes_no_other_wire_type_for_a_field(void) {
         }
 }
 
-static void reads_varints_of_ten_octets_and_no_more(void) {
+static void reads_varints_of_ten_bytes_and_no_more(void) {
     fb_codec_field fields[] = {{.number = 1, .type = FB_PROTO_UINT64}, {.number = 2, .type = FB_PROTO_INT32}, {.number = 30, .type = FB_PROTO_BOOL}};
     fb_codec_message message = finish(fields, 3, PLACES);
     for (size_t size = 1; size <= 11; size++)
@@ -413,10 +413,10 @@ static void refuses_tags_and_lengths_that_are_too_long(void) {
     for (size_t size = 1; size <= 7; size++)
         for (uint32_t number = 1; number <= 3; number++) {
             built_message tag = {.size = 0}, length = {.size = 0};
-            build_varint(&tag, number * 8 + FB_WIRE_BYTES, size), build_octets(&tag, "\1x", 2);
+            build_varint(&tag, number * 8 + FB_WIRE_BYTES, size), build_raw(&tag, "\1x", 2);
             CHECK_STATUS(next(&message, (fb_bytes){tag.data, tag.size}, &item), size <= 5 ? FB_OK : FB_BAD_MESSAGE);
             if (size <= 5) CHECK((item.field ? item.field->number : 3) == number);
-            build_tag(&length, number, FB_WIRE_BYTES), build_varint(&length, 1, size), build_octets(&length, "x", 1);
+            build_tag(&length, number, FB_WIRE_BYTES), build_varint(&length, 1, size), build_raw(&length, "x", 1);
             CHECK_STATUS(next(&message, (fb_bytes){length.data, length.size}, &item), size <= 5 ? FB_OK : FB_BAD_MESSAGE);
         }
     /* bit 33 of a tag */
@@ -429,10 +429,10 @@ static void refuses_tags_and_lengths_that_are_too_long(void) {
 /* Read the greatest length without touching its bytes, and the next greater one. */
 static void takes_lengths_below_two_gibibytes(void) {
     size_t room = (size_t)INT32_MAX + 16;
-    uint8_t *octets = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint8_t *bytes = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     fb_codec_field fields[] = {{.number = 1, .type = FB_PROTO_BYTES}};
     fb_codec_message message = finish(fields, 1, PLACES);
-    if (octets == MAP_FAILED) {
+    if (bytes == MAP_FAILED) {
         perror("mmap");
         exit(EXIT_FAILURE);
     }
@@ -442,12 +442,12 @@ static void takes_lengths_below_two_gibibytes(void) {
             fb_codec_reader reader;
             fb_codec_item item;
             build_tag(&m, number, FB_WIRE_BYTES), build_varint(&m, size, 0);
-            memcpy(octets, m.data, m.size);
-            fb_codec_reader_begin(&reader, &message, (fb_bytes){octets, m.size + (size_t)size});
+            memcpy(bytes, m.data, m.size);
+            fb_codec_reader_begin(&reader, &message, (fb_bytes){bytes, m.size + (size_t)size});
             CHECK_STATUS(fb_codec_next(&reader, &item), size <= INT32_MAX ? FB_OK : FB_BAD_MESSAGE);
-            CHECK(reader.p == (size <= INT32_MAX ? reader.end : octets));
+            CHECK(reader.p == (size <= INT32_MAX ? reader.end : bytes));
         }
-    munmap(octets, room);
+    munmap(bytes, room);
 }
 
 static void refuses_what_is_no_field(void) {
@@ -499,15 +499,15 @@ static void takes_every_prefix(void) {
 }
 
 /* Replace each byte by every other value. */
-static void takes_every_corrupted_octet(void) {
+static void takes_every_corrupted_byte(void) {
     for (unsigned seed = 0; seed < rounds(20); seed++) {
         built_message m;
         make_rich(&m, seed);
         if (m.size > 150) continue;
         uint8_t *copy = fb_guarded_copy(m.data, m.size);
         for (size_t at = 0; at < m.size; at++) {
-            for (unsigned octet = 0; octet < 256; octet++) {
-                copy[at] = (uint8_t)octet;
+            for (unsigned byte = 0; byte < 256; byte++) {
+                copy[at] = (uint8_t)byte;
                 check_fields(&rich, (fb_bytes){copy, m.size});
             }
             copy[at] = m.data[at];
@@ -520,11 +520,11 @@ static void takes_every_corrupted_octet(void) {
 static void reads_messages_of_any_type(void) {
     for (unsigned round = 0; round < rounds(4000); round++) {
         static codec_choice c;
-        uint8_t octets[CODEC_TYPES * (1 + 4 * CODEC_FIELDS)];
+        uint8_t bytes[CODEC_TYPES * (1 + 4 * CODEC_FIELDS)];
         built_message m = {.size = 0};
         random_begin(round);
-        for (size_t i = 0; i < sizeof octets; i++) octets[i] = (uint8_t)below(256);
-        codec_choice_make(&c, octets, sizeof octets);
+        for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)below(256);
+        codec_choice_make(&c, bytes, sizeof bytes);
         build_random(&m, c.types, 2);
         CHECK_STATUS(check_guarded(c.types, m.data, m.size), FB_END);
     }
@@ -536,6 +536,6 @@ RUN_TESTS(TEST(names_types_as_a_proto_writes_them), TEST(makes_the_tag_of_every_
           TEST(reads_elements_packed_and_not), TEST(reads_numbers_of_a_closed_enum_that_it_has), TEST(reads_what_is_in_a_group),
           TEST(refuses_groups_that_do_not_end_as_they_began), TEST(reads_groups_a_hundred_deep), TEST(counts_groups_on_top_of_the_messages_that_they_are_in),
           TEST(hands_over_unknown_fields_as_they_are), TEST(takes_no_other_wire_type_for_a_field),
-          TEST(reads_varints_of_ten_octets_and_no_more), TEST(refuses_tags_and_lengths_that_are_too_long),
+          TEST(reads_varints_of_ten_bytes_and_no_more), TEST(refuses_tags_and_lengths_that_are_too_long),
           TEST(takes_lengths_below_two_gibibytes), TEST(refuses_what_is_no_field), TEST(takes_every_prefix),
-          TEST(takes_every_corrupted_octet), TEST(reads_messages_of_any_type))
+          TEST(takes_every_corrupted_byte), TEST(reads_messages_of_any_type))

@@ -15,7 +15,7 @@ static const char *rich_columns(void) {
 
 /* Check that every sample still gives its usual flows after a disturbance. */
 static void check_still_works(session *s) {
-    octets d;
+    byte_buffer d;
     for (size_t i = 0; i < sample_count; i++) {
         session_forget(s);
         samples[i].build(&d);
@@ -30,7 +30,7 @@ static void check_messages(session *s) { CHECK(!strstr(session_text(s), NOT_A_ME
 
 static void takes_every_prefix(void) {
     for (size_t i = 0; i < sample_count; i++) {
-        octets d;
+        byte_buffer d;
         session s;
         samples[i].build(&d);
         session_open(&s, rich_columns(), 1 << 16);
@@ -45,9 +45,9 @@ static void takes_every_prefix(void) {
 }
 
 /* Flip each bit of each byte, and set each byte to its extremes and its neighbours. */
-static void takes_every_corrupted_octet(void) {
+static void takes_every_corrupted_byte(void) {
     for (size_t i = 0; i < sample_count; i++) {
-        octets d;
+        byte_buffer d;
         session s;
         samples[i].build(&d);
         session_open(&s, usual_columns, 1 << 16);
@@ -74,7 +74,7 @@ static void takes_many_corruptions_at_once(void) {
     session s;
     session_open(&s, rich_columns(), 1 << 16);
     for (unsigned round = 0; round < 3000; round++) {
-        octets d;
+        byte_buffer d;
         samples[next_random(&random) / 7 % sample_count].build(&d);
         for (unsigned changes = 1 + next_random(&random) / 11 % 6; changes; changes--) {
             size_t at = next_random(&random) / 13 % (d.size - 3);
@@ -93,15 +93,15 @@ static void takes_many_corruptions_at_once(void) {
 
 /* Little room -------------------------------------------------------------------------------- */
 
-static void set_source_as(void *context, void *slots) {
-    fb_slot *slot = fb_slots_find(slots, *(const uint16_t *)context);
-    *slot = (fb_slot){.state = FB_SLOT_UINT, .number = 4200000000u, .column = slot->column};
+static void set_source_as(void *context, void *deferred) {
+    fb_deferred_value *slot = fb_deferred_values_find(deferred, *(const uint16_t *)context);
+    *slot = (fb_deferred_value){.state = FB_DEFERRED_UINT, .number = 4200000000u, .column = slot->column};
 }
 
 /* Decode all samples in one batch, each also without its last bytes. The output starts at
    `capacity` and grows only by the room needed. */
 static void decode_batch(session *s, const char *lines, size_t capacity, bool hook) {
-    static octets d[16];
+    static byte_buffer d[16];
     static uint16_t column;
     fb_datagram batch[32];
     session_open(s, lines, capacity);
@@ -111,7 +111,7 @@ static void decode_batch(session *s, const char *lines, size_t capacity, bool ho
         batch[2 * i + 1] = datagram_of(d[i].data, d[i].size - 5, SOURCE_ADDRESS);
     }
     column = hook ? plan_column(&s->plan, "src_as") : 0;
-    if (hook) fb_slots_set_hook(&s->row.slots, set_source_as, &column);
+    if (hook) fb_deferred_values_set_hook(&s->row.deferred, set_source_as, &column);
     session_feed_batch(s, batch, 2 * sample_count);
 }
 
@@ -125,7 +125,7 @@ static void check_every_capacity(const char *lines, bool hook, size_t step) {
     size_t size = fb_row_size(&whole.row);
     CHECK_EQUAL(counters.datagrams, 2 * sample_count);
     CHECK_EQUAL(counters.flows, whole.row.count);
-    for (size_t capacity = 0; capacity < size + whole.plan.plan->fixed_worst + 8 * step; capacity += step) {
+    for (size_t capacity = 0; capacity < size + whole.plan.plan->max_fixed_size + 8 * step; capacity += step) {
         session s;
         decode_batch(&s, lines, capacity, hook);
         fb_counters seen = count_all(s.decoder);
@@ -151,7 +151,7 @@ static void gives_the_same_at_every_capacity_with_all_columns(void) { check_ever
    its bound. */
 static void needs_no_more_room_than_promised(void) {
     text lines = {0};
-    octets d;
+    byte_buffer d;
     for (unsigned i = 0; i < 40; i++) {
         text_put(&lines, "%u repeated_%u uint repeated : meta:time_received meta:sequence_number meta:source_port "
                  "derived:etype,derived:sampling_rate sflow:flow_sample.sample_pool sflow:datagram.uptime\n", 1000000 + i, i);
@@ -205,7 +205,7 @@ static outcome fail_allocation(size_t fail_at, bool for_ever) {
         return NOT_BUILT;
     }
     for (size_t i = 0; i < sample_count; i++) {
-        octets d;
+        byte_buffer d;
         samples[i].build(&d);
         session_feed(&s, &d);
     }
@@ -240,7 +240,7 @@ static void *resize_or_fail(void *context, void *p, size_t old_size, size_t new_
 
 /* Feed a new exporter whose first datagram has templates and records, options first. */
 static void feed_options_and_flow(session *s) {
-    octets d;
+    byte_buffer d;
     ipfix_begin(&d, (ipfix_header){.domain = 1});
     size_t set = set_begin(&d, 3);
     put_options_template(&d, 300, 1, FIELDS({302, 4}, {34, 4}));
@@ -276,7 +276,7 @@ static void counts_templates_that_memory_does_not_allow(void) {
     memset(&s, 0, sizeof s);
     fb_status status = session_try(&s, usual_columns, 1 << 16, (fb_decoder_options){.exporter_memory = 100});
     CHECK_STATUS(status, FB_OK);
-    octets d;
+    byte_buffer d;
     samples[1].build(&d);
     session_feed(&s, &d);
     CHECK_FLOWS(&s, "");
@@ -301,7 +301,7 @@ static const double bound = 1;
 static double seconds_of_cpu(void) { return (double)clock() / CLOCKS_PER_SEC; }
 
 /* Decode a datagram of the maximum size within the time limit. */
-static void check_quick(session *s, const octets *d, const char *what) {
+static void check_quick(session *s, const byte_buffer *d, const char *what) {
     double start = seconds_of_cpu();
     session_feed(s, d);
     double seconds = seconds_of_cpu() - start;
@@ -314,7 +314,7 @@ enum { MOST = 65500 }; /* approximate size of a datagram in bytes */
 
 static void is_done_at_once_with_templates_that_lie(void) {
     session s;
-    octets d;
+    byte_buffer d;
     session_open(&s, usual_columns, 1 << 20);
 
     ipfix_begin(&d, (ipfix_header){0});
@@ -350,9 +350,9 @@ static void is_done_at_once_with_templates_that_lie(void) {
     session_close(&s);
 }
 
-static void is_done_at_once_with_records_of_one_octet(void) {
+static void is_done_at_once_with_records_of_one_byte(void) {
     session s;
-    octets d;
+    byte_buffer d;
     session_open(&s, usual_columns, 1 << 24);
     ipfix_begin(&d, (ipfix_header){0});
     size_t set = set_begin(&d, 2);
@@ -387,7 +387,7 @@ static void is_done_at_once_with_records_of_one_octet(void) {
 /* Lists with the smallest members, and bidirectional records with only counters. */
 static void is_done_at_once_with_lists_and_biflows(void) {
     session s;
-    octets d, list = {.size = 0};
+    byte_buffer d, list = {.size = 0};
     session_open(&s, usual_columns, 1 << 24);
     for (unsigned size = 1; size <= VARIABLE; size += VARIABLE - 1) {
         list.size = 0;
@@ -430,7 +430,7 @@ static void is_done_at_once_with_lists_and_biflows(void) {
 }
 
 static void feed_structure_templates(session *s) {
-    octets d;
+    byte_buffer d;
     ipfix_begin(&d, (ipfix_header){0});
     size_t set = set_begin(&d, 2);
     put_template(&d, 256, FIELDS({292, VARIABLE}));
@@ -444,8 +444,8 @@ static void feed_structure_templates(session *s) {
 }
 
 /* Decode one record with a list, or many records with the same list. */
-static void check_structures(session *s, unsigned template, const octets *list, bool many, const char *what) {
-    octets d;
+static void check_structures(session *s, unsigned template, const byte_buffer *list, bool many, const char *what) {
+    byte_buffer d;
     ipfix_begin(&d, (ipfix_header){0});
     size_t set = set_begin(&d, template);
     do put_variable(&d, list->data, list->size, list->size > 254);
@@ -458,7 +458,7 @@ static void check_structures(session *s, unsigned template, const octets *list, 
 static void is_done_at_once_with_records_inside_records(void) {
     static const unsigned inner[] = {258, 259, 260, 999};
     session s;
-    octets list;
+    byte_buffer list;
     session_open(&s, rich_columns(), 1 << 24);
     feed_structure_templates(&s);
     for (unsigned i = 0; i < sizeof inner / sizeof *inner; i++) {
@@ -473,7 +473,7 @@ static void is_done_at_once_with_records_inside_records(void) {
         check_structures(&s, 257, &list, false, "a list of parts of one byte");
     }
     for (unsigned depth = 0; depth < 40; depth++) {
-        octets outer = {.size = 0};
+        byte_buffer outer = {.size = 0};
         put8(&outer, 3), put16(&outer, 256);
         do put_variable(&outer, list.data, depth ? list.size : 0, 0);
         while (depth % 8 == 7 && outer.size + list.size + 1 < 250);
@@ -487,7 +487,7 @@ static void is_done_at_once_with_records_inside_records(void) {
 /* Samplers and templates with descending ids, so each is inserted before all others. */
 static void is_done_at_once_with_many_ids(void) {
     session s;
-    octets d;
+    byte_buffer d;
     session_open(&s, usual_columns, 1 << 16);
     ipfix_begin(&d, (ipfix_header){0});
     size_t set = set_begin(&d, 3);
@@ -522,7 +522,7 @@ static void is_done_at_once_with_many_ids(void) {
 
 static void is_done_at_once_with_many_sources(void) {
     session s;
-    octets d;
+    byte_buffer d;
     session_open(&s, usual_columns, 1 << 20);
     for (uint32_t i = 0; i < 4; i++) {
         sflow_begin(&d, 3200, (sflow_header){.agent = 1, .sequence = i});
@@ -539,7 +539,7 @@ static void is_done_at_once_with_many_sources(void) {
 
 static void is_done_at_once_with_sflow_counts_that_lie(void) {
     session s;
-    octets d;
+    byte_buffer d;
     session_open(&s, usual_columns, 1 << 16);
     sflow_begin(&d, 0xffffffff, (sflow_header){.agent = 1});
     while (d.size < MOST - 8) put32(&d, 2), put32(&d, 0);
@@ -565,12 +565,12 @@ static void is_done_at_once_with_sflow_counts_that_lie(void) {
     session_close(&s);
 }
 
-RUN_TESTS(TEST(takes_every_prefix), TEST(takes_every_corrupted_octet), TEST(takes_many_corruptions_at_once),
+RUN_TESTS(TEST(takes_every_prefix), TEST(takes_every_corrupted_byte), TEST(takes_many_corruptions_at_once),
           TEST(gives_the_same_at_every_capacity), TEST(gives_the_same_at_every_capacity_with_a_hook),
           TEST(gives_the_same_at_every_capacity_with_scaled_totals),
           TEST(gives_the_same_at_every_capacity_with_all_columns), TEST(needs_no_more_room_than_promised),
           TEST(survives_every_failed_allocation), TEST(survives_two_failed_allocations),
           TEST(counts_templates_that_memory_does_not_allow), TEST(is_done_at_once_with_templates_that_lie),
-          TEST(is_done_at_once_with_lists_and_biflows), TEST(is_done_at_once_with_records_inside_records), TEST(is_done_at_once_with_records_of_one_octet),
+          TEST(is_done_at_once_with_lists_and_biflows), TEST(is_done_at_once_with_records_inside_records), TEST(is_done_at_once_with_records_of_one_byte),
           TEST(is_done_at_once_with_many_ids), TEST(is_done_at_once_with_many_sources),
           TEST(is_done_at_once_with_sflow_counts_that_lie))

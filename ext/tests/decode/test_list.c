@@ -12,7 +12,7 @@
    291. */
 static void check_list(const char *line, const char *list, size_t size, const char *flow, const char *counters, int at) {
     session s;
-    octets d;
+    byte_buffer d;
     text seen = {0};
     session_open(&s, line, 1 << 16);
     ipfix_begin(&d, (ipfix_header){.seconds = 1000});
@@ -115,7 +115,7 @@ static void stays_within_its_room_with_the_longest_lists(void) {
     for (size_t i = 0; i < COUNT(lines); i++)
         for (size_t k = 0; k < COUNT(elements); k++)
             for (unsigned size = 1; size < 9; size++) {
-                static octets list, d;
+                static byte_buffer list, d;
                 session s;
                 session_open(&s, lines[i], 0);
                 list.size = 0;

@@ -4,7 +4,7 @@
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* Decode one datagram with a new decoder and these columns, and compare flows and counters. */
-static void check_flows(const char *lines, const octets *d, const char *flows, const char *counters, int line) {
+static void check_flows(const char *lines, const byte_buffer *d, const char *flows, const char *counters, int line) {
     session s;
     text seen = {0};
     session_open(&s, lines, 65536);
@@ -34,13 +34,13 @@ static const char *const fixed_columns =
 static const netflow5_header fixed_header = {.uptime = 60000, .seconds = 1000, .nanoseconds = 500000000, .sequence = 9};
 static const netflow5_record fixed_records[] = {
     {0x0a000001, 0x0a000002, 0x0a0000fe, 1, 2, 3, 4000, 50000, 55000, 1024, 443, 0x1b, 6, 0xb8, 64500, 64501, 24, 16},
-    {.src = 0x0a000003, .octets = 7, .dst_port = 0x0301, .proto = 1},
+    {.src = 0x0a000003, .bytes = 7, .dst_port = 0x0301, .proto = 1},
 };
 
 
 static void decodes_netflow_v1_records_of_both_sizes(void) {
     for (size_t size = 48; size <= 52; size += 4) {
-        octets d;
+        byte_buffer d;
         netflow1_begin(&d, 2, fixed_header);
         for (size_t i = 0; i < COUNT(fixed_records); i++) put_netflow1(&d, fixed_records[i], size);
         CHECK_DECODED(fixed_columns, &d,
@@ -56,7 +56,7 @@ static void decodes_netflow_v1_records_of_both_sizes(void) {
 static void counts_netflow_records_of_unknown_sizes(void) {
     for (unsigned version = 1; version <= 7; version += 6)
         for (size_t size = 40; size < 70; size++) {
-            octets d;
+            byte_buffer d;
             (version == 1 ? netflow1_begin : netflow7_begin)(&d, 3, fixed_header);
             put_repeated(&d, 0, 3 * size);
             bool known = size == 52 || (version == 1 && size == 48);
@@ -65,7 +65,7 @@ static void counts_netflow_records_of_unknown_sizes(void) {
 }
 
 static void decodes_netflow_v7(void) {
-    octets d;
+    byte_buffer d;
     session s;
     netflow7_begin(&d, 2, fixed_header);
     put_netflow7(&d, fixed_records[0], 5, 0xc0000263);

@@ -9,7 +9,7 @@ static const char *rich_counters(void) {
     return text_of(&lines);
 }
 
-static void build(octets *d, const char *name) {
+static void build(byte_buffer *d, const char *name) {
     for (size_t i = 0; i < sample_count; i++)
         if (strcmp(samples[i].name, name) == 0) samples[i].build(d);
 }
@@ -30,7 +30,7 @@ static const char *const drop_row =
     "trap=\"ingress_flow_action_drop\" linux_reason=\"NETFILTER_DROP\" src=10.0.0.1 dport=22 length=64\n";
 
 static void gives_a_row_for_each_sample(void) {
-    octets d;
+    byte_buffer d;
     session s;
     text expected = {0};
     session_open(&s, counter_columns, 1 << 16);
@@ -48,7 +48,7 @@ static void leaves_flows_out(void) {
     session s;
     session_open(&s, counter_columns, 1 << 16);
     for (size_t i = 0; i < sample_count; i++) {
-        octets d;
+        byte_buffer d;
         samples[i].build(&d);
         if (strncmp(samples[i].name, "sflow", 5) == 0) continue;
         session_feed(&s, &d);
@@ -61,7 +61,7 @@ static void leaves_flows_out(void) {
 }
 
 static void leaves_unknown_counters_out_and_keeps_zeros(void) {
-    octets d;
+    byte_buffer d;
     session s;
     session_open(&s, counter_columns, 1 << 16);
     sflow_begin(&d, 2, (sflow_header){.agent = 0xc6336401});
@@ -94,7 +94,7 @@ static void leaves_unknown_counters_out_and_keeps_zeros(void) {
 /* A repeated record, an unknown format, a record that is too short, and truncated lists and
    strings. */
 static void counts_what_it_does_not_read(void) {
-    octets d;
+    byte_buffer d;
     session s;
     session_open(&s, counter_columns, 1 << 16);
     sflow_begin(&d, 1, (sflow_header){.agent = 0xc6336401});
@@ -135,7 +135,7 @@ static void counts_samples_that_are_cut_short(void) {
     } heads[] = {{2, 12}, {4, 16}, {5, 32}};
     for (unsigned i = 0; i < 3; i++)
         for (uint32_t size = 0; size <= heads[i].size; size += 4) {
-            octets d;
+            byte_buffer d;
             session s;
             session_open(&s, counter_columns, 1 << 16);
             sflow_begin(&d, 1, (sflow_header){.agent = 1});
@@ -152,7 +152,7 @@ static void counts_samples_that_are_cut_short(void) {
 /* Hostile samples ---------------------------------------------------------------------------- */
 
 static void check_still_works(session *s) {
-    octets d;
+    byte_buffer d;
     session_forget(s);
     build(&d, "sflow_counters");
     session_feed(s, &d);
@@ -161,7 +161,7 @@ static void check_still_works(session *s) {
 }
 
 static void takes_every_prefix(void) {
-    octets d;
+    byte_buffer d;
     session s;
     build(&d, "sflow_counters");
     session_open(&s, rich_counters(), 1 << 16);
@@ -174,8 +174,8 @@ static void takes_every_prefix(void) {
     session_close(&s);
 }
 
-static void takes_every_corrupted_octet(void) {
-    octets d;
+static void takes_every_corrupted_byte(void) {
+    byte_buffer d;
     session s;
     build(&d, "sflow_counters");
     session_open(&s, counter_columns, 1 << 16);
@@ -195,7 +195,7 @@ static void takes_every_corrupted_octet(void) {
 }
 
 static void check_every_capacity(const char *lines, size_t step) {
-    octets d, cut;
+    byte_buffer d, cut;
     session whole;
     build(&d, "sflow_counters");
     cut = d;
@@ -205,7 +205,7 @@ static void check_every_capacity(const char *lines, size_t step) {
     session_feed(&whole, &cut);
     fb_counters counters = count_all(whole.decoder);
     size_t size = fb_row_size(&whole.row);
-    for (size_t capacity = 0; capacity < size + whole.plan.plan->fixed_worst + 8 * step; capacity += step) {
+    for (size_t capacity = 0; capacity < size + whole.plan.plan->max_fixed_size + 8 * step; capacity += step) {
         session s;
         session_open(&s, lines, capacity);
         session_feed(&s, &d);
@@ -248,7 +248,7 @@ static void is_done_at_once_with_counts_that_lie(void) {
     session s;
     session_open(&s, rich_counters(), 1 << 16);
     for (unsigned i = 0; i < 4; i++) {
-        octets d;
+        byte_buffer d;
         sflow_begin(&d, 1, (sflow_header){.agent = 1});
         size_t sample = sample_begin(&d, 2);
         put32(&d, 1), put32(&d, 1), put32(&d, 0xffffffff);
@@ -266,5 +266,5 @@ static void is_done_at_once_with_counts_that_lie(void) {
 
 RUN_TESTS(TEST(gives_a_row_for_each_sample), TEST(leaves_flows_out), TEST(leaves_unknown_counters_out_and_keeps_zeros),
           TEST(counts_what_it_does_not_read), TEST(counts_samples_that_are_cut_short), TEST(takes_every_prefix),
-          TEST(takes_every_corrupted_octet), TEST(gives_the_same_at_every_capacity), TEST(survives_every_failed_allocation),
+          TEST(takes_every_corrupted_byte), TEST(gives_the_same_at_every_capacity), TEST(survives_every_failed_allocation),
           TEST(is_done_at_once_with_counts_that_lie))

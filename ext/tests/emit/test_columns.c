@@ -103,8 +103,8 @@ static void holds_the_greatest_and_the_least(void) {
     fb_columns_put_uint(&t.columns, &at, target_of(&t, "four"), UINT32_MAX);
     fb_columns_put_uint(&t.columns, &at, target_of(&t, "eight"), UINT64_MAX);
     fb_columns_put_int(&t.columns, &at, target_of(&t, "span"), -5);
-    fb_columns_put_octets(&t.columns, &at, target_of(&t, "name"), (const uint8_t *)"a\xff" "b", 3);
-    fb_columns_put_octets(&t.columns, &at, target_of(&t, "raw"), (const uint8_t *)"\0\xff", 2);
+    fb_columns_put_bytes(&t.columns, &at, target_of(&t, "name"), (const uint8_t *)"a\xff" "b", 3);
+    fb_columns_put_bytes(&t.columns, &at, target_of(&t, "raw"), (const uint8_t *)"\0\xff", 2);
     fb_columns_put_uint(&t.columns, &at, target_of(&t, "sure"), 0);
     fb_columns_finish(&t.columns, at);
     CHECK(fb_columns_begin(&t.columns, 1000, &at));
@@ -129,10 +129,10 @@ static void takes_a_row_back(void) {
         CHECK(fb_columns_begin(&t.columns, 1000, &at));
         fb_columns_put_uint(&t.columns, &at, target_of(&t, "a"), round + 1);
         fb_columns_put_ip(&t.columns, &at, target_of(&t, "b"), (const uint8_t *)"\1\2\3\4", 4);
-        fb_columns_put_octets(&t.columns, &at, target_of(&t, "c"), (const uint8_t *)"text", 4);
+        fb_columns_put_bytes(&t.columns, &at, target_of(&t, "c"), (const uint8_t *)"text", 4);
         for (unsigned i = 0; i <= round; i++) {
             fb_columns_repeat_uint(&t.columns, &at, target_of(&t, "d"), i);
-            fb_columns_repeat_octets(&t.columns, &at, target_of(&t, "e"), (const uint8_t *)"xyz", i);
+            fb_columns_repeat_bytes(&t.columns, &at, target_of(&t, "e"), (const uint8_t *)"xyz", i);
         }
         fb_columns_put_uint(&t.columns, &at, target_of(&t, "f"), 0);
         if (round == 1)
@@ -152,7 +152,7 @@ static void takes_a_row_back(void) {
 
 /* Decode all samples in batches of `rows` rows, and append the text of each batch. */
 static void decode_all(table *t, size_t rows, const char *lines, void (*prepare)(table *), text *said) {
-    static octets d[16];
+    static byte_buffer d[16];
     fb_datagram datagrams[16];
     fb_position position = {0};
     fb_status status;
@@ -194,7 +194,7 @@ static void check_every_size(const char *lines, void (*prepare)(table *)) {
 
 static void override_source_as(table *t) {
     fb_bytes none = {0};
-    CHECK_STATUS(fb_slots_override(&t->columns.slots, plan_column(&t->session.plan, "src_as"), FB_SLOT_UINT, 65001, none), FB_OK);
+    CHECK_STATUS(fb_deferred_values_override(&t->columns.deferred, plan_column(&t->session.plan, "src_as"), FB_DEFERRED_UINT, 65001, none), FB_OK);
 }
 
 static void says_the_same_in_batches_of_every_size(void) {
@@ -223,7 +223,7 @@ static void overrides_late_columns(void) {
 /* A batch that grows from two rows has the same content as large batches. */
 static void grows(void) {
     text lines = {0}, whole = {0}, grown = {0};
-    octets d[16];
+    byte_buffer d[16];
     fb_datagram datagrams[16];
     fb_position position = {0};
     table t;

@@ -51,7 +51,7 @@ static void decode_columns(contest *p, const fb_datagram *datagram, text *said) 
 }
 
 /* Decode a datagram with all emitters, and compare values and counters. */
-static void check_same(contest *p, const octets *d) {
+static void check_same(contest *p, const byte_buffer *d) {
     fb_datagram datagram = datagram_of(d->data, d->size, SOURCE_ADDRESS);
     fb_position position = {0};
     text counted = {0}, columns = {0};
@@ -78,7 +78,7 @@ static void check_same(contest *p, const octets *d) {
 static void check_all_samples(const char *lines, unsigned refuse_each, unsigned tunnels) {
     FOR_EACH_PROCESSOR(processor) {
         contest p;
-        octets d;
+        byte_buffer d;
         contest_open(&p, lines, (fb_decoder_options){.decapsulate = tunnels, .processor = processor});
         p.trace.refuse_each = refuse_each;
         for (size_t i = 0; i < sample_count; i++) {
@@ -110,7 +110,7 @@ static void goes_on_after_a_refused_row(void) {
 }
 
 /* Append elements of every role and size in any order, some repeatedly, often with zeros. */
-static void put_random_template(octets *d, uint32_t *random, specifier *fields, size_t *count) {
+static void put_random_template(byte_buffer *d, uint32_t *random, specifier *fields, size_t *count) {
     static const unsigned ids[] = {1,  2,  4,  6,  7,   8,   11,  12,  15,  16,  21,  22,  27,  28,  32,  34,  48,  50,  56, 58,
                                    60, 61, 70, 71, 72,  79,  80,  82,  83,  85,  89,  95,  96,  137, 139, 144, 150, 152, 154,
                                    156, 158, 160, 161, 256, 276, 302, 305, 306, 309, 310, 311, 312, 313, 315, 320, 371, 434, 435,
@@ -126,7 +126,7 @@ static void put_random_template(octets *d, uint32_t *random, specifier *fields, 
     put_template(d, 256, fields, *count);
 }
 
-static void put_random_octets(octets *d, uint32_t *random, size_t size) {
+static void put_random_bytes(byte_buffer *d, uint32_t *random, size_t size) {
     *random = *random * 1664525u + 1013904223u;
     unsigned sparse = *random >> 30;
     while (size--) {
@@ -135,12 +135,12 @@ static void put_random_octets(octets *d, uint32_t *random, size_t size) {
     }
 }
 
-static void put_random_data(octets *d, uint32_t *random, const specifier *fields, size_t count) {
+static void put_random_data(byte_buffer *d, uint32_t *random, const specifier *fields, size_t count) {
     for (unsigned record = 0; record < 4; record++)
         for (size_t i = 0; i < count; i++) {
             size_t size = fields[i].size;
             if (size == VARIABLE) put8(d, (unsigned)(size = *random >> 25));
-            put_random_octets(d, random, size);
+            put_random_bytes(d, random, size);
         }
 }
 
@@ -149,7 +149,7 @@ static void check_random_templates(const char *lines, fb_processor processor) {
     uint32_t random = 5;
     contest_open(&p, lines, (fb_decoder_options){.processor = processor});
     for (unsigned round = 0; round < 400; round++) {
-        octets d;
+        byte_buffer d;
         specifier fields[20];
         size_t count;
         bool ipfix = round % 4;
@@ -188,13 +188,13 @@ static void check_random_packets(fb_processor processor) {
     uint32_t random = 9;
     contest_open(&p, usual_columns, (fb_decoder_options){.processor = processor});
     for (unsigned round = 0; round < 2000; round++) {
-        octets d;
+        byte_buffer d;
         sflow_begin(&d, 1, (sflow_header){.agent = 1});
         size_t sample = flow_sample_begin(&d, 1, (flow_sample){.rate = 1});
         size_t record = header_begin(&d, 1, 100);
         put_ethernet(&d, 1, 2, types[round % 8]);
         size_t start = d.size;
-        put_random_octets(&d, &random, round % 90);
+        put_random_bytes(&d, &random, round % 90);
         if (d.size > start) d.data[start] = (uint8_t)(round & 64 ? 0x45 : round & 32 ? 0x60 : d.data[start]);
         header_end(&d, record);
         sample_end(&d, sample);

@@ -34,11 +34,11 @@ static void bench_close(bench *b) {
     CHECK_EQUAL(b->allocator.held, 0);
 }
 
-static size_t worst_of(const bench *b, size_t wire_octets) {
-    return b->plan.plan->fixed_worst + wire_octets * b->plan.plan->octet_worst;
+static size_t max_row_size(const bench *b, size_t wire_bytes) {
+    return b->plan.plan->max_fixed_size + wire_bytes * b->plan.plan->max_size_per_byte;
 }
 
-static void begin(bench *b) { CHECK(fb_row_begin(&b->row, worst_of(b, 64), &b->at)); }
+static void begin(bench *b) { CHECK(fb_row_begin(&b->row, max_row_size(b, 64), &b->at)); }
 
 static fb_target to(const bench *b, const char *name, unsigned rank) {
     return (fb_target){.column = plan_column(&b->plan, name), .rank = (uint8_t)rank};
@@ -47,7 +47,7 @@ static fb_target to(const bench *b, const char *name, unsigned rank) {
 static void put_number(bench *b, const char *name, uint64_t value) { fb_row_put_uint(&b->row, &b->at, to(b, name, 0), value); }
 
 static void put_text(bench *b, const char *name, const char *value) {
-    fb_row_put_octets(&b->row, &b->at, to(b, name, 0), (const uint8_t *)value, strlen(value));
+    fb_row_put_bytes(&b->row, &b->at, to(b, name, 0), (const uint8_t *)value, strlen(value));
 }
 
 static const char *finish(bench *b) {
@@ -111,7 +111,7 @@ static void leaves_zeros_and_disabled_columns_out(void) {
         fb_row_put_uint(&b.row, &b.at, target, 0);
         fb_row_put_int(&b.row, &b.at, target, 0);
         fb_row_put_real(&b.row, &b.at, target, 0);
-        fb_row_put_octets(&b.row, &b.at, target, (const uint8_t *)"", 0);
+        fb_row_put_bytes(&b.row, &b.at, target, (const uint8_t *)"", 0);
     }
     CHECK(!fb_row_wants(&b.row, b.at, to(&b, "off", 0)));
     put_number(&b, "off", 7), put_text(&b, "off_text", "no");
@@ -219,8 +219,8 @@ static void puts_lengths_of_every_size(void) {
     size_t end = 0;
     for (size_t i = 0; i < COUNT(sizes); i++) {
         memset(value, (int)i + 1, sizeof value);
-        CHECK(fb_row_begin(&b.row, worst_of(&b, sizes[i]), &b.at));
-        fb_row_put_octets(&b.row, &b.at, to(&b, "raw", 0), value, sizes[i]);
+        CHECK(fb_row_begin(&b.row, max_row_size(&b, sizes[i]), &b.at));
+        fb_row_put_bytes(&b.row, &b.at, to(&b, "raw", 0), value, sizes[i]);
         fb_row_finish(&b.row, b.at);
         size_t length_of_value = sizes[i] < 128 ? 1 : sizes[i] < 16384 ? 2 : 3;
         size_t message = 1 + length_of_value + sizes[i];
@@ -302,12 +302,12 @@ static void asks_for_room_before_a_row(void) {
     bench b;
     bench_open(&b, "1 u uint", 1 << 18);
     fb_row_set_output(&b.row, b.output, 100, 0);
-    size_t worst = worst_of(&b, 1000) + 900;
-    CHECK(!fb_row_begin(&b.row, worst, &b.at));
-    CHECK_EQUAL(b.row.needed, worst);
+    size_t max_size = max_row_size(&b, 1000) + 900;
+    CHECK(!fb_row_begin(&b.row, max_size, &b.at));
+    CHECK_EQUAL(b.row.needed, max_size);
     CHECK_EQUAL(fb_row_size(&b.row), 0);
-    fb_row_set_output(&b.row, b.output, worst, 0); /* exact size */
-    CHECK(fb_row_begin(&b.row, worst, &b.at));
+    fb_row_set_output(&b.row, b.output, max_size, 0); /* exact size */
+    CHECK(fb_row_begin(&b.row, max_size, &b.at));
     bench_close(&b);
 }
 
@@ -336,11 +336,11 @@ static void stays_within_the_room_it_asked_for(void) {
     memset(malformed, 0xff, sizeof malformed);
     plan_put_rich(&lines);
     CHECK_STATUS(plan_read(&measure, text_of(&lines), &memory), FB_OK);
-    size_t worst = measure.plan->fixed_worst + sizeof malformed * measure.plan->octet_worst;
+    size_t max_size = measure.plan->max_fixed_size + sizeof malformed * measure.plan->max_size_per_byte;
     plan_free(&measure);
     bench b;
-    bench_open(&b, text_of(&lines), worst);
-    CHECK(fb_row_begin(&b.row, worst, &b.at));
+    bench_open(&b, text_of(&lines), max_size);
+    CHECK(fb_row_begin(&b.row, max_size, &b.at));
     for (uint16_t i = 0; i < b.plan.count; i++) {
         const fb_column *column = &b.plan.plan->columns[i];
         fb_target target = {.column = i};
@@ -350,7 +350,7 @@ static void stays_within_the_room_it_asked_for(void) {
         switch (column->type) {
             case FB_TYPE_IP: fb_row_put_ip(&b.row, &b.at, target, malformed, 16); break;
             case FB_TYPE_STRING:
-            case FB_TYPE_BYTES: fb_row_put_octets(&b.row, &b.at, target, malformed, sizeof malformed); break;
+            case FB_TYPE_BYTES: fb_row_put_bytes(&b.row, &b.at, target, malformed, sizeof malformed); break;
             case FB_TYPE_FLOAT:
             case FB_TYPE_DOUBLE: fb_row_put_real(&b.row, &b.at, target, -1); break;
             case FB_TYPE_INT:
@@ -360,7 +360,7 @@ static void stays_within_the_room_it_asked_for(void) {
         }
     }
     CHECK(!strstr(finish(&b), NOT_A_MESSAGE));
-    CHECK(fb_row_size(&b.row) > worst / 2); /* the bound is not far too large */
+    CHECK(fb_row_size(&b.row) > max_size / 2); /* the bound is not far too large */
     text_free(&lines);
     bench_close(&b);
 }

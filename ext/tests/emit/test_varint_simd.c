@@ -12,12 +12,12 @@
 static void spreads_numbers_into_varints(void) {
     for (unsigned bits = 0; bits < 56; bits++) {
         uint64_t number = UINT64_C(0xffffffffffffff) >> bits;
-        uint8_t expected[FB_VARINT_MAX], octets[8];
+        uint8_t expected[FB_VARINT_MAX], bytes[8];
         unsigned last;
         size_t size = (size_t)(fb_wire_put_varint(expected, number) - expected);
-        fb_store64(octets, fb_wire_short_varint(number, &last));
+        fb_store64(bytes, fb_wire_short_varint(number, &last));
         CHECK_EQUAL(last, 8 * (size - 1));
-        CHECK(memcmp(octets, expected, size) == 0);
+        CHECK(memcmp(bytes, expected, size) == 0);
     }
 }
 #pragma GCC pop_options
@@ -47,28 +47,28 @@ static uint8_t *put_plain(uint8_t *p, const fb_column *column, uint64_t number) 
 
 /* Write one record of eight numbers, up to `reach` bytes long, at the end of a guarded page. */
 static void check_record(const fb_plan *plan, uint32_t *random, size_t reach) {
-    uint8_t record[FB_LANES_WINDOW] = {0}, expected[8 * 15], got[8 * 15 + 64];
+    uint8_t record[FB_SIMD_WINDOW] = {0}, expected[8 * 15], got[8 * 15 + 64];
     uint8_t *end = expected;
     size_t begin = 0, window = 0;
     bool beyond = false;
-    fb_lanes lanes = {0};
-    for (unsigned lane = 0; lane < FB_LANES; lane++) {
+    fb_varint_simd lanes = {0};
+    for (unsigned lane = 0; lane < FB_SIMD_LANES; lane++) {
         size_t size = 1 + (*random >> 16) % 8;
-        const fb_column *column = &plan->columns[(*random >> 24) % FB_LANES];
+        const fb_column *column = &plan->columns[(*random >> 24) % FB_SIMD_LANES];
         uint64_t number = pick_number(random, size);
         if (begin + size > reach) break;
         for (size_t i = 0; i < size; i++) record[begin + i] = (uint8_t)(number >> 8 * (size - 1 - i));
-        uint64_t add = size < 3 && fb_lanes_fit(column, UINT16_MAX + 99) ? *random >> 20 & 63 : 0, bound = UINT64_C(1) << (*random >> 3 & 31);
-        fb_lanes_set(&lanes, lane, column, begin, size, UINT64_MAX, add);
-        if (*random & 32) fb_lanes_bound(&lanes, lane, bound);
-        beyond |= !fb_lanes_fit(column, number) || (*random & 32 && number >= bound);
+        uint64_t add = size < 3 && fb_varint_simd_fit(column, UINT16_MAX + 99) ? *random >> 20 & 63 : 0, bound = UINT64_C(1) << (*random >> 3 & 31);
+        fb_varint_simd_set(&lanes, lane, column, begin, size, UINT64_MAX, add);
+        if (*random & 32) fb_varint_simd_bound(&lanes, lane, bound);
+        beyond |= !fb_varint_simd_fit(column, number) || (*random & 32 && number >= bound);
         end = put_plain(end, column, number + add);
         window = begin + size;
         begin += size + (*random >> 8) % 9;
     }
-    fb_lanes_set_window(&lanes, window, window > FB_LANES_REACH ? window - FB_LANES_REACH : 0);
+    fb_varint_simd_set_window(&lanes, window, window > FB_SIMD_REACH ? window - FB_SIMD_REACH : 0);
     uint8_t *copy = fb_guarded_copy(record, window);
-    const uint8_t *after = fb_lanes_append_window(got, &lanes, copy, copy + FB_LANES_REACH);
+    const uint8_t *after = fb_varint_simd_append_window(got, &lanes, copy, copy + FB_SIMD_REACH);
     CHECK(beyond ? !after : after && after - got == end - expected && memcmp(got, expected, (size_t)(after - got)) == 0);
     fb_guarded_free(copy, window);
 }
@@ -78,7 +78,7 @@ static void fills_lanes_with_numbers_of_every_size(void) {
     fb_memory memory = fb_memory_system(0);
     uint32_t random = 1;
     CHECK_STATUS(plan_read(&plan, columns, &memory), FB_OK);
-    for (unsigned round = 0; round < 20000; round++) check_record(plan.plan, &random, 1 + round % FB_LANES_WINDOW);
+    for (unsigned round = 0; round < 20000; round++) check_record(plan.plan, &random, 1 + round % FB_SIMD_WINDOW);
     plan_free(&plan);
 }
 

@@ -9,14 +9,14 @@ typedef struct {
     uint64_t value;
 } given;
 
-static void put_value(octets *d, given field) {
+static void put_value(byte_buffer *d, given field) {
     for (unsigned i = field.size; i--;) put8(d, i < 8 ? (unsigned)(field.value >> 8 * i & 0xff) : 0);
 }
 
 /* Send a template and a record of it. `scopes` > 0: an options template whose first fields are the
    scope. */
 static void feed(session *s, uint32_t domain, unsigned scopes, const given *fields, size_t count) {
-    octets d;
+    byte_buffer d;
     specifier specifiers[8];
     for (size_t i = 0; i < count; i++) specifiers[i] = (specifier){fields[i].id, fields[i].size, 0};
     ipfix_begin(&d, (ipfix_header){.domain = domain});
@@ -98,7 +98,7 @@ static void finds_the_rate_of_the_sampler_that_a_record_names(void) {
 /* Send records of one set, each with its own sampler and number. They have a fixed size, or a
    variable-length text. */
 static void feed_samplers(session *s, unsigned id, unsigned size, bool variable, const uint8_t *samplers, size_t count) {
-    octets d;
+    byte_buffer d;
     specifier specifiers[] = {{id, size, 0}, {1, 4, 0}, {371, 65535, 0}};
     ipfix_begin(&d, (ipfix_header){.domain = 1});
     size_t set = set_begin(&d, 2);
@@ -192,7 +192,7 @@ static void tells_a_wrap_from_a_clock_that_is_ahead(void) {
                  {0, UINT32_MAX, 1000, "start=999999\n"},    {UINT32_MAX, 0, 1000, "start=1000001\n"},
                  {5, 6000000, 0, "\n"},                      {UINT32_MAX, 0x70000000, 5000000, "start=2584080897\n"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        octets d;
+        byte_buffer d;
         session s;
         session_open(&s, "1 start timestamp unit=1000000 : ipfix:22@time_uptime", 4096);
         netflow9_begin(&d, (netflow9_header){.uptime = cases[i].header, .seconds = cases[i].seconds});

@@ -303,7 +303,7 @@ static void goes_without_samples_that_have_no_room(void) {
 
 /* Append templates, then two data sets, of fixed and of variable record size, and a set of
    options. */
-static void put_message(octets *d, uint32_t number, unsigned flows_, unsigned names, unsigned options) {
+static void put_message(byte_buffer *d, uint32_t number, unsigned flows_, unsigned names, unsigned options) {
     ipfix_begin(d, (ipfix_header){.seconds = 1000, .sequence = number, .domain = 7});
     size_t set = set_begin(d, 256);
     for (unsigned i = 0; i < flows_; i++) put32(d, i + 1);
@@ -317,7 +317,7 @@ static void put_message(octets *d, uint32_t number, unsigned flows_, unsigned na
     ipfix_end(d);
 }
 
-static void put_templates(octets *d, uint32_t number) {
+static void put_templates(byte_buffer *d, uint32_t number) {
     ipfix_begin(d, (ipfix_header){.seconds = 1000, .sequence = number, .domain = 7});
     size_t set = set_begin(d, 2);
     put_template(d, 256, FIELDS({1, 4}));
@@ -339,7 +339,7 @@ static const fb_domain *only_domain(const session *s) {
 
 /* A message is counted once, however often it is resumed. */
 static void counts_a_message_once(void) {
-    static octets d[5];
+    static byte_buffer d[5];
     fb_datagram batch[5];
     put_templates(&d[0], 100);
     put_message(&d[1], 100, 5, 3, 2);
@@ -360,7 +360,7 @@ static void counts_a_message_once(void) {
     }
 }
 
-static void put_sflow(octets *d, uint32_t number) {
+static void put_sflow(byte_buffer *d, uint32_t number) {
     sflow_begin(d, 2, (sflow_header){.agent = 0xc0000207, .sub_agent = 3, .sequence = number, .uptime = 1000});
     for (uint32_t i = 0; i < 2; i++) {
         size_t sample = flow_sample_begin(d, 0, (flow_sample){.sequence = 2 * number + i, .source = 5, .rate = 10});
@@ -369,7 +369,7 @@ static void put_sflow(octets *d, uint32_t number) {
 }
 
 static void counts_samples_once(void) {
-    static octets d[3];
+    static byte_buffer d[3];
     fb_datagram batch[3];
     put_sflow(&d[0], 10), put_sflow(&d[1], 12), put_sflow(&d[2], 11);
     for (size_t i = 0; i < 3; i++) batch[i] = datagram_of(d[i].data, d[i].size, SOURCE_ADDRESS);
@@ -389,12 +389,12 @@ static void counts_samples_once(void) {
 static void decodes_without_room_for_numbers(void) {
     for (size_t room = 1; room < sizeof(fb_domain) + 1000; room += 7) {
         session s;
-        octets d;
+        byte_buffer d;
         memset(&s, 0, sizeof s);
         CHECK_STATUS(session_try(&s, usual_columns, 1 << 16, (fb_decoder_options){.exporter_memory = room}), FB_OK);
         for (uint32_t number = 1; number < 9; number += 2) {
             netflow5_begin(&d, 1, (netflow5_header){.sequence = number});
-            put_netflow5(&d, (netflow5_record){.octets = 10});
+            put_netflow5(&d, (netflow5_record){.bytes = 10});
             session_feed(&s, &d);
             put_sflow(&d, number);
             session_feed(&s, &d);

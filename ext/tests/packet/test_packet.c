@@ -13,15 +13,15 @@ static const ipv6_header ipv6 = {.payload = 20, .hop_limit = 64, .next = 6, .src
 
 /* Decode a sampled header, complete and at every length. A guard page follows the captured
    bytes. */
-static void check(uint32_t protocol, const octets *packet, const char *flow, const char *counters, int line) {
+static void check(uint32_t protocol, const byte_buffer *packet, const char *flow, const char *counters, int line) {
     session s;
     text counted = {0};
     session_open(&s, columns, 65536);
     for (size_t size = 0; size <= packet->size; size++) {
-        octets d;
+        byte_buffer d;
         sflow_begin(&d, 1, (sflow_header){.agent = 1});
         size_t sample = flow_sample_begin(&d, 1, (flow_sample){0}), record = header_begin(&d, protocol, 100);
-        put_octets(&d, packet->data, size);
+        put_bytes(&d, packet->data, size);
         patch32(&d, record + 12, (uint32_t)size);
         sample_end(&d, record), sample_end(&d, sample);
         session_forget(&s);
@@ -41,7 +41,7 @@ static void check(uint32_t protocol, const octets *packet, const char *flow, con
 enum { ETHERNET = 1, IPV4 = 11, IPV6 = 12, MPLS = 13 };
 
 static void reads_transport_headers(void) {
-    octets p = {.size = 0};
+    byte_buffer p = {.size = 0};
     put_ipv4(&p, ipv4), put_tcp(&p, 1000, 80, 0x12);
     CHECK_PACKET(IPV4, &p, "length=60 src=10.0.0.1 proto=6 sport=1000 dport=80 flags=18 etype=2048 ttl=64\n", "");
     p.data[9] = 17;
@@ -55,7 +55,7 @@ static void reads_transport_headers(void) {
 }
 
 static void steps_over_ipv4_options(void) {
-    octets p = {.size = 0};
+    byte_buffer p = {.size = 0};
     ipv4_header header = ipv4;
     header.option_words = 10, header.length = 80;
     put_ipv4(&p, header), put_tcp(&p, 1000, 80, 2);
@@ -63,7 +63,7 @@ static void steps_over_ipv4_options(void) {
 }
 
 static void reads_no_ports_of_later_fragments(void) {
-    octets p = {.size = 0};
+    byte_buffer p = {.size = 0};
     ipv4_header header = ipv4;
     header.id = 7, header.fragment = 0x2000 | 185;
     put_ipv4(&p, header), put_tcp(&p, 1000, 80, 2);
@@ -75,7 +75,7 @@ static void reads_no_ports_of_later_fragments(void) {
 }
 
 static void believes_lengths_over_padding(void) {
-    octets p = {.size = 0};
+    byte_buffer p = {.size = 0};
     ipv4_header header = ipv4;
     header.length = 22;
     put_ipv4(&p, header), put_tcp(&p, 1000, 80, 2);
@@ -84,7 +84,7 @@ static void believes_lengths_over_padding(void) {
 }
 
 static void counts_headers_that_contradict_themselves(void) {
-    octets p = {.size = 0};
+    byte_buffer p = {.size = 0};
     put_ipv4(&p, ipv4), put_tcp(&p, 1000, 80, 2);
     p.data[0] = 0x44;
     CHECK_PACKET(IPV4, &p, "etype=2048\n", "bad_packet=1");
@@ -98,7 +98,7 @@ static void counts_headers_that_contradict_themselves(void) {
 static void walks_ipv6_extension_headers(void) {
     static const unsigned extensions[] = {0, 43, 60, 135, 139, 140};
     for (size_t i = 0; i < sizeof extensions / sizeof *extensions; i++) {
-        octets p = {.size = 0};
+        byte_buffer p = {.size = 0};
         ipv6_header header = ipv6;
         header.payload = 44, header.next = extensions[i];
         put_ipv6_header(&p, header);
@@ -108,7 +108,7 @@ static void walks_ipv6_extension_headers(void) {
         put_tcp(&p, 1000, 80, 2);
         CHECK_PACKET(IPV6, &p, "length=84 src=2001:db8:0:0:0:0:0:1 proto=6 sport=1000 dport=80 flags=2 etype=34525 ttl=64\n", "");
     }
-    octets p = {.size = 0};
+    byte_buffer p = {.size = 0};
     ipv6_header header = ipv6;
     header.payload = 28, header.next = 44;
     put_ipv6_header(&p, header);
@@ -118,7 +118,7 @@ static void walks_ipv6_extension_headers(void) {
 }
 
 static void reads_tags_and_labels(void) {
-    octets p = {.size = 0};
+    byte_buffer p = {.size = 0};
     put_ethernet(&p, 1, 2, 0x88a8), put_vlan(&p, 10, 0x8100), put_vlan(&p, 20, 0x9100), put_vlan(&p, 30, 0x86dd);
     put_ipv6_header(&p, ipv6), put_tcp(&p, 1, 2, 2);
     CHECK_PACKET(ETHERNET, &p, "length=60 src=2001:db8:0:0:0:0:0:1 proto=6 sport=1 dport=2 flags=2 etype=34525 vlan=10 inner=20 ttl=64 smac=2\n", "");
@@ -131,7 +131,7 @@ static void reads_tags_and_labels(void) {
 }
 
 static void reads_the_frame_behind_a_control_word(void) {
-    octets p = {.size = 0};
+    byte_buffer p = {.size = 0};
     put_ethernet(&p, 1, 2, 0x8847), put_mpls(&p, 100, 1, 9), put32(&p, 0);
     put_ethernet(&p, 3, 4, 0x0800);
     put_ipv4(&p, ipv4), put_tcp(&p, 1000, 80, 2);
@@ -163,7 +163,7 @@ static void walks_plain_packets_as_any_other(void) {
     static const uint16_t types[] = {0x0800, 0x86dd};
     for (unsigned kind = 0; kind < 2; kind++)
         for (unsigned tags = 0; tags < 4; tags++) {
-            octets p = {.size = 0};
+            byte_buffer p = {.size = 0};
             put_ethernet(&p, 1, 2, tags ? 0x88a8 : types[kind]);
             for (unsigned i = 1; i <= tags; i++) put_vlan(&p, 10 * i, i < tags ? 0x8100 : types[kind]);
             size_t headers = p.size + (kind ? 40 : 20);
@@ -175,12 +175,12 @@ static void walks_plain_packets_as_any_other(void) {
             for (size_t size = 0; size <= p.size; size++)
                 CHECK_EQUAL(walks_agree((fb_bytes){p.data, size}), tags < 3 && size >= headers);
             for (size_t at = 0; at < headers; at++) {
-                uint8_t octet = p.data[at];
+                uint8_t byte = p.data[at];
                 for (unsigned value = 0; value < 256; value++) {
                     p.data[at] = (uint8_t)value;
                     walks_agree((fb_bytes){p.data, p.size});
                 }
-                p.data[at] = octet;
+                p.data[at] = byte;
             }
         }
 }

@@ -21,11 +21,11 @@ static void open_with(session *s, const char *lines, unsigned tunnels) {
 }
 
 /* Decode the first bytes of a packet in an sFlow sample. A guard page follows them. */
-static void feed(session *s, uint32_t protocol, const octets *packet, size_t size) {
-    octets d;
+static void feed(session *s, uint32_t protocol, const byte_buffer *packet, size_t size) {
+    byte_buffer d;
     sflow_begin(&d, 1, (sflow_header){.agent = 1});
     size_t sample = flow_sample_begin(&d, 1, (flow_sample){0}), record = header_begin(&d, protocol, 0);
-    put_octets(&d, packet->data, size);
+    put_bytes(&d, packet->data, size);
     patch32(&d, record + 12, (uint32_t)size);
     sample_end(&d, record), sample_end(&d, sample);
     session_forget(s);
@@ -36,7 +36,7 @@ static void feed(session *s, uint32_t protocol, const octets *packet, size_t siz
 
 typedef struct {
     const char *name;
-    void (*put)(octets *d);
+    void (*put)(byte_buffer *d);
     uint32_t protocol;
     unsigned tunnels; /* its kind; 0: none */
     const char *flow; /* with this tunnel opened */
@@ -69,15 +69,15 @@ static const kind kinds[] = {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-static octets packet_of(const kind *kind) {
-    octets packet = {.size = 0};
+static byte_buffer packet_of(const kind *kind) {
+    byte_buffer packet = {.size = 0};
     kind->put(&packet);
     return packet;
 }
 
 static void opens_what_is_asked_for(void) {
     for (size_t i = 0; i < KINDS; i++) {
-        octets packet = packet_of(&kinds[i]);
+        byte_buffer packet = packet_of(&kinds[i]);
         const unsigned choices[] = {kinds[i].tunnels, ALL & ~kinds[i].tunnels, ALL, 0};
         for (size_t k = 0; k < 4; k++) {
             session s;
@@ -94,7 +94,7 @@ static void opens_what_is_asked_for(void) {
 
 static void takes_every_prefix(void) {
     for (size_t i = 0; i < KINDS; i++) {
-        octets packet = packet_of(&kinds[i]);
+        byte_buffer packet = packet_of(&kinds[i]);
         session s;
         open_with(&s, columns, ALL);
         for (size_t size = 0; size <= packet.size; size++) feed(&s, kinds[i].protocol, &packet, size);
@@ -104,9 +104,9 @@ static void takes_every_prefix(void) {
     }
 }
 
-static void takes_every_corrupted_octet(void) {
+static void takes_every_corrupted_byte(void) {
     for (size_t i = 0; i < KINDS; i++) {
-        octets packet = packet_of(&kinds[i]);
+        byte_buffer packet = packet_of(&kinds[i]);
         session s;
         open_with(&s, columns, ALL);
         for (size_t at = 0; at < packet.size; at++)
@@ -130,15 +130,15 @@ static void takes_tunnels_in_tunnels(void) {
     plan_put_rich(&lines);
     for (size_t i = 0; i < 6; i++)
         for (size_t k = 0; k < 6; k++) {
-            octets packet = {.size = 0}, inner = packet_of(&kinds[k]);
+            byte_buffer packet = {.size = 0}, inner = packet_of(&kinds[k]);
             session s;
             open_with(&s, text_of(&lines), ALL);
             put_outside(&packet, kinds[k].protocol == IPV6 ? 41 : 4);
-            put_octets(&packet, inner.data, inner.size);
+            put_bytes(&packet, inner.data, inner.size);
             inner = packet;
             packet.size = 0;
             put_outside(&packet, 47), put16(&packet, 0), put16(&packet, 0x0800);
-            put_octets(&packet, inner.data, inner.size);
+            put_bytes(&packet, inner.data, inner.size);
             for (size_t size = 0; size <= packet.size; size += 1 + i) feed(&s, IPV4, &packet, size);
             session_close(&s);
         }
@@ -146,7 +146,7 @@ static void takes_tunnels_in_tunnels(void) {
 }
 
 static void stops_at_a_fixed_depth(void) {
-    octets packet = {.size = 0};
+    byte_buffer packet = {.size = 0};
     session s;
     for (unsigned i = 0; i < 3000; i++)
         /* without a length: all that remains */
@@ -164,7 +164,7 @@ static void stops_at_a_fixed_depth(void) {
 }
 
 static void lists_segments_and_tunnels_it_does_not_open(void) {
-    octets packet = packet_of(&kinds[4]);
+    byte_buffer packet = packet_of(&kinds[4]);
     session s;
     open_with(&s, columns, 0);
     feed(&s, IPV6, &packet, packet.size);
@@ -176,7 +176,7 @@ static void lists_segments_and_tunnels_it_does_not_open(void) {
 
 /* 65,000 bytes of one element: tags, labels, extension headers, or GTP-U extensions. */
 static void walks_as_far_as_there_is_something(void) {
-    octets packet = {.size = 0};
+    byte_buffer packet = {.size = 0};
     session s;
     open_with(&s, columns, ALL);
     put_ethernet(&packet, 1, 2, 0x8100);
@@ -205,6 +205,6 @@ static void names_tunnels(void) {
     CHECK(fb_tunnel_name(FB_TUNNEL_COUNT) == NULL);
 }
 
-RUN_TESTS(TEST(opens_what_is_asked_for), TEST(takes_every_prefix), TEST(takes_every_corrupted_octet),
+RUN_TESTS(TEST(opens_what_is_asked_for), TEST(takes_every_prefix), TEST(takes_every_corrupted_byte),
           TEST(takes_tunnels_in_tunnels), TEST(stops_at_a_fixed_depth), TEST(lists_segments_and_tunnels_it_does_not_open),
           TEST(walks_as_far_as_there_is_something), TEST(names_tunnels))

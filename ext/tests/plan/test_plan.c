@@ -189,10 +189,10 @@ static void lets_columns_wait_whose_ranks_arrive_out_of_order(void) {
         text line = {0};
         text_put(&line, "1 u uint : %s\n2 x uint explicit : %s\n3 r uint repeated : %s", cases[i].sources, cases[i].sources, cases[i].sources);
         CHECK_STATUS(plan_read(&plan, text_of(&line), &memory), FB_OK);
-        if (!(plan.plan->columns[0].flags & FB_COLUMN_SLOTTED) == cases[i].waits) fprintf(stderr, "%s\n", cases[i].sources);
-        CHECK(!!(plan.plan->columns[0].flags & FB_COLUMN_SLOTTED) == cases[i].waits);
-        CHECK(plan.plan->columns[1].flags & FB_COLUMN_SLOTTED); /* its zero comes last */
-        CHECK(!(plan.plan->columns[2].flags & FB_COLUMN_SLOTTED));
+        if (!(plan.plan->columns[0].flags & FB_COLUMN_DEFERRED) == cases[i].waits) fprintf(stderr, "%s\n", cases[i].sources);
+        CHECK(!!(plan.plan->columns[0].flags & FB_COLUMN_DEFERRED) == cases[i].waits);
+        CHECK(plan.plan->columns[1].flags & FB_COLUMN_DEFERRED); /* its zero comes last */
+        CHECK(!(plan.plan->columns[2].flags & FB_COLUMN_DEFERRED));
         CHECK_EQUAL(plan.plan->slot_count, 1 + cases[i].waits);
         plan_free(&plan);
         text_free(&line);
@@ -206,8 +206,8 @@ static void lets_totals_and_their_rate_wait(void) {
     CHECK_STATUS(plan_read(&plan, "1 off uint rate disabled\n2 rate fixed64 rate\n3 total uint scaled : ipfix:1\n"
                                   "4 plain uint : ipfix:1\n5 none uint scaled disabled", &memory), FB_OK);
     CHECK_EQUAL(plan.plan->rate_column, plan_column(&plan, "rate"));
-    CHECK(plan.plan->columns[plan_column(&plan, "rate")].flags & FB_COLUMN_SLOTTED);
-    CHECK(plan.plan->columns[plan_column(&plan, "total")].flags & FB_COLUMN_SLOTTED);
+    CHECK(plan.plan->columns[plan_column(&plan, "rate")].flags & FB_COLUMN_DEFERRED);
+    CHECK(plan.plan->columns[plan_column(&plan, "total")].flags & FB_COLUMN_DEFERRED);
     CHECK_EQUAL(plan.plan->slot_count, 2);
     plan_free(&plan);
     CHECK_STATUS(plan_read(&plan, "1 rate uint : ipfix:34", &memory), FB_OK);
@@ -238,7 +238,7 @@ static void keeps_disabled_columns_out_of_everything(void) {
                                   "2 text string disabled\n", &memory), FB_OK);
     CHECK_EQUAL(plan.plan->slot_count, 0);
     CHECK_EQUAL(plan.plan->open, 0);
-    CHECK_EQUAL(plan.plan->octet_worst, 0);
+    CHECK_EQUAL(plan.plan->max_size_per_byte, 0);
     CHECK(!plan.plan->has_packet);
     for (unsigned i = 0; i < FB_SOURCE_COUNT; i++) CHECK_EQUAL(plan.plan->sources[i].count, 0);
     plan_free(&plan);
@@ -270,7 +270,7 @@ static void finds_the_columns_of_an_element(void) {
 static void measures_what_a_row_may_need(void) {
     static const struct {
         const char *line;
-        size_t fixed, octet;
+        size_t fixed, byte;
     } cases[] = {
         {"1 a uint", 1 + 10, 0},          {"16 a uint", 2 + 10, 0},     {"536870911 a bool", 5 + 10, 0},
         {"1 a fixed32", 1 + 4, 0},        {"1 a float", 1 + 4, 0},      {"1 a fixed64", 1 + 8, 0},
@@ -281,14 +281,14 @@ static void measures_what_a_row_may_need(void) {
     fb_memory memory = memory_for_test();
     named_plan plan;
     CHECK_STATUS(plan_read(&plan, "", &memory), FB_OK);
-    size_t empty = plan.plan->fixed_worst;
+    size_t empty = plan.plan->max_fixed_size;
     plan_free(&plan);
     for (size_t i = 0; i < COUNT(cases); i++) {
         CHECK_STATUS(plan_read(&plan, cases[i].line, &memory), FB_OK);
-        CHECK(plan.plan->fixed_worst - empty >= cases[i].fixed);
-        CHECK(plan.plan->fixed_worst - empty <= cases[i].fixed + 20);
-        CHECK(plan.plan->octet_worst >= cases[i].octet);
-        CHECK((plan.plan->octet_worst == 0) == (cases[i].octet == 0));
+        CHECK(plan.plan->max_fixed_size - empty >= cases[i].fixed);
+        CHECK(plan.plan->max_fixed_size - empty <= cases[i].fixed + 20);
+        CHECK(plan.plan->max_size_per_byte >= cases[i].byte);
+        CHECK((plan.plan->max_size_per_byte == 0) == (cases[i].byte == 0));
         plan_free(&plan);
     }
 }

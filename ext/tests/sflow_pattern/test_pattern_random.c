@@ -112,7 +112,7 @@ static void feed(session *s, size_t size) {
     session_feed_batch(s, &datagram, 1);
 }
 
-static void complain(const contest *c, session *found, session *expected, const octets *d) {
+static void complain(const contest *c, session *found, session *expected, const byte_buffer *d) {
     text a = {0}, b = {0};
     put_counters_text(&a, found->decoder);
     put_counters_text(&b, expected->decoder);
@@ -127,7 +127,7 @@ static void complain(const contest *c, session *found, session *expected, const 
 }
 
 /* Decode one datagram with all decoders. Its first sample begins at `sample`. */
-static void check_same(contest *c, const octets *d, size_t sample) {
+static void check_same(contest *c, const byte_buffer *d, size_t sample) {
     bool fitting = session_find_pattern(&c->of[c->kinds - 1].learning, d, sample) != NULL;
     memcpy(input() + ROOM - d->size, d->data, d->size);
     c->fitting += fitting;
@@ -144,7 +144,7 @@ static void check_same(contest *c, const octets *d, size_t sample) {
 
 /* Random samples ----------------------------------------------------------------------------- */
 
-static void corrupt(octets *d, size_t sample) {
+static void corrupt(byte_buffer *d, size_t sample) {
     static const uint32_t words[] = {0, 1, 2, 3, 4, 0xff, 0x100, 0xfff, 0x1000, 0xffff, 0x10000, 0x3fffffff, 0x40000000, 0x80000000, 0xffffffff};
     for (unsigned changes = 1 + below(2); changes; changes--) {
         size_t at = sample + below((uint32_t)(d->size - sample - 3));
@@ -158,7 +158,7 @@ static void corrupt(octets *d, size_t sample) {
 }
 
 /* Append a sample equal or similar to a learned one. */
-static size_t put_variant(octets *d, const sample_look *base) {
+static size_t put_variant(byte_buffer *d, const sample_look *base) {
     sample_look look = *base;
     unsigned mood = below(4);
     if (mood == 0) look_change(&look);
@@ -176,7 +176,7 @@ static void set_room(session *s, size_t capacity) {
 }
 
 /* Start with an output without room, and grow only by the room needed. */
-static void check_in_little_room(contest *c, const octets *d, size_t sample) {
+static void check_in_little_room(contest *c, const byte_buffer *d, size_t sample) {
     for (unsigned i = 0; i < c->kinds; i++) set_room(&c->of[i].learning, below(200));
     check_same(c, d, sample);
     for (unsigned i = 0; i < c->kinds; i++) set_room(&c->of[i].learning, 1 << 16);
@@ -186,13 +186,13 @@ static void override_late(contest *c) {
     const fb_plan *plan = c->of[0].plain.plan.plan;
     for (uint16_t k = 0; k < plan->column_count; k++)
         for (unsigned i = 0; i < c->kinds; i++) {
-            fb_slots_override(&c->of[i].learning.row.slots, k, FB_SLOT_UINT, k, (fb_bytes){NULL, 0});
-            fb_slots_override(&c->of[i].plain.row.slots, k, FB_SLOT_UINT, k, (fb_bytes){NULL, 0});
+            fb_deferred_values_override(&c->of[i].learning.row.deferred, k, FB_DEFERRED_UINT, k, (fb_bytes){NULL, 0});
+            fb_deferred_values_override(&c->of[i].plain.row.deferred, k, FB_DEFERRED_UINT, k, (fb_bytes){NULL, 0});
         }
 }
 
 static void run_round(const char *lines, bool overridden, unsigned decapsulate, size_t *fitting, size_t *others) {
-    static octets d;
+    static byte_buffer d;
     sample_look look;
     contest c;
     contest_open(&c, lines, (fb_decoder_options){.default_sampling_rate = below(2), .decapsulate = decapsulate}, below(2));
@@ -272,8 +272,8 @@ static bool is_looked_at(const fb_pattern *pattern, const fb_sample_parts *parts
 
 /* Set each byte to its extremes, its neighbours, and values one bit away. With `all`, bytes that a
    pattern checks get every value. */
-static void check_octets(contest *c, octets *d, bool slow, bool all) {
-    bool looked_at[FB_PATTERN_OCTETS];
+static void check_bytes(contest *c, byte_buffer *d, bool slow, bool all) {
+    bool looked_at[FB_PATTERN_BYTES];
     fb_sample_parts parts;
     const fb_pattern *pattern = session_find_parts(&c->of[0].learning, d, FIRST_SAMPLE, &parts);
     CHECK(pattern != NULL);
@@ -290,9 +290,9 @@ static void check_octets(contest *c, octets *d, bool slow, bool all) {
     }
 }
 
-static void every_octet_is_the_same_or_does_not_matter(void) {
+static void every_byte_is_the_same_or_does_not_matter(void) {
     static const char *const flags[] = {"", " explicit limit=100", " repeated", " limit=65535"};
-    static octets d;
+    static byte_buffer d;
     bool slow = getenv("FLOWBUF_SLOW_RUN");
     for (unsigned i = 0; i < 6 * PLAIN_SAMPLES && !fb_check_failures; i++) {
         bool general = i >= 5 * PLAIN_SAMPLES; /* each sample again, with one plan */
@@ -304,7 +304,7 @@ static void every_octet_is_the_same_or_does_not_matter(void) {
         build_plain_sample(&d, which);
         check_same(&c, &d, FIRST_SAMPLE);
         stop_learning(&c);
-        check_octets(&c, &d, slow, i % 5 == which);
+        check_bytes(&c, &d, slow, i % 5 == which);
         if (!fb_check_failures) CHECK(c.fitting > d.size);
         contest_close(&c);
         text_free(&lines);
@@ -314,7 +314,7 @@ static void every_octet_is_the_same_or_does_not_matter(void) {
 /* Cut headers anywhere, with the last bytes before a guard page. */
 static void nothing_is_read_behind_a_sample(void) {
     static const unsigned protos[] = {6, 17, 1}, protos_of_ipv6[] = {6, 17, 58};
-    static octets d;
+    static byte_buffer d;
     text lines = {0};
     plan_put_samples(&lines, "");
     sample_look look = {.count = 1, .records = {1}, .protocol = 1, .tag_type = 0x8100, .wide = 8};
@@ -326,7 +326,7 @@ static void nothing_is_read_behind_a_sample(void) {
         for (unsigned k = 0; k < 24; k++) {
             look.expanded = k & 1;
             look.etype = k & 2 ? 0x86dd : 0x0800;
-            look.first_octet = k & 2 ? 0x60 : 0x45;
+            look.first_byte = k & 2 ? 0x60 : 0x45;
             look.tags = k >> 2 & 1;
             look.proto = (k & 2 ? protos_of_ipv6 : protos)[k / 8];
             for (unsigned times = 0; times < 7; times++) {
@@ -343,7 +343,7 @@ static void nothing_is_read_behind_a_sample(void) {
 
 /* Numbers and addresses differ between samples; the bytes behind them do not. */
 static void what_is_the_same_in_all_samples_is_learned_once(void) {
-    octets d, other;
+    byte_buffer d, other;
     session s;
     session_open(&s, usual_columns, 1 << 16);
     for (unsigned round = 0; round < 2 * PLAIN_SAMPLES; round++) {
@@ -365,13 +365,13 @@ static void what_is_the_same_in_all_samples_is_learned_once(void) {
 /* If there are too many layouts, the patterns become general. The output does not change. Few
    patterns match the input. */
 static void many_layouts_become_few(void) {
-    static octets d;
+    static byte_buffer d;
     contest c;
     size_t fitting = 0, rounds = getenv("FLOWBUF_SLOW_RUN") ? 300 : 1200;
     random_begin(4);
     contest_open(&c, usual_columns, (fb_decoder_options){0}, false);
     for (size_t i = 0; i < rounds && !fb_check_failures; i++) {
-        sample_look look = {.count = 2, .records = {1, 1003}, .protocol = 1, .etype = 0x0800, .first_octet = 0x45, .proto = below(2) ? 6 : 17, .wide = 4};
+        sample_look look = {.count = 2, .records = {1, 1003}, .protocol = 1, .etype = 0x0800, .first_byte = 0x45, .proto = below(2) ? 6 : 17, .wide = 4};
         look.captured = 60 + below(70);
         look.segments = below(3);
         look.hops[0] = below(3), look.hops[1] = below(3);
@@ -384,5 +384,5 @@ static void many_layouts_become_few(void) {
     contest_close(&c);
 }
 
-RUN_TESTS(TEST(patterns_say_what_records_say), TEST(many_layouts_become_few), TEST(every_octet_is_the_same_or_does_not_matter),
+RUN_TESTS(TEST(patterns_say_what_records_say), TEST(many_layouts_become_few), TEST(every_byte_is_the_same_or_does_not_matter),
           TEST(what_is_the_same_in_all_samples_is_learned_once), TEST(nothing_is_read_behind_a_sample))

@@ -19,10 +19,10 @@ static const char *format_of(const fb_column *column) {
     }
 }
 
-static uint8_t *pack(const uint8_t *octets, size_t count) {
+static uint8_t *pack(const uint8_t *bytes, size_t count) {
     uint8_t *bits = calloc(count / 8 + 1, 1);
     if (!bits) abort();
-    for (size_t i = 0; i < count; i++) bits[i / 8] |= (uint8_t)((octets[i] != 0) << i % 8);
+    for (size_t i = 0; i < count; i++) bits[i / 8] |= (uint8_t)((bytes[i] != 0) << i % 8);
     return bits;
 }
 

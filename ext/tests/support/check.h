@@ -1,8 +1,8 @@
 /* Shared by all C tests of the core: checks that print the values, input that ends at a guard page,
    and memory that fails on request. Include it first. A test file ends with
    RUN_TESTS(TEST(first_test), TEST(second_test), ...). */
-#ifndef FB_CHECK_H
-#define FB_CHECK_H
+#ifndef FB_TESTS_SUPPORT_CHECK_H
+#define FB_TESTS_SUPPORT_CHECK_H
 
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE /* for MAP_ANONYMOUS, which -std=c11 hides */

@@ -35,7 +35,7 @@ static void put_address(text *t, const uint8_t *p, size_t size) {
     for (int i = 0; i < 8; i++) text_put(t, "%s%x", i ? ":" : "", (unsigned)p[2 * i] << 8 | p[2 * i + 1]);
 }
 
-void put_octets_text(text *t, const fb_column *column, const uint8_t *data, size_t size) {
+void put_bytes_text(text *t, const fb_column *column, const uint8_t *data, size_t size) {
     if (column->type == FB_TYPE_IP && (size == 4 || size == 16)) {
         put_address(t, data, size);
     } else if (column->type == FB_TYPE_STRING) {
@@ -65,9 +65,9 @@ static uint64_t take_varint(reader *r) {
     uint64_t result = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
         if (r->p == r->end) break;
-        uint8_t octet = *r->p++;
-        result += (uint64_t)(octet % 128) << shift;
-        if (octet < 128) return result;
+        uint8_t byte = *r->p++;
+        result += (uint64_t)(byte % 128) << shift;
+        if (byte < 128) return result;
     }
     r->bad = true;
     return 0;
@@ -140,7 +140,7 @@ static bool read_message(const named_plan *plan, reader r, value *values, size_t
 
 static void put_value(text *t, const fb_column *column, const value *v) {
     if (column->wire == FB_WIRE_BYTES)
-        put_octets_text(t, column, v->data, v->size);
+        put_bytes_text(t, column, v->data, v->size);
     else
         put_number_text(t, column, v->number);
 }
@@ -254,7 +254,7 @@ static bool put_plain_value(text *t, const fb_column *column, const value *v) {
     static const uint8_t zeros[16];
     bool there = column->flags & (FB_COLUMN_REPEATED | FB_COLUMN_EXPLICIT);
     bool replaced, native = column->flags & FB_COLUMN_NATIVE_IP;
-    uint8_t address[16], *octets = malloc(3 * v->size + 1);
+    uint8_t address[16], *bytes = malloc(3 * v->size + 1);
     size_t size = v->size;
     if (column->wire != FB_WIRE_BYTES) {
         if ((there |= v->number != 0)) put_number_text(t, column, v->number);
@@ -264,12 +264,12 @@ static bool put_plain_value(text *t, const fb_column *column, const value *v) {
         if (size == 16) memcpy(address, v->data, 12);
         there = (there && size) || column->flags & FB_COLUMN_REPEATED || memcmp(address, zeros, 16) != 0;
         native &= memcmp(address, mapped_prefix, 12) == 0;
-        if (there) put_octets_text(t, column, native ? address + 12 : address, native ? 4 : 16);
+        if (there) put_bytes_text(t, column, native ? address + 12 : address, native ? 4 : 16);
     } else {
-        if (column->type == FB_TYPE_STRING) size = (size_t)(fb_utf8_put_replaced(octets, (fb_bytes){v->data, v->size}, &replaced) - octets);
-        if ((there |= size != 0)) put_octets_text(t, column, column->type == FB_TYPE_STRING ? octets : v->data, size);
+        if (column->type == FB_TYPE_STRING) size = (size_t)(fb_utf8_put_replaced(bytes, (fb_bytes){v->data, v->size}, &replaced) - bytes);
+        if ((there |= size != 0)) put_bytes_text(t, column, column->type == FB_TYPE_STRING ? bytes : v->data, size);
     }
-    free(octets);
+    free(bytes);
     return there;
 }
 
@@ -344,22 +344,22 @@ static bool is_zero(const uint8_t *p, size_t size) {
 }
 
 /* Return the bytes of a variable-width value: of a row, or of a list member. */
-static fb_bytes octets_at(const fb_vector *vector, size_t i) {
+static fb_bytes bytes_at(const fb_vector *vector, size_t i) {
     const uint32_t *ends = vector->listed ? vector->members : vector->offsets;
     return (fb_bytes){vector->values + ends[i], ends[i + 1] - ends[i]};
 }
 
 static void put_cell(text *t, const fb_column *column, const fb_vector *vector, size_t i) {
-    fb_bytes octets = {vector->values + 16 * i, 16};
+    fb_bytes bytes = {vector->values + 16 * i, 16};
     if (!vector->width) {
-        octets = octets_at(vector, i);
+        bytes = bytes_at(vector, i);
     } else if (column->type != FB_TYPE_IP) {
         put_number_text(t, column, widen(column, vector, i));
         return;
-    } else if (column->flags & FB_COLUMN_NATIVE_IP && memcmp(octets.data, mapped_prefix, 12) == 0) {
-        octets = (fb_bytes){octets.data + 12, 4};
+    } else if (column->flags & FB_COLUMN_NATIVE_IP && memcmp(bytes.data, mapped_prefix, 12) == 0) {
+        bytes = (fb_bytes){bytes.data + 12, 4};
     }
-    put_octets_text(t, column, octets.data, octets.size);
+    put_bytes_text(t, column, bytes.data, bytes.size);
 }
 
 static bool is_absent(const fb_vector *vector, size_t row) {

@@ -5,12 +5,12 @@
 
 #include "tests/builders/random_plan.h"
 
-enum { VARINT = 0, EIGHT_OCTETS = 1, LENGTH = 2, GROUP_BEGINS = 3, GROUP_ENDS = 4, FOUR_OCTETS = 5 };
+enum { VARINT = 0, EIGHT_BYTES = 1, LENGTH = 2, GROUP_BEGINS = 3, GROUP_ENDS = 4, FOUR_BYTES = 5 };
 
 unsigned plain_wire(int type) {
     switch (type) {
-        case FB_PROTO_FIXED32: case FB_PROTO_SFIXED32: case FB_PROTO_FLOAT: return FOUR_OCTETS;
-        case FB_PROTO_FIXED64: case FB_PROTO_SFIXED64: case FB_PROTO_DOUBLE: return EIGHT_OCTETS;
+        case FB_PROTO_FIXED32: case FB_PROTO_SFIXED32: case FB_PROTO_FLOAT: return FOUR_BYTES;
+        case FB_PROTO_FIXED64: case FB_PROTO_SFIXED64: case FB_PROTO_DOUBLE: return EIGHT_BYTES;
         case FB_PROTO_STRING: case FB_PROTO_BYTES: case FB_PROTO_MESSAGE: return LENGTH;
         case FB_PROTO_GROUP: return GROUP_BEGINS;
         default: return VARINT;
@@ -40,37 +40,37 @@ const size_t plain_number_count = sizeof plain_numbers / sizeof *plain_numbers;
 
 /* Building ----------------------------------------------------------------------------------- */
 
-void build_octets(built_message *m, const void *octets, size_t size) {
+void build_raw(built_message *m, const void *bytes, size_t size) {
     if (size > sizeof m->data - m->size) abort();
-    if (size) memcpy(m->data + m->size, octets, size);
+    if (size) memcpy(m->data + m->size, bytes, size);
     m->size += size;
 }
 
 void build_varint(built_message *m, uint64_t value, size_t size) {
     for (size_t i = 1; size ? i <= size : i == 1 || value; i++) {
         bool last = size ? i == size : value < 128;
-        uint8_t octet = (uint8_t)(value % 128 + (last ? 0 : 128));
-        build_octets(m, &octet, 1);
+        uint8_t byte = (uint8_t)(value % 128 + (last ? 0 : 128));
+        build_raw(m, &byte, 1);
         value /= 128;
     }
 }
 
 void build_fixed(built_message *m, uint64_t value, size_t size) {
-    for (; size; size--, value /= 256) build_octets(m, &(uint8_t){(uint8_t)(value % 256)}, 1);
+    for (; size; size--, value /= 256) build_raw(m, &(uint8_t){(uint8_t)(value % 256)}, 1);
 }
 
 void build_tag(built_message *m, uint32_t number, unsigned wire) { build_varint(m, (uint64_t)number * 8 + wire, 0); }
 
-void build_bytes(built_message *m, uint32_t number, const void *octets, size_t size) {
+void build_bytes(built_message *m, uint32_t number, const void *bytes, size_t size) {
     build_tag(m, number, LENGTH);
     build_varint(m, size, 0);
-    build_octets(m, octets, size);
+    build_raw(m, bytes, size);
 }
 
 void build_scalar(built_message *m, int type, uint64_t raw) {
     unsigned wire = plain_wire(type);
     if (wire == VARINT) build_varint(m, raw, 0);
-    else build_fixed(m, raw, wire == FOUR_OCTETS ? 4 : 8);
+    else build_fixed(m, raw, wire == FOUR_BYTES ? 4 : 8);
 }
 
 /* Draw a number of any size, mostly a small one. */
@@ -82,15 +82,15 @@ static uint64_t random_number(void) {
 static void build_unknown(built_message *m, unsigned depth) {
     uint32_t number = 1 + below(2) * below(40) + below(2) * below(1u << 28);
     unsigned wire = below(5);
-    if (wire == GROUP_ENDS) wire = FOUR_OCTETS;
+    if (wire == GROUP_ENDS) wire = FOUR_BYTES;
     if (wire == LENGTH) {
         build_bytes(m, number, "octets of an unknown field", below(27));
         return;
     }
     build_tag(m, number, wire);
     if (wire == VARINT) build_varint(m, random_number(), below(3) ? 0 : 10);
-    else if (wire == EIGHT_OCTETS) build_fixed(m, random_number(), 8);
-    else if (wire == FOUR_OCTETS) build_fixed(m, random_number(), 4);
+    else if (wire == EIGHT_BYTES) build_fixed(m, random_number(), 8);
+    else if (wire == FOUR_BYTES) build_fixed(m, random_number(), 4);
     if (wire != GROUP_BEGINS) return;
     for (unsigned more = depth ? below(3) : 0; more; more--) build_unknown(m, depth - 1);
     build_tag(m, number, GROUP_ENDS);
@@ -101,7 +101,7 @@ static void build_inner(built_message *m, const fb_codec_field *field, unsigned 
     if (depth) build_random(&inner, field->message, depth - 1);
     if (field->type == FB_PROTO_GROUP) {
         build_tag(m, field->number, GROUP_BEGINS);
-        build_octets(m, inner.data, inner.size);
+        build_raw(m, inner.data, inner.size);
         build_tag(m, field->number, GROUP_ENDS);
     } else {
         build_bytes(m, field->number, inner.data, inner.size);
@@ -181,7 +181,7 @@ static uint64_t number_of_type(int type, uint64_t number) {
 
 const uint8_t *plain_scalar(int type, const uint8_t *p, const uint8_t *end, uint64_t *value) {
     unsigned wire = plain_wire(type);
-    p = wire == VARINT ? read_varint(p, end, 10, value) : read_fixed(p, end, wire == FOUR_OCTETS ? 4 : 8, value);
+    p = wire == VARINT ? read_varint(p, end, 10, value) : read_fixed(p, end, wire == FOUR_BYTES ? 4 : 8, value);
     if (p) *value = number_of_type(type, *value);
     return p;
 }
@@ -221,8 +221,8 @@ static const uint8_t *pass(const uint8_t *p, const uint8_t *end, uint64_t number
     uint64_t ignored;
     switch (wire) {
         case VARINT: return read_varint(p, end, 10, &ignored);
-        case EIGHT_OCTETS: return read_fixed(p, end, 8, &ignored);
-        case FOUR_OCTETS: return read_fixed(p, end, 4, &ignored);
+        case EIGHT_BYTES: return read_fixed(p, end, 8, &ignored);
+        case FOUR_BYTES: return read_fixed(p, end, 4, &ignored);
         case LENGTH: return (p = read_length(p, end, &ignored)) ? p + ignored : NULL;
         case GROUP_BEGINS: return pass_group(p, end, number, depth, last);
         default: return NULL;
@@ -267,16 +267,16 @@ static const int32_t members[] = {INT32_MIN, -1, 0, 1, 2, 300, INT32_MAX};
 
 /* Choose a field from four bytes: two for a number of any magnitude, one for the type, and one for
    the rest. */
-static fb_codec_field choose_field(codec_choice *c, const uint8_t octets[4]) {
-    fb_codec_field field = {.number = 1 + ((uint32_t)octets[0] << (octets[1] % 4 ? 0 : octets[1] / 4 % 22)), .type = octets[2] % FB_PROTO_COUNT};
-    field.repeated = octets[3] & 1;
-    field.packed = octets[3] & 2;
-    field.presence = octets[3] & 4;
-    if (field.type == FB_PROTO_ENUM && octets[3] & 8) {
+static fb_codec_field choose_field(codec_choice *c, const uint8_t bytes[4]) {
+    fb_codec_field field = {.number = 1 + ((uint32_t)bytes[0] << (bytes[1] % 4 ? 0 : bytes[1] / 4 % 22)), .type = bytes[2] % FB_PROTO_COUNT};
+    field.repeated = bytes[3] & 1;
+    field.packed = bytes[3] & 2;
+    field.presence = bytes[3] & 4;
+    if (field.type == FB_PROTO_ENUM && bytes[3] & 8) {
         field.members = members;
         field.member_count = sizeof members / sizeof *members;
     }
-    if (field.type == FB_PROTO_MESSAGE || field.type == FB_PROTO_GROUP) field.message = c->types + (octets[3] >> 4) % CODEC_TYPES;
+    if (field.type == FB_PROTO_MESSAGE || field.type == FB_PROTO_GROUP) field.message = c->types + (bytes[3] >> 4) % CODEC_TYPES;
     return field;
 }
 

@@ -27,7 +27,7 @@ static const struct {
     {"native_ip", FB_COLUMN_NATIVE_IP},
     {"scaled", FB_COLUMN_SCALED},
     {"rate", FB_COLUMN_RATE},
-    {"one_way", FB_COLUMN_ONE_WAY},
+    {"one_way", FB_COLUMN_ONE_DIRECTION},
     {"zero", FB_COLUMN_ZERO},
 };
 

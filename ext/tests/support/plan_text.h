@@ -18,8 +18,8 @@
    registered elements, for members of lists:
 
      registry 16@uint 8@ip 150@time_s */
-#ifndef FB_TEST_PLAN_TEXT_H
-#define FB_TEST_PLAN_TEXT_H
+#ifndef FB_TESTS_SUPPORT_PLAN_TEXT_H
+#define FB_TESTS_SUPPORT_PLAN_TEXT_H
 
 #include "core/plan/plan.h"
 #include "tests/support/text.h"

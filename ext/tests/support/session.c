@@ -65,7 +65,7 @@ void session_feed_bytes(session *s, const void *data, size_t size, uint32_t sour
     fb_guarded_free(copy, size);
 }
 
-void session_feed(session *s, const octets *d) { session_feed_bytes(s, d->data, d->size, SOURCE_ADDRESS); }
+void session_feed(session *s, const byte_buffer *d) { session_feed_bytes(s, d->data, d->size, SOURCE_ADDRESS); }
 
 const char *session_text(session *s) {
     text_clear(&s->text);
@@ -75,23 +75,23 @@ const char *session_text(session *s) {
 
 void session_forget(session *s) { fb_row_set_output(&s->row, s->output, s->capacity, 0); }
 
-const fb_pattern *session_find_parts(const session *s, const octets *d, size_t sample, fb_sample_parts *parts) {
+const fb_pattern *session_find_parts(const session *s, const byte_buffer *d, size_t sample, fb_sample_parts *parts) {
     uint32_t format = fb_load32(d->data + sample - 8), size = fb_load32(d->data + sample - 4);
     if ((format != 1 && format != 3) || size > d->size - sample || size < (format == 1 ? 32 : 44)) return NULL;
     const fb_patterns *patterns = &s->decoder->patterns;
-    fb_bytes octets = {d->data + sample, size};
+    fb_bytes bytes = {d->data + sample, size};
     if (!patterns->table) return NULL;
-    return fb_patterns_find(patterns, octets, format == 3, parts, !patterns->general);
+    return fb_patterns_find(patterns, bytes, format == 3, parts, !patterns->general);
 }
 
-const fb_pattern *session_find_pattern(const session *s, const octets *d, size_t sample) {
+const fb_pattern *session_find_pattern(const session *s, const byte_buffer *d, size_t sample) {
     fb_sample_parts parts;
     return session_find_parts(s, d, sample, &parts);
 }
 
 static void add_counters(fb_counters *total, const fb_counters *more) {
     total->datagrams += more->datagrams;
-    total->octets += more->octets;
+    total->bytes += more->bytes;
     total->flows += more->flows;
     total->options_records += more->options_records;
     total->templates += more->templates;

@@ -1,6 +1,6 @@
 /* A decoder that takes datagrams, and its results as text (flow_text.h). */
-#ifndef FB_TEST_SESSION_H
-#define FB_TEST_SESSION_H
+#ifndef FB_TESTS_SUPPORT_SESSION_H
+#define FB_TESTS_SUPPORT_SESSION_H
 
 #include "tests/support/check.h"
 
@@ -36,7 +36,7 @@ fb_datagram datagram_of(const uint8_t *data, size_t size, uint32_t source);
 
 /* Decode a datagram, from a copy that ends at a guard page. Its flows are appended to the
    output. */
-void session_feed(session *s, const octets *d);
+void session_feed(session *s, const byte_buffer *d);
 void session_feed_bytes(session *s, const void *data, size_t size, uint32_t source);
 /* Decode datagrams without copying them. */
 void session_feed_batch(session *s, const fb_datagram *batch, size_t size);
@@ -46,9 +46,9 @@ const char *session_text(session *s);
 void session_forget(session *s);
 /* Return the pattern that a flow sample matches, or NULL. `sample` is the offset after its format
    and length. */
-const fb_pattern *session_find_pattern(const session *s, const octets *d, size_t sample);
+const fb_pattern *session_find_pattern(const session *s, const byte_buffer *d, size_t sample);
 /* The same, with the parts of the sample. */
-const fb_pattern *session_find_parts(const session *s, const octets *d, size_t sample, fb_sample_parts *parts);
+const fb_pattern *session_find_parts(const session *s, const byte_buffer *d, size_t sample, fb_sample_parts *parts);
 /* Return a counter, summed over all exporters and payloads without an exporter. */
 uint64_t session_count(const session *s, fb_status status);
 /* Return the sum of all counters. */

@@ -2,8 +2,8 @@
    interface of message_row.h in the simplest way. Every column waits for its best value until the
    end of the row, and nothing is encoded or optimized. The decoders are compiled for it as for
    messages, so both must give the same values for every datagram. */
-#ifndef FB_TEST_TRACE_H
-#define FB_TEST_TRACE_H
+#ifndef FB_TESTS_SUPPORT_TRACE_H
+#define FB_TESTS_SUPPORT_TRACE_H
 
 #include "core/decode/decode.h"
 #include "tests/support/flow_text.h"
@@ -21,7 +21,7 @@ typedef struct {
     size_t count, capacity;
     unsigned rank;
     unsigned zero_rank; /* lowest rank that a zero blocks; 0: none */
-    bool filled; /* a repeated column has its list */
+    bool states; /* a repeated column has its list */
     bool open;   /* a list whose members are being added */
 } trace_cell;
 

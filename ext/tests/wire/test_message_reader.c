@@ -24,7 +24,7 @@ static void reads_a_field_of_every_wire_type(void) {
 
 static void rejects_malformed_fields_and_stays_at_them(void) {
     static const struct {
-        const char *octets;
+        const char *bytes;
         size_t size;
     } cases[] = {
         {"\x00\x01", 2},                                             /* field number 0 */
@@ -37,7 +37,7 @@ static void rejects_malformed_fields_and_stays_at_them(void) {
         {"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01h", 12},       /* a length of 2^64 - 1 */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        uint8_t *copy = fb_guarded_copy(cases[i].octets, cases[i].size);
+        uint8_t *copy = fb_guarded_copy(cases[i].bytes, cases[i].size);
         fb_bytes rest = {copy, cases[i].size};
         fb_message_field field;
         CHECK_STATUS(fb_message_next(&rest, &field), FB_BAD_MESSAGE);
@@ -48,16 +48,16 @@ static void rejects_malformed_fields_and_stays_at_them(void) {
 }
 
 /* For any bytes, every field is inside the message and the loop ends. */
-static void walks_any_octets_to_an_end(void) {
+static void walks_any_bytes_to_an_end(void) {
     uint32_t random = 3;
     for (unsigned round = 0; round < 20000; round++) {
-        uint8_t octets[40];
-        size_t size = round % sizeof octets;
+        uint8_t bytes[40];
+        size_t size = round % sizeof bytes;
         for (size_t i = 0; i < size; i++) {
             random = random * 1664525u + 1013904223u;
-            octets[i] = (uint8_t)(random >> 24 & (random & 1u << 20 ? 0xff : 0x1f));
+            bytes[i] = (uint8_t)(random >> 24 & (random & 1u << 20 ? 0xff : 0x1f));
         }
-        uint8_t *copy = fb_guarded_copy(octets, size);
+        uint8_t *copy = fb_guarded_copy(bytes, size);
         fb_bytes rest = {copy, size};
         fb_message_field field;
         fb_status status;
@@ -116,9 +116,9 @@ static void cuts_a_stream_between_messages(void) {
     }
 }
 
-static uint64_t hash_flow(const char *octets, size_t size) {
+static uint64_t hash_flow(const char *bytes, size_t size) {
     static const fb_conversation numbers = {.src_addr = 6, .dst_addr = 7, .src_port = 10, .dst_port = 11, .proto = 9};
-    uint8_t *copy = fb_guarded_copy(octets, size);
+    uint8_t *copy = fb_guarded_copy(bytes, size);
     uint64_t hash = fb_message_hash_conversation((fb_bytes){copy, size}, &numbers);
     fb_guarded_free(copy, size);
     return hash;
@@ -140,5 +140,5 @@ static void both_directions_of_a_conversation_hash_alike(void) {
 }
 
 RUN_TESTS(TEST(reads_a_field_of_every_wire_type), TEST(rejects_malformed_fields_and_stays_at_them),
-          TEST(walks_any_octets_to_an_end), TEST(takes_messages_off_a_stream), TEST(gives_up_on_a_length_that_cannot_be),
+          TEST(walks_any_bytes_to_an_end), TEST(takes_messages_off_a_stream), TEST(gives_up_on_a_length_that_cannot_be),
           TEST(cuts_a_stream_between_messages), TEST(both_directions_of_a_conversation_hash_alike))

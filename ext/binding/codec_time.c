@@ -1,5 +1,5 @@
 /* google.protobuf.Timestamp and Duration as datetime, timedelta or nanoseconds. */
-#include "binding/record.h"
+#include "binding/codec_object.h"
 
 #include <datetime.h>
 
@@ -8,7 +8,7 @@ static const int64_t day_seconds = 86400;
 /* 0001-01-01 and 9999-12-31T23:59:59 in seconds since 1970; ten thousand years. */
 static const int64_t least_timestamp = -62135596800, most_timestamp = 253402300799, most_duration = 315576000000;
 
-int fb_record_time_import(void) {
+int fb_codec_time_import(void) {
     PyDateTime_IMPORT;
     return PyDateTimeAPI ? 0 : -1;
 }
@@ -35,7 +35,7 @@ static void date_of(int64_t days, int *year, int *month, int *day) {
     *year = (int)((int64_t)years + era * 400 + (*month <= 2));
 }
 
-bool fb_record_time_in_range(bool duration, int64_t seconds, int64_t nanoseconds) {
+bool fb_codec_time_in_range(bool duration, int64_t seconds, int64_t nanoseconds) {
     if (!duration) return seconds >= least_timestamp && seconds <= most_timestamp && nanoseconds >= 0 && nanoseconds < BILLION;
     if (seconds < -most_duration || seconds > most_duration || nanoseconds <= -BILLION || nanoseconds >= BILLION) return false;
     return seconds == 0 || nanoseconds == 0 || (seconds < 0) == (nanoseconds < 0);
@@ -50,7 +50,7 @@ static int settle(bool duration, int64_t seconds, int64_t nanoseconds, int64_t *
     }
     *out_seconds = seconds;
     *out_nanoseconds = (int32_t)nanoseconds;
-    if (fb_record_time_in_range(duration, seconds, nanoseconds)) return 0;
+    if (fb_codec_time_in_range(duration, seconds, nanoseconds)) return 0;
     *problem = duration ? "a duration beyond ten thousand years" : "a time before the year 1 or after 9999";
     return -1;
 }
@@ -67,7 +67,7 @@ static int of_number(PyObject *value, bool duration, int64_t *seconds, int32_t *
     return settle(duration, whole, rest, seconds, nanoseconds, problem);
 }
 
-int fb_record_time_of(PyObject *value, bool duration, int64_t *seconds, int32_t *nanoseconds, const char **problem) {
+int fb_codec_time_of(PyObject *value, bool duration, int64_t *seconds, int32_t *nanoseconds, const char **problem) {
     if (PyLong_CheckExact(value)) return of_number(value, duration, seconds, nanoseconds, problem);
     if (!duration && PyDateTime_CheckExact(value)) {
         PyObject *zone = PyDateTime_DATE_GET_TZINFO(value);
@@ -95,10 +95,10 @@ static PyObject *new_number(int64_t seconds, int32_t nanoseconds) {
     return number;
 }
 
-PyObject *fb_record_time_new(bool duration, bool number, int64_t seconds, int32_t nanoseconds) {
+PyObject *fb_codec_time_new(bool duration, bool number, int64_t seconds, int32_t nanoseconds) {
     int year, month, day;
     if (number) return new_number(seconds, nanoseconds);
-    if (!fb_record_time_in_range(duration, seconds, nanoseconds)) return NULL;
+    if (!fb_codec_time_in_range(duration, seconds, nanoseconds)) return NULL;
     if (duration) {
         int64_t days = seconds / day_seconds;
         return PyDateTimeAPI->Delta_FromDelta((int)days, (int)(seconds - days * day_seconds), nanoseconds / 1000, 1, PyDateTimeAPI->DeltaType);

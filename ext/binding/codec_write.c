@@ -1,23 +1,23 @@
 /* From Python objects to messages: the fields of an object are written in the order of their
    numbers. */
-#include "binding/record_writer.h"
+#include "binding/codec_writer.h"
 
 /* objects with at most this many fields need no heap memory for their values */
 enum { SMALL = 32 };
 
-int fb_record_output_grow(fb_record_output *output, size_t more) {
-    size_t used = (size_t)(output->p - output->begin), size = (size_t)(output->end - output->begin);
+int fb_codec_buffer_grow(fb_codec_buffer *buffer, size_t more) {
+    size_t used = (size_t)(buffer->p - buffer->begin), size = (size_t)(buffer->end - buffer->begin);
     if (more > (size_t)PY_SSIZE_T_MAX / 4 - used) {
         PyErr_NoMemory();
         return -1;
     }
     size = size * 2 > used + more ? size * 2 : used + more;
-    uint8_t *begin = PyMem_Realloc(output->begin, size);
+    uint8_t *begin = PyMem_Realloc(buffer->begin, size);
     if (!begin) {
         PyErr_NoMemory();
         return -1;
     }
-    *output = (fb_record_output){begin, begin + used, begin + size};
+    *buffer = (fb_codec_buffer){begin, begin + used, begin + size};
     return 0;
 }
 
@@ -36,14 +36,14 @@ static bool is_unsigned(const fb_codec_field *field) {
     return field->type == FB_PROTO_UINT32 || field->type == FB_PROTO_UINT64 || field->type == FB_PROTO_FIXED32 || field->type == FB_PROTO_FIXED64;
 }
 
-static int fail_range(fb_record_writer *w, const fb_codec_field *field, PyObject *value) {
+static int fail_range(fb_object_writer *w, const fb_codec_field *field, PyObject *value) {
     PyErr_Clear();
-    if (is_unsigned(field)) return fb_record_fail_value(w, value, "out of range: 0 to %llu", (unsigned long long)field->most);
-    return fb_record_fail_value(w, value, "out of range: %lld to %lld", (long long)field->least, (long long)field->most);
+    if (is_unsigned(field)) return fb_object_fail_value(w, value, "out of range: 0 to %llu", (unsigned long long)field->most);
+    return fb_object_fail_value(w, value, "out of range: %lld to %lld", (long long)field->least, (long long)field->most);
 }
 
 /* Convert an int to the number of a field. REQUIRES: value is an int or of a subclass. */
-static int number_of_int(fb_record_writer *w, const fb_codec_field *field, PyObject *value, uint64_t *number) {
+static int number_of_int(fb_object_writer *w, const fb_codec_field *field, PyObject *value, uint64_t *number) {
     int overflow;
     long long signed_number = PyLong_AsLongLongAndOverflow(value, &overflow);
     if (FB_LIKELY(!overflow)) {
@@ -58,65 +58,65 @@ static int number_of_int(fb_record_writer *w, const fb_codec_field *field, PyObj
     return PyErr_Occurred() || *number > field->most ? fail_range(w, field, value) : 0;
 }
 
-static int number_of_index(fb_record_writer *w, const fb_codec_field *field, PyObject *value, uint64_t *number) {
-    if (PyBool_Check(value) || !PyIndex_Check(value)) return fb_record_fail_type(w, value, name_of(field));
-    fb_record_own(w);
+static int number_of_index(fb_object_writer *w, const fb_codec_field *field, PyObject *value, uint64_t *number) {
+    if (PyBool_Check(value) || !PyIndex_Check(value)) return fb_object_fail_type(w, value, name_of(field));
+    fb_object_own(w);
     Py_INCREF(value);
     PyObject *index = PyNumber_Index(value);
-    int result = index ? number_of_int(w, field, index, number) : fb_record_is_type_error() ? fb_record_fail_type(w, value, name_of(field)) : -1;
+    int result = index ? number_of_int(w, field, index, number) : fb_object_is_type_error() ? fb_object_fail_type(w, value, name_of(field)) : -1;
     Py_XDECREF(index);
     Py_DECREF(value);
     return result;
 }
 
-static int number_of_bool(fb_record_writer *w, const fb_codec_field *field, PyObject *value, uint64_t *number) {
+static int number_of_bool(fb_object_writer *w, const fb_codec_field *field, PyObject *value, uint64_t *number) {
     if (PyBool_Check(value)) {
         *number = value == Py_True;
         return 0;
     }
     const char *type = Py_TYPE(value)->tp_name;
     bool is_truth = strcmp(type, "numpy.bool") == 0 || strcmp(type, "numpy.bool_") == 0;
-    if (!is_truth && !PyIndex_Check(value)) return fb_record_fail_type(w, value, name_of(field));
-    fb_record_own(w);
+    if (!is_truth && !PyIndex_Check(value)) return fb_object_fail_type(w, value, name_of(field));
+    fb_object_own(w);
     Py_INCREF(value);
     PyObject *whole = is_truth ? Py_NewRef(value) : PyNumber_Index(value);
-    int truth = whole ? PyObject_IsTrue(whole) : fb_record_is_type_error() ? fb_record_fail_type(w, value, name_of(field)) : -1;
+    int truth = whole ? PyObject_IsTrue(whole) : fb_object_is_type_error() ? fb_object_fail_type(w, value, name_of(field)) : -1;
     Py_XDECREF(whole);
     Py_DECREF(value);
     *number = truth > 0;
     return truth < 0 ? -1 : 0;
 }
 
-static int number_of_name(fb_record_writer *w, const fb_record_field *of, PyObject *value, uint64_t *number) {
-    PyObject *name = fb_record_exact_text(value), *member = name ? PyDict_GetItemWithError(of->numbers, name) : NULL;
+static int number_of_name(fb_object_writer *w, const fb_object_field *of, PyObject *value, uint64_t *number) {
+    PyObject *name = fb_object_exact_text(value), *member = name ? PyDict_GetItemWithError(of->numbers, name) : NULL;
     if (member) *number = (uint64_t)PyLong_AsLongLong(member);
-    else if (name) fb_record_fail_value(w, name, "no member of the enum");
+    else if (name) fb_object_fail_value(w, name, "no member of the enum");
     Py_XDECREF(name);
     return member ? 0 : -1;
 }
 
-static int number_of_member(fb_record_writer *w, const fb_codec_field *field, const fb_record_field *of, PyObject *value, uint64_t *number) {
+static int number_of_member(fb_object_writer *w, const fb_codec_field *field, const fb_object_field *of, PyObject *value, uint64_t *number) {
     if (PyUnicode_Check(value)) return number_of_name(w, of, value, number);
     if (PyLong_CheckExact(value) ? number_of_int(w, field, value, number) : number_of_index(w, field, value, number)) return -1;
     if (FB_LIKELY(fb_codec_has_member(field, *number))) return 0;
     /* the value may be freed already, if it was an element of a list */
-    return fb_record_fail(w, "%lld is no member of the enum", (long long)*number);
+    return fb_object_fail(w, "%lld is no member of the enum", (long long)*number);
 }
 
-static int number_of_float(fb_record_writer *w, const fb_codec_field *field, PyObject *value, uint64_t *number) {
+static int number_of_float(fb_object_writer *w, const fb_codec_field *field, PyObject *value, uint64_t *number) {
     double real;
     if (FB_LIKELY(PyFloat_CheckExact(value))) {
         real = PyFloat_AS_DOUBLE(value);
     } else if (PyUnicode_Check(value) || PyBytes_Check(value)) {
-        return fb_record_fail_type(w, value, name_of(field));
+        return fb_object_fail_type(w, value, name_of(field));
     } else {
-        fb_record_own(w);
+        fb_object_own(w);
         Py_INCREF(value);
         real = PyFloat_AsDouble(value);
         bool failed = real == -1.0 && PyErr_Occurred();
         int result = !failed ? 0
-                     : PyErr_ExceptionMatches(PyExc_OverflowError) ? (PyErr_Clear(), fb_record_fail(w, "an int out of range of a float"))
-                     : fb_record_is_type_error() ? fb_record_fail_type(w, value, name_of(field)) : -1;
+                     : PyErr_ExceptionMatches(PyExc_OverflowError) ? (PyErr_Clear(), fb_object_fail(w, "an int out of range of a float"))
+                     : fb_object_is_type_error() ? fb_object_fail_type(w, value, name_of(field)) : -1;
         Py_DECREF(value);
         if (result) return -1;
     }
@@ -126,13 +126,13 @@ static int number_of_float(fb_record_writer *w, const fb_codec_field *field, PyO
     }
     float narrow = (float)real;
     uint32_t bits;
-    if (narrow - narrow != 0 && real - real == 0) return fb_record_fail(w, "a number out of range of a float of 32 bits");
+    if (narrow - narrow != 0 && real - real == 0) return fb_object_fail(w, "a number out of range of a float of 32 bits");
     memcpy(&bits, &narrow, 4);
     *number = bits;
     return 0;
 }
 
-int fb_record_number(fb_record_writer *w, const fb_codec_field *field, const fb_record_field *of, PyObject *value, uint64_t *number) {
+int fb_object_number(fb_object_writer *w, const fb_codec_field *field, const fb_object_field *of, PyObject *value, uint64_t *number) {
     switch (field->type) {
         case FB_PROTO_FLOAT:
         case FB_PROTO_DOUBLE: return number_of_float(w, field, value, number);
@@ -147,12 +147,12 @@ int fb_record_number(fb_record_writer *w, const fb_codec_field *field, const fb_
 /* Strings and bytes -------------------------------------------------------------------------- */
 
 /* Write a string or bytes. `always`: an empty one too. */
-static int put_octets(fb_record_writer *w, const fb_codec_field *field, bool always, const void *data, size_t size) {
-    fb_record_output *output = w->output;
+static int put_content(fb_object_writer *w, const fb_codec_field *field, bool always, const void *data, size_t size) {
+    fb_codec_buffer *buffer = w->buffer;
     if (!size && !always) return 0;
-    if (size > INT32_MAX) return fb_record_fail(w, "longer than 2 GiB");
-    if (fb_record_output_reserve(output, size + FB_CODEC_ROOM)) return -1;
-    output->p = fb_wire_put_octets(fb_codec_put_length(output->p, field, size), data, size);
+    if (size > INT32_MAX) return fb_object_fail(w, "longer than 2 GiB");
+    if (fb_codec_buffer_reserve(buffer, size + FB_CODEC_ROOM)) return -1;
+    buffer->p = fb_wire_put_bytes(fb_codec_put_length(buffer->p, field, size), data, size);
     return 0;
 }
 
@@ -177,53 +177,53 @@ static uint8_t *put_utf8(uint8_t *p, Py_UCS4 character) {
 
 /* Encode a non-ASCII text here. Python would cache the UTF-8 form in the text object for its
    lifetime. */
-static int put_wide_text(fb_record_writer *w, const fb_codec_field *field, PyObject *text) {
-    fb_record_output *output = w->output;
+static int put_wide_text(fb_object_writer *w, const fb_codec_field *field, PyObject *text) {
+    fb_codec_buffer *buffer = w->buffer;
     Py_ssize_t length = PyUnicode_GET_LENGTH(text);
     int kind = PyUnicode_KIND(text);
     const void *data = PyUnicode_DATA(text);
     size_t size = 0;
     for (Py_ssize_t i = 0; i < length; i++) {
-        size_t octets = utf8_size(PyUnicode_READ(kind, data, i));
-        if (!octets) return fb_record_fail(w, "half of a surrogate pair at character %zd: it cannot be UTF-8", i);
-        size += octets;
+        size_t bytes = utf8_size(PyUnicode_READ(kind, data, i));
+        if (!bytes) return fb_object_fail(w, "half of a surrogate pair at character %zd: it cannot be UTF-8", i);
+        size += bytes;
     }
-    if (size > INT32_MAX) return fb_record_fail(w, "longer than 2 GiB");
-    if (fb_record_output_reserve(output, size + FB_CODEC_ROOM)) return -1;
-    uint8_t *p = fb_codec_put_length(output->p, field, size);
+    if (size > INT32_MAX) return fb_object_fail(w, "longer than 2 GiB");
+    if (fb_codec_buffer_reserve(buffer, size + FB_CODEC_ROOM)) return -1;
+    uint8_t *p = fb_codec_put_length(buffer->p, field, size);
     for (Py_ssize_t i = 0; i < length; i++) p = put_utf8(p, PyUnicode_READ(kind, data, i));
-    output->p = p;
+    buffer->p = p;
     return 0;
 }
 
-static int put_text(fb_record_writer *w, const fb_codec_field *field, bool always, PyObject *value) {
-    if (FB_UNLIKELY(!PyUnicode_Check(value))) return fb_record_fail_type(w, value, "str");
+static int put_text(fb_object_writer *w, const fb_codec_field *field, bool always, PyObject *value) {
+    if (FB_UNLIKELY(!PyUnicode_Check(value))) return fb_object_fail_type(w, value, "str");
 #if PY_VERSION_HEX < 0x030c0000
     if (PyUnicode_READY(value)) return -1;
 #endif
-    if (FB_LIKELY(PyUnicode_IS_ASCII(value))) return put_octets(w, field, always, PyUnicode_DATA(value), (size_t)PyUnicode_GET_LENGTH(value));
+    if (FB_LIKELY(PyUnicode_IS_ASCII(value))) return put_content(w, field, always, PyUnicode_DATA(value), (size_t)PyUnicode_GET_LENGTH(value));
     return put_wide_text(w, field, value);
 }
 
-static int put_sized(fb_record_writer *w, const fb_codec_field *field, bool always, const void *data, size_t size) {
+static int put_sized(fb_object_writer *w, const fb_codec_field *field, bool always, const void *data, size_t size) {
     bool fits = !field->most || !size || size == field->most || size == (size_t)field->least;
-    if (FB_LIKELY(fits)) return put_octets(w, field, always, data, size);
-    if ((uint64_t)field->least == field->most) return fb_record_fail(w, "%zu octets, where there must be %llu", size, (unsigned long long)field->most);
-    return fb_record_fail(w, "%zu octets, where there must be %lld or %llu", size, (long long)field->least, (unsigned long long)field->most);
+    if (FB_LIKELY(fits)) return put_content(w, field, always, data, size);
+    if ((uint64_t)field->least == field->most) return fb_object_fail(w, "%zu octets, where there must be %llu", size, (unsigned long long)field->most);
+    return fb_object_fail(w, "%zu octets, where there must be %lld or %llu", size, (long long)field->least, (unsigned long long)field->most);
 }
 
-static int put_bytes(fb_record_writer *w, const fb_codec_field *field, bool always, PyObject *value) {
+static int put_bytes(fb_object_writer *w, const fb_codec_field *field, bool always, PyObject *value) {
     Py_buffer view;
     if (FB_LIKELY(PyBytes_CheckExact(value))) return put_sized(w, field, always, PyBytes_AS_STRING(value), (size_t)PyBytes_GET_SIZE(value));
-    if (!PyObject_CheckBuffer(value)) return fb_record_fail_type(w, value, "bytes");
-    fb_record_own(w);
+    if (!PyObject_CheckBuffer(value)) return fb_object_fail_type(w, value, "bytes");
+    fb_object_own(w);
     Py_INCREF(value);
     int result = PyObject_GetBuffer(value, &view, PyBUF_SIMPLE);
     if (!result) {
         result = put_sized(w, field, always, view.buf, (size_t)view.len);
         PyBuffer_Release(&view);
     } else if (PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_ValueError)) {
-        result = fb_record_fail_because(w, "%.100s whose octets cannot be had in one piece", Py_TYPE(value)->tp_name);
+        result = fb_object_fail_because(w, "%.100s whose octets cannot be had in one piece", Py_TYPE(value)->tp_name);
     }
     Py_DECREF(value);
     return result;
@@ -231,24 +231,24 @@ static int put_bytes(fb_record_writer *w, const fb_codec_field *field, bool alwa
 
 /* Nested objects ----------------------------------------------------------------------------- */
 
-static int put_record(fb_record_writer *w, fb_record_type *type, PyObject *record);
+static int put_record(fb_object_writer *w, fb_object_type *type, PyObject *record);
 
-static int time_of(fb_record_writer *w, bool duration, PyObject *value, int64_t *seconds, int32_t *nanoseconds) {
+static int time_of(fb_object_writer *w, bool duration, PyObject *value, int64_t *seconds, int32_t *nanoseconds) {
     const char *problem;
-    int result = fb_record_time_of(value, duration, seconds, nanoseconds, &problem);
-    if (result <= 0) return result ? fb_record_fail(w, "%s", problem) : 0;
-    fb_record_own(w);
+    int result = fb_codec_time_of(value, duration, seconds, nanoseconds, &problem);
+    if (result <= 0) return result ? fb_object_fail(w, "%s", problem) : 0;
+    fb_object_own(w);
     Py_INCREF(value);
     long long whole;
     long rest;
     PyObject *pair = PyObject_CallFunction(w->options->to_time, "OO", value, duration ? Py_True : Py_False);
     if (!pair) {
-        result = PyErr_ExceptionMatches(PyExc_TypeError) ? (PyErr_Clear(), fb_record_fail_type(w, value, duration ? "a timedelta" : "a datetime")) : -1;
+        result = PyErr_ExceptionMatches(PyExc_TypeError) ? (PyErr_Clear(), fb_object_fail_type(w, value, duration ? "a timedelta" : "a datetime")) : -1;
     } else if (!PyArg_ParseTuple(pair, "Ll", &whole, &rest)) {
         PyErr_Clear();
-        result = fb_record_fail_value(w, value, "out of range of a time");
-    } else if (!fb_record_time_in_range(duration, whole, rest)) {
-        result = fb_record_fail_value(w, value, "out of range of a time");
+        result = fb_object_fail_value(w, value, "out of range of a time");
+    } else if (!fb_codec_time_in_range(duration, whole, rest)) {
+        result = fb_object_fail_value(w, value, "out of range of a time");
     } else {
         *seconds = whole;
         *nanoseconds = (int32_t)rest;
@@ -260,12 +260,12 @@ static int time_of(fb_record_writer *w, bool duration, PyObject *value, int64_t 
 }
 
 /* Write a Timestamp or Duration. Both have two fields: 1, seconds, and 2, nanoseconds. */
-static int put_time(fb_record_writer *w, const fb_codec_field *field, bool duration, PyObject *value) {
-    fb_record_output *output = w->output;
-    uint8_t octets[2 * (1 + FB_VARINT_MAX)], *p = octets;
+static int put_time(fb_object_writer *w, const fb_codec_field *field, bool duration, PyObject *value) {
+    fb_codec_buffer *buffer = w->buffer;
+    uint8_t bytes[2 * (1 + FB_VARINT_MAX)], *p = bytes;
     int64_t seconds;
     int32_t nanoseconds;
-    if (fb_record_check_depth(w) || time_of(w, duration, value, &seconds, &nanoseconds)) return -1;
+    if (fb_object_check_depth(w) || time_of(w, duration, value, &seconds, &nanoseconds)) return -1;
     if (seconds) {
         *p++ = (uint8_t)fb_wire_tag(1, FB_WIRE_VARINT);
         p = fb_wire_put_varint(p, (uint64_t)seconds);
@@ -274,69 +274,69 @@ static int put_time(fb_record_writer *w, const fb_codec_field *field, bool durat
         *p++ = (uint8_t)fb_wire_tag(2, FB_WIRE_VARINT);
         p = fb_wire_put_varint(p, (uint64_t)(int64_t)nanoseconds);
     }
-    size_t size = (size_t)(p - octets);
-    if (fb_record_output_reserve(output, 2 * FB_CODEC_ROOM + sizeof octets)) return -1;
+    size_t size = (size_t)(p - bytes);
+    if (fb_codec_buffer_reserve(buffer, 2 * FB_CODEC_ROOM + sizeof bytes)) return -1;
     if (field->type == FB_PROTO_GROUP)
-        output->p = fb_codec_put_end_group(fb_wire_put_octets(fb_codec_put_tag(output->p, field), octets, size), field);
+        buffer->p = fb_codec_put_end_group(fb_wire_put_bytes(fb_codec_put_tag(buffer->p, field), bytes, size), field);
     else
-        output->p = fb_wire_put_octets(fb_codec_put_length(output->p, field, size), octets, size);
+        buffer->p = fb_wire_put_bytes(fb_codec_put_length(buffer->p, field, size), bytes, size);
     return 0;
 }
 
 /* The start is an offset, because the output moves when it grows. */
-size_t fb_record_begin_length(fb_record_output *output, const fb_codec_field *field) {
-    output->p = fb_codec_put_tag(output->p, field) + 1;
-    return (size_t)(output->p - output->begin);
+size_t fb_object_begin_length(fb_codec_buffer *buffer, const fb_codec_field *field) {
+    buffer->p = fb_codec_put_tag(buffer->p, field) + 1;
+    return (size_t)(buffer->p - buffer->begin);
 }
 
-int fb_record_end_length(fb_record_writer *w, size_t begin) {
-    fb_record_output *output = w->output;
-    if ((size_t)(output->p - output->begin) - begin > INT32_MAX) return fb_record_fail(w, "longer than 2 GiB");
-    if (fb_record_output_reserve(output, FB_VARINT_MAX)) return -1;
-    output->p = fb_codec_end_length(output->begin + begin, output->p);
+int fb_object_end_length(fb_object_writer *w, size_t begin) {
+    fb_codec_buffer *buffer = w->buffer;
+    if ((size_t)(buffer->p - buffer->begin) - begin > INT32_MAX) return fb_object_fail(w, "longer than 2 GiB");
+    if (fb_codec_buffer_reserve(buffer, FB_VARINT_MAX)) return -1;
+    buffer->p = fb_codec_end_length(buffer->begin + begin, buffer->p);
     return 0;
 }
 
-static int put_nested(fb_record_writer *w, const fb_codec_field *field, fb_record_type *type, PyObject *value) {
-    fb_record_output *output = w->output;
-    if (fb_record_output_reserve(output, FB_CODEC_ROOM)) return -1;
+static int put_nested(fb_object_writer *w, const fb_codec_field *field, fb_object_type *type, PyObject *value) {
+    fb_codec_buffer *buffer = w->buffer;
+    if (fb_codec_buffer_reserve(buffer, FB_CODEC_ROOM)) return -1;
     if (field->type == FB_PROTO_GROUP) {
-        output->p = fb_codec_put_tag(output->p, field);
-        if (put_record(w, type, value) || fb_record_output_reserve(output, FB_CODEC_ROOM)) return -1;
-        output->p = fb_codec_put_end_group(output->p, field);
+        buffer->p = fb_codec_put_tag(buffer->p, field);
+        if (put_record(w, type, value) || fb_codec_buffer_reserve(buffer, FB_CODEC_ROOM)) return -1;
+        buffer->p = fb_codec_put_end_group(buffer->p, field);
         return 0;
     }
-    size_t begin = fb_record_begin_length(output, field);
-    return put_record(w, type, value) ? -1 : fb_record_end_length(w, begin);
+    size_t begin = fb_object_begin_length(buffer, field);
+    return put_record(w, type, value) ? -1 : fb_object_end_length(w, begin);
 }
 
 /* Write one value with its tag. `always`: zero too. */
-int fb_record_put_one(fb_record_writer *w, const fb_codec_field *field, const fb_record_field *of, bool always, PyObject *value) {
+int fb_object_put_one(fb_object_writer *w, const fb_codec_field *field, const fb_object_field *of, bool always, PyObject *value) {
     uint64_t number;
     switch (of->role) {
         case FB_VALUE_TIMESTAMP: return put_time(w, field, false, value);
         case FB_VALUE_DURATION: return put_time(w, field, true, value);
-        case FB_VALUE_RECORD: return put_nested(w, field, of->type, value);
+        case FB_VALUE_OBJECT: return put_nested(w, field, of->type, value);
         default: break;
     }
     if (field->type == FB_PROTO_STRING) return put_text(w, field, always, value);
     if (field->type == FB_PROTO_BYTES) return put_bytes(w, field, always, value);
-    if (fb_record_number(w, field, of, value, &number) || fb_record_output_reserve(w->output, FB_CODEC_ROOM)) return -1;
-    if (number || always) w->output->p = fb_codec_put_value(fb_codec_put_tag(w->output->p, field), field, number);
+    if (fb_object_number(w, field, of, value, &number) || fb_codec_buffer_reserve(w->buffer, FB_CODEC_ROOM)) return -1;
+    if (number || always) w->buffer->p = fb_codec_put_value(fb_codec_put_tag(w->buffer->p, field), field, number);
     return 0;
 }
 
 /* Repeated fields and maps ------------------------------------------------------------------- */
 
-static int put_elements(fb_record_writer *w, const fb_codec_field *field, const fb_record_field *of, PyObject *list) {
-    fb_record_output *output = w->output;
-    fb_record_where *place = &w->top->place;
+static int put_elements(fb_object_writer *w, const fb_codec_field *field, const fb_object_field *of, PyObject *list) {
+    fb_codec_buffer *buffer = w->buffer;
+    fb_object_where *place = &w->top->place;
     size_t begin = 0;
     bool of_list = PyList_CheckExact(list);
     if ((of_list ? PyList_GET_SIZE(list) : PyTuple_GET_SIZE(list)) == 0) return 0;
     if (field->packed) {
-        if (fb_record_output_reserve(output, FB_CODEC_ROOM)) return -1;
-        begin = fb_record_begin_length(output, field);
+        if (fb_codec_buffer_reserve(buffer, FB_CODEC_ROOM)) return -1;
+        begin = fb_object_begin_length(buffer, field);
     }
     /* user code may shorten the list */
     for (Py_ssize_t i = 0; i < (of_list ? PyList_GET_SIZE(list) : PyTuple_GET_SIZE(list)); i++) {
@@ -345,26 +345,26 @@ static int put_elements(fb_record_writer *w, const fb_codec_field *field, const 
         place->index = i;
         if (!field->packed) {
             Py_INCREF(value);
-            int result = fb_record_put_one(w, field, of, true, value);
+            int result = fb_object_put_one(w, field, of, true, value);
             Py_DECREF(value);
             if (result) return -1;
         } else {
-            if (fb_record_number(w, field, of, value, &number) || fb_record_output_reserve(output, FB_CODEC_ROOM)) return -1;
-            output->p = fb_codec_put_value(output->p, field, number);
+            if (fb_object_number(w, field, of, value, &number) || fb_codec_buffer_reserve(buffer, FB_CODEC_ROOM)) return -1;
+            buffer->p = fb_codec_put_value(buffer->p, field, number);
         }
     }
     place->index = -1;
-    return field->packed ? fb_record_end_length(w, begin) : 0;
+    return field->packed ? fb_object_end_length(w, begin) : 0;
 }
 
-static int put_repeated(fb_record_writer *w, const fb_codec_field *field, const fb_record_field *of, PyObject *value) {
+static int put_repeated(fb_object_writer *w, const fb_codec_field *field, const fb_object_field *of, PyObject *value) {
     if (FB_LIKELY(PyList_CheckExact(value) || PyTuple_CheckExact(value))) return put_elements(w, field, of, value);
     if (PyUnicode_Check(value) || PyDict_Check(value) || (PyBytes_Check(value) && field->type == FB_PROTO_STRING)) {
-        return fb_record_fail_type(w, value, "a list");
+        return fb_object_fail_type(w, value, "a list");
     }
-    fb_record_own(w);
+    fb_object_own(w);
     PyObject *list = PySequence_List(value);
-    if (!list) return fb_record_is_type_error() ? fb_record_fail_type(w, value, "a list") : -1;
+    if (!list) return fb_object_is_type_error() ? fb_object_fail_type(w, value, "a list") : -1;
     int result = put_elements(w, field, of, list);
     Py_DECREF(list);
     return result;
@@ -372,9 +372,9 @@ static int put_repeated(fb_record_writer *w, const fb_codec_field *field, const 
 
 /* Whole objects ------------------------------------------------------------------------------ */
 
-static int put_value(fb_record_writer *w, const fb_codec_field *field, const fb_record_field *of, PyObject *value) {
-    if (field->repeated) return of->role == FB_VALUE_MAP ? fb_record_put_map(w, field, of, value) : put_repeated(w, field, of, value);
-    return fb_record_put_one(w, field, of, field->presence, value);
+static int put_value(fb_object_writer *w, const fb_codec_field *field, const fb_object_field *of, PyObject *value) {
+    if (field->repeated) return of->role == FB_VALUE_MAP ? fb_object_put_map(w, field, of, value) : put_repeated(w, field, of, value);
+    return fb_object_put_one(w, field, of, field->presence, value);
 }
 
 #if PY_VERSION_HEX >= 0x030c0000
@@ -387,10 +387,10 @@ static int put_value(fb_record_writer *w, const fb_codec_field *field, const fb_
 
 /* Fast path for most values: single, short and of Python's own types. Returns false for other
    values, and then writes nothing. */
-static inline bool put_quick(fb_record_output *output, const fb_codec_field *field, PyObject *value) {
-    uint8_t *p = output->p;
+static inline bool put_quick(fb_codec_buffer *buffer, const fb_codec_field *field, PyObject *value) {
+    uint8_t *p = buffer->p;
     uint64_t bits;
-    if (field->repeated || output->end - p < FB_CODEC_ROOM + 0x80) return false;
+    if (field->repeated || buffer->end - p < FB_CODEC_ROOM + 0x80) return false;
     switch (field->type) {
         case FB_PROTO_STRING: {
             if (!PyUnicode_CheckExact(value) || !PyUnicode_IS_COMPACT_ASCII(value)) return false;
@@ -399,14 +399,14 @@ static inline bool put_quick(fb_record_output *output, const fb_codec_field *fie
             if (!size && !field->presence) return true;
             p = fb_codec_put_tag(p, field);
             *p++ = (uint8_t)size;
-            output->p = fb_wire_put_few_octets(p, PyUnicode_1BYTE_DATA(value), size);
+            buffer->p = fb_wire_put_few_bytes(p, PyUnicode_1BYTE_DATA(value), size);
             return true;
         }
         case FB_PROTO_DOUBLE: {
             if (!PyFloat_CheckExact(value)) return false;
             double real = PyFloat_AS_DOUBLE(value);
             memcpy(&bits, &real, 8);
-            if (bits || field->presence) output->p = fb_wire_put_fixed64(fb_codec_put_tag(p, field), bits);
+            if (bits || field->presence) buffer->p = fb_wire_put_fixed64(fb_codec_put_tag(p, field), bits);
             return true;
         }
         case FB_PROTO_INT32:
@@ -416,7 +416,7 @@ static inline bool put_quick(fb_record_output *output, const fb_codec_field *fie
             if (!PyLong_CheckExact(value) || !IS_SHORT(value)) return false;
             int64_t number = SHORT_VALUE(value);
             if (number < field->least || (number > 0 && (uint64_t)number > field->most)) return false;
-            if (number || field->presence) output->p = fb_codec_put_varint(fb_codec_put_tag(p, field), (uint64_t)number);
+            if (number || field->presence) buffer->p = fb_codec_put_varint(fb_codec_put_tag(p, field), (uint64_t)number);
             return true;
         }
         default: return false;
@@ -424,72 +424,72 @@ static inline bool put_quick(fb_record_output *output, const fb_codec_field *fie
 }
 
 /* Write unknown fields that were kept at reading. The bytes must be complete fields. */
-static int put_unknown(fb_record_writer *w, PyObject *octets) {
-    if (!octets || octets == Py_None) return 0;
+static int put_unknown(fb_object_writer *w, PyObject *bytes) {
+    if (!bytes || bytes == Py_None) return 0;
     static const fb_codec_message none;
     fb_codec_reader reader;
     fb_codec_item item;
     fb_status status;
-    if (!PyBytes_CheckExact(octets)) return fb_record_fail_type(w, octets, "the octets of unknown fields");
-    size_t size = (size_t)PyBytes_GET_SIZE(octets);
-    fb_codec_reader_begin(&reader, &none, (fb_bytes){(const uint8_t *)PyBytes_AS_STRING(octets), size});
+    if (!PyBytes_CheckExact(bytes)) return fb_object_fail_type(w, bytes, "the octets of unknown fields");
+    size_t size = (size_t)PyBytes_GET_SIZE(bytes);
+    fb_codec_reader_begin(&reader, &none, (fb_bytes){(const uint8_t *)PyBytes_AS_STRING(bytes), size});
     reader.depth = w->depth - 1;
     while ((status = fb_codec_next(&reader, &item)) == FB_OK) continue;
-    if (status != FB_END) return fb_record_fail(w, "the octets of unknown fields are malformed");
-    if (fb_record_output_reserve(w->output, size)) return -1;
-    w->output->p = fb_wire_put_octets(w->output->p, PyBytes_AS_STRING(octets), size);
+    if (status != FB_END) return fb_object_fail(w, "the octets of unknown fields are malformed");
+    if (fb_codec_buffer_reserve(w->buffer, size)) return -1;
+    w->buffer->p = fb_wire_put_bytes(w->buffer->p, PyBytes_AS_STRING(bytes), size);
     return 0;
 }
 
-static int check_oneof(fb_record_writer *w, const fb_record_frame *f, const fb_codec_field *field) {
+static int check_oneof(fb_object_writer *w, const fb_object_frame *f, const fb_codec_field *field) {
     const fb_codec_message *message = &f->type->core;
     for (const fb_codec_field *other = message->fields; other < field; other++) {
         PyObject *value = f->values[other->slot];
         if (other->oneof != field->oneof || !value || value == Py_None) continue;
-        return fb_record_fail(w, "%R of the same oneof has a value too", f->type->fields[other->slot].name);
+        return fb_object_fail(w, "%R of the same oneof has a value too", f->type->fields[other->slot].name);
     }
     return 0;
 }
 
-static int put_fields(fb_record_writer *w, fb_record_frame *f) {
-    const fb_record_type *type = f->type;
+static int put_fields(fb_object_writer *w, fb_object_frame *f) {
+    const fb_object_type *type = f->type;
     const fb_codec_field *field = type->core.fields, *end = field + type->core.count;
     for (; field < end; field++) {
         PyObject *value = f->values[field->slot];
-        const fb_record_field *of = type->fields + field->slot;
+        const fb_object_field *of = type->fields + field->slot;
         f->place.field = of;
         if (!value || value == Py_None) {
-            if (FB_UNLIKELY(field->required)) return fb_record_fail(w, "required, and not given");
+            if (FB_UNLIKELY(field->required)) return fb_object_fail(w, "required, and not given");
             continue;
         }
         if (FB_UNLIKELY(field->oneof) && check_oneof(w, f, field)) return -1;
-        if (FB_LIKELY(put_quick(w->output, field, value))) continue;
+        if (FB_LIKELY(put_quick(w->buffer, field, value))) continue;
         if (put_value(w, field, of, value)) return -1;
     }
     f->place.field = NULL;
     return 0;
 }
 
-static int put_gathered(fb_record_writer *w, fb_record_frame *f) {
-    return fb_record_gather(w, f) || put_fields(w, f) || put_unknown(w, f->unknown) ? -1 : 0;
+static int put_gathered(fb_object_writer *w, fb_object_frame *f) {
+    return fb_object_gather(w, f) || put_fields(w, f) || put_unknown(w, f->unknown) ? -1 : 0;
 }
 
-static int put_record(fb_record_writer *w, fb_record_type *type, PyObject *record) {
+static int put_record(fb_object_writer *w, fb_object_type *type, PyObject *record) {
     PyObject *few[SMALL];
     size_t count = type->core.count;
     PyObject **values = count <= SMALL ? few : PyMem_Malloc(count * sizeof *values);
-    fb_record_frame f = {.place = {.parent = w->top ? &w->top->place : NULL, .index = -1}, .parent = w->top, .type = type, .record = record, .values = values};
+    fb_object_frame f = {.place = {.parent = w->top ? &w->top->place : NULL, .index = -1}, .parent = w->top, .type = type, .record = record, .values = values};
     int result = -1;
     if (!values) {
         PyErr_NoMemory();
         return -1;
     }
     memset(values, 0, count * sizeof *values);
-    if (!fb_record_check_depth(w)) {
+    if (!fb_object_check_depth(w)) {
         w->depth++;
         w->top = &f;
         result = put_gathered(w, &f);
-        fb_record_disown(&f);
+        fb_object_disown(&f);
         w->top = f.parent;
         w->depth--;
     }
@@ -497,9 +497,9 @@ static int put_record(fb_record_writer *w, fb_record_type *type, PyObject *recor
     return result;
 }
 
-int fb_record_write(fb_record_output *output, fb_record_type *type, const fb_record_options *options, PyObject *record, Py_ssize_t index) {
-    fb_record_writer w = {.output = output, .options = options, .index = index};
-    size_t begin = (size_t)(output->p - output->begin);
+int fb_object_write(fb_codec_buffer *buffer, fb_object_type *type, const fb_codec_options *options, PyObject *record, Py_ssize_t index) {
+    fb_object_writer w = {.buffer = buffer, .options = options, .index = index};
+    size_t begin = (size_t)(buffer->p - buffer->begin);
     if (put_record(&w, type, record)) return -1;
-    return (size_t)(output->p - output->begin) - begin <= INT32_MAX ? 0 : fb_record_fail(&w, "longer than 2 GiB");
+    return (size_t)(buffer->p - buffer->begin) - begin <= INT32_MAX ? 0 : fb_object_fail(&w, "longer than 2 GiB");
 }
