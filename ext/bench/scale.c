@@ -33,13 +33,15 @@ typedef struct {
 
 enum { OWN_ID = 20000, OWN_IDS = 1000 };
 
-#define ADDRESSES {8, 4, 0x0a000001, 0xffff}, {12, 4, 0xc6336401, 0xffff}
+#define ADDRESSES  {8, 4, 0x0a000001, 0xffff}, {12, 4, 0xc6336401, 0xffff}
 #define ADDRESSES6 {27, 16, 1, 0xffff}, {28, 16, 1, 0xffff}
 #define PORTS {7, 2, 1024, 0xe000}, {11, 2, 80, 400}, {4, 1, 6, 12}, {5, 1, 0, 4}, {6, 1, 16, 8}
 #define TOTALS(size) {1, size, 40, 1000000}, {2, size, 1, 1000}
-#define INTERFACES {10, 4, 1, 500}, {14, 4, 1, 500}
-#define TIMES {150, 4, SECONDS - 60, 60}, {151, 4, SECONDS - 30, 30}
-#define ROUTES {15, 4, 0x0a010001, 0xffff}, {16, 4, 64512, 1000}, {17, 4, 64512, 1000}, {9, 1, 16, 9}, {13, 1, 16, 9}
+#define INTERFACES   {10, 4, 1, 500}, {14, 4, 1, 500}
+#define TIMES        {150, 4, SECONDS - 60, 60}, {151, 4, SECONDS - 30, 30}
+#define ROUTES \
+    {15, 4, 0x0a010001, 0xffff}, {16, 4, 64512, 1000}, {17, 4, 64512, 1000}, {9, 1, 16, 9}, \
+        {13, 1, 16, 9}
 #define OWN {OWN_ID, 2, 0, 0xffff}, {OWN_ID + OWN_IDS, 2, 0, 0xffff}
 
 static const made_field templates[TEMPLATES][24] = {
@@ -73,9 +75,9 @@ static uint32_t draw(uint32_t below) {
 
 static void begin(byte_buffer *d, unsigned version, uint32_t sequence) {
     if (version == 9)
-        netflow9_begin(d, (netflow9_header){.uptime = UPTIME, .seconds = SECONDS, .sequence = sequence});
-    else
-        ipfix_begin(d, (ipfix_header){.seconds = SECONDS, .sequence = sequence});
+        netflow9_begin(
+            d, (netflow9_header){.uptime = UPTIME, .seconds = SECONDS, .sequence = sequence});
+    else ipfix_begin(d, (ipfix_header){.seconds = SECONDS, .sequence = sequence});
 }
 
 static void end(byte_buffer *d, unsigned version) {
@@ -104,13 +106,15 @@ static void put_templates(byte_buffer *d, unsigned version, uint32_t own) {
 static void put_value(byte_buffer *d, const made_field *field) {
     for (size_t i = field->size; i > 4; i--) put8(d, 0);
     uint32_t value = field->least + draw(field->spread);
-    for (size_t i = field->size < 4 ? field->size : 4; i > 0; i--) put8(d, value >> 8 * (i - 1) & 0xff);
+    for (size_t i = field->size < 4 ? field->size : 4; i > 0; i--)
+        put8(d, value >> 8 * (i - 1) & 0xff);
 }
 
 /* Write as many records as fit, and padding. Returns their number. */
 static size_t put_data(byte_buffer *d, unsigned version, unsigned t) {
     begin(d, version, 0);
-    size_t set = set_begin(d, FIRST_ID + t), count = (DATAGRAM - d->size) / record_size(templates[t]);
+    size_t set = set_begin(d, FIRST_ID + t),
+           count = (DATAGRAM - d->size) / record_size(templates[t]);
     for (size_t i = 0; i < count; i++)
         for (const made_field *field = templates[t]; field->id; field++) put_value(d, field);
     put_repeated(d, 0, DATAGRAM - d->size);
@@ -129,7 +133,8 @@ typedef struct {
 } traffic;
 
 static void set_source(fb_datagram *datagram, uint32_t number) {
-    uint8_t address[16] = {[10] = 0xff, 0xff, 10, (uint8_t)(number >> 16), (uint8_t)(number >> 8), (uint8_t)number};
+    uint8_t address[16] = {
+        [10] = 0xff, 0xff, 10, (uint8_t)(number >> 16), (uint8_t)(number >> 8), (uint8_t)number};
     memcpy(datagram->source, address, 16);
     datagram->source_port = 2055;
     datagram->time = SECONDS * UINT64_C(1000000000);
@@ -153,7 +158,7 @@ typedef struct {
     uint32_t *order;     /* a permutation of the exporters */
     uint32_t *sequences; /* the next number of each */
     uint32_t next;       /* index in `order` */
-    size_t bytes;       /* bytes of memory of all exporters */
+    size_t bytes;        /* bytes of memory of all exporters */
     size_t compiled_templates;
     double *times; /* of each repetition, ns per datagram */
 } population;
@@ -183,8 +188,8 @@ static void teach(population *p, unsigned version, bool own) {
     p->compiled_templates = m->decoder->compiled_templates.count - compiled_before;
 }
 
-static void population_new(population *p, const fb_plan *plan, uint32_t count, unsigned version, bool own,
-                           unsigned repetitions) {
+static void population_new(population *p, const fb_plan *plan, uint32_t count, unsigned version,
+                           bool own, unsigned repetitions) {
     *p = (population){.count = count,
                       .order = must(calloc(count, sizeof *p->order)),
                       .sequences = must(calloc(count, sizeof *p->sequences)),
@@ -216,7 +221,8 @@ static void address(population *p, traffic *t) {
 static double time_pass(machine *m, traffic *t, size_t batch) {
     double begin = cpu_seconds();
     for (size_t i = 0; i < BUFFERS; i += batch)
-        machine_decode(m, &(datagrams){.items = &t->items[i], .count = batch < BUFFERS - i ? batch : BUFFERS - i});
+        machine_decode(m, &(datagrams){.items = &t->items[i],
+                                       .count = batch < BUFFERS - i ? batch : BUFFERS - i});
     return cpu_seconds() - begin;
 }
 
@@ -257,33 +263,41 @@ static void print(const run *run, const char *name, population *p, double flows,
     spread time = spread_of(p->times, run->repetitions);
     double bytes = (double)p->bytes / p->count;
     if (run->json)
-        printf("{\"workload\": \"%s\", \"exporters\": %u, \"ns_per_datagram\": %.1f, \"least\": %.1f, \"greatest\": %.1f, "
-               "\"ns_per_flow\": %.2f, \"ratio\": %.3f, \"octets_per_exporter\": %.0f, \"shapes\": %zu}\n",
-               name, p->count, time.median, time.least, time.greatest, time.median / flows, time.median / one, bytes, p->compiled_templates);
+        printf("{\"workload\": \"%s\", \"exporters\": %u, \"ns_per_datagram\": %.1f, \"least\": "
+               "%.1f, \"greatest\": %.1f, "
+               "\"ns_per_flow\": %.2f, \"ratio\": %.3f, \"octets_per_exporter\": %.0f, \"shapes\": "
+               "%zu}\n",
+               name, p->count, time.median, time.least, time.greatest, time.median / flows,
+               time.median / one, bytes, p->compiled_templates);
     else
-        printf("%-26s %9u %10.1f %10.1f %10.1f %9.2f %7.3f %10.0f %8zu\n", name, p->count, time.median, time.least,
-               time.greatest, time.median / flows, time.median / one, bytes, p->compiled_templates);
+        printf("%-26s %9u %10.1f %10.1f %10.1f %9.2f %7.3f %10.0f %8zu\n", name, p->count,
+               time.median, time.least, time.greatest, time.median / flows, time.median / one,
+               bytes, p->compiled_templates);
 }
 
 static void bench(const run *run, traffic *t, unsigned version, bool own) {
     static population populations[COUNTS];
     double flows = 0, one = 0;
     char name[40];
-    snprintf(name, sizeof name, "%s, %s", version == 9 ? "netflow9" : "ipfix", own ? "each its own" : "the same");
+    snprintf(name, sizeof name, "%s, %s", version == 9 ? "netflow9" : "ipfix",
+             own ? "each its own" : "the same");
     make_traffic(t, version);
     for (unsigned i = 0; i < TEMPLATES; i++) flows += (double)t->records[i] / TEMPLATES;
     for (unsigned i = 0; i < COUNTS; i++) {
-        population_new(&populations[i], run->plan, exporter_counts[i], version, own, run->repetitions);
+        population_new(&populations[i], run->plan, exporter_counts[i], version, own,
+                       run->repetitions);
         repeat(&populations[i], t, run->batch);
         populations[i].machine.allocated = (allocations){0};
     }
     for (unsigned r = 0; r < run->repetitions; r++)
-        for (unsigned i = 0; i < COUNTS; i++) populations[i].times[r] = repeat(&populations[i], t, run->batch);
+        for (unsigned i = 0; i < COUNTS; i++)
+            populations[i].times[r] = repeat(&populations[i], t, run->batch);
     for (unsigned i = 0; i < COUNTS; i++) {
         if (i == 0) one = spread_of(populations[i].times, run->repetitions).median;
         print(run, name, &populations[i], flows, one);
         check_counters(&populations[i]);
-        if (populations[i].machine.allocated.calls) fail("memory was allocated while flows were decoded");
+        if (populations[i].machine.allocated.calls)
+            fail("memory was allocated while flows were decoded");
         population_free(&populations[i]);
     }
 }
@@ -302,24 +316,23 @@ int main(int argc, char **argv) {
     fb_memory memory = fb_memory_system(0);
     int next = 1;
     for (; next < argc && argv[next][0] == '-'; next++) {
-        if (strcmp(argv[next], "--json") == 0)
-            run.json = true;
+        if (strcmp(argv[next], "--json") == 0) run.json = true;
         else if (strcmp(argv[next], "--repetitions") == 0 && next + 1 < argc)
             run.repetitions = (unsigned)read_number(argv[++next]);
         else if (strcmp(argv[next], "--batch") == 0 && next + 1 < argc)
             run.batch = read_number(argv[++next]);
-        else
-            fail(usage);
+        else fail(usage);
     }
     if (next + 1 != argc) fail(usage);
     read_plan(&plan, argv[next], &memory);
     run.plan = plan.plan;
     traffic.payloads = must(malloc(BUFFERS * sizeof *traffic.payloads));
     if (!run.json)
-        printf("%-26s %9s %10s %10s %10s %9s %7s %10s %8s\n", "", "", "ns per", "", "", "ns per", "", "octets per", "");
+        printf("%-26s %9s %10s %10s %10s %9s %7s %10s %8s\n", "", "", "ns per", "", "", "ns per",
+               "", "octets per", "");
     if (!run.json)
-        printf("%-26s %9s %10s %10s %10s %9s %7s %10s %8s\n", "templates", "exporters", "datagram", "least", "greatest", "flow",
-               "ratio", "exporter", "shapes");
+        printf("%-26s %9s %10s %10s %10s %9s %7s %10s %8s\n", "templates", "exporters", "datagram",
+               "least", "greatest", "flow", "ratio", "exporter", "shapes");
     for (unsigned version = 9; version <= 10; version++)
         for (int own = 0; own < 2; own++) bench(&run, &traffic, version, own);
     free(traffic.payloads);

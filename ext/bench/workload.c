@@ -54,7 +54,9 @@ static void add(datagrams *all, const fb_datagram *datagram) {
     fb_datagram *item = &all->items[all->count++];
     *item = *datagram;
     item->payload.data = must(malloc(datagram->payload.size + 1));
-    if (datagram->payload.size) memcpy((uint8_t *)(uintptr_t)item->payload.data, datagram->payload.data, datagram->payload.size);
+    if (datagram->payload.size)
+        memcpy((uint8_t *)(uintptr_t)item->payload.data, datagram->payload.data,
+               datagram->payload.size);
     all->bytes += datagram->payload.size;
 }
 
@@ -70,7 +72,8 @@ datagrams read_datagrams(const file *capture) {
     fb_datagram batch[BATCH];
     size_t begin = 0, count, consumed;
     fb_status status;
-    if (fb_capture_new(&scanner, &memory, (fb_capture_options){.any_port = true}) != FB_OK) fail("no memory");
+    if (fb_capture_new(&scanner, &memory, (fb_capture_options){.any_port = true}) != FB_OK)
+        fail("no memory");
     do {
         fb_bytes rest = {capture->data + begin, capture->size - begin};
         status = fb_capture_scan(scanner, rest, true, batch, BATCH, &count, &consumed);
@@ -90,7 +93,8 @@ static void *count_resize(void *context, void *p, size_t old_size, size_t new_si
     return fb_system_resize(NULL, p, old_size, new_size);
 }
 
-void machine_new(machine *m, const fb_plan *plan, decode_messages *decode, fb_decoder_options options) {
+void machine_new(machine *m, const fb_plan *plan, decode_messages *decode,
+                 fb_decoder_options options) {
     *m = (machine){.decode = decode, .output = must(malloc(OUTPUT)), .capacity = OUTPUT};
     m->memory = (fb_memory){count_resize, &m->allocated, 0, 0};
     if (fb_decoder_new(&m->decoder, plan, options, &m->memory) != FB_OK ||
@@ -107,7 +111,8 @@ void machine_free(machine *m) {
 static void empty_output(machine *m) {
     size_t size = fb_row_size(&m->row);
     m->bytes_out += size;
-    if (m->messages && fwrite(m->output, 1, size, m->messages) != size) fail("the messages cannot be written");
+    if (m->messages && fwrite(m->output, 1, size, m->messages) != size)
+        fail("the messages cannot be written");
     fb_row_set_output(&m->row, m->output, m->capacity, 0);
 }
 
@@ -124,7 +129,9 @@ static void decode(machine *m, const fb_datagram *items, size_t count) {
     empty_output(m);
 }
 
-void machine_decode(machine *m, const datagrams *set) { decode(m, set->items, set->count); }
+void machine_decode(machine *m, const datagrams *set) {
+    decode(m, set->items, set->count);
+}
 
 static uint64_t count_templates(const fb_decoder *decoder) {
     uint64_t templates = 0;

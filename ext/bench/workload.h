@@ -41,7 +41,8 @@ typedef struct {
     uint64_t calls, bytes;
 } allocations;
 
-typedef fb_status decode_messages(fb_decoder *, const fb_datagram *, size_t, fb_position *, fb_row *);
+typedef fb_status decode_messages(fb_decoder *, const fb_datagram *, size_t, fb_position *,
+                                  fb_row *);
 
 typedef struct {
     allocations allocated;
@@ -56,7 +57,8 @@ typedef struct {
 } machine;
 
 /* A machine must not be moved, because its decoder points into it. */
-void machine_new(machine *m, const fb_plan *plan, decode_messages *decode, fb_decoder_options options);
+void machine_new(machine *m, const fb_plan *plan, decode_messages *decode,
+                 fb_decoder_options options);
 void machine_free(machine *m);
 /* Decode all datagrams. Messages are counted (row.count, bytes_out) and discarded. */
 void machine_decode(machine *m, const datagrams *set);

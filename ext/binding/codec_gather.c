@@ -23,7 +23,8 @@ void fb_object_disown(fb_object_frame *f) {
 /* Raise an EncodeError. Takes ownership of the text. */
 static int fail_with(fb_object_writer *w, PyObject *problem) {
     PyObject *path = problem ? fb_object_path(w->top ? &w->top->place : NULL, w->index) : NULL;
-    PyObject *error = path ? PyObject_CallFunctionObjArgs(w->options->encode_error, problem, path, NULL) : NULL;
+    PyObject *error =
+        path ? PyObject_CallFunctionObjArgs(w->options->encode_error, problem, path, NULL) : NULL;
     if (error) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
     Py_XDECREF(problem);
     Py_XDECREF(path);
@@ -54,7 +55,9 @@ int fb_object_fail_value(fb_object_writer *w, PyObject *value, const char *forma
 }
 
 int fb_object_check_depth(fb_object_writer *w) {
-    return w->depth <= FB_CODEC_DEPTH ? 0 : fb_object_fail(w, "more than %d records inside each other", FB_CODEC_DEPTH);
+    return w->depth <= FB_CODEC_DEPTH
+               ? 0
+               : fb_object_fail(w, "more than %d records inside each other", FB_CODEC_DEPTH);
 }
 
 int fb_object_fail_because(fb_object_writer *w, const char *format, ...) {
@@ -91,7 +94,9 @@ bool fb_object_is_type_error(void) {
 
 static int has_keys(PyObject *value) {
     if (PyDict_Check(value)) return 1;
-    if (!Py_TYPE(value)->tp_as_mapping || !Py_TYPE(value)->tp_as_mapping->mp_subscript || PyTuple_Check(value)) return 0;
+    if (!Py_TYPE(value)->tp_as_mapping || !Py_TYPE(value)->tp_as_mapping->mp_subscript ||
+        PyTuple_Check(value))
+        return 0;
     PyObject *keys = PyObject_GetAttrString(value, "keys");
     if (!keys && !PyErr_ExceptionMatches(PyExc_AttributeError)) return -1;
     PyErr_Clear();
@@ -111,7 +116,9 @@ int fb_object_to_dict(PyObject *value, PyObject **dict) {
 /* Values by slot ----------------------------------------------------------------------------- */
 
 static int fail_key(fb_object_writer *w, const fb_object_type *type, PyObject *key) {
-    if (!PyUnicode_Check(key)) return fb_object_fail(w, "%.100s as a key, where names are expected", Py_TYPE(key)->tp_name);
+    if (!PyUnicode_Check(key))
+        return fb_object_fail(w, "%.100s as a key, where names are expected",
+                              Py_TYPE(key)->tp_name);
     PyObject *name = fb_object_exact_text(key), *more = NULL;
     if (name) more = PyObject_CallFunctionObjArgs(w->options->suggest, name, type->slots, NULL);
     int result = more ? fb_object_fail(w, "unknown key %R%U", name, more) : -1;
@@ -121,10 +128,12 @@ static int fail_key(fb_object_writer *w, const fb_object_type *type, PyObject *k
 }
 
 static int slot_of_text(fb_object_type *type, PyObject *key, Py_ssize_t *slot) {
-    PyObject *text = fb_object_exact_text(key), *found = text ? PyDict_GetItemWithError(type->slots, text) : NULL;
+    PyObject *text = fb_object_exact_text(key),
+             *found = text ? PyDict_GetItemWithError(type->slots, text) : NULL;
     if (found) {
         *slot = PyLong_AsSsize_t(found);
-        if (key == text && key != type->fields[*slot].name) Py_XSETREF(type->fields[*slot].alias, Py_NewRef(key));
+        if (key == text && key != type->fields[*slot].name)
+            Py_XSETREF(type->fields[*slot].alias, Py_NewRef(key));
     }
     Py_XDECREF(text);
     return found || !PyErr_Occurred() ? 0 : -1;
@@ -132,7 +141,8 @@ static int slot_of_text(fb_object_type *type, PyObject *key, Py_ssize_t *slot) {
 
 /* Dicts usually have their keys in the order of the fields, and use the same key objects each
    time. */
-static int find_slot(fb_object_writer *w, fb_object_frame *f, PyObject *key, PyObject *value, Py_ssize_t *slot) {
+static int find_slot(fb_object_writer *w, fb_object_frame *f, PyObject *key, PyObject *value,
+                     Py_ssize_t *slot) {
     *slot = -1;
     if (PyUnicode_Check(key)) {
         if (slot_of_text(f->type, key, slot)) return -1;
@@ -146,7 +156,8 @@ static int find_slot(fb_object_writer *w, fb_object_frame *f, PyObject *key, PyO
 }
 
 static int gather_dict(fb_object_writer *w, fb_object_frame *f, PyObject *dict) {
-    fb_object_field *fields = f->type->fields, *expected = fields, *end = fields + f->type->core.count;
+    fb_object_field *fields = f->type->fields, *expected = fields,
+                    *end = fields + f->type->core.count;
     PyObject *key, *value;
     Py_ssize_t position = 0, slot;
     while (PyDict_Next(dict, &position, &key, &value)) {
@@ -162,7 +173,9 @@ static int gather_dict(fb_object_writer *w, fb_object_frame *f, PyObject *dict) 
 
 static int gather_tuple(fb_object_writer *w, fb_object_frame *f, PyObject *tuple) {
     Py_ssize_t count = (Py_ssize_t)f->type->core.count;
-    if (PyTuple_GET_SIZE(tuple) != count) return fb_object_fail(w, "a tuple of %zd, where there are %zd fields", PyTuple_GET_SIZE(tuple), count);
+    if (PyTuple_GET_SIZE(tuple) != count)
+        return fb_object_fail(w, "a tuple of %zd, where there are %zd fields",
+                              PyTuple_GET_SIZE(tuple), count);
     f->values = ((PyTupleObject *)tuple)->ob_item;
     return 0;
 }
@@ -179,7 +192,8 @@ static Py_ssize_t find_offset(PyTypeObject *class, PyObject *name) {
     PyObject *attribute = _PyType_Lookup(class, name);
     if (!attribute || !Py_IS_TYPE(attribute, &PyMemberDescr_Type)) return 0;
     PyMemberDescrObject *member = (PyMemberDescrObject *)attribute;
-    bool plain = member->d_member->type == T_OBJECT_EX && PyType_IsSubtype(class, PyDescr_TYPE(member));
+    bool plain =
+        member->d_member->type == T_OBJECT_EX && PyType_IsSubtype(class, PyDescr_TYPE(member));
     return plain ? member->d_member->offset : 0;
 }
 
@@ -197,7 +211,8 @@ static int learn_class(fb_object_type *type, PyTypeObject *class) {
         /* assigns a version to the class, if it can have one */
         find_offset(class, type->fields[0].name);
         version = class->tp_version_tag;
-        for (size_t i = 0; i < type->core.count; i++) offsets[i] = find_offset(class, type->fields[i].name);
+        for (size_t i = 0; i < type->core.count; i++)
+            offsets[i] = find_offset(class, type->fields[i].name);
     }
     fb_object_class_forget(&type->seen);
     type->seen = (fb_object_class){class, version == class->tp_version_tag ? version : 0, offsets};
@@ -229,7 +244,8 @@ static int gather_attributes(fb_object_writer *w, fb_object_frame *f) {
         if (f->values[i]) continue;
         if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return -1;
         f->place.field = type->fields + i;
-        return fb_object_fail_because(w, "%.100s has no such attribute", Py_TYPE(f->record)->tp_name);
+        return fb_object_fail_because(w, "%.100s has no such attribute",
+                                      Py_TYPE(f->record)->tp_name);
     }
     return 0;
 }
@@ -244,8 +260,8 @@ static int gather_mapping(fb_object_writer *w, fb_object_frame *f, PyObject *dic
 }
 
 static bool is_plain(PyObject *value) {
-    return PyList_Check(value) || PyUnicode_Check(value) || PyLong_Check(value) || PyFloat_Check(value) || PyBytes_Check(value)
-        || value == Py_None;
+    return PyList_Check(value) || PyUnicode_Check(value) || PyLong_Check(value) ||
+           PyFloat_Check(value) || PyBytes_Check(value) || value == Py_None;
 }
 
 /* Refuse messages of google.protobuf: their attributes have values even for absent fields. */
@@ -254,7 +270,8 @@ static int refuse_message(fb_object_writer *w, PyTypeObject *class) {
     bool found = name && _PyType_Lookup(class, name);
     Py_XDECREF(name);
     if (!found) return name ? 0 : -1;
-    return fb_object_fail(w, "a message of google.protobuf, whose SerializeToString writes it, where a record is expected");
+    return fb_object_fail(w, "a message of google.protobuf, whose SerializeToString writes it, "
+                             "where a record is expected");
 }
 
 /* Gather from an object that is not a dict or tuple, and not of the class seen last. */
@@ -266,7 +283,9 @@ static int gather_other(fb_object_writer *w, fb_object_frame *f) {
     if (dict) return gather_mapping(w, f, dict);
     /* reading `keys` may have changed the class and freed the old one */
     PyTypeObject *class = Py_TYPE(f->record);
-    if (!is_known(&f->type->seen, class) && (refuse_message(w, class) || learn_class(f->type, class))) return -1;
+    if (!is_known(&f->type->seen, class) &&
+        (refuse_message(w, class) || learn_class(f->type, class)))
+        return -1;
     return gather_attributes(w, f);
 }
 

@@ -16,7 +16,8 @@ PyObject *fb_object_show(PyObject *value) {
 }
 
 static PyObject *key_of(PyObject *key) {
-    PyObject *shown = fb_object_show(key), *text = shown ? PyUnicode_FromFormat("[%U]", shown) : NULL;
+    PyObject *shown = fb_object_show(key),
+             *text = shown ? PyUnicode_FromFormat("[%U]", shown) : NULL;
     Py_XDECREF(shown);
     return text;
 }
@@ -25,7 +26,8 @@ PyObject *fb_object_path(const fb_object_where *place, Py_ssize_t index) {
     if (!place) return index < 0 ? PyUnicode_FromString("") : PyUnicode_FromFormat("[%zd]", index);
     PyObject *path = fb_object_path(place->parent, index);
     if (!path || !place->field) return path;
-    path = joined(path, PyUnicode_FromFormat(PyUnicode_GET_LENGTH(path) ? ".%U" : "%U", place->field->name));
+    path = joined(
+        path, PyUnicode_FromFormat(PyUnicode_GET_LENGTH(path) ? ".%U" : "%U", place->field->name));
     if (place->key) return joined(path, key_of(place->key));
     return place->index < 0 ? path : joined(path, PyUnicode_FromFormat("[%zd]", place->index));
 }

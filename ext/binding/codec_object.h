@@ -10,14 +10,20 @@
 
 #include "core/codec/codec.h"
 
-typedef enum { FB_VALUE_SCALAR, FB_VALUE_OBJECT, FB_VALUE_MAP, FB_VALUE_TIMESTAMP, FB_VALUE_DURATION } fb_value_role;
+typedef enum {
+    FB_VALUE_SCALAR,
+    FB_VALUE_OBJECT,
+    FB_VALUE_MAP,
+    FB_VALUE_TIMESTAMP,
+    FB_VALUE_DURATION
+} fb_value_role;
 
 typedef struct fb_object_type fb_object_type;
 
 typedef struct {
-    PyObject *name;       /* interned */
-    PyObject *alias;      /* owned: the last object that was equal to the name and used as a key */
-    PyObject *absent;     /* value for an absent field; NULL: a new list, or a new dict for a map */
+    PyObject *name;    /* interned */
+    PyObject *alias;   /* owned: the last object that was equal to the name and used as a key */
+    PyObject *absent;  /* value for an absent field; NULL: a new list, or a new dict for a map */
     PyObject *numbers; /* for an enum: dict from names to numbers of its members; otherwise NULL */
     /* for an enum that is read as names: dict from numbers to names; otherwise NULL */
     PyObject *names;
@@ -37,10 +43,10 @@ typedef struct {
 
 struct fb_object_type {
     fb_codec_message core;
-    fb_object_field *fields;  /* by slot */
-    PyObject *slots;          /* dict from names to slots */
+    fb_object_field *fields; /* by slot */
+    PyObject *slots;         /* dict from names to slots */
     fb_object_class seen;
-    PyObject *blank;          /* dict from names to None */
+    PyObject *blank;   /* dict from names to None */
     uint16_t *pending; /* by slot: index of a single message among those of the type, from 1 */
     size_t pending_count;
 };
@@ -54,7 +60,7 @@ typedef struct fb_codec_output {
     /* for a class: called with the values, as keyword arguments if `keywords` is not NULL */
     PyObject *make;
     PyObject *keywords;
-    struct fb_codec_output **fields;     /* by slot: shapes of objects and of the values of maps */
+    struct fb_codec_output **fields; /* by slot: shapes of objects and of the values of maps */
 } fb_codec_output;
 
 /* Output buffer in memory of PyMem, which grows as needed. */
@@ -63,7 +69,7 @@ typedef struct {
 } fb_codec_buffer;
 
 typedef struct {
-    bool ignore_unknown;   /* when writing: ignore keys that are not fields */
+    bool ignore_unknown; /* when writing: ignore keys that are not fields */
     /* when reading into a dict: keep fields that are not in the schema; they are written again */
     bool keep_unknown;
     bool times_as_numbers; /* true: nanoseconds; false: datetime and timedelta */
@@ -80,17 +86,20 @@ typedef struct {
 
 /* Write an object. `index`: its index among several; -1: a single object. Returns 0, or -1 with an
    exception set. */
-int fb_object_write(fb_codec_buffer *buffer, fb_object_type *type, const fb_codec_options *options, PyObject *record, Py_ssize_t index);
+int fb_object_write(fb_codec_buffer *buffer, fb_object_type *type, const fb_codec_options *options,
+                    PyObject *record, Py_ssize_t index);
 /* Read an object from `message`. Offsets in errors count from `begin`. Returns a new reference, or
    NULL with an exception set. */
-PyObject *fb_object_read(const fb_codec_output *output, const fb_codec_options *options, fb_bytes message, const uint8_t *begin,
-                         Py_ssize_t index);
+PyObject *fb_object_read(const fb_codec_output *output, const fb_codec_options *options,
+                         fb_bytes message, const uint8_t *begin, Py_ssize_t index);
 
 int fb_codec_buffer_grow(fb_codec_buffer *buffer, size_t more);
 void fb_object_class_forget(fb_object_class *seen);
 
 FB_INLINE int fb_codec_buffer_reserve(fb_codec_buffer *buffer, size_t size) {
-    return FB_LIKELY((size_t)(buffer->end - buffer->p) >= size) ? 0 : fb_codec_buffer_grow(buffer, size);
+    return FB_LIKELY((size_t)(buffer->end - buffer->p) >= size)
+               ? 0
+               : fb_codec_buffer_grow(buffer, size);
 }
 
 /* A place in an object, for errors. Each level points to the level around it. */
@@ -114,7 +123,8 @@ int fb_codec_time_import(void);
 /* Convert a datetime, timedelta or nanoseconds to the fields of a Timestamp or Duration. Returns 0;
    1 if the value has another type, and nothing is set; -1 if it is out of range, with a text in
    *problem. */
-int fb_codec_time_of(PyObject *value, bool duration, int64_t *seconds, int32_t *nanoseconds, const char **problem);
+int fb_codec_time_of(PyObject *value, bool duration, int64_t *seconds, int32_t *nanoseconds,
+                     const char **problem);
 bool fb_codec_time_in_range(bool duration, int64_t seconds, int64_t nanoseconds);
 /* Make a datetime in UTC, a timedelta, or nanoseconds. Returns a new reference. NULL without an
    exception: the value is out of range. */

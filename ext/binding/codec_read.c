@@ -21,7 +21,7 @@ typedef struct {
     fb_object_where place; /* must be first: a place is cast to its frame */
     const fb_codec_output *output;
     PyObject **values;
-    parts *pending; /* single messages, by their index among those of the type */
+    parts *pending;    /* single messages, by their index among those of the type */
     PyObject *unknown; /* a bytearray of the kept fields; NULL: none */
 } frame;
 
@@ -32,16 +32,20 @@ typedef struct {
     Py_ssize_t index;
 } reader;
 
-static PyObject *read_record(reader *r, const fb_object_where *parent, const fb_codec_output *output, const part *bytes);
+static PyObject *read_record(reader *r, const fb_object_where *parent,
+                             const fb_codec_output *output, const part *bytes);
 
 /* Errors ------------------------------------------------------------------------------------- */
 
-static PyObject *fail(reader *r, const fb_object_where *place, const uint8_t *where, const char *problem) {
+static PyObject *fail(reader *r, const fb_object_where *place, const uint8_t *where,
+                      const char *problem) {
     if (PyErr_Occurred()) return NULL;
     PyObject *path = fb_object_path(place, r->index);
     PyObject *text = path ? PyUnicode_FromString(problem) : NULL;
     PyObject *offset = text ? PyLong_FromSsize_t(where - r->begin) : NULL;
-    PyObject *error = offset ? PyObject_CallFunctionObjArgs(r->options->decode_error, text, path, offset, NULL) : NULL;
+    PyObject *error =
+        offset ? PyObject_CallFunctionObjArgs(r->options->decode_error, text, path, offset, NULL)
+               : NULL;
     if (error) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
     Py_XDECREF(path);
     Py_XDECREF(text);
@@ -84,7 +88,8 @@ static PyObject *new_member(const fb_object_field *of, uint64_t value) {
     return Py_NewRef(name);
 }
 
-static PyObject *new_scalar(const fb_codec_field *field, const fb_object_field *of, uint64_t value) {
+static PyObject *new_scalar(const fb_codec_field *field, const fb_object_field *of,
+                            uint64_t value) {
     double real;
     float narrow;
     uint32_t bits = (uint32_t)value;
@@ -105,7 +110,8 @@ static PyObject *new_scalar(const fb_codec_field *field, const fb_object_field *
 
 /* Read a Timestamp or Duration. Both have the fields 1, seconds, and 2, nanoseconds; others are
    skipped. Returns NULL, or a text with the problem and its place. */
-static const char *read_time(const part *bytes, size_t depth, int64_t *seconds, int32_t *nanoseconds, const uint8_t **where) {
+static const char *read_time(const part *bytes, size_t depth, int64_t *seconds,
+                             int32_t *nanoseconds, const uint8_t **where) {
     static const fb_codec_message none; /* without fields, so all are unknown */
     const fb_codec_field *field;
     fb_codec_reader fields;
@@ -116,7 +122,8 @@ static const char *read_time(const part *bytes, size_t depth, int64_t *seconds, 
         fields.depth = depth;
         while ((status = fb_codec_next(&fields, &item)) == FB_OK) {
             uint64_t tag, value;
-            const uint8_t *end = item.bytes.data + item.bytes.size, *p = fb_wire_read_varint(item.bytes.data, end, &tag);
+            const uint8_t *end = item.bytes.data + item.bytes.size,
+                          *p = fb_wire_read_varint(item.bytes.data, end, &tag);
             if (!p || (tag & 7) != FB_WIRE_VARINT || !fb_wire_read_varint(p, end, &value)) continue;
             if (tag >> 3 == 1) *seconds = (int64_t)value;
             if (tag >> 3 == 2) *nanoseconds = (int32_t)(uint32_t)value;
@@ -126,7 +133,8 @@ static const char *read_time(const part *bytes, size_t depth, int64_t *seconds, 
     return status == FB_END ? NULL : fb_codec_problem(&fields, &field);
 }
 
-static PyObject *new_time(reader *r, const fb_object_where *place, bool duration, const part *bytes) {
+static PyObject *new_time(reader *r, const fb_object_where *place, bool duration,
+                          const part *bytes) {
     int64_t seconds = 0;
     int32_t nanoseconds = 0;
     const uint8_t *where = bytes->bytes.data;
@@ -135,29 +143,36 @@ static PyObject *new_time(reader *r, const fb_object_where *place, bool duration
     if (problem) return fail(r, place, where, problem);
     PyObject *time;
     if (r->options->from_time) {
-        time = PyObject_CallFunction(r->options->from_time, "OLl", duration ? Py_True : Py_False, (long long)seconds, (long)nanoseconds);
+        time = PyObject_CallFunction(r->options->from_time, "OLl", duration ? Py_True : Py_False,
+                                     (long long)seconds, (long)nanoseconds);
         if (!time && PyErr_ExceptionMatches(PyExc_OverflowError)) PyErr_Clear();
     } else {
         time = fb_codec_time_new(duration, r->options->times_as_numbers, seconds, nanoseconds);
     }
     if (time || PyErr_Occurred()) return time;
     problem = r->options->from_time ? "beyond the nanoseconds that 64 bits can count"
-              : duration ? "a duration that no timedelta can hold" : "a time that no datetime can hold";
+              : duration            ? "a duration that no timedelta can hold"
+                                    : "a time that no datetime can hold";
     return fail(r, place, bytes->bytes.data, problem);
 }
 
 /* Fields ------------------------------------------------------------------------------------- */
 
 /* Make the value of a message field whose parts are complete. */
-static PyObject *new_message(reader *r, frame *f, const fb_object_field *of, size_t slot, const part *bytes) {
-    if (of->role == FB_VALUE_OBJECT) return read_record(r, &f->place, f->output->fields[slot], bytes);
+static PyObject *new_message(reader *r, frame *f, const fb_object_field *of, size_t slot,
+                             const part *bytes) {
+    if (of->role == FB_VALUE_OBJECT)
+        return read_record(r, &f->place, f->output->fields[slot], bytes);
     return new_time(r, &f->place, of->role == FB_VALUE_DURATION, bytes);
 }
 
-static PyObject *new_value(reader *r, frame *f, const fb_codec_field *field, const fb_codec_item *item) {
+static PyObject *new_value(reader *r, frame *f, const fb_codec_field *field,
+                           const fb_codec_item *item) {
     const fb_object_field *of = f->output->type->fields + field->slot;
     if (field->type == FB_PROTO_STRING) return new_text(r, &f->place, item->bytes);
-    if (field->type == FB_PROTO_BYTES) return PyBytes_FromStringAndSize((const char *)item->bytes.data, (Py_ssize_t)item->bytes.size);
+    if (field->type == FB_PROTO_BYTES)
+        return PyBytes_FromStringAndSize((const char *)item->bytes.data,
+                                         (Py_ssize_t)item->bytes.size);
     if (of->role == FB_VALUE_SCALAR) return new_scalar(field, of, item->value);
     part whole = {item->bytes, NULL};
     return new_message(r, f, of, field->slot, &whole);
@@ -174,7 +189,8 @@ static bool keeps_unknown(const reader *r, const frame *f) {
 static int keep_unknown(reader *r, frame *f, fb_bytes bytes) {
     if (!keeps_unknown(r, f)) return 0;
     if (!f->unknown) {
-        f->unknown = PyByteArray_FromStringAndSize((const char *)bytes.data, (Py_ssize_t)bytes.size);
+        f->unknown =
+            PyByteArray_FromStringAndSize((const char *)bytes.data, (Py_ssize_t)bytes.size);
         return f->unknown ? 0 : -1;
     }
     Py_ssize_t size = PyByteArray_GET_SIZE(f->unknown);
@@ -185,7 +201,8 @@ static int keep_unknown(reader *r, frame *f, fb_bytes bytes) {
 
 /* Keep a packed element as an unknown field of its own. Its number is not in its closed enum. */
 static int keep_element(reader *r, frame *f, const fb_codec_field *field, uint64_t value) {
-    uint8_t bytes[FB_TAG_MAX + FB_VARINT_MAX], *p = fb_wire_put_varint(bytes, fb_wire_tag(field->number, FB_WIRE_VARINT));
+    uint8_t bytes[FB_TAG_MAX + FB_VARINT_MAX],
+        *p = fb_wire_put_varint(bytes, fb_wire_tag(field->number, FB_WIRE_VARINT));
     p = fb_wire_put_varint(p, value);
     return keep_unknown(r, f, (fb_bytes){bytes, (size_t)(p - bytes)});
 }
@@ -196,12 +213,15 @@ static int append_new(PyObject *list, PyObject *value) {
     return result;
 }
 
-static int add_packed(reader *r, frame *f, const fb_codec_field *field, PyObject *list, fb_bytes elements) {
+static int add_packed(reader *r, frame *f, const fb_codec_field *field, PyObject *list,
+                      fb_bytes elements) {
     const fb_object_field *of = f->output->type->fields + field->slot;
     uint64_t value;
     fb_status status;
     while ((status = fb_codec_next_element(field, &elements, &value)) == FB_OK) {
-        int result = fb_codec_has_member(field, value) ? append_new(list, new_scalar(field, of, value)) : keep_element(r, f, field, value);
+        int result = fb_codec_has_member(field, value)
+                         ? append_new(list, new_scalar(field, of, value))
+                         : keep_element(r, f, field, value);
         if (result) return -1;
     }
     if (status == FB_END) return 0;
@@ -214,7 +234,8 @@ static int add_element(reader *r, frame *f, const fb_codec_item *item) {
     PyObject **list = f->values + field->slot;
     if (!*list && !(*list = PyList_New(0))) return -1;
     f->place.index = PyList_GET_SIZE(*list);
-    int result = item->packed ? add_packed(r, f, field, *list, item->bytes) : append_new(*list, new_value(r, f, field, item));
+    int result = item->packed ? add_packed(r, f, field, *list, item->bytes)
+                              : append_new(*list, new_value(r, f, field, item));
     f->place.index = -1;
     return result;
 }
@@ -242,15 +263,20 @@ static bool is_unknown_entry(const fb_object_type *type, fb_bytes entry, bool al
     while (fb_codec_next(&fields, &item) == FB_OK) {
         uint64_t tag;
         if (item.field) continue;
-        if (all || (fb_wire_read_varint(item.bytes.data, fields.p, &tag) && tag == fb_wire_tag(2, FB_WIRE_VARINT))) return true;
+        if (all || (fb_wire_read_varint(item.bytes.data, fields.p, &tag) &&
+                    tag == fb_wire_tag(2, FB_WIRE_VARINT)))
+            return true;
     }
     return false;
 }
 
 static int keep_entry(reader *r, frame *f, const fb_codec_item *item) {
-    uint8_t bytes[FB_TAG_MAX + FB_VARINT_MAX], *p = fb_wire_put_varint(bytes, fb_wire_tag(item->field->number, FB_WIRE_BYTES));
+    uint8_t bytes[FB_TAG_MAX + FB_VARINT_MAX],
+        *p = fb_wire_put_varint(bytes, fb_wire_tag(item->field->number, FB_WIRE_BYTES));
     p = fb_wire_put_varint(p, item->bytes.size);
-    return keep_unknown(r, f, (fb_bytes){bytes, (size_t)(p - bytes)}) ? -1 : keep_unknown(r, f, item->bytes);
+    return keep_unknown(r, f, (fb_bytes){bytes, (size_t)(p - bytes)})
+               ? -1
+               : keep_unknown(r, f, item->bytes);
 }
 
 /* Add an entry of a map. It is a message with a key and a value, and its shape makes a tuple. */
@@ -266,7 +292,8 @@ static int add_entry(reader *r, frame *f, const fb_codec_item *item) {
         return keep_entry(r, f, item);
     }
     PyObject *value = PyTuple_GET_ITEM(entry, 1);
-    value = value == Py_None ? new_empty(r, f, output, item->bytes.data + item->bytes.size) : Py_NewRef(value);
+    value = value == Py_None ? new_empty(r, f, output, item->bytes.data + item->bytes.size)
+                             : Py_NewRef(value);
     int result = value ? PyDict_SetItem(*map, PyTuple_GET_ITEM(entry, 0), value) : -1;
     Py_XDECREF(value);
     Py_DECREF(entry);
@@ -329,7 +356,8 @@ static int add_item(reader *r, frame *f, const fb_codec_item *item) {
     if (FB_UNLIKELY(!field)) return keep_unknown(r, f, item->bytes);
     const fb_object_field *of = f->output->type->fields + field->slot;
     f->place.field = of;
-    if (field->repeated) return of->role == FB_VALUE_MAP ? add_entry(r, f, item) : add_element(r, f, item);
+    if (field->repeated)
+        return of->role == FB_VALUE_MAP ? add_entry(r, f, item) : add_element(r, f, item);
     if (FB_UNLIKELY(field->oneof) && clear_others(r, f, field)) return -1;
     if (is_message(field)) return add_part(f, field, item->bytes);
     PyObject *value = new_value(r, f, field, item);
@@ -393,7 +421,8 @@ static PyObject *make_dict(reader *r, frame *f) {
         if (PyDict_SetItem(dict, type->fields[i].name, f->values[i])) goto fail;
     }
     if (f->unknown) {
-        PyObject *bytes = PyBytes_FromStringAndSize(PyByteArray_AS_STRING(f->unknown), PyByteArray_GET_SIZE(f->unknown));
+        PyObject *bytes = PyBytes_FromStringAndSize(PyByteArray_AS_STRING(f->unknown),
+                                                    PyByteArray_GET_SIZE(f->unknown));
         int result = bytes ? PyDict_SetItem(dict, r->options->unknown_key, bytes) : -1;
         Py_XDECREF(bytes);
         if (result) goto fail;
@@ -423,7 +452,8 @@ static PyObject *make_record(reader *r, frame *f) {
     }
     if (output->kind == FB_OUTPUT_DICT) return make_dict(r, f);
     if (output->kind == FB_OUTPUT_TUPLE) return make_tuple(f);
-    return PyObject_Vectorcall(output->make, f->values, output->keywords ? 0 : count, output->keywords);
+    return PyObject_Vectorcall(output->make, f->values, output->keywords ? 0 : count,
+                               output->keywords);
 }
 
 static PyObject *read_into(reader *r, frame *f, const part *bytes) {
@@ -433,7 +463,8 @@ static PyObject *read_into(reader *r, frame *f, const part *bytes) {
     return make_record(r, f);
 }
 
-static PyObject *read_record(reader *r, const fb_object_where *parent, const fb_codec_output *output, const part *bytes) {
+static PyObject *read_record(reader *r, const fb_object_where *parent,
+                             const fb_codec_output *output, const part *bytes) {
     PyObject *few_values[SMALL], *record = NULL;
     parts few_parts[FEW];
     size_t count = output->type->core.count, pending = output->type->pending_count;
@@ -458,8 +489,8 @@ static PyObject *read_record(reader *r, const fb_object_where *parent, const fb_
     return record;
 }
 
-PyObject *fb_object_read(const fb_codec_output *output, const fb_codec_options *options, fb_bytes message, const uint8_t *begin,
-                         Py_ssize_t index) {
+PyObject *fb_object_read(const fb_codec_output *output, const fb_codec_options *options,
+                         fb_bytes message, const uint8_t *begin, Py_ssize_t index) {
     reader r = {.options = options, .begin = begin, .index = index};
     part whole = {message, NULL};
     return read_record(&r, NULL, output, &whole);

@@ -24,8 +24,10 @@ int fb_codec_buffer_grow(fb_codec_buffer *buffer, size_t more) {
 /* Scalars ------------------------------------------------------------------------------------ */
 
 static const char *kind_names[] = {
-    [FB_PROTO_BOOL] = "a bool", [FB_PROTO_ENUM] = "an enum's number or name", [FB_PROTO_FLOAT] = "a float", [FB_PROTO_DOUBLE] = "a float",
-    [FB_PROTO_STRING] = "str", [FB_PROTO_BYTES] = "bytes", [FB_PROTO_MESSAGE] = "a record", [FB_PROTO_GROUP] = "a record",
+    [FB_PROTO_BOOL] = "a bool",      [FB_PROTO_ENUM] = "an enum's number or name",
+    [FB_PROTO_FLOAT] = "a float",    [FB_PROTO_DOUBLE] = "a float",
+    [FB_PROTO_STRING] = "str",       [FB_PROTO_BYTES] = "bytes",
+    [FB_PROTO_MESSAGE] = "a record", [FB_PROTO_GROUP] = "a record",
 };
 
 static const char *name_of(const fb_codec_field *field) {
@@ -33,22 +35,28 @@ static const char *name_of(const fb_codec_field *field) {
 }
 
 static bool is_unsigned(const fb_codec_field *field) {
-    return field->type == FB_PROTO_UINT32 || field->type == FB_PROTO_UINT64 || field->type == FB_PROTO_FIXED32 || field->type == FB_PROTO_FIXED64;
+    return field->type == FB_PROTO_UINT32 || field->type == FB_PROTO_UINT64 ||
+           field->type == FB_PROTO_FIXED32 || field->type == FB_PROTO_FIXED64;
 }
 
 static int fail_range(fb_object_writer *w, const fb_codec_field *field, PyObject *value) {
     PyErr_Clear();
-    if (is_unsigned(field)) return fb_object_fail_value(w, value, "out of range: 0 to %llu", (unsigned long long)field->most);
-    return fb_object_fail_value(w, value, "out of range: %lld to %lld", (long long)field->least, (long long)field->most);
+    if (is_unsigned(field))
+        return fb_object_fail_value(w, value, "out of range: 0 to %llu",
+                                    (unsigned long long)field->most);
+    return fb_object_fail_value(w, value, "out of range: %lld to %lld", (long long)field->least,
+                                (long long)field->most);
 }
 
 /* Convert an int to the number of a field. REQUIRES: value is an int or of a subclass. */
-static int number_of_int(fb_object_writer *w, const fb_codec_field *field, PyObject *value, uint64_t *number) {
+static int number_of_int(fb_object_writer *w, const fb_codec_field *field, PyObject *value,
+                         uint64_t *number) {
     int overflow;
     long long signed_number = PyLong_AsLongLongAndOverflow(value, &overflow);
     if (FB_LIKELY(!overflow)) {
-        bool fits = is_unsigned(field) ? signed_number >= 0 && (uint64_t)signed_number <= field->most
-                                       : signed_number >= field->least && signed_number <= (int64_t)field->most;
+        bool fits = is_unsigned(field)
+                        ? signed_number >= 0 && (uint64_t)signed_number <= field->most
+                        : signed_number >= field->least && signed_number <= (int64_t)field->most;
         if (FB_UNLIKELY(!fits)) return fail_range(w, field, value);
         *number = (uint64_t)signed_number;
         return 0;
@@ -58,18 +66,23 @@ static int number_of_int(fb_object_writer *w, const fb_codec_field *field, PyObj
     return PyErr_Occurred() || *number > field->most ? fail_range(w, field, value) : 0;
 }
 
-static int number_of_index(fb_object_writer *w, const fb_codec_field *field, PyObject *value, uint64_t *number) {
-    if (PyBool_Check(value) || !PyIndex_Check(value)) return fb_object_fail_type(w, value, name_of(field));
+static int number_of_index(fb_object_writer *w, const fb_codec_field *field, PyObject *value,
+                           uint64_t *number) {
+    if (PyBool_Check(value) || !PyIndex_Check(value))
+        return fb_object_fail_type(w, value, name_of(field));
     fb_object_own(w);
     Py_INCREF(value);
     PyObject *index = PyNumber_Index(value);
-    int result = index ? number_of_int(w, field, index, number) : fb_object_is_type_error() ? fb_object_fail_type(w, value, name_of(field)) : -1;
+    int result = index                       ? number_of_int(w, field, index, number)
+                 : fb_object_is_type_error() ? fb_object_fail_type(w, value, name_of(field))
+                                             : -1;
     Py_XDECREF(index);
     Py_DECREF(value);
     return result;
 }
 
-static int number_of_bool(fb_object_writer *w, const fb_codec_field *field, PyObject *value, uint64_t *number) {
+static int number_of_bool(fb_object_writer *w, const fb_codec_field *field, PyObject *value,
+                          uint64_t *number) {
     if (PyBool_Check(value)) {
         *number = value == Py_True;
         return 0;
@@ -80,30 +93,38 @@ static int number_of_bool(fb_object_writer *w, const fb_codec_field *field, PyOb
     fb_object_own(w);
     Py_INCREF(value);
     PyObject *whole = is_truth ? Py_NewRef(value) : PyNumber_Index(value);
-    int truth = whole ? PyObject_IsTrue(whole) : fb_object_is_type_error() ? fb_object_fail_type(w, value, name_of(field)) : -1;
+    int truth = whole                       ? PyObject_IsTrue(whole)
+                : fb_object_is_type_error() ? fb_object_fail_type(w, value, name_of(field))
+                                            : -1;
     Py_XDECREF(whole);
     Py_DECREF(value);
     *number = truth > 0;
     return truth < 0 ? -1 : 0;
 }
 
-static int number_of_name(fb_object_writer *w, const fb_object_field *of, PyObject *value, uint64_t *number) {
-    PyObject *name = fb_object_exact_text(value), *member = name ? PyDict_GetItemWithError(of->numbers, name) : NULL;
+static int number_of_name(fb_object_writer *w, const fb_object_field *of, PyObject *value,
+                          uint64_t *number) {
+    PyObject *name = fb_object_exact_text(value),
+             *member = name ? PyDict_GetItemWithError(of->numbers, name) : NULL;
     if (member) *number = (uint64_t)PyLong_AsLongLong(member);
     else if (name) fb_object_fail_value(w, name, "no member of the enum");
     Py_XDECREF(name);
     return member ? 0 : -1;
 }
 
-static int number_of_member(fb_object_writer *w, const fb_codec_field *field, const fb_object_field *of, PyObject *value, uint64_t *number) {
+static int number_of_member(fb_object_writer *w, const fb_codec_field *field,
+                            const fb_object_field *of, PyObject *value, uint64_t *number) {
     if (PyUnicode_Check(value)) return number_of_name(w, of, value, number);
-    if (PyLong_CheckExact(value) ? number_of_int(w, field, value, number) : number_of_index(w, field, value, number)) return -1;
+    if (PyLong_CheckExact(value) ? number_of_int(w, field, value, number)
+                                 : number_of_index(w, field, value, number))
+        return -1;
     if (FB_LIKELY(fb_codec_has_member(field, *number))) return 0;
     /* the value may be freed already, if it was an element of a list */
     return fb_object_fail(w, "%lld is no member of the enum", (long long)*number);
 }
 
-static int number_of_float(fb_object_writer *w, const fb_codec_field *field, PyObject *value, uint64_t *number) {
+static int number_of_float(fb_object_writer *w, const fb_codec_field *field, PyObject *value,
+                           uint64_t *number) {
     double real;
     if (FB_LIKELY(PyFloat_CheckExact(value))) {
         real = PyFloat_AS_DOUBLE(value);
@@ -115,8 +136,10 @@ static int number_of_float(fb_object_writer *w, const fb_codec_field *field, PyO
         real = PyFloat_AsDouble(value);
         bool failed = real == -1.0 && PyErr_Occurred();
         int result = !failed ? 0
-                     : PyErr_ExceptionMatches(PyExc_OverflowError) ? (PyErr_Clear(), fb_object_fail(w, "an int out of range of a float"))
-                     : fb_object_is_type_error() ? fb_object_fail_type(w, value, name_of(field)) : -1;
+                     : PyErr_ExceptionMatches(PyExc_OverflowError)
+                         ? (PyErr_Clear(), fb_object_fail(w, "an int out of range of a float"))
+                     : fb_object_is_type_error() ? fb_object_fail_type(w, value, name_of(field))
+                                                 : -1;
         Py_DECREF(value);
         if (result) return -1;
     }
@@ -126,13 +149,15 @@ static int number_of_float(fb_object_writer *w, const fb_codec_field *field, PyO
     }
     float narrow = (float)real;
     uint32_t bits;
-    if (narrow - narrow != 0 && real - real == 0) return fb_object_fail(w, "a number out of range of a float of 32 bits");
+    if (narrow - narrow != 0 && real - real == 0)
+        return fb_object_fail(w, "a number out of range of a float of 32 bits");
     memcpy(&bits, &narrow, 4);
     *number = bits;
     return 0;
 }
 
-int fb_object_number(fb_object_writer *w, const fb_codec_field *field, const fb_object_field *of, PyObject *value, uint64_t *number) {
+int fb_object_number(fb_object_writer *w, const fb_codec_field *field, const fb_object_field *of,
+                     PyObject *value, uint64_t *number) {
     switch (field->type) {
         case FB_PROTO_FLOAT:
         case FB_PROTO_DOUBLE: return number_of_float(w, field, value, number);
@@ -147,7 +172,8 @@ int fb_object_number(fb_object_writer *w, const fb_codec_field *field, const fb_
 /* Strings and bytes -------------------------------------------------------------------------- */
 
 /* Write a string or bytes. `always`: an empty one too. */
-static int put_content(fb_object_writer *w, const fb_codec_field *field, bool always, const void *data, size_t size) {
+static int put_content(fb_object_writer *w, const fb_codec_field *field, bool always,
+                       const void *data, size_t size) {
     fb_codec_buffer *buffer = w->buffer;
     if (!size && !always) return 0;
     if (size > INT32_MAX) return fb_object_fail(w, "longer than 2 GiB");
@@ -185,7 +211,9 @@ static int put_wide_text(fb_object_writer *w, const fb_codec_field *field, PyObj
     size_t size = 0;
     for (Py_ssize_t i = 0; i < length; i++) {
         size_t bytes = utf8_size(PyUnicode_READ(kind, data, i));
-        if (!bytes) return fb_object_fail(w, "half of a surrogate pair at character %zd: it cannot be UTF-8", i);
+        if (!bytes)
+            return fb_object_fail(
+                w, "half of a surrogate pair at character %zd: it cannot be UTF-8", i);
         size += bytes;
     }
     if (size > INT32_MAX) return fb_object_fail(w, "longer than 2 GiB");
@@ -196,25 +224,35 @@ static int put_wide_text(fb_object_writer *w, const fb_codec_field *field, PyObj
     return 0;
 }
 
-static int put_text(fb_object_writer *w, const fb_codec_field *field, bool always, PyObject *value) {
+static int put_text(fb_object_writer *w, const fb_codec_field *field, bool always,
+                    PyObject *value) {
     if (FB_UNLIKELY(!PyUnicode_Check(value))) return fb_object_fail_type(w, value, "str");
 #if PY_VERSION_HEX < 0x030c0000
     if (PyUnicode_READY(value)) return -1;
 #endif
-    if (FB_LIKELY(PyUnicode_IS_ASCII(value))) return put_content(w, field, always, PyUnicode_DATA(value), (size_t)PyUnicode_GET_LENGTH(value));
+    if (FB_LIKELY(PyUnicode_IS_ASCII(value)))
+        return put_content(w, field, always, PyUnicode_DATA(value),
+                           (size_t)PyUnicode_GET_LENGTH(value));
     return put_wide_text(w, field, value);
 }
 
-static int put_sized(fb_object_writer *w, const fb_codec_field *field, bool always, const void *data, size_t size) {
+static int put_sized(fb_object_writer *w, const fb_codec_field *field, bool always,
+                     const void *data, size_t size) {
     bool fits = !field->most || !size || size == field->most || size == (size_t)field->least;
     if (FB_LIKELY(fits)) return put_content(w, field, always, data, size);
-    if ((uint64_t)field->least == field->most) return fb_object_fail(w, "%zu octets, where there must be %llu", size, (unsigned long long)field->most);
-    return fb_object_fail(w, "%zu octets, where there must be %lld or %llu", size, (long long)field->least, (unsigned long long)field->most);
+    if ((uint64_t)field->least == field->most)
+        return fb_object_fail(w, "%zu octets, where there must be %llu", size,
+                              (unsigned long long)field->most);
+    return fb_object_fail(w, "%zu octets, where there must be %lld or %llu", size,
+                          (long long)field->least, (unsigned long long)field->most);
 }
 
-static int put_bytes(fb_object_writer *w, const fb_codec_field *field, bool always, PyObject *value) {
+static int put_bytes(fb_object_writer *w, const fb_codec_field *field, bool always,
+                     PyObject *value) {
     Py_buffer view;
-    if (FB_LIKELY(PyBytes_CheckExact(value))) return put_sized(w, field, always, PyBytes_AS_STRING(value), (size_t)PyBytes_GET_SIZE(value));
+    if (FB_LIKELY(PyBytes_CheckExact(value)))
+        return put_sized(w, field, always, PyBytes_AS_STRING(value),
+                         (size_t)PyBytes_GET_SIZE(value));
     if (!PyObject_CheckBuffer(value)) return fb_object_fail_type(w, value, "bytes");
     fb_object_own(w);
     Py_INCREF(value);
@@ -222,8 +260,10 @@ static int put_bytes(fb_object_writer *w, const fb_codec_field *field, bool alwa
     if (!result) {
         result = put_sized(w, field, always, view.buf, (size_t)view.len);
         PyBuffer_Release(&view);
-    } else if (PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_ValueError)) {
-        result = fb_object_fail_because(w, "%.100s whose octets cannot be had in one piece", Py_TYPE(value)->tp_name);
+    } else if (PyErr_ExceptionMatches(PyExc_BufferError) ||
+               PyErr_ExceptionMatches(PyExc_ValueError)) {
+        result = fb_object_fail_because(w, "%.100s whose octets cannot be had in one piece",
+                                        Py_TYPE(value)->tp_name);
     }
     Py_DECREF(value);
     return result;
@@ -233,7 +273,8 @@ static int put_bytes(fb_object_writer *w, const fb_codec_field *field, bool alwa
 
 static int put_record(fb_object_writer *w, fb_object_type *type, PyObject *record);
 
-static int time_of(fb_object_writer *w, bool duration, PyObject *value, int64_t *seconds, int32_t *nanoseconds) {
+static int time_of(fb_object_writer *w, bool duration, PyObject *value, int64_t *seconds,
+                   int32_t *nanoseconds) {
     const char *problem;
     int result = fb_codec_time_of(value, duration, seconds, nanoseconds, &problem);
     if (result <= 0) return result ? fb_object_fail(w, "%s", problem) : 0;
@@ -241,9 +282,13 @@ static int time_of(fb_object_writer *w, bool duration, PyObject *value, int64_t 
     Py_INCREF(value);
     long long whole;
     long rest;
-    PyObject *pair = PyObject_CallFunction(w->options->to_time, "OO", value, duration ? Py_True : Py_False);
+    PyObject *pair =
+        PyObject_CallFunction(w->options->to_time, "OO", value, duration ? Py_True : Py_False);
     if (!pair) {
-        result = PyErr_ExceptionMatches(PyExc_TypeError) ? (PyErr_Clear(), fb_object_fail_type(w, value, duration ? "a timedelta" : "a datetime")) : -1;
+        result = PyErr_ExceptionMatches(PyExc_TypeError)
+                     ? (PyErr_Clear(),
+                        fb_object_fail_type(w, value, duration ? "a timedelta" : "a datetime"))
+                     : -1;
     } else if (!PyArg_ParseTuple(pair, "Ll", &whole, &rest)) {
         PyErr_Clear();
         result = fb_object_fail_value(w, value, "out of range of a time");
@@ -260,7 +305,8 @@ static int time_of(fb_object_writer *w, bool duration, PyObject *value, int64_t 
 }
 
 /* Write a Timestamp or Duration. Both have two fields: 1, seconds, and 2, nanoseconds. */
-static int put_time(fb_object_writer *w, const fb_codec_field *field, bool duration, PyObject *value) {
+static int put_time(fb_object_writer *w, const fb_codec_field *field, bool duration,
+                    PyObject *value) {
     fb_codec_buffer *buffer = w->buffer;
     uint8_t bytes[2 * (1 + FB_VARINT_MAX)], *p = bytes;
     int64_t seconds;
@@ -277,9 +323,9 @@ static int put_time(fb_object_writer *w, const fb_codec_field *field, bool durat
     size_t size = (size_t)(p - bytes);
     if (fb_codec_buffer_reserve(buffer, 2 * FB_CODEC_ROOM + sizeof bytes)) return -1;
     if (field->type == FB_PROTO_GROUP)
-        buffer->p = fb_codec_put_end_group(fb_wire_put_bytes(fb_codec_put_tag(buffer->p, field), bytes, size), field);
-    else
-        buffer->p = fb_wire_put_bytes(fb_codec_put_length(buffer->p, field, size), bytes, size);
+        buffer->p = fb_codec_put_end_group(
+            fb_wire_put_bytes(fb_codec_put_tag(buffer->p, field), bytes, size), field);
+    else buffer->p = fb_wire_put_bytes(fb_codec_put_length(buffer->p, field, size), bytes, size);
     return 0;
 }
 
@@ -291,13 +337,15 @@ size_t fb_object_begin_length(fb_codec_buffer *buffer, const fb_codec_field *fie
 
 int fb_object_end_length(fb_object_writer *w, size_t begin) {
     fb_codec_buffer *buffer = w->buffer;
-    if ((size_t)(buffer->p - buffer->begin) - begin > INT32_MAX) return fb_object_fail(w, "longer than 2 GiB");
+    if ((size_t)(buffer->p - buffer->begin) - begin > INT32_MAX)
+        return fb_object_fail(w, "longer than 2 GiB");
     if (fb_codec_buffer_reserve(buffer, FB_VARINT_MAX)) return -1;
     buffer->p = fb_codec_end_length(buffer->begin + begin, buffer->p);
     return 0;
 }
 
-static int put_nested(fb_object_writer *w, const fb_codec_field *field, fb_object_type *type, PyObject *value) {
+static int put_nested(fb_object_writer *w, const fb_codec_field *field, fb_object_type *type,
+                      PyObject *value) {
     fb_codec_buffer *buffer = w->buffer;
     if (fb_codec_buffer_reserve(buffer, FB_CODEC_ROOM)) return -1;
     if (field->type == FB_PROTO_GROUP) {
@@ -311,7 +359,8 @@ static int put_nested(fb_object_writer *w, const fb_codec_field *field, fb_objec
 }
 
 /* Write one value with its tag. `always`: zero too. */
-int fb_object_put_one(fb_object_writer *w, const fb_codec_field *field, const fb_object_field *of, bool always, PyObject *value) {
+int fb_object_put_one(fb_object_writer *w, const fb_codec_field *field, const fb_object_field *of,
+                      bool always, PyObject *value) {
     uint64_t number;
     switch (of->role) {
         case FB_VALUE_TIMESTAMP: return put_time(w, field, false, value);
@@ -321,14 +370,18 @@ int fb_object_put_one(fb_object_writer *w, const fb_codec_field *field, const fb
     }
     if (field->type == FB_PROTO_STRING) return put_text(w, field, always, value);
     if (field->type == FB_PROTO_BYTES) return put_bytes(w, field, always, value);
-    if (fb_object_number(w, field, of, value, &number) || fb_codec_buffer_reserve(w->buffer, FB_CODEC_ROOM)) return -1;
-    if (number || always) w->buffer->p = fb_codec_put_value(fb_codec_put_tag(w->buffer->p, field), field, number);
+    if (fb_object_number(w, field, of, value, &number) ||
+        fb_codec_buffer_reserve(w->buffer, FB_CODEC_ROOM))
+        return -1;
+    if (number || always)
+        w->buffer->p = fb_codec_put_value(fb_codec_put_tag(w->buffer->p, field), field, number);
     return 0;
 }
 
 /* Repeated fields and maps ------------------------------------------------------------------- */
 
-static int put_elements(fb_object_writer *w, const fb_codec_field *field, const fb_object_field *of, PyObject *list) {
+static int put_elements(fb_object_writer *w, const fb_codec_field *field, const fb_object_field *of,
+                        PyObject *list) {
     fb_codec_buffer *buffer = w->buffer;
     fb_object_where *place = &w->top->place;
     size_t begin = 0;
@@ -349,7 +402,9 @@ static int put_elements(fb_object_writer *w, const fb_codec_field *field, const 
             Py_DECREF(value);
             if (result) return -1;
         } else {
-            if (fb_object_number(w, field, of, value, &number) || fb_codec_buffer_reserve(buffer, FB_CODEC_ROOM)) return -1;
+            if (fb_object_number(w, field, of, value, &number) ||
+                fb_codec_buffer_reserve(buffer, FB_CODEC_ROOM))
+                return -1;
             buffer->p = fb_codec_put_value(buffer->p, field, number);
         }
     }
@@ -357,9 +412,12 @@ static int put_elements(fb_object_writer *w, const fb_codec_field *field, const 
     return field->packed ? fb_object_end_length(w, begin) : 0;
 }
 
-static int put_repeated(fb_object_writer *w, const fb_codec_field *field, const fb_object_field *of, PyObject *value) {
-    if (FB_LIKELY(PyList_CheckExact(value) || PyTuple_CheckExact(value))) return put_elements(w, field, of, value);
-    if (PyUnicode_Check(value) || PyDict_Check(value) || (PyBytes_Check(value) && field->type == FB_PROTO_STRING)) {
+static int put_repeated(fb_object_writer *w, const fb_codec_field *field, const fb_object_field *of,
+                        PyObject *value) {
+    if (FB_LIKELY(PyList_CheckExact(value) || PyTuple_CheckExact(value)))
+        return put_elements(w, field, of, value);
+    if (PyUnicode_Check(value) || PyDict_Check(value) ||
+        (PyBytes_Check(value) && field->type == FB_PROTO_STRING)) {
         return fb_object_fail_type(w, value, "a list");
     }
     fb_object_own(w);
@@ -372,22 +430,26 @@ static int put_repeated(fb_object_writer *w, const fb_codec_field *field, const 
 
 /* Whole objects ------------------------------------------------------------------------------ */
 
-static int put_value(fb_object_writer *w, const fb_codec_field *field, const fb_object_field *of, PyObject *value) {
-    if (field->repeated) return of->role == FB_VALUE_MAP ? fb_object_put_map(w, field, of, value) : put_repeated(w, field, of, value);
+static int put_value(fb_object_writer *w, const fb_codec_field *field, const fb_object_field *of,
+                     PyObject *value) {
+    if (field->repeated)
+        return of->role == FB_VALUE_MAP ? fb_object_put_map(w, field, of, value)
+                                        : put_repeated(w, field, of, value);
     return fb_object_put_one(w, field, of, field->presence, value);
 }
 
 #if PY_VERSION_HEX >= 0x030c0000
-#define IS_SHORT(number) PyUnstable_Long_IsCompact((PyLongObject *)(number))
+#define IS_SHORT(number)    PyUnstable_Long_IsCompact((PyLongObject *)(number))
 #define SHORT_VALUE(number) PyUnstable_Long_CompactValue((PyLongObject *)(number))
 #else
-#define IS_SHORT(number) (Py_SIZE(number) >= -1 && Py_SIZE(number) <= 1)
+#define IS_SHORT(number)    (Py_SIZE(number) >= -1 && Py_SIZE(number) <= 1)
 #define SHORT_VALUE(number) (Py_SIZE(number) * (int64_t)((PyLongObject *)(number))->ob_digit[0])
 #endif
 
 /* Fast path for most values: single, short and of Python's own types. Returns false for other
    values, and then writes nothing. */
-static inline bool put_quick(fb_codec_buffer *buffer, const fb_codec_field *field, PyObject *value) {
+static inline bool put_quick(fb_codec_buffer *buffer, const fb_codec_field *field,
+                             PyObject *value) {
     uint8_t *p = buffer->p;
     uint64_t bits;
     if (field->repeated || buffer->end - p < FB_CODEC_ROOM + 0x80) return false;
@@ -406,7 +468,8 @@ static inline bool put_quick(fb_codec_buffer *buffer, const fb_codec_field *fiel
             if (!PyFloat_CheckExact(value)) return false;
             double real = PyFloat_AS_DOUBLE(value);
             memcpy(&bits, &real, 8);
-            if (bits || field->presence) buffer->p = fb_wire_put_fixed64(fb_codec_put_tag(p, field), bits);
+            if (bits || field->presence)
+                buffer->p = fb_wire_put_fixed64(fb_codec_put_tag(p, field), bits);
             return true;
         }
         case FB_PROTO_INT32:
@@ -415,8 +478,10 @@ static inline bool put_quick(fb_codec_buffer *buffer, const fb_codec_field *fiel
         case FB_PROTO_UINT64: {
             if (!PyLong_CheckExact(value) || !IS_SHORT(value)) return false;
             int64_t number = SHORT_VALUE(value);
-            if (number < field->least || (number > 0 && (uint64_t)number > field->most)) return false;
-            if (number || field->presence) buffer->p = fb_codec_put_varint(fb_codec_put_tag(p, field), (uint64_t)number);
+            if (number < field->least || (number > 0 && (uint64_t)number > field->most))
+                return false;
+            if (number || field->presence)
+                buffer->p = fb_codec_put_varint(fb_codec_put_tag(p, field), (uint64_t)number);
             return true;
         }
         default: return false;
@@ -430,9 +495,11 @@ static int put_unknown(fb_object_writer *w, PyObject *bytes) {
     fb_codec_reader reader;
     fb_codec_item item;
     fb_status status;
-    if (!PyBytes_CheckExact(bytes)) return fb_object_fail_type(w, bytes, "the octets of unknown fields");
+    if (!PyBytes_CheckExact(bytes))
+        return fb_object_fail_type(w, bytes, "the octets of unknown fields");
     size_t size = (size_t)PyBytes_GET_SIZE(bytes);
-    fb_codec_reader_begin(&reader, &none, (fb_bytes){(const uint8_t *)PyBytes_AS_STRING(bytes), size});
+    fb_codec_reader_begin(&reader, &none,
+                          (fb_bytes){(const uint8_t *)PyBytes_AS_STRING(bytes), size});
     reader.depth = w->depth - 1;
     while ((status = fb_codec_next(&reader, &item)) == FB_OK) continue;
     if (status != FB_END) return fb_object_fail(w, "the octets of unknown fields are malformed");
@@ -446,7 +513,8 @@ static int check_oneof(fb_object_writer *w, const fb_object_frame *f, const fb_c
     for (const fb_codec_field *other = message->fields; other < field; other++) {
         PyObject *value = f->values[other->slot];
         if (other->oneof != field->oneof || !value || value == Py_None) continue;
-        return fb_object_fail(w, "%R of the same oneof has a value too", f->type->fields[other->slot].name);
+        return fb_object_fail(w, "%R of the same oneof has a value too",
+                              f->type->fields[other->slot].name);
     }
     return 0;
 }
@@ -478,7 +546,11 @@ static int put_record(fb_object_writer *w, fb_object_type *type, PyObject *recor
     PyObject *few[SMALL];
     size_t count = type->core.count;
     PyObject **values = count <= SMALL ? few : PyMem_Malloc(count * sizeof *values);
-    fb_object_frame f = {.place = {.parent = w->top ? &w->top->place : NULL, .index = -1}, .parent = w->top, .type = type, .record = record, .values = values};
+    fb_object_frame f = {.place = {.parent = w->top ? &w->top->place : NULL, .index = -1},
+                         .parent = w->top,
+                         .type = type,
+                         .record = record,
+                         .values = values};
     int result = -1;
     if (!values) {
         PyErr_NoMemory();
@@ -497,9 +569,12 @@ static int put_record(fb_object_writer *w, fb_object_type *type, PyObject *recor
     return result;
 }
 
-int fb_object_write(fb_codec_buffer *buffer, fb_object_type *type, const fb_codec_options *options, PyObject *record, Py_ssize_t index) {
+int fb_object_write(fb_codec_buffer *buffer, fb_object_type *type, const fb_codec_options *options,
+                    PyObject *record, Py_ssize_t index) {
     fb_object_writer w = {.buffer = buffer, .options = options, .index = index};
     size_t begin = (size_t)(buffer->p - buffer->begin);
     if (put_record(&w, type, record)) return -1;
-    return (size_t)(buffer->p - buffer->begin) - begin <= INT32_MAX ? 0 : fb_object_fail(&w, "longer than 2 GiB");
+    return (size_t)(buffer->p - buffer->begin) - begin <= INT32_MAX
+               ? 0
+               : fb_object_fail(&w, "longer than 2 GiB");
 }

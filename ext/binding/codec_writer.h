@@ -59,10 +59,13 @@ int fb_object_gather(fb_object_writer *w, fb_object_frame *f);
 
 /* Convert a value to the number of a scalar that is not a string or bytes. Returns 0, or -1 with an
    exception set. */
-int fb_object_number(fb_object_writer *w, const fb_codec_field *field, const fb_object_field *of, PyObject *value, uint64_t *number);
+int fb_object_number(fb_object_writer *w, const fb_codec_field *field, const fb_object_field *of,
+                     PyObject *value, uint64_t *number);
 /* Write one value with its tag. `always`: zero too. Returns 0, or -1 with an exception set. */
-int fb_object_put_one(fb_object_writer *w, const fb_codec_field *field, const fb_object_field *of, bool always, PyObject *value);
-int fb_object_put_map(fb_object_writer *w, const fb_codec_field *field, const fb_object_field *of, PyObject *map);
+int fb_object_put_one(fb_object_writer *w, const fb_codec_field *field, const fb_object_field *of,
+                      bool always, PyObject *value);
+int fb_object_put_map(fb_object_writer *w, const fb_codec_field *field, const fb_object_field *of,
+                      PyObject *map);
 /* Write a tag and leave space for a length. Returns the offset of the content. It is an offset
    because the output moves when it grows. REQUIRES: room for the tag and a length. */
 size_t fb_object_begin_length(fb_codec_buffer *buffer, const fb_codec_field *field);

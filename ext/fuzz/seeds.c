@@ -42,7 +42,8 @@ static bool add_datagram(decode_seed *seed, fb_bytes payload) {
     return true;
 }
 
-static void write_messages(const char *name, const char *plan, const char *lines, const byte_buffer *d) {
+static void write_messages(const char *name, const char *plan, const char *lines,
+                           const byte_buffer *d) {
     char path[100];
     session s;
     session_open(&s, lines, 1 << 16);
@@ -91,7 +92,11 @@ static void generate(fb_generator_protocol protocol) {
     fb_memory memory = fb_memory_system(0);
     fb_generator *generator;
     size_t used = 0, size = 0;
-    fb_generator_options options = {.protocol = protocol, .flows = 60, .seed = 1, .exporters = 4, .sampling_rate = 100,
+    fb_generator_options options = {.protocol = protocol,
+                                    .flows = 60,
+                                    .seed = 1,
+                                    .exporters = 4,
+                                    .sampling_rate = 100,
                                     .start = UINT64_C(1735689600000000000)};
     if (fb_generator_new(&memory, &options, &generator) != FB_OK) abort();
     fb_status status = FB_OK;
@@ -160,7 +165,8 @@ int main(int argc, char **argv) {
     }
     folder = argv[1];
     for (size_t i = 0; i < sample_count; i++) write_sample(&samples[i]);
-    for (unsigned protocol = 0; protocol < FB_GENERATOR_PROTOCOL_COUNT; protocol++) generate((fb_generator_protocol)protocol);
+    for (unsigned protocol = 0; protocol < FB_GENERATOR_PROTOCOL_COUNT; protocol++)
+        generate((fb_generator_protocol)protocol);
     write_choices();
     write_types();
     write_two_byte_tags();

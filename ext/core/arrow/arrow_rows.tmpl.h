@@ -18,7 +18,8 @@ static uint8_t *put_address(uint8_t *p, const fb_column *column, const uint8_t *
 static uint8_t *put_cell(uint8_t *p, const fb_arrow_field *field, size_t i) {
     const fb_column *column = field->column;
     if (column->type == FB_TYPE_IP) return put_address(p, column, field->cells.addresses[i]);
-    if (fb_column_holds_bytes(column)) return put_bytes(p, column, field->cells.bytes[i].data, field->cells.bytes[i].size);
+    if (fb_column_holds_bytes(column))
+        return put_bytes(p, column, field->cells.bytes[i].data, field->cells.bytes[i].size);
     return fb_row_put_number(p, column, field->cells.numbers[i]);
 }
 
@@ -42,9 +43,12 @@ static uint8_t *put_list(uint8_t *p, fb_arrow_field *field, int64_t at, size_t k
 FB_NOINLINE static uint8_t *put_other(uint8_t *p, fb_arrow_field *field, int64_t at, size_t k) {
     const fb_arrow_cells *cells = &field->cells;
     switch (field->put) {
-        case FB_PUT_OTHER_NUMBER: return cells->numbers[k] ? fb_row_put_number(p, field->column, cells->numbers[k]) : p;
+        case FB_PUT_OTHER_NUMBER:
+            return cells->numbers[k] ? fb_row_put_number(p, field->column, cells->numbers[k]) : p;
         case FB_PUT_NATIVE_ADDRESS:
-            return fb_is_no_address(cells->addresses[k], 16) ? p : put_address(p, field->column, cells->addresses[k]);
+            return fb_is_no_address(cells->addresses[k], 16)
+                       ? p
+                       : put_address(p, field->column, cells->addresses[k]);
         case FB_PUT_EXPLICIT: return put_explicit(p, field, k);
         default: return put_list(p, field, at, k);
     }
@@ -58,7 +62,9 @@ FB_INLINE uint8_t *put_double(uint8_t *p, const fb_arrow_field *field, size_t k)
 enum { SHORT = 32 };
 
 static uint8_t *put_few(uint8_t *p, const fb_column *column, const uint8_t *data, size_t size) {
-    return size ? fb_wire_put_few_bytes(fb_wire_put_varint(fb_row_put_tag(p, column), size), data, size) : p;
+    return size ? fb_wire_put_few_bytes(fb_wire_put_varint(fb_row_put_tag(p, column), size), data,
+                                        size)
+                : p;
 }
 
 /* Copy a fixed number of bytes for a short text, if so many can be read. This avoids a branch on
@@ -69,22 +75,21 @@ FB_INLINE uint8_t *put_text(uint8_t *p, const fb_arrow_field *field, size_t k) {
     const uint8_t *bytes = field->texts.bytes;
     if (!bytes) return put_few(p, column, field->cells.bytes[k].data, field->cells.bytes[k].size);
     size_t size = (size_t)(offsets[k + 1] - offsets[k]);
-    if (FB_UNLIKELY(size > SHORT || offsets[FB_ARROW_BLOCK] - offsets[k] < SHORT)) return put_few(p, column, bytes + offsets[k], size);
+    if (FB_UNLIKELY(size > SHORT || offsets[FB_ARROW_BLOCK] - offsets[k] < SHORT))
+        return put_few(p, column, bytes + offsets[k], size);
     fb_store64(p, column->tag | (uint64_t)size << column->tag_bits);
     size_t head = column->tag_size + 1u;
     memcpy(p + head, bytes + offsets[k], SHORT);
     return p + fb_size_if(size, head + size);
 }
 
-static void append_numbers(fb_row *row, fb_row_cursor *at, const fb_arrow_field *field, const fb_arrow_field *end, size_t k) {
+static void append_numbers(fb_row *row, fb_row_cursor *at, const fb_arrow_field *field,
+                           const fb_arrow_field *end, size_t k) {
     for (; field < end; field++) {
         uint64_t number = field->cells.numbers[k];
-        if (field->put == FB_PUT_BYTE)
-            fb_row_append_uint(row, at, field->column, number, 1);
-        else if (field->put == FB_PUT_PAIR)
-            fb_row_append_uint(row, at, field->column, number, 2);
-        else
-            fb_row_append_uint(row, at, field->column, number, 8);
+        if (field->put == FB_PUT_BYTE) fb_row_append_uint(row, at, field->column, number, 1);
+        else if (field->put == FB_PUT_PAIR) fb_row_append_uint(row, at, field->column, number, 2);
+        else fb_row_append_uint(row, at, field->column, number, 8);
     }
 }
 
@@ -102,16 +107,20 @@ static void deal_numbers(const fb_arrow_block *block, size_t count) {
 static void put_numbers(const fb_arrow_block *block, fb_row *row, fb_row_cursor *at, size_t k) {
     const uint64_t *numbers = block->numbers + k * block->lane_groups * FB_SIMD_LANES;
     for (size_t group = 0; group < block->lane_groups; group++) {
-        uint8_t *next = fb_varint_simd_append(at->next, &block->lanes[group], _mm512_load_si512(numbers + FB_SIMD_LANES * group));
-        const fb_arrow_field *field = block->fields + FB_SIMD_LANES * group, *end = block->fields + block->plain_count;
-        if (FB_LIKELY(next != NULL))
-            at->next = next;
+        uint8_t *next = fb_varint_simd_append(at->next, &block->lanes[group],
+                                              _mm512_load_si512(numbers + FB_SIMD_LANES * group));
+        const fb_arrow_field *field = block->fields + FB_SIMD_LANES * group,
+                             *end = block->fields + block->plain_count;
+        if (FB_LIKELY(next != NULL)) at->next = next;
         else
-            append_numbers(row, at, field, end - field > FB_SIMD_LANES ? field + FB_SIMD_LANES : end, k);
+            append_numbers(row, at, field,
+                           end - field > FB_SIMD_LANES ? field + FB_SIMD_LANES : end, k);
     }
 }
 #else
-static void deal_numbers(const fb_arrow_block *block, size_t count) { (void)block, (void)count; }
+static void deal_numbers(const fb_arrow_block *block, size_t count) {
+    (void)block, (void)count;
+}
 
 static void put_numbers(const fb_arrow_block *block, fb_row *row, fb_row_cursor *at, size_t k) {
     append_numbers(row, at, block->fields, block->fields + block->plain_count, k);
@@ -119,7 +128,8 @@ static void put_numbers(const fb_arrow_block *block, fb_row *row, fb_row_cursor 
 #endif
 
 size_t FB_ENTRY(fb_arrow_block *block, fb_row *row, size_t count) {
-    fb_arrow_field *others = block->fields + block->plain_count, *end = block->fields + block->field_count;
+    fb_arrow_field *others = block->fields + block->plain_count,
+                   *end = block->fields + block->field_count;
     fb_row_cursor at;
     size_t max_size = row->plan->max_fixed_size + block->room.any;
     assert(row->plain && !row->constants_size);
@@ -128,10 +138,8 @@ size_t FB_ENTRY(fb_arrow_block *block, fb_row *row, size_t count) {
         if (!fb_row_begin_empty(row, max_size + block->room.rows[k], &at)) return k;
         put_numbers(block, row, &at, k);
         for (fb_arrow_field *field = others; field < end; field++) {
-            if (field->put == FB_PUT_BYTES)
-                at.next = put_text(at.next, field, k);
-            else if (field->put == FB_PUT_DOUBLE)
-                at.next = put_double(at.next, field, k);
+            if (field->put == FB_PUT_BYTES) at.next = put_text(at.next, field, k);
+            else if (field->put == FB_PUT_DOUBLE) at.next = put_double(at.next, field, k);
             else if (field->put == FB_PUT_ADDRESS)
                 fb_row_append_ip(row, &at, field->column, field->cells.addresses[k], 16);
             else if (!(at.next = put_other(at.next, field, block->first + (int64_t)k, k))) {

@@ -33,7 +33,7 @@ typedef enum {
 #define FB_X(constant, text) FB_MESSAGE_FAULT_##constant,
     FB_MESSAGE_FAULT_LIST(FB_X)
 #undef FB_X
-    FB_MESSAGE_FAULT_COUNT
+        FB_MESSAGE_FAULT_COUNT
 } fb_message_fault_kind;
 
 typedef struct {
@@ -79,18 +79,19 @@ typedef struct {
     size_t place_count;
     uint16_t *uneven; /* columns of bytes and lists, whose rows must be ended one by one */
     size_t uneven_count;
-    const uint8_t *fixed;    /* the buffer and capacity of the batch that `places` point into */
+    const uint8_t *fixed; /* the buffer and capacity of the batch that `places` point into */
     size_t capacity;
-    fb_processor processor;  /* limit of the instructions used */
+    fb_processor processor; /* limit of the instructions used */
     /* fields in rows that are not a column of the plan, enabled or disabled */
     uint64_t unknown_fields;
-    uint64_t invalid_texts;  /* strings in rows in which bytes were replaced */
+    uint64_t invalid_texts; /* strings in rows in which bytes were replaced */
     uint16_t near[FB_MESSAGE_NEAR];
 } fb_message_columns;
 
 /* Create a reader. `plan` and `memory` must outlive it. `processor` limits the instructions used;
    0: all that this processor has. NO_MEMORY. */
-fb_status fb_message_columns_new(fb_message_columns *reader, const fb_plan *plan, fb_processor processor, fb_memory *memory);
+fb_status fb_message_columns_new(fb_message_columns *reader, const fb_plan *plan,
+                                 fb_processor processor, fb_memory *memory);
 void fb_message_columns_free(fb_message_columns *reader);
 
 /* Take messages from a length-delimited stream, one row each. *rest then begins at the first
@@ -103,6 +104,7 @@ void fb_message_columns_free(fb_message_columns *reader);
      BAD_MESSAGE  *fault has the reason
 
    After every status the batch holds complete rows only. REQUIRES: a batch of this plan. */
-fb_status fb_message_columns_read(fb_message_columns *reader, fb_bytes *rest, fb_batch *batch, fb_message_fault *fault);
+fb_status fb_message_columns_read(fb_message_columns *reader, fb_bytes *rest, fb_batch *batch,
+                                  fb_message_fault *fault);
 
 #endif

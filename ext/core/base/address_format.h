@@ -4,7 +4,12 @@
 
 #include "core/base/base.h"
 
-enum { FB_FORMAT_ADDRESS_MAX = 39, FB_FORMAT_IPV4_MAX = 16, FB_FORMAT_MAC_MAX = 17, FB_FORMAT_NUMBER_MAX = 20 };
+enum {
+    FB_FORMAT_ADDRESS_MAX = 39,
+    FB_FORMAT_IPV4_MAX = 16,
+    FB_FORMAT_MAC_MAX = 17,
+    FB_FORMAT_NUMBER_MAX = 20
+};
 
 /* Each function returns the position after the text. The text has no terminating NUL. */
 

@@ -4,27 +4,27 @@
 
 static bool read_digit(uint8_t character, unsigned *digit) {
     unsigned letter = character | 0x20u;
-    if (character >= '0' && character <= '9')
-        *digit = character - '0';
-    else if (letter >= 'a' && letter <= 'f')
-        *digit = letter - 'a' + 10;
-    else
-        return false;
+    if (character >= '0' && character <= '9') *digit = character - '0';
+    else if (letter >= 'a' && letter <= 'f') *digit = letter - 'a' + 10;
+    else return false;
     return true;
 }
 
 /* Read hexadecimal digits, at most `most` of them. */
-static bool read_hexadecimal(const uint8_t **p, const uint8_t *end, unsigned most, unsigned *number) {
+static bool read_hexadecimal(const uint8_t **p, const uint8_t *end, unsigned most,
+                             unsigned *number) {
     const uint8_t *begin = *p;
     unsigned digit;
-    for (*number = 0; *p < end && *p < begin + most && read_digit(**p, &digit); ++*p) *number = *number << 4 | digit;
+    for (*number = 0; *p < end && *p < begin + most && read_digit(**p, &digit); ++*p)
+        *number = *number << 4 | digit;
     return *p > begin;
 }
 
 static bool read_decimal_byte(const uint8_t **p, const uint8_t *end, uint8_t *byte) {
     const uint8_t *begin = *p;
     unsigned number = 0;
-    for (; *p < end && *p < begin + 3 && **p >= '0' && **p <= '9'; ++*p) number = number * 10 + (**p - '0');
+    for (; *p < end && *p < begin + 3 && **p >= '0' && **p <= '9'; ++*p)
+        number = number * 10 + (**p - '0');
     *byte = (uint8_t)number;
     return *p > begin && number <= 255 && (*begin != '0' || *p == begin + 1);
 }

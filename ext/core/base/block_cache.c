@@ -3,7 +3,9 @@
 
 #include <stdlib.h>
 
-static bool is_kept(size_t size) { return size >= FB_CACHED_BLOCK_MIN && size <= FB_CACHED_BLOCK_MAX; }
+static bool is_kept(size_t size) {
+    return size >= FB_CACHED_BLOCK_MIN && size <= FB_CACHED_BLOCK_MAX;
+}
 
 static fb_cached_block *swap(fb_block_cache *cache, size_t place, fb_cached_block *block) {
     return atomic_exchange_explicit(&cache->places[place], block, memory_order_acq_rel);
@@ -12,7 +14,8 @@ static fb_cached_block *swap(fb_block_cache *cache, size_t place, fb_cached_bloc
 /* Return false if the place is taken. */
 static bool put(fb_block_cache *cache, size_t place, fb_cached_block *block) {
     fb_cached_block *none = NULL;
-    return atomic_compare_exchange_strong_explicit(&cache->places[place], &none, block, memory_order_release, memory_order_relaxed);
+    return atomic_compare_exchange_strong_explicit(&cache->places[place], &none, block,
+                                                   memory_order_release, memory_order_relaxed);
 }
 
 static void *take(fb_block_cache *cache, size_t size) {
@@ -30,7 +33,8 @@ static void keep(fb_block_cache *cache, fb_cached_block *block, size_t size) {
     block->size = size;
     for (size_t i = 0; i < FB_CACHED_BLOCKS; i++)
         if (put(cache, i, block)) return;
-    unsigned place = atomic_fetch_add_explicit(&cache->released, 1, memory_order_relaxed) % FB_CACHED_BLOCKS;
+    unsigned place =
+        atomic_fetch_add_explicit(&cache->released, 1, memory_order_relaxed) % FB_CACHED_BLOCKS;
     free(swap(cache, place, block));
 }
 

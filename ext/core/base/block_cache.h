@@ -2,9 +2,9 @@
    rows. A released block is reused by the next request for exactly its size. Without the cache,
    a batch spends about as much time on pages that the kernel maps and unmaps as on writing rows.
 
-     static fb_block_cache spares;                     zeros: the cache is empty
-     fb_memory memory = fb_memory_cached(&spares, 0);
-     fb_block_cache_free(&spares);                     frees cached blocks; others may still be in use
+     static fb_block_cache cache;                    zeros: the cache is empty
+     fb_memory memory = fb_memory_cached(&cache, 0);
+     fb_block_cache_free(&cache);                    frees cached blocks; others may still be in use
 
    Any thread may use the cache, and may release blocks that another thread allocated. It has no
    lock: one atomic operation takes or fills a place. */

@@ -23,8 +23,8 @@ typedef struct {
 } fb_fragments;
 
 /* Initialize without allocating. `memory` and `lost` must outlive the fragments. */
-void fb_fragments_init(fb_fragments *fragments, fb_memory *memory, size_t memory_limit, size_t pending_limit,
-                       uint64_t *lost);
+void fb_fragments_init(fb_fragments *fragments, fb_memory *memory, size_t memory_limit,
+                       size_t pending_limit, uint64_t *lost);
 
 /* Add one fragment. `time` is the capture's clock in nanoseconds. REQUIRES: packet->fragment.
 

@@ -11,8 +11,10 @@
 static uint64_t derive_etype(const fb_compiled_template *compiled, const uint8_t *record,
                              const fb_location *locations) {
     if (compiled->version == 5) return 0x0800;
-    for (size_t i = 0; i < FB_MAX_ADDRESS_FIELDS && compiled->address_field[i] != FB_NO_FIELD; i++) {
-        fb_bytes address = fb_compiled_template_field(compiled, compiled->address_field[i], record, locations);
+    for (size_t i = 0; i < FB_MAX_ADDRESS_FIELDS && compiled->address_field[i] != FB_NO_FIELD;
+         i++) {
+        fb_bytes address =
+            fb_compiled_template_field(compiled, compiled->address_field[i], record, locations);
         /* IPv4 addresses have 8 and 12, IPv6 addresses 27 and 28 */
         bool ipv4 = compiled->fields[compiled->address_field[i]].id < 27;
         if ((address.size == 4 || address.size == 16) &&
@@ -41,11 +43,11 @@ static bool has_uint(const fb_compiled_template *compiled, unsigned role, const 
    code, and type 0 does not exist.
 
    Returns false if the record has no ICMP type. */
-static bool derive_icmp(const fb_compiled_template *compiled, const uint8_t *record, const fb_location *locations,
-                        uint64_t *both) {
+static bool derive_icmp(const fb_compiled_template *compiled, const uint8_t *record,
+                        const fb_location *locations, uint64_t *both) {
     bool ipv4_first = compiled->role[FB_ROLE_ICMP_IPV4] < compiled->role[FB_ROLE_ICMP_IPV6];
-    uint64_t value = fb_role_uint(compiled, ipv4_first ? FB_ROLE_ICMP_IPV4 : FB_ROLE_ICMP_IPV6, record,
-                                  locations);
+    uint64_t value = fb_role_uint(compiled, ipv4_first ? FB_ROLE_ICMP_IPV4 : FB_ROLE_ICMP_IPV6,
+                                  record, locations);
     if (!value)
         value = fb_role_uint(compiled, ipv4_first ? FB_ROLE_ICMP_IPV6 : FB_ROLE_ICMP_IPV4, record,
                              locations);
@@ -66,8 +68,8 @@ static bool derive_icmp(const fb_compiled_template *compiled, const uint8_t *rec
    its top six bits are 2. Its lower bits are the drop reason. Returns 64 ("forwarded") or 128
    ("dropped"), both with unknown reason (RFC 7270 section 4.12), or 0 if the property is
    missing. */
-static uint64_t derive_forwarding_status(const fb_compiled_template *compiled, const uint8_t *record,
-                                         const fb_location *locations) {
+static uint64_t derive_forwarding_status(const fb_compiled_template *compiled,
+                                         const uint8_t *record, const fb_location *locations) {
     for (uint16_t i = compiled->role[FB_ROLE_COMMON_PROPERTIES]; i < compiled->field_count; i++) {
         if (compiled->fields[i].pen != FB_PEN_JUNIPER ||
             compiled->fields[i].id != FB_ID_COMMON_PROPERTIES)
@@ -83,14 +85,12 @@ static uint64_t derive_forwarding_status(const fb_compiled_template *compiled, c
    reserved, 1 is "don't fragment", 2 is "more fragments". The column gets them in its three low
    bits, as in the packet. A number above 255 is out of range, at every field size. */
 static fb_cursor put_fragment_flags(fb_context *c, fb_emitter *emitter, fb_cursor at,
-                                    fb_target target, const fb_compiled_template *compiled, const uint8_t *record,
-                                    const fb_location *locations) {
+                                    fb_target target, const fb_compiled_template *compiled,
+                                    const uint8_t *record, const fb_location *locations) {
     uint64_t flags = fb_role_uint(compiled, FB_ROLE_FRAGMENT_FLAGS, record, locations);
     if (!has_uint(compiled, FB_ROLE_FRAGMENT_FLAGS, record, locations)) return at;
-    if (flags <= UINT8_MAX)
-        put_uint(c, emitter, &at, target, flags >> 5);
-    else
-        note(c, emitter, at, target, FB_OUT_OF_RANGE, record);
+    if (flags <= UINT8_MAX) put_uint(c, emitter, &at, target, flags >> 5);
+    else note(c, emitter, at, target, FB_OUT_OF_RANGE, record);
     return at;
 }
 

@@ -23,16 +23,12 @@ FB_NOINLINE static fb_cursor put_field(fb_context *c, fb_emitter *emitter, fb_cu
     double real;
     switch (target.kind) {
         case FB_KIND_IP:
-            if (size == 4 || size == 16)
-                put_ip(c, emitter, &at, target, p, size);
-            else if (size)
-                note(c, emitter, at, target, FB_BAD_FIELD_SIZE, p);
+            if (size == 4 || size == 16) put_ip(c, emitter, &at, target, p, size);
+            else if (size) note(c, emitter, at, target, FB_BAD_FIELD_SIZE, p);
             return at;
         case FB_KIND_MAC: /* reduced size does not apply, even to zeros (RFC 7011 section 6.2) */
-            if (size == 6)
-                put_uint(c, emitter, &at, target, fb_load_uint(p, size));
-            else if (size)
-                note(c, emitter, at, target, FB_BAD_FIELD_SIZE, p);
+            if (size == 6) put_uint(c, emitter, &at, target, fb_load_uint(p, size));
+            else if (size) note(c, emitter, at, target, FB_BAD_FIELD_SIZE, p);
             return at;
         case FB_KIND_STRING:
         case FB_KIND_BYTES: return put_bytes(c, emitter, at, target, p, size);
@@ -101,8 +97,8 @@ static fb_cursor put_members(fb_context *c, fb_emitter *emitter, fb_cursor at, f
     if (!read_list(field, &list)) return count_list(c, at, target, FB_BAD_LIST, field.data);
     if (list.semantic == LIST_NONE_OF)
         return count_list(c, at, target, FB_OPAQUE_VALUE, field.data);
-    fb_kind kind = fb_plan_member_kind(c->plan, &c->plan->columns[target.column], list.pen,
-                                       list.id);
+    fb_kind kind =
+        fb_plan_member_kind(c->plan, &c->plan->columns[target.column], list.pen, list.id);
     if (kind == FB_KIND_COUNT) return count_list(c, at, target, FB_BAD_LIST, field.data);
     target.kind = kind & 63;
     while (list.p < list.end && whole && FB_EMIT(wants)(emitter, at, target))

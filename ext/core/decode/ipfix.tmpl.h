@@ -48,8 +48,8 @@ FB_NOINLINE static void put_constants_ipfix(fb_context *c, fb_emitter *emitter,
 /* Check the bytes behind the last record of a set. Padding is zero and shorter than any record (RFC
    7011 section 3.3.1). The caller accepts up to 3 bytes with any content. Other bytes are a
    truncated record, or the template does not fit. */
-FB_NOINLINE static void check_padding(fb_context *c, const fb_compiled_template *compiled, const uint8_t *p,
-                                      const uint8_t *end) {
+FB_NOINLINE static void check_padding(fb_context *c, const fb_compiled_template *compiled,
+                                      const uint8_t *p, const uint8_t *end) {
     size_t left = (size_t)(end - p);
     if (left >= compiled->record_size || fb_is_zero(p, end)) return;
     fb_context_count(c, FB_TRUNCATED_RECORD, p);
@@ -65,8 +65,10 @@ static void read_options(fb_context *c, const fb_compiled_template *compiled, co
                          const uint8_t *end) {
     const uint8_t *next;
     for (; (size_t)(end - p) >= compiled->record_size; p = next) {
-        fb_location *locations = compiled->variable_count ? c->exporters->compiled_templates->locations : NULL;
-        next = locations ? fb_compiled_template_locate(compiled, p, end, locations) : p + compiled->record_size;
+        fb_location *locations =
+            compiled->variable_count ? c->exporters->compiled_templates->locations : NULL;
+        next = locations ? fb_compiled_template_locate(compiled, p, end, locations)
+                         : p + compiled->record_size;
         if (!next) {
             fb_context_count(c, FB_TRUNCATED_RECORD, p);
             fb_context_lose_count(c);
@@ -79,8 +81,9 @@ static void read_options(fb_context *c, const fb_compiled_template *compiled, co
     check_rest(c, compiled, p, end);
 }
 
-static fb_status read_variable_records(fb_context *c, fb_emitter *emitter, const fb_compiled_template *compiled,
-                                       const uint8_t **p, const uint8_t *end) {
+static fb_status read_variable_records(fb_context *c, fb_emitter *emitter,
+                                       const fb_compiled_template *compiled, const uint8_t **p,
+                                       const uint8_t *end) {
     fb_location *locations = c->exporters->compiled_templates->locations;
     bool direct = has_fast_path(c, emitter, compiled), begun = false, room = true;
     while ((size_t)(end - *p) >= compiled->record_size) {
@@ -110,8 +113,9 @@ static fb_status read_variable_records(fb_context *c, fb_emitter *emitter, const
 
 /* Read the records of a set. REQUIRES: position->record is the offset of the next record from
    `set`, or 0 at the start. */
-static fb_status read_records(fb_context *c, fb_emitter *emitter, const fb_compiled_template *compiled,
-                              const uint8_t *set, const uint8_t *end, fb_position *position) {
+static fb_status read_records(fb_context *c, fb_emitter *emitter,
+                              const fb_compiled_template *compiled, const uint8_t *set,
+                              const uint8_t *end, fb_position *position) {
     const uint8_t *p = set + 4;
     if (compiled->options) {
         read_options(c, compiled, p, end);
@@ -125,7 +129,8 @@ static fb_status read_records(fb_context *c, fb_emitter *emitter, const fb_compi
         size_t left = (size_t)(end - p), size = compiled->record_size;
         if (c->content && !position->record)
             fb_context_count_records(c, (uint32_t)left / (uint32_t)size, false);
-        status = left < size ? FB_OK : put_fixed_records(c, emitter, compiled, &p, end - (size - 1));
+        status =
+            left < size ? FB_OK : put_fixed_records(c, emitter, compiled, &p, end - (size - 1));
     }
     position->record = status == FB_OK ? 0 : (size_t)(p - set);
     if (status == FB_OK) check_rest(c, compiled, p, end);
@@ -153,8 +158,7 @@ static fb_status read_data_set(fb_context *c, fb_emitter *emitter, const fb_mess
     fb_context_lose_count(c);
     if (fb_context_need_domain(c, m->version, m->domain) == FB_OK && !c->exporter->stateless)
         fb_pending_wait(c, m->sequence, set, end);
-    else
-        fb_context_count(c, FB_TEMPLATE_MISSING, set);
+    else fb_context_count(c, FB_TEMPLATE_MISSING, set);
     return FB_OK;
 }
 
@@ -164,8 +168,7 @@ static fb_status read_set(fb_context *c, fb_emitter *emitter, const fb_message *
     if (id >= 256) return read_data_set(c, emitter, m, set, end, position);
     if (id == template_set || id == template_set + 1)
         fb_template_set_read(c, m->version, m->domain, id != template_set, set + 4, end);
-    else
-        fb_context_count(c, FB_BAD_SET_ID, set);
+    else fb_context_count(c, FB_BAD_SET_ID, set);
     return FB_OK;
 }
 
@@ -262,7 +265,8 @@ static fb_status read_sets(fb_context *c, fb_emitter *emitter, const fb_message 
     const fb_pending_sets *pending = c->exporters->pending;
     for (const uint8_t *end;; p = end) {
         position->set = (size_t)(p - c->datagram->payload.data);
-        if (FB_UNLIKELY(pending->due) && read_waiting(c, emitter, m, p) != FB_OK) return FB_NO_SPACE;
+        if (FB_UNLIKELY(pending->due) && read_waiting(c, emitter, m, p) != FB_OK)
+            return FB_NO_SPACE;
         size_t left = (size_t)(m->end - p), length = left < 4 ? 0 : fb_load16(p + 2);
         if (!left) return FB_OK;
         bool bad = length < 4 || length > left;
@@ -291,8 +295,8 @@ static fb_status decode_ipfix(fb_context *c, fb_emitter *emitter, uint32_t versi
         if (FB_UNLIKELY(c->exporters->pending->due)) fb_pending_return_all(c->exporters->pending);
         put_constants_ipfix(c, emitter, &m);
     }
-    fb_status status = read_sets(c, emitter, &m, resumed ? payload.data + position->set : m.begin,
-                                 position);
+    fb_status status =
+        read_sets(c, emitter, &m, resumed ? payload.data + position->set : m.begin, position);
     if (status == FB_OK) check_sequence(c, &m);
     return status;
 }

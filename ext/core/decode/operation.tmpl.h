@@ -39,8 +39,8 @@ static fb_cursor derive(fb_context *c, fb_emitter *emitter, fb_cursor at, const 
 
 /* Find the packet section of a record. A non-empty frame has priority over an IP packet. Returns
    false if there is no section. */
-static bool find_packet(const fb_compiled_template *compiled, const uint8_t *record, const fb_location *locations,
-                        fb_sampled *packet) {
+static bool find_packet(const fb_compiled_template *compiled, const uint8_t *record,
+                        const fb_location *locations, fb_sampled *packet) {
     packet->bytes = fb_compiled_template_role(compiled, FB_ROLE_DATA_LINK_FRAME, record, locations);
     packet->type = FB_PACKET_FRAME;
     if (packet->bytes.size) return true;
@@ -49,8 +49,9 @@ static bool find_packet(const fb_compiled_template *compiled, const uint8_t *rec
     return packet->bytes.size;
 }
 
-static fb_cursor put_packet(fb_context *c, fb_emitter *emitter, fb_cursor at, const fb_compiled_template *compiled,
-                            const uint8_t *record, const fb_location *locations) {
+static fb_cursor put_packet(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                            const fb_compiled_template *compiled, const uint8_t *record,
+                            const fb_location *locations) {
     fb_sampled packet;
     if (!find_packet(compiled, record, locations, &packet)) return at;
     return put_sampled(c, emitter, at, packet.bytes, packet.type);
@@ -129,8 +130,7 @@ FB_INLINE fb_cursor run_operation(fb_context *c, fb_emitter *emitter, fb_cursor 
         case FB_OP_VALUE:
             if (locations && op->size == FB_VARIABLE_SIZE)
                 at = put_variable(c, emitter, at, op, locations);
-            else
-                at = put_field(c, emitter, at, op->target, p, op->size);
+            else at = put_field(c, emitter, at, op->target, p, op->size);
             break;
         case FB_OP_AGAIN: at = put_again(c, emitter, at, op, compiled, record, locations); break;
         case FB_OP_COLLECT:
@@ -144,8 +144,9 @@ FB_INLINE fb_cursor run_operation(fb_context *c, fb_emitter *emitter, fb_cursor 
 
 /* Run the operations from `first` to `end`, of any kind. */
 FB_NOINLINE static fb_cursor run_each(fb_context *c, fb_emitter *emitter, fb_cursor at,
-                                      const fb_compiled_template *compiled, size_t first, size_t end,
-                                      const uint8_t *record, const fb_location *locations) {
+                                      const fb_compiled_template *compiled, size_t first,
+                                      size_t end, const uint8_t *record,
+                                      const fb_location *locations) {
     for (const fb_op *op = compiled->ops + first; op < compiled->ops + end; op++)
         at = run_operation(c, emitter, at, op, compiled, record, locations);
     return at;
@@ -168,17 +169,17 @@ FB_INLINE fb_cursor run_lanes(fb_context *c, fb_emitter *emitter, fb_cursor at,
         __VA_ARGS__; \
     }
 #define APPEND_UINT(value, width) FB_EMIT(append_uint)(emitter, &at, op->column, value, width)
-#define APPEND_IP(size) FB_EMIT(append_ip)(emitter, &at, op->column, p, size)
+#define APPEND_IP(size)           FB_EMIT(append_ip)(emitter, &at, op->column, p, size)
 #define APPEND_ETYPE(size, etype) \
     if (FB_UNLIKELY(fb_is_no_address(p, size))) \
         APPEND_UINT(derive_etype(compiled, record, locations), 2); \
-    else \
-        APPEND_UINT(etype, 2)
+    else APPEND_UINT(etype, 2)
 
 FB_INLINE fb_cursor run_moves(fb_context *c, fb_emitter *emitter, fb_cursor at,
                               const fb_compiled_template *compiled, const uint8_t *record,
                               const fb_location *locations) {
-    for (const fb_lane_group *group = compiled->lane_groups, *end = group + compiled->lane_group_count;
+    for (const fb_lane_group *group = compiled->lane_groups,
+                             *end = group + compiled->lane_group_count;
          group < end; group++)
         at = run_lanes(c, emitter, at, compiled, group, record, locations);
     const fb_op *op = compiled->moves[0];
@@ -199,23 +200,24 @@ FB_INLINE fb_cursor run_moves(fb_context *c, fb_emitter *emitter, fb_cursor at,
 
 /* Run a record of a set. The set operations were already stored as constants. */
 FB_INLINE fb_cursor run_fast(fb_context *c, fb_emitter *emitter, fb_cursor at,
-                               const fb_compiled_template *compiled, const uint8_t *record,
-                               const fb_location *locations) {
+                             const fb_compiled_template *compiled, const uint8_t *record,
+                             const fb_location *locations) {
     at = run_moves(c, emitter, at, compiled, record, locations);
     if (compiled->set_end == compiled->op_count) return at;
-    return run_each(c, emitter, at, compiled, compiled->set_end, compiled->op_count, record, locations);
+    return run_each(c, emitter, at, compiled, compiled->set_end, compiled->op_count, record,
+                    locations);
 }
 
 /* Run a record whose packet may contain a tunnel. If a tunnel was opened, columns that a packet can
    fill describe the inner packet. The other header fields of the record describe the outer packet,
    so they are skipped for these columns. */
 FB_NOINLINE static fb_cursor run_around_packet(fb_context *c, fb_emitter *emitter, fb_cursor at,
-                                               const fb_compiled_template *compiled, const uint8_t *record,
-                                               const fb_location *locations, fb_sampled *packet) {
+                                               const fb_compiled_template *compiled,
+                                               const uint8_t *record, const fb_location *locations,
+                                               fb_sampled *packet) {
     walk_packet(c, packet);
     for (const fb_op *op = compiled->ops, *end = op + compiled->op_count; op < end; op++) {
-        if (op->code == FB_OP_PACKET)
-            at = put_walked(c, emitter, at, packet);
+        if (op->code == FB_OP_PACKET) at = put_walked(c, emitter, at, packet);
         else if (!packet->found.tunnels ||
                  c->plan->columns[op->target.column].packet_rank == FB_NO_RANK)
             at = run_operation(c, emitter, at, op, compiled, record, locations);
@@ -228,10 +230,8 @@ FB_INLINE fb_cursor run_record(fb_context *c, fb_emitter *emitter, fb_cursor at,
                                const fb_location *locations) {
     fb_sampled packet;
     bool around = FB_UNLIKELY(c->decapsulate) && find_packet(compiled, record, locations, &packet);
-    if (around)
-        at = run_around_packet(c, emitter, at, compiled, record, locations, &packet);
-    else
-        at = run_each(c, emitter, at, compiled, 0, compiled->op_count, record, locations);
+    if (around) at = run_around_packet(c, emitter, at, compiled, record, locations, &packet);
+    else at = run_each(c, emitter, at, compiled, 0, compiled->op_count, record, locations);
     if (FB_LIKELY(!compiled->list_count)) return at;
     return put_sub_templates(c, emitter, at, compiled, record, locations,
                              around && packet.found.tunnels);

@@ -162,8 +162,8 @@ FB_INLINE fb_cursor put_ip_packet(fb_context *c, fb_emitter *emitter, fb_cursor 
    tunnel. */
 FB_INLINE fb_cursor put_found(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_bytes bytes,
                               uint32_t type, const fb_packet *found, bool plain) {
-    const uint64_t link = PACKET_BIT(SRC_MAC) | PACKET_BIT(DST_MAC) | PACKET_BIT(VLAN_ID) |
-                          PACKET_BIT(INNER_VLAN_ID);
+    const uint64_t link =
+        PACKET_BIT(SRC_MAC) | PACKET_BIT(DST_MAC) | PACKET_BIT(VLAN_ID) | PACKET_BIT(INNER_VLAN_ID);
     const uint64_t labels = PACKET_BIT(MPLS_LABELS) | PACKET_BIT(MPLS_TTLS);
     const uint64_t routing = PACKET_BIT(ROUTING_ADDRESSES) | PACKET_BIT(ROUTING_SEGMENTS_LEFT);
     set_uint(c, emitter, &at, FB_SOURCE_PACKET_PACKETS, 1);

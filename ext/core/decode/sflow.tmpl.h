@@ -99,10 +99,8 @@ FB_INLINE bool put_pattern(fb_context *c, fb_emitter *emitter, const fb_pattern 
                                 *end = values + pattern->address_end;
          value < end; value++) {
         const uint8_t *p = fb_sample_part(parts, value->part, exact) + value->place;
-        if (value->size == 4)
-            FB_EMIT(append_ip)(emitter, &at, value->column, p, 4);
-        else
-            FB_EMIT(append_ip)(emitter, &at, value->column, p, 16);
+        if (value->size == 4) FB_EMIT(append_ip)(emitter, &at, value->column, p, 4);
+        else FB_EMIT(append_ip)(emitter, &at, value->column, p, 16);
     }
     if (pattern->value_count > pattern->address_end) at = run_steps(c, emitter, at, pattern, parts);
     FB_EMIT(finish)(emitter, at);
@@ -116,7 +114,8 @@ FB_INLINE bool put_pattern(fb_context *c, fb_emitter *emitter, const fb_pattern 
 static fb_patterns *patterns_in_use(const fb_context *c, const fb_emitter *emitter,
                                     fb_decoder *decoder) {
     bool pay = decoder->patterns.wide || decoder->options.always_learn;
-    return pay && FB_EMIT(has_fast_path)(emitter) && !c->decapsulate && c->plan->rows == FB_ROWS_FLOWS
+    return pay && FB_EMIT(has_fast_path)(emitter) && !c->decapsulate &&
+                   c->plan->rows == FB_ROWS_FLOWS
                ? &decoder->patterns
                : NULL;
 }
@@ -136,8 +135,7 @@ FB_NOINLINE static fb_status read_flow_sample(fb_context *c, fb_emitter *emitter
     put_flow_sample(c, emitter, &at, sample.data, expanded, &status);
     if (FB_LIKELY(((records.there & rare) | c->decapsulate | status) == 0))
         at = put_records_of(c, emitter, at, &records, 0, true);
-    else
-        at = put_records(c, emitter, at, &records, status);
+    else at = put_records(c, emitter, at, &records, status);
     FB_EMIT(finish)(emitter, at);
     c->counters->flows++;
     if (patterns) fb_patterns_learn(patterns, sample, expanded);

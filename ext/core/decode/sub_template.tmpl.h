@@ -32,12 +32,12 @@ typedef struct {
     bool tunnel; /* a tunnel was opened: columns that a packet can fill describe the inner packet */
 } fb_inner_records;
 
-static void read_inner_lists(fb_inner_records *inner, const fb_compiled_template *compiled, const uint8_t *record,
-                             const fb_location *locations, unsigned depth);
+static void read_inner_lists(fb_inner_records *inner, const fb_compiled_template *compiled,
+                             const uint8_t *record, const fb_location *locations, unsigned depth);
 
 /* Put one inner record. A repeated column takes only the best of its sources from it. */
-static void put_inner_record(fb_inner_records *inner, const fb_compiled_template *compiled, const uint8_t *record,
-                             const fb_location *locations) {
+static void put_inner_record(fb_inner_records *inner, const fb_compiled_template *compiled,
+                             const uint8_t *record, const fb_location *locations) {
     for (const fb_op *op = compiled->ops, *end = op + compiled->op_count; op < end; op++) {
         if (op->field == FB_NO_FIELD || fb_field_is_sub_template(&compiled->fields[op->field]))
             continue;
@@ -51,13 +51,13 @@ static void put_inner_record(fb_inner_records *inner, const fb_compiled_template
             continue;
         }
         if (op->code == FB_OP_AGAIN) {
-            inner->at = put_again(inner->c, inner->emitter, inner->at, &last, compiled, record,
-                                  locations);
+            inner->at =
+                put_again(inner->c, inner->emitter, inner->at, &last, compiled, record, locations);
             continue;
         }
         fb_bytes field = fb_compiled_template_field(compiled, op->field, record, locations);
-        inner->at = put_field(inner->c, inner->emitter, inner->at, last.target, field.data,
-                              field.size);
+        inner->at =
+            put_field(inner->c, inner->emitter, inner->at, last.target, field.data, field.size);
     }
     inner->c->counters->status[FB_LIST_ELEMENT_IGNORED] += compiled->unused;
 }
@@ -81,11 +81,13 @@ static void read_inner_records(fb_inner_records *inner, unsigned id, const uint8
     }
     const fb_compiled_template *compiled = template->compiled;
     const fb_compiled_templates *compiled_templates = c->exporters->compiled_templates;
-    fb_location *locations = compiled->variable_count
-                                 ? compiled_templates->locations + (depth + 1) * compiled_templates->location_capacity
-                                 : NULL;
+    fb_location *locations =
+        compiled->variable_count
+            ? compiled_templates->locations + (depth + 1) * compiled_templates->location_capacity
+            : NULL;
     for (const uint8_t *next; (size_t)(end - p) >= compiled->record_size; p = next) {
-        next = locations ? fb_compiled_template_locate(compiled, p, end, locations) : p + compiled->record_size;
+        next = locations ? fb_compiled_template_locate(compiled, p, end, locations)
+                         : p + compiled->record_size;
         if (!next) break;
         put_inner_record(inner, compiled, p, locations);
         if (compiled->list_count) read_inner_lists(inner, compiled, p, locations, depth + 1);
@@ -110,16 +112,13 @@ static void read_inner_list(fb_inner_records *inner, fb_bytes field, bool multi,
     const uint8_t *p = field.data, *end = p + field.size;
     if (depth == FB_LIST_DEPTH || (!multi && field.size < SUB_LIST_HEAD))
         fb_context_count(inner->c, FB_BAD_LIST, p);
-    else if (*p == LIST_NONE_OF)
-        fb_context_count(inner->c, FB_OPAQUE_VALUE, p);
-    else if (multi)
-        read_multi_list(inner, p + MULTI_LIST_HEAD, end, depth);
-    else
-        read_inner_records(inner, fb_load16(p + 1), p + SUB_LIST_HEAD, end, depth);
+    else if (*p == LIST_NONE_OF) fb_context_count(inner->c, FB_OPAQUE_VALUE, p);
+    else if (multi) read_multi_list(inner, p + MULTI_LIST_HEAD, end, depth);
+    else read_inner_records(inner, fb_load16(p + 1), p + SUB_LIST_HEAD, end, depth);
 }
 
-static void read_inner_lists(fb_inner_records *inner, const fb_compiled_template *compiled, const uint8_t *record,
-                             const fb_location *locations, unsigned depth) {
+static void read_inner_lists(fb_inner_records *inner, const fb_compiled_template *compiled,
+                             const uint8_t *record, const fb_location *locations, unsigned depth) {
     for (size_t i = 0; i < compiled->list_count; i++) {
         uint16_t index = compiled->lists[i];
         fb_bytes field = fb_compiled_template_field(compiled, index, record, locations);
@@ -130,8 +129,9 @@ static void read_inner_lists(fb_inner_records *inner, const fb_compiled_template
 
 /* Put the lists of a record, after its other fields. */
 FB_NOINLINE static fb_cursor put_sub_templates(fb_context *c, fb_emitter *emitter, fb_cursor at,
-                                               const fb_compiled_template *compiled, const uint8_t *record,
-                                               const fb_location *locations, bool tunnel) {
+                                               const fb_compiled_template *compiled,
+                                               const uint8_t *record, const fb_location *locations,
+                                               bool tunnel) {
     const fb_plan *plan = c->plan;
     fb_inner_records inner = {c, emitter, at, tunnel};
     for (size_t i = 0; plan->collects && i < plan->column_count; i++)

@@ -33,10 +33,8 @@ static bool map_enum(const fb_column *column, uint64_t value, uint64_t *number) 
     size_t low = 0, high = column->mappings_size;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (column->mappings[middle].from < value)
-            low = middle + 1;
-        else
-            high = middle;
+        if (column->mappings[middle].from < value) low = middle + 1;
+        else high = middle;
     }
     if (low == column->mappings_size || column->mappings[low].from != value) return false;
     *number = column->mappings[low].to;
@@ -50,8 +48,7 @@ static fb_cursor put_real(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_t
     bool narrow = c->plan->columns[target.column].type == FB_TYPE_FLOAT;
     if (narrow && isfinite(value) && !isfinite((float)value))
         note(c, emitter, at, target, FB_OUT_OF_RANGE, NULL);
-    else
-        FB_EMIT(put_real)(emitter, &at, target, narrow ? (double)(float)value : value);
+    else FB_EMIT(put_real)(emitter, &at, target, narrow ? (double)(float)value : value);
     return at;
 }
 
@@ -90,8 +87,7 @@ FB_INLINE void put_uint(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_ta
     const fb_column *column = &c->plan->columns[target.column];
     if (FB_LIKELY(column->type == FB_TYPE_UINT && value <= column->limit))
         FB_EMIT(put_uint)(emitter, at, target, value);
-    else
-        *at = convert_uint(c, emitter, *at, target, value);
+    else *at = convert_uint(c, emitter, *at, target, value);
 }
 
 static fb_cursor put_int(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_target target,
@@ -100,10 +96,8 @@ static fb_cursor put_int(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_ta
     uint64_t magnitude = value < 0 ? ~(uint64_t)value : (uint64_t)value;
     if (column->type == FB_TYPE_FLOAT || column->type == FB_TYPE_DOUBLE)
         return put_real(c, emitter, at, target, (double)value);
-    if (magnitude > column->limit)
-        note(c, emitter, at, target, FB_OUT_OF_RANGE, NULL);
-    else
-        FB_EMIT(put_int)(emitter, &at, target, value);
+    if (magnitude > column->limit) note(c, emitter, at, target, FB_OUT_OF_RANGE, NULL);
+    else FB_EMIT(put_int)(emitter, &at, target, value);
     return at;
 }
 
@@ -126,8 +120,7 @@ FB_INLINE void put_ip(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_targ
     if (fb_is_no_address(p, size)) return;
     if (FB_LIKELY(c->plan->columns[target.column].type == FB_TYPE_IP))
         FB_EMIT(put_ip)(emitter, at, target, p, size);
-    else
-        FB_EMIT(put_bytes)(emitter, at, target, p, size);
+    else FB_EMIT(put_bytes)(emitter, at, target, p, size);
 }
 
 #define FB_FOR_TARGETS(c, source, target) \
@@ -144,10 +137,8 @@ FB_NOINLINE static fb_cursor set_uint_long(fb_context *c, fb_emitter *emitter, f
 FB_INLINE void set_uint(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_source source,
                         uint64_t value) {
     const fb_target_range *range = &c->plan->sources[source];
-    if (FB_LIKELY(value < range->bound))
-        FB_EMIT(put_fast)(emitter, at, range, value);
-    else if (range->count)
-        *at = set_uint_long(c, emitter, *at, source, value);
+    if (FB_LIKELY(value < range->bound)) FB_EMIT(put_fast)(emitter, at, range, value);
+    else if (range->count) *at = set_uint_long(c, emitter, *at, source, value);
 }
 
 /* Like set_uint, for a source that usually feeds an enum column. */
@@ -158,8 +149,7 @@ FB_INLINE void set_enum(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_so
     if (FB_LIKELY(range->path == FB_PATH_ENUM) &&
         find_member(&c->plan->columns[range->target.column], value, &number))
         FB_EMIT(put_uint)(emitter, at, range->target, number);
-    else
-        set_uint(c, emitter, at, source, value);
+    else set_uint(c, emitter, at, source, value);
 }
 
 /* Put a list member into one column. A column that is not repeated takes the first non-zero
@@ -205,8 +195,7 @@ static void set_member_ip(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_
     FB_FOR_TARGETS(c, source, target) {
         if (c->plan->columns[target->column].flags & FB_COLUMN_REPEATED)
             FB_EMIT(repeat_bytes)(emitter, at, *target, p, size);
-        else
-            put_ip(c, emitter, at, *target, p, size);
+        else put_ip(c, emitter, at, *target, p, size);
     }
 }
 
@@ -227,8 +216,7 @@ FB_INLINE void set_ip(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_sour
     if (range->path == FB_PATH_NONE || fb_is_no_address(p, size)) return;
     if (FB_LIKELY(range->path == FB_PATH_FAST))
         FB_EMIT(put_ip)(emitter, at, range->target, p, size);
-    else
-        *at = set_ip_long(c, emitter, *at, source, p, size);
+    else *at = set_ip_long(c, emitter, *at, source, p, size);
 }
 
 FB_NOINLINE static fb_cursor set_time_long(fb_context *c, fb_emitter *emitter, fb_cursor at,
@@ -243,11 +231,10 @@ FB_INLINE void set_time(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_so
     const fb_target_range *range = &c->plan->sources[source];
     if (range->path == FB_PATH_NONE || !nanoseconds) return;
     if (FB_LIKELY(range->path == FB_PATH_FAST)) /* the column holds every time up to FB_TIME_MAX */
-        FB_EMIT(put_uint)(emitter, at, range->target,
-                          in_units(nanoseconds, c->plan->columns[range->target.column].unit));
-    else
-        *at = set_time_long(c, emitter, *at, source, nanoseconds);
-}
+        FB_EMIT(put_uint)
+    (emitter, at, range->target,
+     in_units(nanoseconds, c->plan->columns[range->target.column].unit));
+    else *at = set_time_long(c, emitter, *at, source, nanoseconds); }
 
 /* Fields of records -------------------------------------------------------------------------- */
 
@@ -334,7 +321,7 @@ static int64_t sign_extend(uint64_t value, size_t size) {
 }
 
 static fb_cursor put_bytes(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_target target,
-                            const uint8_t *p, size_t size) {
+                           const uint8_t *p, size_t size) {
     if (target.kind == FB_KIND_STRING) {
         while (size && !p[size - 1]) size--;
         if (!fb_utf8_valid((fb_bytes){p, size})) note(c, emitter, at, target, FB_INVALID_UTF8, p);

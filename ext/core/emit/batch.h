@@ -18,14 +18,14 @@
 
 typedef struct {
     uint8_t *values;
-    uint32_t *offsets; /* of strings, bytes and lists */
-    uint32_t *members; /* of lists of strings and bytes */
-    uint8_t *present;  /* of an explicit column, one byte per row */
-    size_t used;       /* bytes of `values` in use, if there are offsets */
-    size_t size;       /* bytes allocated for `values`, FB_BATCH_SLACK included */
+    uint32_t *offsets;      /* of strings, bytes and lists */
+    uint32_t *members;      /* of lists of strings and bytes */
+    uint8_t *present;       /* of an explicit column, one byte per row */
+    size_t used;            /* bytes of `values` in use, if there are offsets */
+    size_t size;            /* bytes allocated for `values`, FB_BATCH_SLACK included */
     size_t count, capacity; /* members of a list */
-    uint8_t width;     /* bytes per value; 0: variable */
-    uint8_t shift;     /* binary logarithm of `width` */
+    uint8_t width;          /* bytes per value; 0: variable */
+    uint8_t shift;          /* binary logarithm of `width` */
     bool listed;
 } fb_vector;
 
@@ -87,7 +87,8 @@ FB_INLINE void fb_vector_set(const fb_vector *vector, size_t row, uint64_t value
 FB_INLINE uint64_t fb_vector_get(const fb_vector *vector, size_t row) {
     uint64_t value = 0;
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    memcpy((uint8_t *)&value + 8 - vector->width, vector->values + (row << vector->shift), vector->width);
+    memcpy((uint8_t *)&value + 8 - vector->width, vector->values + (row << vector->shift),
+           vector->width);
     return value;
 #else
     /* FB_BATCH_SLACK bytes follow the last value */
@@ -96,7 +97,8 @@ FB_INLINE uint64_t fb_vector_get(const fb_vector *vector, size_t row) {
 #endif
 }
 
-FB_INLINE void fb_vector_set_address(const fb_vector *vector, size_t row, const uint8_t *data, size_t size) {
+FB_INLINE void fb_vector_set_address(const fb_vector *vector, size_t row, const uint8_t *data,
+                                     size_t size) {
     fb_store_address(vector->values + 16 * row, data, size);
 }
 

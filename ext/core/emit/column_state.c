@@ -3,7 +3,8 @@
 
 /* Return true if the cursor or a slot tracks the column, or if it is disabled. */
 static bool is_tracked(const fb_column *column) {
-    return column->bit || column->flags & FB_COLUMN_DEFERRED || !(column->flags & FB_COLUMN_ENABLED);
+    return column->bit || column->flags & FB_COLUMN_DEFERRED ||
+           !(column->flags & FB_COLUMN_ENABLED);
 }
 
 fb_status fb_column_states_new(fb_column_states *states, const fb_plan *plan, fb_memory *memory) {
@@ -30,7 +31,8 @@ void fb_column_states_keep_constants(fb_column_states *states) {
     if (states->state) memcpy(states->constant, states->state, states->count);
 }
 
-bool fb_column_states_claim(fb_column_states *states, const fb_plan *plan, fb_target target, bool zero) {
+bool fb_column_states_claim(fb_column_states *states, const fb_plan *plan, fb_target target,
+                            bool zero) {
     if (plan->columns[target.column].bit || !states->state) return false;
     uint8_t *state = &states->state[target.column];
     bool member = *state == FB_STATE_OPEN || *state == FB_STATE_GROWING;
@@ -44,16 +46,20 @@ bool fb_column_states_claim(fb_column_states *states, const fb_plan *plan, fb_ta
 }
 
 bool fb_column_states_claim_member(fb_column_states *states, const fb_plan *plan, uint16_t column) {
-    if (!(plan->columns[column].flags & FB_COLUMN_ENABLED) || states->state[column] > FB_STATE_LISTING) return false;
+    if (!(plan->columns[column].flags & FB_COLUMN_ENABLED) ||
+        states->state[column] > FB_STATE_LISTING)
+        return false;
     states->state[column] = FB_STATE_LISTING;
     return true;
 }
 
 void fb_column_states_open(fb_column_states *states, uint16_t column) {
-    if (states->state && states->state[column] == FB_STATE_EMPTY) states->state[column] = FB_STATE_OPEN;
+    if (states->state && states->state[column] == FB_STATE_EMPTY)
+        states->state[column] = FB_STATE_OPEN;
 }
 
 void fb_column_states_close(fb_column_states *states, uint16_t column) {
     if (!states->state || states->state[column] == FB_STATE_EMPTY) return;
-    states->state[column] = states->state[column] == FB_STATE_OPEN ? FB_STATE_EMPTY : FB_STATE_WHOLE;
+    states->state[column] =
+        states->state[column] == FB_STATE_OPEN ? FB_STATE_EMPTY : FB_STATE_WHOLE;
 }

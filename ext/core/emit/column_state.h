@@ -8,7 +8,13 @@
 
 /* LISTING: set by the repeat verbs. OPEN: set by `open`; GROWING once the put verbs add a member.
    WHOLE: the column takes no more values. */
-enum fb_column_state { FB_STATE_EMPTY, FB_STATE_LISTING, FB_STATE_OPEN, FB_STATE_GROWING, FB_STATE_WHOLE };
+enum fb_column_state {
+    FB_STATE_EMPTY,
+    FB_STATE_LISTING,
+    FB_STATE_OPEN,
+    FB_STATE_GROWING,
+    FB_STATE_WHOLE
+};
 
 typedef struct {
     uint8_t *state;    /* fb_column_state of each column; NULL if the cursor tracks all columns */
@@ -28,7 +34,8 @@ FB_INLINE void fb_column_states_begin(fb_column_states *states) {
 
 /* Return true if a column may be written now, and mark it. A zero is written only as a member of a
    list. With target.zero, a zero is still the value of the column. */
-bool fb_column_states_claim(fb_column_states *states, const fb_plan *plan, fb_target target, bool zero);
+bool fb_column_states_claim(fb_column_states *states, const fb_plan *plan, fb_target target,
+                            bool zero);
 /* Return true if the list of a repeated column may grow, and mark it. REQUIRES: the column is
    repeated. */
 bool fb_column_states_claim_member(fb_column_states *states, const fb_plan *plan, uint16_t column);

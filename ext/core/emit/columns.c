@@ -3,11 +3,13 @@
 
 fb_status fb_columns_new(fb_columns *columns, const fb_plan *plan, fb_memory *memory) {
     size_t count = plan->column_count;
-    *columns = (fb_columns){.plan = plan, .columns = plan->columns, .memory = memory, .open = plan->open};
+    *columns =
+        (fb_columns){.plan = plan, .columns = plan->columns, .memory = memory, .open = plan->open};
     columns->constants = fb_memory_allocate(memory, (count + 1) * sizeof *columns->constants);
     columns->untracked = fb_memory_allocate(memory, (count + 1) * sizeof *columns->untracked);
     columns->uneven = fb_memory_allocate(memory, (count + 1) * sizeof *columns->uneven);
-    if (!columns->constants || !columns->untracked || !columns->uneven || fb_column_states_new(&columns->states, plan, memory) != FB_OK ||
+    if (!columns->constants || !columns->untracked || !columns->uneven ||
+        fb_column_states_new(&columns->states, plan, memory) != FB_OK ||
         fb_deferred_values_new(&columns->deferred, plan, memory) != FB_OK) {
         fb_columns_free(columns);
         return FB_NO_MEMORY;
@@ -52,58 +54,55 @@ static uint64_t narrow(const fb_column *column, uint64_t number) {
 static void put_number(fb_columns *columns, size_t row, uint16_t index, uint64_t number) {
     const fb_column *column = &columns->columns[index];
     fb_vector *vector = &columns->vectors[index];
-    if (vector->listed)
-        fb_vector_add_number(vector, narrow(column, number));
-    else
-        fb_vector_set(vector, row, narrow(column, number));
+    if (vector->listed) fb_vector_add_number(vector, narrow(column, number));
+    else fb_vector_set(vector, row, narrow(column, number));
     if (vector->present) vector->present[row] = 1;
 }
 
-static void put_bytes(fb_columns *columns, size_t row, uint16_t index, const uint8_t *data, size_t size) {
+static void put_bytes(fb_columns *columns, size_t row, uint16_t index, const uint8_t *data,
+                      size_t size) {
     const fb_column *column = &columns->columns[index];
     fb_vector *vector = &columns->vectors[index];
     if (vector->present) vector->present[row] = 1;
     if (vector->width) {
-        if (vector->listed)
-            fb_vector_add_address(vector, data, size);
-        else
-            fb_vector_set_address(vector, row, data, size);
+        if (vector->listed) fb_vector_add_address(vector, data, size);
+        else fb_vector_set_address(vector, row, data, size);
         return;
     }
-    if (column->type == FB_TYPE_STRING)
-        fb_vector_put_text(vector, data, size);
-    else
-        fb_vector_put_bytes(vector, data, size);
+    if (column->type == FB_TYPE_STRING) fb_vector_put_text(vector, data, size);
+    else fb_vector_put_bytes(vector, data, size);
     if (vector->listed) fb_vector_end_member(vector);
 }
 
-static void keep(fb_constant *constant, uint16_t column, uint64_t number, const uint8_t *data, size_t size) {
+static void keep(fb_constant *constant, uint16_t column, uint64_t number, const uint8_t *data,
+                 size_t size) {
     *constant = (fb_constant){.number = number, .column = column, .size = (uint8_t)size};
     if (size) memcpy(constant->bytes, data, size);
 }
 
-FB_NOINLINE fb_columns_cursor fb_columns_offer_number(fb_columns *columns, fb_columns_cursor at, fb_target target, fb_deferred_state state,
+FB_NOINLINE fb_columns_cursor fb_columns_offer_number(fb_columns *columns, fb_columns_cursor at,
+                                                      fb_target target, fb_deferred_state state,
                                                       uint64_t number) {
     const fb_column *column = &columns->columns[target.column];
     if (!(column->flags & FB_COLUMN_ENABLED)) return at;
     if (fb_deferred_values_collects(&columns->deferred, column))
         fb_deferred_values_offer(&columns->deferred, target, state, number, (fb_bytes){NULL, 0});
-    else if (!fb_column_states_claim(&columns->states, columns->plan, target, !number))
-        return at;
+    else if (!fb_column_states_claim(&columns->states, columns->plan, target, !number)) return at;
     else if (columns->keeping)
         keep(&columns->untracked[columns->untracked_count++], target.column, number, NULL, 0);
-    else
-        put_number(columns, at.row, target.column, number);
+    else put_number(columns, at.row, target.column, number);
     return at;
 }
 
-FB_NOINLINE fb_columns_cursor fb_columns_offer_bytes(fb_columns *columns, fb_columns_cursor at, fb_target target, const uint8_t *data,
-                                                      size_t size) {
+FB_NOINLINE fb_columns_cursor fb_columns_offer_bytes(fb_columns *columns, fb_columns_cursor at,
+                                                     fb_target target, const uint8_t *data,
+                                                     size_t size) {
     const fb_column *column = &columns->columns[target.column];
     if (!(column->flags & FB_COLUMN_ENABLED)) return at;
     if (fb_deferred_values_collects(&columns->deferred, column)) {
         if (size || column->flags & FB_COLUMN_EXPLICIT)
-            fb_deferred_values_offer(&columns->deferred, target, FB_DEFERRED_BYTES, 0, (fb_bytes){data, size});
+            fb_deferred_values_offer(&columns->deferred, target, FB_DEFERRED_BYTES, 0,
+                                     (fb_bytes){data, size});
     } else if (!fb_column_states_claim(&columns->states, columns->plan, target, !size)) {
         return at;
     } else if (columns->keeping) {
@@ -114,11 +113,14 @@ FB_NOINLINE fb_columns_cursor fb_columns_offer_bytes(fb_columns *columns, fb_col
     return at;
 }
 
-void fb_columns_repeat_uint(fb_columns *columns, fb_columns_cursor *at, fb_target target, uint64_t value) {
-    if (fb_column_states_claim_member(&columns->states, columns->plan, target.column)) put_number(columns, at->row, target.column, value);
+void fb_columns_repeat_uint(fb_columns *columns, fb_columns_cursor *at, fb_target target,
+                            uint64_t value) {
+    if (fb_column_states_claim_member(&columns->states, columns->plan, target.column))
+        put_number(columns, at->row, target.column, value);
 }
 
-void fb_columns_repeat_bytes(fb_columns *columns, fb_columns_cursor *at, fb_target target, const uint8_t *data, size_t size) {
+void fb_columns_repeat_bytes(fb_columns *columns, fb_columns_cursor *at, fb_target target,
+                             const uint8_t *data, size_t size) {
     if (fb_column_states_claim_member(&columns->states, columns->plan, target.column))
         put_bytes(columns, at->row, target.column, data, size);
 }
@@ -126,7 +128,8 @@ void fb_columns_repeat_bytes(fb_columns *columns, fb_columns_cursor *at, fb_targ
 bool fb_columns_wants(const fb_columns *columns, fb_columns_cursor at, fb_target target) {
     const fb_column *column = &columns->columns[target.column];
     if (!(column->flags & FB_COLUMN_ENABLED)) return false;
-    if (fb_deferred_values_collects(&columns->deferred, column)) return fb_deferred_values_wants(&columns->deferred, target);
+    if (fb_deferred_values_collects(&columns->deferred, column))
+        return fb_deferred_values_wants(&columns->deferred, target);
     if (column->bit) return at.open & column->bit;
     return fb_column_states_wants(&columns->states, target.column);
 }
@@ -204,18 +207,20 @@ void fb_columns_end_set(fb_columns *columns) {
 FB_NOINLINE bool fb_columns_reserve_uneven(fb_columns *columns, size_t max_size) {
     size_t bytes = max_size / columns->plan->max_size_per_byte;
     for (size_t i = 0; i < columns->uneven_count; i++)
-        if (!fb_batch_reserve(columns->batch, &columns->vectors[columns->uneven[i]], bytes)) return false;
+        if (!fb_batch_reserve(columns->batch, &columns->vectors[columns->uneven[i]], bytes))
+            return false;
     return true;
 }
 
 FB_NOINLINE void fb_columns_begin_rest(fb_columns *columns, fb_columns_cursor *at) {
     fb_deferred_values_begin(&columns->deferred);
     fb_column_states_begin(&columns->states);
-    for (const fb_constant *constant = columns->untracked, *end = constant + columns->untracked_count; constant < end; constant++)
+    for (const fb_constant *constant = columns->untracked,
+                           *end = constant + columns->untracked_count;
+         constant < end; constant++)
         if (constant->size)
             put_bytes(columns, at->row, constant->column, constant->bytes, constant->size);
-        else
-            put_number(columns, at->row, constant->column, constant->number);
+        else put_number(columns, at->row, constant->column, constant->number);
 }
 
 static void put_slots(fb_columns *columns, size_t row) {
@@ -223,15 +228,18 @@ static void put_slots(fb_columns *columns, size_t row) {
     for (size_t i = 0; i < columns->plan->slot_count; i++) {
         const fb_deferred_value *slot = &columns->deferred.slots[i];
         const fb_column *column = &columns->columns[slot->column];
-        if (slot->state == FB_DEFERRED_EMPTY || !fb_deferred_values_collects(&columns->deferred, column)) continue;
+        if (slot->state == FB_DEFERRED_EMPTY ||
+            !fb_deferred_values_collects(&columns->deferred, column))
+            continue;
         if (slot->state == FB_DEFERRED_BYTES)
-            put_bytes(columns, row, slot->column, slot->data ? slot->data : slot->bytes, slot->size);
-        else
-            put_number(columns, row, slot->column, slot->number);
+            put_bytes(columns, row, slot->column, slot->data ? slot->data : slot->bytes,
+                      slot->size);
+        else put_number(columns, row, slot->column, slot->number);
     }
 }
 
 FB_NOINLINE void fb_columns_finish_rest(fb_columns *columns, fb_columns_cursor at) {
     if (columns->deferred.active) put_slots(columns, at.row);
-    for (size_t i = 0; i < columns->uneven_count; i++) fb_vector_end(&columns->vectors[columns->uneven[i]], at.row);
+    for (size_t i = 0; i < columns->uneven_count; i++)
+        fb_vector_end(&columns->vectors[columns->uneven[i]], at.row);
 }

@@ -23,7 +23,8 @@ static void clear(const fb_plan *plan, fb_deferred_value *slot) {
         if (plan->columns[i].slot != FB_NO_SLOT) slot[plan->columns[i].slot].column = (uint16_t)i;
 }
 
-fb_status fb_deferred_values_new(fb_deferred_values *deferred, const fb_plan *plan, fb_memory *memory) {
+fb_status fb_deferred_values_new(fb_deferred_values *deferred, const fb_plan *plan,
+                                 fb_memory *memory) {
     *deferred = (fb_deferred_values){.plan = plan};
     if (!plan->slot_count) return FB_OK;
     fb_deferred_value *all = fb_memory_allocate(memory, 3 * bytes_of_slots(plan));
@@ -39,11 +40,13 @@ fb_status fb_deferred_values_new(fb_deferred_values *deferred, const fb_plan *pl
 }
 
 void fb_deferred_values_free(fb_deferred_values *deferred, fb_memory *memory) {
-    if (deferred->slots) fb_memory_release(memory, deferred->slots, 3 * bytes_of_slots(deferred->plan));
+    if (deferred->slots)
+        fb_memory_release(memory, deferred->slots, 3 * bytes_of_slots(deferred->plan));
     *deferred = (fb_deferred_values){0};
 }
 
-void fb_deferred_values_set_hook(fb_deferred_values *deferred, void (*hook)(void *, void *), void *context) {
+void fb_deferred_values_set_hook(fb_deferred_values *deferred, void (*hook)(void *, void *),
+                                 void *context) {
     deferred->hook = hook;
     deferred->hook_context = context;
     if (deferred->slots) update(deferred);
@@ -72,25 +75,30 @@ static void copy_bytes(fb_deferred_value *slot, fb_bytes bytes) {
     slot->size = (uint32_t)bytes.size;
 }
 
-static fb_status replace(fb_deferred_values *deferred, fb_deferred_value *slot, uint16_t column, fb_deferred_state state, uint64_t number,
-                         fb_bytes bytes) {
+static fb_status replace(fb_deferred_values *deferred, fb_deferred_value *slot, uint16_t column,
+                         fb_deferred_state state, uint64_t number, fb_bytes bytes) {
     const fb_column *c = &deferred->plan->columns[column];
-    if (!(c->flags & FB_COLUMN_LATE) || !holds(c, state, number, bytes.size)) return FB_BAD_ARGUMENT;
+    if (!(c->flags & FB_COLUMN_LATE) || !holds(c, state, number, bytes.size))
+        return FB_BAD_ARGUMENT;
     slot->state = (uint8_t)state;
     slot->number = number;
     if (state == FB_DEFERRED_BYTES) copy_bytes(slot, bytes);
     return FB_OK;
 }
 
-fb_status fb_deferred_values_override(fb_deferred_values *deferred, uint16_t column, fb_deferred_state state, uint64_t number, fb_bytes bytes) {
-    if (column >= deferred->plan->column_count || deferred->plan->columns[column].slot == FB_NO_SLOT) return FB_BAD_ARGUMENT;
+fb_status fb_deferred_values_override(fb_deferred_values *deferred, uint16_t column,
+                                      fb_deferred_state state, uint64_t number, fb_bytes bytes) {
+    if (column >= deferred->plan->column_count ||
+        deferred->plan->columns[column].slot == FB_NO_SLOT)
+        return FB_BAD_ARGUMENT;
     fb_deferred_value *slot = &deferred->override[deferred->plan->columns[column].slot];
     fb_status status = replace(deferred, slot, column, state, number, bytes);
     if (status == FB_OK) update(deferred);
     return status;
 }
 
-fb_status fb_deferred_values_replace(fb_deferred_values *deferred, uint16_t column, fb_deferred_state state, uint64_t number, fb_bytes bytes) {
+fb_status fb_deferred_values_replace(fb_deferred_values *deferred, uint16_t column,
+                                     fb_deferred_state state, uint64_t number, fb_bytes bytes) {
     fb_deferred_value *slot = fb_deferred_values_find(deferred, column);
     return slot ? replace(deferred, slot, column, state, number, bytes) : FB_BAD_ARGUMENT;
 }
@@ -108,14 +116,18 @@ static bool is_zero(const fb_deferred_value *slot) {
 bool fb_deferred_values_wants(const fb_deferred_values *deferred, fb_target target) {
     const fb_deferred_value *slot = &deferred->slots[deferred->plan->columns[target.column].slot];
     if (slot->state == FB_DEFERRED_EMPTY) return true;
-    if (is_zero(slot)) return !slot->zero || (target.rank <= slot->rank && target.rank != FB_NO_RANK);
+    if (is_zero(slot))
+        return !slot->zero || (target.rank <= slot->rank && target.rank != FB_NO_RANK);
     return target.rank < slot->rank;
 }
 
-void fb_deferred_values_offer(fb_deferred_values *deferred, fb_target target, fb_deferred_state state, uint64_t number, fb_bytes bytes) {
+void fb_deferred_values_offer(fb_deferred_values *deferred, fb_target target,
+                              fb_deferred_state state, uint64_t number, fb_bytes bytes) {
     fb_deferred_value *slot = &deferred->slots[deferred->plan->columns[target.column].slot];
     bool zero = state == FB_DEFERRED_BYTES ? bytes.size == 0 : number == 0;
-    if (!fb_deferred_values_wants(deferred, target) || (zero && !target.zero && slot->state != FB_DEFERRED_EMPTY)) return;
+    if (!fb_deferred_values_wants(deferred, target) ||
+        (zero && !target.zero && slot->state != FB_DEFERRED_EMPTY))
+        return;
     slot->state = (uint8_t)state;
     slot->rank = target.rank;
     slot->zero = zero && target.zero;
@@ -134,13 +146,15 @@ void fb_deferred_values_keep_constants(fb_deferred_values *deferred) {
     for (size_t i = 0; i < deferred->plan->slot_count; i++) {
         deferred->constant[i] = deferred->slots[i];
         if (deferred->slots[i].state == FB_DEFERRED_BYTES)
-            copy_bytes(&deferred->constant[i], (fb_bytes){deferred->slots[i].data, deferred->slots[i].size});
+            copy_bytes(&deferred->constant[i],
+                       (fb_bytes){deferred->slots[i].data, deferred->slots[i].size});
     }
 }
 
 static void apply_overrides(fb_deferred_values *deferred) {
     for (size_t i = 0; i < deferred->plan->slot_count; i++)
-        if (deferred->override[i].state != FB_DEFERRED_EMPTY) deferred->slots[i] = deferred->override[i];
+        if (deferred->override[i].state != FB_DEFERRED_EMPTY)
+            deferred->slots[i] = deferred->override[i];
 }
 
 static void scale_totals(fb_deferred_values *deferred) {

@@ -13,7 +13,13 @@
 
 #include "core/plan/plan.h"
 
-typedef enum { FB_DEFERRED_EMPTY, FB_DEFERRED_UINT, FB_DEFERRED_INT, FB_DEFERRED_REAL, FB_DEFERRED_BYTES } fb_deferred_state;
+typedef enum {
+    FB_DEFERRED_EMPTY,
+    FB_DEFERRED_UINT,
+    FB_DEFERRED_INT,
+    FB_DEFERRED_REAL,
+    FB_DEFERRED_BYTES
+} fb_deferred_state;
 
 typedef struct {
     uint64_t number;     /* UINT: the number; INT: two's complement; REAL: bits of a binary64 */
@@ -31,50 +37,59 @@ typedef struct {
     fb_deferred_value *slots;    /* one per slot of the plan: the values of the row */
     fb_deferred_value *constant; /* initial values of a row: the constants of the datagram */
     fb_deferred_value *override; /* overrides by the caller; FB_DEFERRED_EMPTY: none */
-    bool late;         /* late columns wait here, for the hook or the overrides */
-    bool active;       /* some column waits */
-    uint64_t refused;  /* totals left out since the last fb_deferred_values_take_refused */
+    bool late;                   /* late columns wait here, for the hook or the overrides */
+    bool active;                 /* some column waits */
+    uint64_t refused; /* totals left out since the last fb_deferred_values_take_refused */
     /* called before the end of a row with this fb_deferred_values */
     void (*hook)(void *context, void *deferred);
     void *hook_context;
 } fb_deferred_values;
 
 /* Initialize. `plan` must outlive it. OK, NO_MEMORY. `memory` must be the same in both calls. */
-fb_status fb_deferred_values_new(fb_deferred_values *deferred, const fb_plan *plan, fb_memory *memory);
+fb_status fb_deferred_values_new(fb_deferred_values *deferred, const fb_plan *plan,
+                                 fb_memory *memory);
 void fb_deferred_values_free(fb_deferred_values *deferred, fb_memory *memory);
 /* Set the hook; NULL removes it. The hook may change values only with fb_deferred_values_replace.
    REQUIRES: not called between NO_SPACE and the call that resumes. */
-void fb_deferred_values_set_hook(fb_deferred_values *deferred, void (*hook)(void *context, void *deferred), void *context);
+void fb_deferred_values_set_hook(fb_deferred_values *deferred,
+                                 void (*hook)(void *context, void *deferred), void *context);
 /* Override a late column in every row. Bytes are copied: 4 or 16 of them, an address. OK.
    BAD_ARGUMENT: the column is not late, or cannot hold the value. */
-fb_status fb_deferred_values_override(fb_deferred_values *deferred, uint16_t column, fb_deferred_state state, uint64_t number, fb_bytes bytes);
+fb_status fb_deferred_values_override(fb_deferred_values *deferred, uint16_t column,
+                                      fb_deferred_state state, uint64_t number, fb_bytes bytes);
 void fb_deferred_values_clear_overrides(fb_deferred_values *deferred);
 
 /* Offer a value to the slot of a column. The bytes must stay valid until the row is finished.
    REQUIRES: fb_deferred_values_collects. */
-void fb_deferred_values_offer(fb_deferred_values *deferred, fb_target target, fb_deferred_state state, uint64_t number, fb_bytes bytes);
+void fb_deferred_values_offer(fb_deferred_values *deferred, fb_target target,
+                              fb_deferred_state state, uint64_t number, fb_bytes bytes);
 /* Return true if a non-zero value of this rank would be kept. REQUIRES:
    fb_deferred_values_collects. */
 bool fb_deferred_values_wants(const fb_deferred_values *deferred, fb_target target);
 /* For the hook: replace the value of a late column. OK. BAD_ARGUMENT: the column is not collected,
    or as above. */
-fb_status fb_deferred_values_replace(fb_deferred_values *deferred, uint16_t column, fb_deferred_state state, uint64_t number, fb_bytes bytes);
+fb_status fb_deferred_values_replace(fb_deferred_values *deferred, uint16_t column,
+                                     fb_deferred_state state, uint64_t number, fb_bytes bytes);
 /* For the hook, read-only: return the slot of a column, or NULL if the column is not collected
    now. */
 fb_deferred_value *fb_deferred_values_find(fb_deferred_values *deferred, uint16_t column);
 
 /* Return true if the values of a column wait in its slot now. */
-FB_INLINE bool fb_deferred_values_collects(const fb_deferred_values *deferred, const fb_column *column) {
+FB_INLINE bool fb_deferred_values_collects(const fb_deferred_values *deferred,
+                                           const fb_column *column) {
     bool late = deferred->late && column->flags & FB_COLUMN_LATE && column->slot != FB_NO_SLOT;
     return late || column->flags & FB_COLUMN_DEFERRED;
 }
 
 FB_INLINE void fb_deferred_values_forget(fb_deferred_values *deferred) {
-    for (size_t i = 0; deferred->active && i < deferred->plan->slot_count; i++) deferred->slots[i].state = FB_DEFERRED_EMPTY;
+    for (size_t i = 0; deferred->active && i < deferred->plan->slot_count; i++)
+        deferred->slots[i].state = FB_DEFERRED_EMPTY;
 }
 
 FB_INLINE void fb_deferred_values_begin(fb_deferred_values *deferred) {
-    if (FB_UNLIKELY(deferred->active)) memcpy(deferred->slots, deferred->constant, deferred->plan->slot_count * sizeof *deferred->slots);
+    if (FB_UNLIKELY(deferred->active))
+        memcpy(deferred->slots, deferred->constant,
+               deferred->plan->slot_count * sizeof *deferred->slots);
 }
 
 /* Make the current slots the initial values of the rows that follow. Bytes are addresses and are

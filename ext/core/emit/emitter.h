@@ -16,8 +16,8 @@
 #endif
 
 #define FB_PASTE_(a, b) a##_##b
-#define FB_PASTE(a, b) FB_PASTE_(a, b)
-#define FB_EMIT(verb) FB_PASTE(FB_EMITTER, verb)
+#define FB_PASTE(a, b)  FB_PASTE_(a, b)
+#define FB_EMIT(verb)   FB_PASTE(FB_EMITTER, verb)
 
 typedef FB_EMITTER fb_emitter;
 typedef FB_EMIT(cursor) fb_cursor;

@@ -3,7 +3,8 @@
 #include "core/emit/message_row.h"
 
 static size_t bytes_of_lanes(const fb_row *row) {
-    return FB_CACHE_LINE + row->lane_groups * (FB_SIMD_LANES * sizeof *row->waiting + sizeof *row->lanes);
+    return FB_CACHE_LINE +
+           row->lane_groups * (FB_SIMD_LANES * sizeof *row->waiting + sizeof *row->lanes);
 }
 
 /* Lanes begin at a cache line, because they are read with aligned 64-byte loads. */
@@ -17,15 +18,19 @@ static bool make_lanes(fb_row *row) {
     for (size_t i = 0; i < row->plan->column_count; i++) {
         const fb_column *column = &row->columns[i];
         if (column->lane != FB_NO_LANE)
-            fb_varint_simd_set(&row->lanes[column->lane / FB_SIMD_LANES], column->lane % FB_SIMD_LANES, column, 0, 8, column->limit, 0);
+            fb_varint_simd_set(&row->lanes[column->lane / FB_SIMD_LANES],
+                               column->lane % FB_SIMD_LANES, column, 0, 8, column->limit, 0);
     }
     return true;
 }
 
 fb_status fb_row_new(fb_row *row, const fb_plan *plan, fb_memory *memory) {
-    *row = (fb_row){.plan = plan, .columns = plan->columns, .memory = memory, .prefix = 1, .open = plan->open};
-    if (!(row->constants = fb_memory_allocate(memory, plan->max_fixed_size + FB_ROW_CONSTANTS_STRIDE)) ||
-        fb_column_states_new(&row->states, plan, memory) != FB_OK || !make_lanes(row) || fb_deferred_values_new(&row->deferred, plan, memory) != FB_OK) {
+    *row = (fb_row){
+        .plan = plan, .columns = plan->columns, .memory = memory, .prefix = 1, .open = plan->open};
+    if (!(row->constants =
+              fb_memory_allocate(memory, plan->max_fixed_size + FB_ROW_CONSTANTS_STRIDE)) ||
+        fb_column_states_new(&row->states, plan, memory) != FB_OK || !make_lanes(row) ||
+        fb_deferred_values_new(&row->deferred, plan, memory) != FB_OK) {
         fb_row_free(row);
         return FB_NO_MEMORY;
     }
@@ -34,7 +39,9 @@ fb_status fb_row_new(fb_row *row, const fb_plan *plan, fb_memory *memory) {
 
 void fb_row_free(fb_row *row) {
     if (!row->plan) return;
-    if (row->constants) fb_memory_release(row->memory, row->constants, row->plan->max_fixed_size + FB_ROW_CONSTANTS_STRIDE);
+    if (row->constants)
+        fb_memory_release(row->memory, row->constants,
+                          row->plan->max_fixed_size + FB_ROW_CONSTANTS_STRIDE);
     if (row->lane_memory) fb_memory_release(row->memory, row->lane_memory, bytes_of_lanes(row));
     fb_column_states_free(&row->states, row->memory);
     fb_deferred_values_free(&row->deferred, row->memory);
@@ -59,7 +66,8 @@ void fb_row_keep_constants(fb_row *row) {
 
 /* Begin the parts of a row that are not a short run of constants. */
 FB_NOINLINE void fb_row_begin_rest(fb_row *row) {
-    if (row->constants_size > FB_ROW_CONSTANTS_STRIDE) memcpy(row->message, row->constants, row->constants_size);
+    if (row->constants_size > FB_ROW_CONSTANTS_STRIDE)
+        memcpy(row->message, row->constants, row->constants_size);
     fb_deferred_values_begin(&row->deferred);
     fb_column_states_begin(&row->states);
 }
@@ -106,8 +114,8 @@ static uint8_t *put_bytes(uint8_t *p, const fb_column *column, const uint8_t *da
     return fb_wire_put_bytes(fb_wire_put_varint(p, size), data, size);
 }
 
-FB_NOINLINE fb_row_cursor fb_row_offer_number(fb_row *row, fb_row_cursor at, fb_target target, fb_deferred_state state,
-                                              uint64_t number) {
+FB_NOINLINE fb_row_cursor fb_row_offer_number(fb_row *row, fb_row_cursor at, fb_target target,
+                                              fb_deferred_state state, uint64_t number) {
     const fb_column *column = &row->columns[target.column];
     if (!(column->flags & FB_COLUMN_ENABLED)) return at;
     if (fb_deferred_values_collects(&row->deferred, column))
@@ -117,13 +125,14 @@ FB_NOINLINE fb_row_cursor fb_row_offer_number(fb_row *row, fb_row_cursor at, fb_
     return at;
 }
 
-FB_NOINLINE fb_row_cursor fb_row_offer_bytes(fb_row *row, fb_row_cursor at, fb_target target, const uint8_t *data,
-                                              size_t size) {
+FB_NOINLINE fb_row_cursor fb_row_offer_bytes(fb_row *row, fb_row_cursor at, fb_target target,
+                                             const uint8_t *data, size_t size) {
     const fb_column *column = &row->columns[target.column];
     if (!(column->flags & FB_COLUMN_ENABLED)) return at;
     if (fb_deferred_values_collects(&row->deferred, column)) {
         if (size || column->flags & FB_COLUMN_EXPLICIT)
-            fb_deferred_values_offer(&row->deferred, target, FB_DEFERRED_BYTES, 0, (fb_bytes){data, size});
+            fb_deferred_values_offer(&row->deferred, target, FB_DEFERRED_BYTES, 0,
+                                     (fb_bytes){data, size});
     } else if (fb_column_states_claim(&row->states, row->plan, target, !size)) {
         at.next = put_bytes(at.next, column, data, size);
     }
@@ -135,7 +144,9 @@ FB_NOINLINE fb_row_cursor fb_row_finish_deferred(fb_row *row, fb_row_cursor at) 
     for (size_t i = 0; i < row->plan->slot_count; i++) {
         const fb_deferred_value *slot = &row->deferred.slots[i];
         const fb_column *column = &row->columns[slot->column];
-        if (slot->state == FB_DEFERRED_EMPTY || !fb_deferred_values_collects(&row->deferred, column)) continue;
+        if (slot->state == FB_DEFERRED_EMPTY ||
+            !fb_deferred_values_collects(&row->deferred, column))
+            continue;
         if (slot->state == FB_DEFERRED_BYTES)
             at.next = put_bytes(at.next, column, slot->data ? slot->data : slot->bytes, slot->size);
         else if (slot->number || column->flags & FB_COLUMN_EXPLICIT)
@@ -148,8 +159,10 @@ FB_NOINLINE fb_row_cursor fb_row_finish_deferred(fb_row *row, fb_row_cursor at) 
 FB_NOINLINE fb_row_cursor fb_row_append_waiting(fb_row *row, fb_row_cursor at, size_t group) {
     for (size_t i = 0; i < row->plan->column_count; i++) {
         const fb_column *column = &row->columns[i];
-        if (column->lane != FB_NO_LANE && column->lane / FB_SIMD_LANES == group && row->waiting[column->lane])
-            at.next = fb_wire_put_varint(fb_row_put_tag(at.next, column), row->waiting[column->lane]);
+        if (column->lane != FB_NO_LANE && column->lane / FB_SIMD_LANES == group &&
+            row->waiting[column->lane])
+            at.next =
+                fb_wire_put_varint(fb_row_put_tag(at.next, column), row->waiting[column->lane]);
     }
     return at;
 }
@@ -157,19 +170,24 @@ FB_NOINLINE fb_row_cursor fb_row_append_waiting(fb_row *row, fb_row_cursor at, s
 bool fb_row_wants(const fb_row *row, fb_row_cursor at, fb_target target) {
     const fb_column *column = &row->columns[target.column];
     if (!(column->flags & FB_COLUMN_ENABLED)) return false;
-    if (fb_deferred_values_collects(&row->deferred, column)) return fb_deferred_values_wants(&row->deferred, target);
-    if (column->bit) return at.open & column->bit && (column->lane == FB_NO_LANE || !row->waiting[column->lane]);
+    if (fb_deferred_values_collects(&row->deferred, column))
+        return fb_deferred_values_wants(&row->deferred, target);
+    if (column->bit)
+        return at.open & column->bit && (column->lane == FB_NO_LANE || !row->waiting[column->lane]);
     return fb_column_states_wants(&row->states, target.column);
 }
 
 void fb_row_repeat_uint(fb_row *row, fb_row_cursor *at, fb_target target, uint64_t value) {
     const fb_column *column = &row->columns[target.column];
-    if (fb_column_states_claim_member(&row->states, row->plan, target.column)) at->next = fb_row_put_number(at->next, column, value);
+    if (fb_column_states_claim_member(&row->states, row->plan, target.column))
+        at->next = fb_row_put_number(at->next, column, value);
 }
 
-void fb_row_repeat_bytes(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data, size_t size) {
+void fb_row_repeat_bytes(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data,
+                         size_t size) {
     const fb_column *column = &row->columns[target.column];
-    if (fb_column_states_claim_member(&row->states, row->plan, target.column)) at->next = put_bytes(at->next, column, data, size);
+    if (fb_column_states_claim_member(&row->states, row->plan, target.column))
+        at->next = put_bytes(at->next, column, data, size);
 }
 
 FB_NOINLINE void fb_row_move_prefix(fb_row *row, fb_row_cursor *at, size_t size) {

@@ -4,27 +4,27 @@
    these verbs and compiled for each emitter (emitter.h). `cursor` is the state that an emitter
    keeps in registers while a row grows.
 
-     bool begin(row, max_size, cursor)        Begin a row of at most `max_size` bytes. False: the output
-                                           is full.
-     bool reserve(row, rows, max_size)        Make room for `rows` consecutive rows, so that their
+     bool begin(row, max_size, cursor)     Begin a row of at most `max_size` bytes. False: the
+                                           output is full.
+     bool reserve(row, rows, max_size)     Make room for `rows` consecutive rows, so that their
                                            begins succeed. False: the output is full.
      void put_uint(row, cursor, target,    Give a column a value. A zero is skipped, and a column
                    value)                  that has its value keeps it. A repeated column takes the
-     void put_int, put_real, put_bytes,   value as a list of one. With target.zero, a zero counts
+     void put_int, put_real, put_bytes,    value as a list of one. With target.zero, a zero counts
           put_ip                           as the value, although nothing is written.
-     void put_fast(row, cursor, source,  The same for a fixed source of FB_PATH_FAST.
+     void put_fast(row, cursor, source,    The same for a fixed source of FB_PATH_FAST.
                      value)                REQUIRES: value < source->bound.
      void append_uint(row, cursor,         Give a column a value of at most `width` bytes, without
                       column, value,       any lookup. A zero or an all-zero address is skipped.
-                      width)               REQUIRES: has_fast_path; fb_column_has_fast_path(column); the
-     void append_ip(row, cursor, column,   column gets no other value in this row, not even from
-                    data, size)            a constant.
+                      width)               REQUIRES: has_fast_path;
+     void append_ip(row, cursor, column,   fb_column_has_fast_path(column); the column gets no other
+                    data, size)            value in this row, not even from a constant.
      bool append_lanes(row, cursor, lanes, Append the numbers of several such columns at once, from
                        first, second)      two places. False: nothing was done, and the caller must
                                            put them one by one.
      void repeat_uint(row, cursor, target, Add a member to the list of a repeated column, zeros
                       value)               included. Numbers of a signed column are two's
-     void repeat_bytes(…, data, size)     complement, those of a float or double the bits of a
+     void repeat_bytes(…, data, size)      complement, those of a float or double the bits of a
                                            binary64.
      void open(row, cursor, column)        Let the put verbs add members to the repeated column from
                                            now on, zeros included.
@@ -40,7 +40,7 @@
      void begin_set, end_set_constants     Values put between them are also in every row, until
      void end_set(row)                     end_set. REQUIRES: has_fast_path; columns of
                                            fb_column_has_fast_path.
-     bool has_fast_path(row)                   Return true if only deferred columns wait for the end of
+     bool has_fast_path(row)               Return true if only deferred columns wait for the end of
                                            a row, not the late ones.
 
    A row in memory:
@@ -111,8 +111,10 @@ FB_INLINE size_t fb_row_size(const fb_row *row) {
 }
 
 /* Slow paths: slots, columns that the cursor does not track, fixed-size wire types. */
-fb_row_cursor fb_row_offer_number(fb_row *row, fb_row_cursor at, fb_target target, fb_deferred_state state, uint64_t number);
-fb_row_cursor fb_row_offer_bytes(fb_row *row, fb_row_cursor at, fb_target target, const uint8_t *data, size_t size);
+fb_row_cursor fb_row_offer_number(fb_row *row, fb_row_cursor at, fb_target target,
+                                  fb_deferred_state state, uint64_t number);
+fb_row_cursor fb_row_offer_bytes(fb_row *row, fb_row_cursor at, fb_target target,
+                                 const uint8_t *data, size_t size);
 fb_row_cursor fb_row_finish_deferred(fb_row *row, fb_row_cursor at);
 fb_row_cursor fb_row_append_waiting(fb_row *row, fb_row_cursor at, size_t group);
 void fb_row_forget_constants(fb_row *row);
@@ -171,7 +173,8 @@ FB_INLINE void fb_row_put_real(fb_row *row, fb_row_cursor *at, fb_target target,
 
 /* Put the bytes of a string or bytes column; malformed UTF-8 is replaced. An empty value is
    absent. */
-FB_INLINE void fb_row_put_bytes(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data, size_t size) {
+FB_INLINE void fb_row_put_bytes(fb_row *row, fb_row_cursor *at, fb_target target,
+                                const uint8_t *data, size_t size) {
     *at = fb_row_offer_bytes(row, *at, target, data, size);
 }
 
@@ -192,7 +195,8 @@ FB_INLINE void fb_row_begin_set(fb_row *row, fb_row_cursor *at) {
 FB_INLINE void fb_row_set_constants(fb_row *row, fb_row_cursor at) {
     row->constants_size = (size_t)(at.next - row->constants);
     row->open = at.open;
-    row->plain = row->constants_size <= FB_ROW_CONSTANTS_STRIDE && !row->deferred.active && !row->states.state;
+    row->plain = row->constants_size <= FB_ROW_CONSTANTS_STRIDE && !row->deferred.active &&
+                 !row->states.state;
 }
 
 FB_INLINE void fb_row_end_set(fb_row *row) {
@@ -201,7 +205,8 @@ FB_INLINE void fb_row_end_set(fb_row *row) {
 
 /* Tag and value are always stored. After a zero the position does not advance, so the next column
    overwrites them. REQUIRES: value < 2^(8 * width). */
-FB_INLINE void fb_row_append_uint(fb_row *row, fb_row_cursor *at, const fb_column *column, uint64_t value, size_t width) {
+FB_INLINE void fb_row_append_uint(fb_row *row, fb_row_cursor *at, const fb_column *column,
+                                  uint64_t value, size_t width) {
     (void)row;
     assert(at->open & column->bit);
     unsigned last;
@@ -211,7 +216,8 @@ FB_INLINE void fb_row_append_uint(fb_row *row, fb_row_cursor *at, const fb_colum
         at->next = fb_wire_put_varint(fb_row_put_tag(p, column), value);
         return;
     }
-    uint64_t varint = width == 1 ? fb_wire_byte_varint(value, &last) : fb_wire_short_varint(value, &last);
+    uint64_t varint =
+        width == 1 ? fb_wire_byte_varint(value, &last) : fb_wire_short_varint(value, &last);
     if (width < 4) { /* they fit one store, even with the longest tag */
         fb_store64(p, column->tag | varint << column->tag_bits);
     } else {
@@ -224,7 +230,8 @@ FB_INLINE void fb_row_append_uint(fb_row *row, fb_row_cursor *at, const fb_colum
 FB_INLINE void fb_row_put_uint(fb_row *row, fb_row_cursor *at, fb_target target, uint64_t value) {
     const fb_column *column = &row->columns[target.column];
     if (FB_UNLIKELY(!(at->open & column->bit))) {
-        if (!fb_row_is_done(row, column)) *at = fb_row_offer_number(row, *at, target, FB_DEFERRED_UINT, value);
+        if (!fb_row_is_done(row, column))
+            *at = fb_row_offer_number(row, *at, target, FB_DEFERRED_UINT, value);
         return;
     }
 #ifdef __AVX512VBMI2__
@@ -239,9 +246,11 @@ FB_INLINE void fb_row_put_uint(fb_row *row, fb_row_cursor *at, fb_target target,
     at->open &= ~(column->bit & -(uint64_t)((value != 0) | target.zero));
 }
 
-FB_INLINE void fb_row_put_fast(fb_row *row, fb_row_cursor *at, const fb_target_range *source, uint64_t value) {
+FB_INLINE void fb_row_put_fast(fb_row *row, fb_row_cursor *at, const fb_target_range *source,
+                               uint64_t value) {
     if (FB_UNLIKELY(!(at->open & source->bit))) {
-        if (FB_UNLIKELY(!fb_row_has_fast_path(row))) *at = fb_row_offer_number(row, *at, source->target, FB_DEFERRED_UINT, value);
+        if (FB_UNLIKELY(!fb_row_has_fast_path(row)))
+            *at = fb_row_offer_number(row, *at, source->target, FB_DEFERRED_UINT, value);
         return;
     }
 #ifdef __AVX512VBMI2__
@@ -267,10 +276,8 @@ FB_INLINE void fb_row_flush(fb_row *row, fb_row_cursor *at) {
         uint64_t *waiting = row->waiting + 8 * i;
         at->open &= ~((uint64_t)fb_varint_simd_filled(waiting) << 8 * i);
         uint8_t *next = fb_varint_simd_append(at->next, &row->lanes[i], _mm512_load_si512(waiting));
-        if (FB_LIKELY(next != NULL))
-            at->next = next;
-        else
-            *at = fb_row_append_waiting(row, *at, i);
+        if (FB_LIKELY(next != NULL)) at->next = next;
+        else *at = fb_row_append_waiting(row, *at, i);
         _mm512_store_si512(waiting, _mm512_setzero_si512());
     }
 #else
@@ -290,8 +297,8 @@ FB_INLINE void fb_row_end_set_constants(fb_row *row, fb_row_cursor at) {
     fb_row_set_constants(row, at);
 }
 
-FB_INLINE bool fb_row_append_lanes(fb_row *row, fb_row_cursor *at, const fb_varint_simd *lanes, const uint8_t *first,
-                                   const uint8_t *second) {
+FB_INLINE bool fb_row_append_lanes(fb_row *row, fb_row_cursor *at, const fb_varint_simd *lanes,
+                                   const uint8_t *first, const uint8_t *second) {
     (void)row;
 #ifdef __AVX512VBMI2__
     uint8_t *next = fb_varint_simd_append_window(at->next, lanes, first, second);
@@ -319,7 +326,8 @@ FB_INLINE uint8_t *fb_row_put_address(uint8_t *p, const uint8_t *data, size_t si
 }
 
 /* REQUIRES: the address is not all zeros; size is 4 or 16. */
-FB_INLINE void fb_row_put_ip(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data, size_t size) {
+FB_INLINE void fb_row_put_ip(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data,
+                             size_t size) {
     const fb_column *column = &row->columns[target.column];
     if (FB_LIKELY(at->open & column->bit)) {
         at->next = fb_row_put_address(fb_row_put_tag(at->next, column), data, size);
@@ -329,7 +337,8 @@ FB_INLINE void fb_row_put_ip(fb_row *row, fb_row_cursor *at, fb_target target, c
     }
 }
 
-FB_INLINE void fb_row_append_ip(fb_row *row, fb_row_cursor *at, const fb_column *column, const uint8_t *data, size_t size) {
+FB_INLINE void fb_row_append_ip(fb_row *row, fb_row_cursor *at, const fb_column *column,
+                                const uint8_t *data, size_t size) {
     (void)row;
     assert(at->open & column->bit);
     const uint8_t *end = fb_row_put_address(fb_row_put_tag(at->next, column), data, size);
@@ -337,7 +346,8 @@ FB_INLINE void fb_row_append_ip(fb_row *row, fb_row_cursor *at, const fb_column 
 }
 
 void fb_row_repeat_uint(fb_row *row, fb_row_cursor *at, fb_target target, uint64_t value);
-void fb_row_repeat_bytes(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data, size_t size);
+void fb_row_repeat_bytes(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data,
+                         size_t size);
 bool fb_row_wants(const fb_row *row, fb_row_cursor at, fb_target target);
 
 FB_INLINE void fb_row_open(fb_row *row, fb_row_cursor *at, uint16_t column) {
@@ -357,10 +367,8 @@ FB_INLINE void fb_row_finish(fb_row *row, fb_row_cursor at) {
     assert(at.next <= row->limit);
 #endif
     size_t size = (size_t)(at.next - row->message);
-    if (FB_LIKELY(row->prefix == 1 && size < 0x80))
-        row->message[-1] = (uint8_t)size;
-    else
-        fb_row_move_prefix(row, &at, size);
+    if (FB_LIKELY(row->prefix == 1 && size < 0x80)) row->message[-1] = (uint8_t)size;
+    else fb_row_move_prefix(row, &at, size);
     row->next = at.next;
     row->count++;
 }
@@ -370,7 +378,8 @@ FB_INLINE uint64_t fb_row_take_refused(fb_row *row) {
 }
 
 FB_INLINE void fb_row_undo(fb_row *row, fb_row_cursor at) {
-    if (at.open & FB_ROW_WAITING) memset(row->waiting, 0, row->lane_groups * 8 * sizeof *row->waiting);
+    if (at.open & FB_ROW_WAITING)
+        memset(row->waiting, 0, row->lane_groups * 8 * sizeof *row->waiting);
 }
 
 #endif

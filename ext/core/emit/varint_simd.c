@@ -1,7 +1,9 @@
 /* The layout of lanes, computed once, so that appending only executes vector instructions. */
 #include "core/emit/varint_simd.h"
 
-#define EIGHT_TIMES(...) __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__
+#define EIGHT_TIMES(...) \
+    __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, \
+        __VA_ARGS__
 
 const _Alignas(FB_CACHE_LINE) fb_varint_simd_constants fb_varint_simd_constant = {
     .groups = {EIGHT_TIMES(0, 7, 14, 21, 28, 35, 42, 49)},
@@ -10,7 +12,8 @@ const _Alignas(FB_CACHE_LINE) fb_varint_simd_constants fb_varint_simd_constant =
     .eighth = {EIGHT_TIMES(0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80)},
 };
 
-void fb_varint_simd_set(fb_varint_simd *lanes, unsigned lane, const fb_column *column, size_t offset, size_t size, uint64_t mask, uint64_t add) {
+void fb_varint_simd_set(fb_varint_simd *lanes, unsigned lane, const fb_column *column,
+                        size_t offset, size_t size, uint64_t mask, uint64_t add) {
     unsigned tag = column->tag_size, room = 7 * (8 - tag); /* bits of a varint beside the tag */
     mask &= UINT64_MAX >> (64 - 8 * size);
     for (unsigned byte = 0; byte < 8; byte++) {

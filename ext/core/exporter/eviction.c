@@ -45,7 +45,8 @@ void fb_eviction_classify(fb_exporters *exporters, fb_exporter *exporter) {
 
 /* Return the oldest member of a list that was not used since it was passed over or added. If all
    were used, return the one whose last use is the oldest. */
-static fb_exporter *choose(fb_exporter_list *list, enum fb_exporter_place_in place, const fb_exporter *except) {
+static fb_exporter *choose(fb_exporter_list *list, enum fb_exporter_place_in place,
+                           const fb_exporter *except) {
     fb_exporter *stalest = NULL;
     for (size_t left = list->count; left; left--) {
         fb_exporter *exporter = list->oldest;
@@ -61,7 +62,8 @@ static fb_exporter *choose(fb_exporter_list *list, enum fb_exporter_place_in pla
 /* Move exporters that sent more datagrams since they were seen once to the class "in use". */
 static void sort_seen_once(fb_exporters *exporters) {
     fb_exporter *oldest;
-    while ((oldest = exporters->classes[FB_EVICTION_SEEN_ONCE].oldest) && class_of(oldest) != FB_EVICTION_SEEN_ONCE)
+    while ((oldest = exporters->classes[FB_EVICTION_SEEN_ONCE].oldest) &&
+           class_of(oldest) != FB_EVICTION_SEEN_ONCE)
         fb_eviction_classify(exporters, oldest);
 }
 
@@ -125,7 +127,8 @@ static fb_sender *get_sender(fb_exporters *exporters, const uint8_t *source) {
     return sender;
 }
 
-void fb_eviction_set_sender(fb_exporters *exporters, fb_exporter *exporter, const uint8_t source[16]) {
+void fb_eviction_set_sender(fb_exporters *exporters, fb_exporter *exporter,
+                            const uint8_t source[16]) {
     fb_sender *sender = get_sender(exporters, source);
     if (!sender) return;
     exporter->sender = sender;
@@ -233,6 +236,7 @@ void fb_eviction_leave(fb_exporters *exporters, fb_exporter *exporter) {
 
 void fb_eviction_free(fb_exporters *exporters) {
     fb_senders *senders = &exporters->senders;
-    fb_memory_release(exporters->memory, senders->buckets, senders->bucket_count * sizeof *senders->buckets);
+    fb_memory_release(exporters->memory, senders->buckets,
+                      senders->bucket_count * sizeof *senders->buckets);
     *senders = (fb_senders){0};
 }

@@ -10,7 +10,7 @@ struct fb_candidate {
     uint16_t field;
     uint8_t code; /* fb_op_code */
     bool after_packet;
-    bool again; /* see fb_op.again */
+    bool again;    /* see fb_op.again */
     uint8_t group; /* of operations */
     /* in a reversed compiled template: from a reverse element, or from a derived value of that
        direction */

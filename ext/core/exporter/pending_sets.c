@@ -11,9 +11,11 @@ struct fb_pending_queue {
     uint16_t id;
 };
 
-_Static_assert(sizeof(fb_pending_set) + sizeof(fb_pending_queue) <= FB_PENDING_SET_BYTES, "what waits is counted in full");
+_Static_assert(sizeof(fb_pending_set) + sizeof(fb_pending_queue) <= FB_PENDING_SET_BYTES,
+               "what waits is counted in full");
 
-void fb_pending_new(fb_pending_sets *pending, fb_memory *memory, size_t limit, size_t total, uint64_t seed) {
+void fb_pending_new(fb_pending_sets *pending, fb_memory *memory, size_t limit, size_t total,
+                    uint64_t seed) {
     *pending = (fb_pending_sets){.memory = memory, .limit = limit, .total = total, .seed = seed};
 }
 
@@ -46,8 +48,10 @@ static uint64_t hash_key(const fb_pending_sets *pending, const fb_domain *domain
     return fb_hash(fb_hash(pending->seed, (uint64_t)(uintptr_t)domain), id);
 }
 
-static fb_pending_queue **find_queue(const fb_pending_sets *pending, const fb_domain *domain, uint16_t id) {
-    fb_pending_queue **link = &pending->buckets[hash_key(pending, domain, id) & (pending->bucket_count - 1)];
+static fb_pending_queue **find_queue(const fb_pending_sets *pending, const fb_domain *domain,
+                                     uint16_t id) {
+    fb_pending_queue **link =
+        &pending->buckets[hash_key(pending, domain, id) & (pending->bucket_count - 1)];
     while (*link && ((*link)->domain != domain || (*link)->id != id)) link = &(*link)->next;
     return link;
 }
@@ -61,7 +65,8 @@ static bool reserve_bucket(fb_pending_sets *pending) {
     if (!buckets) return pending->bucket_count;
     for (size_t i = 0; i < pending->bucket_count; i++)
         for (fb_pending_queue *queue = pending->buckets[i], *next; queue; queue = next) {
-            fb_pending_queue **bucket = &buckets[hash_key(pending, queue->domain, queue->id) & (count - 1)];
+            fb_pending_queue **bucket =
+                &buckets[hash_key(pending, queue->domain, queue->id) & (count - 1)];
             next = queue->next;
             queue->next = *bucket;
             *bucket = queue;
@@ -101,7 +106,8 @@ static void enter_domain(fb_domain *domain, fb_pending_set *set) {
 }
 
 static void leave_domain(fb_pending_set *set) {
-    fb_pending_set *older = set->in[FB_PENDING_OF_DOMAIN].older, *newer = set->in[FB_PENDING_OF_DOMAIN].newer;
+    fb_pending_set *older = set->in[FB_PENDING_OF_DOMAIN].older,
+                   *newer = set->in[FB_PENDING_OF_DOMAIN].newer;
     if (older) older->in[FB_PENDING_OF_DOMAIN].newer = newer;
     *(newer ? &newer->in[FB_PENDING_OF_DOMAIN].older : &set->domain->pending) = older;
 }
@@ -130,14 +136,16 @@ static void free_set(fb_pending_sets *pending, fb_pending_set *set) {
 
 /* The datagram of the set is gone, so `index` and `offset` are the current position of the
    decoder. */
-static void give_up(fb_pending_sets *pending, fb_pending_set *set, fb_fault *fault, size_t index, size_t offset) {
+static void give_up(fb_pending_sets *pending, fb_pending_set *set, fb_fault *fault, size_t index,
+                    size_t offset) {
     set->exporter->counters.status[FB_TEMPLATE_MISSING]++;
     fb_fault_note(fault, FB_TEMPLATE_MISSING, index, offset, set->exporter->address);
     if (set->queue) leave_queue(pending, set);
     free_set(pending, set);
 }
 
-static fb_pending_set *copy_set(fb_context *context, uint32_t sequence, const uint8_t *bytes, size_t size) {
+static fb_pending_set *copy_set(fb_context *context, uint32_t sequence, const uint8_t *bytes,
+                                size_t size) {
     fb_pending_sets *pending = context->exporters->pending;
     fb_pending_set *set = fb_memory_allocate(pending->memory, sizeof *set + size);
     fb_pending_queue *queue = set ? get_queue(pending, context->domain, fb_load16(bytes)) : NULL;
@@ -158,14 +166,16 @@ static fb_pending_set *copy_set(fb_context *context, uint32_t sequence, const ui
     return set;
 }
 
-void fb_pending_wait(fb_context *context, uint32_t sequence, const uint8_t *set, const uint8_t *end) {
+void fb_pending_wait(fb_context *context, uint32_t sequence, const uint8_t *set,
+                     const uint8_t *end) {
     fb_pending_sets *pending = context->exporters->pending;
     fb_pending_list *own = &context->exporter->pending;
     size_t size = (size_t)(end - set), cost = cost_of(size);
     size_t offset = (size_t)(set - context->datagram->payload.data);
     fb_pending_set *copy = NULL;
     if (cost <= pending->limit && cost <= pending->total) {
-        while (own->bytes > pending->limit - cost) give_up(pending, own->oldest, context->fault, context->index, offset);
+        while (own->bytes > pending->limit - cost)
+            give_up(pending, own->oldest, context->fault, context->index, offset);
         while (pending->all.bytes > pending->total - cost)
             give_up(pending, pending->all.oldest, context->fault, context->index, offset);
         copy = copy_set(context, sequence, set, size);
@@ -236,10 +246,8 @@ void fb_pending_return(fb_pending_sets *pending, fb_pending_set *set) {
     pending->first = set->in[FB_PENDING_IN_QUEUE].newer;
     set->record = 0;
     fb_pending_queue *queue = get_queue(pending, set->domain, fb_load16(set->bytes));
-    if (queue)
-        enter_queue(queue, set->domain, set);
-    else
-        give_up(pending, set, &none, 0, 0);
+    if (queue) enter_queue(queue, set->domain, set);
+    else give_up(pending, set, &none, 0, 0);
 }
 
 void fb_pending_return_all(fb_pending_sets *pending) {
@@ -248,13 +256,16 @@ void fb_pending_return_all(fb_pending_sets *pending) {
 
 /* --- domains and end of input --------------------------------------------------------------- */
 
-void fb_pending_split(fb_pending_sets *pending, fb_exporters *exporters, fb_exporter *exporter, fb_domain *common) {
+void fb_pending_split(fb_pending_sets *pending, fb_exporters *exporters, fb_exporter *exporter,
+                      fb_domain *common) {
     fb_pending_set *oldest = common->pending;
-    while (oldest && oldest->in[FB_PENDING_OF_DOMAIN].older) oldest = oldest->in[FB_PENDING_OF_DOMAIN].older;
+    while (oldest && oldest->in[FB_PENDING_OF_DOMAIN].older)
+        oldest = oldest->in[FB_PENDING_OF_DOMAIN].older;
     for (fb_pending_set *set = oldest, *next; set; set = next) {
         next = set->in[FB_PENDING_OF_DOMAIN].newer;
         fb_domain *own = fb_domain_of_port(exporters, exporter, common, set->source_port);
-        fb_pending_queue *queue = own == common ? NULL : get_queue(pending, own, fb_load16(set->bytes));
+        fb_pending_queue *queue =
+            own == common ? NULL : get_queue(pending, own, fb_load16(set->bytes));
         if (!queue) continue; /* no room for a domain of the port: the set stays */
         leave_queue(pending, set);
         enter_queue(queue, own, set);
@@ -279,6 +290,7 @@ void fb_pending_free(fb_pending_sets *pending) {
     if (!pending->memory) return;
     fb_fault none = {.status = FB_OK};
     fb_pending_give_up(pending, &none);
-    fb_memory_release(pending->memory, pending->buckets, pending->bucket_count * sizeof *pending->buckets);
+    fb_memory_release(pending->memory, pending->buckets,
+                      pending->bucket_count * sizeof *pending->buckets);
     *pending = (fb_pending_sets){0};
 }

@@ -23,9 +23,15 @@
 
 /* overhead counted for each waiting set, in addition to its own bytes */
 #define FB_PENDING_SET_BYTES 192
-#define FB_PENDING_RUNS 32
+#define FB_PENDING_RUNS      32
 
-enum fb_pending_place { FB_PENDING_IN_QUEUE, FB_PENDING_OF_DOMAIN, FB_PENDING_OF_EXPORTER, FB_PENDING_OF_ALL, FB_PENDING_PLACES };
+enum fb_pending_place {
+    FB_PENDING_IN_QUEUE,
+    FB_PENDING_OF_DOMAIN,
+    FB_PENDING_OF_EXPORTER,
+    FB_PENDING_OF_ALL,
+    FB_PENDING_PLACES
+};
 
 typedef struct fb_pending_queue fb_pending_queue;
 
@@ -59,19 +65,21 @@ typedef struct fb_pending_sets {
     uint64_t arrivals;
     fb_pending_list all;
     fb_pending_set *runs[FB_PENDING_RUNS]; /* due sets, in runs that are not merged yet */
-    fb_pending_set *first;               /* first due set after merging */
-    bool due, unmerged;                /* sets are due; runs are not merged */
+    fb_pending_set *first;                 /* first due set after merging */
+    bool due, unmerged;                    /* sets are due; runs are not merged */
 } fb_pending_sets;
 
 /* Initialize. Nothing is allocated before the first set waits. `memory` must outlive it. */
-void fb_pending_new(fb_pending_sets *pending, fb_memory *memory, size_t limit, size_t total, uint64_t seed);
+void fb_pending_new(fb_pending_sets *pending, fb_memory *memory, size_t limit, size_t total,
+                    uint64_t seed);
 /* Free all waiting sets. REQUIRES: the exporters still exist. */
 void fb_pending_free(fb_pending_sets *pending);
 
 /* Let the set [set, end) of the current datagram wait in context->domain. Count EARLY_DATA, or
    TEMPLATE_MISSING if there is no room. Older sets that must make room are also counted as
    TEMPLATE_MISSING. REQUIRES: context->domain is set. */
-void fb_pending_wait(fb_context *context, uint32_t sequence, const uint8_t *set, const uint8_t *end);
+void fb_pending_wait(fb_context *context, uint32_t sequence, const uint8_t *set,
+                     const uint8_t *end);
 
 /* Make the sets that wait for a template due. */
 void fb_pending_take(fb_pending_sets *pending, const fb_domain *domain, uint16_t id);
@@ -85,7 +93,8 @@ void fb_pending_return(fb_pending_sets *pending, fb_pending_set *set);
 void fb_pending_return_all(fb_pending_sets *pending);
 
 /* Move the waiting sets of a domain that was split to the domains of their ports. */
-void fb_pending_split(fb_pending_sets *pending, fb_exporters *exporters, fb_exporter *exporter, fb_domain *common);
+void fb_pending_split(fb_pending_sets *pending, fb_exporters *exporters, fb_exporter *exporter,
+                      fb_domain *common);
 
 /* Give up the waiting sets of an exporter, or of one of its domains (NULL: all), before it is
    forgotten. Count them as TEMPLATE_MISSING. */

@@ -16,19 +16,27 @@ static const struct {
 #undef FB_X
 };
 
-fb_status fb_compiled_templates_new(fb_compiled_templates *compiled_templates, const fb_plan *plan, fb_memory *memory, uint64_t seed, bool wide) {
+fb_status fb_compiled_templates_new(fb_compiled_templates *compiled_templates, const fb_plan *plan,
+                                    fb_memory *memory, uint64_t seed, bool wide) {
     /* each twice, and each again (FB_OP_AGAIN) */
     size_t capacity = 4 * plan->element_count + plan->target_count + 1;
-    *compiled_templates = (fb_compiled_templates){.plan = plan, .memory = memory, .seed = seed, .wide = wide};
+    *compiled_templates =
+        (fb_compiled_templates){.plan = plan, .memory = memory, .seed = seed, .wide = wide};
     compiled_templates->candidate_capacity = capacity;
     compiled_templates->bucket_count = FIRST_BUCKETS;
     compiled_templates->location_levels = 1;
-    compiled_templates->buckets = fb_memory_allocate(memory, compiled_templates->bucket_count * sizeof *compiled_templates->buckets);
-    compiled_templates->candidates = fb_memory_allocate(memory, 2 * capacity * sizeof *compiled_templates->candidates);
-    compiled_templates->seen = fb_memory_allocate(memory, capacity * sizeof *compiled_templates->seen);
-    compiled_templates->met = fb_memory_allocate(memory, capacity * sizeof *compiled_templates->met);
+    compiled_templates->buckets = fb_memory_allocate(
+        memory, compiled_templates->bucket_count * sizeof *compiled_templates->buckets);
+    compiled_templates->candidates =
+        fb_memory_allocate(memory, 2 * capacity * sizeof *compiled_templates->candidates);
+    compiled_templates->seen =
+        fb_memory_allocate(memory, capacity * sizeof *compiled_templates->seen);
+    compiled_templates->met =
+        fb_memory_allocate(memory, capacity * sizeof *compiled_templates->met);
     compiled_templates->has_reverse = fb_memory_allocate(memory, plan->column_count + 1);
-    if (compiled_templates->buckets && compiled_templates->candidates && compiled_templates->seen && compiled_templates->met && compiled_templates->has_reverse) return FB_OK;
+    if (compiled_templates->buckets && compiled_templates->candidates && compiled_templates->seen &&
+        compiled_templates->met && compiled_templates->has_reverse)
+        return FB_OK;
     fb_compiled_templates_free(compiled_templates);
     return FB_NO_MEMORY;
 }
@@ -37,27 +45,38 @@ static size_t bytes_of_locations(size_t count, size_t levels) {
     return levels * count * sizeof(fb_location);
 }
 
-static void free_compiled(fb_compiled_templates *compiled_templates, fb_compiled_template *compiled) {
+static void free_compiled(fb_compiled_templates *compiled_templates,
+                          fb_compiled_template *compiled) {
     fb_compiled_template *reverse = compiled->reverse;
-    fb_memory_release(compiled_templates->memory, compiled, compiled->bytes - (reverse ? reverse->bytes : 0));
+    fb_memory_release(compiled_templates->memory, compiled,
+                      compiled->bytes - (reverse ? reverse->bytes : 0));
     if (reverse) fb_memory_release(compiled_templates->memory, reverse, reverse->bytes);
 }
 
 void fb_compiled_templates_free(fb_compiled_templates *compiled_templates) {
     fb_memory *memory = compiled_templates->memory;
     for (size_t i = 0; compiled_templates->buckets && i < compiled_templates->bucket_count; i++)
-        for (fb_compiled_template *compiled = compiled_templates->buckets[i], *next; compiled; compiled = next) {
+        for (fb_compiled_template *compiled = compiled_templates->buckets[i], *next; compiled;
+             compiled = next) {
             next = compiled->next;
             free_compiled(compiled_templates, compiled);
         }
     if (!memory) return;
-    fb_memory_release(memory, compiled_templates->buckets, compiled_templates->bucket_count * sizeof *compiled_templates->buckets);
-    fb_memory_release(memory, compiled_templates->candidates, 2 * compiled_templates->candidate_capacity * sizeof *compiled_templates->candidates);
-    fb_memory_release(memory, compiled_templates->seen, compiled_templates->candidate_capacity * sizeof *compiled_templates->seen);
-    fb_memory_release(memory, compiled_templates->met, compiled_templates->candidate_capacity * sizeof *compiled_templates->met);
-    fb_memory_release(memory, compiled_templates->has_reverse, compiled_templates->plan->column_count + 1);
+    fb_memory_release(memory, compiled_templates->buckets,
+                      compiled_templates->bucket_count * sizeof *compiled_templates->buckets);
+    fb_memory_release(memory, compiled_templates->candidates,
+                      2 * compiled_templates->candidate_capacity *
+                          sizeof *compiled_templates->candidates);
+    fb_memory_release(memory, compiled_templates->seen,
+                      compiled_templates->candidate_capacity * sizeof *compiled_templates->seen);
+    fb_memory_release(memory, compiled_templates->met,
+                      compiled_templates->candidate_capacity * sizeof *compiled_templates->met);
+    fb_memory_release(memory, compiled_templates->has_reverse,
+                      compiled_templates->plan->column_count + 1);
     fb_memory_release(memory, compiled_templates->draft, compiled_templates->draft_bytes);
-    fb_memory_release(memory, compiled_templates->locations, bytes_of_locations(compiled_templates->location_capacity, compiled_templates->location_levels));
+    fb_memory_release(memory, compiled_templates->locations,
+                      bytes_of_locations(compiled_templates->location_capacity,
+                                         compiled_templates->location_levels));
     *compiled_templates = (fb_compiled_templates){0};
 }
 
@@ -66,9 +85,9 @@ void fb_compiled_templates_free(fb_compiled_templates *compiled_templates) {
 /* Counters of bytes and packets in the IANA registry. 232 and 299 are 231 and 298 of the other
    direction. */
 static const uint16_t counter_ids[] = {
-    1,   2,   19,  20,  23,  24,  40,  85,  86,  132, 133, 134, 135, 164, 165, 167, 168, 171, 172,
-    174, 175, 218, 219, 220, 221, 222, 223, 231, 298, 318, 319, 352, 353, 354, 355, 356, 357, 358,
-    391, 392, 401, 402, 417, 418, 420, 421, 424, 425, 426, 427, 428, 429,
+    1,   2,   19,  20,  23,  24,  40,  85,  86,  132, 133, 134, 135, 164, 165, 167, 168, 171,
+    172, 174, 175, 218, 219, 220, 221, 222, 223, 231, 298, 318, 319, 352, 353, 354, 355, 356,
+    357, 358, 391, 392, 401, 402, 417, 418, 420, 421, 424, 425, 426, 427, 428, 429,
 };
 
 /* Return a field as it is in a reversed compiled template. Only reverse elements without the
@@ -80,14 +99,16 @@ static fb_field turn_field(fb_field field) {
 }
 
 static bool is_reverse_counter(fb_field field) {
-    for (size_t i = 0; field.pen == FB_PEN_REVERSE && i < sizeof counter_ids / sizeof *counter_ids; i++)
+    for (size_t i = 0; field.pen == FB_PEN_REVERSE && i < sizeof counter_ids / sizeof *counter_ids;
+         i++)
         if (counter_ids[i] == field.id) return true;
     return false;
 }
 
 static size_t count_reverse_counters(const fb_compiled_template *key) {
     size_t count = 0;
-    for (size_t i = 0; i < key->field_count; i++) count += is_reverse_counter(turn_field(key->fields[i]));
+    for (size_t i = 0; i < key->field_count; i++)
+        count += is_reverse_counter(turn_field(key->fields[i]));
     return count;
 }
 
@@ -130,7 +151,8 @@ static void find_roles_of_field(fb_compiled_template *compiled, size_t i) {
     if (field->pen == FB_PEN_JUNIPER && field->id == FB_ID_COMMON_PROPERTIES && !shared)
         set_role(compiled, FB_ROLE_COMMON_PROPERTIES, i);
     if (field->pen && !(field->pen == FB_PEN_REVERSE && compiled->reversed)) return;
-    if (field->id == 8 || field->id == 12 || field->id == 27 || field->id == 28) add_address_field(compiled, field->id, i);
+    if (field->id == 8 || field->id == 12 || field->id == 27 || field->id == 28)
+        add_address_field(compiled, field->id, i);
     for (size_t k = 0; k < sizeof roles / sizeof *roles; k++)
         if (roles[k].id == field->id && !(shared && roles[k].role >= FB_FIRST_ONE_DIRECTION_ROLE))
             set_role(compiled, roles[k].role, i);
@@ -152,8 +174,9 @@ static void find_roles(fb_compiled_template *compiled) {
 }
 
 static bool is_rated(const fb_compiled_template *compiled) {
-    static const fb_role rates[] = {FB_ROLE_SAMPLING_INTERVAL, FB_ROLE_RANDOM_INTERVAL,     FB_ROLE_PACKET_INTERVAL,
-                                    FB_ROLE_SAMPLING_SIZE,     FB_ROLE_SAMPLING_POPULATION, FB_ROLE_SAMPLING_PROBABILITY};
+    static const fb_role rates[] = {FB_ROLE_SAMPLING_INTERVAL,   FB_ROLE_RANDOM_INTERVAL,
+                                    FB_ROLE_PACKET_INTERVAL,     FB_ROLE_SAMPLING_SIZE,
+                                    FB_ROLE_SAMPLING_POPULATION, FB_ROLE_SAMPLING_PROBABILITY};
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
         if (fb_compiled_template_has_role(compiled, rates[i])) return true;
     return false;
@@ -168,14 +191,16 @@ static bool is_variable(const fb_compiled_template *compiled, size_t field) {
 
 static uint16_t count_variable(const fb_compiled_template *compiled) {
     uint16_t count = 0;
-    for (size_t i = 0; i < compiled->field_count; i++) count = (uint16_t)(count + is_variable(compiled, i));
+    for (size_t i = 0; i < compiled->field_count; i++)
+        count = (uint16_t)(count + is_variable(compiled, i));
     return count;
 }
 
 static uint16_t count_lists(const fb_compiled_template *compiled) {
     uint16_t count = 0;
     if (compiled->version != 10 || compiled->options) return 0;
-    for (size_t i = 0; i < compiled->field_count; i++) count = (uint16_t)(count + fb_field_is_sub_template(&compiled->fields[i]));
+    for (size_t i = 0; i < compiled->field_count; i++)
+        count = (uint16_t)(count + fb_field_is_sub_template(&compiled->fields[i]));
     return count;
 }
 
@@ -207,12 +232,19 @@ static bool measure(fb_compiled_template *compiled) {
     return size > 0;
 }
 
-static bool reserve_locations(fb_compiled_templates *compiled_templates, size_t count, size_t levels) {
-    if (count <= compiled_templates->location_capacity && levels <= compiled_templates->location_levels) return true;
-    if (count < compiled_templates->location_capacity) count = compiled_templates->location_capacity;
+static bool reserve_locations(fb_compiled_templates *compiled_templates, size_t count,
+                              size_t levels) {
+    if (count <= compiled_templates->location_capacity &&
+        levels <= compiled_templates->location_levels)
+        return true;
+    if (count < compiled_templates->location_capacity)
+        count = compiled_templates->location_capacity;
     if (levels < compiled_templates->location_levels) levels = compiled_templates->location_levels;
-    size_t old = bytes_of_locations(compiled_templates->location_capacity, compiled_templates->location_levels);
-    fb_location *locations = fb_memory_resize(compiled_templates->memory, compiled_templates->locations, old, bytes_of_locations(count, levels));
+    size_t old = bytes_of_locations(compiled_templates->location_capacity,
+                                    compiled_templates->location_levels);
+    fb_location *locations =
+        fb_memory_resize(compiled_templates->memory, compiled_templates->locations, old,
+                         bytes_of_locations(count, levels));
     if (!locations) return false;
     compiled_templates->locations = locations;
     compiled_templates->location_capacity = count;
@@ -221,7 +253,8 @@ static bool reserve_locations(fb_compiled_templates *compiled_templates, size_t 
 }
 
 static uint64_t hash_fields(const fb_compiled_template *key, uint64_t seed) {
-    uint64_t hash = fb_hash(seed, (uint64_t)key->version << 32 | (uint64_t)key->scope_count << 1 | key->options);
+    uint64_t hash = fb_hash(seed, (uint64_t)key->version << 32 | (uint64_t)key->scope_count << 1 |
+                                      key->options);
     for (size_t i = 0; i < key->field_count; i++) {
         const fb_field *field = &key->fields[i];
         hash = fb_hash(hash, (uint64_t)field->pen << 32 | (uint32_t)field->id << 16 | field->size);
@@ -230,35 +263,42 @@ static uint64_t hash_fields(const fb_compiled_template *key, uint64_t seed) {
 }
 
 static bool is_same(const fb_compiled_template *compiled, const fb_compiled_template *key) {
-    return compiled->hash == key->hash && compiled->version == key->version && compiled->options == key->options &&
-           compiled->scope_count == key->scope_count && compiled->field_count == key->field_count &&
+    return compiled->hash == key->hash && compiled->version == key->version &&
+           compiled->options == key->options && compiled->scope_count == key->scope_count &&
+           compiled->field_count == key->field_count &&
            memcmp(compiled->fields, key->fields, key->field_count * sizeof *key->fields) == 0;
 }
 
 static void grow_buckets(fb_compiled_templates *compiled_templates) {
     size_t count = compiled_templates->bucket_count * 2;
-    fb_compiled_template **buckets = fb_memory_allocate(compiled_templates->memory, count * sizeof *buckets);
+    fb_compiled_template **buckets =
+        fb_memory_allocate(compiled_templates->memory, count * sizeof *buckets);
     if (!buckets) return; /* chains get longer */
     for (size_t i = 0; i < compiled_templates->bucket_count; i++)
-        for (fb_compiled_template *compiled = compiled_templates->buckets[i], *next; compiled; compiled = next) {
+        for (fb_compiled_template *compiled = compiled_templates->buckets[i], *next; compiled;
+             compiled = next) {
             next = compiled->next;
             compiled->next = buckets[compiled->hash & (count - 1)];
             buckets[compiled->hash & (count - 1)] = compiled;
         }
-    fb_memory_release(compiled_templates->memory, compiled_templates->buckets, compiled_templates->bucket_count * sizeof *buckets);
+    fb_memory_release(compiled_templates->memory, compiled_templates->buckets,
+                      compiled_templates->bucket_count * sizeof *buckets);
     compiled_templates->buckets = buckets;
     compiled_templates->bucket_count = count;
 }
 
 /* Lanes are read by whole cache lines. */
 static size_t bytes_of_lanes(const fb_compiled_template *compiled) {
-    return compiled->lane_group_count ? compiled->lane_group_count * sizeof(fb_lane_group) + FB_CACHE_LINE : 0;
+    return compiled->lane_group_count
+               ? compiled->lane_group_count * sizeof(fb_lane_group) + FB_CACHE_LINE
+               : 0;
 }
 
 static size_t bytes_of(const fb_compiled_template *compiled, size_t ops) {
     return sizeof(fb_compiled_template) + ops * sizeof(fb_op) + bytes_of_lanes(compiled) +
            compiled->field_count * (sizeof(fb_field) + 2 * sizeof(uint16_t)) +
-           (size_t)(compiled->variable_count + compiled->counter_count + compiled->chain_count + compiled->list_count) *
+           (size_t)(compiled->variable_count + compiled->counter_count + compiled->chain_count +
+                    compiled->list_count) *
                sizeof(uint16_t);
 }
 
@@ -278,7 +318,8 @@ static void lay_out(fb_compiled_template *compiled, size_t ops) {
 }
 
 /* Copy a compiled template into a block of its exact size. */
-static fb_compiled_template *fit(fb_compiled_templates *compiled_templates, const fb_compiled_template *compiled) {
+static fb_compiled_template *fit(fb_compiled_templates *compiled_templates,
+                                 const fb_compiled_template *compiled) {
     size_t bytes = bytes_of(compiled, compiled->op_count);
     fb_compiled_template *fitted = fb_memory_allocate(compiled_templates->memory, bytes);
     if (!fitted) return NULL;
@@ -286,16 +327,20 @@ static fb_compiled_template *fit(fb_compiled_templates *compiled_templates, cons
     fitted->bytes = bytes;
     lay_out(fitted, fitted->op_count);
     memcpy(fitted->ops, compiled->ops, compiled->op_count * sizeof *compiled->ops);
-    memcpy(fitted->fields, compiled->fields, bytes - (size_t)((uint8_t *)fitted->fields - (uint8_t *)fitted));
+    memcpy(fitted->fields, compiled->fields,
+           bytes - (size_t)((uint8_t *)fitted->fields - (uint8_t *)fitted));
     fb_operations_place(fitted);
     return fitted;
 }
 
 /* Return memory for a compiled template under construction. It is reused, because allocating it
    costs more than the rest of a short template. NULL: no memory. */
-static fb_compiled_template *reserve_draft(fb_compiled_templates *compiled_templates, size_t bytes) {
+static fb_compiled_template *reserve_draft(fb_compiled_templates *compiled_templates,
+                                           size_t bytes) {
     if (bytes > compiled_templates->draft_bytes) {
-        fb_compiled_template *draft = fb_memory_resize(compiled_templates->memory, compiled_templates->draft, compiled_templates->draft_bytes, bytes);
+        fb_compiled_template *draft =
+            fb_memory_resize(compiled_templates->memory, compiled_templates->draft,
+                             compiled_templates->draft_bytes, bytes);
         if (!draft) return NULL;
         compiled_templates->draft = draft;
         compiled_templates->draft_bytes = bytes;
@@ -303,7 +348,8 @@ static fb_compiled_template *reserve_draft(fb_compiled_templates *compiled_templ
     return compiled_templates->draft;
 }
 
-static fb_status compile_one(fb_compiled_templates *compiled_templates, const fb_compiled_template *key, fb_compiled_template **out) {
+static fb_status compile_one(fb_compiled_templates *compiled_templates,
+                             const fb_compiled_template *key, fb_compiled_template **out) {
     /* Room for as many operations as the plan can need; `fit` copies only those in use. */
     size_t most_ops = compiled_templates->candidate_capacity + 1;
     fb_compiled_template *compiled = reserve_draft(compiled_templates, bytes_of(key, most_ops));
@@ -317,13 +363,15 @@ static fb_status compile_one(fb_compiled_templates *compiled_templates, const fb
     find_lists(compiled);
     find_roles(compiled);
     compiled->rated = is_rated(compiled);
-    compiled->named = fb_compiled_template_has_role(compiled, FB_ROLE_SAMPLER_ID) || fb_compiled_template_has_role(compiled, FB_ROLE_SELECTOR_ID);
+    compiled->named = fb_compiled_template_has_role(compiled, FB_ROLE_SAMPLER_ID) ||
+                      fb_compiled_template_has_role(compiled, FB_ROLE_SELECTOR_ID);
     if (!compiled->options && !empty) fb_operations_write(compiled_templates, compiled);
     *out = empty ? NULL : fit(compiled_templates, compiled);
     return empty ? FB_EMPTY_TEMPLATE : *out ? FB_OK : FB_NO_MEMORY;
 }
 
-static fb_status compile(fb_compiled_templates *compiled_templates, const fb_compiled_template *key, fb_compiled_template **out) {
+static fb_status compile(fb_compiled_templates *compiled_templates, const fb_compiled_template *key,
+                         fb_compiled_template **out) {
     fb_status status = compile_one(compiled_templates, key, out);
     size_t counters = key->options || key->version == 5 ? 0 : count_reverse_counters(key);
     if (status != FB_OK || !counters) return status;
@@ -332,19 +380,24 @@ static fb_status compile(fb_compiled_templates *compiled_templates, const fb_com
     turned.list_count = 0; /* lists of records belong to the forward direction */
     turned.counter_count = (uint16_t)counters;
     status = compile_one(compiled_templates, &turned, &(*out)->reverse);
-    if (status == FB_OK)
-        (*out)->bytes += (*out)->reverse->bytes;
-    else
-        free_compiled(compiled_templates, *out);
+    if (status == FB_OK) (*out)->bytes += (*out)->reverse->bytes;
+    else free_compiled(compiled_templates, *out);
     return status;
 }
 
-fb_status fb_compiled_templates_acquire(fb_compiled_templates *compiled_templates, uint16_t version, const fb_field *fields, uint16_t field_count,
-                            uint16_t scope_count, bool options, fb_compiled_template **out) {
-    fb_compiled_template key = {.version = version, .field_count = field_count, .scope_count = scope_count, .options = options};
+fb_status fb_compiled_templates_acquire(fb_compiled_templates *compiled_templates, uint16_t version,
+                                        const fb_field *fields, uint16_t field_count,
+                                        uint16_t scope_count, bool options,
+                                        fb_compiled_template **out) {
+    fb_compiled_template key = {.version = version,
+                                .field_count = field_count,
+                                .scope_count = scope_count,
+                                .options = options};
     key.fields = (fb_field *)fields;
     key.hash = hash_fields(&key, compiled_templates->seed);
-    for (fb_compiled_template *compiled = compiled_templates->buckets[key.hash & (compiled_templates->bucket_count - 1)]; compiled; compiled = compiled->next)
+    for (fb_compiled_template *compiled =
+             compiled_templates->buckets[key.hash & (compiled_templates->bucket_count - 1)];
+         compiled; compiled = compiled->next)
         if (is_same(compiled, &key)) {
             compiled->references++;
             *out = compiled;
@@ -356,11 +409,14 @@ fb_status fb_compiled_templates_acquire(fb_compiled_templates *compiled_template
     key.chain_count = compiled_templates->plan->collects && !options ? field_count : 0;
     key.list_count = compiled_templates->plan->has_elements ? count_lists(&key) : 0;
     size_t levels = key.list_count ? FB_LIST_DEPTH + 1 : 1;
-    if (!reserve_locations(compiled_templates, key.variable_count + 1u, levels)) return FB_NO_MEMORY;
+    if (!reserve_locations(compiled_templates, key.variable_count + 1u, levels))
+        return FB_NO_MEMORY;
     fb_status status = compile(compiled_templates, &key, &compiled);
     if (status != FB_OK) return status;
-    if (compiled_templates->count >= compiled_templates->bucket_count) grow_buckets(compiled_templates);
-    fb_compiled_template **bucket = &compiled_templates->buckets[compiled->hash & (compiled_templates->bucket_count - 1)];
+    if (compiled_templates->count >= compiled_templates->bucket_count)
+        grow_buckets(compiled_templates);
+    fb_compiled_template **bucket =
+        &compiled_templates->buckets[compiled->hash & (compiled_templates->bucket_count - 1)];
     compiled->next = *bucket;
     compiled->references = 1;
     *bucket = compiled;
@@ -369,16 +425,19 @@ fb_status fb_compiled_templates_acquire(fb_compiled_templates *compiled_template
     return FB_OK;
 }
 
-void fb_compiled_templates_release(fb_compiled_templates *compiled_templates, fb_compiled_template *compiled) {
+void fb_compiled_templates_release(fb_compiled_templates *compiled_templates,
+                                   fb_compiled_template *compiled) {
     if (--compiled->references) return;
-    fb_compiled_template **link = &compiled_templates->buckets[compiled->hash & (compiled_templates->bucket_count - 1)];
+    fb_compiled_template **link =
+        &compiled_templates->buckets[compiled->hash & (compiled_templates->bucket_count - 1)];
     while (*link != compiled) link = &(*link)->next;
     *link = compiled->next;
     compiled_templates->count--;
     free_compiled(compiled_templates, compiled);
 }
 
-const uint8_t *fb_compiled_template_locate(const fb_compiled_template *compiled, const uint8_t *p, const uint8_t *end, fb_location *locations) {
+const uint8_t *fb_compiled_template_locate(const fb_compiled_template *compiled, const uint8_t *p,
+                                           const uint8_t *end, fb_location *locations) {
     for (size_t i = 0; i < compiled->variable_count; i++) {
         size_t offset = compiled->offsets[compiled->variables[i]], size;
         locations[i].base = p;

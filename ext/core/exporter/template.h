@@ -25,7 +25,8 @@
    reverse element (29305/X) counts as X. So do 232 and 299 of firewalls, which are 231 and 298 of
    the other direction, and the reverse elements of enterprises (FB_REVERSING_ENTERPRISE_LIST). All
    other fields are shared, with source and destination exchanged. Columns of one direction
-   (FB_COLUMN_ONE_DIRECTION), and columns that a reverse element fills, do not take shared values. */
+   (FB_COLUMN_ONE_DIRECTION), and columns that a reverse element fills, do not take shared
+   values. */
 #ifndef FB_EXPORTER_TEMPLATE_H
 #define FB_EXPORTER_TEMPLATE_H
 
@@ -35,15 +36,15 @@
    such fields, but H3C NetStream sends them in NetFlow v9, and a field of 65,535 bytes fits in no
    datagram. */
 #define FB_VARIABLE_SIZE 65535
-#define FB_NO_FIELD 0xffff
-#define FB_PEN_REVERSE 29305 /* reverse information elements (RFC 5103 section 6.1) */
+#define FB_NO_FIELD      0xffff
+#define FB_PEN_REVERSE   29305 /* reverse information elements (RFC 5103 section 6.1) */
 /* X(enterprise, bit). These enterprises number the reverse of an element by setting a bit in its
    id. The exporter of CERT (6871) is YAF. */
 #define FB_REVERSING_ENTERPRISE_LIST(X) X(6871, 0x4000)
-#define FB_PEN_JUNIPER 2636
-#define FB_ID_COMMON_PROPERTIES 137
-#define FB_ID_PADDING 210
-#define FB_LIST_DEPTH 4 /* nesting of lists of records (RFC 6313) */
+#define FB_PEN_JUNIPER                  2636
+#define FB_ID_COMMON_PROPERTIES         137
+#define FB_ID_PADDING                   210
+#define FB_LIST_DEPTH                   4 /* nesting of lists of records (RFC 6313) */
 
 /* A field specifier. */
 typedef struct {
@@ -66,15 +67,15 @@ typedef enum {
     FB_OP_TCP_BITS, /* the low 12 bits of two bytes */
     FB_OP_IPV4,
     FB_OP_IPV6,
-    FB_OP_ENUM,            /* one byte into an enum */
+    FB_OP_ENUM, /* one byte into an enum */
     /* derived:etype from the first address, the field of the operation, unless it is zero */
     FB_OP_ETYPE_IPV4,
     FB_OP_ETYPE_IPV6,
-    FB_OP_VALUE,  /* any other field, according to its kind */
+    FB_OP_VALUE, /* any other field, according to its kind */
     /* a field that was zero, after the others of its rank: its zero ends the search now */
     FB_OP_AGAIN,
     FB_OP_COLLECT, /* every occurrence of an element, along its chain, into a repeated column */
-    FB_OP_PACKET, /* the sections 313 and 315 */
+    FB_OP_PACKET,  /* the sections 313 and 315 */
     /* derived:sampling_rate of a record with one field, that of the operation, that names its
        sampler */
     FB_OP_RATE_OF_SAMPLER,
@@ -113,20 +114,23 @@ _Static_assert(sizeof(fb_lane_group) % FB_CACHE_LINE == 0, "lanes are read by wh
 /* Fields that derived values, sampling and times use. X(constant, element id). Those of the second
    group describe one direction only. */
 #define FB_ROLE_LIST(X) \
-    X(PROTO, 4) X(IP_VERSION, 60) X(ETHERNET_TYPE, 256) X(SAMPLING_INTERVAL, 34) X(SAMPLER_ID, 48) \
-    X(RANDOM_INTERVAL, 50) X(SELECTOR_ID, 302) X(PACKET_INTERVAL, 305) X(PACKET_SPACE, 306) X(SAMPLING_SIZE, 309) \
-    X(SAMPLING_POPULATION, 310) X(SAMPLING_PROBABILITY, 311) X(SYSTEM_INIT_TIME, 160) \
-    \
-    X(SRC_PORT, 7) X(DST_PORT, 11) X(ICMP_IPV4, 32) X(ICMP_IPV6, 139) X(FRAGMENT_FLAGS, 197) X(IP_PACKET, 313) \
-    X(DATA_LINK_FRAME, 315) \
-    X(MPLS_1, 70) X(MPLS_2, 71) X(MPLS_3, 72) X(MPLS_4, 73) X(MPLS_5, 74) X(MPLS_6, 75) X(MPLS_7, 76) X(MPLS_8, 77) \
-    X(MPLS_9, 78) X(MPLS_10, 79)
+    X(PROTO, 4) \
+    X(IP_VERSION, 60) \
+    X(ETHERNET_TYPE, 256) \
+    X(SAMPLING_INTERVAL, 34) X(SAMPLER_ID, 48) X(RANDOM_INTERVAL, 50) X(SELECTOR_ID, 302) \
+        X(PACKET_INTERVAL, 305) X(PACKET_SPACE, 306) X(SAMPLING_SIZE, 309) \
+            X(SAMPLING_POPULATION, 310) X(SAMPLING_PROBABILITY, 311) X(SYSTEM_INIT_TIME, 160) \
+\
+                X(SRC_PORT, 7) X(DST_PORT, 11) X(ICMP_IPV4, 32) X(ICMP_IPV6, 139) \
+                    X(FRAGMENT_FLAGS, 197) X(IP_PACKET, 313) X(DATA_LINK_FRAME, 315) X(MPLS_1, 70) \
+                        X(MPLS_2, 71) X(MPLS_3, 72) X(MPLS_4, 73) X(MPLS_5, 74) X(MPLS_6, 75) \
+                            X(MPLS_7, 76) X(MPLS_8, 77) X(MPLS_9, 78) X(MPLS_10, 79)
 
 typedef enum {
 #define FB_X(constant, id) FB_ROLE_##constant,
     FB_ROLE_LIST(FB_X)
 #undef FB_X
-    FB_ROLE_COMMON_PROPERTIES, /* Juniper 2636/137 */
+        FB_ROLE_COMMON_PROPERTIES, /* Juniper 2636/137 */
     FB_ROLE_COUNT
 } fb_role;
 
@@ -146,18 +150,18 @@ struct fb_compiled_template {
     uint16_t field_count;
     uint16_t scope_count; /* leading scope fields of an options template */
     uint16_t op_count;
-    uint16_t lane_end;                /* end of the moves in lanes */
+    uint16_t lane_end; /* end of the moves in lanes */
     uint16_t lane_group_count;
-    uint16_t move_end;                /* end of all moves */
-    uint16_t set_end;                 /* end of the set operations, which follow the moves */
-    uint16_t variable_count;          /* number of variable-length fields */
-    bool options;  /* of an options template: its records are not flows */
-    bool rated;    /* has fields with its sampling rate */
-    bool named;    /* has a field that names its sampler */
+    uint16_t move_end;       /* end of all moves */
+    uint16_t set_end;        /* end of the set operations, which follow the moves */
+    uint16_t variable_count; /* number of variable-length fields */
+    bool options;            /* of an options template: its records are not flows */
+    bool rated;              /* has fields with its sampling rate */
+    bool named;              /* has a field that names its sampler */
     /* it is the `reverse` of another compiled template: reverse elements are its own fields, and
        all others are shared */
     bool reversed;
-    uint16_t role[FB_ROLE_COUNT];                  /* field index, or FB_NO_FIELD */
+    uint16_t role[FB_ROLE_COUNT]; /* field index, or FB_NO_FIELD */
     /* elements 8, 12, 27, 28 in record order, then FB_NO_FIELD */
     uint16_t address_field[FB_MAX_ADDRESS_FIELDS];
     uint16_t *offsets;   /* of the fields, each from its base */
@@ -170,7 +174,7 @@ struct fb_compiled_template {
     /* start of each code's moves outside lanes; the next code begins at their end */
     const fb_op *moves[FB_MOVE_CODES + 1];
     fb_lane_group *lane_groups;
-    fb_compiled_template *reverse;  /* of a biflow, else NULL; owned, and counted in `bytes` */
+    fb_compiled_template *reverse; /* of a biflow, else NULL; owned, and counted in `bytes` */
     /* of a reversed compiled template: fields of which at least one is not zero if there was a
        reverse flow */
     uint16_t *counters;
@@ -207,11 +211,12 @@ typedef struct {
     size_t candidate_capacity;
     /* of the plan's elements in a template, followed by those of reverse elements */
     struct fb_occurrences *seen;
-    uint32_t *met;  /* indexes of the entries of `seen` that are not zero */
+    uint32_t *met; /* indexes of the entries of `seen` that are not zero */
     size_t met_count;
     /* columns that reverse elements fill; later, columns that have a value in every record */
     bool *has_reverse;
-    fb_compiled_template *draft; /* the compiled template that is being compiled, with room for all operations */
+    fb_compiled_template
+        *draft; /* the compiled template that is being compiled, with room for all operations */
     size_t draft_bytes;
     /* scratch for records with variable-length fields, large enough for every compiled template */
     fb_location *locations;
@@ -221,23 +226,31 @@ typedef struct {
 
 /* Initialize. `wide`: the decoders that run the operations fill lanes (varint_simd.h). `plan` and
    `memory` must outlive it. OK, NO_MEMORY. */
-fb_status fb_compiled_templates_new(fb_compiled_templates *compiled_templates, const fb_plan *plan, fb_memory *memory, uint64_t seed, bool wide);
-void fb_compiled_templates_free(fb_compiled_templates *compiled_templates); /* frees all compiled templates, too, whatever their references */
+fb_status fb_compiled_templates_new(fb_compiled_templates *compiled_templates, const fb_plan *plan,
+                                    fb_memory *memory, uint64_t seed, bool wide);
+void fb_compiled_templates_free(
+    fb_compiled_templates
+        *compiled_templates); /* frees all compiled templates, too, whatever their references */
 
 /* Return the compiled template of these fields and add a reference. OK, NO_MEMORY. EMPTY_TEMPLATE:
    its records have no bytes. */
-fb_status fb_compiled_templates_acquire(fb_compiled_templates *compiled_templates, uint16_t version, const fb_field *fields, uint16_t field_count,
-                            uint16_t scope_count, bool options, fb_compiled_template **compiled);
+fb_status fb_compiled_templates_acquire(fb_compiled_templates *compiled_templates, uint16_t version,
+                                        const fb_field *fields, uint16_t field_count,
+                                        uint16_t scope_count, bool options,
+                                        fb_compiled_template **compiled);
 /* Remove a reference. The last one frees the compiled template. */
-void fb_compiled_templates_release(fb_compiled_templates *compiled_templates, fb_compiled_template *compiled);
+void fb_compiled_templates_release(fb_compiled_templates *compiled_templates,
+                                   fb_compiled_template *compiled);
 
 /* Locate the fields of the record at p. Return its end, or NULL if it does not fit into [p, end).
    REQUIRES: `locations` has variable_count + 1 entries. */
-const uint8_t *fb_compiled_template_locate(const fb_compiled_template *compiled, const uint8_t *p, const uint8_t *end, fb_location *locations);
+const uint8_t *fb_compiled_template_locate(const fb_compiled_template *compiled, const uint8_t *p,
+                                           const uint8_t *end, fb_location *locations);
 
 /* Return the bit that makes a field a reverse element of its enterprise; 0: it is not one. */
 FB_INLINE uint16_t fb_field_reverse_bit(const fb_field *field) {
-#define FB_X(enterprise, bit) if (field->pen == (enterprise) && field->id & (bit)) return bit;
+#define FB_X(enterprise, bit) \
+    if (field->pen == (enterprise) && field->id & (bit)) return bit;
     FB_REVERSING_ENTERPRISE_LIST(FB_X)
 #undef FB_X
     return 0;
@@ -259,17 +272,18 @@ FB_INLINE bool fb_compiled_template_has_role(const fb_compiled_template *compile
 
 /* Return the bytes of a field, or of a role, in a record; empty if the compiled template has no
    such field. `locations` is NULL for a record of fixed size. */
-FB_INLINE fb_bytes fb_compiled_template_field(const fb_compiled_template *compiled, uint16_t field, const uint8_t *record,
-                                  const fb_location *locations) {
+FB_INLINE fb_bytes fb_compiled_template_field(const fb_compiled_template *compiled, uint16_t field,
+                                              const uint8_t *record, const fb_location *locations) {
     if (field == FB_NO_FIELD) return (fb_bytes){NULL, 0};
-    if (!locations) return (fb_bytes){record + compiled->offsets[field], compiled->fields[field].size};
+    if (!locations)
+        return (fb_bytes){record + compiled->offsets[field], compiled->fields[field].size};
     const fb_location *location = &locations[compiled->bases[field]];
     if (compiled->fields[field].size == FB_VARIABLE_SIZE) return location->field;
     return (fb_bytes){location->base + compiled->offsets[field], compiled->fields[field].size};
 }
 
-FB_INLINE fb_bytes fb_compiled_template_role(const fb_compiled_template *compiled, fb_role role, const uint8_t *record,
-                                 const fb_location *locations) {
+FB_INLINE fb_bytes fb_compiled_template_role(const fb_compiled_template *compiled, fb_role role,
+                                             const uint8_t *record, const fb_location *locations) {
     return fb_compiled_template_field(compiled, compiled->role[role], record, locations);
 }
 

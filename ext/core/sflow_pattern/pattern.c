@@ -32,7 +32,8 @@ static bool feeds(const fb_plan *plan, unsigned source, uint16_t column) {
 static bool may_fill(const compiler *c, size_t value, uint16_t column) {
     const fb_pattern_value *of = &c->learner->values[value].value;
     if (of->code == FB_PATTERN_UNKNOWN) return false;
-    if (of->code == FB_PATTERN_LAYERS && feeds(c->plan, FB_SOURCE_PACKET_LAYER_SIZES, column)) return true;
+    if (of->code == FB_PATTERN_LAYERS && feeds(c->plan, FB_SOURCE_PACKET_LAYER_SIZES, column))
+        return true;
     return feeds(c->plan, of->source, column);
 }
 
@@ -53,7 +54,8 @@ static bool takes_zero(const compiler *c, uint16_t column) {
 static bool is_filled_before(const compiler *c, size_t value, uint16_t column) {
     for (size_t i = 0; i < value; i++) {
         const fb_learned_value *before = &c->learner->values[i];
-        bool fills = (before->least || takes_zero(c, column)) && takes_any(&c->plan->columns[column], &before->value);
+        bool fills = (before->least || takes_zero(c, column)) &&
+                     takes_any(&c->plan->columns[column], &before->value);
         if (fills && may_fill(c, i, column)) return true;
     }
     return false;
@@ -81,14 +83,17 @@ static bool is_dropped(const compiler *c, size_t value) {
         uint16_t column = c->plan->targets[range->first + i].column;
         bool keeps_away = takes_zero(c, column) && is_offered_after(c, value, column);
         if (is_zero(of) && takes_any(&c->plan->columns[column], of) && !keeps_away) continue;
-        if (!fb_column_has_fast_path(&c->plan->columns[column]) || !is_filled_before(c, value, column)) return false;
+        if (!fb_column_has_fast_path(&c->plan->columns[column]) ||
+            !is_filled_before(c, value, column))
+            return false;
     }
     return true;
 }
 
 /* Return true if a constant of some datagram may fill a column. */
 static bool may_be_constant(const fb_plan *plan, uint16_t column) {
-    return plan->columns[column].flags & FB_COLUMN_CONSTANT || feeds(plan, FB_SOURCE_SFLOW_SUB_AGENT_ID, column) ||
+    return plan->columns[column].flags & FB_COLUMN_CONSTANT ||
+           feeds(plan, FB_SOURCE_SFLOW_SUB_AGENT_ID, column) ||
            feeds(plan, FB_SOURCE_SFLOW_UPTIME, column);
 }
 
@@ -104,7 +109,8 @@ static bool is_step(const compiler *c, size_t value) {
     const fb_target_range *range = targets_of(c, value);
     for (size_t i = 0; i < range->count; i++) {
         uint16_t column = c->plan->targets[range->first + i].column;
-        if (!takes_any(&c->plan->columns[column], of) || may_be_constant(c->plan, column)) return true;
+        if (!takes_any(&c->plan->columns[column], of) || may_be_constant(c->plan, column))
+            return true;
         if (is_shared(c, value, column)) return true;
     }
     return false;
@@ -126,7 +132,8 @@ enum { IN_LANES, OTHER_NUMBERS, ADDRESSES };
 /* Lanes take whole bytes. */
 static unsigned group_of(const compiler *c, const fb_pattern_value *value) {
     if (value->code == FB_PATTERN_ADDRESS) return ADDRESSES;
-    bool fits = fb_varint_simd_fit(value->column, value->mask + value->add), whole = value->shift % 8 == 0;
+    bool fits = fb_varint_simd_fit(value->column, value->mask + value->add),
+         whole = value->shift % 8 == 0;
     return c->wide && fits && whole ? IN_LANES : OTHER_NUMBERS;
 }
 
@@ -138,7 +145,8 @@ static void set_window(const fb_pattern_learner *learner, fb_pattern_value *valu
 }
 
 /* Return false if there are too many values. */
-static bool put_value(const fb_pattern_learner *learner, fb_pattern *pattern, fb_pattern_value value) {
+static bool put_value(const fb_pattern_learner *learner, fb_pattern *pattern,
+                      fb_pattern_value value) {
     if (pattern->value_count == FB_PATTERN_VALUES) return false;
     if (value.code == FB_PATTERN_NUMBER) set_window(learner, &value);
     pattern->values[pattern->value_count++] = value;
@@ -153,7 +161,8 @@ static bool put_appended(const compiler *c, unsigned group, fb_pattern *pattern)
         for (size_t j = 0; j < range->count; j++) {
             fb_pattern_value value = c->learner->values[i].value;
             value.column = &c->plan->columns[c->plan->targets[range->first + j].column];
-            if (group_of(c, &value) == group && !put_value(c->learner, pattern, value)) return false;
+            if (group_of(c, &value) == group && !put_value(c->learner, pattern, value))
+                return false;
         }
     }
     return true;
@@ -161,7 +170,9 @@ static bool put_appended(const compiler *c, unsigned group, fb_pattern *pattern)
 
 static bool put_steps(const compiler *c, fb_pattern *pattern) {
     for (size_t i = 0; i < c->learner->value_count; i++)
-        if (!c->dropped[i] && c->step[i] && !put_value(c->learner, pattern, c->learner->values[i].value)) return false;
+        if (!c->dropped[i] && c->step[i] &&
+            !put_value(c->learner, pattern, c->learner->values[i].value))
+            return false;
     return true;
 }
 
@@ -199,10 +210,12 @@ static bool put_values(const compiler *c, fb_pattern *pattern) {
 
 /* Return true if a number is within reach of a place of the group. If necessary, and if fewer than
    two are taken, take another place. */
-static bool is_in_reach(fb_pattern_group *group, unsigned *places, const fb_pattern_value *value, unsigned *place) {
+static bool is_in_reach(fb_pattern_group *group, unsigned *places, const fb_pattern_value *value,
+                        unsigned *place) {
     for (*place = 0; *place < *places; ++*place) {
         int offset = value->place - group->place[*place];
-        if (value->part == group->part[*place] && offset + value->size <= FB_SIMD_REACH) return true;
+        if (value->part == group->part[*place] && offset + value->size <= FB_SIMD_REACH)
+            return true;
     }
     if (*places == 2) return false;
     group->part[*places] = value->part;
@@ -223,7 +236,8 @@ static void write_group(const fb_pattern *pattern, fb_pattern_group *group, uint
             offset = (size_t)(value->place - group->place[place]);
             if (offset + value->size > reach[place]) reach[place] = offset + value->size;
         }
-        fb_varint_simd_set(&group->lanes, group->end - first, value->column, FB_SIMD_REACH * place + offset, value->size, value->mask, value->add);
+        fb_varint_simd_set(&group->lanes, group->end - first, value->column,
+                           FB_SIMD_REACH * place + offset, value->size, value->mask, value->add);
     }
     fb_varint_simd_set_window(&group->lanes, reach[0], reach[1]);
 }
@@ -270,7 +284,8 @@ static bool write_pattern(const compiler *c, fb_pattern *pattern) {
         .gateway_needed = (uint16_t)learner->gateway_needed,
         .has_path = learner->gateway_needed && learner->parts.found.next_hop,
     };
-    if (!put_values(c, pattern) || !put_groups(pattern) || !put_all_windows(learner, pattern)) return false;
+    if (!put_values(c, pattern) || !put_groups(pattern) || !put_all_windows(learner, pattern))
+        return false;
     pattern->bound_count = (uint16_t)learner->bound_count;
     memcpy(pattern->bounds, learner->bounds, learner->bound_count * sizeof *learner->bounds);
     return true;
@@ -301,11 +316,13 @@ static bool make_table(fb_patterns *patterns) {
 /* Return an empty entry; NULL: all are taken. */
 static fb_pattern *find_empty_place(const fb_patterns *patterns, size_t place) {
     for (size_t way = 0; way < FB_PATTERN_PROBES; way++)
-        if (!patterns->table->patterns[place ^ way].key) return &patterns->table->patterns[place ^ way];
+        if (!patterns->table->patterns[place ^ way].key)
+            return &patterns->table->patterns[place ^ way];
     return NULL;
 }
 
-static bool write_learned(const fb_patterns *patterns, const fb_pattern_learner *learner, uint32_t key, fb_pattern *pattern) {
+static bool write_learned(const fb_patterns *patterns, const fb_pattern_learner *learner,
+                          uint32_t key, fb_pattern *pattern) {
     compiler c = {.plan = patterns->plan, .learner = learner, .wide = patterns->wide};
     sort_out(&c);
     pattern->key = 0;
@@ -315,14 +332,17 @@ static bool write_learned(const fb_patterns *patterns, const fb_pattern_learner 
 }
 
 /* Return false if there is no room for another exact pattern. */
-static bool learn_exact(fb_patterns *patterns, const fb_pattern_learner *learner, fb_bytes sample, bool expanded) {
+static bool learn_exact(fb_patterns *patterns, const fb_pattern_learner *learner, fb_bytes sample,
+                        bool expanded) {
     uint32_t key = fb_sample_size_key(sample, expanded);
     size_t header = (size_t)(learner->parts.header.data - learner->sample);
-    fb_pattern *pattern = find_empty_place(patterns, fb_pattern_place(key, learner->parts.header.data));
+    fb_pattern *pattern =
+        find_empty_place(patterns, fb_pattern_place(key, learner->parts.header.data));
     if (!pattern || patterns->exact_count == FB_PATTERN_EXACT) return false;
     if (!write_learned(patterns, learner, key, pattern)) return true;
     patterns->exact_count++;
-    patterns->table->sizes[fb_sample_size_place(sample, expanded)] = (fb_sample_size){key, (uint32_t)header};
+    patterns->table->sizes[fb_sample_size_place(sample, expanded)] =
+        (fb_sample_size){key, (uint32_t)header};
     return true;
 }
 
@@ -336,14 +356,18 @@ static void become_general(fb_patterns *patterns) {
 static bool learn_general(fb_patterns *patterns, const fb_pattern_learner *learner) {
     size_t place = fb_pattern_place(learner->parts.key, learner->parts.header.data);
     fb_pattern *empty = find_empty_place(patterns, place);
-    fb_pattern *pattern = empty ? empty : &patterns->table->patterns[place ^ patterns->replaced++ % FB_PATTERN_PROBES];
+    fb_pattern *pattern =
+        empty ? empty
+              : &patterns->table->patterns[place ^ patterns->replaced++ % FB_PATTERN_PROBES];
     return write_learned(patterns, learner, learner->parts.key, pattern) && empty;
 }
 
 FB_NOINLINE static bool learn(fb_patterns *patterns, fb_bytes sample, bool expanded) {
     fb_pattern_learner learner;
     uint32_t before = patterns->exact_count;
-    if (!fb_pattern_learner_read(&learner, patterns->plan, sample, expanded, !patterns->general) || !make_table(patterns)) return false;
+    if (!fb_pattern_learner_read(&learner, patterns->plan, sample, expanded, !patterns->general) ||
+        !make_table(patterns))
+        return false;
     if (patterns->general) return learn_general(patterns, &learner);
     if (learn_exact(patterns, &learner, sample, expanded)) return patterns->exact_count > before;
     become_general(patterns);
@@ -356,5 +380,7 @@ void fb_patterns_learn(fb_patterns *patterns, fb_bytes sample, bool expanded) {
     if (turn->missed++ < turn->wait) return;
     bool gained = learn(patterns, sample, expanded);
     turn->missed = 0;
-    turn->wait = (uint16_t)(gained ? 0 : turn->wait < LONGEST_WAIT ? 2 * turn->wait + 1 : LONGEST_WAIT);
+    turn->wait = (uint16_t)(gained                      ? 0
+                            : turn->wait < LONGEST_WAIT ? 2 * turn->wait + 1
+                                                        : LONGEST_WAIT);
 }

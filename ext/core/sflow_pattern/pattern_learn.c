@@ -37,12 +37,14 @@ static void fix_bits(fb_pattern_learner *learner, const uint8_t *p, uint8_t bits
 }
 
 /* Require the number of four bytes, masked, to be within two limits. */
-static void bound(fb_pattern_learner *learner, const uint8_t *p, uint32_t mask, uint32_t low, uint32_t high) {
+static void bound(fb_pattern_learner *learner, const uint8_t *p, uint32_t mask, uint32_t low,
+                  uint32_t high) {
     uint32_t number = fb_load32(p) & mask;
-    refuse_unless(learner, number >= low && number <= high && learner->bound_count < FB_PATTERN_BOUNDS);
+    refuse_unless(learner,
+                  number >= low && number <= high && learner->bound_count < FB_PATTERN_BOUNDS);
     if (learner->refused) return;
-    learner->bounds[learner->bound_count++] =
-        (fb_pattern_bound){mask, low, high - low, place_in_part(learner, p), (uint16_t)part_of(learner, p)};
+    learner->bounds[learner->bound_count++] = (fb_pattern_bound){
+        mask, low, high - low, place_in_part(learner, p), (uint16_t)part_of(learner, p)};
 }
 
 static bool is_wanted(const fb_pattern_learner *learner, fb_source source) {
@@ -51,25 +53,35 @@ static bool is_wanted(const fb_pattern_learner *learner, fb_source source) {
 
 static void put(fb_pattern_learner *learner, fb_pattern_value value, uint64_t least) {
     refuse_unless(learner, learner->value_count < FB_LEARNED_VALUES);
-    if (!learner->refused) learner->values[learner->value_count++] = (fb_learned_value){value, least};
+    if (!learner->refused)
+        learner->values[learner->value_count++] = (fb_learned_value){value, least};
 }
 
 /* The number ends `shift` bits before the end of its bytes. */
-static void put_shifted(fb_pattern_learner *learner, fb_source source, const uint8_t *p, size_t size, unsigned shift, uint64_t mask,
-                        uint64_t add, uint64_t least) {
+static void put_shifted(fb_pattern_learner *learner, fb_source source, const uint8_t *p,
+                        size_t size, unsigned shift, uint64_t mask, uint64_t add, uint64_t least) {
     if (!is_wanted(learner, source)) return;
-    put(learner, (fb_pattern_value){
-        .code = FB_PATTERN_NUMBER, .source = (uint16_t)source, .part = (uint8_t)part_of(learner, p),
-        .place = place_in_part(learner, p), .size = (uint16_t)size, .mask = mask, .add = add, .shift = (uint8_t)shift,
-    }, least);
+    put(learner,
+        (fb_pattern_value){
+            .code = FB_PATTERN_NUMBER,
+            .source = (uint16_t)source,
+            .part = (uint8_t)part_of(learner, p),
+            .place = place_in_part(learner, p),
+            .size = (uint16_t)size,
+            .mask = mask,
+            .add = add,
+            .shift = (uint8_t)shift,
+        },
+        least);
 }
 
-static void put_number(fb_pattern_learner *learner, fb_source source, const uint8_t *p, size_t size, uint64_t mask, uint64_t add,
-                       uint64_t least) {
+static void put_number(fb_pattern_learner *learner, fb_source source, const uint8_t *p, size_t size,
+                       uint64_t mask, uint64_t add, uint64_t least) {
     put_shifted(learner, source, p, size, 0, mask, add, least);
 }
 
-static void put_field(fb_pattern_learner *learner, fb_source source, const uint8_t *p, size_t size) {
+static void put_field(fb_pattern_learner *learner, fb_source source, const uint8_t *p,
+                      size_t size) {
     put_number(learner, source, p, size, UINT64_MAX >> (64 - 8 * size), 0, 0);
 }
 
@@ -83,7 +95,8 @@ static uint64_t find_limit(const fb_pattern_learner *learner, fb_source source) 
     const fb_target_range *range = &learner->plan->sources[source];
     uint64_t limit = UINT64_MAX;
     for (size_t i = 0; i < range->count; i++) {
-        const fb_column *column = &learner->plan->columns[learner->plan->targets[range->first + i].column];
+        const fb_column *column =
+            &learner->plan->columns[learner->plan->targets[range->first + i].column];
         if (column->type == FB_TYPE_UINT && column->limit < limit) limit = column->limit;
     }
     return limit;
@@ -97,21 +110,25 @@ static void put_word(fb_pattern_learner *learner, fb_source source, const uint8_
         return;
     }
     if (!is_wanted(learner, source)) return;
-    if (limit == UINT8_MAX && !learner->part)
-        fix(learner, p, 3);
-    else if (limit == UINT16_MAX && !learner->part)
-        fix(learner, p, 2);
-    else
-        bound(learner, p, UINT32_MAX, 0, (uint32_t)limit);
+    if (limit == UINT8_MAX && !learner->part) fix(learner, p, 3);
+    else if (limit == UINT16_MAX && !learner->part) fix(learner, p, 2);
+    else bound(learner, p, UINT32_MAX, 0, (uint32_t)limit);
     put_number(learner, source, p, 4, limit & (limit + 1) ? UINT32_MAX : limit, 0, 0);
 }
 
-static void put_bytes(fb_pattern_learner *learner, fb_source source, fb_pattern_code code, const uint8_t *p, size_t size) {
-    put(learner, (fb_pattern_value){.code = (uint8_t)code, .source = (uint16_t)source, .part = (uint8_t)part_of(learner, p),
-                                   .place = place_in_part(learner, p), .size = (uint16_t)size}, 0);
+static void put_bytes(fb_pattern_learner *learner, fb_source source, fb_pattern_code code,
+                      const uint8_t *p, size_t size) {
+    put(learner,
+        (fb_pattern_value){.code = (uint8_t)code,
+                           .source = (uint16_t)source,
+                           .part = (uint8_t)part_of(learner, p),
+                           .place = place_in_part(learner, p),
+                           .size = (uint16_t)size},
+        0);
 }
 
-static void put_address(fb_pattern_learner *learner, fb_source source, const uint8_t *p, size_t size) {
+static void put_address(fb_pattern_learner *learner, fb_source source, const uint8_t *p,
+                        size_t size) {
     if (is_wanted(learner, source)) put_bytes(learner, source, FB_PATTERN_ADDRESS, p, size);
 }
 
@@ -134,8 +151,10 @@ static void read_details_ipv6(fb_pattern_learner *learner, const uint8_t *ip) {
 }
 
 /* Return the bytes of the transport header that columns need. Refuse a header that is cut short. */
-static size_t read_transport(fb_pattern_learner *learner, unsigned proto, const uint8_t *p, size_t left) {
-    bool ports = fb_transport_has_ports(proto), icmp = proto == FB_TRANSPORT_ICMP || proto == FB_TRANSPORT_ICMPV6;
+static size_t read_transport(fb_pattern_learner *learner, unsigned proto, const uint8_t *p,
+                             size_t left) {
+    bool ports = fb_transport_has_ports(proto),
+         icmp = proto == FB_TRANSPORT_ICMP || proto == FB_TRANSPORT_ICMPV6;
     size_t needed = proto == FB_TRANSPORT_TCP ? 14 : ports ? 4 : icmp ? 2 : 0;
     refuse_unless(learner, left >= needed);
     if (ports) {
@@ -145,7 +164,8 @@ static size_t read_transport(fb_pattern_learner *learner, unsigned proto, const 
         put_field(learner, FB_SOURCE_PACKET_ICMP_TYPE, p, 1);
         put_field(learner, FB_SOURCE_PACKET_ICMP_CODE, p + 1, 1);
     }
-    if (proto == FB_TRANSPORT_TCP) put_number(learner, FB_SOURCE_PACKET_TCP_FLAGS, p + 12, 2, 0x0fff, 0, 0);
+    if (proto == FB_TRANSPORT_TCP)
+        put_number(learner, FB_SOURCE_PACKET_TCP_FLAGS, p + 12, 2, 0x0fff, 0, 0);
     return needed;
 }
 
@@ -171,12 +191,11 @@ static void read_ip(fb_pattern_learner *learner, const fb_packet *packet) {
         read_details_ipv6(learner, ip);
     }
     put_constant(learner, FB_SOURCE_PACKET_PROTO, packet->proto);
-    size_t needed = read_transport(learner, packet->proto, packet->transport, (size_t)(packet->end - packet->transport));
+    size_t needed = read_transport(learner, packet->proto, packet->transport,
+                                   (size_t)(packet->end - packet->transport));
     learner->header_needed = (size_t)(packet->transport - packet->frame) + needed;
-    if (packet->version == 4)
-        bound(learner, ip, UINT16_MAX, (uint32_t)(20 + needed), UINT16_MAX);
-    else
-        bound(learner, ip + 2, UINT16_MAX, needed ? (uint32_t)needed : 1, UINT16_MAX);
+    if (packet->version == 4) bound(learner, ip, UINT16_MAX, (uint32_t)(20 + needed), UINT16_MAX);
+    else bound(learner, ip + 2, UINT16_MAX, needed ? (uint32_t)needed : 1, UINT16_MAX);
 }
 
 static void read_packet(fb_pattern_learner *learner, fb_bytes bytes) {
@@ -189,7 +208,8 @@ static void read_packet(fb_pattern_learner *learner, fb_bytes bytes) {
     put_field(learner, FB_SOURCE_PACKET_SRC_MAC, frame + 6, 6);
     put_field(learner, FB_SOURCE_PACKET_DST_MAC, frame, 6);
     if (packet.tags > 0) put_number(learner, FB_SOURCE_PACKET_VLAN_ID, frame + 14, 2, 0x0fff, 0, 0);
-    if (packet.tags > 1) put_number(learner, FB_SOURCE_PACKET_INNER_VLAN_ID, frame + 18, 2, 0x0fff, 0, 0);
+    if (packet.tags > 1)
+        put_number(learner, FB_SOURCE_PACKET_INNER_VLAN_ID, frame + 18, 2, 0x0fff, 0, 0);
     put_constant(learner, FB_SOURCE_PACKET_ETYPE, packet.etype);
     read_ip(learner, &packet);
     if (fb_plan_wants(learner->plan, FB_SOURCE_PACKET_LAYERS, FB_SOURCE_PACKET_LAYER_SIZES))
@@ -200,23 +220,19 @@ static void read_packet(fb_pattern_learner *learner, fb_bytes bytes) {
 /* The sample --------------------------------------------------------------------------------- */
 
 /* Read an interface. Its format is in the two highest bits of its word, or in a word before it. */
-static void read_interface(fb_pattern_learner *learner, fb_source source, const uint8_t *p, bool expanded) {
-    uint32_t format = expanded ? fb_load32(p) : p[0] >> 6, mask = expanded ? UINT32_MAX : FB_INTERFACE_INTERNAL;
-    if (expanded)
-        fix(learner, p, 4), p += 4;
-    else
-        fix_bits(learner, p, 0xc0);
+static void read_interface(fb_pattern_learner *learner, fb_source source, const uint8_t *p,
+                           bool expanded) {
+    uint32_t format = expanded ? fb_load32(p) : p[0] >> 6,
+             mask = expanded ? UINT32_MAX : FB_INTERFACE_INTERNAL;
+    if (expanded) fix(learner, p, 4), p += 4;
+    else fix_bits(learner, p, 0xc0);
     uint32_t number = fb_load32(p) & mask;
     refuse_unless(learner, source != FB_SOURCE_SFLOW_OUTPUT || format != FB_INTERFACE_DISCARDED);
     if (format != FB_INTERFACE_INDEX || !is_wanted(learner, source)) return;
-    if (number == FB_INTERFACE_INTERNAL)
-        fix(learner, p, 4);
-    else
-        put_number(learner, source, p, 4, mask, 0, 0);
-    if (number <= 0xffffff)
-        fix(learner, p, 1);
-    else if (number < FB_INTERFACE_INTERNAL)
-        bound(learner, p, mask, 0, FB_INTERFACE_INTERNAL - 1);
+    if (number == FB_INTERFACE_INTERNAL) fix(learner, p, 4);
+    else put_number(learner, source, p, 4, mask, 0, 0);
+    if (number <= 0xffffff) fix(learner, p, 1);
+    else if (number < FB_INTERFACE_INTERNAL) bound(learner, p, mask, 0, FB_INTERFACE_INTERNAL - 1);
     else if (number > FB_INTERFACE_INTERNAL)
         bound(learner, p, mask, FB_INTERFACE_INTERNAL + 1, mask);
 }
@@ -227,10 +243,8 @@ static void read_fixed_part(fb_pattern_learner *learner, const uint8_t *p, bool 
     put_word(learner, FB_SOURCE_SFLOW_SAMPLE_SEQUENCE, p);
     put_word(learner, FB_SOURCE_SFLOW_SAMPLE_POOL, counts + 4);
     put_word(learner, FB_SOURCE_SFLOW_SAMPLE_DROPS, counts + 8);
-    if (expanded)
-        put_word(learner, FB_SOURCE_SFLOW_SAMPLE_SOURCE, p + 8);
-    else
-        put_field(learner, FB_SOURCE_SFLOW_SAMPLE_SOURCE, p + 5, 3);
+    if (expanded) put_word(learner, FB_SOURCE_SFLOW_SAMPLE_SOURCE, p + 8);
+    else put_field(learner, FB_SOURCE_SFLOW_SAMPLE_SOURCE, p + 5, 3);
     put_constant(learner, FB_SOURCE_SFLOW_SAMPLE_PACKETS, 1);
     read_interface(learner, FB_SOURCE_SFLOW_INPUT, expanded ? p + 24 : p + 20, expanded);
     read_interface(learner, FB_SOURCE_SFLOW_OUTPUT, expanded ? p + 32 : p + 24, expanded);
@@ -261,18 +275,21 @@ static void read_router(fb_pattern_learner *learner, fb_bytes record) {
     refuse_unless(learner, fb_xdr_read_address(&xdr, &next_hop) && xdr.end - xdr.p >= 8);
     if (learner->refused) return;
     fix(learner, record.data, 4);
-    if (next_hop.size) put_address(learner, FB_SOURCE_SFLOW_ROUTER_NEXT_HOP, next_hop.data, next_hop.size);
+    if (next_hop.size)
+        put_address(learner, FB_SOURCE_SFLOW_ROUTER_NEXT_HOP, next_hop.data, next_hop.size);
     put_word(learner, FB_SOURCE_SFLOW_ROUTER_SRC_MASK, xdr.p);
     put_word(learner, FB_SOURCE_SFLOW_ROUTER_DST_MASK, xdr.p + 4);
 }
 
 /* Put a list. An empty list is put, too. */
-static void put_list(fb_pattern_learner *learner, fb_source source, fb_pattern_code code, fb_bytes list) {
+static void put_list(fb_pattern_learner *learner, fb_source source, fb_pattern_code code,
+                     fb_bytes list) {
     if (is_wanted(learner, source)) put_bytes(learner, source, code, list.data, list.size);
 }
 
 /* Put a word of a gateway record. Its position is fixed only if all lengths are. */
-static void put_found(fb_pattern_learner *learner, fb_source source, const uint8_t *p, size_t part) {
+static void put_found(fb_pattern_learner *learner, fb_source source, const uint8_t *p,
+                      size_t part) {
     if (!learner->exact) {
         learner->part = part;
         learner->begin[part] = place_of(learner, p);
@@ -286,7 +303,8 @@ static void put_found(fb_pattern_learner *learner, fb_source source, const uint8
 static void fix_counts(fb_pattern_learner *learner, const fb_gateway_found *found) {
     const uint8_t *p = found->path.data;
     fix(learner, p, 4);
-    for (p += 4; p < found->path.data + found->path.size; p += 8 + 4 * (size_t)fb_load32(p + 4)) fix(learner, p + 4, 4);
+    for (p += 4; p < found->path.data + found->path.size; p += 8 + 4 * (size_t)fb_load32(p + 4))
+        fix(learner, p + 4, 4);
     fix(learner, p, 4);
 }
 
@@ -297,26 +315,26 @@ static void read_gateway(fb_pattern_learner *learner, fb_bytes record) {
     if (learner->refused) return;
     const uint8_t *own = xdr.p, *source = xdr.p + 4;
     fix(learner, record.data, 4);
-    if (next_hop.size) put_address(learner, FB_SOURCE_SFLOW_GATEWAY_NEXT_HOP, next_hop.data, next_hop.size);
+    if (next_hop.size)
+        put_address(learner, FB_SOURCE_SFLOW_GATEWAY_NEXT_HOP, next_hop.data, next_hop.size);
     put_word(learner, FB_SOURCE_SFLOW_GATEWAY_AS, own);
-    if (fb_load32(source))
-        bound(learner, source, UINT32_MAX, 1, UINT32_MAX);
-    else
-        fix(learner, source, 4);
+    if (fb_load32(source)) bound(learner, source, UINT32_MAX, 1, UINT32_MAX);
+    else fix(learner, source, 4);
     put_word(learner, FB_SOURCE_SFLOW_GATEWAY_SRC_AS, fb_load32(source) ? source : own);
     put_word(learner, FB_SOURCE_SFLOW_GATEWAY_SRC_PEER_AS, xdr.p + 8);
     xdr.p += 12;
     const fb_gateway_found *found = &learner->parts.found;
-    refuse_unless(learner, fb_gateway_find(&learner->parts.found, (fb_bytes){xdr.p, (size_t)(xdr.end - xdr.p)}, own));
+    refuse_unless(learner, fb_gateway_find(&learner->parts.found,
+                                           (fb_bytes){xdr.p, (size_t)(xdr.end - xdr.p)}, own));
     if (learner->refused) return;
-    if (learner->exact)
-        fix_counts(learner, found);
-    else
-        learner->gateway_needed = (size_t)(xdr.p - record.data);
-    if (found->next_hop) put_found(learner, FB_SOURCE_SFLOW_GATEWAY_NEXT_HOP_AS, found->next_hop, FB_PART_NEXT_HOP);
+    if (learner->exact) fix_counts(learner, found);
+    else learner->gateway_needed = (size_t)(xdr.p - record.data);
+    if (found->next_hop)
+        put_found(learner, FB_SOURCE_SFLOW_GATEWAY_NEXT_HOP_AS, found->next_hop, FB_PART_NEXT_HOP);
     put_list(learner, FB_SOURCE_SFLOW_GATEWAY_AS_PATH, FB_PATTERN_AS_PATH, found->path);
     put_found(learner, FB_SOURCE_SFLOW_GATEWAY_DST_AS, found->destination, FB_PART_DESTINATION);
-    put_list(learner, FB_SOURCE_SFLOW_GATEWAY_COMMUNITIES, FB_PATTERN_COMMUNITIES, found->communities);
+    put_list(learner, FB_SOURCE_SFLOW_GATEWAY_COMMUNITIES, FB_PATTERN_COMMUNITIES,
+             found->communities);
     put_found(learner, FB_SOURCE_SFLOW_GATEWAY_LOCAL_PREF, found->preference, FB_PART_PREFERENCE);
 }
 
@@ -341,12 +359,12 @@ static void index_records(fb_pattern_learner *learner, fb_xdr xdr, fb_bytes *rec
         refuse_unless(learner, fb_xdr_read_item(&xdr, &format, &body));
         if (learner->refused) return;
         uint32_t place = fb_record_place(format);
-        bool any_length = !learner->exact && (place == FB_PLACE_HEADER || place == FB_PLACE_GATEWAY) && !records[place].data;
+        bool any_length = !learner->exact &&
+                          (place == FB_PLACE_HEADER || place == FB_PLACE_GATEWAY) &&
+                          !records[place].data;
         fix(learner, begin, any_length ? 4 : 8);
-        if (place == FB_PLACES)
-            put_bytes(learner, FB_SOURCE_COUNT, FB_PATTERN_UNKNOWN, begin, 8);
-        else if (!records[place].data)
-            records[place] = body;
+        if (place == FB_PLACES) put_bytes(learner, FB_SOURCE_COUNT, FB_PATTERN_UNKNOWN, begin, 8);
+        else if (!records[place].data) records[place] = body;
     }
 }
 
@@ -355,7 +373,8 @@ static void divide(fb_pattern_learner *learner, fb_bytes sample, bool expanded) 
     refuse_unless(learner, fb_sample_divide(&learner->parts, sample, expanded));
     if (learner->refused) return;
     size_t parts = learner->exact ? 1 : learner->parts.gateway.data ? 3 : 2;
-    for (size_t i = 0; i < FB_SAMPLE_PARTS; i++) learner->begin[i] = i < parts ? place_of(learner, learner->parts.part[i]) : SIZE_MAX;
+    for (size_t i = 0; i < FB_SAMPLE_PARTS; i++)
+        learner->begin[i] = i < parts ? place_of(learner, learner->parts.part[i]) : SIZE_MAX;
 }
 
 /* A part ends where the next one begins. If its last record has variable length, only the needed
@@ -363,14 +382,17 @@ static void divide(fb_pattern_learner *learner, fb_bytes sample, bool expanded) 
 static void end_parts(fb_pattern_learner *learner, size_t size) {
     const fb_sample_parts *parts = &learner->parts;
     size_t header = place_of(learner, parts->header.data) + learner->header_needed;
-    size_t gateway = parts->gateway.data ? place_of(learner, parts->gateway.data) + learner->gateway_needed + 12 : SIZE_MAX;
+    size_t gateway = parts->gateway.data
+                         ? place_of(learner, parts->gateway.data) + learner->gateway_needed + 12
+                         : SIZE_MAX;
     bool header_first = header < gateway;
     learner->end[0] = learner->exact ? size : header_first ? header : gateway;
     learner->end[1] = !parts->gateway.data ? size : header_first ? gateway : header;
     learner->end[2] = size;
 }
 
-bool fb_pattern_learner_read(fb_pattern_learner *learner, const fb_plan *plan, fb_bytes sample, bool expanded, bool exact) {
+bool fb_pattern_learner_read(fb_pattern_learner *learner, const fb_plan *plan, fb_bytes sample,
+                             bool expanded, bool exact) {
     size_t fixed = FB_FLOW_SAMPLE_SIZE(expanded);
     fb_bytes records[FB_PLACES] = {{NULL, 0}};
     if (sample.size < fixed || sample.size > FB_PATTERN_BYTES) return false;
@@ -378,7 +400,8 @@ bool fb_pattern_learner_read(fb_pattern_learner *learner, const fb_plan *plan, f
     divide(learner, sample, expanded);
     if (learner->refused) return false;
     index_records(learner, (fb_xdr){sample.data + fixed, sample.data + sample.size}, records);
-    refuse_unless(learner, !records[FB_PLACE_ETHERNET].data && !records[FB_PLACE_IPV4].data && !records[FB_PLACE_IPV6].data);
+    refuse_unless(learner, !records[FB_PLACE_ETHERNET].data && !records[FB_PLACE_IPV4].data &&
+                               !records[FB_PLACE_IPV6].data);
     read_fixed_part(learner, sample.data, expanded);
     if (records[FB_PLACE_SWITCH].data) read_switch(learner, records[FB_PLACE_SWITCH]);
     if (records[FB_PLACE_ROUTER].data) read_router(learner, records[FB_PLACE_ROUTER]);

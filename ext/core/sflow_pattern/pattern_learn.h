@@ -37,6 +37,7 @@ typedef struct {
 
 /* Read a sample. Return false if it cannot be learned. `exact` selects the kind of pattern.
    REQUIRES: the learner does not outlive the sample. */
-bool fb_pattern_learner_read(fb_pattern_learner *learner, const fb_plan *plan, fb_bytes sample, bool expanded, bool exact);
+bool fb_pattern_learner_read(fb_pattern_learner *learner, const fb_plan *plan, fb_bytes sample,
+                             bool expanded, bool exact);
 
 #endif

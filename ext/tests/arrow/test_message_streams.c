@@ -192,7 +192,9 @@ static void contest_open(contest *c, const char *lines) {
     session_open(&c->session, lines, 1 << 16);
     table_open(&c->table, lines, 1);
     c->memory = fb_memory_system(0);
-    CHECK_STATUS(fb_decoder_new(&c->decoder, c->session.plan.plan, (fb_decoder_options){0}, &c->memory), FB_OK);
+    CHECK_STATUS(
+        fb_decoder_new(&c->decoder, c->session.plan.plan, (fb_decoder_options){0}, &c->memory),
+        FB_OK);
     CHECK_STATUS(fb_columns_new(&c->columns, c->session.plan.plan, &c->memory), FB_OK);
     c->native = strstr(lines, "native_ip");
 }
@@ -225,7 +227,8 @@ static void check_datagram(contest *c, const byte_buffer *d) {
     session_forget(s);
     session_feed(s, d);
     read_in_batches(&c->table, s->output, fb_row_size(&s->row), 1 + below(9), &read);
-    CHECK_STATUS(describe_any_messages(&plain, &s->plan, s->output, fb_row_size(&s->row), &unknown), FB_END);
+    CHECK_STATUS(describe_any_messages(&plain, &s->plan, s->output, fb_row_size(&s->row), &unknown),
+                 FB_END);
     decode_columns(c, d, &decoded);
     CHECK_TEXT(text_of(&read), text_of(&plain));
     CHECK_TEXT(text_of(&read), text_of(&decoded));
@@ -272,12 +275,15 @@ static void reads_messages_of_random_plans(void) {
         random_begin(fb_hash(seed, i));
         plan_put_random(&lines, below(2) ? FROM_RECORDS : FROM_FLOW_SAMPLES);
         check_plan(text_of(&lines));
-        if (fb_check_failures != before) fprintf(stderr, "round %llu\n%s\n", (unsigned long long)i, text_of(&lines));
+        if (fb_check_failures != before)
+            fprintf(stderr, "round %llu\n%s\n", (unsigned long long)i, text_of(&lines));
         text_free(&lines);
         if (fb_check_failures != before) return;
     }
 }
 
-RUN_TESTS(TEST(ends_wherever_the_stream_does), TEST(reads_on_after_any_cut), TEST(survives_any_wrong_byte),
-          TEST(says_the_same_in_batches_of_every_size), TEST(reads_nothing_behind_the_stream), TEST(survives_every_failed_allocation),
-          TEST(is_full_before_its_offsets_are), TEST(reads_what_the_decoders_write), TEST(reads_messages_of_random_plans))
+RUN_TESTS(TEST(ends_wherever_the_stream_does), TEST(reads_on_after_any_cut),
+          TEST(survives_any_wrong_byte), TEST(says_the_same_in_batches_of_every_size),
+          TEST(reads_nothing_behind_the_stream), TEST(survives_every_failed_allocation),
+          TEST(is_full_before_its_offsets_are), TEST(reads_what_the_decoders_write),
+          TEST(reads_messages_of_random_plans))

@@ -5,7 +5,8 @@ static void names_every_status_once(void) {
     for (unsigned i = 0; i < FB_STATUS_COUNT; i++) {
         CHECK(strlen(fb_status_name((fb_status)i)) > 0);
         CHECK(strlen(fb_status_text((fb_status)i)) > 0);
-        for (unsigned k = 0; k < i; k++) CHECK(strcmp(fb_status_name((fb_status)i), fb_status_name((fb_status)k)) != 0);
+        for (unsigned k = 0; k < i; k++)
+            CHECK(strcmp(fb_status_name((fb_status)i), fb_status_name((fb_status)k)) != 0);
     }
     CHECK_EQUAL(fb_status_get_class(FB_OK), FB_CLASS_CONTROL);
     CHECK_EQUAL(fb_status_get_class(FB_BAD_TEMPLATE), FB_CLASS_FAULT);
@@ -21,7 +22,8 @@ static void loads_big_endian(void) {
     CHECK_EQUAL(fb_load32(bytes), 0xf1f2f3f4);
     CHECK_EQUAL(fb_load48(bytes), 0xf1f2f3f4f5f6);
     CHECK_EQUAL(fb_load64(bytes), 0xf1f2f3f4f5f6f7f8);
-    for (size_t size = 1; size <= 8; size++) CHECK_EQUAL(fb_load_uint(bytes, size), fb_load64(bytes) >> 8 * (8 - size));
+    for (size_t size = 1; size <= 8; size++)
+        CHECK_EQUAL(fb_load_uint(bytes, size), fb_load64(bytes) >> 8 * (8 - size));
 }
 
 static void keeps_to_its_limit(void) {

@@ -47,10 +47,12 @@ static void keeps_neither_small_blocks_nor_huge_ones(void) {
     fb_block_cache cache = {0};
     fb_memory memory = fb_memory_cached(&cache, 0);
     static const size_t sizes[] = {1, FB_CACHED_BLOCK_MIN - 1, FB_CACHED_BLOCK_MAX + 1};
-    for (size_t i = 0; i < 3; i++) fb_memory_release(&memory, fb_memory_allocate(&memory, sizes[i]), sizes[i]);
+    for (size_t i = 0; i < 3; i++)
+        fb_memory_release(&memory, fb_memory_allocate(&memory, sizes[i]), sizes[i]);
     CHECK_EQUAL(count_waiting(&cache), 0);
     static const size_t kept[] = {FB_CACHED_BLOCK_MIN, FB_CACHED_BLOCK_MAX};
-    for (size_t i = 0; i < 2; i++) fb_memory_release(&memory, fb_memory_allocate(&memory, kept[i]), kept[i]);
+    for (size_t i = 0; i < 2; i++)
+        fb_memory_release(&memory, fb_memory_allocate(&memory, kept[i]), kept[i]);
     CHECK_EQUAL(count_waiting(&cache), 2);
     fb_block_cache_free(&cache);
 }
@@ -104,7 +106,8 @@ static void gives_a_block_to_one_thread_alone(void) {
     fb_block_cache cache = {0};
     pthread_t threads[4];
     void *wrong;
-    for (size_t i = 0; i < 4; i++) CHECK_EQUAL(pthread_create(&threads[i], NULL, come_and_go, &cache), 0);
+    for (size_t i = 0; i < 4; i++)
+        CHECK_EQUAL(pthread_create(&threads[i], NULL, come_and_go, &cache), 0);
     for (size_t i = 0; i < 4; i++) {
         CHECK_EQUAL(pthread_join(threads[i], &wrong), 0);
         CHECK(!wrong);
@@ -112,5 +115,6 @@ static void gives_a_block_to_one_thread_alone(void) {
     fb_block_cache_free(&cache);
 }
 
-RUN_TESTS(TEST(gives_a_block_to_the_next_of_its_size), TEST(keeps_neither_small_blocks_nor_huge_ones),
-          TEST(keeps_no_more_than_it_has_places), TEST(keeps_its_bytes_when_it_grows), TEST(gives_a_block_to_one_thread_alone))
+RUN_TESTS(TEST(gives_a_block_to_the_next_of_its_size),
+          TEST(keeps_neither_small_blocks_nor_huge_ones), TEST(keeps_no_more_than_it_has_places),
+          TEST(keeps_its_bytes_when_it_grows), TEST(gives_a_block_to_one_thread_alone))

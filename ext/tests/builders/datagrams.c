@@ -20,12 +20,24 @@ static void put_uint(byte_buffer *d, uint64_t value, int size) {
     put_bytes(d, word, (size_t)size);
 }
 
-void put8(byte_buffer *d, unsigned value) { put_uint(d, value, 1); }
-void put16(byte_buffer *d, unsigned value) { put_uint(d, value, 2); }
-void put24(byte_buffer *d, uint32_t value) { put_uint(d, value, 3); }
-void put32(byte_buffer *d, uint32_t value) { put_uint(d, value, 4); }
-void put48(byte_buffer *d, uint64_t value) { put_uint(d, value, 6); }
-void put64(byte_buffer *d, uint64_t value) { put_uint(d, value, 8); }
+void put8(byte_buffer *d, unsigned value) {
+    put_uint(d, value, 1);
+}
+void put16(byte_buffer *d, unsigned value) {
+    put_uint(d, value, 2);
+}
+void put24(byte_buffer *d, uint32_t value) {
+    put_uint(d, value, 3);
+}
+void put32(byte_buffer *d, uint32_t value) {
+    put_uint(d, value, 4);
+}
+void put48(byte_buffer *d, uint64_t value) {
+    put_uint(d, value, 6);
+}
+void put64(byte_buffer *d, uint64_t value) {
+    put_uint(d, value, 8);
+}
 
 void put_repeated(byte_buffer *d, unsigned value, size_t count) {
     while (count--) put8(d, value);
@@ -44,15 +56,20 @@ static void patch(byte_buffer *d, size_t at, uint64_t value, int size) {
     d->size = end;
 }
 
-void patch16(byte_buffer *d, size_t at, unsigned value) { patch(d, at, value, 2); }
-void patch32(byte_buffer *d, size_t at, uint32_t value) { patch(d, at, value, 4); }
+void patch16(byte_buffer *d, size_t at, unsigned value) {
+    patch(d, at, value, 2);
+}
+void patch32(byte_buffer *d, size_t at, uint32_t value) {
+    patch(d, at, value, 4);
+}
 
 /* NetFlow v5 --------------------------------------------------------------------------------- */
 
 void netflow5_begin(byte_buffer *d, unsigned count, netflow5_header header) {
     d->size = 0;
     put16(d, 5), put16(d, count);
-    put32(d, header.uptime), put32(d, header.seconds), put32(d, header.nanoseconds), put32(d, header.sequence);
+    put32(d, header.uptime), put32(d, header.seconds), put32(d, header.nanoseconds),
+        put32(d, header.sequence);
     put8(d, header.engine_type), put8(d, header.engine_id), put16(d, header.sampling);
 }
 
@@ -85,7 +102,8 @@ void put_netflow1(byte_buffer *d, netflow5_record record, size_t size) {
 void netflow7_begin(byte_buffer *d, unsigned count, netflow5_header header) {
     d->size = 0;
     put16(d, 7), put16(d, count);
-    put32(d, header.uptime), put32(d, header.seconds), put32(d, header.nanoseconds), put32(d, header.sequence);
+    put32(d, header.uptime), put32(d, header.seconds), put32(d, header.nanoseconds),
+        put32(d, header.sequence);
     put32(d, 0xffffffff); /* reserved */
 }
 
@@ -100,7 +118,8 @@ void put_netflow7(byte_buffer *d, netflow5_record record, unsigned flags, uint32
 void netflow9_begin(byte_buffer *d, netflow9_header header) {
     d->size = 0;
     put16(d, 9), put16(d, 0); /* the count is wrong; decoders must not use it */
-    put32(d, header.uptime), put32(d, header.seconds), put32(d, header.sequence), put32(d, header.source_id);
+    put32(d, header.uptime), put32(d, header.seconds), put32(d, header.sequence),
+        put32(d, header.source_id);
 }
 
 void ipfix_begin(byte_buffer *d, ipfix_header header) {
@@ -109,14 +128,18 @@ void ipfix_begin(byte_buffer *d, ipfix_header header) {
     put32(d, header.seconds), put32(d, header.sequence), put32(d, header.domain);
 }
 
-void ipfix_end(byte_buffer *d) { patch16(d, 2, (unsigned)d->size); }
+void ipfix_end(byte_buffer *d) {
+    patch16(d, 2, (unsigned)d->size);
+}
 
 size_t set_begin(byte_buffer *d, unsigned id) {
     put16(d, id), put16(d, 0);
     return d->size - 4;
 }
 
-void set_end(byte_buffer *d, size_t set) { patch16(d, set + 2, (unsigned)(d->size - set)); }
+void set_end(byte_buffer *d, size_t set) {
+    patch16(d, set + 2, (unsigned)(d->size - set));
+}
 
 static void put_specifiers(byte_buffer *d, const specifier *fields, size_t count) {
     for (size_t i = 0; i < count; i++) {
@@ -130,21 +153,21 @@ void put_template(byte_buffer *d, unsigned id, const specifier *fields, size_t c
     put_specifiers(d, fields, count);
 }
 
-void put_options_template(byte_buffer *d, unsigned id, unsigned scopes, const specifier *fields, size_t count) {
+void put_options_template(byte_buffer *d, unsigned id, unsigned scopes, const specifier *fields,
+                          size_t count) {
     put16(d, id), put16(d, (unsigned)count), put16(d, scopes);
     put_specifiers(d, fields, count);
 }
 
-void put_options_template9(byte_buffer *d, unsigned id, unsigned scopes, const specifier *fields, size_t count) {
+void put_options_template9(byte_buffer *d, unsigned id, unsigned scopes, const specifier *fields,
+                           size_t count) {
     put16(d, id), put16(d, scopes * 4), put16(d, ((unsigned)count - scopes) * 4);
     put_specifiers(d, fields, count);
 }
 
 void put_variable(byte_buffer *d, const void *data, size_t size, int wide) {
-    if (wide)
-        put8(d, 255), put16(d, (unsigned)size);
-    else
-        put8(d, (unsigned)size);
+    if (wide) put8(d, 255), put16(d, (unsigned)size);
+    else put8(d, (unsigned)size);
     put_bytes(d, data, size);
 }
 
@@ -158,7 +181,8 @@ void sflow_begin(byte_buffer *d, uint32_t samples, sflow_header header) {
     } else {
         put32(d, 2), put_ipv6(d, 1);
     }
-    put32(d, header.sub_agent), put32(d, header.sequence), put32(d, header.uptime), put32(d, samples);
+    put32(d, header.sub_agent), put32(d, header.sequence), put32(d, header.uptime),
+        put32(d, samples);
 }
 
 size_t sample_begin(byte_buffer *d, uint32_t format) {
@@ -166,7 +190,9 @@ size_t sample_begin(byte_buffer *d, uint32_t format) {
     return d->size;
 }
 
-void sample_end(byte_buffer *d, size_t sample) { patch32(d, sample - 4, (uint32_t)(d->size - sample)); }
+void sample_end(byte_buffer *d, size_t sample) {
+    patch32(d, sample - 4, (uint32_t)(d->size - sample));
+}
 
 size_t flow_sample_begin(byte_buffer *d, uint32_t records, flow_sample s) {
     size_t sample = sample_begin(d, 1);
@@ -181,12 +207,15 @@ static void put_interface(byte_buffer *d, uint32_t interface) {
 
 size_t expanded_sample_begin(byte_buffer *d, uint32_t records, flow_sample s) {
     size_t sample = sample_begin(d, 3);
-    put32(d, s.sequence), put32(d, 0), put32(d, s.source), put32(d, s.rate), put32(d, s.pool), put32(d, s.drops);
+    put32(d, s.sequence), put32(d, 0), put32(d, s.source), put32(d, s.rate), put32(d, s.pool),
+        put32(d, s.drops);
     put_interface(d, s.input), put_interface(d, s.output), put32(d, records);
     return sample;
 }
 
-size_t record_begin(byte_buffer *d, uint32_t format) { return sample_begin(d, format); }
+size_t record_begin(byte_buffer *d, uint32_t format) {
+    return sample_begin(d, format);
+}
 
 void record_end(byte_buffer *d, size_t record) {
     while ((d->size - record) % 4) put8(d, 0);
@@ -216,7 +245,8 @@ void put_router_record(byte_buffer *d, uint32_t next_hop, uint32_t src_mask, uin
     record_end(d, record);
 }
 
-void put_gateway_record(byte_buffer *d, uint32_t own_as, uint32_t src_as, uint32_t first_as, uint32_t hops, uint32_t communities) {
+void put_gateway_record(byte_buffer *d, uint32_t own_as, uint32_t src_as, uint32_t first_as,
+                        uint32_t hops, uint32_t communities) {
     size_t record = record_begin(d, 1003);
     put32(d, 1), put32(d, 0xc6336401);
     put32(d, own_as), put32(d, src_as), put32(d, 0);
@@ -240,7 +270,8 @@ void put_ipv4_record(byte_buffer *d, uint32_t src, uint32_t dst) {
     record_end(d, record);
 }
 
-void put_ethernet_record(byte_buffer *d, uint32_t length, uint64_t src, uint64_t dst, uint32_t type) {
+void put_ethernet_record(byte_buffer *d, uint32_t length, uint64_t src, uint64_t dst,
+                         uint32_t type) {
     size_t record = record_begin(d, 2);
     put32(d, length);
     put48(d, src), put16(d, 0), put48(d, dst), put16(d, 0);
@@ -254,21 +285,28 @@ void put_ethernet(byte_buffer *d, uint64_t dst, uint64_t src, unsigned type) {
     put48(d, dst), put48(d, src), put16(d, type);
 }
 
-void put_vlan(byte_buffer *d, unsigned id, unsigned type) { put16(d, 0xe000 | id), put16(d, type); }
+void put_vlan(byte_buffer *d, unsigned id, unsigned type) {
+    put16(d, 0xe000 | id), put16(d, type);
+}
 
-void put_mpls(byte_buffer *d, uint32_t label, unsigned bottom, unsigned ttl) { put32(d, label << 12 | bottom << 8 | ttl); }
+void put_mpls(byte_buffer *d, uint32_t label, unsigned bottom, unsigned ttl) {
+    put32(d, label << 12 | bottom << 8 | ttl);
+}
 
 void put_ipv4(byte_buffer *d, ipv4_header h) {
-    put8(d, 0x45 + h.option_words), put8(d, h.tos), put16(d, h.length), put16(d, h.id), put16(d, h.fragment);
+    put8(d, 0x45 + h.option_words), put8(d, h.tos), put16(d, h.length), put16(d, h.id),
+        put16(d, h.fragment);
     put8(d, h.ttl), put8(d, h.proto), put16(d, 0), put32(d, h.src), put32(d, h.dst);
     put_repeated(d, 1, 4 * h.option_words);
 }
 
 void put_ipv6_header(byte_buffer *d, ipv6_header h) {
-    put32(d, 6u << 28 | h.traffic_class << 20 | h.flow_label), put16(d, h.payload), put8(d, h.next), put8(d, h.hop_limit);
+    put32(d, 6u << 28 | h.traffic_class << 20 | h.flow_label), put16(d, h.payload), put8(d, h.next),
+        put8(d, h.hop_limit);
     put_ipv6(d, h.src), put_ipv6(d, h.dst);
 }
 
 void put_tcp(byte_buffer *d, unsigned src_port, unsigned dst_port, unsigned flags) {
-    put16(d, src_port), put16(d, dst_port), put64(d, 1), put16(d, 0x5000 | flags), put16(d, 100), put32(d, 0);
+    put16(d, src_port), put16(d, dst_port), put64(d, 1), put16(d, 0x5000 | flags), put16(d, 100),
+        put32(d, 0);
 }

@@ -87,8 +87,10 @@ enum { VARIABLE = 65535 };
 
 void put_template(byte_buffer *d, unsigned id, const specifier *fields, size_t count);
 /* Append an options template, whose first `scopes` fields are the scope. */
-void put_options_template(byte_buffer *d, unsigned id, unsigned scopes, const specifier *fields, size_t count);
-void put_options_template9(byte_buffer *d, unsigned id, unsigned scopes, const specifier *fields, size_t count);
+void put_options_template(byte_buffer *d, unsigned id, unsigned scopes, const specifier *fields,
+                          size_t count);
+void put_options_template9(byte_buffer *d, unsigned id, unsigned scopes, const specifier *fields,
+                           size_t count);
 /* Append a variable-length field. Its length takes 1 byte, or 3 if `wide`. */
 void put_variable(byte_buffer *d, const void *data, size_t size, int wide);
 
@@ -123,9 +125,11 @@ void put_switch_record(byte_buffer *d, uint32_t src_vlan, uint32_t dst_vlan);
 void put_router_record(byte_buffer *d, uint32_t next_hop, uint32_t src_mask, uint32_t dst_mask);
 /* Append a gateway record. Its AS path has `hops` AS numbers from `first_as` on, split into two
    segments. */
-void put_gateway_record(byte_buffer *d, uint32_t own_as, uint32_t src_as, uint32_t first_as, uint32_t hops, uint32_t communities);
+void put_gateway_record(byte_buffer *d, uint32_t own_as, uint32_t src_as, uint32_t first_as,
+                        uint32_t hops, uint32_t communities);
 void put_ipv4_record(byte_buffer *d, uint32_t src, uint32_t dst);
-void put_ethernet_record(byte_buffer *d, uint32_t length, uint64_t src, uint64_t dst, uint32_t type);
+void put_ethernet_record(byte_buffer *d, uint32_t length, uint64_t src, uint64_t dst,
+                         uint32_t type);
 
 /* Packets */
 

@@ -19,19 +19,19 @@ typedef struct {
     unsigned expanded;
     unsigned input, output; /* format; 3 only in a compact sample, 4 for the exporter itself */
     unsigned records[LOOK_RECORDS], count; /* formats in order */
-    unsigned extra;                      /* bytes of each record behind its content */
-    unsigned next_hop[2];                /* types of address, of the router and the gateway */
-    unsigned vlans;                      /* a bit for each that is known */
-    unsigned source_as;                  /* 0: the gateway's own */
+    unsigned extra;                        /* bytes of each record behind its content */
+    unsigned next_hop[2];                  /* types of address, of the router and the gateway */
+    unsigned vlans;                        /* a bit for each that is known */
+    unsigned source_as;                    /* 0: the gateway's own */
     unsigned segments, hops[LOOK_SEGMENTS], communities;
-    unsigned protocol;                   /* of the header */
+    unsigned protocol; /* of the header */
     unsigned tags, tag_type, etype;
     unsigned first_byte, flags, offset; /* of an IP header */
     unsigned traffic_class, proto;
     /* IP length: correct, 0, too short, or at most a few bytes of the transport header */
     unsigned length;
-    unsigned captured;                   /* bytes of the header */
-    unsigned wide;                       /* maximum width of numbers in bits */
+    unsigned captured; /* bytes of the header */
+    unsigned wide;     /* maximum width of numbers in bits */
 } sample_look;
 
 /* Draw a look. Almost all of its samples can be learned as a pattern. */

@@ -8,7 +8,8 @@
    checksum is correct. */
 static inline void put_inside(byte_buffer *d) {
     size_t at = d->size;
-    put_ipv4(d, (ipv4_header){.length = 40, .ttl = 9, .proto = 6, .src = 0x0a000001, .dst = 0x0a000002});
+    put_ipv4(
+        d, (ipv4_header){.length = 40, .ttl = 9, .proto = 6, .src = 0x0a000001, .dst = 0x0a000002});
     patch16(d, at + 10, 0x9dce);
     put_tcp(d, 80, 443, 2);
 }
@@ -34,7 +35,8 @@ static inline void put_vxlan_packet(byte_buffer *d) {
 }
 
 static inline void put_geneve_packet(byte_buffer *d) {
-    put_outside(d, 17), put_udp(d, 6081), put32(d, 0x02006558), put32(d, 42 << 8), put_repeated(d, 1, 8);
+    put_outside(d, 17), put_udp(d, 6081), put32(d, 0x02006558), put32(d, 42 << 8),
+        put_repeated(d, 1, 8);
     put_inside_frame(d);
 }
 
@@ -52,7 +54,8 @@ static inline void put_ipip_packet(byte_buffer *d) {
 /* Append IPv6 from 2001:db8::1 to 2001:db8::2, and a routing header of type 4 with two segments. */
 static inline void put_srv6_packet(byte_buffer *d) {
     put_ipv6_header(d, (ipv6_header){.next = 43, .hop_limit = 64, .src = 1, .dst = 2});
-    put8(d, 143), put8(d, 4), put8(d, 4), put8(d, 1), put32(d, 0x01000000), put_ipv6(d, 7), put_ipv6(d, 8);
+    put8(d, 143), put8(d, 4), put8(d, 4), put8(d, 1), put32(d, 0x01000000), put_ipv6(d, 7),
+        put_ipv6(d, 8);
     put_inside_frame(d);
 }
 

@@ -6,7 +6,7 @@
 #include "tests/support/plain_codec.h"
 #include "tests/builders/random_plan.h"
 
-#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define COUNT(array)   (sizeof(array) / sizeof *(array))
 #define BYTES(literal) ((fb_bytes){(const uint8_t *)(literal), sizeof(literal) - 1})
 
 enum { PLACES = 32 };
@@ -21,27 +21,38 @@ static fb_codec_message finish(fb_codec_field *fields, size_t count, size_t plac
 }
 
 /* Make a field of each type, with its number. Groups and messages have the same type again. */
-static fb_codec_message finish_all(fb_codec_field fields[FB_PROTO_COUNT], uint32_t first, bool repeated, fb_codec_message *own) {
+static fb_codec_message finish_all(fb_codec_field fields[FB_PROTO_COUNT], uint32_t first,
+                                   bool repeated, fb_codec_message *own) {
     for (unsigned i = 0; i < FB_PROTO_COUNT; i++)
-        fields[i] = (fb_codec_field){.number = first + i, .type = (uint8_t)i, .repeated = repeated, .packed = repeated, .message = own};
+        fields[i] = (fb_codec_field){.number = first + i,
+                                     .type = (uint8_t)i,
+                                     .repeated = repeated,
+                                     .packed = repeated,
+                                     .message = own};
     return finish(fields, FB_PROTO_COUNT, PLACES);
 }
 
 /* Message types ------------------------------------------------------------------------------ */
 
 static void names_types_as_a_proto_writes_them(void) {
-    static const char *const names[] = {"bool", "int32", "int64", "uint32", "uint64", "sint32", "sint64", "enum", "fixed32", "sfixed32",
-                                        "float", "fixed64", "sfixed64", "double", "string", "bytes", "message", "group"};
+    static const char *const names[] = {"bool",   "int32",   "int64",    "uint32",  "uint64",
+                                        "sint32", "sint64",  "enum",     "fixed32", "sfixed32",
+                                        "float",  "fixed64", "sfixed64", "double",  "string",
+                                        "bytes",  "message", "group"};
     CHECK_EQUAL(COUNT(names), FB_PROTO_COUNT);
     for (int i = 0; i < FB_PROTO_COUNT; i++) CHECK(strcmp(fb_proto_name(i), names[i]) == 0);
 }
 
 static void makes_the_tag_of_every_field(void) {
-    static const uint32_t numbers[] = {1, 15, 16, 2047, 2048, 262143, 262144, 33554431, 33554432, FB_NUMBER_MAX};
+    static const uint32_t numbers[] = {1,      15,     16,       2047,     2048,
+                                       262143, 262144, 33554431, 33554432, FB_NUMBER_MAX};
     for (size_t i = 0; i < COUNT(numbers); i++)
         for (unsigned type = 0; type < FB_PROTO_COUNT; type++)
             for (unsigned packed = 0; packed < 4; packed++) {
-                fb_codec_field field = {.number = numbers[i], .type = (uint8_t)type, .repeated = packed & 1, .packed = packed & 2};
+                fb_codec_field field = {.number = numbers[i],
+                                        .type = (uint8_t)type,
+                                        .repeated = packed & 1,
+                                        .packed = packed & 2};
                 built_message tag = {.size = 0};
                 uint8_t bytes[FB_CODEC_ROOM];
                 bool is_packed = packed == 3 && type < FB_PROTO_STRING;
@@ -66,7 +77,10 @@ static void refuses_fields_without_a_number_or_type(void) {
 }
 
 static void orders_fields_by_number(void) {
-    fb_codec_field fields[] = {{.number = 7, .slot = 0}, {.number = FB_NUMBER_MAX, .slot = 1}, {.number = 1, .slot = 2}, {.number = 300, .slot = 3}};
+    fb_codec_field fields[] = {{.number = 7, .slot = 0},
+                               {.number = FB_NUMBER_MAX, .slot = 1},
+                               {.number = 1, .slot = 2},
+                               {.number = 300, .slot = 3}};
     static const uint16_t slots[] = {2, 0, 3, 1};
     finish(fields, COUNT(fields), PLACES);
     for (size_t i = 0; i < COUNT(fields); i++) CHECK_EQUAL(fields[i].slot, slots[i]);
@@ -105,7 +119,9 @@ static void takes_as_many_fields_as_have_places(void) {
 
 /* Reading ------------------------------------------------------------------------------------ */
 
-static bool is_number(const fb_codec_field *field) { return field->type < FB_PROTO_STRING; }
+static bool is_number(const fb_codec_field *field) {
+    return field->type < FB_PROTO_STRING;
+}
 
 static void check_elements(const fb_codec_field *field, fb_bytes elements) {
     const uint8_t *p = elements.data, *end = p + elements.size;
@@ -141,7 +157,9 @@ static fb_status check_fields(const fb_codec_message *message, fb_bytes bytes) {
     for (;;) {
         plain_item plain;
         plain_answer answer = plain_next(message, reader.p, end, &plain);
-        fb_status expected = answer == PLAIN_FIELD ? FB_OK : answer == PLAIN_END ? FB_END : FB_BAD_MESSAGE;
+        fb_status expected = answer == PLAIN_FIELD ? FB_OK
+                             : answer == PLAIN_END ? FB_END
+                                                   : FB_BAD_MESSAGE;
         const uint8_t *begin = reader.p;
         for (size_t i = 0; i <= message->count; i++) {
             fb_codec_reader other = reader;
@@ -156,7 +174,8 @@ static fb_status check_fields(const fb_codec_message *message, fb_bytes bytes) {
         CHECK(reader.p == (expected == FB_OK ? plain.after : begin) && reader.end == end);
         if (expected != FB_OK || fb_check_failures != before) return expected;
         check_item(&item, &plain);
-        if (item.field && !is_number(item.field) && item.field->message) check_fields(item.field->message, item.bytes);
+        if (item.field && !is_number(item.field) && item.field->message)
+            check_fields(item.field->message, item.bytes);
     }
 }
 
@@ -213,13 +232,16 @@ static void reads_numbers_of_every_type(void) {
 static void reads_elements_packed_and_not(void) {
     for (size_t i = 0; i < plain_number_count; i++)
         for (unsigned packed = 0; packed < 2; packed++) {
-            fb_codec_field fields[] = {{.number = 1, .type = plain_numbers[i].type, .repeated = true, .packed = packed}, {.number = 2}};
+            fb_codec_field fields[] = {
+                {.number = 1, .type = plain_numbers[i].type, .repeated = true, .packed = packed},
+                {.number = 2}};
             fb_codec_message message = finish(fields, 2, PLACES);
             built_message m = {.size = 0}, elements = {.size = 0};
             fb_codec_reader reader;
             fb_codec_item item;
             uint64_t value = 0;
-            for (unsigned k = 0; k < 3; k++) build_scalar(&elements, plain_numbers[i].type, plain_numbers[i].raw);
+            for (unsigned k = 0; k < 3; k++)
+                build_scalar(&elements, plain_numbers[i].type, plain_numbers[i].raw);
             build_bytes(&m, 1, elements.data, elements.size);
             for (unsigned k = 0; k < 2; k++) {
                 build_tag(&m, 1, plain_wire(plain_numbers[i].type));
@@ -247,14 +269,26 @@ static void reads_elements_packed_and_not(void) {
 
 static void reads_numbers_of_a_closed_enum_that_it_has(void) {
     static const int32_t members[] = {INT32_MIN, -1, 0, 5, INT32_MAX};
-    fb_codec_field fields[] = {{.number = 1, .type = FB_PROTO_ENUM, .members = members, .member_count = COUNT(members)}};
+    fb_codec_field fields[] = {
+        {.number = 1, .type = FB_PROTO_ENUM, .members = members, .member_count = COUNT(members)}};
     fb_codec_message message = finish(fields, 1, PLACES);
     static const struct {
         uint64_t raw;
         bool has;
-    } cases[] = {{0, true}, {5, true}, {4, false}, {6, false}, {1, false}, {UINT64_MAX, true}, {UINT64_MAX - 1, false},
-                 {INT32_MAX, true}, {INT32_MAX - 1, false},
-                 {UINT32_MAX, true}, {0x80000000, true}, {0x80000001, false}, {UINT64_C(1) << 32 | 5, true}, {UINT64_C(1) << 32 | 4, false}};
+    } cases[] = {{0, true},
+                 {5, true},
+                 {4, false},
+                 {6, false},
+                 {1, false},
+                 {UINT64_MAX, true},
+                 {UINT64_MAX - 1, false},
+                 {INT32_MAX, true},
+                 {INT32_MAX - 1, false},
+                 {UINT32_MAX, true},
+                 {0x80000000, true},
+                 {0x80000001, false},
+                 {UINT64_C(1) << 32 | 5, true},
+                 {UINT64_C(1) << 32 | 4, false}};
     for (size_t i = 0; i < COUNT(cases); i++) {
         built_message m = {.size = 0};
         fb_codec_reader reader;
@@ -265,7 +299,8 @@ static void reads_numbers_of_a_closed_enum_that_it_has(void) {
         CHECK((item.field != NULL) == cases[i].has);
         if (!item.field) CHECK_BYTES(item.bytes.data, item.bytes.size, m.data, m.size);
         CHECK_STATUS(check_guarded(&message, m.data, m.size), FB_END);
-        CHECK(fb_codec_has_member(fields, (uint64_t)(int64_t)(int32_t)cases[i].raw) == cases[i].has);
+        CHECK(fb_codec_has_member(fields, (uint64_t)(int64_t)(int32_t)cases[i].raw) ==
+              cases[i].has);
     }
     fields[0].member_count = 0;
     CHECK(!fb_codec_has_member(fields, 0)); /* closed, without members */
@@ -279,13 +314,15 @@ static fb_status next(const fb_codec_message *message, fb_bytes bytes, fb_codec_
     fb_codec_reader reader;
     fb_codec_reader_begin(&reader, message, bytes);
     fb_status status = fb_codec_next(&reader, item);
-    CHECK((check_guarded(message, bytes.data, bytes.size) == FB_BAD_MESSAGE) == (status == FB_BAD_MESSAGE));
+    CHECK((check_guarded(message, bytes.data, bytes.size) == FB_BAD_MESSAGE) ==
+          (status == FB_BAD_MESSAGE));
     return status;
 }
 
 static void reads_what_is_in_a_group(void) {
     fb_codec_message message;
-    fb_codec_field fields[] = {{.number = 1, .type = FB_PROTO_GROUP, .message = &message}, {.number = 2}};
+    fb_codec_field fields[] = {{.number = 1, .type = FB_PROTO_GROUP, .message = &message},
+                               {.number = 2}};
     fb_codec_item item;
     message = finish(fields, 2, PLACES);
     CHECK_STATUS(next(&message, BYTES("\x0b\x10\x05\x0b\x0c\x12\x01\x0c\x0c"), &item), FB_OK);
@@ -308,15 +345,25 @@ static void reads_what_is_in_a_group(void) {
 }
 
 static void refuses_groups_that_do_not_end_as_they_began(void) {
-    static const fb_bytes cases[] = {{(const uint8_t *)"\x0b", 1}, {(const uint8_t *)"\x0b\x14", 2}, {(const uint8_t *)"\x0b\x13\x0c\x14", 4},
-                                     {(const uint8_t *)"\x0c", 1}, {(const uint8_t *)"\x14", 1}, {(const uint8_t *)"\x0b\x00\x01\x0c", 4},
-                                     {(const uint8_t *)"\x0b\x0f\x0c", 3}, {(const uint8_t *)"\x0b\x0a\x05\x0c", 4}, {(const uint8_t *)"\x0b\x10", 2},
-                                     {(const uint8_t *)"\x1b\x23\x1c\x24", 4}, {(const uint8_t *)"\x1b\x04\x1c", 3}, {(const uint8_t *)"\x24", 1}};
+    static const fb_bytes cases[] = {{(const uint8_t *)"\x0b", 1},
+                                     {(const uint8_t *)"\x0b\x14", 2},
+                                     {(const uint8_t *)"\x0b\x13\x0c\x14", 4},
+                                     {(const uint8_t *)"\x0c", 1},
+                                     {(const uint8_t *)"\x14", 1},
+                                     {(const uint8_t *)"\x0b\x00\x01\x0c", 4},
+                                     {(const uint8_t *)"\x0b\x0f\x0c", 3},
+                                     {(const uint8_t *)"\x0b\x0a\x05\x0c", 4},
+                                     {(const uint8_t *)"\x0b\x10", 2},
+                                     {(const uint8_t *)"\x1b\x23\x1c\x24", 4},
+                                     {(const uint8_t *)"\x1b\x04\x1c", 3},
+                                     {(const uint8_t *)"\x24", 1}};
     fb_codec_message message;
-    fb_codec_field fields[] = {{.number = 1, .type = FB_PROTO_GROUP, .message = &message}, {.number = 2}};
+    fb_codec_field fields[] = {{.number = 1, .type = FB_PROTO_GROUP, .message = &message},
+                               {.number = 2}};
     fb_codec_item item;
     message = finish(fields, 2, PLACES);
-    for (size_t i = 0; i < COUNT(cases); i++) CHECK_STATUS(next(&message, cases[i], &item), FB_BAD_MESSAGE);
+    for (size_t i = 0; i < COUNT(cases); i++)
+        CHECK_STATUS(next(&message, cases[i], &item), FB_BAD_MESSAGE);
 }
 
 static void reads_groups_a_hundred_deep(void) {
@@ -328,7 +375,8 @@ static void reads_groups_a_hundred_deep(void) {
             fb_codec_item item;
             for (size_t i = 0; i < depth; i++) build_tag(&m, number, FB_WIRE_START_GROUP);
             for (size_t i = 0; i < depth; i++) build_tag(&m, number, FB_WIRE_END_GROUP);
-            CHECK_STATUS(next(&message, (fb_bytes){m.data, m.size}, &item), depth <= FB_CODEC_DEPTH ? FB_OK : FB_BAD_MESSAGE);
+            CHECK_STATUS(next(&message, (fb_bytes){m.data, m.size}, &item),
+                         depth <= FB_CODEC_DEPTH ? FB_OK : FB_BAD_MESSAGE);
         }
 }
 
@@ -344,7 +392,8 @@ static void counts_groups_on_top_of_the_messages_that_they_are_in(void) {
             for (size_t i = 0; i < depth; i++) build_tag(&m, 2, FB_WIRE_END_GROUP);
             fb_codec_reader_begin(&reader, &message, (fb_bytes){m.data, m.size});
             reader.depth = outer;
-            CHECK_STATUS(fb_codec_next(&reader, &item), outer + depth <= FB_CODEC_DEPTH ? FB_OK : FB_BAD_MESSAGE);
+            CHECK_STATUS(fb_codec_next(&reader, &item),
+                         outer + depth <= FB_CODEC_DEPTH ? FB_OK : FB_BAD_MESSAGE);
         }
 }
 
@@ -355,8 +404,12 @@ static void hands_over_unknown_fields_as_they_are(void) {
     fb_codec_field fields[FB_PROTO_COUNT];
     fb_codec_message all = finish_all(fields, 1, false, NULL);
     static const fb_bytes cases[] = {
-        {(const uint8_t *)"\xa0\x06\x80\x80\x00", 5}, {(const uint8_t *)"\xa1\x06\1\2\3\4\5\6\7\10", 10}, {(const uint8_t *)"\xa2\x06\x81\x00x", 5},
-        {(const uint8_t *)"\xa3\x06\x08\x01\xa4\x06", 6}, {(const uint8_t *)"\xa5\x06\1\2\3\4", 6}, {(const uint8_t *)"\xa0\x86\x80\x80\x00\x01", 6},
+        {(const uint8_t *)"\xa0\x06\x80\x80\x00", 5},
+        {(const uint8_t *)"\xa1\x06\1\2\3\4\5\6\7\10", 10},
+        {(const uint8_t *)"\xa2\x06\x81\x00x", 5},
+        {(const uint8_t *)"\xa3\x06\x08\x01\xa4\x06", 6},
+        {(const uint8_t *)"\xa5\x06\1\2\3\4", 6},
+        {(const uint8_t *)"\xa0\x86\x80\x80\x00\x01", 6},
         {(const uint8_t *)"\xf8\xff\xff\xff\x0f\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f", 15},
     };
     for (size_t i = 0; i < 2 * COUNT(cases); i++) {
@@ -370,11 +423,13 @@ static void hands_over_unknown_fields_as_they_are(void) {
 
 /* Read every type with every wire type. A field of the wrong wire type is unknown as a whole. */
 static void takes_no_other_wire_type_for_a_field(void) {
-    static const char *const values[] = {"\x01", "\1\2\3\4\5\6\7\10", "\x04\1\2\3\4", NULL, NULL, "\1\2\3\4"};
+    static const char *const values[] = {"\x01", "\1\2\3\4\5\6\7\10", "\x04\1\2\3\4", NULL,
+                                         NULL,   "\1\2\3\4"};
     for (unsigned type = 0; type < FB_PROTO_COUNT; type++)
         for (unsigned how = 0; how < 12; how++) {
             unsigned wire = how / 2;
-            bool repeated = how & 1, own = wire == plain_wire((int)type), packed = wire == 2 && repeated && type < FB_PROTO_STRING;
+            bool repeated = how & 1, own = wire == plain_wire((int)type),
+                 packed = wire == 2 && repeated && type < FB_PROTO_STRING;
             fb_codec_field fields[] = {{.number = 1, .type = (uint8_t)type, .repeated = repeated}};
             fb_codec_message message = finish(fields, 1, PLACES);
             built_message m = {.size = 0};
@@ -391,7 +446,9 @@ static void takes_no_other_wire_type_for_a_field(void) {
 }
 
 static void reads_varints_of_ten_bytes_and_no_more(void) {
-    fb_codec_field fields[] = {{.number = 1, .type = FB_PROTO_UINT64}, {.number = 2, .type = FB_PROTO_INT32}, {.number = 30, .type = FB_PROTO_BOOL}};
+    fb_codec_field fields[] = {{.number = 1, .type = FB_PROTO_UINT64},
+                               {.number = 2, .type = FB_PROTO_INT32},
+                               {.number = 30, .type = FB_PROTO_BOOL}};
     fb_codec_message message = finish(fields, 3, PLACES);
     for (size_t size = 1; size <= 11; size++)
         for (size_t i = 0; i < 4; i++) { /* the fourth is unknown */
@@ -401,23 +458,28 @@ static void reads_varints_of_ten_bytes_and_no_more(void) {
             build_varint(&m, size < 10 ? 5 : UINT64_MAX, size);
             /* all but one of these bits are above the 64th */
             if (size == 10) m.data[m.size - 1] = 0x7f;
-            CHECK_STATUS(next(&message, (fb_bytes){m.data, m.size}, &item), size <= 10 ? FB_OK : FB_BAD_MESSAGE);
+            CHECK_STATUS(next(&message, (fb_bytes){m.data, m.size}, &item),
+                         size <= 10 ? FB_OK : FB_BAD_MESSAGE);
         }
 }
 
 /* Tags and lengths have at most five bytes and 32 bits; lengths are below 2^31. */
 static void refuses_tags_and_lengths_that_are_too_long(void) {
-    fb_codec_field fields[] = {{.number = 1, .type = FB_PROTO_BYTES}, {.number = 2, .type = FB_PROTO_UINT32, .repeated = true}};
+    fb_codec_field fields[] = {{.number = 1, .type = FB_PROTO_BYTES},
+                               {.number = 2, .type = FB_PROTO_UINT32, .repeated = true}};
     fb_codec_message message = finish(fields, 2, PLACES);
     fb_codec_item item;
     for (size_t size = 1; size <= 7; size++)
         for (uint32_t number = 1; number <= 3; number++) {
             built_message tag = {.size = 0}, length = {.size = 0};
             build_varint(&tag, number * 8 + FB_WIRE_BYTES, size), build_raw(&tag, "\1x", 2);
-            CHECK_STATUS(next(&message, (fb_bytes){tag.data, tag.size}, &item), size <= 5 ? FB_OK : FB_BAD_MESSAGE);
+            CHECK_STATUS(next(&message, (fb_bytes){tag.data, tag.size}, &item),
+                         size <= 5 ? FB_OK : FB_BAD_MESSAGE);
             if (size <= 5) CHECK((item.field ? item.field->number : 3) == number);
-            build_tag(&length, number, FB_WIRE_BYTES), build_varint(&length, 1, size), build_raw(&length, "x", 1);
-            CHECK_STATUS(next(&message, (fb_bytes){length.data, length.size}, &item), size <= 5 ? FB_OK : FB_BAD_MESSAGE);
+            build_tag(&length, number, FB_WIRE_BYTES), build_varint(&length, 1, size),
+                build_raw(&length, "x", 1);
+            CHECK_STATUS(next(&message, (fb_bytes){length.data, length.size}, &item),
+                         size <= 5 ? FB_OK : FB_BAD_MESSAGE);
         }
     /* bit 33 of a tag */
     CHECK_STATUS(next(&message, BYTES("\x8a\x80\x80\x80\x10\x01x"), &item), FB_BAD_MESSAGE);
@@ -429,7 +491,8 @@ static void refuses_tags_and_lengths_that_are_too_long(void) {
 /* Read the greatest length without touching its bytes, and the next greater one. */
 static void takes_lengths_below_two_gibibytes(void) {
     size_t room = (size_t)INT32_MAX + 16;
-    uint8_t *bytes = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint8_t *bytes = mmap(NULL, room, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     fb_codec_field fields[] = {{.number = 1, .type = FB_PROTO_BYTES}};
     fb_codec_message message = finish(fields, 1, PLACES);
     if (bytes == MAP_FAILED) {
@@ -451,14 +514,26 @@ static void takes_lengths_below_two_gibibytes(void) {
 }
 
 static void refuses_what_is_no_field(void) {
-    fb_codec_field fields[] = {{.number = 1, .type = FB_PROTO_UINT32}, {.number = 2, .type = FB_PROTO_STRING}, {.number = 3, .type = FB_PROTO_DOUBLE}};
+    fb_codec_field fields[] = {{.number = 1, .type = FB_PROTO_UINT32},
+                               {.number = 2, .type = FB_PROTO_STRING},
+                               {.number = 3, .type = FB_PROTO_DOUBLE}};
     fb_codec_message message = finish(fields, 3, PLACES);
     static const fb_bytes cases[] = {
         /* number 0 */
-        {(const uint8_t *)"\x00\x01", 2}, {(const uint8_t *)"\x02\x00", 2}, {(const uint8_t *)"\x80\x00\x01", 3},
-        {(const uint8_t *)"\x0e\x01", 2}, {(const uint8_t *)"\x0f\x01", 2}, {(const uint8_t *)"\x26\x01", 2}, {(const uint8_t *)"\x27\x01", 2},
-        {(const uint8_t *)"\x08", 1}, {(const uint8_t *)"\x12", 1}, {(const uint8_t *)"\x12\x02x", 3}, {(const uint8_t *)"\x12\x80", 2},
-        {(const uint8_t *)"\x12\xff\xff\xff\xff\x0f", 6}, {(const uint8_t *)"\x19\1\2\3\4\5\6\7", 8}, {(const uint8_t *)"\x80", 1},
+        {(const uint8_t *)"\x00\x01", 2},
+        {(const uint8_t *)"\x02\x00", 2},
+        {(const uint8_t *)"\x80\x00\x01", 3},
+        {(const uint8_t *)"\x0e\x01", 2},
+        {(const uint8_t *)"\x0f\x01", 2},
+        {(const uint8_t *)"\x26\x01", 2},
+        {(const uint8_t *)"\x27\x01", 2},
+        {(const uint8_t *)"\x08", 1},
+        {(const uint8_t *)"\x12", 1},
+        {(const uint8_t *)"\x12\x02x", 3},
+        {(const uint8_t *)"\x12\x80", 2},
+        {(const uint8_t *)"\x12\xff\xff\xff\xff\x0f", 6},
+        {(const uint8_t *)"\x19\1\2\3\4\5\6\7", 8},
+        {(const uint8_t *)"\x80", 1},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         fb_codec_item item;
@@ -476,7 +551,11 @@ static void make_rich(built_message *m, unsigned seed) {
     static const int32_t members[] = {-1, 0, 1, 2};
     for (unsigned i = 0; i < COUNT(rich_fields); i++) {
         bool repeated = i >= FB_PROTO_COUNT;
-        rich_fields[i] = (fb_codec_field){.number = i + 1, .type = i % FB_PROTO_COUNT, .repeated = repeated, .packed = i % 3 == 0, .message = &rich};
+        rich_fields[i] = (fb_codec_field){.number = i + 1,
+                                          .type = i % FB_PROTO_COUNT,
+                                          .repeated = repeated,
+                                          .packed = i % 3 == 0,
+                                          .message = &rich};
     }
     rich_fields[FB_PROTO_ENUM].members = members;
     rich_fields[FB_PROTO_ENUM].member_count = COUNT(members);
@@ -486,7 +565,9 @@ static void make_rich(built_message *m, unsigned seed) {
     build_random(m, &rich, 2);
 }
 
-static unsigned rounds(unsigned usual) { return getenv("FLOWBUF_SLOW_RUN") ? (usual + 9) / 10 : usual; }
+static unsigned rounds(unsigned usual) {
+    return getenv("FLOWBUF_SLOW_RUN") ? (usual + 9) / 10 : usual;
+}
 
 static void takes_every_prefix(void) {
     for (unsigned seed = 0; seed < rounds(80); seed++) {
@@ -531,11 +612,15 @@ static void reads_messages_of_any_type(void) {
 }
 
 RUN_TESTS(TEST(names_types_as_a_proto_writes_them), TEST(makes_the_tag_of_every_field),
-          TEST(refuses_fields_without_a_number_or_type), TEST(orders_fields_by_number), TEST(refuses_two_fields_of_one_number),
-          TEST(takes_as_many_fields_as_have_places), TEST(finds_fields_by_place_and_by_search), TEST(reads_numbers_of_every_type),
-          TEST(reads_elements_packed_and_not), TEST(reads_numbers_of_a_closed_enum_that_it_has), TEST(reads_what_is_in_a_group),
-          TEST(refuses_groups_that_do_not_end_as_they_began), TEST(reads_groups_a_hundred_deep), TEST(counts_groups_on_top_of_the_messages_that_they_are_in),
+          TEST(refuses_fields_without_a_number_or_type), TEST(orders_fields_by_number),
+          TEST(refuses_two_fields_of_one_number), TEST(takes_as_many_fields_as_have_places),
+          TEST(finds_fields_by_place_and_by_search), TEST(reads_numbers_of_every_type),
+          TEST(reads_elements_packed_and_not), TEST(reads_numbers_of_a_closed_enum_that_it_has),
+          TEST(reads_what_is_in_a_group), TEST(refuses_groups_that_do_not_end_as_they_began),
+          TEST(reads_groups_a_hundred_deep),
+          TEST(counts_groups_on_top_of_the_messages_that_they_are_in),
           TEST(hands_over_unknown_fields_as_they_are), TEST(takes_no_other_wire_type_for_a_field),
-          TEST(reads_varints_of_ten_bytes_and_no_more), TEST(refuses_tags_and_lengths_that_are_too_long),
-          TEST(takes_lengths_below_two_gibibytes), TEST(refuses_what_is_no_field), TEST(takes_every_prefix),
+          TEST(reads_varints_of_ten_bytes_and_no_more),
+          TEST(refuses_tags_and_lengths_that_are_too_long), TEST(takes_lengths_below_two_gibibytes),
+          TEST(refuses_what_is_no_field), TEST(takes_every_prefix),
           TEST(takes_every_corrupted_byte), TEST(reads_messages_of_any_type))

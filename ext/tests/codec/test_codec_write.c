@@ -10,7 +10,9 @@
 static void writes_numbers_of_every_type(void) {
     static const uint32_t at[] = {1, 16, FB_NUMBER_MAX};
     for (size_t i = 0; i < plain_number_count * COUNT(at); i++) {
-        fb_codec_field field = {.number = at[i % COUNT(at)], .type = plain_numbers[i / COUNT(at)].type, .presence = true};
+        fb_codec_field field = {.number = at[i % COUNT(at)],
+                                .type = plain_numbers[i / COUNT(at)].type,
+                                .presence = true};
         uint64_t value = plain_numbers[i / COUNT(at)].value, read;
         built_message tag = {.size = 0};
         uint8_t *room = fb_guarded_room_of(FB_CODEC_ROOM);
@@ -69,7 +71,8 @@ static void leaves_out_zeros_without_presence(void) {
 /* Write the longest tag and every length in front of bytes that must move, within the stated
    room. */
 static void puts_lengths_in_front(void) {
-    static const size_t sizes[] = {0, 1, 127, 128, 129, 16383, 16384, 16385, 2097151, 2097152, 2097153};
+    static const size_t sizes[] = {0,     1,     127,     128,     129,    16383,
+                                   16384, 16385, 2097151, 2097152, 2097153};
     fb_codec_field field = {.number = FB_NUMBER_MAX, .type = FB_PROTO_MESSAGE};
     CHECK_STATUS(fb_codec_field_finish(&field), FB_OK);
     for (size_t i = 0; i < COUNT(sizes); i++) {
@@ -83,7 +86,8 @@ static void puts_lengths_in_front(void) {
         CHECK_BYTES(bytes, front.size, front.data, front.size);
         CHECK_EQUAL(end - bytes, front.size + size);
         bool moved = true;
-        for (size_t k = 0; k < size; k++) moved &= bytes[front.size + k] == (uint8_t)(k * 31 + k / 256);
+        for (size_t k = 0; k < size; k++)
+            moved &= bytes[front.size + k] == (uint8_t)(k * 31 + k / 256);
         CHECK(moved);
         uint8_t *after = fb_codec_put_length(ahead, &field, size);
         CHECK_BYTES(ahead, (size_t)(after - ahead), front.data, front.size);
@@ -104,5 +108,6 @@ static void writes_both_ends_of_a_group(void) {
     }
 }
 
-RUN_TESTS(TEST(writes_numbers_of_every_type), TEST(writes_what_other_writers_write), TEST(leaves_out_zeros_without_presence),
-          TEST(puts_lengths_in_front), TEST(writes_both_ends_of_a_group))
+RUN_TESTS(TEST(writes_numbers_of_every_type), TEST(writes_what_other_writers_write),
+          TEST(leaves_out_zeros_without_presence), TEST(puts_lengths_in_front),
+          TEST(writes_both_ends_of_a_group))

@@ -6,7 +6,8 @@
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* Decode one datagram with a new decoder and these columns, and compare flows and counters. */
-static void check_flows(const char *lines, const byte_buffer *d, const char *flows, const char *counters, int line) {
+static void check_flows(const char *lines, const byte_buffer *d, const char *flows,
+                        const char *counters, int line) {
     session s;
     text seen = {0};
     session_open(&s, lines, 65536);
@@ -20,8 +21,9 @@ static void check_flows(const char *lines, const byte_buffer *d, const char *flo
 
 #define CHECK_DECODED(lines, d, flows, counters) check_flows(lines, d, flows, counters, __LINE__)
 
-static const char *const few = "1 bytes uint limit=4294967295 : ipfix:1 netflow5:dOctets packet:ip.length\n"
-                               "2 port uint limit=65535 : ipfix:7 netflow5:srcport packet:transport.src_port\n";
+static const char *const few =
+    "1 bytes uint limit=4294967295 : ipfix:1 netflow5:dOctets packet:ip.length\n"
+    "2 port uint limit=65535 : ipfix:7 netflow5:srcport packet:transport.src_port\n";
 
 static void decodes_a_datagram_of_each_kind(void) {
     for (size_t i = 0; i < sample_count; i++) {
@@ -41,9 +43,18 @@ static void knows_protocols_by_their_first_bytes(void) {
         size_t size;
         uint32_t protocol;
     } cases[] = {
-        {"", 0, 0}, {"\0", 1, 0}, {"\0\5", 2, 5}, {"\0\11", 2, 9}, {"\0\12", 2, 10}, {"\0\13\0\0", 4, 0},
-        {"\0\0\0\5", 4, FB_SFLOW5}, {"\0\0\0", 3, 0}, {"\0\0\0\6\0\0\0\1", 8, 0},
-        {"\0\0\0\2\0\0\0\1", 8, FB_UNSUPPORTED}, {"\0\0\0\4\0\0\0\2", 8, FB_UNSUPPORTED}, {"\0\0\0\4\0\0\0\3", 8, 0},
+        {"", 0, 0},
+        {"\0", 1, 0},
+        {"\0\5", 2, 5},
+        {"\0\11", 2, 9},
+        {"\0\12", 2, 10},
+        {"\0\13\0\0", 4, 0},
+        {"\0\0\0\5", 4, FB_SFLOW5},
+        {"\0\0\0", 3, 0},
+        {"\0\0\0\6\0\0\0\1", 8, 0},
+        {"\0\0\0\2\0\0\0\1", 8, FB_UNSUPPORTED},
+        {"\0\0\0\4\0\0\0\2", 8, FB_UNSUPPORTED},
+        {"\0\0\0\4\0\0\0\3", 8, 0},
         {"\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16, 0}, /* NetFlow v1 without records */
         {"\0\1\0\1\0\0\0\0\0\0\0\0\0\0\0\0", 16, 0},
         {"\0\7\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 24, 0},
@@ -210,7 +221,10 @@ static void counts_templates_that_cannot_be(void) {
     static const struct {
         unsigned id, count;
         const char *counters;
-    } cases[] = {{255, 1, "bad_template=1"}, {256, 2, "bad_template=1"}, {256, 0, "withdrawal=1"}, {2, 0, "withdrawal=1"},
+    } cases[] = {{255, 1, "bad_template=1"},
+                 {256, 2, "bad_template=1"},
+                 {256, 0, "withdrawal=1"},
+                 {2, 0, "withdrawal=1"},
                  {3, 0, "bad_template=1"}};
     for (size_t i = 0; i < COUNT(cases); i++) {
         ipfix_begin(&d, (ipfix_header){0});
@@ -250,7 +264,8 @@ static void goes_on_with_its_template_after_a_withdrawal(void) {
     set_end(&d, set);
     put_record(&d, 0x00350000);
     ipfix_end(&d);
-    CHECK_DECODED(few, &d, "bytes=10 port=53\nbytes=53 port=53\n", "withdrawal=1 template_redefined=1");
+    CHECK_DECODED(few, &d, "bytes=10 port=53\nbytes=53 port=53\n",
+                  "withdrawal=1 template_redefined=1");
 }
 
 static void ends_a_set_at_a_record_that_is_cut_short(void) {
@@ -264,11 +279,13 @@ static void ends_a_set_at_a_record_that_is_cut_short(void) {
     set_end(&d, set);
     for (unsigned id = 256; id < 258; id++) {
         set = set_begin(&d, id);
-        put8(&d, 5), put_variable(&d, "abc", 3, 0), put8(&d, 6), put8(&d, 9), put_bytes(&d, "abc", 3);
+        put8(&d, 5), put_variable(&d, "abc", 3, 0), put8(&d, 6), put8(&d, 9),
+            put_bytes(&d, "abc", 3);
         set_end(&d, set);
     }
     ipfix_end(&d);
-    CHECK_DECODED("1 b uint : ipfix:1\n2 name string : ipfix:82", &d, "b=5 name=\"abc\"\n", "truncated_record=2 options_ignored=1");
+    CHECK_DECODED("1 b uint : ipfix:1\n2 name string : ipfix:82", &d, "b=5 name=\"abc\"\n",
+                  "truncated_record=2 options_ignored=1");
 }
 
 static void reads_fields_of_variable_length_in_netflow_v9(void) {
@@ -288,14 +305,18 @@ static void reads_fields_of_variable_length_in_netflow_v9(void) {
     put8(&d, 6), put_variable(&d, "abcd", 4, 1), put16(&d, 54);
     put8(&d, 7), put8(&d, 9), put_bytes(&d, "abc", 3);
     set_end(&d, set);
-    const char *lines = "1 b uint : ipfix:1\n2 name string : ipfix:82\n3 port uint : ipfix:7\n4 rate uint : derived:sampling_rate";
-    CHECK_DECODED(lines, &d, "b=5 name=\"abc\" port=53 rate=100\nb=6 name=\"abcd\" port=54 rate=100\n", "truncated_record=1");
+    const char *lines = "1 b uint : ipfix:1\n2 name string : ipfix:82\n3 port uint : ipfix:7\n4 "
+                        "rate uint : derived:sampling_rate";
+    CHECK_DECODED(lines, &d,
+                  "b=5 name=\"abc\" port=53 rate=100\nb=6 name=\"abcd\" port=54 rate=100\n",
+                  "truncated_record=1");
 }
 
 /* Values ------------------------------------------------------------------------------------- */
 
 /* Decode a record of one field. */
-static void check_value(const char *column, unsigned id, const char *value, size_t size, const char *flow, const char *counters) {
+static void check_value(const char *column, unsigned id, const char *value, size_t size,
+                        const char *flow, const char *counters) {
     byte_buffer d;
     ipfix_begin(&d, (ipfix_header){.seconds = 1000});
     size_t set = set_begin(&d, 2);
@@ -333,12 +354,18 @@ static void converts_values_to_what_columns_hold(void) {
     check_value("1 v string : ipfix:82", 82, "ab\0\0", 4, "v=\"ab\"\n", "");
     check_value("1 v string : ipfix:82", 82, "\xff", 1, "v=\"\xef\xbf\xbd\"\n", "invalid_utf8=1");
     check_value("1 v bytes : ipfix:95", 95, "\1\0", 2, "v=x0100\n", "");
-    check_value("1 v timestamp unit=1000000 : ipfix:150@time_s", 150, "\0\0\0\5", 4, "v=5000\n", "");
-    check_value("1 v timestamp unit=1000 : ipfix:158@time_delta", 158, "\0\x0f\x42\x40", 4, "v=999000000\n", "");
-    check_value("1 v timestamp unit=1 : ipfix:156@time_ntp_ns", 156, "\x83\xaa\x7e\x81\x80\0\0\0", 8, "v=1500000000\n", "");
-    check_value("1 v timestamp unit=1 : ipfix:154@time_ntp_us", 154, "\x83\xaa\x7e\x81\0\0\x0b\xff", 8, "v=1000000000\n", "");
-    check_value("1 v timestamp unit=1 : ipfix:156@time_ntp_ns", 156, "\x83\xaa\x7e\x81", 4, "\n", "bad_field_size=1");
-    check_value("1 v duration unit=1000000 : ipfix:161@span_us", 161, "\0\0\x27\x10", 4, "v=10\n", "");
+    check_value("1 v timestamp unit=1000000 : ipfix:150@time_s", 150, "\0\0\0\5", 4, "v=5000\n",
+                "");
+    check_value("1 v timestamp unit=1000 : ipfix:158@time_delta", 158, "\0\x0f\x42\x40", 4,
+                "v=999000000\n", "");
+    check_value("1 v timestamp unit=1 : ipfix:156@time_ntp_ns", 156, "\x83\xaa\x7e\x81\x80\0\0\0",
+                8, "v=1500000000\n", "");
+    check_value("1 v timestamp unit=1 : ipfix:154@time_ntp_us", 154, "\x83\xaa\x7e\x81\0\0\x0b\xff",
+                8, "v=1000000000\n", "");
+    check_value("1 v timestamp unit=1 : ipfix:156@time_ntp_ns", 156, "\x83\xaa\x7e\x81", 4, "\n",
+                "bad_field_size=1");
+    check_value("1 v duration unit=1000000 : ipfix:161@span_us", 161, "\0\0\x27\x10", 4, "v=10\n",
+                "");
 }
 
 /* sFlow -------------------------------------------------------------------------------------- */
@@ -378,7 +405,8 @@ static void says_what_it_does_not_read_of_sflow(void) {
     record_end(&d, record_begin(&d, 9999));
     sample_end(&d, sample);
     CHECK_DECODED(few, &d, "bytes=60 port=1000\n\n\n\n",
-                  "unknown_sample=2 counter_sample=2 drop_sample=1 unknown_sample_record=1 unknown_header=1 bad_packet=1");
+                  "unknown_sample=2 counter_sample=2 drop_sample=1 unknown_sample_record=1 "
+                  "unknown_header=1 bad_packet=1");
 }
 
 static void keeps_what_comes_before_a_damaged_sample(void) {
@@ -396,7 +424,8 @@ static void keeps_what_comes_before_a_damaged_sample(void) {
 static void believes_the_agent_not_the_source(void) {
     byte_buffer d;
     session s;
-    const char *columns = "1 agent ip : meta:exporter_address\n2 from ip : meta:source_address\n3 sub uint : sflow:datagram.sub_agent_id";
+    const char *columns = "1 agent ip : meta:exporter_address\n2 from ip : meta:source_address\n3 "
+                          "sub uint : sflow:datagram.sub_agent_id";
     session_open(&s, columns, 65536);
     sflow_begin(&d, 1, (sflow_header){.agent = 0x0a000001, .sub_agent = 3});
     put_flow_of(&d, 11, 0x45);
@@ -421,9 +450,11 @@ static void leaves_unknown_vlans_and_interfaces_out(void) {
         sample = expanded_sample_begin(&d, 0, (flow_sample){.input = 0x3fffffff, .output = 9});
         sample_end(&d, sample);
     }
-    CHECK_DECODED("1 src uint : sflow:extended_switch.src_vlan\n2 dst uint : sflow:extended_switch.dst_vlan\n"
-                  "3 in uint : sflow:flow_sample.input\n4 out uint : sflow:flow_sample.output", &d,
-                  "src=1 dst=1 in=7\nout=9\nsrc=4094 dst=4094 in=7\nout=9\nin=7\nout=9\nin=7\nout=9\n", "");
+    CHECK_DECODED(
+        "1 src uint : sflow:extended_switch.src_vlan\n2 dst uint : sflow:extended_switch.dst_vlan\n"
+        "3 in uint : sflow:flow_sample.input\n4 out uint : sflow:flow_sample.output",
+        &d, "src=1 dst=1 in=7\nout=9\nsrc=4094 dst=4094 in=7\nout=9\nin=7\nout=9\nin=7\nout=9\n",
+        "");
 }
 
 /* Batches and faults ------------------------------------------------------------------------- */
@@ -465,10 +496,8 @@ static void keeps_no_state_for_what_is_of_no_flow_protocol(void) {
 static void put_message_of(byte_buffer *d, uint32_t i, uint32_t value) {
     ipfix_begin(d, (ipfix_header){.seconds = 1000});
     size_t set = set_begin(d, value ? 256 : 2);
-    if (value)
-        put32(d, value);
-    else
-        put_template(d, 256, FIELDS({2 - i % 2, 4}));
+    if (value) put32(d, value);
+    else put_template(d, 256, FIELDS({2 - i % 2, 4}));
     set_end(d, set);
     ipfix_end(d);
 }
@@ -480,7 +509,8 @@ static void decodes_exporters_in_a_batch_as_one_by_one(void) {
     static byte_buffer d[DATAGRAMS];
     fb_datagram batch[DATAGRAMS];
     session one;
-    const char *columns = "1 bytes uint : ipfix:1\n2 packets uint : ipfix:2\n3 exporter ip : meta:exporter_address";
+    const char *columns =
+        "1 bytes uint : ipfix:1\n2 packets uint : ipfix:2\n3 exporter ip : meta:exporter_address";
     for (uint32_t n = 0; n < DATAGRAMS; n++) {
         /* one exporter never sent a template */
         uint32_t i = n < EXPORTERS ? n : n * 7 / 3 % (EXPORTERS + 1);
@@ -553,8 +583,10 @@ static void falls_back_to_the_default_sampling_rate(void) {
     session s;
     byte_buffer d;
     memset(&s, 0, sizeof s);
-    const char *column = "1 rate uint : netflow5:sampling_interval derived:sampling_rate meta:default_sampling_rate";
-    CHECK_STATUS(session_try(&s, column, 65536, (fb_decoder_options){.default_sampling_rate = 50}), FB_OK);
+    const char *column =
+        "1 rate uint : netflow5:sampling_interval derived:sampling_rate meta:default_sampling_rate";
+    CHECK_STATUS(session_try(&s, column, 65536, (fb_decoder_options){.default_sampling_rate = 50}),
+                 FB_OK);
     for (unsigned rate = 0; rate < 2; rate++) {
         netflow5_begin(&d, 1, (netflow5_header){.sampling = 100 * rate});
         put_netflow5(&d, (netflow5_record){.bytes = 20});
@@ -566,16 +598,17 @@ static void falls_back_to_the_default_sampling_rate(void) {
 
 RUN_TESTS(TEST(decodes_a_datagram_of_each_kind), TEST(knows_protocols_by_their_first_bytes),
           TEST(keeps_the_netflow5_records_that_are_there), TEST(counts_headers_that_are_cut_short),
-          TEST(decodes_what_is_there_of_a_message_that_is_cut_short), TEST(counts_sets_that_cannot_be), TEST(steps_over_padding),
+          TEST(decodes_what_is_there_of_a_message_that_is_cut_short),
+          TEST(counts_sets_that_cannot_be), TEST(steps_over_padding),
           TEST(notes_zero_bytes_behind_the_last_set),
-          TEST(counts_once_what_is_left_of_a_set_and_is_no_padding),
-          TEST(waits_for_templates), TEST(counts_templates_that_cannot_be), TEST(goes_on_with_its_template_after_a_withdrawal),
-          TEST(ends_a_set_at_a_record_that_is_cut_short), TEST(reads_fields_of_variable_length_in_netflow_v9),
-          TEST(converts_values_to_what_columns_hold),
-          TEST(counts_sflow_headers_that_cannot_be), TEST(says_what_it_does_not_read_of_sflow),
-          TEST(keeps_what_comes_before_a_damaged_sample), TEST(believes_the_agent_not_the_source),
-          TEST(leaves_unknown_vlans_and_interfaces_out),
+          TEST(counts_once_what_is_left_of_a_set_and_is_no_padding), TEST(waits_for_templates),
+          TEST(counts_templates_that_cannot_be), TEST(goes_on_with_its_template_after_a_withdrawal),
+          TEST(ends_a_set_at_a_record_that_is_cut_short),
+          TEST(reads_fields_of_variable_length_in_netflow_v9),
+          TEST(converts_values_to_what_columns_hold), TEST(counts_sflow_headers_that_cannot_be),
+          TEST(says_what_it_does_not_read_of_sflow), TEST(keeps_what_comes_before_a_damaged_sample),
+          TEST(believes_the_agent_not_the_source), TEST(leaves_unknown_vlans_and_interfaces_out),
           TEST(notes_a_fault_for_other_payloads_where_flows_are_expected),
-          TEST(keeps_no_state_for_what_is_of_no_flow_protocol), TEST(decodes_exporters_in_a_batch_as_one_by_one),
-          TEST(remembers_the_first_fault), TEST(counts_exporters_that_are_evicted),
-          TEST(falls_back_to_the_default_sampling_rate))
+          TEST(keeps_no_state_for_what_is_of_no_flow_protocol),
+          TEST(decodes_exporters_in_a_batch_as_one_by_one), TEST(remembers_the_first_fault),
+          TEST(counts_exporters_that_are_evicted), TEST(falls_back_to_the_default_sampling_rate))

@@ -24,7 +24,9 @@ static void check_still_works(session *s) {
     }
 }
 
-static void check_messages(session *s) { CHECK(!strstr(session_text(s), NOT_A_MESSAGE)); }
+static void check_messages(session *s) {
+    CHECK(!strstr(session_text(s), NOT_A_MESSAGE));
+}
 
 /* Damaged datagrams -------------------------------------------------------------------------- */
 
@@ -66,7 +68,9 @@ static void takes_every_corrupted_byte(void) {
     }
 }
 
-static uint32_t next_random(uint32_t *state) { return *state = *state * 1664525u + 1013904223u; }
+static uint32_t next_random(uint32_t *state) {
+    return *state = *state * 1664525u + 1013904223u;
+}
 
 /* Change several bytes at once, mostly whole words, and decode all samples with one decoder. */
 static void takes_many_corruptions_at_once(void) {
@@ -80,8 +84,7 @@ static void takes_many_corruptions_at_once(void) {
             size_t at = next_random(&random) / 13 % (d.size - 3);
             if (next_random(&random) & 1u << 20)
                 patch32(&d, at / 4 * 4, next_random(&random) >> (next_random(&random) >> 27));
-            else
-                d.data[at] = (uint8_t)(next_random(&random) >> 24);
+            else d.data[at] = (uint8_t)(next_random(&random) >> 24);
         }
         session_forget(&s);
         session_feed(&s, &d);
@@ -95,7 +98,8 @@ static void takes_many_corruptions_at_once(void) {
 
 static void set_source_as(void *context, void *deferred) {
     fb_deferred_value *slot = fb_deferred_values_find(deferred, *(const uint16_t *)context);
-    *slot = (fb_deferred_value){.state = FB_DEFERRED_UINT, .number = 4200000000u, .column = slot->column};
+    *slot = (fb_deferred_value){
+        .state = FB_DEFERRED_UINT, .number = 4200000000u, .column = slot->column};
 }
 
 /* Decode all samples in one batch, each also without its last bytes. The output starts at
@@ -125,7 +129,8 @@ static void check_every_capacity(const char *lines, bool hook, size_t step) {
     size_t size = fb_row_size(&whole.row);
     CHECK_EQUAL(counters.datagrams, 2 * sample_count);
     CHECK_EQUAL(counters.flows, whole.row.count);
-    for (size_t capacity = 0; capacity < size + whole.plan.plan->max_fixed_size + 8 * step; capacity += step) {
+    for (size_t capacity = 0; capacity < size + whole.plan.plan->max_fixed_size + 8 * step;
+         capacity += step) {
         session s;
         decode_batch(&s, lines, capacity, hook);
         fb_counters seen = count_all(s.decoder);
@@ -137,14 +142,22 @@ static void check_every_capacity(const char *lines, bool hook, size_t step) {
     session_close(&whole);
 }
 
-static void gives_the_same_at_every_capacity(void) { check_every_capacity(usual_columns, false, 1); }
+static void gives_the_same_at_every_capacity(void) {
+    check_every_capacity(usual_columns, false, 1);
+}
 
 /* Late columns then wait in slots, and the constants of a datagram persist across calls. */
-static void gives_the_same_at_every_capacity_with_a_hook(void) { check_every_capacity(usual_columns, true, 7); }
+static void gives_the_same_at_every_capacity_with_a_hook(void) {
+    check_every_capacity(usual_columns, true, 7);
+}
 
-static void gives_the_same_at_every_capacity_with_scaled_totals(void) { check_every_capacity(scaled_columns, false, 1); }
+static void gives_the_same_at_every_capacity_with_scaled_totals(void) {
+    check_every_capacity(scaled_columns, false, 1);
+}
 
-static void gives_the_same_at_every_capacity_with_all_columns(void) { check_every_capacity(rich_columns(), false, 97); }
+static void gives_the_same_at_every_capacity_with_all_columns(void) {
+    check_every_capacity(rich_columns(), false, 97);
+}
 
 /* The room for a row follows from the size of its input. Here small input fills many columns:
    constants of a datagram, derived values, and one byte that is used many times. The row asserts
@@ -153,8 +166,12 @@ static void needs_no_more_room_than_promised(void) {
     text lines = {0};
     byte_buffer d;
     for (unsigned i = 0; i < 40; i++) {
-        text_put(&lines, "%u repeated_%u uint repeated : meta:time_received meta:sequence_number meta:source_port "
-                 "derived:etype,derived:sampling_rate sflow:flow_sample.sample_pool sflow:datagram.uptime\n", 1000000 + i, i);
+        text_put(&lines,
+                 "%u repeated_%u uint repeated : meta:time_received meta:sequence_number "
+                 "meta:source_port "
+                 "derived:etype,derived:sampling_rate sflow:flow_sample.sample_pool "
+                 "sflow:datagram.uptime\n",
+                 1000000 + i, i);
         text_put(&lines, "%u octets_%u bytes : meta:exporter_address\n", 2000000 + i, i);
         text_put(&lines, "%u same_%u fixed64 repeated : ipfix:4 netflow9:4\n", 3000000 + i, i);
     }
@@ -164,14 +181,16 @@ static void needs_no_more_room_than_promised(void) {
         if (i == 0) {
             samples[0].build(&d);
         } else if (i == 1) {
-            sflow_begin(&d, 3, (sflow_header){.agent = 1, .sequence = 0xffffffff, .uptime = 0xffffffff});
+            sflow_begin(&d, 3,
+                        (sflow_header){.agent = 1, .sequence = 0xffffffff, .uptime = 0xffffffff});
             for (int k = 0; k < 3; k++) {
                 size_t sample = flow_sample_begin(&d, 0, (flow_sample){.pool = 0xffffffff});
                 sample_end(&d, sample);
             }
         } else {
             netflow9_begin(&d, (netflow9_header){.seconds = 0xffffffff, .sequence = 0xffffffff});
-            if (i > 3) ipfix_begin(&d, (ipfix_header){.seconds = 0xffffffff, .sequence = 0xffffffff});
+            if (i > 3)
+                ipfix_begin(&d, (ipfix_header){.seconds = 0xffffffff, .sequence = 0xffffffff});
             size_t set = set_begin(&d, i > 3 ? 2 : 0);
             put_template(&d, 256, FIELDS({i == 2 ? 5 : 4, 1}));
             set_end(&d, set);
@@ -219,7 +238,8 @@ static outcome fail_allocation(size_t fail_at, bool for_ever) {
 static void survives_every_failed_allocation(void) {
     for (int for_ever = 0; for_ever < 2; for_ever++) {
         size_t count[3] = {0};
-        for (size_t fail_at = 1; !count[UNHURT]; fail_at++) count[fail_allocation(fail_at, for_ever)]++;
+        for (size_t fail_at = 1; !count[UNHURT]; fail_at++)
+            count[fail_allocation(fail_at, for_ever)]++;
         CHECK(count[NOT_BUILT] > 100); /* plan, row, decoder */
         CHECK(count[HURT] > 10);       /* exporters, templates, samplers */
     }
@@ -274,7 +294,8 @@ static void survives_two_failed_allocations(void) {
 static void counts_templates_that_memory_does_not_allow(void) {
     session s;
     memset(&s, 0, sizeof s);
-    fb_status status = session_try(&s, usual_columns, 1 << 16, (fb_decoder_options){.exporter_memory = 100});
+    fb_status status =
+        session_try(&s, usual_columns, 1 << 16, (fb_decoder_options){.exporter_memory = 100});
     CHECK_STATUS(status, FB_OK);
     byte_buffer d;
     samples[1].build(&d);
@@ -298,7 +319,9 @@ static const double bound = 20;
 static const double bound = 1;
 #endif
 
-static double seconds_of_cpu(void) { return (double)clock() / CLOCKS_PER_SEC; }
+static double seconds_of_cpu(void) {
+    return (double)clock() / CLOCKS_PER_SEC;
+}
 
 /* Decode a datagram of the maximum size within the time limit. */
 static void check_quick(session *s, const byte_buffer *d, const char *what) {
@@ -407,7 +430,8 @@ static void is_done_at_once_with_lists_and_biflows(void) {
     ipfix_begin(&d, (ipfix_header){.domain = 1});
     size_t set = set_begin(&d, 2);
     put16(&d, 257), put16(&d, 1000);
-    for (unsigned i = 0; i < 1000; i++) put16(&d, 0x8000 | 86), put16(&d, i < 64 ? 0 : 1), put32(&d, 29305);
+    for (unsigned i = 0; i < 1000; i++)
+        put16(&d, 0x8000 | 86), put16(&d, i < 64 ? 0 : 1), put32(&d, 29305);
     set_end(&d, set), ipfix_end(&d);
     check_quick(&s, &d, "a template of 1,000 reverse counters");
     ipfix_begin(&d, (ipfix_header){.domain = 1});
@@ -444,7 +468,8 @@ static void feed_structure_templates(session *s) {
 }
 
 /* Decode one record with a list, or many records with the same list. */
-static void check_structures(session *s, unsigned template, const byte_buffer *list, bool many, const char *what) {
+static void check_structures(session *s, unsigned template, const byte_buffer *list, bool many,
+                             const char *what) {
     byte_buffer d;
     ipfix_begin(&d, (ipfix_header){0});
     size_t set = set_begin(&d, template);
@@ -514,7 +539,8 @@ static void is_done_at_once_with_many_ids(void) {
     /* The same id with changing fields. */
     ipfix_begin(&d, (ipfix_header){.domain = 3});
     set = set_begin(&d, 2);
-    for (unsigned size = 1; d.size < MOST; size++) put_template(&d, 256, FIELDS({1, size % 1000 + 1}));
+    for (unsigned size = 1; d.size < MOST; size++)
+        put_template(&d, 256, FIELDS({1, size % 1000 + 1}));
     set_end(&d, set), ipfix_end(&d);
     check_quick(&s, &d, "8,000 redefinitions");
     session_close(&s);
@@ -565,12 +591,15 @@ static void is_done_at_once_with_sflow_counts_that_lie(void) {
     session_close(&s);
 }
 
-RUN_TESTS(TEST(takes_every_prefix), TEST(takes_every_corrupted_byte), TEST(takes_many_corruptions_at_once),
-          TEST(gives_the_same_at_every_capacity), TEST(gives_the_same_at_every_capacity_with_a_hook),
+RUN_TESTS(TEST(takes_every_prefix), TEST(takes_every_corrupted_byte),
+          TEST(takes_many_corruptions_at_once), TEST(gives_the_same_at_every_capacity),
+          TEST(gives_the_same_at_every_capacity_with_a_hook),
           TEST(gives_the_same_at_every_capacity_with_scaled_totals),
-          TEST(gives_the_same_at_every_capacity_with_all_columns), TEST(needs_no_more_room_than_promised),
-          TEST(survives_every_failed_allocation), TEST(survives_two_failed_allocations),
-          TEST(counts_templates_that_memory_does_not_allow), TEST(is_done_at_once_with_templates_that_lie),
-          TEST(is_done_at_once_with_lists_and_biflows), TEST(is_done_at_once_with_records_inside_records), TEST(is_done_at_once_with_records_of_one_byte),
-          TEST(is_done_at_once_with_many_ids), TEST(is_done_at_once_with_many_sources),
-          TEST(is_done_at_once_with_sflow_counts_that_lie))
+          TEST(gives_the_same_at_every_capacity_with_all_columns),
+          TEST(needs_no_more_room_than_promised), TEST(survives_every_failed_allocation),
+          TEST(survives_two_failed_allocations), TEST(counts_templates_that_memory_does_not_allow),
+          TEST(is_done_at_once_with_templates_that_lie),
+          TEST(is_done_at_once_with_lists_and_biflows),
+          TEST(is_done_at_once_with_records_inside_records),
+          TEST(is_done_at_once_with_records_of_one_byte), TEST(is_done_at_once_with_many_ids),
+          TEST(is_done_at_once_with_many_sources), TEST(is_done_at_once_with_sflow_counts_that_lie))

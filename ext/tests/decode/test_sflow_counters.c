@@ -16,18 +16,23 @@ static void build(byte_buffer *d, const char *name) {
 
 #define HEAD "received=1000500 exporter=198.51.100.1 "
 #define HOST \
-    "host=\"leaf1\" uuid=x00112233445566778899aabbccddeeff os=2 release=\"6.1.0\" adapters=[1,2,2] " \
+    "host=\"leaf1\" uuid=x00112233445566778899aabbccddeeff os=2 release=\"6.1.0\" " \
+    "adapters=[1,2,2] " \
     "macs=[0,2199023255585,2199023255586] "
 
 static const char *const interface_row =
-    HEAD "kind=1 sequence=5 source_type=0 source=7 sub_agent=2 if_index=7 speed=10000000000 in_octets=4294967296 errors=0 "
-    "promiscuous=2 fcs=1 actor=2199023255569 state=63 temperature=-1500 lanes=[1,2] rx_power=[106,206] port=\"swp1\"\n";
-static const char *const host_row =
-    HEAD "kind=1 sequence=6 source_type=2 source=16777216 sub_agent=2 " HOST "load=0.5 contexts=16\n";
+    HEAD "kind=1 sequence=5 source_type=0 source=7 sub_agent=2 if_index=7 speed=10000000000 "
+         "in_octets=4294967296 errors=0 "
+         "promiscuous=2 fcs=1 actor=2199023255569 state=63 temperature=-1500 lanes=[1,2] "
+         "rx_power=[106,206] port=\"swp1\"\n";
+static const char *const host_row = HEAD
+    "kind=1 sequence=6 source_type=2 source=16777216 sub_agent=2 " HOST "load=0.5 contexts=16\n";
 static const char *const drop_row =
-    HEAD "kind=2 sequence=77 source_type=0 source=5 sub_agent=2 drops=2 reason=258 status=130 in=5 queue=0 acl=9 "
-    "acl_name=\"deny-all\" direction=1 function=\"nf_hook_slow\" trap_group=\"acl_drops\" "
-    "trap=\"ingress_flow_action_drop\" linux_reason=\"NETFILTER_DROP\" src=10.0.0.1 dport=22 length=64\n";
+    HEAD "kind=2 sequence=77 source_type=0 source=5 sub_agent=2 drops=2 reason=258 status=130 in=5 "
+         "queue=0 acl=9 "
+         "acl_name=\"deny-all\" direction=1 function=\"nf_hook_slow\" trap_group=\"acl_drops\" "
+         "trap=\"ingress_flow_action_drop\" linux_reason=\"NETFILTER_DROP\" src=10.0.0.1 dport=22 "
+         "length=64\n";
 
 static void gives_a_row_for_each_sample(void) {
     byte_buffer d;
@@ -84,7 +89,8 @@ static void leaves_unknown_counters_out_and_keeps_zeros(void) {
     }
     session_feed(&s, &d);
     CHECK_FLOWS(&s,
-                HEAD "kind=1 sequence=0 source_type=0 source=0 if_index=0 speed=0 in_octets=0 errors=0 state=0 load=0 "
+                HEAD "kind=1 sequence=0 source_type=0 source=0 if_index=0 speed=0 in_octets=0 "
+                     "errors=0 state=0 load=0 "
                      "contexts=0 guest=0\n" HEAD
                      "kind=1 sequence=0 source_type=0 source=0 actor=281474976710655 state=255\n");
     CHECK_COUNTERS(&s, "");
@@ -111,7 +117,8 @@ static void counts_what_it_does_not_read(void) {
     put_repeated(&d, 1, 84);
     record_end(&d, record);
     record = record_begin(&d, 2001);
-    put32(&d, 3), put32(&d, 8), put32(&d, 1), put48(&d, 5), put16(&d, 0), put32(&d, 9), put32(&d, 1);
+    put32(&d, 3), put32(&d, 8), put32(&d, 1), put48(&d, 5), put16(&d, 0), put32(&d, 9),
+        put32(&d, 1);
     record_end(&d, record);
     record = record_begin(&d, 10);
     put_repeated(&d, 1, 20 + 40 + 36);
@@ -123,8 +130,9 @@ static void counts_what_it_does_not_read(void) {
     sample_end(&d, sample);
     patch32(&d, record - 4, 4);
     session_feed(&s, &d);
-    CHECK_FLOWS(&s, HEAD "kind=1 sequence=1 source_type=0 source=2 temperature=16843009 lanes=[16843009] "
-                         "rx_power=[16843009] port=\"a\" adapters=[8] macs=[5]\n");
+    CHECK_FLOWS(&s, HEAD
+                "kind=1 sequence=1 source_type=0 source=2 temperature=16843009 lanes=[16843009] "
+                "rx_power=[16843009] port=\"a\" adapters=[8] macs=[5]\n");
     CHECK_COUNTERS(&s, "bad_sample_record=5 unknown_sample_record=2");
     session_close(&s);
 }
@@ -181,7 +189,12 @@ static void takes_every_corrupted_byte(void) {
     session_open(&s, counter_columns, 1 << 16);
     for (size_t at = 0; at < d.size; at++) {
         uint8_t was = d.data[at];
-        const uint8_t others[] = {0, 0xff, (uint8_t)(was + 1), (uint8_t)(was - 1), (uint8_t)(was ^ 4), (uint8_t)(was ^ 0x80)};
+        const uint8_t others[] = {0,
+                                  0xff,
+                                  (uint8_t)(was + 1),
+                                  (uint8_t)(was - 1),
+                                  (uint8_t)(was ^ 4),
+                                  (uint8_t)(was ^ 0x80)};
         for (unsigned change = 0; change < sizeof others; change++) {
             d.data[at] = others[change];
             session_forget(&s);
@@ -205,7 +218,8 @@ static void check_every_capacity(const char *lines, size_t step) {
     session_feed(&whole, &cut);
     fb_counters counters = count_all(whole.decoder);
     size_t size = fb_row_size(&whole.row);
-    for (size_t capacity = 0; capacity < size + whole.plan.plan->max_fixed_size + 8 * step; capacity += step) {
+    for (size_t capacity = 0; capacity < size + whole.plan.plan->max_fixed_size + 8 * step;
+         capacity += step) {
         session s;
         session_open(&s, lines, capacity);
         session_feed(&s, &d);
@@ -264,7 +278,8 @@ static void is_done_at_once_with_counts_that_lie(void) {
     session_close(&s);
 }
 
-RUN_TESTS(TEST(gives_a_row_for_each_sample), TEST(leaves_flows_out), TEST(leaves_unknown_counters_out_and_keeps_zeros),
-          TEST(counts_what_it_does_not_read), TEST(counts_samples_that_are_cut_short), TEST(takes_every_prefix),
-          TEST(takes_every_corrupted_byte), TEST(gives_the_same_at_every_capacity), TEST(survives_every_failed_allocation),
-          TEST(is_done_at_once_with_counts_that_lie))
+RUN_TESTS(TEST(gives_a_row_for_each_sample), TEST(leaves_flows_out),
+          TEST(leaves_unknown_counters_out_and_keeps_zeros), TEST(counts_what_it_does_not_read),
+          TEST(counts_samples_that_are_cut_short), TEST(takes_every_prefix),
+          TEST(takes_every_corrupted_byte), TEST(gives_the_same_at_every_capacity),
+          TEST(survives_every_failed_allocation), TEST(is_done_at_once_with_counts_that_lie))

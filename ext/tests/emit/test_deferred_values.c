@@ -6,7 +6,8 @@
 
 /* Ranks -------------------------------------------------------------------------------------- */
 
-static const char *const waiting = "1 best uint : packet:ip.proto ipfix:4 meta:source_port\n2 zero uint explicit\n3 addr ip explicit";
+static const char *const waiting = "1 best uint : packet:ip.proto ipfix:4 meta:source_port\n2 zero "
+                                   "uint explicit\n3 addr ip explicit";
 
 static void put(fb_row *row, fb_row_cursor *at, uint16_t column, unsigned rank, uint64_t value) {
     fb_row_put_uint(row, at, (fb_target){.column = column, .rank = (uint8_t)rank}, value);
@@ -20,11 +21,10 @@ static void keeps_the_best_rank(void) {
         } offers[3];
         const char *flow;
     } cases[] = {
-        {{{2, 7}, {1, 8}, {0, 9}}, "best=9\n"},
-        {{{0, 9}, {1, 8}, {2, 7}}, "best=9\n"},
-        {{{1, 8}, {2, 7}, {0, 0}}, "best=8\n"},   /* a zero does not replace a value */
-        {{{1, 1}, {1, 2}, {1, 3}}, "best=1\n"},   /* among equal ranks the first */
-        {{{1, 0}, {1, 2}, {2, 3}}, "best=2\n"},   /* the first that is not zero */
+        {{{2, 7}, {1, 8}, {0, 9}}, "best=9\n"}, {{{0, 9}, {1, 8}, {2, 7}}, "best=9\n"},
+        {{{1, 8}, {2, 7}, {0, 0}}, "best=8\n"}, /* a zero does not replace a value */
+        {{{1, 1}, {1, 2}, {1, 3}}, "best=1\n"}, /* among equal ranks the first */
+        {{{1, 0}, {1, 2}, {2, 3}}, "best=2\n"}, /* the first that is not zero */
         {{{0, 0}, {1, 0}, {2, 0}}, "\n"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -51,18 +51,19 @@ static void keeps_a_zero_that_is_a_value(void) {
         const char *flow;
     } cases[] = {
         {{{1, 8}, {2, 7}, {0, 0}}, "best=0\n"}, /* a better rank that comes later */
-        {{{0, 0}, {1, 8}, {2, 7}}, "best=0\n"},
-        {{{1, 0}, {2, 7}, {0, 9}}, "best=9\n"},
+        {{{0, 0}, {1, 8}, {2, 7}}, "best=0\n"}, {{{1, 0}, {2, 7}, {0, 9}}, "best=9\n"},
         {{{1, 0}, {1, 8}, {2, 7}}, "best=8\n"}, /* among equal ranks the one that is not zero */
         {{{2, 0}, {1, 0}, {2, 7}}, "best=0\n"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         session s;
         fb_row_cursor at;
-        session_open(&s, "1 best uint explicit zero : packet:ip.proto ipfix:4 meta:source_port", 4096);
+        session_open(&s, "1 best uint explicit zero : packet:ip.proto ipfix:4 meta:source_port",
+                     4096);
         fb_row_begin(&s.row, 1000, &at);
         for (unsigned k = 0; k < 3; k++) {
-            fb_target target = {.column = 0, .rank = (uint8_t)cases[i].offers[k].rank, .zero = true};
+            fb_target target = {
+                .column = 0, .rank = (uint8_t)cases[i].offers[k].rank, .zero = true};
             fb_row_put_uint(&s.row, &at, target, cases[i].offers[k].value);
         }
         fb_row_finish(&s.row, at);
@@ -112,7 +113,9 @@ static void collects_late_columns_only_while_somebody_may_replace_them(void) {
     uint16_t late = plan_column(&s.plan, "late"), plain = plan_column(&s.plan, "plain");
     CHECK(!deferred->active);
     CHECK(!fb_deferred_values_find(deferred, late));
-    CHECK_STATUS(fb_deferred_values_override(deferred, late, FB_DEFERRED_UINT, 5, (fb_bytes){NULL, 0}), FB_OK);
+    CHECK_STATUS(
+        fb_deferred_values_override(deferred, late, FB_DEFERRED_UINT, 5, (fb_bytes){NULL, 0}),
+        FB_OK);
     CHECK(deferred->active);
     CHECK(fb_deferred_values_find(deferred, late));
     CHECK(!fb_deferred_values_find(deferred, plain));
@@ -154,7 +157,8 @@ static void check_each_late_column_once(session *s, const char *flows) {
             size_t size = strcspn(line, "\n"), found = 0;
             text_clear(&column);
             text_put(&column, " %s=", s->plan.names[i]);
-            for (const char *p = line; (p = strstr(p, text_of(&column))) && p < line + size; p++) found++;
+            for (const char *p = line; (p = strstr(p, text_of(&column))) && p < line + size; p++)
+                found++;
             CHECK_EQUAL(found, 1);
         }
     }
@@ -206,8 +210,12 @@ static void overrides_late_columns(void) {
     fb_bytes none = {NULL, 0}, address = {(const uint8_t *)"\xcb\0\x71\1", 4};
     watcher w = {&s, 0, true};
     fb_deferred_values_set_hook(deferred, replace_all, &w);
-    CHECK_STATUS(fb_deferred_values_override(deferred, plan_column(&s.plan, "src_as"), FB_DEFERRED_UINT, 65001, none), FB_OK);
-    CHECK_STATUS(fb_deferred_values_override(deferred, plan_column(&s.plan, "exporter"), FB_DEFERRED_BYTES, 0, address), FB_OK);
+    CHECK_STATUS(fb_deferred_values_override(deferred, plan_column(&s.plan, "src_as"),
+                                             FB_DEFERRED_UINT, 65001, none),
+                 FB_OK);
+    CHECK_STATUS(fb_deferred_values_override(deferred, plan_column(&s.plan, "exporter"),
+                                             FB_DEFERRED_BYTES, 0, address),
+                 FB_OK);
     samples[0].build(&d);
     session_feed(&s, &d);
     const char *flows = session_text(&s);
@@ -225,7 +233,10 @@ static void overrides_late_columns(void) {
 
 static void refuses_overrides_that_cannot_be(void) {
     session s;
-    session_open(&s, "1 u uint late limit=255\n2 a ip late\n3 f double late\n4 i int late limit=127\n5 plain uint\n6 off uint late disabled", 4096);
+    session_open(&s,
+                 "1 u uint late limit=255\n2 a ip late\n3 f double late\n4 i int late limit=127\n5 "
+                 "plain uint\n6 off uint late disabled",
+                 4096);
     fb_bytes none = {NULL, 0}, bytes = {(const uint8_t *)"12345678", 8};
     static const struct {
         uint16_t column;
@@ -233,30 +244,40 @@ static void refuses_overrides_that_cannot_be(void) {
         uint64_t number;
         fb_status status;
     } cases[] = {
-        {0, FB_DEFERRED_UINT, 255, FB_OK},           {0, FB_DEFERRED_UINT, 256, FB_BAD_ARGUMENT},
-        {0, FB_DEFERRED_INT, 1, FB_BAD_ARGUMENT},    {0, FB_DEFERRED_BYTES, 0, FB_BAD_ARGUMENT},
+        {0, FB_DEFERRED_UINT, 255, FB_OK},
+        {0, FB_DEFERRED_UINT, 256, FB_BAD_ARGUMENT},
+        {0, FB_DEFERRED_INT, 1, FB_BAD_ARGUMENT},
+        {0, FB_DEFERRED_BYTES, 0, FB_BAD_ARGUMENT},
         /* of 8 bytes */
-        {1, FB_DEFERRED_UINT, 1, FB_BAD_ARGUMENT},   {1, FB_DEFERRED_BYTES, 0, FB_BAD_ARGUMENT},
-        {2, FB_DEFERRED_REAL, 1, FB_OK},             {2, FB_DEFERRED_UINT, 1, FB_BAD_ARGUMENT},
-        {3, FB_DEFERRED_INT, 127, FB_OK},            {3, FB_DEFERRED_INT, 128, FB_BAD_ARGUMENT},
-        {3, FB_DEFERRED_INT, (uint64_t)-128, FB_OK}, {3, FB_DEFERRED_INT, (uint64_t)-129, FB_BAD_ARGUMENT},
+        {1, FB_DEFERRED_UINT, 1, FB_BAD_ARGUMENT},
+        {1, FB_DEFERRED_BYTES, 0, FB_BAD_ARGUMENT},
+        {2, FB_DEFERRED_REAL, 1, FB_OK},
+        {2, FB_DEFERRED_UINT, 1, FB_BAD_ARGUMENT},
+        {3, FB_DEFERRED_INT, 127, FB_OK},
+        {3, FB_DEFERRED_INT, 128, FB_BAD_ARGUMENT},
+        {3, FB_DEFERRED_INT, (uint64_t)-128, FB_OK},
+        {3, FB_DEFERRED_INT, (uint64_t)-129, FB_BAD_ARGUMENT},
         {4, FB_DEFERRED_UINT, 1, FB_BAD_ARGUMENT}, /* not late */
         {5, FB_DEFERRED_UINT, 1, FB_BAD_ARGUMENT}, /* disabled */
         {6, FB_DEFERRED_UINT, 1, FB_BAD_ARGUMENT}, /* missing */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        CHECK_STATUS(fb_deferred_values_override(&s.row.deferred, cases[i].column, cases[i].state, cases[i].number,
-                                       cases[i].state == FB_DEFERRED_BYTES ? bytes : none), cases[i].status);
+        CHECK_STATUS(fb_deferred_values_override(
+                         &s.row.deferred, cases[i].column, cases[i].state, cases[i].number,
+                         cases[i].state == FB_DEFERRED_BYTES ? bytes : none),
+                     cases[i].status);
     session_close(&s);
 }
 
 /* Scaling ------------------------------------------------------------------------------------ */
 
-static const char *const totals = "1 rate uint rate late limit=1000000\n2 bytes uint scaled\n3 packets fixed32 scaled limit=4294967295\n"
+static const char *const totals = "1 rate uint rate late limit=1000000\n2 bytes uint scaled\n3 "
+                                  "packets fixed32 scaled limit=4294967295\n"
                                   "4 zero uint scaled explicit\n5 plain uint";
 
 /* Emit one row with a value for each column; 0: no value. */
-static void feed_row(session *s, uint64_t rate, uint64_t bytes, uint64_t packets, uint64_t zero, uint64_t plain) {
+static void feed_row(session *s, uint64_t rate, uint64_t bytes, uint64_t packets, uint64_t zero,
+                     uint64_t plain) {
     const uint64_t values[] = {rate, bytes, packets, zero, plain};
     fb_row_cursor at;
     fb_row_begin(&s->row, 1000, &at);
@@ -274,12 +295,15 @@ static void multiplies_totals_by_the_rate_of_their_row(void) {
         {0, 1500, 2, "bytes=1500 packets=2 zero=0 plain=7\n", 0}, /* unknown rate */
         {1, 1500, 2, "rate=1 bytes=1500 packets=2 zero=0 plain=7\n", 0},
         {100, 0, 2, "rate=100 packets=200 zero=0 plain=7\n", 0},
-        {65536, 0xffffffffffff, 65535, "rate=65536 bytes=18446744073709486080 packets=4294901760 zero=0 plain=7\n", 0},
-        {65536, 1, 65536, "rate=65536 bytes=65536 zero=0 plain=7\n", 1}, /* 2^32 packets */
+        {65536, 0xffffffffffff, 65535,
+         "rate=65536 bytes=18446744073709486080 packets=4294901760 zero=0 plain=7\n", 0},
+        {65536, 1, 65536, "rate=65536 bytes=65536 zero=0 plain=7\n", 1},   /* 2^32 packets */
         {65536, 0x1000000000000, 65536, "rate=65536 zero=0 plain=7\n", 2}, /* and 2^64 bytes */
-        {3, 0x5555555555555555, 0x55555555, "rate=3 bytes=18446744073709551615 packets=4294967295 zero=0 plain=7\n", 0},
+        {3, 0x5555555555555555, 0x55555555,
+         "rate=3 bytes=18446744073709551615 packets=4294967295 zero=0 plain=7\n", 0},
         {3, 0x5555555555555556, 0x55555556, "rate=3 zero=0 plain=7\n", 2},
-        {1, UINT64_MAX, UINT32_MAX, "rate=1 bytes=18446744073709551615 packets=4294967295 zero=0 plain=7\n", 0},
+        {1, UINT64_MAX, UINT32_MAX,
+         "rate=1 bytes=18446744073709551615 packets=4294967295 zero=0 plain=7\n", 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         session s;
@@ -293,7 +317,9 @@ static void multiplies_totals_by_the_rate_of_their_row(void) {
 }
 
 static void set_rate(void *context, void *deferred) {
-    CHECK_STATUS(fb_deferred_values_replace(deferred, 0, FB_DEFERRED_UINT, *(uint64_t *)context, (fb_bytes){NULL, 0}), FB_OK);
+    CHECK_STATUS(fb_deferred_values_replace(deferred, 0, FB_DEFERRED_UINT, *(uint64_t *)context,
+                                            (fb_bytes){NULL, 0}),
+                 FB_OK);
 }
 
 /* The hook runs first, the override replaces its result, and totals are scaled by the written
@@ -305,13 +331,16 @@ static void scales_by_the_rate_that_is_written(void) {
     feed_row(&s, 10, 5, 0, 0, 0);
     fb_deferred_values_set_hook(&s.row.deferred, set_rate, &rate);
     feed_row(&s, 10, 5, 0, 0, 0);
-    CHECK_STATUS(fb_deferred_values_override(&s.row.deferred, 0, FB_DEFERRED_UINT, 30, (fb_bytes){NULL, 0}), FB_OK);
+    CHECK_STATUS(
+        fb_deferred_values_override(&s.row.deferred, 0, FB_DEFERRED_UINT, 30, (fb_bytes){NULL, 0}),
+        FB_OK);
     feed_row(&s, 10, 5, 0, 0, 0);
     feed_row(&s, 0, 5, 0, 0, 0);
     fb_deferred_values_set_hook(&s.row.deferred, NULL, NULL);
     fb_deferred_values_clear_overrides(&s.row.deferred);
     feed_row(&s, 0, 5, 0, 0, 0);
-    CHECK_FLOWS(&s, "rate=10 bytes=50 zero=0\nrate=20 bytes=100 zero=0\nrate=30 bytes=150 zero=0\nrate=30 bytes=150 zero=0\n"
+    CHECK_FLOWS(&s, "rate=10 bytes=50 zero=0\nrate=20 bytes=100 zero=0\nrate=30 bytes=150 "
+                    "zero=0\nrate=30 bytes=150 zero=0\n"
                     "bytes=5 zero=0\n");
     session_close(&s);
 }
@@ -335,8 +364,11 @@ static void scales_what_an_exporter_says(void) {
 static void leaves_other_columns_to_themselves(void) {
     session s;
     byte_buffer d;
-    session_open(&s, "1 off uint late disabled : netflow5:dPkts\n2 ports uint late repeated : netflow5:srcport,netflow5:dstport\n"
-                     "3 as uint late : netflow5:src_as", 4096);
+    session_open(&s,
+                 "1 off uint late disabled : netflow5:dPkts\n2 ports uint late repeated : "
+                 "netflow5:srcport,netflow5:dstport\n"
+                 "3 as uint late : netflow5:src_as",
+                 4096);
     watcher w = {&s, 0, true};
     fb_deferred_values_set_hook(&s.row.deferred, replace_all, &w);
     samples[0].build(&d);
@@ -345,8 +377,11 @@ static void leaves_other_columns_to_themselves(void) {
     session_close(&s);
 }
 
-RUN_TESTS(TEST(keeps_the_best_rank), TEST(keeps_a_zero_that_is_a_value), TEST(wants_what_would_be_kept), TEST(writes_the_zero_of_an_explicit_column),
-          TEST(collects_late_columns_only_while_somebody_may_replace_them), TEST(lets_a_hook_replace_late_columns),
+RUN_TESTS(TEST(keeps_the_best_rank), TEST(keeps_a_zero_that_is_a_value),
+          TEST(wants_what_would_be_kept), TEST(writes_the_zero_of_an_explicit_column),
+          TEST(collects_late_columns_only_while_somebody_may_replace_them),
+          TEST(lets_a_hook_replace_late_columns),
           TEST(changes_nothing_where_a_hook_changes_nothing), TEST(overrides_late_columns),
           TEST(refuses_overrides_that_cannot_be), TEST(multiplies_totals_by_the_rate_of_their_row),
-          TEST(scales_by_the_rate_that_is_written), TEST(scales_what_an_exporter_says), TEST(leaves_other_columns_to_themselves))
+          TEST(scales_by_the_rate_that_is_written), TEST(scales_what_an_exporter_says),
+          TEST(leaves_other_columns_to_themselves))

@@ -29,10 +29,21 @@ static const setting settings[] = {
     {"few exporters", MOST_SOURCES, SMALL, 3000, {.exporter_limit = 5}, 0, FB_EXPORTER_EVICTED},
     {"few agents", 2, 40, 2000, {.exporter_limit = 60}, 0, FB_AGENT_EVICTED},
     {"many domains", 1, STREAMS, 6000, {0}, 0, FB_DOMAIN_EVICTED},
-    {"little early data", 4, SMALL, 2000,
-     {.early_data_limit = 1000, .early_data_total = 2000}, 0, FB_TEMPLATE_MISSING},
+    {"little early data",
+     4,
+     SMALL,
+     2000,
+     {.early_data_limit = 1000, .early_data_total = 2000},
+     0,
+     FB_TEMPLATE_MISSING},
     {"little memory", MOST_SOURCES, 8, 4000, {0}, 24000, FB_EXPORTER_EVICTED},
-    {"less memory than an exporter", MOST_SOURCES, 8, 2000, {0}, sizeof(fb_exporter) - 1, FB_EXPORTER_LIMIT},
+    {"less memory than an exporter",
+     MOST_SOURCES,
+     8,
+     2000,
+     {0},
+     sizeof(fb_exporter) - 1,
+     FB_EXPORTER_LIMIT},
 };
 
 /* The output of one decoder, and the model. */
@@ -87,7 +98,8 @@ static void put_sets(world *w, byte_buffer *d, unsigned version) {
     }
 }
 
-static void build_message(world *w, byte_buffer *d, unsigned version, uint32_t source, uint32_t domain) {
+static void build_message(world *w, byte_buffer *d, unsigned version, uint32_t source,
+                          uint32_t domain) {
     if (version == 9) {
         uint32_t sequence =
             number(w, source * w->setting->domains + domain, FB_SEQUENCE_PACKETS, 1);

@@ -16,10 +16,8 @@ static void open_limited(session *s, fb_decoder_options options) {
    of them the bytes; 0: no template. */
 static void build(byte_buffer *d, unsigned version, uint32_t domain, unsigned fields, bool data) {
     *d = (byte_buffer){0};
-    if (version == 9)
-        netflow9_begin(d, (netflow9_header){.source_id = domain});
-    else
-        ipfix_begin(d, (ipfix_header){.domain = domain});
+    if (version == 9) netflow9_begin(d, (netflow9_header){.source_id = domain});
+    else ipfix_begin(d, (ipfix_header){.domain = domain});
     if (fields) {
         size_t set = set_begin(d, version == 9 ? 0 : 2);
         put16(d, 256);
@@ -123,7 +121,8 @@ static void a_datagram_that_is_resumed_keeps_its_exporter(void) {
     session s;
     byte_buffer d = {0};
     memset(&s, 0, sizeof s);
-    CHECK_STATUS(session_try(&s, "1 bytes uint : netflow5:dOctets\n", 0, (fb_decoder_options){0}), FB_OK);
+    CHECK_STATUS(session_try(&s, "1 bytes uint : netflow5:dOctets\n", 0, (fb_decoder_options){0}),
+                 FB_OK);
     netflow5_begin(&d, 3, (netflow5_header){0});
     for (unsigned i = 0; i < 3; i++) put_netflow5(&d, (netflow5_record){.bytes = 7});
     s.allocator.fail_at = s.allocator.calls + 1;
@@ -162,7 +161,8 @@ static void check_genuine(const spoof *spoof, bool late) {
         sent += spoof->repeats;
     }
     CHECK_EQUAL(own, SPOOFED);
-    CHECK_EQUAL(count_all(s.decoder).flows - before, own + (spoof->fields && spoof->data ? sent : 0));
+    CHECK_EQUAL(count_all(s.decoder).flows - before,
+                own + (spoof->fields && spoof->data ? sent : 0));
     CHECK_EQUAL(count_all(s.decoder).datagrams, SPOOFED + (uint64_t)number * spoof->repeats);
     CHECK_EQUAL(session_count(&s, FB_EXPORTER_EVICTED), number + 1 - LIMIT);
     CHECK_EQUAL(session_count(&s, FB_EXPORTER_LIMIT), 0);
@@ -171,8 +171,8 @@ static void check_genuine(const spoof *spoof, bool late) {
 }
 
 static void keeps_a_genuine_exporter_among_spoofed_ones(void) {
-    static const spoof spoofs[] = {
-        {10, 0, 1, true}, {10, 1, 1, true}, {10, 3, 2, false}, {9, 0, 1, true}, {9, 1, 1, true}, {9, 2, 3, true}};
+    static const spoof spoofs[] = {{10, 0, 1, true}, {10, 1, 1, true}, {10, 3, 2, false},
+                                   {9, 0, 1, true},  {9, 1, 1, true},  {9, 2, 3, true}};
     for (size_t i = 0; i < sizeof spoofs / sizeof *spoofs; i++) {
         check_genuine(&spoofs[i], false);
         check_genuine(&spoofs[i], true);
@@ -208,11 +208,14 @@ static void bounds_the_agents_of_a_source(void) {
     session_close(&s);
 }
 
-static void feed_agent(session *s, uint32_t agent, uint32_t sequence, uint32_t sources, uint32_t source) {
+static void feed_agent(session *s, uint32_t agent, uint32_t sequence, uint32_t sources,
+                       uint32_t source) {
     byte_buffer d = {0};
     sflow_begin(&d, sources, (sflow_header){.agent = agent, .sequence = sequence, .uptime = 1000});
     for (uint32_t i = 0; i < sources; i++)
-        sample_end(&d, flow_sample_begin(&d, 0, (flow_sample){.sequence = 10 * sequence, .source = i, .rate = 1}));
+        sample_end(&d,
+                   flow_sample_begin(
+                       &d, 0, (flow_sample){.sequence = 10 * sequence, .source = i, .rate = 1}));
     feed(s, &d, source);
 }
 
@@ -234,7 +237,9 @@ static void keeps_netflow_apart_from_sflow_of_its_address(void) {
         CHECK_EQUAL(genuine->memory.used, held);
         CHECK_EQUAL(genuine->counters.datagrams, 1);
         CHECK_EQUAL(genuine->domains.count, 1);
-        CHECK_EQUAL(genuine->counters.status[FB_EXPORTER_RESTART] + genuine->counters.status[FB_SAMPLE_GAP], 0);
+        CHECK_EQUAL(genuine->counters.status[FB_EXPORTER_RESTART] +
+                        genuine->counters.status[FB_SAMPLE_GAP],
+                    0);
         for (uint32_t i = 1; i < SPOOFED; i++) { /* enough agents to evict the first ones */
             feed_agent(&s, GENUINE + i, 1, 1, FIRST_SPOOFED);
             uint64_t flows = count_all(s.decoder).flows;
@@ -295,8 +300,8 @@ static void evicts_domains_by_class_then_by_age(void) {
     session s;
     enum { NEW = 100000, MANY = 100 };
     open_limited(&s, (fb_decoder_options){0});
-    fill_domains(&s, 0, FB_MAX_DOMAINS - 2 * MANY, 2);  /* in use */
-    fill_domains(&s, 1000, MANY, 1);                    /* seen once */
+    fill_domains(&s, 0, FB_MAX_DOMAINS - 2 * MANY, 2);                   /* in use */
+    fill_domains(&s, 1000, MANY, 1);                                     /* seen once */
     for (uint32_t i = 0; i < MANY; i++) feed_domain(&s, 2000 + i, 0, 3); /* without templates */
     CHECK_EQUAL(session_count(&s, FB_DOMAIN_EVICTED), 0);
     for (uint32_t i = 0; i < MANY; i++) feed_domain(&s, i, 0, 1);
@@ -310,7 +315,8 @@ static void evicts_domains_by_class_then_by_age(void) {
     for (uint32_t i = 0; i < MANY; i++) feed_domain(&s, i, 0, 1);
     /* the oldest in use, except those that keep sending */
     fill_domains(&s, NEW + 2000, MANY - 1, 2);
-    for (uint32_t i = 0; i < MANY; i++) CHECK(find_domain(&s, 10, i) && !find_domain(&s, 10, MANY + i));
+    for (uint32_t i = 0; i < MANY; i++)
+        CHECK(find_domain(&s, 10, i) && !find_domain(&s, 10, MANY + i));
     CHECK_EQUAL(session_count(&s, FB_DOMAIN_EVICTED), 2 * (MANY - SPARED) + MANY);
     CHECK_EQUAL(s.decoder->exporters.last->domains.count, FB_MAX_DOMAINS);
     session_close(&s);
@@ -420,14 +426,18 @@ static void evicts_engines_of_netflow5(void) {
     session s;
     byte_buffer d;
     memset(&s, 0, sizeof s);
-    CHECK_STATUS(session_try(&s, "1 bytes uint : netflow5:dOctets\n", 0, (fb_decoder_options){0}), FB_OK);
+    CHECK_STATUS(session_try(&s, "1 bytes uint : netflow5:dOctets\n", 0, (fb_decoder_options){0}),
+                 FB_OK);
     for (uint32_t i = 0; i < 2 * FB_MAX_DOMAINS; i++) {
         d.size = 0;
-        netflow5_begin(&d, 1, (netflow5_header){.engine_type = i >> 8, .engine_id = i & 255, .sequence = 5});
+        netflow5_begin(
+            &d, 1, (netflow5_header){.engine_type = i >> 8, .engine_id = i & 255, .sequence = 5});
         put_netflow5(&d, (netflow5_record){.bytes = 7});
         session_feed(&s, &d);
         d.size = 0;
-        netflow5_begin(&d, 1, (netflow5_header){.engine_type = 255, .sequence = i + 1 + (i >= FB_MAX_DOMAINS)});
+        netflow5_begin(
+            &d, 1,
+            (netflow5_header){.engine_type = 255, .sequence = i + 1 + (i >= FB_MAX_DOMAINS)});
         put_netflow5(&d, (netflow5_record){.bytes = 7});
         session_feed(&s, &d);
     }
@@ -507,7 +517,10 @@ static void decodes_a_datagram_with_its_own_templates(void) {
             session s;
             byte_buffer d = {0}, data;
             memset(&s, 0, sizeof s);
-            fb_decoder_options options = {.exporter_memory = domain_fits ? sizeof(fb_domain) + 4 * (sizeof(fb_map_entry) + sizeof(uint16_t)) : 1};
+            fb_decoder_options options = {
+                .exporter_memory =
+                    domain_fits ? sizeof(fb_domain) + 4 * (sizeof(fb_map_entry) + sizeof(uint16_t))
+                                : 1};
             CHECK_STATUS(session_try(&s, columns, capacity, options), FB_OK);
             /* the overflow has the same budget, too small here; 0: no limit */
             s.decoder->exporters.overflow.memory.limit = 0;
@@ -528,7 +541,8 @@ static void decodes_a_datagram_with_its_own_templates(void) {
             session_forget(&s);
             session_feed(&s, &data);
             CHECK_FLOWS(&s, "");
-            CHECK_EQUAL(session_count(&s, FB_TEMPLATE_MISSING) + session_count(&s, FB_EARLY_DATA), 1);
+            CHECK_EQUAL(session_count(&s, FB_TEMPLATE_MISSING) + session_count(&s, FB_EARLY_DATA),
+                        1);
             session_close(&s);
         }
 }
@@ -557,11 +571,16 @@ static void reads_inner_records_by_templates_that_are_not_kept(void) {
     }
 }
 
-RUN_TESTS(TEST(evicts_by_class_then_by_age), TEST(finds_what_is_left), TEST(a_datagram_that_is_resumed_keeps_its_exporter), TEST(keeps_a_genuine_exporter_among_spoofed_ones),
-          TEST(bounds_the_agents_of_a_source), TEST(keeps_netflow_apart_from_sflow_of_its_address), TEST(keeps_a_genuine_exporter_beside_many_domains),
-          TEST(evicts_domains_by_class_then_by_age), TEST(keeps_a_genuine_domain_among_spoofed_ones),
-          TEST(keeps_the_sums_of_an_evicted_domain), TEST(evicts_domains_of_ports_before_their_common_one),
-          TEST(evicts_engines_of_netflow5), TEST(evicts_domains_without_memory),
-          TEST(evicts_where_memory_is_short), TEST(counts_what_waited_of_an_evicted_exporter),
+RUN_TESTS(TEST(evicts_by_class_then_by_age), TEST(finds_what_is_left),
+          TEST(a_datagram_that_is_resumed_keeps_its_exporter),
+          TEST(keeps_a_genuine_exporter_among_spoofed_ones), TEST(bounds_the_agents_of_a_source),
+          TEST(keeps_netflow_apart_from_sflow_of_its_address),
+          TEST(keeps_a_genuine_exporter_beside_many_domains),
+          TEST(evicts_domains_by_class_then_by_age),
+          TEST(keeps_a_genuine_domain_among_spoofed_ones),
+          TEST(keeps_the_sums_of_an_evicted_domain),
+          TEST(evicts_domains_of_ports_before_their_common_one), TEST(evicts_engines_of_netflow5),
+          TEST(evicts_domains_without_memory), TEST(evicts_where_memory_is_short),
+          TEST(counts_what_waited_of_an_evicted_exporter),
           TEST(decodes_a_datagram_with_its_own_templates),
           TEST(reads_inner_records_by_templates_that_are_not_kept))

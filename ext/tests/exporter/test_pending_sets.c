@@ -4,14 +4,13 @@
 
 #include <time.h>
 
-static const char *const columns =
-    "1 bytes uint : ipfix:1\n"
-    "2 received timestamp unit=1000000 : meta:time_received\n"
-    "3 exported timestamp unit=1000000 : meta:time_exported\n"
-    "4 port uint : meta:source_port\n"
-    "5 sequence uint : meta:sequence_number\n"
-    "6 start timestamp unit=1000000 : ipfix:22@time_uptime\n"
-    "7 rate uint : derived:sampling_rate\n";
+static const char *const columns = "1 bytes uint : ipfix:1\n"
+                                   "2 received timestamp unit=1000000 : meta:time_received\n"
+                                   "3 exported timestamp unit=1000000 : meta:time_exported\n"
+                                   "4 port uint : meta:source_port\n"
+                                   "5 sequence uint : meta:sequence_number\n"
+                                   "6 start timestamp unit=1000000 : ipfix:22@time_uptime\n"
+                                   "7 rate uint : derived:sampling_rate\n";
 static const char *const bytes = "1 bytes uint : ipfix:1\n";
 
 /* One datagram of a batch, which owns its bytes. */
@@ -79,11 +78,14 @@ static void build_netflow9_sequence(void) {
     byte_buffer d;
     sequence_size = 0;
     for (unsigned i = 0; i < 2; i++) {
-        netflow9_begin(&d, (netflow9_header){.uptime = 60000 + i, .seconds = 1000 + i, .sequence = 7 + i, .source_id = 5});
+        netflow9_begin(
+            &d, (netflow9_header){
+                    .uptime = 60000 + i, .seconds = 1000 + i, .sequence = 7 + i, .source_id = 5});
         put_timed(&d, 10 + 10 * i);
         send(&d, 4000 + i, 5000 + i);
     }
-    netflow9_begin(&d, (netflow9_header){.uptime = 70000, .seconds = 2000, .sequence = 9, .source_id = 5});
+    netflow9_begin(
+        &d, (netflow9_header){.uptime = 70000, .seconds = 2000, .sequence = 9, .source_id = 5});
     size_t set = set_begin(&d, 0);
     put_template(&d, 256, FIELDS({1, 4}, {22, 4}));
     set_end(&d, set);
@@ -114,7 +116,8 @@ static void applies_what_was_learnt_meanwhile(void) {
         byte_buffer d;
         session_open(&s, columns, 4096);
         ipfix_begin(&d, (ipfix_header){.seconds = 1000});
-        if (!late) put_records(&d, 300, 1, 1), patch16(&d, 18, 20), put64(&d, 900000), put32(&d, 100);
+        if (!late)
+            put_records(&d, 300, 1, 1), patch16(&d, 18, 20), put64(&d, 900000), put32(&d, 100);
         put_timed(&d, 10);
         ipfix_end(&d);
         session_feed(&s, &d);
@@ -134,9 +137,10 @@ static void applies_what_was_learnt_meanwhile(void) {
         put32(&d, 30), put32(&d, 60300);
         set_end(&d, set), ipfix_end(&d);
         session_feed(&s, &d);
-        CHECK_FLOWS(&s, "bytes=10 received=1000500 exported=1000000 port=4000 start=960100 rate=100\n"
-                        "bytes=11 received=1000500 exported=1000000 port=4000 start=960200 rate=100\n"
-                        "bytes=30 received=1000500 exported=2000000 port=4000 start=960300 rate=100\n");
+        CHECK_FLOWS(&s,
+                    "bytes=10 received=1000500 exported=1000000 port=4000 start=960100 rate=100\n"
+                    "bytes=11 received=1000500 exported=1000000 port=4000 start=960200 rate=100\n"
+                    "bytes=30 received=1000500 exported=2000000 port=4000 start=960300 rate=100\n");
         CHECK_COUNTERS(&s, late ? "early_data=1" : "early_data=2");
         session_close(&s);
     }
@@ -219,7 +223,8 @@ static void open_limited(session *s, size_t limit, size_t total) {
 
 static uint64_t missing_of(const session *s, uint32_t address) {
     fb_datagram datagram = datagram_of(NULL, 0, address);
-    return fb_exporters_get(&s->decoder->exporters, datagram.source, 0, datagram.source)->counters.status[FB_TEMPLATE_MISSING];
+    return fb_exporters_get(&s->decoder->exporters, datagram.source, 0, datagram.source)
+        ->counters.status[FB_TEMPLATE_MISSING];
 }
 
 enum { COST = FB_PENDING_SET_BYTES + 8 }; /* of a set with one record */
@@ -488,13 +493,15 @@ static void is_done_at_once_with_a_flood(void) {
     CHECK(pending->all.bytes <= 4 << 20);
     CHECK(pending->all.sets > 20000);
     CHECK(s.memory.used < 8 << 20);
-    CHECK_EQUAL(session_count(&s, FB_EARLY_DATA), pending->all.sets + session_count(&s, FB_TEMPLATE_MISSING));
+    CHECK_EQUAL(session_count(&s, FB_EARLY_DATA),
+                pending->all.sets + session_count(&s, FB_TEMPLATE_MISSING));
 
     ipfix_begin(&d, (ipfix_header){0}); /* thousands of template sets that release nothing */
     while (d.size < MOST) put_bytes_template(&d, 300);
     ipfix_end(&d);
     feed_quickly(&s, &d, 1, "5,000 template sets");
-    ipfix_begin(&d, (ipfix_header){0}); /* templates for ids that are waited for, redefined as empty */
+    ipfix_begin(&d,
+                (ipfix_header){0}); /* templates for ids that are waited for, redefined as empty */
     while (d.size < MOST) {
         size_t set = set_begin(&d, 2);
         put_template(&d, 65535, FIELDS({1, 4})), put_template(&d, 65535, FIELDS({1, 0}));
@@ -539,7 +546,8 @@ static void is_done_at_once_with_data_of_an_empty_template(void) {
     session s;
     byte_buffer d;
     memset(&s, 0, sizeof s);
-    CHECK_STATUS(session_try(&s, bytes, 1 << 20, (fb_decoder_options){.obey_withdrawals = true}), FB_OK);
+    CHECK_STATUS(session_try(&s, bytes, 1 << 20, (fb_decoder_options){.obey_withdrawals = true}),
+                 FB_OK);
     netflow9_begin(&d, (netflow9_header){0});
     size_t set = set_begin(&d, 0);
     put_template(&d, 256, NULL, 0);
@@ -571,8 +579,10 @@ static void is_done_at_once_with_data_of_an_empty_template(void) {
 
 RUN_TESTS(TEST(keeps_time_and_numbers_of_its_own_datagram), TEST(applies_what_was_learnt_meanwhile),
           TEST(comes_out_in_order_of_arrival), TEST(waits_on_when_its_template_is_empty_after_all),
-          TEST(tells_its_faults_where_the_decoder_is), TEST(gives_up_the_oldest_of_an_exporter), TEST(gives_up_the_oldest_of_all),
-          TEST(gives_up_at_once_what_never_fits), TEST(gives_up_at_once_where_there_is_no_state), TEST(leaves_memory_for_templates),
-          TEST(counts_what_still_waits_in_the_end), TEST(gives_the_same_at_every_capacity), TEST(survives_every_failed_allocation),
-          TEST(loses_nothing_when_a_call_is_given_up), TEST(is_done_at_once_with_a_flood), TEST(is_done_at_once_with_one_long_queue),
+          TEST(tells_its_faults_where_the_decoder_is), TEST(gives_up_the_oldest_of_an_exporter),
+          TEST(gives_up_the_oldest_of_all), TEST(gives_up_at_once_what_never_fits),
+          TEST(gives_up_at_once_where_there_is_no_state), TEST(leaves_memory_for_templates),
+          TEST(counts_what_still_waits_in_the_end), TEST(gives_the_same_at_every_capacity),
+          TEST(survives_every_failed_allocation), TEST(loses_nothing_when_a_call_is_given_up),
+          TEST(is_done_at_once_with_a_flood), TEST(is_done_at_once_with_one_long_queue),
           TEST(is_done_at_once_with_data_of_an_empty_template))

@@ -32,7 +32,8 @@ static void put_address(text *t, const uint8_t *p, size_t size) {
         text_put(t, "%u.%u.%u.%u", p[0], p[1], p[2], p[3]);
         return;
     }
-    for (int i = 0; i < 8; i++) text_put(t, "%s%x", i ? ":" : "", (unsigned)p[2 * i] << 8 | p[2 * i + 1]);
+    for (int i = 0; i < 8; i++)
+        text_put(t, "%s%x", i ? ":" : "", (unsigned)p[2 * i] << 8 | p[2 * i + 1]);
 }
 
 void put_bytes_text(text *t, const fb_column *column, const uint8_t *data, size_t size) {
@@ -119,11 +120,13 @@ static int compare_values(const void *a, const void *b) {
 
 /* Read the values of a message into `values`, by column. Returns false if it is not a message of
    this plan. */
-static bool read_message(const named_plan *plan, reader r, value *values, size_t room, size_t *count) {
+static bool read_message(const named_plan *plan, reader r, value *values, size_t room,
+                         size_t *count) {
     for (*count = 0; r.p < r.end && *count < room; ++*count) {
         uint64_t tag = take_varint(&r);
         uint16_t column = plan_column_of_number(plan, (uint32_t)(tag >> 3));
-        if (r.bad || column == FB_MAX_COLUMNS || (tag & 7) != plan->plan->columns[column].wire) return false;
+        if (r.bad || column == FB_MAX_COLUMNS || (tag & 7) != plan->plan->columns[column].wire)
+            return false;
         value *v = &values[*count];
         *v = (value){.column = column, .order = (unsigned)*count};
         if (plan->plan->columns[column].wire == FB_WIRE_BYTES) {
@@ -139,10 +142,8 @@ static bool read_message(const named_plan *plan, reader r, value *values, size_t
 }
 
 static void put_value(text *t, const fb_column *column, const value *v) {
-    if (column->wire == FB_WIRE_BYTES)
-        put_bytes_text(t, column, v->data, v->size);
-    else
-        put_number_text(t, column, v->number);
+    if (column->wire == FB_WIRE_BYTES) put_bytes_text(t, column, v->data, v->size);
+    else put_number_text(t, column, v->number);
 }
 
 static void put_message(text *t, const named_plan *plan, const value *values, size_t count) {
@@ -151,7 +152,9 @@ static void put_message(text *t, const named_plan *plan, const value *values, si
         bool repeated = column->flags & FB_COLUMN_REPEATED;
         bool first = !repeated || i == 0 || values[i - 1].column != values[i].column;
         bool last = i + 1 == count || values[i + 1].column != values[i].column;
-        if (first) text_put(t, "%s%s=%s", i ? " " : "", plan->names[values[i].column], repeated ? "[" : "");
+        if (first)
+            text_put(t, "%s%s=%s", i ? " " : "", plan->names[values[i].column],
+                     repeated ? "[" : "");
         put_value(t, column, &values[i]);
         if (repeated) text_put(t, last ? "]" : ",");
     }
@@ -165,7 +168,8 @@ void describe_messages(text *t, const named_plan *plan, const uint8_t *data, siz
     while (stream.p < stream.end) {
         reader message = take_bytes(&stream);
         size_t count;
-        if (stream.bad || !read_message(plan, message, values, sizeof values / sizeof *values, &count)) {
+        if (stream.bad ||
+            !read_message(plan, message, values, sizeof values / sizeof *values, &count)) {
             text_put(t, NOT_A_MESSAGE "\n");
             return;
         }
@@ -177,7 +181,8 @@ void describe_messages(text *t, const named_plan *plan, const uint8_t *data, siz
 
 static bool fits(const fb_column *column, uint64_t number) {
     uint64_t limit = column->limit;
-    if (limit > INT64_MAX && column->type != FB_TYPE_UINT && column->type != FB_TYPE_FIXED64) limit = INT64_MAX;
+    if (limit > INT64_MAX && column->type != FB_TYPE_UINT && column->type != FB_TYPE_FIXED64)
+        limit = INT64_MAX;
     int64_t highest = (int64_t)limit, lowest = -highest - 1; /* of signed numbers */
     switch (column->type) {
         case FB_TYPE_ENUM: return number <= INT32_MAX;
@@ -262,12 +267,16 @@ static bool put_plain_value(text *t, const fb_column *column, const value *v) {
         memcpy(address, size == 4 ? mapped_prefix : zeros, 12);
         memcpy(address + 12, size ? v->data + size - 4 : zeros, 4);
         if (size == 16) memcpy(address, v->data, 12);
-        there = (there && size) || column->flags & FB_COLUMN_REPEATED || memcmp(address, zeros, 16) != 0;
+        there = (there && size) || column->flags & FB_COLUMN_REPEATED ||
+                memcmp(address, zeros, 16) != 0;
         native &= memcmp(address, mapped_prefix, 12) == 0;
         if (there) put_bytes_text(t, column, native ? address + 12 : address, native ? 4 : 16);
     } else {
-        if (column->type == FB_TYPE_STRING) size = (size_t)(fb_utf8_put_replaced(bytes, (fb_bytes){v->data, v->size}, &replaced) - bytes);
-        if ((there |= size != 0)) put_bytes_text(t, column, column->type == FB_TYPE_STRING ? bytes : v->data, size);
+        if (column->type == FB_TYPE_STRING)
+            size = (size_t)(fb_utf8_put_replaced(bytes, (fb_bytes){v->data, v->size}, &replaced) -
+                            bytes);
+        if ((there |= size != 0))
+            put_bytes_text(t, column, column->type == FB_TYPE_STRING ? bytes : v->data, size);
     }
     free(bytes);
     return there;
@@ -278,12 +287,14 @@ static void put_any_message(text *t, const named_plan *plan, const all_values *v
     for (size_t i = 0; i < values->count; i++) {
         const value *v = &values->items[i];
         const fb_column *column = &plan->plan->columns[v->column];
-        bool repeated = column->flags & FB_COLUMN_REPEATED, last = i + 1 == values->count || v[1].column != v->column;
+        bool repeated = column->flags & FB_COLUMN_REPEATED,
+             last = i + 1 == values->count || v[1].column != v->column;
         bool first = i == 0 || v[-1].column != v->column;
         text said = {0};
         if (!repeated && !last) continue;
         if (put_plain_value(&said, column, v)) {
-            if (!repeated || first) text_put(t, "%s%s=%s", space, plan->names[v->column], repeated ? "[" : "");
+            if (!repeated || first)
+                text_put(t, "%s%s=%s", space, plan->names[v->column], repeated ? "[" : "");
             text_put(t, "%s%s", text_of(&said), !repeated ? "" : last ? "]" : ",");
             space = " ";
         }
@@ -292,7 +303,8 @@ static void put_any_message(text *t, const named_plan *plan, const all_values *v
     text_put(t, "\n");
 }
 
-fb_status describe_any_messages(text *t, const named_plan *plan, const uint8_t *data, size_t size, uint64_t *unknown) {
+fb_status describe_any_messages(text *t, const named_plan *plan, const uint8_t *data, size_t size,
+                                uint64_t *unknown) {
     static all_values values;
     reader stream = {data, data ? data + size : NULL, false};
     while (stream.p < stream.end) {
@@ -382,8 +394,7 @@ void describe_batch(text *t, const named_plan *plan, const fb_batch *batch) {
                     put_cell(t, column, vector, k);
                     if (k + 1 < vector->offsets[row + 1]) text_put(t, ",");
                 }
-            else
-                put_cell(t, column, vector, row);
+            else put_cell(t, column, vector, row);
             if (vector->listed) text_put(t, "]");
         }
         text_put(t, "\n");

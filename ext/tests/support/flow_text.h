@@ -22,7 +22,8 @@ void describe_messages(text *t, const named_plan *plan, const uint8_t *data, siz
    counted in *unknown. Lists may be packed. The last value of a single column counts, and is
    omitted if it is a default. Returns the status behind the last line: END, MORE_INPUT or
    BAD_MESSAGE. */
-fb_status describe_any_messages(text *t, const named_plan *plan, const uint8_t *data, size_t size, uint64_t *unknown);
+fb_status describe_any_messages(text *t, const named_plan *plan, const uint8_t *data, size_t size,
+                                uint64_t *unknown);
 
 /* Describe the rows of a batch, one line each. A mapped native address is shown with 4 bytes,
    because columns do not keep its width. */

@@ -51,14 +51,15 @@ typedef struct {
     uint64_t value;
     /* content of bytes, packed elements or a group; for an unknown field also its tag */
     const uint8_t *begin, *end;
-    const uint8_t *after;       /* start of the next field */
+    const uint8_t *after; /* start of the next field */
 } plain_item;
 
 typedef enum { PLAIN_FIELD, PLAIN_END, PLAIN_BAD } plain_answer;
 
 /* Read the next field. Uses only the declared properties of fields: number, type, repeated,
    members. */
-plain_answer plain_next(const fb_codec_message *message, const uint8_t *p, const uint8_t *end, plain_item *item);
+plain_answer plain_next(const fb_codec_message *message, const uint8_t *p, const uint8_t *end,
+                        plain_item *item);
 /* Read one value as a number of its type. Returns NULL if it is malformed. */
 const uint8_t *plain_scalar(int type, const uint8_t *p, const uint8_t *end, uint64_t *value);
 

@@ -48,7 +48,8 @@ void session_forget(session *s);
    and length. */
 const fb_pattern *session_find_pattern(const session *s, const byte_buffer *d, size_t sample);
 /* The same, with the parts of the sample. */
-const fb_pattern *session_find_parts(const session *s, const byte_buffer *d, size_t sample, fb_sample_parts *parts);
+const fb_pattern *session_find_parts(const session *s, const byte_buffer *d, size_t sample,
+                                     fb_sample_parts *parts);
 /* Return a counter, summed over all exporters and payloads without an exporter. */
 uint64_t session_count(const session *s, fb_status status);
 /* Return the sum of all counters. */
@@ -58,16 +59,19 @@ void put_counters_text(text *t, const fb_decoder *decoder);
 
 #define CHECK_TEXT(actual, expected) check_text((actual), (expected), __FILE__, __LINE__, __func__)
 /* Check the flows since session_forget, or since the session was opened. */
-#define CHECK_FLOWS(s, expected) check_text(session_text(s), (expected), __FILE__, __LINE__, __func__)
+#define CHECK_FLOWS(s, expected) \
+    check_text(session_text(s), (expected), __FILE__, __LINE__, __func__)
 #define CHECK_COUNTERS(s, expected) check_counters((s), (expected), __FILE__, __LINE__, __func__)
 
-UNUSED static void check_text(const char *actual, const char *expected, const char *file, int line, const char *test) {
+UNUSED static void check_text(const char *actual, const char *expected, const char *file, int line,
+                              const char *test) {
     if (strcmp(actual, expected) == 0) return;
     fprintf(stderr, "%s:%d: %s: it says\n%s\nnot\n%s\n", file, line, test, actual, expected);
     fb_check_failures++;
 }
 
-UNUSED static void check_counters(session *s, const char *expected, const char *file, int line, const char *test) {
+UNUSED static void check_counters(session *s, const char *expected, const char *file, int line,
+                                  const char *test) {
     text t = {0};
     put_counters_text(&t, s->decoder);
     check_text(text_of(&t), expected, file, line, test);

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 
 void trace_new(trace *t, const named_plan *plan) {
-    *t = (trace){.plan = plan, .cells = calloc(plan->count + 1, sizeof *t->cells),
+    *t = (trace){.plan = plan,
+                 .cells = calloc(plan->count + 1, sizeof *t->cells),
                  .constants = calloc(plan->count + 1, sizeof *t->constants),
                  .datagram = calloc(plan->count + 1, sizeof *t->datagram)};
     if (!t->cells || !t->constants || !t->datagram) abort();
@@ -50,7 +51,9 @@ static void clear_cells(const named_plan *plan, trace_cell *cells) {
     }
 }
 
-static bool is_zero(const trace_value *value) { return value->data ? !value->size : !value->number; }
+static bool is_zero(const trace_value *value) {
+    return value->data ? !value->size : !value->number;
+}
 
 /* True if the column has no value that counts, or one of a worse rank. */
 static bool is_open(const trace *t, fb_target target) {
@@ -106,7 +109,8 @@ static void begin_cells(trace *t) {
     copy_cells(t->plan, t->cells, t->constants);
     for (size_t i = 0; i < t->plan->count; i++)
         for (size_t k = 0; k < t->cells[i].count; k++)
-            if (t->cells[i].values[k].data) t->cells[i].values[k].data = t->constants[i].values[k].kept;
+            if (t->cells[i].values[k].data)
+                t->cells[i].values[k].data = t->constants[i].values[k].kept;
 }
 
 /* Begin the constants of a set. Those of the datagram are saved. */
@@ -150,8 +154,11 @@ static void trace_put_uint(trace *t, trace_cursor *at, fb_target target, uint64_
     offer(t, target, (trace_value){.number = value});
 }
 
-static void trace_put_fast(trace *t, trace_cursor *at, const fb_target_range *source, uint64_t value) {
-    if (source->path != FB_PATH_FAST || source->column->type != FB_TYPE_UINT || value >= source->bound) abort();
+static void trace_put_fast(trace *t, trace_cursor *at, const fb_target_range *source,
+                           uint64_t value) {
+    if (source->path != FB_PATH_FAST || source->column->type != FB_TYPE_UINT ||
+        value >= source->bound)
+        abort();
     trace_put_uint(t, at, source->target, value);
 }
 
@@ -162,7 +169,8 @@ static fb_target find_target(const trace *t, const fb_column *column) {
     return target;
 }
 
-static void trace_append_uint(trace *t, trace_cursor *at, const fb_column *column, uint64_t value, size_t width) {
+static void trace_append_uint(trace *t, trace_cursor *at, const fb_column *column, uint64_t value,
+                              size_t width) {
     if (width < 8 && value >> 8 * width) abort();
     fb_target target = find_target(t, column);
     if (value) trace_put_uint(t, at, target, value);
@@ -181,24 +189,29 @@ static void trace_put_real(trace *t, trace_cursor *at, fb_target target, double 
 }
 
 /* Empty bytes are a value only in an explicit column. */
-static void trace_put_bytes(trace *t, trace_cursor *at, fb_target target, const uint8_t *data, size_t size) {
+static void trace_put_bytes(trace *t, trace_cursor *at, fb_target target, const uint8_t *data,
+                            size_t size) {
     (void)at;
     const fb_column *column = &t->plan->plan->columns[target.column];
     bool explicit = column->flags & FB_COLUMN_EXPLICIT && !(column->flags & FB_COLUMN_REPEATED);
-    if (size || explicit || t->cells[target.column].open) offer(t, target, (trace_value){.data = data, .size = size});
+    if (size || explicit || t->cells[target.column].open)
+        offer(t, target, (trace_value){.data = data, .size = size});
 }
 
-static void trace_put_ip(trace *t, trace_cursor *at, fb_target target, const uint8_t *data, size_t size) {
+static void trace_put_ip(trace *t, trace_cursor *at, fb_target target, const uint8_t *data,
+                         size_t size) {
     (void)at;
     offer(t, target, (trace_value){.data = data, .size = size});
 }
 
-static void trace_append_ip(trace *t, trace_cursor *at, const fb_column *column, const uint8_t *data, size_t size) {
+static void trace_append_ip(trace *t, trace_cursor *at, const fb_column *column,
+                            const uint8_t *data, size_t size) {
     fb_target target = find_target(t, column);
     if (!fb_is_no_address(data, size)) trace_put_ip(t, at, target, data, size);
 }
 
-static bool trace_append_lanes(trace *t, trace_cursor *at, const fb_varint_simd *lanes, const uint8_t *first, const uint8_t *second) {
+static bool trace_append_lanes(trace *t, trace_cursor *at, const fb_varint_simd *lanes,
+                               const uint8_t *first, const uint8_t *second) {
     (void)t, (void)at, (void)lanes, (void)first, (void)second;
     return false;
 }
@@ -215,10 +228,11 @@ static void trace_repeat_uint(trace *t, trace_cursor *at, fb_target target, uint
 }
 
 static void trace_repeat_bytes(trace *t, trace_cursor *at, fb_target target, const uint8_t *data,
-                                                        size_t size) {
+                               size_t size) {
     (void)at;
     assert(t->plan->plan->columns[target.column].flags & FB_COLUMN_REPEATED);
-    if (is_open(t, target)) add_value(&t->cells[target.column], (trace_value){.data = data, .size = size});
+    if (is_open(t, target))
+        add_value(&t->cells[target.column], (trace_value){.data = data, .size = size});
 }
 
 static void trace_open(trace *t, trace_cursor *at, uint16_t column) {
@@ -239,7 +253,9 @@ static void put_string(text *text, const fb_column *column, const trace_value *v
     uint8_t *replaced = malloc(3 * value->size + 1);
     bool any;
     if (!replaced) abort();
-    size_t size = (size_t)(fb_utf8_put_replaced(replaced, (fb_bytes){value->data, value->size}, &any) - replaced);
+    size_t size =
+        (size_t)(fb_utf8_put_replaced(replaced, (fb_bytes){value->data, value->size}, &any) -
+                 replaced);
     put_bytes_text(text, column, replaced, size);
     free(replaced);
 }
@@ -252,14 +268,10 @@ static void put_address(text *text, const fb_column *column, const trace_value *
 }
 
 static void put_traced(text *text, const fb_column *column, const trace_value *value) {
-    if (!value->data)
-        put_number_text(text, column, value->number);
-    else if (column->type == FB_TYPE_STRING)
-        put_string(text, column, value);
-    else if (column->type == FB_TYPE_IP)
-        put_address(text, column, value);
-    else
-        put_bytes_text(text, column, value->data, value->size);
+    if (!value->data) put_number_text(text, column, value->number);
+    else if (column->type == FB_TYPE_STRING) put_string(text, column, value);
+    else if (column->type == FB_TYPE_IP) put_address(text, column, value);
+    else put_bytes_text(text, column, value->data, value->size);
 }
 
 /* Multiply totals by the rate of the row, if the product fits. */

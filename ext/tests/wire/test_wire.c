@@ -56,7 +56,8 @@ static void loads_varints_as_it_reads_them(void) {
         uint64_t loaded = 0, read = 0;
         for (size_t i = 0; i < FB_VARINT_MAX; i++) {
             random = random * 1664525u + 1013904223u;
-            bytes[i] = (uint8_t)((random >> 24 & 0x7f) | (i < round % 12 ? 0x80 : 0) | (round & 64 ? random >> 16 & 0x80 : 0));
+            bytes[i] = (uint8_t)((random >> 24 & 0x7f) | (i < round % 12 ? 0x80 : 0) |
+                                 (round & 64 ? random >> 16 & 0x80 : 0));
         }
         const uint8_t *end = fb_wire_read_varint(bytes, bytes + FB_VARINT_MAX, &read);
         CHECK(fb_wire_load_varint(bytes, &loaded) == end);
@@ -92,8 +93,14 @@ static void zigzags_to_both_ends(void) {
     static const struct {
         int64_t value;
         uint64_t coded;
-    } cases[] = {{0, 0}, {-1, 1}, {1, 2}, {-2, 3}, {INT32_MAX, 0xfffffffe}, {INT32_MIN, 0xffffffff},
-                 {INT64_MAX, UINT64_MAX - 1}, {INT64_MIN, UINT64_MAX}};
+    } cases[] = {{0, 0},
+                 {-1, 1},
+                 {1, 2},
+                 {-2, 3},
+                 {INT32_MAX, 0xfffffffe},
+                 {INT32_MIN, 0xffffffff},
+                 {INT64_MAX, UINT64_MAX - 1},
+                 {INT64_MIN, UINT64_MAX}};
     for (size_t i = 0; i < COUNT(cases); i++) {
         CHECK_EQUAL(fb_wire_zigzag(cases[i].value), cases[i].coded);
         CHECK_EQUAL(fb_wire_unzigzag(cases[i].coded), cases[i].value);
@@ -126,7 +133,11 @@ static uint8_t *append(unsigned which, uint8_t *p, const uint8_t *end) {
 
 static void appends_into_enough_room_and_no_less(void) {
     for (unsigned which = 0; which < 14; which++) {
-        size_t need = which == 0 ? 4 : which == 1 ? 8 : which == 2 ? sizeof some : which == 3 ? 0 : which - 3;
+        size_t need = which == 0   ? 4
+                      : which == 1 ? 8
+                      : which == 2 ? sizeof some
+                      : which == 3 ? 0
+                                   : which - 3;
         for (size_t room = 0; room < 16; room++) {
             uint8_t *p = fb_guarded_room_of(room);
             uint8_t *end = append(which, p, p + room);
@@ -160,7 +171,10 @@ static void reads_whole_values_and_no_prefix_of_one(void) {
     static const struct {
         const char *bytes;
         size_t size;
-    } values[] = {{"\1\2\3\4", 4}, {"\1\2\3\4\5\6\7\10", 8}, {"\3abc", 4}, {"\xff\xff\xff\xff\xff\xff\xff\xff\xff\1", 10}};
+    } values[] = {{"\1\2\3\4", 4},
+                  {"\1\2\3\4\5\6\7\10", 8},
+                  {"\3abc", 4},
+                  {"\xff\xff\xff\xff\xff\xff\xff\xff\xff\1", 10}};
     for (unsigned which = 0; which < COUNT(values); which++)
         for (size_t size = 0; size <= values[which].size; size++) {
             uint8_t *p = fb_guarded_copy(values[which].bytes, size);
@@ -178,7 +192,8 @@ static void reads_whole_values_and_no_prefix_of_one(void) {
 
 /* A length of nearly 2^64 must not wrap around to a position before the end. */
 static void does_not_believe_lengths(void) {
-    static const uint64_t lengths[] = {5, 1u << 31, UINT64_C(1) << 32, INT64_MAX, UINT64_MAX - 3, UINT64_MAX};
+    static const uint64_t lengths[] = {5,         1u << 31,       UINT64_C(1) << 32,
+                                       INT64_MAX, UINT64_MAX - 3, UINT64_MAX};
     for (size_t i = 0; i < COUNT(lengths); i++) {
         uint8_t bytes[16];
         fb_bytes view;
@@ -201,12 +216,15 @@ static void replaces_malformed_parts_of_text(void) {
         {"", ""},
         {"plain", "plain"},
         {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"},
-        {"\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf", "\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf"},
+        {"\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf",
+         "\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf"},
         {"\xf0\x90\x80\x80\xf4\x8f\xbf\xbf", "\xf0\x90\x80\x80\xf4\x8f\xbf\xbf"},
         {"\x80", R}, /* a continuation byte without a start */
-        {"a\xff" "b", "a" R "b"},
-        {"\xc0\xaf\xe0\x80\xbf\xf0\x81\x82\x41", R R R R R R R R "A"}, /* overlong forms */
-        {"\xed\xa0\x80\xed\xbf\xbf\xed\xaf\x41", R R R R R R R R "A"}, /* surrogates */
+        {"a\xff"
+         "b",
+         "a" R "b"},
+        {"\xc0\xaf\xe0\x80\xbf\xf0\x81\x82\x41", R R R R R R R R "A"},   /* overlong forms */
+        {"\xed\xa0\x80\xed\xbf\xbf\xed\xaf\x41", R R R R R R R R "A"},   /* surrogates */
         {"\xf4\x91\x92\x93\xff\x41\x80\xbf\x42", R R R R R "A" R R "B"}, /* above U+10FFFF */
         {"\xe1\x80\xe2\xf0\x91\x92\xf1\xbf\x41", R R R R "A"}, /* truncated: one for each start */
         {"\xf5\x80\x80\x80", R R R R},
@@ -234,14 +252,17 @@ static void knows_every_code_point(void) {
         uint8_t text[4];
         size_t size = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
         static const uint8_t first[] = {0, 0, 0xc0, 0xe0, 0xf0};
-        for (size_t i = size; i--;) text[i] = (uint8_t)(i ? 0x80 | (code >> 6 * (size - 1 - i) & 0x3f) : first[size] | code >> 6 * (size - 1));
+        for (size_t i = size; i--;)
+            text[i] = (uint8_t)(i ? 0x80 | (code >> 6 * (size - 1 - i) & 0x3f)
+                                  : first[size] | code >> 6 * (size - 1));
         bool surrogate = code >= 0xd800 && code < 0xe000;
         CHECK(fb_utf8_valid((fb_bytes){text, size}) == (!surrogate && code < 0x110000));
     }
 }
 
-RUN_TESTS(TEST(sizes_varints_at_every_boundary), TEST(writes_short_varints_as_long_ones), TEST(loads_varints_as_it_reads_them),
-          TEST(reads_what_other_writers_may_write), TEST(zigzags_to_both_ends), TEST(makes_tags),
-          TEST(appends_into_enough_room_and_no_less), TEST(puts_fixed_sizes_least_significant_first),
+RUN_TESTS(TEST(sizes_varints_at_every_boundary), TEST(writes_short_varints_as_long_ones),
+          TEST(loads_varints_as_it_reads_them), TEST(reads_what_other_writers_may_write),
+          TEST(zigzags_to_both_ends), TEST(makes_tags), TEST(appends_into_enough_room_and_no_less),
+          TEST(puts_fixed_sizes_least_significant_first),
           TEST(reads_whole_values_and_no_prefix_of_one), TEST(does_not_believe_lengths),
           TEST(replaces_malformed_parts_of_text), TEST(knows_every_code_point))
