@@ -29,8 +29,7 @@ typedef struct {
 static fb_cursor put_lesser(fb_context *c, fb_emitter *row, fb_cursor at, const lesser *value) {
     if (value->field.data)
         return put_field(c, row, at, value->target, value->field.data, value->field.size);
-    put_uint(c, row, &at, value->target, value->number);
-    return at;
+    return put_uint(c, row, at, value->target, value->number);
 }
 
 /* Put a value of the best rank immediately, or let a lower one wait. If the list is full, it is put

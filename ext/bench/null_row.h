@@ -35,7 +35,7 @@ FB_INLINE void null_row_end_set(null_row *row) {
     (void)row;
 }
 
-FB_INLINE bool null_row_is_direct(const null_row *row) {
+FB_INLINE bool null_row_has_fast_path(const null_row *row) {
     (void)row;
     return true;
 }

@@ -23,11 +23,11 @@ FB_NOINLINE static fb_cursor put_field(fb_context *c, fb_emitter *emitter, fb_cu
     double real;
     switch (target.kind) {
         case FB_KIND_IP:
-            if (size == 4 || size == 16) put_ip(c, emitter, &at, target, p, size);
+            if (size == 4 || size == 16) at = put_ip(c, emitter, at, target, p, size);
             else if (size) note(c, emitter, at, target, FB_BAD_FIELD_SIZE, p);
             return at;
         case FB_KIND_MAC: /* reduced size does not apply, even to zeros (RFC 7011 section 6.2) */
-            if (size == 6) put_uint(c, emitter, &at, target, fb_load_uint(p, size));
+            if (size == 6) at = put_uint(c, emitter, at, target, fb_load_uint(p, size));
             else if (size) note(c, emitter, at, target, FB_BAD_FIELD_SIZE, p);
             return at;
         case FB_KIND_STRING:

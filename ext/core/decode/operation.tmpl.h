@@ -23,8 +23,8 @@ static fb_cursor derive(fb_context *c, fb_emitter *emitter, fb_cursor at, const 
         case FB_OP_DERIVED_ICMP_TYPE:
         case FB_OP_DERIVED_ICMP_CODE:
             if (!derive_icmp(compiled, record, locations, &both)) return at;
-            put_uint(c, emitter, &at, op->target,
-                     op->code == FB_OP_DERIVED_ICMP_TYPE ? both >> 8 : both & 0xff);
+            at = put_uint(c, emitter, at, op->target,
+                          op->code == FB_OP_DERIVED_ICMP_TYPE ? both >> 8 : both & 0xff);
             return at;
         case FB_OP_DERIVED_IP_FLAGS:
             return put_fragment_flags(c, emitter, at, op->target, compiled, record, locations);
@@ -33,7 +33,7 @@ static fb_cursor derive(fb_context *c, fb_emitter *emitter, fb_cursor at, const 
             break;
         default: break;
     }
-    if (value) put_uint(c, emitter, &at, op->target, value);
+    if (value) at = put_uint(c, emitter, at, op->target, value);
     return at;
 }
 
@@ -119,13 +119,15 @@ FB_INLINE fb_cursor run_operation(fb_context *c, fb_emitter *emitter, fb_cursor 
             break;
         case FB_OP_ENUM: at = put_enum(c, emitter, at, op, *p); break;
         case FB_OP_ETYPE_IPV4:
-            put_uint(c, emitter, &at, op->target, find_etype(compiled, record, locations, p, 4));
+            at =
+                put_uint(c, emitter, at, op->target, find_etype(compiled, record, locations, p, 4));
             break;
         case FB_OP_ETYPE_IPV6:
-            put_uint(c, emitter, &at, op->target, find_etype(compiled, record, locations, p, 16));
+            at = put_uint(c, emitter, at, op->target,
+                          find_etype(compiled, record, locations, p, 16));
             break;
         case FB_OP_RATE_OF_SAMPLER:
-            put_uint(c, emitter, &at, op->target, find_rate(c, load_sampler(p, op->size)));
+            at = put_uint(c, emitter, at, op->target, find_rate(c, load_sampler(p, op->size)));
             break;
         case FB_OP_VALUE:
             if (locations && op->size == FB_VARIABLE_SIZE)

@@ -82,12 +82,13 @@ FB_NOINLINE static fb_cursor convert_uint(fb_context *c, fb_emitter *emitter, fb
     return at;
 }
 
-FB_INLINE void put_uint(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_target target,
-                        uint64_t value) {
+FB_INLINE fb_cursor put_uint(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_target target,
+                             uint64_t value) {
     const fb_column *column = &c->plan->columns[target.column];
-    if (FB_LIKELY(column->type == FB_TYPE_UINT && value <= column->limit))
-        FB_EMIT(put_uint)(emitter, at, target, value);
-    else *at = convert_uint(c, emitter, *at, target, value);
+    if (FB_UNLIKELY(column->type != FB_TYPE_UINT || value > column->limit))
+        return convert_uint(c, emitter, at, target, value);
+    FB_EMIT(put_uint)(emitter, &at, target, value);
+    return at;
 }
 
 static fb_cursor put_int(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_target target,
@@ -115,12 +116,13 @@ static fb_cursor put_nanoseconds(fb_context *c, fb_emitter *emitter, fb_cursor a
     return convert_uint(c, emitter, at, target, timed ? in_units(value, column->unit) : value);
 }
 
-FB_INLINE void put_ip(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_target target,
-                      const uint8_t *p, size_t size) {
-    if (fb_is_no_address(p, size)) return;
+FB_INLINE fb_cursor put_ip(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_target target,
+                           const uint8_t *p, size_t size) {
+    if (fb_is_no_address(p, size)) return at;
     if (FB_LIKELY(c->plan->columns[target.column].type == FB_TYPE_IP))
-        FB_EMIT(put_ip)(emitter, at, target, p, size);
-    else FB_EMIT(put_bytes)(emitter, at, target, p, size);
+        FB_EMIT(put_ip)(emitter, &at, target, p, size);
+    else FB_EMIT(put_bytes)(emitter, &at, target, p, size);
+    return at;
 }
 
 #define FB_FOR_TARGETS(c, source, target) \
@@ -130,7 +132,7 @@ FB_INLINE void put_ip(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_targ
 
 FB_NOINLINE static fb_cursor set_uint_long(fb_context *c, fb_emitter *emitter, fb_cursor at,
                                            fb_source source, uint64_t value) {
-    FB_FOR_TARGETS(c, source, target) put_uint(c, emitter, &at, *target, value);
+    FB_FOR_TARGETS(c, source, target) at = put_uint(c, emitter, at, *target, value);
     return at;
 }
 
@@ -195,7 +197,7 @@ static void set_member_ip(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_
     FB_FOR_TARGETS(c, source, target) {
         if (c->plan->columns[target->column].flags & FB_COLUMN_REPEATED)
             FB_EMIT(repeat_bytes)(emitter, at, *target, p, size);
-        else put_ip(c, emitter, at, *target, p, size);
+        else *at = put_ip(c, emitter, *at, *target, p, size);
     }
 }
 
@@ -206,7 +208,7 @@ FB_INLINE void close_list(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_
 
 FB_NOINLINE static fb_cursor set_ip_long(fb_context *c, fb_emitter *emitter, fb_cursor at,
                                          fb_source source, const uint8_t *p, size_t size) {
-    FB_FOR_TARGETS(c, source, target) put_ip(c, emitter, &at, *target, p, size);
+    FB_FOR_TARGETS(c, source, target) at = put_ip(c, emitter, at, *target, p, size);
     return at;
 }
 
@@ -354,7 +356,7 @@ static fb_cursor put_integer(fb_context *c, fb_emitter *emitter, fb_cursor at, f
             note(c, emitter, at, target, FB_OUT_OF_RANGE, p);
             return at;
         case FB_KIND_TCP_BITS: value &= 0x0fff; /* fall through */
-        case FB_KIND_UINT: put_uint(c, emitter, &at, target, value); return at;
+        case FB_KIND_UINT: return put_uint(c, emitter, at, target, value);
         default: return put_time(c, emitter, at, target, p, size);
     }
 }
