@@ -1,14 +1,12 @@
 #include "tests/builders/arrow_choice.h"
 
 #include <stdio.h>
-#include <stdlib.h>
+
+#include "tests/builders/arrow_choice_internal.h"
 
 #include "core/plan/plan.h"
 
-enum { MOST_ROWS = 160, MOST_MEMBERS = 1400, MOST_BYTES = 1 << 16, MOST_DEPTH = 3 };
-
-#define COUNT(array)   (sizeof(array) / sizeof *(array))
-#define PICK(m, array) (array)[take(m) % COUNT(array)]
+enum { MOST_ROWS = 160, MOST_MEMBERS = 1400, MOST_DEPTH = 3 };
 
 /* Columns ------------------------------------------------------------------------------------ */
 
@@ -155,59 +153,7 @@ static bool read_format(const char *text, format *f) {
     return false;
 }
 
-/* Choices ------------------------------------------------------------------------------------ */
-
-typedef struct block block;
-struct block {
-    block *next;
-    uint8_t *data;
-};
-
-typedef struct {
-    const uint8_t *p, *end;
-    block *blocks;
-} maker;
-
-static uint8_t take(maker *m) {
-    return m->p < m->end ? *m->p++ : 0;
-}
-static bool one_in(maker *m, unsigned count) {
-    return take(m) % count == count - 1;
-}
-
-static void *hold(maker *m, size_t size) {
-    block *block = malloc(sizeof *block);
-    if (!block || !(block->data = calloc(1, size ? size : 1))) abort();
-    block->next = m->blocks;
-    m->blocks = block;
-    return block->data;
-}
-
-/* Allocate zeroed bytes, mostly at an odd address. */
-static uint8_t *make_room(maker *m, size_t size) {
-    return one_in(m, 4) ? hold(m, size) : (uint8_t *)hold(m, size + 1) + 1;
-}
-
-typedef struct {
-    struct ArrowSchema schema;
-    struct ArrowArray array;
-    struct ArrowSchema *schemas[1];
-    struct ArrowArray *arrays[1];
-    const void *buffers[8];
-    const char *fills;
-    bool known, listed, indexed;
-} node;
-
-/* Add a buffer that the node owns. An empty buffer is sometimes NULL. */
-static uint8_t *add_buffer(maker *m, node *n, size_t size) {
-    uint8_t *buffer = make_room(m, size);
-    n->buffers[n->array.n_buffers++] = size || one_in(m, 2) ? buffer : NULL;
-    return buffer;
-}
-
-static size_t count_of(const node *n) {
-    return (size_t)(n->array.offset + n->array.length);
-}
+/* Nodes -------------------------------------------------------------------------------------- */
 
 static void add_validity(maker *m, node *n) {
     static const int64_t null_counts[] = {0, -1, -1, 0};
@@ -222,208 +168,6 @@ static void add_validity(maker *m, node *n) {
     n->buffers[n->array.n_buffers++] = bits;
     for (size_t i = 0; i < size; i++) bits[i] = take(m) | most;
 }
-
-/* Numbers ------------------------------------------------------------------------------------ */
-
-static const int64_t integers[] = {0,
-                                   1,
-                                   -1,
-                                   2,
-                                   7,
-                                   100,
-                                   101,
-                                   127,
-                                   128,
-                                   -128,
-                                   255,
-                                   256,
-                                   65535,
-                                   65536,
-                                   INT32_MAX,
-                                   INT32_MIN,
-                                   UINT32_MAX,
-                                   (int64_t)UINT32_MAX + 1,
-                                   INT64_MAX,
-                                   INT64_MIN,
-                                   0xffffffffffff,
-                                   0x1000000000000,
-                                   16777217,
-                                   9007199254740993,
-                                   9223372036854,
-                                   9223372036855,
-                                   106751,
-                                   106752,
-                                   9223372036854775,
-                                   -9223372036854775,
-                                   9223372036854776,
-                                   18446744073,
-                                   86400000,
-                                   -999,
-                                   1700000000000};
-
-static const double reals[] = {0,
-                               -0.0,
-                               0.5,
-                               1,
-                               -1,
-                               100,
-                               101,
-                               255,
-                               256,
-                               4294967295,
-                               4294967296,
-                               2147483648,
-                               -2147483648,
-                               -2147483649,
-                               0x1p63,
-                               -0x1p63,
-                               0x1p64,
-                               0x1.fffffffffffffp63,
-                               0x1.fffffep127,
-                               0x1.ffffffp127,
-                               1e39,
-                               5e-324,
-                               1e308};
-
-static int choose_small(maker *m, unsigned how) {
-    return how == 1 ? take(m) % 101 : (int8_t)take(m);
-}
-
-static double choose_real(maker *m, unsigned how) {
-    static const double odd[] = {__builtin_nan(""), __builtin_inf(), -__builtin_inf()};
-    return how < 3 ? choose_small(m, how) : one_in(m, 8) ? PICK(m, odd) : PICK(m, reals);
-}
-
-static int64_t choose_integer(maker *m, unsigned how) {
-    return how < 3 ? choose_small(m, how) : PICK(m, integers);
-}
-
-/* Fill numbers with random bytes, values that most columns hold, small values, or boundary
-   values. */
-static void fill_numbers(maker *m, uint8_t *values, size_t count, size_t width, bool real) {
-    unsigned how = take(m) % 4;
-    for (size_t i = 0; i < count; i++, values += width) {
-        for (size_t k = 0; !how && k < width; k++) values[k] = take(m);
-        if (!how) continue;
-        double wide = real ? choose_real(m, how) : 0;
-        float narrow = (float)wide;
-        int64_t integer = real ? 0 : choose_integer(m, how);
-        memcpy(values,
-               real && width == 8 ? (void *)&wide
-               : real             ? (void *)&narrow
-                                  : (void *)&integer,
-               width);
-    }
-}
-
-/* Bytes -------------------------------------------------------------------------------------- */
-
-static const char *const words[] = {"",
-                                    "ingress",
-                                    "in",
-                                    "5",
-                                    "007",
-                                    "2147483647",
-                                    "2147483648",
-                                    "1.2.3.4",
-                                    "0.0.0.0",
-                                    "::",
-                                    "::ffff:0.0.0.0",
-                                    "2001:db8::1",
-                                    "1.2.3.04",
-                                    "1:2:3:4:5:6:7:8",
-                                    "1:2:3:4:5:6:7::",
-                                    "::1:2:3:4:5:6:7:8",
-                                    "1:2:3:4:5:6:1.2.3.4",
-                                    "00:00:5e:00:53:01",
-                                    "00-00-5E-00-53-01",
-                                    "00:00:5e-00:53:01",
-                                    "twelve-bytes",
-                                    "thirteen-byte",
-                                    "sixteen-bytes-of",
-                                    "\xc3\xa4",
-                                    "\xf0\x9f\x98\x80",
-                                    "\xed\xa0\x80",
-                                    "thirteen-byt\xc3",
-                                    "\xf4\x90\x80\x80",
-                                    "\xc0\x80",
-                                    "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff",
-                                    "\n%s\\\"",
-                                    "a text of more octets than any address has"};
-
-/* Choose a value. Most are one repeated word, so that whole blocks are valid if the column takes
-   it. */
-static size_t choose_bytes(maker *m, const char *usual, uint8_t *bytes) {
-    uint8_t how = take(m);
-    size_t size = how % 8 == 0 ? 4 : how % 8 == 1 ? 16 : how % 32;
-    if (how >= 16) {
-        const char *word = how < 32 ? PICK(m, words) : usual;
-        memcpy(bytes, word, size = strlen(word));
-        return size;
-    }
-    for (size_t i = 0; i < size; i++) bytes[i] = take(m);
-    return size;
-}
-
-typedef struct {
-    uint8_t bytes[MOST_BYTES];
-    size_t size, ends[MOST_BYTES / 16];
-} byte_buffer;
-
-static void choose_all(maker *m, byte_buffer *o, size_t count) {
-    const char *usual = PICK(m, words);
-    o->size = 0;
-    for (size_t i = 0; i < count; i++) {
-        o->size += choose_bytes(m, usual, o->bytes + o->size);
-        o->ends[i] = o->size;
-    }
-}
-
-static void put_offset(uint8_t *offsets, size_t i, int64_t offset, bool large) {
-    memcpy(offsets + i * (large ? 8 : 4), &offset, large ? 8 : 4);
-}
-
-/* Add offsets and bytes. Only offsets state the number of bytes, so none may exceed the buffer.
-   Some are not in order. */
-static void add_bytes(maker *m, node *n, bool large) {
-    static byte_buffer o;
-    size_t count = count_of(n), first = take(m) % 4, lost = take(m);
-    choose_all(m, &o, count);
-    uint8_t *offsets = add_buffer(m, n, count ? (count + 1) * (large ? 8 : 4) : 0);
-    for (size_t i = 0; count && i <= count; i++)
-        put_offset(offsets, i,
-                   i == lost && i < count ? (take(m) % 2 ? -1 : 0)
-                                          : (int64_t)(first + (i ? o.ends[i - 1] : 0)),
-                   large);
-    uint8_t *values = add_buffer(m, n, count ? first + o.size : 0);
-    if (count) memcpy(values + first, o.bytes, o.size);
-}
-
-/* Add views. Any part of a view may be wrong, because the core can check it. */
-static void add_views(maker *m, node *n) {
-    static byte_buffer o;
-    size_t count = count_of(n), split = take(m) % 3;
-    choose_all(m, &o, count);
-    uint8_t *views = add_buffer(m, n, 16 * count), *values[2] = {NULL, NULL};
-    for (size_t k = 0; k < split; k++)
-        memcpy(values[k] = add_buffer(m, n, o.size), o.bytes, o.size);
-    for (size_t i = 0; i < count; i++) {
-        size_t begin = i ? o.ends[i - 1] : 0;
-        int32_t size = (int32_t)(o.ends[i] - begin),
-                place[2] = {split ? (int32_t)(i % split) : 0, (int32_t)begin};
-        memcpy(views + 16 * i, &size, 4);
-        memcpy(views + 16 * i + 4, o.bytes + begin, size < 12 ? (size_t)size : 12);
-        if (size > 12) memcpy(views + 16 * i + 8, place, 8);
-        if (one_in(m, 32)) views[16 * i + take(m) % 16] ^= take(m);
-    }
-    uint8_t *sizes = add_buffer(m, n, 8 * split);
-    for (size_t k = 0; k < split; k++) {
-        int64_t held = one_in(m, 16) ? PICK(m, integers) : (int64_t)o.size;
-        if (held <= (int64_t)o.size) memcpy(sizes + 8 * k, &held, 8); /* otherwise 0 */
-    }
-}
-
-/* Nodes -------------------------------------------------------------------------------------- */
 
 static node *make_node(maker *m, size_t length, unsigned depth);
 
@@ -445,7 +189,7 @@ static void add_lists(maker *m, node *n, bool large, unsigned depth) {
     uint8_t *offsets = add_buffer(m, n, count ? (count + 1) * (large ? 8 : 4) : 0);
     for (size_t i = 0; count && i <= count; i++) {
         uint8_t step = take(m);
-        put_offset(offsets, i, step == 1 ? PICK(m, integers) : (int64_t)end, large);
+        choice_put_offset(offsets, i, step == 1 ? choice_pick_integer(m) : (int64_t)end, large);
         if (end < 1000) end += step >= 252 ? 200 : step % 4;
     }
     add_members(m, n, end - (end && one_in(m, 16)), depth);
@@ -461,20 +205,20 @@ static void fill_node(maker *m, node *n, const format *f, unsigned depth) {
     size_t count = count_of(n);
     switch (f->kind) {
         case BITS:
-            fill_numbers(m, add_buffer(m, n, (count + 7) / 8), (count + 7) / 8, 1, false);
+            choice_fill_numbers(m, add_buffer(m, n, (count + 7) / 8), (count + 7) / 8, 1, false);
             return;
         case INTEGER:
-            fill_numbers(m, add_buffer(m, n, count * f->width), count, f->width, false);
+            choice_fill_numbers(m, add_buffer(m, n, count * f->width), count, f->width, false);
             return;
         case REAL:
-            fill_numbers(m, add_buffer(m, n, count * f->width), count, f->width, true);
+            choice_fill_numbers(m, add_buffer(m, n, count * f->width), count, f->width, true);
             return;
         case FIXED:
-            fill_numbers(m, add_buffer(m, n, count * f->width), count * f->width, 1, false);
+            choice_fill_numbers(m, add_buffer(m, n, count * f->width), count * f->width, 1, false);
             return;
         case SMALL:
-        case LARGE: add_bytes(m, n, f->kind == LARGE); return;
-        case VIEW: add_views(m, n); return;
+        case LARGE: choice_add_bytes(m, n, f->kind == LARGE); return;
+        case VIEW: choice_add_views(m, n); return;
         case LIST:
         case LARGE_LIST: add_lists(m, n, f->kind == LARGE_LIST, depth); return;
         case FIXED_LIST: add_members(m, n, count * f->width, depth); return;

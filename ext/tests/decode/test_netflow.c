@@ -3,22 +3,6 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* Decode one datagram with a new decoder and these columns, and compare flows and counters. */
-static void check_flows(const char *lines, const byte_buffer *d, const char *flows,
-                        const char *counters, int line) {
-    session s;
-    text seen = {0};
-    session_open(&s, lines, 65536);
-    session_feed(&s, d);
-    check_text(session_text(&s), flows, __FILE__, line, "flows");
-    put_counters_text(&seen, s.decoder);
-    check_text(text_of(&seen), counters, __FILE__, line, "counters");
-    text_free(&seen);
-    session_close(&s);
-}
-
-#define CHECK_DECODED(lines, d, flows, counters) check_flows(lines, d, flows, counters, __LINE__)
-
 static const char *const few = "1 bytes uint : netflow5:dOctets\n";
 
 static const char *const fixed_columns =

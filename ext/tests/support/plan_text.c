@@ -321,6 +321,12 @@ void plan_put_rich(text *lines) {
     }
 }
 
+const char *rich_columns(void) {
+    static text lines;
+    if (!lines.size) plan_put_rich(&lines);
+    return text_of(&lines);
+}
+
 void plan_put_counters(text *lines) {
     text_put(lines, "rows counters\n");
     for (unsigned i = 0; i < FB_SOURCE_COUNT; i++) {

@@ -43,6 +43,8 @@ uint16_t plan_column_of_number(const named_plan *plan, uint32_t number);
 /* Append a plan that uses everything. It has every fixed source as single, repeated and explicit
    column, every kind of element in every type that takes it, and numbers with the longest tags. */
 void plan_put_rich(text *lines);
+/* Return such a plan, which is built once. */
+const char *rich_columns(void);
 
 /* Append the same for counter and drop samples. */
 void plan_put_counters(text *lines);
