@@ -94,6 +94,16 @@ def test_includes_of_headers_have_no_cycle() -> None:
         waiting = {name: needs for name, needs in waiting.items() if name not in ready}
 
 
+def test_include_guards_name_their_file() -> None:
+    headers = [path for path in EXT.rglob("*.h") if "build" not in path.parts]
+    assert len(headers) > 70
+    for path in headers:
+        guard = re.search(r"^#ifndef (FB_\w+_H)$", path.read_text(), re.MULTILINE)
+        if guard:  # a file that is included several times has none
+            file = str(path.relative_to(EXT)).removeprefix("core/")
+            assert guard[1] == "FB_" + re.sub(r"\W", "_", file.upper())
+
+
 def test_every_header_compiles_alone() -> None:
     """A header includes everything it uses, so a compiler or an editor can open it alone."""
     compiler = find_tool(os.environ.get("CC", "cc"))
