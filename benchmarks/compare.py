@@ -16,17 +16,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import statistics
 import sys
 from collections.abc import Iterator, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from scipy.stats import mannwhitneyu
+
 OWN = "flowbuf"
 SIGNIFICANT = 0.05
-EXACT_UP_TO = 30  # samples on both sides together; beyond, the normal distribution is close enough
+EXACT_UP_TO = 30  # values of both samples together; beyond it, the normal approximation is accurate
 
 
 class Series(NamedTuple):
@@ -41,35 +41,17 @@ class Series(NamedTuple):
 
 
 def mann_whitney(a: Sequence[float], b: Sequence[float]) -> float:
-    """The probability that two samples of the same distribution differ at least as much as these: exact for a
-    few samples that are all different, else by the normal distribution, corrected for ties and for
-    continuity.
+    """Return the two-sided p-value of the Mann-Whitney U test of two samples.
+
+    It is exact for up to EXACT_UP_TO values without ties. Otherwise it uses the normal approximation,
+    corrected for ties and continuity.
     """
-    greater = sum((x > y) + (x == y) / 2 for x in a for y in b)
-    u = max(greater, len(a) * len(b) - greater)
-    pooled = sorted([*a, *b])
-    ties = [pooled.count(value) for value in set(pooled)]
-    if len(pooled) <= EXACT_UP_TO and max(ties) == 1:
-        least = len(a) * len(b) - int(u)
-        below = sum(orderings(len(a), len(b), k) for k in range(least + 1))
-        return min(1.0, 2 * below / math.comb(len(pooled), len(a)))
-    n = len(pooled)
-    correction = sum(t**3 - t for t in ties) / (n * (n - 1))
-    deviation = math.sqrt(len(a) * len(b) / 12 * (n + 1 - correction))
-    if deviation == 0:
-        return 1.0
-    z = (u - len(a) * len(b) / 2 - 0.5) / deviation
-    return min(1.0, math.erfc(z / math.sqrt(2)))
-
-
-@cache
-def orderings(m: int, n: int, u: int) -> int:
-    """In how many orders of m and n values exactly u pairs stand the wrong way round."""
-    if u < 0 or u > m * n:
-        return 0
-    if m == 0 or n == 0:
-        return 1
-    return orderings(m - 1, n, u - n) + orderings(m, n - 1, u)
+    values = [*a, *b]
+    distinct = len(set(values))
+    if distinct == 1:
+        return 1.0  # no rank differs, so the approximation would divide by zero
+    exact = distinct == len(values) <= EXACT_UP_TO
+    return float(mannwhitneyu(a, b, method="exact" if exact else "asymptotic").pvalue)
 
 
 # Files ------------------------------------------------------------------------------------------------------

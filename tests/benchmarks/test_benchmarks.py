@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks.compare import read_series
+from tests.support.command import environment_without_xdist
 
 pytestmark = pytest.mark.expensive
 
@@ -24,8 +24,7 @@ def run(*arguments: str) -> str:
     """
     chosen = "(ipfix-variable or two_threads or client_message-1-encode) and not contestant and not test_core"
     command = [sys.executable, "-m", "pytest", "benchmarks", "-k", chosen]
-    # pytest-benchmark measures nothing in a worker of pytest-xdist, which this process may be.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
+    environment = environment_without_xdist()
     environment.pop("FLOWBUF_CORPUS", None)
     done = subprocess.run([*command, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
@@ -72,7 +71,8 @@ def test_a_peer_that_cannot_decode_a_dataset_is_reported() -> None:
         chosen,
         "--benchmark-only",
     ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    environment = environment_without_xdist()
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
     _, _, after = done.stdout.partition("peers without a result")
     assert "netflow has no result: cannot decode ipfix-variable: " in after

@@ -17,7 +17,6 @@ from benchmarks.compare import (
     compare_files,
     main,
     mann_whitney,
-    orderings,
     read_series,
 )
 
@@ -45,12 +44,17 @@ def test_p_values(a: Any, b: Any, p: float) -> None:
     assert math.isclose(mann_whitney(b, a), p, rel_tol=1e-9)
 
 
-def test_orderings_are_those_that_can_be_counted() -> None:
-    def wrong(places: tuple[int, ...]) -> int:
-        return sum(1 for x in places for y in set(range(7)) - set(places) if x > y)
+def test_exact_p_values_are_those_of_an_enumeration() -> None:
+    """Three of seven ranks: the p-value is the share of choices that are at least as extreme."""
 
-    found = [wrong(places) for places in combinations(range(7), 3)]
-    assert [orderings(3, 4, u) for u in range(-1, 14)] == [found.count(u) for u in range(-1, 14)]
+    def count_greater(chosen: tuple[int, ...]) -> int:
+        return sum(x > y for x in chosen for y in set(range(7)) - set(chosen))
+
+    choices = {chosen: count_greater(chosen) for chosen in combinations(range(7), 3)}
+    for chosen, u in choices.items():
+        extreme = sum(abs(other - 6) >= abs(u - 6) for other in choices.values())  # 6 is the mean
+        others = sorted(set(range(7)) - set(chosen))
+        assert mann_whitney(chosen, others) == pytest.approx(min(1, extreme / len(choices)))
 
 
 def test_a_difference_and_a_doubt() -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +16,7 @@ from benchmarks.lab import FAMILIES, FORMATS, Format, select_formats
 from benchmarks.lab.allocations import cannot_count, count_allocations, run_counted
 from benchmarks.lab.split import Factor, split_speed
 from benchmarks.lab.timing import make_pass, measure
+from tests.support.command import environment_without_xdist
 
 ROOT = Path(__file__).parents[2]
 MESSAGES = FAMILIES["client_message"]
@@ -144,8 +144,7 @@ def test_results_of_a_run_are_split(tmp_path: Path) -> None:
     result = tmp_path / "result.json"
     run = [sys.executable, "-m", "pytest", "benchmarks/test_formats.py", "--benchmark-only", "-q"]
     chosen = ["-k", "client_message-1-encode and msgspec", f"--benchmark-json={result}"]
-    # pytest-benchmark measures nothing in a worker of pytest-xdist, which this process may be.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
+    environment = environment_without_xdist()
     subprocess.run([*run, *chosen], cwd=ROOT, env=environment, check=True, capture_output=True)
     command = [sys.executable, "-m", "benchmarks.lab.split", str(result)]
     lines = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()

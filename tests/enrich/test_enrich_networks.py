@@ -167,7 +167,8 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
 
 def test_a_database_with_damaged_data_is_reported_once(tmp_path: Path) -> None:
     octets = mmdb.database(COUNTRY)
-    damaged = octets.replace(mmdb.encode({"country": {"iso_code": "CH"}}), b"\xff" * 19)
+    damaged = octets.replace(b"\x42CH", b"\xff\xff\xff")  # 0x42: a string of two bytes
+    assert damaged != octets
     pipeline = load(tmp_path, write(tmp_path, country=damaged))
     batch = pipeline(flows(src_addr=["10.1.2.3", "10.3.0.1", "10.3.0.2"]))
     assert said(batch, "src_country") == ["AT", None, None]

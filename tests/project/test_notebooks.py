@@ -15,6 +15,7 @@ import pytest
 from nbformat import NotebookNode
 
 from tests.support.broker import Broker
+from tests.support.command import environment_without_xdist
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "notebooks"
@@ -145,7 +146,8 @@ def execute_with(result: Path, name: str) -> dict[str, list[str]]:
 
 
 def run(*arguments: str | Path) -> None:
-    done = subprocess.run([sys.executable, "-m", *arguments], cwd=ROOT, capture_output=True, text=True)
+    command, environment = [sys.executable, "-m", *arguments], environment_without_xdist()
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
