@@ -1,15 +1,15 @@
-"""Two result files side by side, or the decoders of one: medians, ratios, and how sure they are.
+"""Compare two result files, or the decoders of one, by medians and ratios with their significance.
 
     python -m benchmarks.compare OLD.json NEW.json
     python -m benchmarks.compare RESULT.json
 
-A file is what `flowbuf bench --json` or `pytest benchmarks --benchmark-json=FILE` wrote. `±` is half the
-interquartile range, as a share of the median; p is that of the Mann–Whitney test, two-sided, of all samples;
-`~` stands for a ratio where it is 0.05 or more: then nothing is shown to differ.
+A result file is the output of `flowbuf bench --json` or `pytest benchmarks --benchmark-json=FILE`. `±` is half
+the interquartile range as a share of the median. p is the two-sided p-value of the Mann-Whitney test of all
+samples. If it is 0.05 or more, `~` replaces the ratio: the difference is not significant.
 
-The test knows only what varied within a run. A machine that was busier in one of two runs makes all of it
-slower, and that is significant, too: compare what was measured in turns, or repeat both runs and see whether
-they agree.
+The test sees only the variation within a run. If the machine was busier in one of two runs, all its results
+are slower, and the test reports a significant difference. Compare results that were measured in turn, or
+repeat both runs and compare again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ EXACT_UP_TO = 30  # values of both samples together; beyond it, the normal appro
 
 
 class Series(NamedTuple):
-    """What was timed, and its samples in nanoseconds (a flow; or a call, where there are no flows)."""
+    """Samples of one measurement, in nanoseconds per flow (or per call, if it has no flows)."""
 
     dataset: str
     what: str
@@ -58,7 +58,7 @@ def mann_whitney(a: Sequence[float], b: Sequence[float]) -> float:
 
 
 def read_series(path: Path) -> list[Series]:
-    """Everything that was timed. Raises OSError, ValueError."""
+    """Return all measurements of a result file. Raises OSError, ValueError."""
     try:
         content = json.loads(path.read_text())
     except ValueError as error:
@@ -67,7 +67,7 @@ def read_series(path: Path) -> list[Series]:
         return list(read_bench(content))
     if isinstance(content, dict) and "benchmarks" in content:
         return list(read_pytest(content))
-    raise ValueError(f"{path}: neither of flowbuf bench --json nor of pytest --benchmark-json")
+    raise ValueError(f"{path}: not a result of flowbuf bench --json or pytest --benchmark-json")
 
 
 def read_bench(content: dict[str, Any]) -> Iterator[Series]:
@@ -90,7 +90,7 @@ def read_pytest(content: dict[str, Any]) -> Iterator[Series]:
 
 
 def compare_files(old: Sequence[Series], new: Sequence[Series]) -> list[list[str]]:
-    """A row for everything that is in both, and for what is in one of them."""
+    """Return a row for each measurement of either file."""
     before = {(series.dataset, series.what): series for series in old}
     after = {(series.dataset, series.what): series for series in new}
     rows = [["dataset", "what", "old", "new", "new/old", "p"]]
@@ -100,7 +100,7 @@ def compare_files(old: Sequence[Series], new: Sequence[Series]) -> list[list[str
 
 
 def compare_contestants(all_series: Sequence[Series]) -> list[list[str]]:
-    """A row for each decoder of a dataset, beside flowbuf's."""
+    """Return a row for each decoder of a dataset, compared with flowbuf."""
     rows = [["dataset", "what", "ns", OWN, f"what/{OWN}", "p"]]
     own = {series.dataset: series for series in all_series if series.what == OWN}
     for series in all_series:
@@ -113,7 +113,7 @@ def compare_contestants(all_series: Sequence[Series]) -> list[list[str]]:
 
 
 def compare(base: Series | None, other: Series | None) -> list[str]:
-    """Both, the ratio of the medians where the test says that they differ, and what it says."""
+    """Return both medians, their ratio (or "~" if they do not differ significantly) and the p-value."""
     figures = [summarize(base), summarize(other)]
     if base is None or other is None:
         return [*figures, "", ""]
@@ -135,7 +135,7 @@ def summarize(series: Series | None) -> str:
 
 
 def format_rows(rows: Sequence[Sequence[str]]) -> str:
-    """The first two columns begin on the left, figures end on the right."""
+    """Align the first two columns left and the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(map(align, row, widths, range(len(row)))).rstrip() for row in rows)
 
@@ -148,8 +148,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("old", type=Path, metavar="OLD.json", help="or the only one")
-    parser.add_argument("new", type=Path, metavar="NEW.json", nargs="?")
+    parser.add_argument("old", type=Path, metavar="OLD.json", help="first or only result")
+    parser.add_argument("new", type=Path, metavar="NEW.json", nargs="?", help="result to compare with it")
     given = parser.parse_args(arguments)
     try:
         old = read_series(given.old)
