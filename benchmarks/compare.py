@@ -3,9 +3,9 @@
     python -m benchmarks.compare OLD.json NEW.json
     python -m benchmarks.compare RESULT.json
 
-A result file is the output of `flowbuf bench --json` or `pytest benchmarks --benchmark-json=FILE`. `±` is half
-the interquartile range as a share of the median. p is the two-sided p-value of the Mann-Whitney test of all
-samples. If it is 0.05 or more, `~` replaces the ratio: the difference is not significant.
+A result file is the output of `flowbuf bench --json` or `pytest benchmarks --benchmark-json=FILE`. `±` is
+half the interquartile range as a share of the median. p is the two-sided p-value of the Mann-Whitney test of
+all samples. If it is 0.05 or more, `~` replaces the ratio: the difference is not significant.
 
 The test sees only the variation within a run. If the machine was busier in one of two runs, all its results
 are slower, and the test reports a significant difference. Compare results that were measured in turn, or

@@ -8,8 +8,8 @@ The objects of each codec are encoded and decoded the same way (codec_passes.py)
 
 Counts are compared if compiler and C library are those of the file, and for codecs also the Python version. A
 count may then differ by 3 %. A count that is lower by more must be recorded, because it would hide a later
-increase. With other versions, the counts are only reported. The decoders for processors with BMI2 are counted,
-because valgrind does not support AVX-512.
+increase. With other versions, the counts are only reported. The decoders for processors with BMI2 are
+counted, because valgrind does not support AVX-512.
 
 Exit status 1: a count differs, counting fails, or valgrind is missing and FLOWBUF_FORBID_SKIPS is set.
 """
@@ -86,7 +86,7 @@ def find_tools() -> Tools:
 
 
 def decoding(name: str, passes: int) -> tuple[object, ...]:
-    """Return a command that decodes a dataset and prints its number of flows and the processor. Raises Failed."""
+    """Return a command that decodes a dataset and prints its flows and the processor. Raises Failed."""
     programs = build()
     return programs / "bench/run_count", passes, programs / "flow.plan", DATA / f"{name}.pcap"
 
@@ -137,7 +137,9 @@ def write_record(path: Path, record: Record) -> None:
 def judge(counted: float, expected: float) -> str:
     """Return the problem of a count, or "" if it is within the band."""
     if counted > expected * (1 + BAND):
-        return "too many; find the cause (valgrind --tool=callgrind), or --update the file and commit the reason"
+        return (
+            "too many; find the cause (valgrind --tool=callgrind), or --update the file and commit the reason"
+        )
     if counted < expected * (1 - BAND):
         return "fewer; --update the file"
     return ""
@@ -169,7 +171,9 @@ def compare(record: Record, now: Record) -> tuple[list[str], bool]:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--update", action="store_true", help="write the counts to the file")
-    parser.add_argument("--record", type=Path, default=RECORD, help="file of counts (default: instructions.toml)")
+    parser.add_argument(
+        "--record", type=Path, default=RECORD, help="file of counts (default: instructions.toml)"
+    )
     options = parser.parse_args(arguments)
     if shutil.which("valgrind") is None:
         print("valgrind is not installed; instructions are not counted")

@@ -13,7 +13,7 @@ __all__ = ["describe_machine", "find_machine"]
 
 
 def find_machine() -> dict[str, Any]:
-    """Return this machine's properties for a caption, with the names of `machine_info` of pytest-benchmark."""
+    """Return this machine's properties for a caption, named as in `machine_info` of pytest-benchmark."""
     return {
         "machine": platform.machine(),
         "system": platform.system(),

@@ -47,7 +47,7 @@ def take_turns(ways: Ways, rounds: int = ROUNDS) -> dict[str, list[float]]:
 
 @functools.cache
 def time_datagrams(name: str) -> tuple[int, dict[str, list[float]]]:
-    """Return the flows of a working set and the times to messages, columns, and columns with text addresses."""
+    """Return the flows of a working set and the times to messages, to columns, and with text addresses."""
     workload = load(name)
     assert workload
     payloads, sources, received = zip(*workload.data, strict=True)

@@ -36,7 +36,7 @@ Way = Callable[[str], Seconds]
 
 
 def take_turns(broker: Broker, ways: dict[str, Way]) -> dict[str, list[Seconds]]:
-    """Return the seconds of each variant in each round, each with a new topic. The first round does not count."""
+    """Return the seconds of each variant in each round, each with a new topic. The first round warms up."""
     times: dict[str, list[Seconds]] = {name: [] for name in ways}
     for turn in range(ROUNDS + 1):
         for name, run in ways.items():
@@ -249,7 +249,7 @@ CLICKHOUSE_ROUNDS = 3
 
 
 def read_by_clickhouse(broker: Broker, topic: str, framing: str, flows: int) -> Seconds:
-    """Return the seconds from the creation of the view, which starts reading, to the last flow in the table."""
+    """Return the seconds from the creation of the view, which starts reading, to the last stored flow."""
     from flowbuf.clickhouse import KafkaOptions, Local, TableOptions, to_ddl
 
     group = uuid.uuid4().hex  # a new group starts at the beginning of the topic

@@ -3,10 +3,10 @@
     python -m benchmarks.lab.split RESULT.json
 
 RESULT.json is the output of `pytest benchmarks --benchmark-json=RESULT.json`. A ladder is three formats, each
-of which differs from the one before in one respect: text with keys, binary with keys, binary without keys. The
-first factor is the gain of binary over text, the second the gain of positions over keys. Their product is the
-whole gain. A share is the part of a factor in the whole, by logarithms. It does not exist if the whole gain is
-not above 1.
+of which differs from the one before in one respect: text with keys, binary with keys, binary without keys.
+The first factor is the gain of binary over text, the second the gain of positions over keys. Their product is
+the whole gain. A share is the part of a factor in the whole, by logarithms. It does not exist if the whole
+gain is not above 1.
 
 Formats ran in turn, so a factor is the median of the ratios within rounds, ± half their interquartile range.
 If the library changes with the first step, the first factor includes this change, and the output says so.

@@ -1,9 +1,9 @@
 """Measure CPU time and size of formats for the same records, in turn.
 
 A round of a format repeats passes over its records for at least SECONDS. Single records are a loop in Python
-over the DISTINCT records of a family. A batch is one call. Decoded objects are freed within the round. Garbage
-collection is on, but ignores objects that existed before. Otherwise the times would depend on the size of the
-test run.
+over the DISTINCT records of a family. A batch is one call. Decoded objects are freed within the round.
+Garbage collection is on, but ignores objects that existed before. Otherwise the times would depend on the
+size of the test run.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ def only_new_garbage() -> Iterator[None]:
 def make_pass(coder: Coder, family: Family, direction: str, count: int) -> tuple[Pass, int, float]:
     """Return a pass over the family's records, their number, and the mean bytes of a record.
 
-    With a count of 1, a pass is a loop over all distinct records. Otherwise it is a loop over batches: as many
-    whole batches as fit into the distinct records, and at least one.
+    With a count of 1, a pass is a loop over all distinct records. Otherwise it is a loop over batches: as
+    many whole batches as fit into the distinct records, and at least one.
     """
     if count == 1:
         singles = [coder.prepare(record) for record in family.records]

@@ -1,8 +1,8 @@
 """Peers that are whole programs: the collectors of nfdump and pmacct. Their parts cannot be timed separately.
 
 Each measurement starts a program, sends the templates and then passes over the data, and waits for its exit.
-The time is the CPU time of the process and its children from start to exit. It includes reading the capture or
-the socket, and writing or aggregating the flows. The number of passes is large enough to make the start
+The time is the CPU time of the process and its children from start to exit. It includes reading the capture
+or the socket, and writing or aggregating the flows. The number of passes is large enough to make the start
 negligible.
 """
 

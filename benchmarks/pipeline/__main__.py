@@ -4,10 +4,10 @@ A producer fills a new topic with exactly --messages records and ends. Then a co
 it from its first offset. The consumer may have at most --memory MiB resident. If the machine allows it, a
 cgroup enforces the same limit.
 
-Each round reads every topic twice: once without decoding ("raw"), which is the cost of the transport, and once
-with decoding. All topics of a packing exist at once, and each round reads all of them. Two million records of
-telemetry in the default formats take ten minutes and 2.5 GB of the broker's disk, or twice as much if it
-deletes late.
+Each round reads every topic twice: once without decoding ("raw"), which is the cost of the transport, and
+once with decoding. All topics of a packing exist at once, and each round reads all of them. Two million
+records of telemetry in the default formats take ten minutes and 2.5 GB of the broker's disk, or twice as much
+if it deletes late.
 """
 
 from __future__ import annotations
@@ -86,7 +86,10 @@ def make_parser() -> argparse.ArgumentParser:
         "--family", choices=FAMILIES, default="telemetry", help="use records of this kind [telemetry]"
     )
     parser.add_argument(
-        "--packing", choices=PACKINGS, default="both", help="put one or many records in a Kafka message [both]"
+        "--packing",
+        choices=PACKINGS,
+        default="both",
+        help="put one or many records in a Kafka message [both]",
     )
     parser.add_argument("--rounds", type=count, default=3, metavar="N", help="measure N rounds [3]")
     parser.add_argument(

@@ -1,9 +1,9 @@
 """A control group (cgroup) for one process. The kernel kills the process if it exceeds the memory limit.
 
 The group is created below the group of this process. In version 2, a group with processes cannot distribute
-memory to groups below it, so the group is created beside it. Existing groups are never changed. If the machine
-does not allow a new group, the process runs without one. The process enters the group before it executes its
-program, so all memory of the program is charged.
+memory to groups below it, so the group is created beside it. Existing groups are never changed. If the
+machine does not allow a new group, the process runs without one. The process enters the group before it
+executes its program, so all memory of the program is charged.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def find_limit(group: Group) -> str:
 
 
 def set_limit(group: Group, memory: str) -> None:
-    """Set the memory limit, and the swap limit if possible. Raises OSError if the kernel rejects the former."""
+    """Set the memory limit, and the swap limit if possible. Raises OSError if the former is rejected."""
     (group.folder / memory).write_text(str(group.limit))
     swap = group.folder / LIMITS[memory]
     with suppress(OSError):

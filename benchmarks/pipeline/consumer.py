@@ -6,9 +6,9 @@
 Without `decode`, values are received and discarded, which measures the cost of the transport. The threads of
 librdkafka run on the same processor.
 
-The peak resident memory (VmHWM) is checked four times per second and at the end. If it exceeds `memory` bytes,
-the process ends with status OVER_MEMORY. If the parent could create a cgroup (cgroup.py), the kernel also
-enforces the limit between two checks.
+The peak resident memory (VmHWM) is checked four times per second and at the end. If it exceeds `memory`
+bytes, the process ends with status OVER_MEMORY. If the parent could create a cgroup (cgroup.py), the kernel
+also enforces the limit between two checks.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ class Coder(NamedTuple):
 
     `encode` takes and `decode` returns a record in the shape of the format: a dict, a tuple or an object. The
     values are those of the record in every shape, so the conversion of times is timed too. Decoded arrays may
-    be lists even if tuples were encoded. `prepare` and `restore` convert a record to this shape and back. They
-    are never timed.
+    be lists even if tuples were encoded. `prepare` and `restore` convert a record to this shape and back.
+    They are never timed.
     """
 
     encode: Callable[[Any], bytes]
@@ -42,8 +42,8 @@ class Format:
     """A serialization format of a library.
 
     `keyed` formats write names or numbers of fields. Others are positional. `shape` is the Python type of a
-    record. `times` describes the encoding of a time. `strings` is "copies", or "views" if decoded strings keep
-    the message alive. `needs` are the required modules, with the name that pip installs.
+    record. `times` describes the encoding of a time. `strings` is "copies", or "views" if decoded strings
+    keep the message alive. `needs` are the required modules, with the name that pip installs.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Format:
         return f"not installed: pip install {' '.join(missing)}" if missing else None
 
     def version(self) -> str:
-        """Return the version of the library. Raises importlib.metadata.PackageNotFoundError if it is absent."""
+        """Return the version of the library. Raises importlib.metadata.PackageNotFoundError."""
         return importlib.metadata.version(self.library) if self.library else PYTHON
 
 

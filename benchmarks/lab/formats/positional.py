@@ -1,7 +1,7 @@
 """A hand-written format with `struct` for records that never change: tuples, without keys and tags.
 
-A record starts with its numbers in full width and the lengths of its strings. The bytes of the strings follow,
-then the sub-records, encoded the same way:
+A record starts with its numbers in full width and the lengths of its strings. The bytes of the strings
+follow, then the sub-records, encoded the same way:
 
     +---------------------------+----------+----------+------------+---
     | numbers, lengths, flags   | string 1 | string 2 | sub-record | …
