@@ -33,7 +33,7 @@ ALONE = "read and write alone"
 
 CONTESTANTS: dict[str, Callable[[Path, Path], tuple[str, ...]]] = {
     "flowbuf": lambda capture, output: (*FLOWBUF, "encode", str(capture), "-o", str(output)),
-    "netflow (parse alone)": lambda capture, _: (
+    "netflow (parse only)": lambda capture, _: (
         sys.executable,
         str(PEERS / "whole_capture.py"),
         str(capture),

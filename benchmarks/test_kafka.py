@@ -224,7 +224,7 @@ def consume_values(broker: Broker, topic: str, octets: int) -> Seconds:
 @functools.cache
 def time_consuming(broker: Broker, topic: str, flows: int) -> dict[str, list[Seconds]]:
     octets = sum(map(len, broker.values(topic)))
-    times: dict[str, list[Seconds]] = {"to columns": [], "values alone": []}
+    times: dict[str, list[Seconds]] = {"to columns": [], "values only": []}
     for turn in range(ROUNDS + 1):
         pair = consume_columns(broker, topic, flows), consume_values(broker, topic, octets)
         if turn:
@@ -233,12 +233,12 @@ def time_consuming(broker: Broker, topic: str, flows: int) -> dict[str, list[Sec
     return times
 
 
-@pytest.mark.parametrize("way", ["to columns", "values alone"])
+@pytest.mark.parametrize("way", ["to columns", "values only"])
 @pytest.mark.parametrize(("packing", "flows"), [("packed", FLOWS), ("single", SINGLE_FLOWS)])
 def test_consume(
     benchmark: Any, broker: Broker, topics: dict[str, str], packing: str, flows: int, way: str
 ) -> None:
-    """Consume Kafka messages into columns, beside their values alone."""
+    """Consume Kafka messages into columns, beside their values only."""
     replay(benchmark, time_consuming(broker, topics[packing], flows)[way])
     record(benchmark, DATASET, f"{packing}, {way}", flows)
 

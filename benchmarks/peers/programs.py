@@ -33,7 +33,7 @@ NETFLOW = frozenset({"netflow5", "netflow9", "ipfix"})
 SFLOW = frozenset({"sflow"})
 PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 PATIENCE = 60.0
-"""Time-out in seconds for steps that take a few."""
+"""Time-out in seconds. The steps normally take a few seconds."""
 
 
 def find(program: str) -> str | None:
