@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import struct
 import subprocess
@@ -74,6 +75,14 @@ def end(
     assert process.stderr
     assert process.stderr.read().decode() == says
     return status
+
+
+def environment_without_xdist() -> dict[str, str]:
+    """Return the environment for a child process without the variables of pytest-xdist.
+
+    pytest-benchmark measures nothing in a process that has them.
+    """
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
 
 
 def json_lines(result: Result) -> list[dict[str, Any]]:
