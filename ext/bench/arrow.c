@@ -120,8 +120,8 @@ int main(int argc, char **argv) {
     unsigned repetitions = counted ? (unsigned)strtoul(argv[2], NULL, 10) : 15;
     if ((argc != 2 && !counted) || !repetitions) fail("usage: run_arrow [--repetitions N] PLAN");
     read_plan(&plan, argv[argc - 1], &memory);
-    printf("%-20s %9s %8s %16s %9s\n", "columns of", "processor", "ns a row", "least, greatest",
-           "octets");
+    printf("%-20s %9s %8s %16s %9s\n", "columns of", "processor", "ns per row", "least, greatest",
+           "bytes");
     for (unsigned protocol = 0; protocol < FB_GENERATOR_PROTOCOL_COUNT; protocol++) {
         fb_batch *batch = decode(plan.plan, (fb_generator_protocol)protocol);
         batch_view view;
