@@ -58,7 +58,7 @@ static way choose_integer(const fb_column *column, const fb_arrow_type *type) {
 }
 
 /* Choose the conversion. WAY_NOTHING: the type cannot fill the column. */
-static way choose_way(const fb_column *column, const fb_arrow_type *type) {
+static way choose_path(const fb_column *column, const fb_arrow_type *type) {
     way whole = is_real(type) ? WAY_NOTHING : choose_number(type);
     switch (column->type) {
         case FB_TYPE_IP: return choose_address(type);
@@ -146,7 +146,7 @@ static bool set_unit(fb_arrow_conversion *c) {
 fb_arrow_reason fb_arrow_conversion_choose(fb_arrow_conversion *c, const fb_column *column,
                                            const fb_arrow_type *type) {
     *c = (fb_arrow_conversion){
-        .column = column, .type = *type, .path = (uint8_t)choose_way(column, type)};
+        .column = column, .type = *type, .path = (uint8_t)choose_path(column, type)};
     if (c->path == WAY_NOTHING)
         return type->meaning == FB_MEANS_NOTHING ? FB_ARROW_NONE : FB_ARROW_MISFIT;
     if (!set_unit(c)) return FB_ARROW_MISFIT;
@@ -449,7 +449,7 @@ fb_arrow_reason fb_arrow_values_locate(const fb_arrow_values *values, int64_t at
 }
 
 /* Store the value of an index in the memo. */
-static fb_arrow_reason remember(const fb_arrow_values *values, int64_t index, size_t slot) {
+static fb_arrow_reason store_in_memo(const fb_arrow_values *values, int64_t index, size_t slot) {
     fb_arrow_memo *memo = values->memo;
     fb_arrow_cells cells;
     fb_arrow_reason reason = FB_ARROW_NONE;
@@ -479,7 +479,7 @@ static size_t read_indexed(const fb_arrow_values *values, int64_t first, size_t 
             return i;
         }
         if (memo->held[slot] != (int64_t)indices[i] + 1 &&
-            (*reason = remember(values, (int64_t)indices[i], slot)) != FB_ARROW_NONE)
+            (*reason = store_in_memo(values, (int64_t)indices[i], slot)) != FB_ARROW_NONE)
             return i;
         copy_cell(kind, cells, i, &memo->cells, slot);
         *present &= ~((~memo->present >> slot & 1) << i);

@@ -51,8 +51,8 @@ static void put_inner_record(fb_inner_records *inner, const fb_compiled_template
             continue;
         }
         if (op->code == FB_OP_AGAIN) {
-            inner->at =
-                put_again(inner->c, inner->emitter, inner->at, &last, compiled, record, locations);
+            inner->at = put_field_again(inner->c, inner->emitter, inner->at, &last, compiled,
+                                        record, locations);
             continue;
         }
         fb_bytes field = fb_compiled_template_field(compiled, op->field, record, locations);

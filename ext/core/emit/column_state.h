@@ -42,7 +42,7 @@ bool fb_column_states_claim_member(fb_column_states *states, const fb_plan *plan
 /* The verbs `open` and `close` of emitters. */
 void fb_column_states_open(fb_column_states *states, uint16_t column);
 void fb_column_states_close(fb_column_states *states, uint16_t column);
-FB_INLINE bool fb_column_states_wants(const fb_column_states *states, uint16_t column) {
+FB_INLINE bool fb_column_states_accepts(const fb_column_states *states, uint16_t column) {
     return states->state && states->state[column] != FB_STATE_WHOLE;
 }
 

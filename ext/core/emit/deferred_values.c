@@ -2,12 +2,12 @@
    scaling. */
 #include "core/emit/deferred_values.h"
 
-static size_t bytes_of_slots(const fb_plan *plan) {
+static size_t bytes_of_values(const fb_plan *plan) {
     return plan->slot_count * sizeof(fb_deferred_value);
 }
 
 /* Late columns wait only while a hook or an override may replace them. */
-static void update(fb_deferred_values *deferred) {
+static void update_late(fb_deferred_values *deferred) {
     bool overridden = false, any = false;
     for (size_t i = 0; i < deferred->plan->slot_count; i++) {
         overridden |= deferred->override[i].state != FB_DEFERRED_EMPTY;
@@ -17,8 +17,8 @@ static void update(fb_deferred_values *deferred) {
     deferred->active = deferred->late || any;
 }
 
-static void clear(const fb_plan *plan, fb_deferred_value *slot) {
-    memset(slot, 0, bytes_of_slots(plan));
+static void clear_values(const fb_plan *plan, fb_deferred_value *slot) {
+    memset(slot, 0, bytes_of_values(plan));
     for (size_t i = 0; i < plan->column_count; i++)
         if (plan->columns[i].slot != FB_NO_SLOT) slot[plan->columns[i].slot].column = (uint16_t)i;
 }
@@ -27,21 +27,21 @@ fb_status fb_deferred_values_new(fb_deferred_values *deferred, const fb_plan *pl
                                  fb_memory *memory) {
     *deferred = (fb_deferred_values){.plan = plan};
     if (!plan->slot_count) return FB_OK;
-    fb_deferred_value *all = fb_memory_allocate(memory, 3 * bytes_of_slots(plan));
+    fb_deferred_value *all = fb_memory_allocate(memory, 3 * bytes_of_values(plan));
     if (!all) return FB_NO_MEMORY;
     deferred->slots = all;
     deferred->constant = all + plan->slot_count;
     deferred->override = all + 2 * plan->slot_count;
-    clear(plan, deferred->slots);
-    clear(plan, deferred->constant);
-    clear(plan, deferred->override);
-    update(deferred);
+    clear_values(plan, deferred->slots);
+    clear_values(plan, deferred->constant);
+    clear_values(plan, deferred->override);
+    update_late(deferred);
     return FB_OK;
 }
 
 void fb_deferred_values_free(fb_deferred_values *deferred, fb_memory *memory) {
     if (deferred->slots)
-        fb_memory_release(memory, deferred->slots, 3 * bytes_of_slots(deferred->plan));
+        fb_memory_release(memory, deferred->slots, 3 * bytes_of_values(deferred->plan));
     *deferred = (fb_deferred_values){0};
 }
 
@@ -49,10 +49,11 @@ void fb_deferred_values_set_hook(fb_deferred_values *deferred, void (*hook)(void
                                  void *context) {
     deferred->hook = hook;
     deferred->hook_context = context;
-    if (deferred->slots) update(deferred);
+    if (deferred->slots) update_late(deferred);
 }
 
-static bool holds(const fb_column *column, fb_deferred_state state, uint64_t number, size_t size) {
+static bool fits_column(const fb_column *column, fb_deferred_state state, uint64_t number,
+                        size_t size) {
     switch (column->type) {
         case FB_TYPE_IP: return state == FB_DEFERRED_BYTES && (size == 4 || size == 16);
         case FB_TYPE_STRING:
@@ -75,10 +76,11 @@ static void copy_bytes(fb_deferred_value *slot, fb_bytes bytes) {
     slot->size = (uint32_t)bytes.size;
 }
 
-static fb_status replace(fb_deferred_values *deferred, fb_deferred_value *slot, uint16_t column,
-                         fb_deferred_state state, uint64_t number, fb_bytes bytes) {
+static fb_status replace_value(fb_deferred_values *deferred, fb_deferred_value *slot,
+                               uint16_t column, fb_deferred_state state, uint64_t number,
+                               fb_bytes bytes) {
     const fb_column *c = &deferred->plan->columns[column];
-    if (!(c->flags & FB_COLUMN_LATE) || !holds(c, state, number, bytes.size))
+    if (!(c->flags & FB_COLUMN_LATE) || !fits_column(c, state, number, bytes.size))
         return FB_BAD_ARGUMENT;
     slot->state = (uint8_t)state;
     slot->number = number;
@@ -92,28 +94,28 @@ fb_status fb_deferred_values_override(fb_deferred_values *deferred, uint16_t col
         deferred->plan->columns[column].slot == FB_NO_SLOT)
         return FB_BAD_ARGUMENT;
     fb_deferred_value *slot = &deferred->override[deferred->plan->columns[column].slot];
-    fb_status status = replace(deferred, slot, column, state, number, bytes);
-    if (status == FB_OK) update(deferred);
+    fb_status status = replace_value(deferred, slot, column, state, number, bytes);
+    if (status == FB_OK) update_late(deferred);
     return status;
 }
 
 fb_status fb_deferred_values_replace(fb_deferred_values *deferred, uint16_t column,
                                      fb_deferred_state state, uint64_t number, fb_bytes bytes) {
     fb_deferred_value *slot = fb_deferred_values_find(deferred, column);
-    return slot ? replace(deferred, slot, column, state, number, bytes) : FB_BAD_ARGUMENT;
+    return slot ? replace_value(deferred, slot, column, state, number, bytes) : FB_BAD_ARGUMENT;
 }
 
 void fb_deferred_values_clear_overrides(fb_deferred_values *deferred) {
     if (!deferred->slots) return;
-    clear(deferred->plan, deferred->override);
-    update(deferred);
+    clear_values(deferred->plan, deferred->override);
+    update_late(deferred);
 }
 
 static bool is_zero(const fb_deferred_value *slot) {
     return slot->state == FB_DEFERRED_BYTES ? slot->size == 0 : slot->number == 0;
 }
 
-bool fb_deferred_values_wants(const fb_deferred_values *deferred, fb_target target) {
+bool fb_deferred_values_accepts(const fb_deferred_values *deferred, fb_target target) {
     const fb_deferred_value *slot = &deferred->slots[deferred->plan->columns[target.column].slot];
     if (slot->state == FB_DEFERRED_EMPTY) return true;
     if (is_zero(slot))
@@ -125,7 +127,7 @@ void fb_deferred_values_offer(fb_deferred_values *deferred, fb_target target,
                               fb_deferred_state state, uint64_t number, fb_bytes bytes) {
     fb_deferred_value *slot = &deferred->slots[deferred->plan->columns[target.column].slot];
     bool zero = state == FB_DEFERRED_BYTES ? bytes.size == 0 : number == 0;
-    if (!fb_deferred_values_wants(deferred, target) ||
+    if (!fb_deferred_values_accepts(deferred, target) ||
         (zero && !target.zero && slot->state != FB_DEFERRED_EMPTY))
         return;
     slot->state = (uint8_t)state;

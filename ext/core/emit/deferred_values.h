@@ -65,7 +65,7 @@ void fb_deferred_values_offer(fb_deferred_values *deferred, fb_target target,
                               fb_deferred_state state, uint64_t number, fb_bytes bytes);
 /* Return true if a non-zero value of this rank would be kept. REQUIRES:
    fb_deferred_values_collects. */
-bool fb_deferred_values_wants(const fb_deferred_values *deferred, fb_target target);
+bool fb_deferred_values_accepts(const fb_deferred_values *deferred, fb_target target);
 /* For the hook: replace the value of a late column. OK. BAD_ARGUMENT: the column is not collected,
    or as above. */
 fb_status fb_deferred_values_replace(fb_deferred_values *deferred, uint16_t column,

@@ -167,14 +167,14 @@ FB_NOINLINE fb_row_cursor fb_row_append_waiting(fb_row *row, fb_row_cursor at, s
     return at;
 }
 
-bool fb_row_wants(const fb_row *row, fb_row_cursor at, fb_target target) {
+bool fb_row_accepts(const fb_row *row, fb_row_cursor at, fb_target target) {
     const fb_column *column = &row->columns[target.column];
     if (!(column->flags & FB_COLUMN_ENABLED)) return false;
     if (fb_deferred_values_collects(&row->deferred, column))
-        return fb_deferred_values_wants(&row->deferred, target);
+        return fb_deferred_values_accepts(&row->deferred, target);
     if (column->bit)
         return at.open & column->bit && (column->lane == FB_NO_LANE || !row->waiting[column->lane]);
-    return fb_column_states_wants(&row->states, target.column);
+    return fb_column_states_accepts(&row->states, target.column);
 }
 
 void fb_row_repeat_uint(fb_row *row, fb_row_cursor *at, fb_target target, uint64_t value) {

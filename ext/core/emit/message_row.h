@@ -274,7 +274,7 @@ FB_INLINE void fb_row_flush(fb_row *row, fb_row_cursor *at) {
 #ifdef __AVX512VBMI2__
     for (size_t i = 0; i < row->lane_groups; i++) {
         uint64_t *waiting = row->waiting + 8 * i;
-        at->open &= ~((uint64_t)fb_varint_simd_filled(waiting) << 8 * i);
+        at->open &= ~((uint64_t)fb_varint_simd_find_nonzero(waiting) << 8 * i);
         uint8_t *next = fb_varint_simd_append(at->next, &row->lanes[i], _mm512_load_si512(waiting));
         if (FB_LIKELY(next != NULL)) at->next = next;
         else *at = fb_row_append_waiting(row, *at, i);
@@ -348,7 +348,7 @@ FB_INLINE void fb_row_append_ip(fb_row *row, fb_row_cursor *at, const fb_column 
 void fb_row_repeat_uint(fb_row *row, fb_row_cursor *at, fb_target target, uint64_t value);
 void fb_row_repeat_bytes(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data,
                          size_t size);
-bool fb_row_wants(const fb_row *row, fb_row_cursor at, fb_target target);
+bool fb_row_accepts(const fb_row *row, fb_row_cursor at, fb_target target);
 
 FB_INLINE void fb_row_open(fb_row *row, fb_row_cursor *at, uint16_t column) {
     (void)at;

@@ -78,8 +78,7 @@ void fb_pending_free(fb_pending_sets *pending);
 /* Let the set [set, end) of the current datagram wait in context->domain. Count EARLY_DATA, or
    TEMPLATE_MISSING if there is no room. Older sets that must make room are also counted as
    TEMPLATE_MISSING. REQUIRES: context->domain is set. */
-void fb_pending_wait(fb_context *context, uint32_t sequence, const uint8_t *set,
-                     const uint8_t *end);
+void fb_pending_add(fb_context *context, uint32_t sequence, const uint8_t *set, const uint8_t *end);
 
 /* Make the sets that wait for a template due. */
 void fb_pending_take(fb_pending_sets *pending, const fb_domain *domain, uint16_t id);
@@ -101,6 +100,6 @@ void fb_pending_split(fb_pending_sets *pending, fb_exporters *exporters, fb_expo
 void fb_pending_forget(fb_pending_sets *pending, fb_exporter *exporter, fb_domain *domain);
 
 /* Give up all waiting sets at the end of the input. Count them as TEMPLATE_MISSING. */
-void fb_pending_give_up(fb_pending_sets *pending, fb_fault *fault);
+void fb_pending_drop_all(fb_pending_sets *pending, fb_fault *fault);
 
 #endif

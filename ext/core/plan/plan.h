@@ -278,7 +278,7 @@ fb_kind fb_plan_member_kind(const fb_plan *plan, const fb_column *column, uint32
                             uint32_t id);
 
 /* Return true if any fixed source from `first` to `last` feeds a column. */
-FB_INLINE bool fb_plan_wants(const fb_plan *plan, fb_source first, fb_source last) {
+FB_INLINE bool fb_plan_has_sources(const fb_plan *plan, fb_source first, fb_source last) {
     return plan->wanted_before[last + 1] != plan->wanted_before[first];
 }
 

@@ -78,11 +78,11 @@ static void accepts_only_better_ranks(void) {
     session_open(&s, waiting, 4096);
     fb_row_begin(&s.row, 1000, &at);
     fb_target first = {.rank = 0}, second = {.rank = 1}, third = {.rank = 2};
-    CHECK(fb_row_wants(&s.row, at, third));
+    CHECK(fb_row_accepts(&s.row, at, third));
     put(&s.row, &at, 0, 1, 5);
-    CHECK(fb_row_wants(&s.row, at, first));
-    CHECK(!fb_row_wants(&s.row, at, second));
-    CHECK(!fb_row_wants(&s.row, at, third));
+    CHECK(fb_row_accepts(&s.row, at, first));
+    CHECK(!fb_row_accepts(&s.row, at, second));
+    CHECK(!fb_row_accepts(&s.row, at, third));
     fb_row_undo(&s.row, at);
     session_close(&s);
 }

@@ -122,7 +122,7 @@ static void omits_zeros_and_disabled_columns(void) {
         fb_row_put_real(&b.row, &b.at, target, 0);
         fb_row_put_bytes(&b.row, &b.at, target, (const uint8_t *)"", 0);
     }
-    CHECK(!fb_row_wants(&b.row, b.at, to(&b, "off", 0)));
+    CHECK(!fb_row_accepts(&b.row, b.at, to(&b, "off", 0)));
     put_number(&b, "off", 7), put_text(&b, "off_text", "no");
     CHECK_TEXT(finish(&b), "\n");
     CHECK_EQUAL(fb_row_size(&b.row), 1);
@@ -143,9 +143,9 @@ static void keeps_the_first_value(void) {
                       (const uint8_t *)(value == 1 ? "\1\1\1\1" : "\2\2\2\2"), 4);
         CHECK((before.next != b.at.next) == (value == 1));
     }
-    CHECK(!fb_row_wants(&b.row, b.at, to(&b, "u", 0)));
-    CHECK(!fb_row_wants(&b.row, b.at, to(&b, "f64", 0)));
-    CHECK(fb_row_wants(&b.row, b.at, to(&b, "d", 0)));
+    CHECK(!fb_row_accepts(&b.row, b.at, to(&b, "u", 0)));
+    CHECK(!fb_row_accepts(&b.row, b.at, to(&b, "f64", 0)));
+    CHECK(fb_row_accepts(&b.row, b.at, to(&b, "d", 0)));
     CHECK_TEXT(finish(&b), "u=1 s=-1 f=1 f64=1 str=\"a\" addr=1.1.1.1 time=1\n");
     bench_close(&b);
 }
@@ -162,7 +162,7 @@ static void writes_a_single_value_as_a_list_of_one(void) {
         fb_row_put_int(&b.row, &b.at, to(&b, "z", 0), -value);
         fb_row_put_real(&b.row, &b.at, to(&b, "r", 0), value);
         put_text(&b, "t", value ? "x" : "");
-        CHECK(fb_row_wants(&b.row, b.at, to(&b, "u", 0)) == !value);
+        CHECK(fb_row_accepts(&b.row, b.at, to(&b, "u", 0)) == !value);
     }
     fb_row_put_ip(&b.row, &b.at, to(&b, "a", 0), (const uint8_t *)"\1\1\1\1", 4);
     fb_row_put_ip(&b.row, &b.at, to(&b, "a", 0), (const uint8_t *)"\2\2\2\2", 4);
@@ -188,8 +188,8 @@ static void writes_only_the_first_list_of_a_column(void) {
             put_number(&b, "u", 99); /* a value between its members is ignored */
             for (uint16_t column = 0; column < 4; column++) fb_row_close(&b.row, &b.at, column);
         }
-        CHECK(!fb_row_wants(&b.row, b.at, to(&b, "u", 0)));
-        CHECK(fb_row_wants(&b.row, b.at, to(&b, "none", 0)));
+        CHECK(!fb_row_accepts(&b.row, b.at, to(&b, "u", 0)));
+        CHECK(fb_row_accepts(&b.row, b.at, to(&b, "none", 0)));
         CHECK_TEXT(finish(&b), "u=[0,1,2] f=[0,1,2]\n");
     }
     bench_close(&b);
@@ -211,12 +211,12 @@ static void adds_values_to_an_open_list(void) {
         put_text(&b, "t", member ? "x" : "");
     }
     fb_row_repeat_uint(&b.row, &b.at, to(&b, "u", 0), 99); /* of another list */
-    CHECK(fb_row_wants(&b.row, b.at, to(&b, "u", 0)));
+    CHECK(fb_row_accepts(&b.row, b.at, to(&b, "u", 0)));
     for (uint16_t column = 0; column < 5; column++) fb_row_close(&b.row, &b.at, column);
     fb_row_open(&b.row, &b.at, 0);
     put_number(&b, "u", 99);
     fb_row_close(&b.row, &b.at, 0);
-    CHECK(!fb_row_wants(&b.row, b.at, to(&b, "u", 0)));
+    CHECK(!fb_row_accepts(&b.row, b.at, to(&b, "u", 0)));
     put_number(&b, "none", 5); /* an empty list does not count as a value */
     CHECK_TEXT(finish(&b), "u=[0,7,0,7] z=[0,-1] r=[0,1] t=[\"\",\"x\"] none=[5]\n");
     bench_close(&b);

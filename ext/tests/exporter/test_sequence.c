@@ -490,7 +490,7 @@ static unsigned compare_paths(fb_sequence_unit unit, uint64_t random, unsigned c
     for (unsigned i = 0; i < 400; i++) {
         fb_sequence_mark mark = random_mark(&random, &slow_path, convention);
         fb_status status = fb_sequences_check(&slow_path, &memory, unit, &mark);
-        if (fb_sequences_go_on(&fast_path, unit, &mark)) {
+        if (fb_sequences_continue(&fast_path, unit, &mark)) {
             CHECK_STATUS(status, FB_OK);
             taken++;
         } else {
@@ -517,22 +517,23 @@ static void stays_on_the_fast_path_at_the_wrap(void) {
     fb_memory memory = fb_memory_system(0);
     fb_sequences sequences = {0};
     fb_sequence_mark mark = {.number = 0xfffffffeu, .port = 7, .content = {.units = 1}};
-    CHECK(!fb_sequences_go_on(&sequences, FB_SEQUENCE_PACKETS, &mark)); /* no number is known yet */
+    CHECK(!fb_sequences_continue(&sequences, FB_SEQUENCE_PACKETS,
+                                 &mark)); /* no number is known yet */
     CHECK_STATUS(fb_sequences_check(&sequences, &memory, FB_SEQUENCE_PACKETS, &mark), FB_OK);
     for (int i = 0; i < 4; i++) {
         mark.number++;
-        CHECK(fb_sequences_go_on(&sequences, FB_SEQUENCE_PACKETS, &mark));
+        CHECK(fb_sequences_continue(&sequences, FB_SEQUENCE_PACKETS, &mark));
     }
     CHECK_EQUAL(sequences.streams->newest.number, 2);
     mark.number = 3, mark.port = 8;
     /* it continues from another port */
-    CHECK(!fb_sequences_go_on(&sequences, FB_SEQUENCE_PACKETS, &mark));
+    CHECK(!fb_sequences_continue(&sequences, FB_SEQUENCE_PACKETS, &mark));
     mark.number = 4, mark.port = 7;
-    CHECK(!fb_sequences_go_on(&sequences, FB_SEQUENCE_PACKETS, &mark));
+    CHECK(!fb_sequences_continue(&sequences, FB_SEQUENCE_PACKETS, &mark));
     CHECK_STATUS(fb_sequences_check(&sequences, &memory, FB_SEQUENCE_PACKETS, &mark),
                  FB_SEQUENCE_GAP);
     mark.number = 5;
-    CHECK(fb_sequences_go_on(&sequences, FB_SEQUENCE_PACKETS, &mark));
+    CHECK(fb_sequences_continue(&sequences, FB_SEQUENCE_PACKETS, &mark));
     CHECK_EQUAL(sequences.streams->gap_count, 1);
     mark.number = 3;
     CHECK_STATUS(fb_sequences_check(&sequences, &memory, FB_SEQUENCE_PACKETS, &mark),

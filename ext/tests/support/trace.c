@@ -216,7 +216,7 @@ static bool trace_append_lanes(trace *t, trace_cursor *at, const fb_varint_simd 
     return false;
 }
 
-static bool trace_wants(trace *t, trace_cursor at, fb_target target) {
+static bool trace_accepts(trace *t, trace_cursor at, fb_target target) {
     (void)at;
     return is_open(t, target);
 }
