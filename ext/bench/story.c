@@ -70,7 +70,7 @@ static void open_stage(contestant *c, size_t stage, const fb_plan *plan, const d
     machine_new(&c->machine, plan, stages[stage].encode, (fb_decoder_options){0});
     c->skip = stages[stage].skip;
     c->set = machine_learn(&c->machine, all, WORKING_SET);
-    if (!c->set.count) fail("the capture holds no data by itself");
+    if (!c->set.count) fail("the capture has no datagrams with only data");
     skip_pass(c, &c->set);
     c->folded = c->nothing.values;
 }

@@ -36,8 +36,8 @@ typedef struct {
     /* newest kind whose instructions may be used; 0: the kind of this processor */
     fb_processor processor;
     unsigned decapsulate; /* set of bits (1 << fb_tunnel), one for each kind of tunnel to open */
-    /* for tests: learn patterns (pattern.h) also on processors without lanes, where they do not
-       pay */
+    /* for tests: learn patterns (pattern.h) also on processors without lanes, where they save no
+       time */
     bool always_learn;
 } fb_decoder_options;
 

@@ -109,12 +109,11 @@ FB_INLINE bool put_pattern(fb_context *c, fb_emitter *emitter, const fb_pattern 
 
 /* Datagrams ---------------------------------------------------------------------------------- */
 
-/* Return the patterns that samples may match, or NULL. Patterns are used if they pay, rows are
-   flows, no value is deferred to the end of a row, and no tunnel is opened. */
+/* Return the patterns that samples may match, or NULL. Patterns are used if they save time, rows are flows, no value is deferred to the end of a row, and no tunnel is opened. */
 static fb_patterns *patterns_in_use(const fb_context *c, const fb_emitter *emitter,
                                     fb_decoder *decoder) {
-    bool pay = decoder->patterns.wide || decoder->options.always_learn;
-    return pay && FB_EMIT(has_fast_path)(emitter) && !c->decapsulate &&
+    bool useful = decoder->patterns.wide || decoder->options.always_learn;
+    return useful && FB_EMIT(has_fast_path)(emitter) && !c->decapsulate &&
                    c->plan->rows == FB_ROWS_FLOWS
                ? &decoder->patterns
                : NULL;

@@ -1,4 +1,4 @@
-/* Slow paths of the column emitter: constants, slots, lists, strings and bytes. */
+/* Slow paths of the column emitter: constants, deferred values, lists, strings and bytes. */
 #include "core/emit/columns.h"
 
 fb_status fb_columns_new(fb_columns *columns, const fb_plan *plan, fb_memory *memory) {
@@ -227,16 +227,16 @@ FB_NOINLINE void fb_columns_begin_rest(fb_columns *columns, fb_columns_cursor *a
 
 static void put_deferred_values(fb_columns *columns, size_t row) {
     fb_deferred_values_settle(&columns->deferred);
-    for (size_t i = 0; i < columns->plan->slot_count; i++) {
-        const fb_deferred_value *slot = &columns->deferred.slots[i];
-        const fb_column *column = &columns->columns[slot->column];
-        if (slot->state == FB_DEFERRED_EMPTY ||
+    for (size_t i = 0; i < columns->plan->deferred_count; i++) {
+        const fb_deferred_value *value = &columns->deferred.values[i];
+        const fb_column *column = &columns->columns[value->column];
+        if (value->state == FB_DEFERRED_EMPTY ||
             !fb_deferred_values_collects(&columns->deferred, column))
             continue;
-        if (slot->state == FB_DEFERRED_BYTES)
-            put_bytes(columns, row, slot->column, slot->data ? slot->data : slot->bytes,
-                      slot->size);
-        else put_number(columns, row, slot->column, slot->number);
+        if (value->state == FB_DEFERRED_BYTES)
+            put_bytes(columns, row, value->column, value->data ? value->data : value->bytes,
+                      value->size);
+        else put_number(columns, row, value->column, value->number);
     }
 }
 

@@ -1,4 +1,4 @@
-/* Slow paths of the message emitter: constants, slots, and columns that the cursor does not
+/* Slow paths of the message emitter: constants, deferred values, and columns that the cursor does not
    track. */
 #include "core/emit/message_row.h"
 
@@ -141,16 +141,17 @@ FB_NOINLINE fb_row_cursor fb_row_offer_bytes(fb_row *row, fb_row_cursor at, fb_t
 
 FB_NOINLINE fb_row_cursor fb_row_finish_deferred(fb_row *row, fb_row_cursor at) {
     fb_deferred_values_settle(&row->deferred);
-    for (size_t i = 0; i < row->plan->slot_count; i++) {
-        const fb_deferred_value *slot = &row->deferred.slots[i];
-        const fb_column *column = &row->columns[slot->column];
-        if (slot->state == FB_DEFERRED_EMPTY ||
+    for (size_t i = 0; i < row->plan->deferred_count; i++) {
+        const fb_deferred_value *value = &row->deferred.values[i];
+        const fb_column *column = &row->columns[value->column];
+        if (value->state == FB_DEFERRED_EMPTY ||
             !fb_deferred_values_collects(&row->deferred, column))
             continue;
-        if (slot->state == FB_DEFERRED_BYTES)
-            at.next = put_bytes(at.next, column, slot->data ? slot->data : slot->bytes, slot->size);
-        else if (slot->number || column->flags & FB_COLUMN_EXPLICIT)
-            at.next = fb_row_put_number(at.next, column, slot->number);
+        if (value->state == FB_DEFERRED_BYTES)
+            at.next =
+                put_bytes(at.next, column, value->data ? value->data : value->bytes, value->size);
+        else if (value->number || column->flags & FB_COLUMN_EXPLICIT)
+            at.next = fb_row_put_number(at.next, column, value->number);
     }
     return at;
 }

@@ -128,10 +128,11 @@ static void set_role(fb_compiled_template *compiled, fb_role role, size_t field)
 
 static void add_address_field(fb_compiled_template *compiled, uint16_t id, size_t field) {
     for (size_t i = 0; i < FB_MAX_ADDRESS_FIELDS; i++) {
-        uint16_t *slot = &compiled->address_field[i];
-        if (*slot != FB_NO_FIELD && compiled->fields[*slot].id == id) return;
-        if (*slot != FB_NO_FIELD) continue;
-        *slot = (uint16_t)field;
+        uint16_t *field_of_address = &compiled->address_field[i];
+        if (*field_of_address != FB_NO_FIELD && compiled->fields[*field_of_address].id == id)
+            return;
+        if (*field_of_address != FB_NO_FIELD) continue;
+        *field_of_address = (uint16_t)field;
         return;
     }
 }
@@ -350,7 +351,7 @@ static fb_compiled_template *reserve_draft(fb_compiled_templates *compiled_templ
 
 static fb_status compile_one(fb_compiled_templates *compiled_templates,
                              const fb_compiled_template *key, fb_compiled_template **out) {
-    /* Room for as many operations as the plan can need; `fit` copies only those in use. */
+    /* Room for as many operations as the plan can need; `shrink_to_size` copies only those in use. */
     size_t most_ops = compiled_templates->candidate_capacity + 1;
     fb_compiled_template *compiled = reserve_draft(compiled_templates, bytes_of(key, most_ops));
     if (!compiled) return FB_NO_MEMORY;

@@ -132,7 +132,7 @@ fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec) {
         .wire = (uint8_t)choose_wire(spec->type),
         .flags =
             (uint16_t)(may_keep_zero(spec) ? spec->flags : spec->flags & ~(unsigned)FB_COLUMN_ZERO),
-        .slot = FB_NO_SLOT,
+        .deferred_index = FB_NOT_DEFERRED,
         .lane = FB_NO_LANE,
         .packet_rank = FB_NO_RANK,
         .mirror = FB_NO_MIRROR,
@@ -320,7 +320,7 @@ static void number_bits(fb_plan *plan) {
             if (numbers) column->lane = (uint8_t)plan->lane_count++;
             column->bit = 1ull << bits++;
             plan->open |= column->bit;
-            if (column->slot != FB_NO_SLOT) plan->late |= column->bit;
+            if (column->deferred_index != FB_NOT_DEFERRED) plan->late |= column->bit;
         }
 }
 
@@ -338,7 +338,7 @@ static void classify_columns(fb_plan *plan) {
         if (!single && !ordered) column->flags |= FB_COLUMN_UNORDERED;
         plan->collects |= !single;
         if (single && column->flags & (FB_COLUMN_DEFERRED | FB_COLUMN_LATE))
-            column->slot = (uint16_t)plan->slot_count++;
+            column->deferred_index = (uint16_t)plan->deferred_count++;
         if (direct == MOST_DIRECT || !is_plain(column)) continue;
         column->bit = 1;
         direct++;

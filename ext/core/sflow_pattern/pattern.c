@@ -317,9 +317,9 @@ static bool make_table(fb_patterns *patterns) {
 
 /* Return an empty entry; NULL: all are taken. */
 static fb_pattern *find_empty_place(const fb_patterns *patterns, size_t place) {
-    for (size_t way = 0; way < FB_PATTERN_PROBES; way++)
-        if (!patterns->table->patterns[place ^ way].key)
-            return &patterns->table->patterns[place ^ way];
+    for (size_t probe = 0; probe < FB_PATTERN_PROBES; probe++)
+        if (!patterns->table->patterns[place ^ probe].key)
+            return &patterns->table->patterns[place ^ probe];
     return NULL;
 }
 

@@ -415,7 +415,7 @@ static void refuses_options_with_an_explanation(void) {
     bad = good, bad.start = UINT64_C(946684799) * SECOND, check_refused(bad, "2000");
     bad = good, bad.start = UINT64_MAX, check_refused(bad, "2106");
     bad = good, bad.flows = UINT64_MAX, check_refused(bad, "2106");
-    bad = good, bad.flows_per_second = SECOND + 1, check_refused(bad, "flows a second");
+    bad = good, bad.flows_per_second = SECOND + 1, check_refused(bad, "flows per second");
     bad = good, bad.mtu = 1279, check_refused(bad, "MTU");
     bad = good, bad.mtu = 65536, check_refused(bad, "MTU");
     bad = good, bad.protocol = FB_GENERATOR_MIXED, bad.exporters = 3, check_refused(bad, "mixed");

@@ -132,7 +132,7 @@ static void limits_the_number_of_columns(void) {
     fb_column_spec spec = {.number = 5000, .type = FB_TYPE_UINT};
     CHECK_STATUS(fb_plan_add_column(plan, &spec), FB_BAD_ARGUMENT);
     CHECK_STATUS(fb_plan_seal(plan), FB_OK);
-    CHECK_EQUAL(plan->slot_count, FB_MAX_COLUMNS);
+    CHECK_EQUAL(plan->deferred_count, FB_MAX_COLUMNS);
     fb_plan_free(plan);
     CHECK_EQUAL(memory.used, 0);
 }
@@ -211,7 +211,7 @@ static void defers_columns_whose_ranks_arrive_out_of_order(void) {
         CHECK(!!(plan.plan->columns[0].flags & FB_COLUMN_DEFERRED) == cases[i].waits);
         CHECK(plan.plan->columns[1].flags & FB_COLUMN_DEFERRED); /* its zero comes last */
         CHECK(!(plan.plan->columns[2].flags & FB_COLUMN_DEFERRED));
-        CHECK_EQUAL(plan.plan->slot_count, 1 + cases[i].waits);
+        CHECK_EQUAL(plan.plan->deferred_count, 1 + cases[i].waits);
         plan_free(&plan);
         text_free(&line);
         CHECK_EQUAL(memory.used, 0);
@@ -230,11 +230,11 @@ static void defers_totals_and_their_rate(void) {
     CHECK_EQUAL(plan.plan->rate_column, plan_column(&plan, "rate"));
     CHECK(plan.plan->columns[plan_column(&plan, "rate")].flags & FB_COLUMN_DEFERRED);
     CHECK(plan.plan->columns[plan_column(&plan, "total")].flags & FB_COLUMN_DEFERRED);
-    CHECK_EQUAL(plan.plan->slot_count, 2);
+    CHECK_EQUAL(plan.plan->deferred_count, 2);
     plan_free(&plan);
     CHECK_STATUS(plan_read(&plan, "1 rate uint : ipfix:34", &memory), FB_OK);
     CHECK_EQUAL(plan.plan->rate_column, FB_NO_COLUMN);
-    CHECK_EQUAL(plan.plan->slot_count, 0);
+    CHECK_EQUAL(plan.plan->deferred_count, 0);
     plan_free(&plan);
     CHECK_EQUAL(memory.used, 0);
 }
@@ -264,7 +264,7 @@ static void ignores_disabled_columns(void) {
                            "2 text string disabled\n",
                            &memory),
                  FB_OK);
-    CHECK_EQUAL(plan.plan->slot_count, 0);
+    CHECK_EQUAL(plan.plan->deferred_count, 0);
     CHECK_EQUAL(plan.plan->open, 0);
     CHECK_EQUAL(plan.plan->max_size_per_byte, 0);
     CHECK(!plan.plan->has_packet);
