@@ -62,7 +62,7 @@ def test_a_difference_stops_the_story() -> None:
 
 def test_a_program_that_ends_in_failure_is_no_result(tmp_path: Path) -> None:
     (tmp_path / "empty.pcap").write_bytes(b"")
-    with pytest.raises(Failed, match="no data by itself"):
+    with pytest.raises(Failed, match="no datagrams with only data"):
         tell_in_c(tmp_path / "empty.pcap")
 
 

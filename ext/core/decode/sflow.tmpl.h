@@ -109,7 +109,8 @@ FB_INLINE bool put_pattern(fb_context *c, fb_emitter *emitter, const fb_pattern 
 
 /* Datagrams ---------------------------------------------------------------------------------- */
 
-/* Return the patterns that samples may match, or NULL. Patterns are used if they save time, rows are flows, no value is deferred to the end of a row, and no tunnel is opened. */
+/* Return the patterns that samples may match, or NULL. Patterns are used if they save time, rows
+   are flows, no value is deferred to the end of a row, and no tunnel is opened. */
 static fb_patterns *patterns_in_use(const fb_context *c, const fb_emitter *emitter,
                                     fb_decoder *decoder) {
     bool useful = decoder->patterns.wide || decoder->options.always_learn;

@@ -11,7 +11,8 @@
 
    The template belongs to the domain of the outer record. Its elements fill the columns that the
    outer record leaves empty. A repeated column takes values from all inner records, any other
-   column from the first record that has a value. Zero is a value only in columns with FB_COLUMN_ZERO.
+   column from the first record that has a value. Zero is a value only in columns with
+   FB_COLUMN_ZERO.
 
    Templates of inner records have no records of zero bytes, so each record advances. Nested lists
    are read to a depth of FB_LIST_DEPTH, so a byte is read at most that many times. */

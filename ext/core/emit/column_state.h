@@ -6,8 +6,8 @@
 
 #include "core/plan/plan.h"
 
-/* LISTING: set by the repeat functions. OPEN: set by `open`; GROWING once the put functions add a member.
-   WHOLE: the column takes no more values. */
+/* LISTING: set by the repeat functions. OPEN: set by `open`; GROWING once the put functions add a
+   member. WHOLE: the column takes no more values. */
 enum fb_column_state {
     FB_STATE_EMPTY,
     FB_STATE_LISTING,

@@ -5,8 +5,9 @@
    a zero, and the first of equal values stays. A zero with target.zero blocks worse ranks, like any
    other value. FB_NO_RANK counts as worse than itself.
 
-   Both emitters use deferred values (message_row.h, columns.h), and so does the hook. It sees the values of the late columns after the last value of a row and before its end, and may replace any of them.
-   Totals are scaled after that, by the rate that is written with them. */
+   Both emitters use deferred values (message_row.h, columns.h), and so does the hook. It sees the
+   values of the late columns after the last value of a row and before its end, and may replace any
+   of them. Totals are scaled after that, by the rate that is written with them. */
 #ifndef FB_EMIT_DEFERRED_VALUES_H
 #define FB_EMIT_DEFERRED_VALUES_H
 
@@ -97,7 +98,8 @@ FB_INLINE void fb_deferred_values_begin(fb_deferred_values *deferred) {
 void fb_deferred_values_keep_constants(fb_deferred_values *deferred);
 
 /* Run the hook, apply the overrides, then multiply totals by the rate of the row. Without a rate,
-   totals are unchanged. A total that exceeds its column is left out and counted in `refused`. After the call, the values are those to write. */
+   totals are unchanged. A total that exceeds its column is left out and counted in `refused`. After
+   the call, the values are those to write. */
 void fb_deferred_values_settle(fb_deferred_values *deferred);
 
 /* Return the number of totals left out since the last call. */

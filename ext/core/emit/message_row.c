@@ -1,5 +1,5 @@
-/* Slow paths of the message emitter: constants, deferred values, and columns that the cursor does not
-   track. */
+/* Slow paths of the message emitter: constants, deferred values, and columns that the cursor does
+   not track. */
 #include "core/emit/message_row.h"
 
 static size_t bytes_of_lanes(const fb_row *row) {

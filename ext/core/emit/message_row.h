@@ -26,8 +26,8 @@
                       value)               included. Numbers of a signed column are two's
      void repeat_bytes(…, data, size)      complement, those of a float or double the bits of a
                                            binary64.
-     void open(row, cursor, column)        Let the put functions add members to the repeated column from
-                                           now on, zeros included.
+     void open(row, cursor, column)        Let the put functions add members to the repeated
+                                           column from now on, zeros included.
      void close(row, cursor, column)       End that list. If it has members, the column takes no
                                            other list.
      bool accepts(row, cursor, target)     Return true if a value may still change the column.

@@ -304,7 +304,8 @@ fb_domain *fb_domain_find_of_port(const fb_exporter *exporter, fb_domain *common
 
      OK                             it is stored
      TEMPLATE_REDEFINED             it is stored and replaces a different one
-     EMPTY_TEMPLATE, TEMPLATE_LIMIT it is not stored, and the previous one is forgotten, because it is no longer valid
+     EMPTY_TEMPLATE, TEMPLATE_LIMIT it is not stored, and the previous one is forgotten, because
+                                    it is no longer valid
      PORT_IN_KEY                    nothing was done: two ports disagree about the id. Split the
                                     domain (domain->split), and set the template in the port's
                                     own domain */

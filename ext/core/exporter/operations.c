@@ -259,7 +259,8 @@ static struct fb_candidate *end_rank(const fb_compiled_templates *compiled_templ
 }
 
 /* If a zero is a value of the column, drop the candidates after one that always has a value. A
-   deferred column keeps all of them: its deferred value compares ranks, and a better rank may come later. */
+   deferred column keeps all of them: its deferred value compares ranks, and a better rank may come
+   later. */
 static size_t end_ranks(fb_compiled_templates *compiled_templates,
                         const fb_compiled_template *compiled, size_t count) {
     struct fb_candidate *all = compiled_templates->candidates,

@@ -351,7 +351,7 @@ static fb_compiled_template *reserve_draft(fb_compiled_templates *compiled_templ
 
 static fb_status compile_one(fb_compiled_templates *compiled_templates,
                              const fb_compiled_template *key, fb_compiled_template **out) {
-    /* Room for as many operations as the plan can need; `shrink_to_size` copies only those in use. */
+    /* Room for all operations that the plan can need; `shrink_to_size` copies only those in use. */
     size_t most_ops = compiled_templates->candidate_capacity + 1;
     fb_compiled_template *compiled = reserve_draft(compiled_templates, bytes_of(key, most_ops));
     if (!compiled) return FB_NO_MEMORY;

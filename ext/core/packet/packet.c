@@ -321,7 +321,8 @@ static void walk_extensions(fb_packet *packet, walker *w) {
     set_transport(packet, w);
 }
 
-/* RFC 8200 section 3. A payload length of 0 means a jumbogram (RFC 2675), or a packet whose next header states that it has no payload. */
+/* RFC 8200 section 3. A payload length of 0 means a jumbogram (RFC 2675), or a packet whose next
+   header states that it has no payload. */
 static void walk_ipv6(fb_packet *packet, walker *w) {
     const uint8_t *p = w->p;
     if (bytes_left(w) && p[0] >> 4 != 6) {

@@ -6,7 +6,8 @@
    Ranks. A column lists its sources by rank, and the best rank that gives a value wins. Operations
    of a template are sorted by rank, and fixed sources arrive in the order of source.h. In most
    columns the first value that arrives is therefore the best, and it is encoded at once. A column
-   whose sources do not arrive in the order of their ranks is *deferred*: the best value so far is a deferred value (deferred_values.h) until the row is finished. Two more kinds of columns wait:
+   whose sources do not arrive in the order of their ranks is *deferred*: the best value so far is a
+   deferred value (deferred_values.h) until the row is finished. Two more kinds of columns wait:
    `explicit` ones, whose zero is written only if no better value came, and `late` ones while a hook
    or an override may replace them.
 

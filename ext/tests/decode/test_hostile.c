@@ -1,5 +1,6 @@
 /* Robustness against hostile input, failed allocations and full outputs at any point. No byte
-   outside a buffer is read or written, nothing leaks, and the decoder keeps working. Inputs and outputs end at guard pages. */
+   outside a buffer is read or written, nothing leaks, and the decoder keeps working. Inputs and
+   outputs end at guard pages. */
 #include "tests/support/session.h"
 
 #include "tests/builders/samples.h"

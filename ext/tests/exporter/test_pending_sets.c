@@ -344,8 +344,8 @@ static void counts_the_sets_that_wait_at_the_end(void) {
 
 /* Every capacity, every failed allocation ---------------------------------------------------- */
 
-/* Pending sets of two ids and of options, in variable and fixed records, from two ports whose domain
-   is then split. */
+/* Pending sets of two ids and of options, in variable and fixed records, from two ports whose
+   domain is then split. */
 static void build_long_sequence(void) {
     byte_buffer d;
     build_netflow9_sequence();
