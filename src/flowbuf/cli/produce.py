@@ -11,7 +11,7 @@ from flowbuf.cli.counters import no_rows
 from flowbuf.cli.inputs import check_inputs, expand_inputs, total_size
 from flowbuf.cli.kafka_options import KafkaOptions, kafka_options
 from flowbuf.cli.options import (
-    DecodeOptions,
+    CaptureOptions,
     UsageProblem,
     decode_options,
     inputs_argument,
@@ -96,7 +96,7 @@ def produce(
     compression: str,
     partitions: int | None,
     verbose: bool,
-    decoding: DecodeOptions,
+    decoding: CaptureOptions,
     schema: Schema,
 ) -> None:
     """Send captures to Kafka as Protocol Buffers messages.

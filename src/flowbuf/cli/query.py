@@ -18,7 +18,7 @@ from flowbuf.arrow.sql import FlowQuery, columns_named, plain
 from flowbuf.cli.counters import no_rows
 from flowbuf.cli.inputs import check_inputs, expand_inputs, is_chosen, shown_schema, total_size
 from flowbuf.cli.options import (
-    DecodeOptions,
+    CaptureOptions,
     UsageProblem,
     counters_option,
     decode_options,
@@ -97,7 +97,7 @@ def query(
     spreadsheet: bool,
     enrich: tuple[str, ...],
     verbose: bool,
-    decoding: DecodeOptions,
+    decoding: CaptureOptions,
     schema: Schema,
 ) -> None:
     """Query captures, message streams and Parquet files with SQL.
@@ -171,7 +171,7 @@ def _fail(text: str) -> None:
 
 
 def _narrow(
-    everything: ColumnSource, question: FlowQuery, decoding: DecodeOptions, pipeline: Pipeline | None
+    everything: ColumnSource, question: FlowQuery, decoding: CaptureOptions, pipeline: Pipeline | None
 ) -> ColumnSource:
     """Return a source that decodes only the columns that the query uses."""
     schema = everything.schema

@@ -9,7 +9,7 @@ import click
 
 from flowbuf.cli.inputs import check_inputs, expand_inputs, is_chosen, total_size
 from flowbuf.cli.options import (
-    DecodeOptions,
+    CaptureOptions,
     UsageProblem,
     WholeNumber,
     counters_option,
@@ -83,7 +83,7 @@ def read(
     limit: int | None,
     rows_per_file: int | None,
     verbose: bool,
-    decoding: DecodeOptions,
+    decoding: CaptureOptions,
     schema: Schema,
 ) -> None:
     """Show the flows of captures and message streams.
