@@ -204,7 +204,7 @@ def test_the_same_record_twice_is_two(engine: Local, options: TableOptions, send
 @pytest.mark.parametrize("way", ["added", "beside"])
 def test_nothing_is_lost_by_a_migration(engine: Local, options: TableOptions, send: Send, way: str) -> None:
     """Flows that were read before it are kept. Flows that were sent before it are read after it. The new
-    topic exists before the new queue, as docs/clickhouse.md demands: librdkafka looks for other topics only
+    topic exists before the new queue, as docs/how-to/clickhouse.md demands: librdkafka looks for other topics only
     every five minutes.
     """
     old = FLOW

@@ -1,7 +1,7 @@
 """What Akvorado and GoFlow2 read of NetFlow v9 and IPFIX, element by element: flowbuf reads it too.
 
 By the numbers of the registry, and not by the schema's own sources: an element whose name is wrong in
-flow.toml fails here. docs/collectors.csv says which collector reads it.
+flow.toml fails here. docs/reference/collectors.csv says which collector reads it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from tests.support.decoding import (
     templates,
 )
 
-COLLECTORS = Path(__file__).parents[2] / "docs/collectors.csv"
+COLLECTORS = Path(__file__).parents[2] / "docs/reference/collectors.csv"
 
 EXPORTED = 1_600_000_000  # s
 STARTED = 1_599_000_000_000  # ms

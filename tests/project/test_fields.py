@@ -1,6 +1,6 @@
-"""docs/fields.md: fresh, and right about all three collectors.
+"""docs/reference/fields.md: fresh, and right about all three collectors.
 
-What Akvorado and GoFlow2 read stands as facts in docs/collectors.csv. flowbuf reads all of it, into the
+What Akvorado and GoFlow2 read stands as facts in docs/reference/collectors.csv. flowbuf reads all of it, into the
 column that is the same, or says beside it why not; and the presets read what their collector does, no more.
 """
 
