@@ -1,8 +1,8 @@
 """Write docs/reference/fields.md: every field that flowbuf reads, with its columns in three collectors.
 
 The columns of flowbuf come from schemas/flow.toml. Those of Akvorado and GoFlow2 come from
-docs/reference/collectors.csv. Each row of that file has a source in the notation of a schema, the columns that each
-collector fills from it (separated by spaces), and notes on differences.
+docs/reference/collectors.csv. Each row of that file has a source in the notation of a schema, the columns
+that each collector fills from it (separated by spaces), and notes on differences.
 
     python tools/make_fields.py           # or: make fields
 """
@@ -28,7 +28,10 @@ SECTIONS = "mplsTopLabelStackSection " + " ".join(f"mplsLabelStackSection{n}" fo
 SAMPLERS = (
     "samplerId selectorId samplingInterval samplerRandomInterval samplingPacketInterval samplingPacketSpace"
 )
-ICMP = f"icmpTypeCodeIPv4 icmpTypeCodeIPv6 protocolIdentifier sourceTransportPort destinationTransportPort {PORTS}"
+ICMP = (
+    "icmpTypeCodeIPv4 icmpTypeCodeIPv6 protocolIdentifier sourceTransportPort destinationTransportPort "
+    f"{PORTS}"
+)
 DERIVED = {
     "derived:sampling_rate": f"{SAMPLERS} samplingSize samplingPopulation samplingProbability",
     "derived:etype": f"{ADDRESSES} ipVersion ethernetType netflow5:srcaddr sflow:sampled_ip.src_ip",

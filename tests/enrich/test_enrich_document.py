@@ -1,4 +1,4 @@
-"""docs/how-to/enrichment.md: its examples work, and its words are those of the code."""
+"""The examples in docs/how-to/enrichment.md work, and the page names every key."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ BLOCKS = {block.title: block.code for block in read_blocks(PAGE)}
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The file of the example, and the files that it names."""
+    """Return a folder with the example and the files that it names: CSV files and databases."""
     write_static_data(PAGE, tmp_path)
     (tmp_path / "network.toml").write_text(BLOCKS["network.toml"].replace("/var/lib/GeoIP/", ""))
     return tmp_path
 
 
-def test_the_file_does_what_it_says(folder: Path) -> None:
+def test_the_example_file_fills_columns(folder: Path) -> None:
     batch = load_enrichments([folder / "network.toml"], FLOW)(
         flows(
             exporter_address=["192.0.2.1"],
@@ -56,7 +56,7 @@ def test_the_file_does_what_it_says(folder: Path) -> None:
     assert {name: flow[name] for name in expected} == expected
 
 
-def test_the_function_does_what_it_says(folder: Path) -> None:
+def test_the_example_function_fills_a_column(folder: Path) -> None:
     names: dict[str, Any] = {}
     exec(BLOCKS["mymodule.py"], names)
     pipeline = load_enrichments([names["tag_customers"]], FLOW)
@@ -65,7 +65,7 @@ def test_the_function_does_what_it_says(folder: Path) -> None:
     assert said(batch, "src_net_tenant") == ["customer", None]
 
 
-def test_all_keys_are_there() -> None:
+def test_the_page_names_every_key() -> None:
     words = set(re.findall(r"\w+", PAGE))
     for keys in (TOP, EXPORTER.keys, LISTED_INTERFACE.keys, NETWORK.keys):
         assert set(keys) <= words

@@ -1,4 +1,4 @@
-"""From a capture to an answer in SQL, by a real broker and ClickHouse's engine."""
+"""The demonstration sends flows of a capture through a real broker into ClickHouse's engine."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_demonstration(broker: Broker) -> None:
-    """Its broker is its own; this one has fetched the programs."""
+def test_the_demonstration_stores_all_flows(broker: Broker) -> None:
+    """The demonstration starts its own broker. The fixture downloads the programs for it."""
     pytest.importorskip("chdb", reason="chdb is not installed: pip install --group chdb")
     done = subprocess.run(
         [sys.executable, ROOT / "examples/pipeline.py"], capture_output=True, text=True, timeout=300

@@ -1,4 +1,4 @@
-"""Documents: links, code blocks, commands and options in them work."""
+"""Links, code blocks, commands and options in documents work."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MODULES = {"kafka": "confluent_kafka", "chdb": "chdb", "spark": "pyspark"}
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_links_lead_somewhere_and_nothing_is_left_to_fill_in(name: str) -> None:
+def test_links_have_targets_and_no_placeholder_remains(name: str) -> None:
     text = (ROOT / name).read_text()
     for link in re.findall(r"\]\(([^)#]+)\)", text):
         assert link.startswith("http") or (ROOT / name).parent.joinpath(link).exists(), link
@@ -46,8 +46,8 @@ def test_links_lead_somewhere_and_nothing_is_left_to_fill_in(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_links_to_headings_lead_to_one(name: str) -> None:
-    """Headings of other pages and of the page itself."""
+def test_links_to_headings_have_targets(name: str) -> None:
+    """Check links to headings of the page itself and of other pages."""
     for page, anchor in re.findall(r"\]\(([^)#:]*\.md)?#([^)]+)\)", (ROOT / name).read_text()):
         target = (ROOT / name).parent / page if page else ROOT / name
         text = re.sub(r"```.*?```", "", make_docs.complete(target.read_text()), flags=re.S)
@@ -63,7 +63,7 @@ def test_the_readme_is_short() -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_every_block_is_run_or_says_why_not(name: str) -> None:
+def test_every_block_is_run_or_has_a_reason(name: str) -> None:
     """A block that is neither has a language that cannot be run."""
     assert (ROOT / name).read_text().count("\n```") == 2 * len(BLOCKS[name])
     ran = False
@@ -80,7 +80,7 @@ def test_every_block_is_run_or_says_why_not(name: str) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with the files that pages take for granted."""
+    """Return a folder with the files that pages take for granted."""
     write(tmp_path / "capture.pcap", generated("netflow9", 1000))
     write(tmp_path / "sflow.pcap", generated("sflow", 100))
     for name in ("released", "next"):
@@ -130,7 +130,7 @@ def prepare(page: str, folder: Path) -> Run:
     return Run()
 
 
-def test_the_collector_in_the_documents_has_written_what_it_has_got(tmp_path: Path) -> None:
+def test_the_collector_in_the_documents_writes_received_flows(tmp_path: Path) -> None:
     (code,) = [block.code for block in BLOCKS["docs/how-to/python.md"] if "bind" in block.code]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         sender.bind(("127.0.0.1", 0))
@@ -149,7 +149,7 @@ def test_the_collector_in_the_documents_has_written_what_it_has_got(tmp_path: Pa
     assert output.stat().st_size
 
 
-def test_another_output_is_found() -> None:
+def test_a_different_output_is_found() -> None:
     check_output("a\n…\nz … 1\n", "a  \nb\nc\nz and 1\n", "page")
     for said in ("a\nb\nz and 2\n", "a\nb\n", "a\nz and 1\nmore\n"):
         with pytest.raises(AssertionError, match="the output is"):
@@ -167,7 +167,7 @@ def test_a_block_that_fails_is_found(tmp_path: Path) -> None:
 # Schemas ----------------------------------------------------------------------------------------------------
 
 
-def test_the_schema_of_objects_in_the_documents_is_all_that_they_say() -> None:
+def test_the_object_schema_in_the_documents_works_as_described() -> None:
     from flowbuf.schema import Schema
 
     (text,) = [block.code for block in BLOCKS["docs/how-to/object-schemas.md"] if block.language == "toml"]

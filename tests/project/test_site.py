@@ -1,4 +1,4 @@
-"""The documentation site: it builds without warnings, has every public name, and loads nothing from the network."""
+"""The documentation site builds without warnings, has every public name, and needs no network."""
 
 from __future__ import annotations
 

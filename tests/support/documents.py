@@ -32,7 +32,9 @@ ROOT = Path(__file__).parents[2]
 RUN = ("sh", "python")
 LANGUAGES = {*RUN, "json", "proto", "sql", "text", "toml"}
 FENCE = re.compile(
-    r"^(?:<!-- (?P<mark>[^>]*) -->\n)?```(?P<language>\w*)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<code>.*?)^```$",
+    r"^(?:<!-- (?P<mark>[^>]*) -->\n)?"
+    r"```(?P<language>\w*)(?: title=\"(?P<title>[^\"]+)\")?\n"
+    r"(?P<code>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 WIDTH = 98  # columns of the terminal that commands see

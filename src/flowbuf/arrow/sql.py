@@ -101,7 +101,8 @@ def _message(error: Exception) -> str:
     """Return the message of duckdb, without the Python traceback of an error inside a function."""
     if extension := re.search(r"required extension '(\w+)", str(error)):
         fix = f"python -c \"import duckdb; duckdb.install_extension('{extension[1]}')\""
-        return f"duckdb's extension {extension[1]} is not installed, and not fetched without being asked for: {fix}"
+        missing = f"duckdb's extension {extension[1]} is not installed"
+        return f"{missing}, and not fetched without being asked for: {fix}"
     lines = [
         line.rstrip() for line in str(error).splitlines() if line.strip() and "row_number_of_flow" not in line
     ]

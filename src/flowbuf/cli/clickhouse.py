@@ -81,7 +81,8 @@ def _aggregates(context: click.Context, parameter: click.Parameter, value: str |
     "--aggregate-by",
     metavar="A,B",
     default="",
-    help="Group totals by these columns.  [default: exporter, interfaces, addresses, protocol, systems, names]",
+    help="Group totals by these columns.  "
+    "[default: exporter, interfaces, addresses, protocol, systems, names]",
 )
 @click.option(
     "--kafka", metavar="HOST:PORT", help="Create tables and views that read messages from these brokers."

@@ -83,8 +83,9 @@ class StreamOutlet:
             return
         if self._schema is not None and self._form != "jsonl":
             raise SchemaChanged(
-                f"the schema of the records has changed from {self._schema.hash} to {schema.hash}, and there is no "
-                "place for its columns: what came before is stored; go on with another file, or take a folder (-o OUT/)"
+                f"the schema of the records has changed from {self._schema.hash} to {schema.hash}, and there "
+                "is no place for its columns: what came before is stored; go on with another file, or take "
+                "a folder (-o OUT/)"
             )
         if self._file is None:
             self._file = self._open.enter_context(open_output(self._output, durable=True))
@@ -191,9 +192,9 @@ class FolderOutlet:
         for first, end in sorted(self._ranges[place] - {(batch.first, batch.end)}):
             if first < batch.end and batch.first < end:
                 raise Failure(
-                    f"{self._folder}: there is a file of {batch.topic}, partition {batch.partition}, offsets {first} "
-                    f"to {end}, and this batch, {batch.first} to {batch.end}, has some of these records again: empty "
-                    "the folder, or name another"
+                    f"{self._folder}: there is a file of {batch.topic}, partition {batch.partition}, offsets "
+                    f"{first} to {end}, and this batch, {batch.first} to {batch.end}, has some of these "
+                    "records again: empty the folder, or name another"
                 )
 
     def _find_ranges(self, topic: str, partition: int) -> Iterator[tuple[int, int]]:

@@ -228,7 +228,8 @@ _EXPORTER_OPTIONS = [
     click.option(
         "--obey-withdrawals",
         is_flag=True,
-        help="Forget withdrawn templates, which RFC 7011 forbids over UDP. Otherwise, withdrawals are counted.",
+        help="Forget withdrawn templates, which RFC 7011 forbids over UDP. "
+        "Otherwise, withdrawals are counted.",
     ),
     click.option(
         "--template-expiry",
@@ -273,8 +274,8 @@ _DECODE_OPTIONS = [
         multiple=True,
         callback=_tunnels,
         metavar="A,B",
-        help=f"Decode the flows inside these tunnels: {', '.join(TUNNELS)}, all. Show the outer endpoints with "
-        "--enable group:tunnel.",
+        help=f"Decode the flows inside these tunnels: {', '.join(TUNNELS)}, all. "
+        "Show the outer endpoints with --enable group:tunnel.",
     ),
     click.option(
         "--state", metavar="FILE", help="Keep templates and sampling rates in this file from run to run."

@@ -132,7 +132,8 @@ class SchemaFinder:
                 elif not message.error().retriable():
                     raise KafkaError(f"topic {topic!r}, which describes schemas: {message.error().str()}")
             raise KafkaError(
-                f"topic {topic!r}, which describes schemas, cannot be read: {self._notes.latest or 'no answer'}"
+                f"topic {topic!r}, which describes schemas, cannot be read: "
+                f"{self._notes.latest or 'no answer'}"
             )
         except kafka.KafkaException as error:
             raise KafkaError(f"topic {topic!r}, which describes schemas: {error.args[0].str()}") from error

@@ -220,7 +220,8 @@ class SchemaRegistry:
             str(error), {**self._settings, **{f"credential {name}": name for name in names}, **passwords}
         )
         if isinstance(error, json.JSONDecodeError) or getattr(error, "error_code", 0) == -1:
-            text = f"what answers there is no registry, or its path is another one: {' '.join(text.split())[:200]}"
+            answer = " ".join(text.split())[:200]
+            text = f"what answers there is no registry, or its path is another one: {answer}"
         return KafkaError(f"schema registry {self.name}: {what}{text}")
 
 

@@ -469,7 +469,10 @@ class KafkaSink:
         report = self.report
         if report.failed:
             reasons = ", ".join(f"{reason} ({count:,})" for reason, count in report.reasons.most_common())
-            failed = f"{report.failed:,} of {report.records:,} records, {report.failed_flows:,} of {report.flows:,} flows"
+            failed = (
+                f"{report.failed:,} of {report.records:,} records, "
+                f"{report.failed_flows:,} of {report.flows:,} flows"
+            )
             raise KafkaError(f"topic {self.topic!r}: not delivered: {failed}: {reasons}")
 
     def abandon(self) -> None:

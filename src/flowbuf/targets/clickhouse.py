@@ -104,7 +104,8 @@ def text_alias(schema: Schema, column: Column) -> str:
     own = identifier(column.name)
     if column.repeated:
         return f"{identifier(name)} Array(String) ALIAS arrayMap(mac -> MACNumToString(mac), {own})"
-    return f"{identifier(name)} {'Nullable(String)' if column.explicit else 'String'} ALIAS MACNumToString({own})"
+    type = "Nullable(String)" if column.explicit else "String"
+    return f"{identifier(name)} {type} ALIAS MACNumToString({own})"
 
 
 def identifier(name: str) -> str:

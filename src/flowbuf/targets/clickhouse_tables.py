@@ -254,7 +254,8 @@ def _target(schema: Schema, options: TableOptions) -> Statement:
     clauses += [f"ORDER BY {_tuple(key)}", *_ttl(time, options.ttl)]
     clauses.append(f"SETTINGS non_replicated_deduplication_window = {options.deduplication_window}")
     comment = (
-        "An INSERT that is repeated with the same insert_deduplication_token is taken once, and so is one with no\n"
+        "An INSERT that is repeated with the same insert_deduplication_token is taken once, and so is one "
+        "with no\n"
         "token that has the very rows of one before; insert_deduplicate = 0 takes all."
     )
     return Statement(_create_table(options.name(schema), definitions(schema), clauses), comment)
@@ -355,7 +356,8 @@ def _queue(schema: Schema, options: TableOptions, topics: list[str]) -> Statemen
 
 def _file_comment(schema: Schema, file: str) -> str:
     return (
-        f"Before this, put what stands below into a new file {file}, in the folder format_schema_path of every\n"
+        f"Before this, put what stands below into a new file {file}, in the folder format_schema_path of "
+        "every\n"
         f"server. A file that a server has read already is not read again.\n\n{_proto_text(schema)}"
     )
 
@@ -416,13 +418,17 @@ def _errors_table(schema: Schema, options: TableOptions) -> Statement:
     ]
     clauses = ["ENGINE = MergeTree", "ORDER BY (`time`, `topic`, `partition`, `offset`)"]
     clauses += [f"TTL `time` + {_interval(options.ttl)}"] if options.ttl else []
-    comment = "Records that cannot be read, whole: where one of several messages is bad, ClickHouse takes none of them."
+    comment = (
+        "Records that cannot be read, whole: where one of several messages is bad, ClickHouse takes none of "
+        "them."
+    )
     return Statement(_create_table(options.name(schema, "errors"), columns, clauses), comment)
 
 
 def _errors_view(schema: Schema, options: TableOptions) -> Statement:
     names = ", ".join(f"message.`{name}` AS `{name[1:]}`" for name in _VIRTUAL)
-    select = f"SELECT {names}\nFROM {options.name(schema, 'messages')} AS message\nWHERE notEmpty(message.`_error`)"
+    messages = options.name(schema, "messages")
+    select = f"SELECT {names}\nFROM {messages} AS message\nWHERE notEmpty(message.`_error`)"
     return _view(options.name(schema, "errors_view"), options.name(schema, "errors"), select)
 
 

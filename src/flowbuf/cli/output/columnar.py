@@ -122,14 +122,16 @@ class ColumnSource:
 ip_option = click.option(
     "--ip",
     type=click.Choice(IP_FORMS),
-    help="Write IP and MAC addresses to Parquet and Arrow as bytes (and numbers), or as text.  [default: binary]",
+    help="Write IP and MAC addresses to Parquet and Arrow as bytes (and numbers), or as text.  "
+    "[default: binary]",
 )
 
 enrich_option = click.option(
     "--enrich",
     multiple=True,
     metavar="SPEC",
-    help="Add columns that the wire does not contain, from FILE.toml or your MODULE:FUNCTION. May be repeated.",
+    help="Add columns that the wire does not contain, from FILE.toml or your MODULE:FUNCTION. "
+    "May be repeated.",
 )
 
 

@@ -63,7 +63,8 @@ def format_option(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any
         "--format",
         "form",
         type=click.Choice(FORMATS),
-        help=f"Write {what} in this format.  [default: by the name of OUT; else table on a terminal, jsonl in a pipe]",
+        help=f"Write {what} in this format.  "
+        "[default: by the name of OUT; else table on a terminal, jsonl in a pipe]",
     )
 
 
