@@ -2,7 +2,7 @@
 
 - A line `<!-- generated: NAME -->` of a page is replaced by text from the code: commands, the Python API,
   schema keys, columns and counters.
-- README.md and other pages outside of docs/ become pages of the site. Notebooks become downloads.
+- README.md and other pages outside of docs/ become pages of the site, and so do the notebooks.
 - A link to a file that is not on the site becomes text.
 
     python tools/make_docs.py counters    # print one generated text
@@ -10,8 +10,10 @@
 
 from __future__ import annotations
 
+import base64
 import importlib
 import inspect
+import json
 import posixpath
 import re
 import sys
@@ -38,6 +40,8 @@ OUTSIDE = {
     "benchmarks/README.md": "project/benchmarks.md",
     "benchmarks/peers/README.md": "project/peers.md",
 }
+
+NOTEBOOKS = {f"notebooks/{path.name}": f"notebooks/{path.stem}.md" for path in ROOT.glob("notebooks/*.ipynb")}
 
 # Pages of the Python reference, with their names.
 PYTHON = {
@@ -288,16 +292,36 @@ def complete(markdown: str) -> str:
     return MARK.sub(lambda mark: GENERATED[mark[1]](), markdown)
 
 
+# Notebooks --------------------------------------------------------------------------------------------------
+
+
+def convert_notebook(path: Path) -> tuple[str, dict[str, bytes]]:
+    """Return a notebook as Markdown, and its charts by file name."""
+    parts: list[str] = []
+    charts: dict[str, bytes] = {}
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        for output in cell.get("outputs", ()):
+            data = output.get("data", {})
+            if "image/png" in data:
+                name = f"{path.stem}-{cell['id']}-{len(charts)}.png"
+                charts[name] = base64.b64decode("".join(data["image/png"]))
+                parts.append(f"![Chart]({name})")
+            else:
+                text = "".join(output.get("text") or data.get("text/plain", ()))
+                parts.append(f"```text\n{text.rstrip()}\n```")
+    return "\n\n".join(parts) + "\n", charts
+
+
 # Links ------------------------------------------------------------------------------------------------------
 
 
 def site_path(name: str) -> str | None:
     """Return the place of a file of the repository on the site, or None if it is not there."""
-    if name in OUTSIDE:
-        return OUTSIDE[name]
     if name.startswith("docs/"):
         return name.removeprefix("docs/")
-    return name if re.fullmatch(r"notebooks/\w+\.ipynb", name) else None
+    return OUTSIDE.get(name) or NOTEBOOKS.get(name)
 
 
 def relink(markdown: str, name: str) -> str:
@@ -330,20 +354,22 @@ def relink(markdown: str, name: str) -> str:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the pages outside of docs/, and the notebooks."""
+    """Add the pages outside of docs/, and the notebooks with their charts."""
     from mkdocs.structure.files import File
 
-    notebooks = {
-        f"notebooks/{path.name}": f"notebooks/{path.name}" for path in ROOT.glob("notebooks/*.ipynb")
-    }
-    for name, place in (OUTSIDE | notebooks).items():
+    for name, place in OUTSIDE.items():
         files.append(File.generated(config, place, abs_src_path=str(ROOT / name)))
+    for name, place in NOTEBOOKS.items():
+        markdown, charts = convert_notebook(ROOT / name)
+        files.append(File.generated(config, place, content=markdown))
+        for chart, image in charts.items():
+            files.append(File.generated(config, f"notebooks/{chart}", content=image))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Complete a page. The home page has no other pages beside it in the navigation."""
-    places = {place: name for name, place in OUTSIDE.items()}
+    places = {place: name for name, place in (OUTSIDE | NOTEBOOKS).items()}
     place = page.file.src_uri
     if place == "index.md":
         page.meta["hide"] = ["navigation"]

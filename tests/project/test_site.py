@@ -77,7 +77,7 @@ def test_text_is_escaped() -> None:
         ("[a](../reference/types.md#arrow)", "[a](../reference/types.md#arrow)"),
         ("[a](../../SECURITY.md)", "[a](../project/security.md)"),
         ("[a](../../README.md#speed)", "[a](../index.md#speed)"),
-        ("[a](../../notebooks/flows.ipynb)", "[a](../notebooks/flows.ipynb)"),
+        ("[a](../../notebooks/flows.ipynb)", "[a](../notebooks/flows.md)"),
         ("[a](../../tests/reference)", "a (`tests/reference`)"),
         ("[LICENSE](../../LICENSE)", "LICENSE"),
         ("[a](https://example.org)", "[a](https://example.org)"),
@@ -121,7 +121,8 @@ def text_of(page: str) -> str:
 
 @pytest.mark.slow
 def test_every_page_is_there(site: Path) -> None:
-    sources = [str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")] + list(make_docs.OUTSIDE.values())
+    sources = [str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")]
+    sources += [*make_docs.OUTSIDE.values(), *make_docs.NOTEBOOKS.values()]
     pages = read_pages(site)
     assert pages.keys() == {"404.html", *(f"{source.removesuffix('.md')}.html" for source in sources)}
     assert not [name for name, page in pages.items() if "generated:" in page]
