@@ -78,8 +78,8 @@ cdef class Decoder:
         memset(&options, 0, sizeof(options))
         options.exporter_limit = exporter_limit
         options.default_sampling_rate = default_sampling_rate
-        options.pending_data_limit = early_data_limit
-        options.pending_data_total = early_data_total
+        options.early_data_limit = early_data_limit
+        options.early_data_total = early_data_total
         options.template_expiry = template_expiry
         options.obey_withdrawals = obey_withdrawals
         for name in decapsulate:
