@@ -68,6 +68,19 @@ def test_text_is_escaped() -> None:
     assert make_docs.escape("a*b_c <d> [e] | `f*g`") == r"a\*b\_c &lt;d> \[e] \| `f*g`"
 
 
+# Notebooks --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", make_docs.NOTEBOOKS)
+def test_notebooks_become_pages_with_their_charts(name: str) -> None:
+    text = (ROOT / name).read_text()
+    page, charts = make_docs.convert_notebook(ROOT / name)
+    assert page.startswith("# ")
+    assert page.count("```python\n") == text.count('"cell_type": "code"')
+    assert len(charts) == text.count('"image/png"')
+    assert all(f"![Chart]({chart})" in page and image.startswith(b"\x89PNG") for chart, image in charts.items())
+
+
 # Links ------------------------------------------------------------------------------------------------------
 
 
@@ -125,7 +138,7 @@ def test_every_page_is_there(site: Path) -> None:
     sources += [*make_docs.OUTSIDE.values(), *make_docs.NOTEBOOKS.values()]
     pages = read_pages(site)
     assert pages.keys() == {"404.html", *(f"{source.removesuffix('.md')}.html" for source in sources)}
-    assert not [name for name, page in pages.items() if "generated:" in page]
+    assert not [name for name, page in pages.items() if "<!-- generated:" in page]
 
 
 @pytest.mark.slow
