@@ -78,7 +78,9 @@ def test_notebooks_become_pages_with_their_charts(name: str) -> None:
     assert page.startswith("# ")
     assert page.count("```python\n") == text.count('"cell_type": "code"')
     assert len(charts) == text.count('"image/png"')
-    assert all(f"![Chart]({chart})" in page and image.startswith(b"\x89PNG") for chart, image in charts.items())
+    assert all(
+        f"![Chart]({chart})" in page and image.startswith(b"\x89PNG") for chart, image in charts.items()
+    )
 
 
 # Links ------------------------------------------------------------------------------------------------------
