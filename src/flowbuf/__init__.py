@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from flowbuf.schema import Column, Schema
 
     __version__: str
+    """Version of flowbuf."""
 
 __all__ = [
     "STATUSES",

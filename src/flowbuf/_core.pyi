@@ -13,6 +13,7 @@ Time: TypeAlias = float | int | None
 
 COMPILER: str
 STATUSES: dict[str, tuple[str, str]]
+"""Name of each status -> its class ("fault", "loss", "note" or "control") and its explanation."""
 TYPES: dict[str, int]
 FLAGS: dict[str, int]
 KINDS: dict[str, int]

@@ -117,10 +117,9 @@ def produce(
       flowbuf produce capture.pcap --kafka localhost:9092 --topic flows --partitions 4
       flowbuf produce capture.pcap --kafka localhost:9092 --partitions 4 --key exporter --compression lz4
       flowbuf produce capture.pcap --kafka localhost:9092 --topic flows --pack flow --key flow
-      flowbuf produce capture.pcap --kafka localhost:9092 --topic flows --schema-registry
-      http://localhost:8081 flowbuf produce capture.pcap --kafka broker:9093 -X security.protocol=SSL
-      --kafka-config client.properties flowbuf produce capture.pcap --kafka localhost:9092 --topic flows
-      --schema goflow2
+      flowbuf produce capture.pcap --kafka localhost:9092 --schema-registry http://localhost:8081
+      flowbuf produce capture.pcap --kafka broker:9093 --kafka-config client.properties
+      flowbuf produce capture.pcap --kafka localhost:9092 --topic flows --schema goflow2
     """
     inputs = expand_inputs(inputs)
     check_inputs(inputs)

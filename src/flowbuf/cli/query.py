@@ -109,12 +109,12 @@ def query(
 
     \b
     Examples:
-      flowbuf query "SELECT src_addr, sum(bytes) AS total FROM flows GROUP BY ALL ORDER BY total DESC LIMIT
-      10" a.pcap flowbuf query "SELECT count(*) FROM flows WHERE in_net(dst_addr, '10.0.0.0/8')" *.pcap.gz
-      flowbuf query "SELECT dst_port, count(*) FROM flows GROUP BY ALL" january.parquet today.pcap -o
-      ports.csv flowbuf query "FROM flows WHERE src_mac = '02:00:00:00:00:01'" capture.pcap -o found.parquet
-      flowbuf query "SELECT src_country, sum(bytes) FROM flows GROUP BY ALL" capture.pcap --enrich
-      network.toml flowbuf query "SUMMARIZE flows" capture.pcap
+      flowbuf query "SELECT src_addr, sum(bytes) FROM flows GROUP BY ALL ORDER BY 2 DESC LIMIT 10" a.pcap
+      flowbuf query "SELECT count(*) FROM flows WHERE in_net(dst_addr, '10.0.0.0/8')" *.pcap.gz
+      flowbuf query "SELECT dst_port, count(*) FROM flows GROUP BY ALL" january.parquet -o ports.csv
+      flowbuf query "FROM flows WHERE src_mac = '02:00:00:00:00:01'" capture.pcap -o found.parquet
+      flowbuf query "SELECT in_if_name, sum(bytes) FROM flows GROUP BY ALL" a.pcap --enrich network.toml
+      flowbuf query "SUMMARIZE flows" capture.pcap
     """
     inputs = expand_inputs(inputs)
     check_inputs(inputs, output)
