@@ -22,9 +22,9 @@ void fb_object_disown(fb_object_frame *f) {
 
 /* Raise an EncodeError. Takes ownership of the text. */
 static int fail_with(fb_object_writer *w, PyObject *problem) {
-    PyObject *path = problem ? fb_object_path(w->top ? &w->top->place : NULL, w->index) : NULL;
-    PyObject *error =
-        path ? PyObject_CallFunctionObjArgs(w->options->encode_error, problem, path, NULL) : NULL;
+    PyObject *path = NULL, *error = NULL;
+    if (problem) path = fb_object_path(w->top ? &w->top->place : NULL, w->index);
+    if (path) error = PyObject_CallFunctionObjArgs(w->options->encode_error, problem, path, NULL);
     if (error) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
     Py_XDECREF(problem);
     Py_XDECREF(path);

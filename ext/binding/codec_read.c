@@ -150,9 +150,9 @@ static PyObject *new_time(reader *r, const fb_object_where *place, bool duration
         time = fb_codec_time_new(duration, r->options->times_as_numbers, seconds, nanoseconds);
     }
     if (time || PyErr_Occurred()) return time;
-    problem = r->options->from_time ? "beyond the nanoseconds that 64 bits can count"
-              : duration            ? "a duration that no timedelta can hold"
-                                    : "a time that no datetime can hold";
+    if (r->options->from_time) problem = "beyond the nanoseconds that 64 bits can count";
+    else if (duration) problem = "a duration that no timedelta can hold";
+    else problem = "a time that no datetime can hold";
     return fail(r, place, bytes->bytes.data, problem);
 }
 

@@ -73,9 +73,9 @@ static int number_of_index(fb_object_writer *w, const fb_codec_field *field, PyO
     fb_object_own(w);
     Py_INCREF(value);
     PyObject *index = PyNumber_Index(value);
-    int result = index                       ? number_of_int(w, field, index, number)
-                 : fb_object_is_type_error() ? fb_object_fail_type(w, value, name_of(field))
-                                             : -1;
+    int result = -1;
+    if (index) result = number_of_int(w, field, index, number);
+    else if (fb_object_is_type_error()) result = fb_object_fail_type(w, value, name_of(field));
     Py_XDECREF(index);
     Py_DECREF(value);
     return result;
@@ -93,9 +93,9 @@ static int number_of_bool(fb_object_writer *w, const fb_codec_field *field, PyOb
     fb_object_own(w);
     Py_INCREF(value);
     PyObject *whole = is_truth ? Py_NewRef(value) : PyNumber_Index(value);
-    int truth = whole                       ? PyObject_IsTrue(whole)
-                : fb_object_is_type_error() ? fb_object_fail_type(w, value, name_of(field))
-                                            : -1;
+    int truth = -1;
+    if (whole) truth = PyObject_IsTrue(whole);
+    else if (fb_object_is_type_error()) truth = fb_object_fail_type(w, value, name_of(field));
     Py_XDECREF(whole);
     Py_DECREF(value);
     *number = truth > 0;
@@ -123,6 +123,15 @@ static int number_of_member(fb_object_writer *w, const fb_codec_field *field,
     return fb_object_fail(w, "%lld is no member of the enum", (long long)*number);
 }
 
+/* Raise an EncodeError if Python's conversion to a float failed because of the value. */
+static int fail_float(fb_object_writer *w, const fb_codec_field *field, PyObject *value) {
+    if (PyErr_ExceptionMatches(PyExc_OverflowError)) {
+        PyErr_Clear();
+        return fb_object_fail(w, "an int out of range of a float");
+    }
+    return fb_object_is_type_error() ? fb_object_fail_type(w, value, name_of(field)) : -1;
+}
+
 static int number_of_float(fb_object_writer *w, const fb_codec_field *field, PyObject *value,
                            uint64_t *number) {
     double real;
@@ -135,11 +144,7 @@ static int number_of_float(fb_object_writer *w, const fb_codec_field *field, PyO
         Py_INCREF(value);
         real = PyFloat_AsDouble(value);
         bool failed = real == -1.0 && PyErr_Occurred();
-        int result = !failed ? 0
-                     : PyErr_ExceptionMatches(PyExc_OverflowError)
-                         ? (PyErr_Clear(), fb_object_fail(w, "an int out of range of a float"))
-                     : fb_object_is_type_error() ? fb_object_fail_type(w, value, name_of(field))
-                                                 : -1;
+        int result = failed ? fail_float(w, field, value) : 0;
         Py_DECREF(value);
         if (result) return -1;
     }
@@ -285,10 +290,11 @@ static int time_of(fb_object_writer *w, bool duration, PyObject *value, int64_t 
     PyObject *pair =
         PyObject_CallFunction(w->options->to_time, "OO", value, duration ? Py_True : Py_False);
     if (!pair) {
-        result = PyErr_ExceptionMatches(PyExc_TypeError)
-                     ? (PyErr_Clear(),
-                        fb_object_fail_type(w, value, duration ? "a timedelta" : "a datetime"))
-                     : -1;
+        result = -1;
+        if (PyErr_ExceptionMatches(PyExc_TypeError)) {
+            PyErr_Clear();
+            result = fb_object_fail_type(w, value, duration ? "a timedelta" : "a datetime");
+        }
     } else if (!PyArg_ParseTuple(pair, "Ll", &whole, &rest)) {
         PyErr_Clear();
         result = fb_object_fail_value(w, value, "out of range of a time");

@@ -98,7 +98,8 @@ static bool add_elements(node **first, const fb_codec_item *item) {
         const uint8_t *begin = elements.data, *end = begin + elements.size;
         fb_status status = fb_codec_next_element(field, &elements, &value);
         const uint8_t *after = begin < end ? plain_scalar(field->type, begin, end, &plain) : NULL;
-        MUST(status == (after ? FB_OK : begin == end ? FB_END : FB_BAD_MESSAGE));
+        fb_status otherwise = begin == end ? FB_END : FB_BAD_MESSAGE;
+        MUST(status == (after ? FB_OK : otherwise));
         MUST(elements.data == (after ? after : begin) && elements.data + elements.size == end);
         if (!after) return status == FB_END;
         MUST(value == plain);

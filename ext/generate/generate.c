@@ -133,7 +133,8 @@ static uint8_t *put_datagram(fb_generator *generator, fb_generator_exporter *exp
 }
 
 static uint16_t collector_port(fb_generator_protocol protocol) {
-    return protocol == FB_GENERATOR_SFLOW ? 6343 : protocol == FB_GENERATOR_IPFIX ? 4739 : 2055;
+    if (protocol == FB_GENERATOR_SFLOW) return 6343;
+    return protocol == FB_GENERATOR_IPFIX ? 4739 : 2055;
 }
 
 /* The datagram is written first, because the headers in front of it contain its length and

@@ -326,7 +326,8 @@ static uint8_t *put_data_set(uint8_t *set, const uint8_t *limit, fb_generator *g
 static const fb_netflow_template *draw_template(fb_random *random,
                                                 const fb_netflow_dialect *dialect) {
     uint32_t ticket = fb_random_below(random, 8);
-    return &dialect->data[ticket < 5 ? 0 : ticket < 7 ? 1 : 2];
+    if (ticket < 5) return &dialect->data[0];
+    return &dialect->data[ticket < 7 ? 1 : 2];
 }
 
 static uint8_t *put_sets(fb_generator *generator, fb_generator_exporter *exporter,

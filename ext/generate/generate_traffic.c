@@ -98,8 +98,8 @@ static void draw_endpoint(fb_random *random, bool ipv6, bool local, fb_traffic_e
     uint64_t facts = fb_random_mix((uint64_t)rank << 1 | local);
 
     write_address(endpoint->address, ipv6, local, rank, host);
-    endpoint->prefix_length =
-        (uint8_t)(ipv6 ? 48 + 8 * (facts % 3) : (local ? 20 : 22) + facts % 3);
+    if (ipv6) endpoint->prefix_length = (uint8_t)(48 + 8 * (facts % 3));
+    else endpoint->prefix_length = (uint8_t)((local ? 20 : 22) + facts % 3);
     endpoint->interface = (uint16_t)(1 + (facts >> 8) % FB_TRAFFIC_INTERFACES);
     write_next_hop(endpoint->next_hop, ipv6, endpoint->interface);
     endpoint->vlan = (uint16_t)(100 + (facts >> 16) % 400);
@@ -146,9 +146,9 @@ static void draw_volume(fb_random *random, const struct application *application
     uint32_t least = headers + application->least_payload;
     uint32_t largest = headers + application->largest_payload;
     uint32_t compiled = fb_random_below(random, 8);
-    uint32_t size = compiled < 3   ? least
-                    : compiled < 6 ? largest
-                                   : least + fb_random_below(random, largest - least + 1);
+    uint32_t size = least;
+    if (compiled >= 6) size += fb_random_below(random, largest - least + 1);
+    else if (compiled >= 3) size = largest;
     uint32_t mean = least + fb_random_below(random, size - least + 1);
 
     flow->packets = fb_random_tail(random, 21);

@@ -40,14 +40,16 @@ static bool is_integer(const fb_arrow_type *type) {
 
 static path_kind choose_number(const fb_arrow_type *type) {
     if (is_real(type)) return PATH_REAL_INTEGER;
-    return is_wide(type) ? PATH_WIDE_INTEGER : is_integer(type) ? PATH_INTEGER : PATH_NOTHING;
+    if (is_wide(type)) return PATH_WIDE_INTEGER;
+    return is_integer(type) ? PATH_INTEGER : PATH_NOTHING;
 }
 
 static path_kind choose_address(const fb_arrow_type *type) {
     if (type->meaning == FB_MEANS_TEXT) return PATH_ADDRESS_TEXT;
     if (type->meaning != FB_MEANS_BYTES) return PATH_NOTHING;
     if (type->layout != FB_LAYOUT_FIXED) return PATH_SHORT_ADDRESS;
-    return type->size == 16 ? PATH_ADDRESS : type->size == 4 ? PATH_SHORT_ADDRESS : PATH_NOTHING;
+    if (type->size == 16) return PATH_ADDRESS;
+    return type->size == 4 ? PATH_SHORT_ADDRESS : PATH_NOTHING;
 }
 
 static path_kind choose_integer(const fb_column *column, const fb_arrow_type *type) {
@@ -68,7 +70,8 @@ static path_kind choose_path(const fb_column *column, const fb_arrow_type *type)
                                                                                      : PATH_NOTHING;
         case FB_TYPE_FLOAT:
         case FB_TYPE_DOUBLE:
-            return is_real(type) ? PATH_REAL : is_integer(type) ? PATH_INTEGER_REAL : PATH_NOTHING;
+            if (is_real(type)) return PATH_REAL;
+            return is_integer(type) ? PATH_INTEGER_REAL : PATH_NOTHING;
         case FB_TYPE_BOOL: return type->meaning == FB_MEANS_BOOL ? PATH_INTEGER : whole;
         case FB_TYPE_TIMESTAMP: return type->meaning == FB_MEANS_TIME ? PATH_INTEGER : whole;
         case FB_TYPE_DURATION: return type->meaning == FB_MEANS_SPAN ? PATH_INTEGER : whole;

@@ -179,7 +179,8 @@ size_t fb_arrow_field_read_members(fb_arrow_field *field, fb_arrow_members *memb
     fb_arrow_reason found;
     size_t good =
         fb_arrow_values_read(field->members, members->at, count, &present, &field->cells, &found);
-    *reason = good < count ? found : present != all ? FB_ARROW_NULL_MEMBER : FB_ARROW_NONE;
+    if (good < count) *reason = found;
+    else *reason = present != all ? FB_ARROW_NULL_MEMBER : FB_ARROW_NONE;
     if (*reason == FB_ARROW_NONE && !take_room(field, count, room)) *reason = FB_ARROW_TOO_LONG;
     members->at += (int64_t)count;
     return count;

@@ -258,7 +258,10 @@ static fb_status read_message(fb_message_columns *reader, fb_bytes message, size
         fb_batch_undo(batch, to.row);
         reader->unknown_fields = unknown_fields;
         reader->invalid_texts = invalid_texts;
-        if (!fast) return fault->kind ? FB_BAD_MESSAGE : to.row ? FB_NO_SPACE : FB_NO_MEMORY;
+        if (!fast) {
+            if (fault->kind) return FB_BAD_MESSAGE;
+            return to.row ? FB_NO_SPACE : FB_NO_MEMORY;
+        }
     }
     for (size_t i = 0; i < reader->uneven_count; i++)
         fb_vector_end(&to.vectors[reader->uneven[i]], to.row);

@@ -24,7 +24,9 @@ FB_INLINE void put_constants_netflow5(fb_context *c, fb_emitter *emitter, const 
                                       unsigned version) {
     fb_cursor at;
     unsigned wanted = c->plan->constants;
-    unsigned flow_type = version == 5 ? 2 : version == 1 ? 5 : 6;
+    unsigned flow_type = 6;
+    if (version == 5) flow_type = 2;
+    else if (version == 1) flow_type = 5;
     FB_EMIT(begin_constants)(emitter, &at);
     at = put_constants(c, emitter, at, flow_type, version == 1 ? 0 : fb_load32(p + 16), 0);
     if (version == 5) {

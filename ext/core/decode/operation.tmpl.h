@@ -80,10 +80,12 @@ FB_INLINE fb_cursor put_enum(fb_context *c, fb_emitter *emitter, fb_cursor at, c
 
 /* Load the number of a sampler. The common sizes need no loop. */
 FB_INLINE uint64_t load_sampler(const uint8_t *p, size_t size) {
-    return size == 1   ? *p
-           : size == 2 ? fb_load16(p)
-           : size == 4 ? fb_load32(p)
-                       : fb_load_uint(p, size);
+    uint64_t sampler;
+    if (size == 1) sampler = *p;
+    else if (size == 2) sampler = fb_load16(p);
+    else if (size == 4) sampler = fb_load32(p);
+    else sampler = fb_load_uint(p, size);
+    return sampler;
 }
 
 /* Return the sampling rate of a sampler, or 0 if it is unknown. */

@@ -211,7 +211,8 @@ FB_INLINE fb_cursor put_sampled_packet(fb_context *c, fb_emitter *emitter, fb_cu
 /* Return the type of an IP packet from its version field. REQUIRES: the packet is not empty. */
 static uint32_t find_ip_type(fb_bytes bytes) {
     unsigned version = bytes.data[0] >> 4;
-    return version == 4 ? FB_ETHERTYPE_IPV4 : version == 6 ? FB_ETHERTYPE_IPV6 : FB_PACKET_UNKNOWN;
+    if (version == 4) return FB_ETHERTYPE_IPV4;
+    return version == 6 ? FB_ETHERTYPE_IPV6 : FB_PACKET_UNKNOWN;
 }
 
 #endif

@@ -4,10 +4,15 @@
 
 #include "core/wire/wire.h"
 
+static unsigned find_uint_width(uint64_t limit) {
+    if (limit >> 32) return 8;
+    if (limit >> 16) return 4;
+    return limit >> 8 ? 2 : 1;
+}
+
 unsigned fb_batch_width(const fb_column *column) {
     switch (column->type) {
-        case FB_TYPE_UINT:
-            return column->limit >> 32 ? 8 : column->limit >> 16 ? 4 : column->limit >> 8 ? 2 : 1;
+        case FB_TYPE_UINT: return find_uint_width(column->limit);
         case FB_TYPE_INT:
         case FB_TYPE_SINT: return column->limit >> 31 ? 8 : 4;
         case FB_TYPE_BOOL: return 1;
@@ -189,9 +194,8 @@ void fb_batch_undo(fb_batch *batch, size_t row) {
         if (is_fixed(vector)) memset(vector->values + (row << vector->shift), 0, vector->width);
         if (!vector->offsets) continue;
         size_t begin = vector->offsets[row];
-        vector->used = !vector->listed ? begin
-                       : vector->width ? begin * vector->width
-                                       : vector->members[begin];
+        if (!vector->listed) vector->used = begin;
+        else vector->used = vector->width ? begin * vector->width : vector->members[begin];
         if (vector->listed) vector->count = begin;
     }
 }

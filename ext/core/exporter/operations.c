@@ -205,8 +205,10 @@ static fb_op_code choose_code(const fb_column *column, uint8_t kind, uint16_t si
     if (kind == FB_KIND_TCP_BITS && size == 2 && column->type == FB_TYPE_UINT &&
         column->limit >= 0x0fff)
         return FB_OP_TCP_BITS;
-    if (kind == FB_KIND_IP && column->type == FB_TYPE_IP)
-        return size == 4 ? FB_OP_IPV4 : size == 16 ? FB_OP_IPV6 : FB_OP_VALUE;
+    if (kind == FB_KIND_IP && column->type == FB_TYPE_IP) {
+        if (size == 4) return FB_OP_IPV4;
+        return size == 16 ? FB_OP_IPV6 : FB_OP_VALUE;
+    }
     if (kind == FB_KIND_UINT && column->type == FB_TYPE_ENUM && size == 1) return FB_OP_ENUM;
     bool plain = column->type == FB_TYPE_UINT || column->type == FB_TYPE_TIMESTAMP;
     bool fits = size < 8 ? column->limit >= (1ull << 8 * size) - 1 : column->limit == UINT64_MAX;

@@ -88,6 +88,11 @@ static bool touches_gap(const fb_sequence *sequence, uint32_t begin, uint32_t un
     return false;
 }
 
+FB_INLINE int64_t limit_to(int64_t number, int64_t least, int64_t most) {
+    if (number < least) return least;
+    return number > most ? most : number;
+}
+
 /* Remove a span from the gaps. Return the number of units that they held. */
 static uint32_t fill_gaps(fb_sequence *sequence, uint32_t begin, uint32_t units) {
     fb_sequence_gap old[FB_MAX_GAPS];
@@ -99,12 +104,7 @@ static uint32_t fill_gaps(fb_sequence *sequence, uint32_t begin, uint32_t units)
     for (size_t i = 0; i < count; i++) {
         int64_t offset, end, size = old[i].size;
         place_span(&old[i], begin, units, &offset, &end);
-        int64_t from = offset < 0      ? 0
-                       : offset > size ? size
-                                       : offset,
-                to = end < from   ? from
-                     : end > size ? size
-                                  : end;
+        int64_t from = limit_to(offset, 0, size), to = limit_to(end, from, size);
         if (from) add_gap(sequence, old[i].begin, (uint32_t)(from == to ? size : from));
         if (to < size && (!from || from < to))
             add_gap(sequence, old[i].begin + (uint32_t)to, (uint32_t)(size - to));

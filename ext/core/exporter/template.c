@@ -368,7 +368,8 @@ static fb_status compile_one(fb_compiled_templates *compiled_templates,
                       fb_compiled_template_has_role(compiled, FB_ROLE_SELECTOR_ID);
     if (!compiled->options && !empty) fb_operations_write(compiled_templates, compiled);
     *out = empty ? NULL : shrink_to_size(compiled_templates, compiled);
-    return empty ? FB_EMPTY_TEMPLATE : *out ? FB_OK : FB_NO_MEMORY;
+    if (empty) return FB_EMPTY_TEMPLATE;
+    return *out ? FB_OK : FB_NO_MEMORY;
 }
 
 static fb_status compile(fb_compiled_templates *compiled_templates, const fb_compiled_template *key,

@@ -173,7 +173,11 @@ static bool step_label_payload(fb_packet *packet, walker *w, uint32_t *type) {
     uint32_t inside = recognize_frame(w->p, bytes_left(w));
     if (nibble == 4 || nibble == 6) {
         bool frame = inside == FB_ETHERTYPE_IPV4 && !has_valid_ipv4_header(w->p, bytes_left(w));
-        *type = frame ? FB_PACKET_FRAME : nibble == 4 ? FB_ETHERTYPE_IPV4 : FB_ETHERTYPE_IPV6;
+        uint32_t guess;
+        if (frame) guess = FB_PACKET_FRAME;
+        else if (nibble == 4) guess = FB_ETHERTYPE_IPV4;
+        else guess = FB_ETHERTYPE_IPV6;
+        *type = guess;
         return true;
     }
     *type = FB_PACKET_FRAME;
@@ -308,9 +312,10 @@ static void walk_extensions(fb_packet *packet, walker *w) {
         const uint8_t *p = w->p;
         unsigned kind = packet->proto;
         if (bytes_left(w) < 8) return;
-        size_t size = kind == FRAGMENT         ? 8
-                      : kind == AUTHENTICATION ? ((size_t)p[1] + 2) * 4
-                                               : ((size_t)p[1] + 1) * 8;
+        size_t size;
+        if (kind == FRAGMENT) size = 8;
+        else if (kind == AUTHENTICATION) size = ((size_t)p[1] + 2) * 4;
+        else size = ((size_t)p[1] + 1) * 8;
         packet->proto = p[0];
         if (kind == FRAGMENT && !packet->fragment) packet->fragment = p;
         if (kind == ROUTING) store_routing(packet, w, size);

@@ -64,7 +64,8 @@ FB_INLINE bool fb_xdr_read_word(fb_xdr *xdr, uint32_t *value) {
 FB_INLINE bool fb_xdr_read_address(fb_xdr *xdr, fb_bytes *address) {
     uint32_t type;
     if (!fb_xdr_read_word(xdr, &type) || type > 2) return false;
-    size_t size = type == 0 ? 0 : type == 1 ? 4 : 16;
+    size_t size = 0;
+    if (type != 0) size = type == 1 ? 4 : 16;
     if ((size_t)(xdr->end - xdr->p) < size) return false;
     *address = (fb_bytes){xdr->p, size};
     xdr->p += size;

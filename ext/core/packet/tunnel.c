@@ -130,7 +130,8 @@ static bool read_gre(fb_bytes header, fb_inner *inner) {
     bool labels = ethertype == FB_ETHERTYPE_MPLS || ethertype == FB_ETHERTYPE_MPLS_MULTICAST;
     if (header.size < size || (!read_payload_type(ethertype, inner) && !labels)) return false;
     inner->p = p + size;
-    inner->id = p[0] & 0x20 ? fb_load32(p + (p[0] & 0x80 ? 8 : 4)) : 0;
+    const uint8_t *key = p + (p[0] & 0x80 ? 8 : 4);
+    inner->id = p[0] & 0x20 ? fb_load32(key) : 0;
     inner->layer = FB_LAYER_UNKNOWN; /* the IP protocol names GRE */
     return true;
 }
@@ -139,12 +140,14 @@ static bool read_gre(fb_bytes header, fb_inner *inner) {
    same payloads in IPv6, and also Ethernet (protocol 143). It has routing headers of type 4 only,
    or none. A packet with such a header is SRv6, not IP in IP. */
 static bool find_in_ip(const fb_packet *outer, unsigned tunnels, fb_inner *inner) {
-    static const uint32_t types[] = {FB_ETHERTYPE_IPV4, FB_ETHERTYPE_IPV6, FB_PACKET_FRAME};
-    unsigned kind = outer->proto == 4 ? 0 : outer->proto == 41 ? 1 : 2;
+    uint32_t type = FB_PACKET_FRAME;
+    if (outer->proto == 4) type = FB_ETHERTYPE_IPV4;
+    else if (outer->proto == 41) type = FB_ETHERTYPE_IPV6;
     bool srv6 =
         is_requested(tunnels, FB_TUNNEL_SRV6) && outer->version == 6 && !outer->other_routing;
-    bool ipip = is_requested(tunnels, FB_TUNNEL_IPIP) && kind < 2 && !outer->segment_routing;
-    *inner = (fb_inner){.p = outer->transport, .type = types[kind]};
+    bool ipip =
+        is_requested(tunnels, FB_TUNNEL_IPIP) && type != FB_PACKET_FRAME && !outer->segment_routing;
+    *inner = (fb_inner){.p = outer->transport, .type = type};
     return srv6 || ipip;
 }
 

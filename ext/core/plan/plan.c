@@ -349,9 +349,9 @@ static void classify_columns(fb_plan *plan) {
 static fb_path choose_path(fb_kind kind, const fb_column *column) {
     if (!fb_column_has_fast_path(column)) return FB_PATH_SLOW;
     if (kind == FB_KIND_UINT && column->type == FB_TYPE_ENUM) return FB_PATH_ENUM;
-    fb_type wanted = kind == FB_KIND_IP     ? FB_TYPE_IP
-                     : kind == FB_KIND_TIME ? FB_TYPE_TIMESTAMP
-                                            : FB_TYPE_UINT;
+    fb_type wanted = FB_TYPE_UINT;
+    if (kind == FB_KIND_IP) wanted = FB_TYPE_IP;
+    else if (kind == FB_KIND_TIME) wanted = FB_TYPE_TIMESTAMP;
     /* any time fits */
     bool fits = kind != FB_KIND_TIME || column->limit >= FB_TIME_MAX / column->unit;
     return column->type == wanted && fits ? FB_PATH_FAST : FB_PATH_SLOW;

@@ -382,7 +382,7 @@ void fb_patterns_learn(fb_patterns *patterns, fb_bytes sample, bool expanded) {
     if (turn->missed++ < turn->wait) return;
     bool gained = learn(patterns, sample, expanded);
     turn->missed = 0;
-    turn->wait = (uint16_t)(gained                      ? 0
-                            : turn->wait < LONGEST_WAIT ? 2 * turn->wait + 1
-                                                        : LONGEST_WAIT);
+    if (gained) turn->wait = 0;
+    else if (turn->wait < LONGEST_WAIT) turn->wait = (uint16_t)(2 * turn->wait + 1);
+    else turn->wait = LONGEST_WAIT;
 }

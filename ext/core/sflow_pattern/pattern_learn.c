@@ -155,7 +155,10 @@ static size_t read_transport(fb_pattern_learner *learner, unsigned proto, const 
                              size_t left) {
     bool ports = fb_transport_has_ports(proto),
          icmp = proto == FB_TRANSPORT_ICMP || proto == FB_TRANSPORT_ICMPV6;
-    size_t needed = proto == FB_TRANSPORT_TCP ? 14 : ports ? 4 : icmp ? 2 : 0;
+    size_t needed = 0;
+    if (proto == FB_TRANSPORT_TCP) needed = 14;
+    else if (ports) needed = 4;
+    else if (icmp) needed = 2;
     refuse_unless(learner, left >= needed);
     if (ports) {
         put_field(learner, FB_SOURCE_PACKET_SRC_PORT, p, 2);
@@ -374,7 +377,8 @@ static void index_records(fb_pattern_learner *learner, fb_xdr xdr, fb_bytes *rec
 static void find_parts(fb_pattern_learner *learner, fb_bytes sample, bool expanded) {
     refuse_unless(learner, fb_sample_divide(&learner->parts, sample, expanded));
     if (learner->refused) return;
-    size_t parts = learner->exact ? 1 : learner->parts.gateway.data ? 3 : 2;
+    size_t parts = learner->parts.gateway.data ? 3 : 2;
+    if (learner->exact) parts = 1;
     for (size_t i = 0; i < FB_SAMPLE_PARTS; i++)
         learner->begin[i] = i < parts ? place_of(learner, learner->parts.part[i]) : SIZE_MAX;
 }
@@ -388,8 +392,9 @@ static void end_parts(fb_pattern_learner *learner, size_t size) {
                          ? place_of(learner, parts->gateway.data) + learner->gateway_needed + 12
                          : SIZE_MAX;
     bool header_first = header < gateway;
-    learner->end[0] = learner->exact ? size : header_first ? header : gateway;
-    learner->end[1] = !parts->gateway.data ? size : header_first ? gateway : header;
+    size_t second = header_first ? header : gateway, third = header_first ? gateway : header;
+    learner->end[0] = learner->exact ? size : second;
+    learner->end[1] = parts->gateway.data ? third : size;
     learner->end[2] = size;
 }
 

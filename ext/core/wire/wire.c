@@ -5,8 +5,12 @@
    exclude overlong forms, surrogates and everything beyond U+10FFFF. 0: no character begins with
    this byte. */
 static size_t read_first_byte(uint8_t first, uint8_t *low, uint8_t *high) {
-    *low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-    *high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    *low = 0x80;
+    if (first == 0xe0) *low = 0xa0;
+    else if (first == 0xf0) *low = 0x90;
+    *high = 0xbf;
+    if (first == 0xed) *high = 0x9f;
+    else if (first == 0xf4) *high = 0x8f;
     if (first < 0x80) return 1;
     if (first >= 0xc2 && first <= 0xdf) return 2;
     if (first >= 0xe0 && first <= 0xef) return 3;

@@ -128,7 +128,8 @@ static void put_integers(uint8_t *p, const int64_t *numbers, size_t width, size_
 }
 
 static arrow_node *node_of(const change *c, arrow_node *list) {
-    return c->node == OF_LIST ? list : c->node == OF_MEMBERS ? list->nodes[0] : list->dictionary;
+    if (c->node == OF_LIST) return list;
+    return c->node == OF_MEMBERS ? list->nodes[0] : list->dictionary;
 }
 
 /* Make two rows: bytes with the second integers, and a list. */

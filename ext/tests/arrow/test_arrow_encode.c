@@ -421,7 +421,9 @@ static void writes_long_lists(void) {
     text words = {0}, expected = {0};
     for (unsigned i = 0; i < 300; i++) {
         text_put(&words, "%u ", i);
-        text_put(&expected, "%s%u", i == 0 ? "[" : i == 129 ? "] | [" : ",", i);
+        const char *before = i == 0 ? "[" : ",";
+        if (i == 129) before = "] | [";
+        text_put(&expected, "%s%u", before, i);
     }
     text_put(&expected, "] | -");
     check_column("uint repeated", arrow_list("+l", "129 171 0", arrow_values("I", text_of(&words))),

@@ -147,12 +147,10 @@ static void gives_the_results_of_inet_pton(void) {
     unsigned good = 0;
     for (unsigned round = 0; round < 200000; round++) {
         random = random * 1664525u + 1013904223u;
-        size_t size = (random >> 10) % 40;
+        size_t size = (random >> 10) % 40, count = size % 3 ? sizeof characters - 1 : 26;
         for (size_t i = 0; i < size; i++) {
             random = random * 1664525u + 1013904223u;
-            text[i] = i % 5 == 4 && size > 20
-                          ? ':'
-                          : characters[(random >> 8) % (size % 3 ? sizeof characters - 1 : 26)];
+            text[i] = i % 5 == 4 && size > 20 ? ':' : characters[(random >> 8) % count];
         }
         text[size] = 0;
         uint8_t address[16], expected[16];

@@ -122,9 +122,10 @@ static void put_integer(buffer *b, uint64_t number, size_t size) {
 static void put_number(buffer *b, const char *format, const char *word) {
     float narrow = strtof(word, NULL);
     double wide = strtod(word, NULL);
-    uint64_t number = is_null(word)  ? 0x8f8f8f8f8f8f8f8f
-                      : *word == '-' ? (uint64_t)strtoll(word, NULL, 10)
-                                     : strtoull(word, NULL, 10);
+    uint64_t number;
+    if (is_null(word)) number = 0x8f8f8f8f8f8f8f8f;
+    else if (*word == '-') number = (uint64_t)strtoll(word, NULL, 10);
+    else number = strtoull(word, NULL, 10);
     if (*format == 'f') put(b, &narrow, 4);
     else if (*format == 'g') put(b, &wide, 8);
     else put_integer(b, number, width_of(format));

@@ -185,8 +185,8 @@ static void add_members(maker *m, node *n, size_t length, unsigned depth) {
 
 /* Add offsets of lists. They may be any numbers, because the number of members is known. */
 static void add_lists(maker *m, node *n, bool large, unsigned depth) {
-    size_t count = count_of(n), end = next_byte(m) % 4;
-    uint8_t *offsets = add_buffer(m, n, count ? (count + 1) * (large ? 8 : 4) : 0);
+    size_t count = count_of(n), end = next_byte(m) % 4, width = large ? 8 : 4;
+    uint8_t *offsets = add_buffer(m, n, count ? (count + 1) * width : 0);
     for (size_t i = 0; count && i <= count; i++) {
         uint8_t step = next_byte(m);
         choice_put_offset(offsets, i, step == 1 ? choice_pick_integer(m) : (int64_t)end, large);

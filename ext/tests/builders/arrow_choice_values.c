@@ -72,7 +72,8 @@ static int choose_small(maker *m, unsigned how) {
 
 static double choose_real(maker *m, unsigned how) {
     static const double odd[] = {__builtin_nan(""), __builtin_inf(), -__builtin_inf()};
-    return how < 3 ? choose_small(m, how) : one_in(m, 8) ? PICK(m, odd) : PICK(m, reals);
+    if (how < 3) return choose_small(m, how);
+    return one_in(m, 8) ? PICK(m, odd) : PICK(m, reals);
 }
 
 static int64_t choose_integer(maker *m, unsigned how) {
@@ -87,11 +88,9 @@ void choice_fill_numbers(maker *m, uint8_t *values, size_t count, size_t width, 
         double wide = real ? choose_real(m, how) : 0;
         float narrow = (float)wide;
         int64_t integer = real ? 0 : choose_integer(m, how);
-        memcpy(values,
-               real && width == 8 ? (void *)&wide
-               : real             ? (void *)&narrow
-                                  : (void *)&integer,
-               width);
+        const void *value = &integer;
+        if (real) value = width == 8 ? (void *)&wide : (void *)&narrow;
+        memcpy(values, value, width);
     }
 }
 
@@ -134,7 +133,9 @@ static const char *const words[] = {"",
    it. */
 static size_t choose_bytes(maker *m, const char *usual, uint8_t *bytes) {
     uint8_t how = next_byte(m);
-    size_t size = how % 8 == 0 ? 4 : how % 8 == 1 ? 16 : how % 32;
+    size_t size = how % 32;
+    if (how % 8 == 0) size = 4;
+    else if (how % 8 == 1) size = 16;
     if (how >= 16) {
         const char *word = how < 32 ? PICK(m, words) : usual;
         memcpy(bytes, word, size = strlen(word));
@@ -165,13 +166,14 @@ void choice_put_offset(uint8_t *offsets, size_t i, int64_t offset, bool large) {
 void choice_add_bytes(maker *m, node *n, bool large) {
     static byte_buffer o;
     size_t count = count_of(n), first = next_byte(m) % 4, lost = next_byte(m);
+    size_t width = large ? 8 : 4;
     choose_all(m, &o, count);
-    uint8_t *offsets = add_buffer(m, n, count ? (count + 1) * (large ? 8 : 4) : 0);
-    for (size_t i = 0; count && i <= count; i++)
-        choice_put_offset(offsets, i,
-                          i == lost && i < count ? (next_byte(m) % 2 ? -1 : 0)
-                                                 : (int64_t)(first + (i ? o.ends[i - 1] : 0)),
-                          large);
+    uint8_t *offsets = add_buffer(m, n, count ? (count + 1) * width : 0);
+    for (size_t i = 0; count && i <= count; i++) {
+        int64_t offset = (int64_t)(first + (i ? o.ends[i - 1] : 0));
+        if (i == lost && i < count) offset = next_byte(m) % 2 ? -1 : 0;
+        choice_put_offset(offsets, i, offset, large);
+    }
     uint8_t *values = add_buffer(m, n, count ? first + o.size : 0);
     if (count) memcpy(values + first, o.bytes, o.size);
 }

@@ -138,10 +138,10 @@ static void put_source(text *lines, plan_origin origin, const char *type, const 
          takes_time = is_time || !strcmp(type, "uint") || !strcmp(type, "fixed64");
     const char *space = strcmp(word, ":") == 0 || below(3) ? " " : ",";
     bool takes_numbers = !is_address && !is_bytes && strncmp(type, "duration", 8) != 0;
-    const char *kinds = is_time                              ? "@time_uptime"
-                        : !strcmp(type, "uint") && !below(3) ? "@tcp_bits"
-                        : !below(6)                          ? "@list"
-                                                             : "";
+    const char *kinds = "";
+    if (is_time) kinds = "@time_uptime";
+    else if (!strcmp(type, "uint") && !below(3)) kinds = "@tcp_bits";
+    else if (!below(6)) kinds = "@list";
     if (is_time && below(2)) kinds = "@time_s";
     if (is_time && below(2)) kinds = "";
     bool sampled = origin == FROM_FLOW_SAMPLES && below(8);

@@ -144,8 +144,11 @@ static void put_random_address(byte_buffer *d, const sample_look *look, size_t s
 }
 
 static void put_xdr_address(byte_buffer *d, const sample_look *look, unsigned type) {
+    size_t size = 0;
+    if (type == 1) size = 4;
+    else if (type == 2) size = 16;
     put32(d, type);
-    put_random_address(d, look, type == 1 ? 4 : type == 2 ? 16 : 0);
+    put_random_address(d, look, size);
 }
 
 static void put_transport(byte_buffer *d, const sample_look *look) {
@@ -189,9 +192,8 @@ static void put_packet(byte_buffer *d, const sample_look *look) {
 }
 
 static void put_vlan_of(byte_buffer *d, const sample_look *look, unsigned bit) {
-    put32(d, look->vlans & bit ? below(4095) & number(look)
-             : below(2)        ? UINT32_MAX
-                               : 4095 + below(2));
+    if (look->vlans & bit) put32(d, below(4095) & number(look));
+    else put32(d, below(2) ? UINT32_MAX : 4095 + below(2));
 }
 
 static void put_gateway(byte_buffer *d, const sample_look *look) {

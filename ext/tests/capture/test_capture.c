@@ -463,15 +463,19 @@ static void check_nothing_is_lost(const outcome *seen) {
     CHECK_EQUAL(seen->held, 0);
 }
 
+/* Flip one bit, or clear or set all bits. */
+static uint8_t damage(uint8_t byte, int change) {
+    if (change < 8) return (uint8_t)(byte ^ 1 << change);
+    return change == 8 ? 0 : 0xff;
+}
+
 static void survives_every_damaged_byte(void) {
     for (size_t i = 0; i < 2; i++) {
         small_captures[i]();
         for (size_t at = 0; at < built.size; at++) {
             uint8_t good = built.data[at];
             for (int change = 0; change < 10; change++) {
-                built.data[at] = change < 8    ? (uint8_t)(good ^ 1 << change)
-                                 : change == 8 ? 0
-                                               : 0xff;
+                built.data[at] = damage(good, change);
                 const outcome *seen = scan();
                 CHECK(seen->status == FB_END || (at < 24 && seen->status == FB_NOT_A_CAPTURE));
                 check_nothing_is_lost(seen);

@@ -108,11 +108,8 @@ static void keeps_complete_members_of_truncated_lists(void) {
     static const char *const flows[] = {"\n", "v=[1]\n", "v=[1,2]\n"};
     for (size_t size = 0; size < sizeof list; size++) {
         bool whole = size == 0 || size == 9 || size == 11 || size == 13;
-        check_list(REGISTRY UINTS, list, size,
-                   flows[size < 11   ? 0
-                         : size < 13 ? 1
-                                     : 2],
-                   whole ? "" : "bad_list=1", __LINE__);
+        size_t members = (size >= 11) + (size >= 13);
+        check_list(REGISTRY UINTS, list, size, flows[members], whole ? "" : "bad_list=1", __LINE__);
     }
     CHECK_LIST(UINTS, "\4\0\x10\0\0\1\2", "\n", "bad_list=1"); /* members of no bytes */
     CHECK_LIST(UINTS, "\4\0\x10\0\0", "\n", "");

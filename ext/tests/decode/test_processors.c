@@ -49,8 +49,9 @@ static unsigned natural_size(unsigned id) {
                                  [8] = 4,   [9] = 1,  [11] = 2, [12] = 4, [15] = 4, [27] = 16,
                                  [28] = 16, [32] = 2, [48] = 1, [56] = 6, [58] = 2, [60] = 1,
                                  [61] = 1,  [70] = 3, [71] = 3, [79] = 3, [85] = 8};
-    unsigned size = id < sizeof of ? of[id] : 0;
-    return size ? size : id == 152 || id == 154 ? 8 : id == 137 ? 2 : 4;
+    if (id < sizeof of && of[id]) return of[id];
+    if (id == 152 || id == 154) return 8;
+    return id == 137 ? 2 : 4;
 }
 
 /* Choose options with the rates of samplers and the start time of the exporter. */
@@ -93,7 +94,9 @@ static void choose_fields(layout *t) {
 static void put_random(byte_buffer *d, size_t size, uint32_t sparse) {
     for (uint32_t mood = below(4); size--;) {
         unsigned byte = below(256);
-        put8(d, mood == 0 || below(4) < sparse ? 0 : mood == 1 ? byte & 7 : byte);
+        if (mood == 0 || below(4) < sparse) byte = 0;
+        else if (mood == 1) byte &= 7;
+        put8(d, byte);
     }
 }
 

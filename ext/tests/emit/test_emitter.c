@@ -202,8 +202,8 @@ static void check_random_packets(fb_processor processor) {
         put_ethernet(&d, 1, 2, types[round % 8]);
         size_t start = d.size;
         put_random_bytes(&d, &random, round % 90);
-        if (d.size > start)
-            d.data[start] = (uint8_t)(round & 64 ? 0x45 : round & 32 ? 0x60 : d.data[start]);
+        if (d.size > start && round & 64) d.data[start] = 0x45;
+        else if (d.size > start && round & 32) d.data[start] = 0x60;
         header_end(&d, record);
         sample_end(&d, sample);
         check_same(&p, &d);

@@ -232,6 +232,12 @@ static void replaces_malformed_text(void) {
     bench_close(&b);
 }
 
+/* Return the size of a varint below 2^21. */
+static size_t size_of_length(size_t length) {
+    if (length < 128) return 1;
+    return length < 16384 ? 2 : 3;
+}
+
 /* The length before a message takes its minimum size, whatever the size of the previous one. */
 static void writes_lengths_of_every_size(void) {
     static const size_t sizes[] = {1,     120,   124,   125,   126,   127, 128,   130, 16000,
@@ -245,9 +251,9 @@ static void writes_lengths_of_every_size(void) {
         CHECK(fb_row_begin(&b.row, max_row_size(&b, sizes[i]), &b.at));
         fb_row_put_bytes(&b.row, &b.at, to(&b, "raw", 0), value, sizes[i]);
         fb_row_finish(&b.row, b.at);
-        size_t length_of_value = sizes[i] < 128 ? 1 : sizes[i] < 16384 ? 2 : 3;
+        size_t length_of_value = size_of_length(sizes[i]);
         size_t message = 1 + length_of_value + sizes[i];
-        size_t prefix = message < 128 ? 1 : message < 16384 ? 2 : 3;
+        size_t prefix = size_of_length(message);
         CHECK_EQUAL(fb_row_size(&b.row) - end, prefix + message);
         CHECK_BYTES(b.output + end + prefix + 1 + length_of_value, sizes[i], value, sizes[i]);
         end = fb_row_size(&b.row);
@@ -281,6 +287,9 @@ static void tracks_more_than_64_columns(void) {
 /* Constants ---------------------------------------------------------------------------------- */
 
 static void copies_constants_into_every_row(void) {
+    static const char *const expected[] = {"u=1 a=10.0.0.1 r=[2] f=3 x=0 late=4\n",
+                                           "u=1 a=10.0.0.1 r=[2] f=3 x=1 late=4\n",
+                                           "u=1 a=10.0.0.1 r=[2] f=3 x=2 late=4\n"};
     bench b;
     bench_open(&b,
                "1 u uint\n2 a ip\n3 r uint repeated\n4 f fixed64\n5 x uint explicit\n6 late uint "
@@ -297,9 +306,7 @@ static void copies_constants_into_every_row(void) {
         /* these have values already */
         put_number(&b, "u", 9), put_number(&b, "f", 9), put_number(&b, "late", 9);
         put_number(&b, "r", row), put_number(&b, "x", row);
-        CHECK_TEXT(finish(&b), row == 0   ? "u=1 a=10.0.0.1 r=[2] f=3 x=0 late=4\n"
-                               : row == 1 ? "u=1 a=10.0.0.1 r=[2] f=3 x=1 late=4\n"
-                                          : "u=1 a=10.0.0.1 r=[2] f=3 x=2 late=4\n");
+        CHECK_TEXT(finish(&b), expected[row]);
     }
     fb_row_begin_constants(&b.row, &b.at);
     fb_row_end_constants(&b.row, b.at);

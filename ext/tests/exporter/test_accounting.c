@@ -88,8 +88,8 @@ static void build_netflow5(world *w, byte_buffer *d, uint32_t source, uint32_t d
 static void put_sets(world *w, byte_buffer *d, unsigned version) {
     for (uint32_t left = choose(w, 4); left; left--) {
         bool template = choose(w, 3) == 0;
-        unsigned id = 256 + choose(w, 3);
-        size_t set = set_begin(d, !template ? id : version == 9 ? 0 : 2);
+        unsigned id = 256 + choose(w, 3), id_of_templates = version == 9 ? 0 : 2;
+        size_t set = set_begin(d, template ? id_of_templates : id);
         if (template) put16(d, id), put16(d, 1), put16(d, 1 + choose(w, 2)), put16(d, 4);
         else put32(d, 7);
         set_end(d, set);

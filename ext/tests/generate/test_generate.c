@@ -92,10 +92,11 @@ static exporter *find_exporter(reading *reading, uint32_t address, uint32_t sequ
 static void read_fixed(reading *reading, const packet *packet, unsigned version) {
     const uint8_t *p = packet->payload.data;
     uint32_t count = fb_load16(p + 2), header = version == 1 ? 16 : 24,
-             size = version == 5 ? 48 : 52;
+             size = version == 5 ? 48 : 52, most = version == 5 ? 30 : 27;
+    if (version == 1) most = 24;
     exporter *exporter =
         find_exporter(reading, packet->exporter, version == 1 ? 0 : fb_load32(p + 16));
-    CHECK(count >= 1 && count <= (version == 1 ? 24u : version == 5 ? 30u : 27u));
+    CHECK(count >= 1 && count <= most);
     CHECK_EQUAL(packet->payload.size, header + size * count);
     CHECK_EQUAL(fb_load32(p + 8), packet->seconds);
     CHECK_EQUAL(fb_load32(p + 12) / 1000 * 1000, packet->nanoseconds);
@@ -182,7 +183,8 @@ static void read_sample(reading *reading, exporter *exporter, const uint8_t *p, 
     CHECK_EQUAL(fb_load32(p + 8), ++(counters ? exporter->counters : exporter->samples)[interface]);
     if (!counters) CHECK_EQUAL(fb_load32(p + (format == 3 ? 20 : 16)), 1000);
     *(counters ? &reading->counters : &reading->flows) += 1;
-    const uint8_t *record = p + (format == 1 ? 40 : format == 2 ? 20 : 52);
+    const uint8_t *record = p + (format == 3 ? 52 : 40);
+    if (counters) record = p + 20;
     uint32_t records = fb_load32(record - 4);
     for (uint32_t i = 0; i < records; i++) record += 8 + fb_load32(record + 4);
     CHECK(record == end);
@@ -233,7 +235,8 @@ static reading read_file(file file) {
         packet packet = read_packet(file.data + at);
         uint32_t port = fb_load16(packet.payload.data - 6),
                  version = fb_load16(packet.payload.data);
-        CHECK_EQUAL(port, version == 0 ? 6343 : version == 10 ? 4739 : 2055);
+        uint32_t netflow_port = version == 10 ? 4739 : 2055;
+        CHECK_EQUAL(port, version == 0 ? 6343 : netflow_port);
         CHECK(packet.seconds * SECOND + packet.nanoseconds >= time);
         time = packet.seconds * SECOND + packet.nanoseconds;
         if (version == 1 || version == 5 || version == 7) read_fixed(&reading, &packet, version);

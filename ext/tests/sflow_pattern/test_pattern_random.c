@@ -307,10 +307,12 @@ static void check_bytes(comparison *c, byte_buffer *d, bool slow, bool all) {
         uint8_t was = d->data[at];
         const uint8_t others[] = {0, 255, (uint8_t)(was + 1), (uint8_t)(was - 1)};
         bool any = looked_at[at - FIRST_SAMPLE] && all && !slow;
-        for (unsigned change = 0; change < (any ? 256 : slow ? 4 : 12); change++) {
-            d->data[at] = any          ? (uint8_t)change
-                          : change < 4 ? others[change]
-                                       : (uint8_t)(was ^ 1u << (change - 4));
+        unsigned changes = slow ? 4 : 12;
+        if (any) changes = 256;
+        for (unsigned change = 0; change < changes; change++) {
+            if (any) d->data[at] = (uint8_t)change;
+            else if (change < 4) d->data[at] = others[change];
+            else d->data[at] = (uint8_t)(was ^ 1u << (change - 4));
             check_same(c, d, FIRST_SAMPLE);
         }
         d->data[at] = was;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 static const char *format_of(const fb_column *column) {
+    static const char *const unsigned_formats[] = {[1] = "C", [2] = "S", [4] = "I", [8] = "L"};
     unsigned width = fb_batch_width(column);
     switch (column->type) {
         case FB_TYPE_INT:
@@ -14,9 +15,10 @@ static const char *format_of(const fb_column *column) {
         case FB_TYPE_BYTES: return "z";
         case FB_TYPE_IP: return "w:16";
         case FB_TYPE_TIMESTAMP:
-            return column->limit > INT64_MAX ? "L" : column->unit == 1000000 ? "tsm:UTC" : "l";
+            if (column->limit > INT64_MAX) return "L";
+            return column->unit == 1000000 ? "tsm:UTC" : "l";
         case FB_TYPE_DURATION: return column->unit == 1000000 ? "tDm" : "l";
-        default: return width == 8 ? "L" : width == 4 ? "I" : width == 2 ? "S" : "C";
+        default: return unsigned_formats[width];
     }
 }
 

@@ -32,7 +32,8 @@ UNUSED static void check_elements(const fb_codec_field *field, fb_bytes elements
         uint64_t value = 0, expected = 0;
         fb_status status = fb_codec_next_element(field, &elements, &value);
         const uint8_t *after = p < end ? plain_scalar(field->type, p, end, &expected) : NULL;
-        CHECK_STATUS(status, after ? FB_OK : p == end ? FB_END : FB_BAD_MESSAGE);
+        fb_status otherwise = p == end ? FB_END : FB_BAD_MESSAGE;
+        CHECK_STATUS(status, after ? FB_OK : otherwise);
         CHECK(elements.data == (after ? after : p) && elements.data + elements.size == end);
         if (!after || status != FB_OK) return;
         CHECK_EQUAL(value, expected);
@@ -53,16 +54,15 @@ UNUSED static void check_item(const fb_codec_item *item, const plain_item *plain
 
 /* Compare each field with the plain reader. The result must not depend on the expected field. */
 UNUSED static fb_status check_fields(const fb_codec_message *message, fb_bytes bytes) {
+    static const fb_status statuses[] = {
+        [PLAIN_FIELD] = FB_OK, [PLAIN_END] = FB_END, [PLAIN_BAD] = FB_BAD_MESSAGE};
     const uint8_t *end = bytes.data + bytes.size;
     int before = fb_check_failures;
     fb_codec_reader reader;
     fb_codec_reader_begin(&reader, message, bytes);
     for (;;) {
         plain_item plain;
-        plain_answer answer = plain_next(message, reader.p, end, &plain);
-        fb_status expected = answer == PLAIN_FIELD ? FB_OK
-                             : answer == PLAIN_END ? FB_END
-                                                   : FB_BAD_MESSAGE;
+        fb_status expected = statuses[plain_next(message, reader.p, end, &plain)];
         const uint8_t *begin = reader.p;
         for (size_t i = 0; i <= message->count; i++) {
             fb_codec_reader other = reader;

@@ -295,7 +295,8 @@ static void put_any_message(text *t, const named_plan *plan, const all_values *v
         if (put_plain_value(&described, column, v)) {
             if (!repeated || first)
                 text_put(t, "%s%s=%s", space, plan->names[v->column], repeated ? "[" : "");
-            text_put(t, "%s%s", text_of(&described), !repeated ? "" : last ? "]" : ",");
+            const char *after = last ? "]" : ",";
+            text_put(t, "%s%s", text_of(&described), repeated ? after : "");
             space = " ";
         }
         text_free(&described);

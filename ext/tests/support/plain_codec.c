@@ -225,8 +225,8 @@ static uint64_t number_of_type(int type, uint64_t number) {
 
 const uint8_t *plain_scalar(int type, const uint8_t *p, const uint8_t *end, uint64_t *value) {
     unsigned wire = plain_wire(type);
-    p = wire == VARINT ? read_varint(p, end, 10, value)
-                       : read_fixed(p, end, wire == FOUR_BYTES ? 4 : 8, value);
+    if (wire == VARINT) p = read_varint(p, end, 10, value);
+    else p = read_fixed(p, end, wire == FOUR_BYTES ? 4 : 8, value);
     if (p) *value = number_of_type(type, *value);
     return p;
 }
@@ -308,7 +308,8 @@ plain_answer plain_next(const fb_codec_message *message, const uint8_t *p, const
         if (!is_member(field, item->value)) own = false;
     }
     if (own || item->packed) item->field = field;
-    item->begin = !item->field ? begin : wire == LENGTH ? read_length(value, end, &size) : value;
+    if (!item->field) item->begin = begin;
+    else item->begin = wire == LENGTH ? read_length(value, end, &size) : value;
     item->end = item->field && last ? last : item->after;
     return PLAIN_FIELD;
 }

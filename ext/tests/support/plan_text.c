@@ -92,9 +92,8 @@ static fb_status add_element(fb_plan *plan, uint16_t column, unsigned rank, cons
     const char *id = strchr(word, ':') + 1, *slash = strchr(id, '/'), *at = strchr(id, '@'),
                *hash = strchr(id, '#');
     uint16_t occurrence = 0;
-    uint64_t pen = begins_with(word, "netflow9:") ? FB_PEN_NETFLOW9
-                   : slash                        ? strtoull(id, NULL, 10)
-                                                  : 0;
+    uint64_t pen = slash ? strtoull(id, NULL, 10) : 0;
+    if (begins_with(word, "netflow9:")) pen = FB_PEN_NETFLOW9;
     if (at) kind = find_kind(at + 1);
     if (hash)
         occurrence = hash[1] == 'l' ? FB_LAST_OCCURRENCE : (uint16_t)strtoul(hash + 1, NULL, 10);

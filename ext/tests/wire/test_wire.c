@@ -132,12 +132,9 @@ static uint8_t *append(unsigned which, uint8_t *p, const uint8_t *end) {
 }
 
 static void appends_only_into_enough_room(void) {
+    static const size_t needs[] = {4, 8, sizeof appended, 0};
     for (unsigned which = 0; which < 14; which++) {
-        size_t need = which == 0   ? 4
-                      : which == 1 ? 8
-                      : which == 2 ? sizeof appended
-                      : which == 3 ? 0
-                                   : which - 3;
+        size_t need = which < 4 ? needs[which] : which - 3;
         for (size_t room = 0; room < 16; room++) {
             uint8_t *p = fb_guarded_room_of(room);
             uint8_t *end = append(which, p, p + room);
@@ -250,7 +247,7 @@ static void replaces_malformed_parts_of_text(void) {
 static void accepts_exactly_the_valid_code_points(void) {
     for (uint32_t code = 0; code < 0x120000; code += code < 0x11000 ? 1 : 97) {
         uint8_t text[4];
-        size_t size = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+        size_t size = 1 + (code >= 0x80) + (code >= 0x800) + (code >= 0x10000);
         static const uint8_t first[] = {0, 0, 0xc0, 0xe0, 0xf0};
         for (size_t i = size; i--;)
             text[i] = (uint8_t)(i ? 0x80 | (code >> 6 * (size - 1 - i) & 0x3f)
