@@ -56,7 +56,9 @@ class PlanWriter:
     def add_element(self, rank: int, pen: int, id: int, kind: int, occurrence: int = 0) -> bool:
         if pen == _core.PEN_NETFLOW5:
             return self._add(rank, NETFLOW5_FIELDS[id])
-        which = "#last" if occurrence == LAST else f"#{occurrence}" if occurrence else ""
+        which = f"#{occurrence}" if occurrence else ""
+        if occurrence == LAST:
+            which = "#last"
         if pen == _core.PEN_NETFLOW9:
             return self._add(rank, f"netflow9:{id}{which}@{KINDS[kind]}")
         return self._add(rank, f"ipfix:{f'{pen}/' if pen else ''}{id}{which}@{KINDS[kind]}")

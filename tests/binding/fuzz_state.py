@@ -8,7 +8,7 @@ import json
 import os
 import random
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,11 @@ def seed_state() -> list[Parts]:
 
 def values_of(value: Any) -> Iterator[tuple[Any, Any]]:
     """Yield all values of a document, as a container and a key."""
-    places = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    places: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, dict):
+        places = value.items()
+    elif isinstance(value, list):
+        places = enumerate(value)
     for key, child in list(places):
         yield value, key
         yield from values_of(child)

@@ -64,7 +64,7 @@ def test_objects_may_be_emptied_while_they_are_encoded(field: str, number: int) 
     meddler = Meddler(lambda: (record.clear(), inner.clear(), values.clear(), entries.clear()), number)
     values: list[Any] = [meddler, *range(300, 320), meddler]
     entries = {"a": meddler, new_text(): 2}
-    value = values if field[:2] in ("r_", "u_") else entries if field == "m_int32" else meddler
+    value: Any = {"r": values, "u": values, "m": entries}.get(field[0], meddler)
     del meddler
     record.update(
         {"f_string": new_text(), field: value, "r_string": [new_text()], "tree": inner, "middle": new_text()}
@@ -151,10 +151,9 @@ def test_classes_may_change_after_their_first_use() -> None:
 def test_exceptions_of_user_code_are_raised() -> None:
     for field in ("f_int32", "f_double", "r_int32", "m_int32"):
         bad = Meddler(lambda: 1 // 0)
+        value: Any = {"r_int32": [bad], "m_int32": {"a": bad}}.get(field, bad)
         with pytest.raises(ZeroDivisionError):
-            EVERYTHING.encode(
-                {field: [bad] if field == "r_int32" else {"a": bad} if field == "m_int32" else bad}
-            )
+            EVERYTHING.encode({field: value})
     with pytest.raises(ZeroDivisionError):
         EVERYTHING.encode_many({} if i else 1 // i for i in (1, 0))
     assert TREE.decode(TREE.encode(LEAF)) == LEAF

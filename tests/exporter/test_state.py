@@ -9,6 +9,7 @@ import gzip
 import json
 import os
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -326,9 +327,11 @@ json_values = st.recursive(
 
 def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Return the paths of all values in a document."""
-    children = (
-        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    )
+    children: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, dict):
+        children = value.items()
+    elif isinstance(value, list):
+        children = enumerate(value)
     return [at, *(place for key, child in children for place in places(child, (*at, key)))]
 
 

@@ -103,7 +103,9 @@ class Reader:
             return self.make_time(message.name, values.get("seconds", 0), values.get("nanos", 0))
         record = {}
         for field in message:
-            absent = {} if field.map else [] if field.repeated else field.absent
+            absent = [] if field.repeated else field.absent
+            if field.map:
+                absent = {}
             value = values.get(field.name, absent)
             if field.message is not None and not field.repeated and value is not None:
                 value = self.finish(field.message, value)

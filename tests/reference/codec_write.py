@@ -60,7 +60,8 @@ def write_record(message: Message, record: Mapping[str, Any], depth: int) -> byt
 
 
 def write_field(field: Field, value: Any, depth: int) -> bytes:
-    if not isinstance(value, Mapping if field.map else list | tuple if field.repeated else object):
+    container = Mapping if field.map else list | tuple
+    if (field.map or field.repeated) and not isinstance(value, container):
         raise CodecError(f"{type(value).__name__} where {'a dict' if field.map else 'a list'} is expected")
     if field.map:
         return b"".join(write_entry(field, key, value[key], depth + 1) for key in in_order(field, value))

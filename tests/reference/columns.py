@@ -557,7 +557,10 @@ def fit(column: Any, number: float) -> Any:
 
 def fit_enum(column: Any, number: int) -> int:
     """Return a number by `map` if the column has one, else a number that is a member."""
-    mapped = column.map.get(number) if column.map else number if number in column.values.values() else None
+    if column.map:
+        mapped = column.map.get(number)
+    else:
+        mapped = number if number in column.values.values() else None
     if mapped is None:
         raise Refused("unmapped")
     return int(mapped)

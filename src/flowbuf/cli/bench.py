@@ -285,7 +285,9 @@ def _quoted_row(quotation: Quotation, own: Result) -> dict[str, str | Text]:
 
 def _figure(number: float) -> str:
     """Format a number with three digits or more."""
-    return f"{number:,.{2 if number < 10 else 1 if number < 1000 else 0}f}"
+    if number < 10:
+        return f"{number:,.2f}"
+    return f"{number:,.{1 if number < 1000 else 0}f}"
 
 
 def _notes(

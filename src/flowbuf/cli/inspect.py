@@ -230,7 +230,9 @@ def _share(lost: int, expected: int) -> str:
         return "<0.01%"
     if 99 < percent < 100:
         return ">99%"
-    return f"{percent:.{0 if percent >= 10 else 1 if percent >= 1 else 2}f}%"
+    if percent < 1:
+        return f"{percent:.2f}%"
+    return f"{percent:.{1 if percent < 10 else 0}f}%"
 
 
 def _worst_loss(exporter: dict[str, Any]) -> Text:

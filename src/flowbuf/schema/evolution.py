@@ -122,9 +122,9 @@ def _compare_oneofs(column: Column, pairs: list[tuple[Column, Column]]) -> Itera
     new = next(new for old, new in pairs if old is column)
     if new.oneof == column.oneof:
         return
-    change = (
-        "oneof changed" if new.oneof and column.oneof else f"{'now' if new.oneof else 'no longer'} in a oneof"
-    )
+    change = "now in a oneof" if new.oneof else "no longer in a oneof"
+    if new.oneof and column.oneof:
+        change = "oneof changed"
     if column.oneof is None:
         yield Verdict(
             column.name, change, True, "one at most has a value, which is no less than it may have had"

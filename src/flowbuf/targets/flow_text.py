@@ -149,7 +149,9 @@ def format_real(value: float) -> str:
     """
     if math.isfinite(value):
         return repr(value)
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
 
 
 def format_address(octets: bytes) -> str:

@@ -73,8 +73,9 @@ def _name_elements(decoder: Decoder, column: str, fields: Sequence[tuple[str, in
         element = (0 if pen == REVERSE_PEN else pen, id)
         if sources.isdisjoint({("ipfix", *element), (kind, *element)}):
             continue
-        known = None if pen else elements.by_id(id)
-        name = f"{kind}:{pen}/{id}" if pen else f"{kind}:{id}{f' {known.name}' if known else ''}"
+        name = f"{kind}:{pen}/{id}" if pen else f"{kind}:{id}"
+        if not pen and (known := elements.by_id(id)):
+            name += f" {known.name}"
         texts.append(f"{name}, {'variable length' if size == VARIABLE else f'{size} bytes'}")
     more = " or others" if len(texts) > MAX_ELEMENTS else ""
     return f" ({' or '.join(texts[:MAX_ELEMENTS])}{more})" if texts else ""
