@@ -8,6 +8,8 @@ import re
 import shutil
 import subprocess
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -287,6 +289,151 @@ def test_only_the_cli_prints() -> None:
             assert not [
                 call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "print"
             ], path
+
+
+# Conditional expressions ------------------------------------------------------------------------------------
+
+
+def python_nested_conditionals(code: str) -> list[int]:
+    """Return the lines of Python's conditional expressions that contain another one."""
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.IfExp)
+        and any(isinstance(inner, ast.IfExp) for inner in ast.walk(node) if inner is not node)
+    ]
+
+
+C_TEXT = re.compile(r"""/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL)
+C_DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
+C_TOKEN = re.compile(r"[=!<>]=|\breturn\b|[?:,;=()\[\]{}]")
+
+
+@dataclass
+class Level:
+    """The expression in a pair of brackets, up to the current token."""
+
+    operand: bool = False  # the token is in the second or third operand of a conditional expression
+    conditional: bool = False  # the expression contains a conditional expression
+    earlier: bool = False  # an expression before it in the same brackets contains one
+
+
+def scan_c(code: str) -> list[int]:
+    """Return the offsets of each ? that is in an operand of another one, in C without comments and texts.
+
+    A ? ends the first operand, so that one must not contain another ? either.
+    """
+    found = []
+    levels = [Level()]
+    for token in C_TOKEN.finditer(code):
+        level = levels[-1]
+        if token[0] == "?":
+            if level.conditional or any(outer.operand for outer in levels):
+                found.append(token.start())
+            level.operand = level.conditional = True
+        elif token[0] in "([{":
+            levels.append(Level())
+        elif token[0] in ")]}" and len(levels) > 1:
+            levels.pop()
+            if token[0] != "}":
+                levels[-1].conditional |= level.conditional or level.earlier
+        elif token[0] in ",;":
+            levels[-1] = Level(earlier=level.conditional or level.earlier)
+        elif token[0] in (":", "=", "return") and not level.operand:
+            level.conditional = False
+    return found
+
+
+def c_nested_conditionals(code: str) -> list[int]:
+    """Return the lines of nested conditional expressions in C. Each directive is scanned alone."""
+
+    def blank(match: re.Match[str]) -> str:
+        return re.sub(r"[^\n]", " ", match[0])
+
+    code = C_TEXT.sub(blank, code)
+    offsets = scan_c(C_DIRECTIVE.sub(blank, code))
+    for directive in C_DIRECTIVE.finditer(code):
+        offsets += [directive.start() + offset for offset in scan_c(directive[0])]
+    return sorted({code.count("\n", 0, offset) + 1 for offset in offsets})
+
+
+# Two conditions and two alternatives in one line of Cython. A comma separates expressions, unless it is in
+# parentheses.
+OPERAND = r"(?:\([^()]*\)|[^,:])*"
+CYTHON_NESTED = re.compile(rf"\bif\b{OPERAND}\belse\b{OPERAND}\bif\b{OPERAND}\belse\b")
+
+
+def cython_nested_conditionals(code: str) -> list[int]:
+    return [number for number, line in enumerate(code.splitlines(), 1) if CYTHON_NESTED.search(line)]
+
+
+def find_nested_conditionals(folders: str, suffixes: set[str], find: Callable[[str], list[int]]) -> list[str]:
+    files = [
+        path
+        for folder in folders.split()
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in suffixes and "build" not in path.parts
+    ]
+    assert len(files) > 10
+    return [f"{path.relative_to(ROOT)}:{line}" for path in sorted(files) for line in find(path.read_text())]
+
+
+def test_python_has_no_nested_conditional_expressions() -> None:
+    folders = "src tests benchmarks tools examples ext"
+    assert find_nested_conditionals(folders, {".py"}, python_nested_conditionals) == []
+
+
+def test_c_has_no_nested_conditional_expressions() -> None:
+    folders = "ext/core ext/generate ext/binding ext/tests ext/fuzz ext/bench benchmarks"
+    assert find_nested_conditionals(folders, {".c", ".h"}, c_nested_conditionals) == []
+
+
+def test_cython_has_no_nested_conditional_expressions() -> None:
+    assert find_nested_conditionals("ext/binding", {".pxi"}, cython_nested_conditionals) == []
+
+
+@pytest.mark.parametrize(
+    ("find", "nested", "separate"),
+    [
+        (
+            python_nested_conditionals,
+            ["a if b else c if d else e", "(a if b else c) if d else e", "f'{a if b else c}' if d else e"],
+            ["f(a if b else c, d if e else f)", "(a if b else c) + (d if e else f)"],
+        ),
+        (
+            c_nested_conditionals,
+            [
+                *(
+                    "a ? b : c ? d : e;",
+                    "a ? b ? c : d : e;",
+                    "(a ? b : c) ? d : e;",
+                    "f(a ? b : c, d) ? e : f;",
+                ),
+                *(
+                    "a ? f(b, c ? d : e) : g;",
+                    "a ? (b){c ? d : e} : f;",
+                    "#define F(a) ((a) ? b : \\\n c ? d : e)\n",
+                ),
+            ],
+            [
+                *("f(a ? b : c, d ? e : f);", "(a ? b : c) + (d ? e : f);", "a = b ? c : d, e = f ? g : h;"),
+                *("if (a ? b : c) return d ? e : f;", "if (a ? b : c) d = e ? f : g;", "case A: a ? b : c;"),
+                *("a ? b : '?'; /* ? */", 'a ? "?" : b;', "#define A b ? c : d\n#define E f ? g : h\n"),
+                *("if (a ? b : c) { d ? e : f; }", "switch (a ? b : c) { default: return d ? e : f; }"),
+            ],
+        ),
+        (
+            cython_nested_conditionals,
+            ["x = a if b else c if d else e", "x = a if b(y, z) else (c if d else e)"],
+            ["f(a if b else c, d if e else f)", "if a: b = c if d else e", "[a if b else c for d in e if f]"],
+        ),
+    ],
+)
+def test_checks_find_nested_conditional_expressions(
+    find: Callable[[str], list[int]], nested: list[str], separate: list[str]
+) -> None:
+    assert [code for code in nested if not find(code)] == []
+    assert [code for code in separate if find(code)] == []
 
 
 # All files --------------------------------------------------------------------------------------------------
