@@ -57,7 +57,7 @@ def format_ip(const uint8_t[::1] octets not None):
     """
     cdef uint8_t address[16]
     if octets.shape[0] != 4 and octets.shape[0] != 16:
-        raise ValueError(f"an address has 4 or 16 octets, not {octets.shape[0]}")
+        raise ValueError(f"an address has 4 or 16 bytes, not {octets.shape[0]}")
     fb_store_address(address, &octets[0], octets.shape[0])
     return format_address(address)
 

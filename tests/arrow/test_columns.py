@@ -165,7 +165,7 @@ def test_batches_outlive_what_they_were_made_of() -> None:
 
 def test_batches_are_not_pickled_but_what_is_made_of_them() -> None:
     (batch,) = read_capture(NETFLOW9)
-    with pytest.raises(TypeError, match=r"cannot be pickled: pickle what its to_arrow\(\) makes of it"):
+    with pytest.raises(TypeError, match=r"cannot be pickled; pickle the result of its to_arrow\(\)"):
         pickle.dumps(batch)
     assert pickle.loads(pickle.dumps(batch.to_arrow())).equals(batch.to_arrow())
 

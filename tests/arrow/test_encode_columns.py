@@ -233,8 +233,8 @@ REFUSED = {
     "another type": ({"bytes": ["5"]}, "column 'bytes': values of this type cannot fill the column"),
     "a struct": ({"bytes": [{"a": 1}]}, "column 'bytes': nested structs are not supported"),
     "a list": ({"bytes": [[1]]}, "column 'bytes': a list cannot fill a column that is not repeated"),
-    "a typo": ({"byts": [1]}, "schema 'flow' has no column 'byts': did you mean bytes?"),
-    "disabled": ({"src_mac": [1]}, "column 'src_mac' is disabled in schema 'flow': enable it"),
+    "a typo": ({"byts": [1]}, "schema 'flow' has no column 'byts'; did you mean bytes?"),
+    "disabled": ({"src_mac": [1]}, "column 'src_mac' is disabled in schema 'flow'; enable it"),
 }
 
 
@@ -272,7 +272,7 @@ def test_values_without_columns_are_refused(values: object) -> None:
 
 
 def test_what_are_no_columns_is_said() -> None:
-    with pytest.raises(TypeError, match="columns is list, which does not speak"):
+    with pytest.raises(TypeError, match="columns is list, without the Arrow PyCapsule protocol"):
         encode_columns([1, 2])
     with pytest.raises(OSError, match="not a capture"):
         encode_columns(read_capture(SHIPPED / "traffic.pcap.gz", port=1)) or encode_columns(

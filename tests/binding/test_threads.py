@@ -17,7 +17,7 @@ from flowbuf import Decoder, _core, encode_capture
 from flowbuf.arrow.batch import new_table_type
 from flowbuf.io.capture import CaptureReader
 from flowbuf.io.columns import message_tables
-from flowbuf.io.message_stream import StreamOctets
+from flowbuf.io.message_stream import StreamBytes
 from flowbuf.schema import Schema
 from flowbuf.schema.plan import compile_plan
 
@@ -81,12 +81,12 @@ def test_a_capture_does_not_advance_while_its_batch_is_decoded(
     decode(first, {"src_as": meddler})
     assert meddler.errors
     assert set(meddler.errors) == {
-        "the batch of this capture is being decoded: finish that before you ask for the next batch"
+        "the batch of this capture is still being decoded; request the next one after that"
     }
     # The batch is as it was, and the capture goes on where it was.
     assert first[0][0][:2] == b"\0\x09"
     assert len(first) + sum(len(batch) for batch in batches) == reader._core.datagrams
-    with pytest.raises(RuntimeError, match="valid until the capture's next one"):
+    with pytest.raises(RuntimeError, match="use it before the capture's next batch"):
         decode(first, {})
 
 
@@ -132,7 +132,7 @@ def test_an_advance_ends_a_batch(capture: bytes) -> None:
     scanner = _core.Capture()
     _, _, batch = scanner.scan(capture, True, 100)
     scanner.advance()
-    with pytest.raises(RuntimeError, match="valid until the capture's next one"):
+    with pytest.raises(RuntimeError, match="use it before the capture's next batch"):
         batch[0]
 
 
@@ -143,8 +143,8 @@ def test_a_builder_does_not_finish_while_it_decodes(capture: bytes) -> None:
     for meddle in (builder.finish, lambda: builder.decode(batch)):
         meddler = Meddler(meddle)
         builder.decode(batch, override={"src_as": meddler})
-        assert [error.partition(":")[0] for error in meddler.errors] == [
-            "this builder is at work in another thread"
+        assert [error.partition(";")[0] for error in meddler.errors] == [
+            "this builder is in use by another thread"
         ]
     rows = len(builder.finish())
     assert rows == decoder.flows
@@ -158,8 +158,8 @@ def test_a_decoder_is_at_work_for_other_builders(capture: bytes) -> None:
     for meddle in (lambda: other.decode(batch), decoder.read_exporters, decoder.finish, decoder.read_other):
         meddler = Meddler(meddle)
         builder.decode(batch, override={"src_as": meddler})
-        assert [error.partition(":")[0] for error in meddler.errors] == [
-            "this decoder is at work in another thread"
+        assert [error.partition(";")[0] for error in meddler.errors] == [
+            "this decoder is in use by another thread"
         ]
     assert len(other.finish()) == 0
 
@@ -335,11 +335,11 @@ def test_a_decoder_that_is_initialised_again_keeps_its_plan(capture: bytes) -> N
 
 def test_streams_share_nothing(messages: bytes) -> None:
     """Eight readers of one stream at once."""
-    expected = sum(map(len, message_tables(StreamOctets(messages), _core.MessageTables(TYPE, 1000))))
+    expected = sum(map(len, message_tables(StreamBytes(messages), _core.MessageTables(TYPE, 1000))))
     counts: list[int] = []
 
     def read() -> None:
-        tables = message_tables(StreamOctets(messages), _core.MessageTables(TYPE, 1000))
+        tables = message_tables(StreamBytes(messages), _core.MessageTables(TYPE, 1000))
         counts.append(sum(map(len, tables)))
 
     threads = [threading.Thread(target=read) for _ in range(8)]

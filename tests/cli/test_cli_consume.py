@@ -145,10 +145,11 @@ def test_a_registry_knows_types_where_nobody_knows_more(
     [
         (
             (),
-            "topic 'flowbuf-schemas' does not describe schema {hash}: give the one that wrote the records (--schema)",
+            "schema topic 'flowbuf-schemas' has no schema {hash}; "
+            "name the schema that wrote the Kafka records with --schema",
         ),
-        (("--schema-topic", "no-such-topic"), "topic 'no-such-topic' does not describe schema {hash}"),
-        (("--schema-topic", "none"), "schema {hash} is not known here"),
+        (("--schema-topic", "no-such-topic"), "schema topic 'no-such-topic' has no schema {hash}"),
+        (("--schema-topic", "none"), "schema {hash} is unknown"),
     ],
 )
 def test_a_schema_that_nobody_knows(
@@ -188,7 +189,7 @@ def test_nothing_says_what_records_are_of(broker: Broker, topic: str, capture: P
     produce(broker, capture, topic, "--pack", "flow")
     result = consume(broker, topic, "--group", group, "-f", "jsonl")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert f"topic {topic!r}: nothing says what its records are of" in result.stderr
+    assert f"topic {topic!r}: the schema is unknown" in result.stderr
     assert committed(broker, group, topic) == 0
 
 
@@ -229,7 +230,7 @@ def test_a_file_ends_before_another_schema(
     out = tmp_path / f"flows.{form}"
     result = consume(broker, changing, "-o", out, "--group", group)
     assert result.exit_code == 1
-    assert "what came before is stored; go on with another file, or take a folder" in result.stderr
+    assert "the flows before it are stored; continue with another file, or a folder" in result.stderr
     rows = (
         pyarrow.parquet.read_table(out).num_rows
         if form == "parquet"
@@ -255,7 +256,7 @@ def poisoned(broker: Broker, topic: str, capture: Path) -> tuple[str, dict[int, 
         good + good[:2]: "the message is cut short",
         b"\x02\x18\xff": "malformed field",
         b"\x05\x25abcd": "another wire type",
-        b"\xff" * 20: "octet 0: ",
+        b"\xff" * 20: "byte 0: ",
     }
     expected: dict[int, tuple[bytes | None, str]] = {}
     for value, reason in bad.items():
@@ -266,8 +267,8 @@ def poisoned(broker: Broker, topic: str, capture: Path) -> tuple[str, dict[int, 
     send_tombstone(broker, topic)
     broker.produce(topic, [b"who knows"])
     broker.produce(topic, [good], headers=headers)
-    expected[offset] = None, "it has no value"
-    expected[offset + 1] = b"who knows", "it does not say what it is of"
+    expected[offset] = None, "the Kafka record has no value"
+    expected[offset + 1] = b"who knows", "the schema is unknown"
     return topic, expected
 
 
@@ -345,8 +346,8 @@ def test_many_records_that_cannot_be_read_are_no_flood(broker: Broker, make_topi
     lines = result.stderr.splitlines()
     assert len(lines) == 23
     assert lines[-3:] == [
-        "flowbuf: no record can be read: is it another --schema, or --framing?",
-        "flowbuf: 2980 more records that cannot be read",
+        "flowbuf: no Kafka record can be decoded; check --schema and --framing",
+        "flowbuf: 2980 more Kafka records cannot be decoded",
         "flowbuf: no flows",
     ]
     assert len(broker.values(letters)) == 3000
@@ -355,7 +356,7 @@ def test_many_records_that_cannot_be_read_are_no_flood(broker: Broker, make_topi
 def test_dead_letters_do_not_come_again(broker: Broker, topic: str) -> None:
     result = consume(broker, topic, "--dead-letter", topic)
     assert result.exit_code == 2
-    assert "take another topic" in result.stderr
+    assert "choose another dead-letter topic" in result.stderr
 
 
 @CLIENT_STAYS_OPEN
@@ -373,9 +374,9 @@ def test_a_registry_topic_with_something_else_in_it(
     assert result.stderr.splitlines() == [
         f"flowbuf: {topic}, partition 0, offset {offset}: {reason}"
         for offset, reason in (
-            (0, "not in the wire format of a schema registry"),
-            (FLOWS + 1, "not in the wire format of a schema registry"),
-            (FLOWS + 2, "not the first message of its .proto"),
+            (0, "the value is not in the wire format of a schema registry"),
+            (FLOWS + 1, "the value is not in the wire format of a schema registry"),
+            (FLOWS + 2, "the value is not the first message type of its .proto"),
         )
     ]
 

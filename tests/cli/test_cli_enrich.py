@@ -114,8 +114,8 @@ def test_functions_may_leave_flows_out(network: Path) -> None:
     [
         ("nothing.toml", "nothing.toml"),
         ("mine:nothing", "mine has no 'nothing'"),
-        ("no_such_module:f", "no module 'no_such_module'"),
-        ("nonsense", "give MODULE:FUNCTION, or a file that ends in .toml"),
+        ("no_such_module:f", "module 'no_such_module' was not found"),
+        ("nonsense", "name MODULE:FUNCTION, or a file that ends in .toml"),
     ],
 )
 def test_what_cannot_be_loaded_is_a_usage_error(spec: str, says: str) -> None:
@@ -149,11 +149,11 @@ def test_files_of_columns_are_not_enriched_again(tmp_path: Path, network: Path) 
     assert flowbuf("read", SFLOW, "-o", tmp_path / "x.parquet").exit_code == 0
     result = flowbuf("query", "FROM flows", tmp_path / "x.parquet", "--enrich", network)
     assert result.exit_code == 2
-    assert "--enrich is for captures and messages" in result.stderr
+    assert "--enrich applies only to captures and messages" in result.stderr
 
 
 def test_without_pyarrow_its_name_is_said(monkeypatch: pytest.MonkeyPatch, network: Path) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     result = flowbuf("read", SFLOW, "--enrich", network)
     assert result.exit_code == 2
-    assert "--enrich needs pyarrow: pip install 'flowbuf[arrow]'" in result.stderr
+    assert "--enrich needs pyarrow; run pip install 'flowbuf[arrow]'" in result.stderr

@@ -64,7 +64,7 @@ def test_the_capture_itself(path: Path) -> None:
     capture = inspect(path, pcap(GOOD, GOOD))["capture"]
     assert capture == {
         "name": str(path),
-        "octets": path.stat().st_size,
+        "bytes": path.stat().st_size,
         "packets": 2,
         "link_types": ["raw IP"],
         "datagrams": 2,
@@ -83,7 +83,7 @@ def test_an_exporter_and_its_templates(path: Path) -> None:
         "sub_agent": 0,
         "protocols": ["NetFlow v9"],
         "datagrams": 3,
-        "octets": sum(len(part) for part in (NETFLOW9,)) - 24 - 3 * (16 + 28),
+        "bytes": sum(len(part) for part in (NETFLOW9,)) - 24 - 3 * (16 + 28),
         "flows": 1,
         "options_records": 1,
         "templates_received": 2,
@@ -258,7 +258,7 @@ def test_losses_in_json(path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(("width", "shown"), [(160, {"protocol", "octets"}), (80, {"protocol"}), (60, set())])
+@pytest.mark.parametrize(("width", "shown"), [(160, {"protocol", "bytes"}), (80, {"protocol"}), (60, set())])
 def test_what_there_is_no_room_for_is_left_out_rather_than_cut(
     path: Path, width: int, shown: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,7 +268,7 @@ def test_what_there_is_no_room_for_is_left_out_rather_than_cut(
     assert "…" not in text
     (headings,) = (set(line.split()) for line in text.splitlines() if "sampling" in line)
     assert {"exporter", "flows", "lost", "errors", "sampling"} <= headings
-    assert headings & {"protocol", "octets"} == shown
+    assert headings & {"protocol", "bytes"} == shown
 
 
 @pytest.mark.parametrize("width", [60, 100, 200])

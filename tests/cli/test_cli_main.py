@@ -141,7 +141,11 @@ def test_a_closed_pipe_ends_a_table_with_styles_too() -> None:
 def test_a_standard_stream_that_is_needed_and_closed(tmp_path: Path, arguments: str, stream: str) -> None:
     write(tmp_path / "a.pcap", pcap(GOOD))
     result = run(tmp_path, arguments)
-    assert (result.returncode, result.stdout, result.stderr) == (2, "", f"Error: {stream}: it is closed\n")
+    assert (result.returncode, result.stdout, result.stderr) == (
+        2,
+        "",
+        f"Error: {stream}: the stream is closed\n",
+    )
 
 
 @pytest.mark.parametrize(

@@ -57,14 +57,14 @@ def test_what_is_nothing_known_on_standard_input(tmp_path: Path) -> None:
     result = flowbuf("read", "-", "-o", tmp_path / "x.parquet", stdin=b"hello, world")
     assert (result.exit_code, result.output) == (
         1,
-        "flowbuf: <stdin>: neither a capture nor a stream of messages\n",
+        "flowbuf: <stdin>: is neither a capture nor a stream of messages\n",
     )
     assert not (tmp_path / "x.parquet").exists()
 
 
 def test_options_of_captures_are_refused(messages: Path, tmp_path: Path) -> None:
     result = flowbuf("read", messages, "-o", tmp_path / "x.parquet", "--scale")
-    assert (result.exit_code, "--scale is for captures" in result.stderr) == (2, True)
+    assert (result.exit_code, "--scale applies only to captures" in result.stderr) == (2, True)
 
 
 def test_strict_stops_at_damage(messages: Path, tmp_path: Path) -> None:

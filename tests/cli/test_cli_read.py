@@ -88,10 +88,10 @@ def test_the_name_of_the_output_says_its_format(
     [
         (
             "x.pb",
-            "messages are written by flowbuf encode; give the format with -f: table, jsonl, csv, parquet, arrow",
+            "flowbuf encode writes messages; choose a format with -f: table, jsonl, csv, parquet, arrow",
         ),
-        ("x.pb.gz", "messages are written by flowbuf encode"),
-        ("x.xlsx", ".xlsx is no format; give the format with -f: table, jsonl"),
+        ("x.pb.gz", "flowbuf encode writes messages"),
+        ("x.xlsx", ".xlsx is not the suffix of a format; choose a format with -f: table, jsonl"),
     ],
 )
 def test_a_name_of_something_else_is_no_format(capture: Path, tmp_path: Path, name: str, says: str) -> None:
@@ -184,7 +184,7 @@ def test_a_truncated_stream_shows_what_it_has(messages: Path) -> None:
     assert len(json_lines(result)) == 1
     assert (
         result.stderr
-        == f"flowbuf: {messages}: octet {len(one)}: the message is cut short (flows before it: 1)\n"
+        == f"flowbuf: {messages}: byte {len(one)}: the message is cut short (flows before it: 1)\n"
     )
 
 
@@ -238,8 +238,8 @@ def test_a_stream_of_no_flows(tmp_path: Path, name: str) -> None:
     [
         (b"", "it is empty"),
         (b"hello, world", "neither pcap nor pcapng"),
-        (b"PAR1, octets, PAR1", "neither pcap nor pcapng, but Parquet: flowbuf query reads such files"),
-        (b"ARROW1, octets, ARROW1", "neither pcap nor pcapng, but Arrow: pyarrow and polars read such files"),
+        (b"PAR1, octets, PAR1", "neither pcap nor pcapng, but Parquet; read it with flowbuf query"),
+        (b"ARROW1, octets, ARROW1", "neither pcap nor pcapng, but Arrow; read it with pyarrow or polars"),
     ],
 )
 def test_what_is_no_capture_is_one_line(tmp_path: Path, content: bytes, reason: str) -> None:
@@ -250,7 +250,7 @@ def test_what_is_no_capture_is_one_line(tmp_path: Path, content: bytes, reason: 
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [(b"", "not a capture: it is empty"), (b"hello, world", "neither a capture nor a stream of messages")],
+    [(b"", "not a capture: it is empty"), (b"hello, world", "is neither a capture nor a stream of messages")],
 )
 def test_standard_input_that_is_nothing_known(content: bytes, reason: str) -> None:
     result = flowbuf("read", "-", stdin=content)

@@ -64,7 +64,7 @@ def test_no_records_are_said_to_be_records(tmp_path: Path) -> None:
     empty = write(tmp_path / "x.pb", b"")
     result = flowbuf("read", empty, "--schema", "telemetry", "-v")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert "no records" in result.stderr
+    assert "no objects" in result.stderr
 
 
 @pytest.mark.parametrize("command", ["read", "encode", "produce", "query"])
@@ -79,8 +79,8 @@ def test_a_capture_holds_no_records(capture: Path, tmp_path: Path, command: str)
     result = flowbuf(command, *question, capture, "--schema", "telemetry", *more)
     assert (result.exit_code, result.stdout) == (2, "")
     (line,) = result.stderr.splitlines()
-    assert "rows of " in line
-    assert "telemetry are records, which no " in line
+    assert "schema telemetry" in line
+    assert "telemetry describes objects, which " in line
     assert not (tmp_path / "out.pb").exists()
 
 
@@ -95,7 +95,7 @@ def test_records_that_are_not_flat_have_no_table(stream: Path, command: str) -> 
     assert (result.exit_code, result.stdout) == (2, "")
     (line,) = result.stderr.splitlines()
     assert line.startswith(
-        "Error: record.toml: column 'parent': type 'message' has no place in a table; disable parent"
+        "Error: record.toml: column 'parent': type 'message' is not possible in a table; disable parent"
     )
 
 

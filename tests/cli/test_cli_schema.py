@@ -245,7 +245,9 @@ def test_what_has_tables_takes_flat_records_only():
     for target, place in (("clickhouse", "a table of ClickHouse"), ("arrow", "columns of Arrow")):
         result = run(target, "record")
         assert (result.exit_code, result.stdout) == (2, "")
-        says = f"Error: record.toml: column 'parent': type 'message' has no place in {place}; disable parent"
+        says = (
+            f"Error: record.toml: column 'parent': type 'message' is not possible in {place}; disable parent"
+        )
         assert result.stderr.startswith(says)
 
 

@@ -204,7 +204,7 @@ def test_a_message_is_written_into_a_buffer() -> None:
     assert bytes(buffer) == bytes(5) + MESSAGE
     assert READING.encode_into({}, buffer, len(buffer)) == len(buffer)
     assert READING.encode_into({}, bytearray()) == 0
-    with pytest.raises(BufferError, match=r"the buffer \d+ from 6 on"):
+    with pytest.raises(BufferError, match=r"the buffer has \d+ from offset 6"):
         READING.encode_into(RECORD, buffer, 6)
     assert bytes(buffer) == bytes(5) + MESSAGE
     for offset in (-1, len(buffer) + 1):
@@ -264,7 +264,7 @@ def test_an_annotation_of_what_is_not_there_is_refused() -> None:
     others.__annotations__.update(left="Leaf | None", named="dict[str, Leaf]")
     octets = TREE.encode({"branches": [{"name": "b"}]})
     assert TREE.decode(octets, others).branches == [Leaf("b")]
-    with pytest.raises(TypeError, match=r"Lost annotates branches with 'list\[Twig\]': no Twig in"):
+    with pytest.raises(TypeError, match=r"Lost annotates branches with 'list\[Twig\]', but .* has no Twig"):
         TREE.decode(octets, lost)
 
 
@@ -394,7 +394,7 @@ def test_what_is_no_time_is_refused() -> None:
 
 def test_a_time_that_cannot_be_had_is_refused() -> None:
     late = READING.encode({"time": datetime(9999, 1, 1)})
-    with pytest.raises(DecodeError, match="time: octet 2: beyond the nanoseconds") as caught:
+    with pytest.raises(DecodeError, match="time: byte 2: beyond the nanoseconds") as caught:
         make_codec("Reading", times="datetime64").decode(late)
     assert (caught.value.path, caught.value.offset) == ("time", 2)
     beyond = bytes_field(11, number_field(1, 10**15))
@@ -493,7 +493,7 @@ def test_unknown_keys_are_refused_or_ignored() -> None:
 def test_what_cannot_be_read_is_named_with_its_path_and_octet() -> None:
     inside = bytes_field(50, bytes_field(4, b"") + bytes_field(4, bytes_field(1, b"\xff")))
     with pytest.raises(
-        DecodeError, match=r"^tree\.branches\[1\]\.name: octet 9: a string that is not UTF-8$"
+        DecodeError, match=r"^tree\.branches\[1\]\.name: byte 9: a string that is not UTF-8$"
     ) as caught:
         EVERYTHING.decode(inside)
     assert (caught.value.path, caught.value.offset, caught.value.status) == (
@@ -502,7 +502,7 @@ def test_what_cannot_be_read_is_named_with_its_path_and_octet() -> None:
         "bad_message",
     )
     stream = b"\0" + bytes([len(inside)]) + inside
-    with pytest.raises(DecodeError, match=r"^\[1\]\.tree\.branches\[1\]\.name: octet 11: ") as caught:
+    with pytest.raises(DecodeError, match=r"^\[1\]\.tree\.branches\[1\]\.name: byte 11: ") as caught:
         EVERYTHING.decode_many(stream)
     for data in ("text", 5, None):
         with pytest.raises(TypeError):
@@ -548,7 +548,7 @@ def test_what_is_written_can_be_read(last: dict[str, Any]) -> None:
 
 def test_a_codec_is_described_once() -> None:
     codec = Codec(message_class("Reading"))  # its own: the others are shared
-    with pytest.raises(RuntimeError, match="has been described"):
+    with pytest.raises(RuntimeError, match="is described already"):
         codec.__init__(message_class("Tree"))  # type: ignore[misc]
     assert codec.encode(RECORD) == MESSAGE
 
@@ -565,7 +565,7 @@ def test_damage_ends_columns_and_is_counted_or_raised() -> None:
 
 def test_a_codec_is_not_pickled() -> None:
     for copying in (pickle.dumps, copy.deepcopy):
-        with pytest.raises(TypeError, match="a codec cannot be pickled nor copied"):
+        with pytest.raises(TypeError, match="a codec cannot be pickled or copied"):
             copying(READING)
 
 

@@ -157,7 +157,7 @@ def test_messages_without_fields_are_rows_without_columns() -> None:
     [
         ("sfixed32 bad = 1;", "an sfixed32"),
         ("repeated sfixed64 bad = 1;", "an sfixed64"),
-        ("oneof which { int32 bad = 1; string other = 2; }", "of oneof 'which'"),
+        ("oneof which { int32 bad = 1; string other = 2; }", "a member of oneof 'which'"),
         ("map<string, int32> bad = 1;", "a map"),
         ("Flat bad = 1;", "a message"),
         ("repeated Flat bad = 1;", "a message"),
@@ -165,11 +165,11 @@ def test_messages_without_fields_are_rows_without_columns() -> None:
 )
 def test_a_field_without_a_column_is_named(body: str, what: str) -> None:
     codec = flat(body)
-    fix = "read and write such records by decode_many and encode_many"
+    fix = "read and write such objects with decode_many and encode_many"
     for use in (codec.read_columns, codec.encode_columns):
         with pytest.raises(SchemaError) as caught:
             use(b"")
-        assert str(caught.value) == f"Flat: column 'bad': it is {what}, which has no column; {fix}"
+        assert str(caught.value) == f"Flat: column 'bad': is {what}, which a column cannot hold; {fix}"
 
 
 # What is required -------------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ def test_a_row_must_have_what_is_required(make: Callable[[Path], Codec], tmp_pat
         number = pa.array([float("nan") if i == row else float(i) for i in range(100)])
         refused(codec, pa.table({"number": number, "text": texts}), f"column 'number', row {row}: {gap}")
     refused(codec, pa.table({"number": pa.nulls(1), "text": ["a"]}), f"column 'number', row 0: {gap}")
-    missing = f"column 'text' is missing: schema {codec.schema.name!r} requires it"
+    missing = f"column 'text' is missing; schema {codec.schema.name!r} requires it"
     refused(codec, pa.table({"number": [1], "other": [0.5]}), missing)
     late = pa.table({"number": [1, 2, None], "text": ["a", None, "b"]})
     refused(codec, late, f"column 'text', row 1: {gap}")

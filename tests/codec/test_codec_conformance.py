@@ -468,7 +468,7 @@ def test_text_of_proto2_is_utf8_too() -> None:
     octets = bytes_field(3, b"\xff")
     theirs = message_class("Old").FromString(number_field(1, 1) + octets)
     assert theirs.o_string == b"\xff"
-    with pytest.raises(DecodeError, match="o_string: octet 2: a string that is not UTF-8"):
+    with pytest.raises(DecodeError, match="o_string: byte 2: a string that is not UTF-8"):
         OLD.decode(octets)
 
 

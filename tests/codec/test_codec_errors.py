@@ -92,7 +92,7 @@ def test_what_is_wrong_is_said_with_its_field_and_octet(codec: Codec, message: s
         codec.decode(bytes.fromhex(message))
     error = caught.value
     assert (error.path, error.offset, error.status) == (path, offset, "bad_message")
-    assert str(error) == f"{path}: octet {offset}: {problem}".removeprefix(": ")
+    assert str(error) == f"{path}: byte {offset}: {problem}".removeprefix(": ")
 
 
 def test_each_prefix_that_is_not_read_says_why(codec: Codec) -> None:

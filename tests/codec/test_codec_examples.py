@@ -42,7 +42,9 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", ["Direct", "First", "Second", "Second.Inside"])
 def test_a_message_that_requires_itself_has_no_records(path: Path, name: str) -> None:
     codec = Codec.load(path, name)
-    problem = f"test.{name}: it requires itself, for ever: there is no record of it; make a field on the way optional"
+    problem = (
+        f"test.{name}: requires itself, so it has no finite object; make one field of the cycle optional"
+    )
     for make in (lambda: codec.examples(1), codec.strategy):
         with pytest.raises(SchemaError) as caught:
             make()

@@ -78,7 +78,7 @@ def test_a_datagram_without_flows_gives_nothing() -> None:
             (size, 2**63, f"{size} is 9223372036854775808")
             for size in ("early_data_limit", "early_data_total")
         ),
-        ("decapsulate", ["vxlan", "gretap"], "there is no tunnel 'gretap': choose of vxlan, "),
+        ("decapsulate", ["vxlan", "gretap"], "tunnel 'gretap' is unknown; choose from vxlan, "),
         ("time", "sent", "time is 'sent'; it may be received, export, flow-start"),
     ],
 )
@@ -210,7 +210,7 @@ def test_a_batch_is_the_sum_of_its_datagrams() -> None:
         Decoder().encode_many([V5, V5], ("192.0.2.1", 5), 1.0)
         == Decoder().encode(V5, ("192.0.2.1", 5), 1.0) * 2
     )
-    with pytest.raises(ValueError, match="2 payloads, but 1 sources"):
+    with pytest.raises(ValueError, match="2 payloads have 1 sources"):
         Decoder().encode_many([V5, V5], ["192.0.2.1"])
 
 
@@ -284,7 +284,7 @@ class TestStrict:
     def test_a_payload_that_is_not_flow_data_is_a_fault(self, payload: bytes) -> None:
         decoder = Decoder(strict=True)
         for method in (decoder.encode, decoder.messages, decoder.columns):
-            with pytest.raises(DecodeError, match=r"192\.0\.2\.1, octet 0: other_packet") as error:
+            with pytest.raises(DecodeError, match=r"192\.0\.2\.1, byte 0: other_packet") as error:
                 method(payload, ("192.0.2.1", 2055))
             assert (error.value.status, error.value.offset, error.value.exporter) == (
                 "other_packet",
@@ -292,7 +292,7 @@ class TestStrict:
                 "192.0.2.1",
             )
         for method in (decoder.encode_many, decoder.columns_many):
-            with pytest.raises(DecodeError, match=r"192\.0\.2\.1, datagram 1, octet 0: other_packet"):
+            with pytest.raises(DecodeError, match=r"192\.0\.2\.1, datagram 1, byte 0: other_packet"):
                 method([V5, payload, V5], "192.0.2.1")
         with pytest.raises(DecodeError, match="other_packet"):
             decoder.encode_each(_core.pack_datagrams([V5, payload], "192.0.2.1"))
@@ -331,7 +331,7 @@ class TestStrict:
     def test_a_set_that_is_given_up_is_a_loss(self) -> None:
         decoder = Decoder(strict=True, early_data_limit=200)
         decoder.encode(ipfix(data_set(256, bytes(4))), "192.0.2.1")
-        with pytest.raises(DecodeError, match="octet 16: template_missing"):
+        with pytest.raises(DecodeError, match="byte 16: template_missing"):
             decoder.encode(ipfix(data_set(256, bytes(4))), "192.0.2.1")
 
     def test_the_decoder_can_be_used_again(self) -> None:
@@ -367,7 +367,7 @@ class TestLimits:
         payload = ipfix(data_set(256, bytes(804)))
         for i in range(100):
             decoder.encode(payload, f"192.0.2.{i % 3}")
-            assert all(stats["waiting"]["octets"] <= 10_000 for stats in decoder.stats.values())
+            assert all(stats["waiting"]["bytes"] <= 10_000 for stats in decoder.stats.values())
         waiting = sum(stats["waiting"]["sets"] for stats in decoder.stats.values())
         assert waiting == 25
         assert decoder.counters == {"early_data": 100, "template_missing": 100 - waiting}
@@ -475,14 +475,14 @@ def refusal(decoder: Decoder, use: Callable[[], object]) -> str:
 
 def test_a_decoder_at_work_in_another_thread_says_so() -> None:
     decoder = Decoder()
-    assert "give each thread a decoder" in refusal(decoder, lambda: decoder.encode(V5, "192.0.2.1"))
-    assert "give each thread a decoder" in refusal(decoder, lambda: decoder.stats)
+    assert "give each thread its own decoder" in refusal(decoder, lambda: decoder.encode(V5, "192.0.2.1"))
+    assert "give each thread its own decoder" in refusal(decoder, lambda: decoder.stats)
     assert len(decoder.messages(V5, "192.0.2.1")) == 1, "it can be used again"
 
 
 def test_a_schema_that_cannot_be_decoded_into_is_refused() -> None:
     for sources, complaint in [
-        (["packet:ip.source"], "there is no source 'packet:ip.source'; did you mean packet:ip"),
+        (["packet:ip.source"], "source 'packet:ip.source' does not exist; did you mean packet:ip"),
         (["ipfix:sourceIPv4Address"], "source ipfix:sourceIPv4Address cannot fill a column of type uint32"),
         (["meta:exporter_address"], "source meta:exporter_address cannot fill a column of type uint32"),
     ]:
@@ -560,7 +560,7 @@ class TestMisuse:
         assert len(Decoder().encode_datagrams(first)) > 0
         capture.scan(data[consumed:], True)
         for use in (lambda: first[0], lambda: Decoder().encode_datagrams(first)):
-            with pytest.raises(RuntimeError, match="valid until the capture's next one"):
+            with pytest.raises(RuntimeError, match="use it before the capture's next batch"):
                 use()
 
     def test_a_plan_that_is_not_sealed(self) -> None:
@@ -601,7 +601,7 @@ def test_a_schema_that_is_too_large_is_refused() -> None:
     text = '[schema]\nname = "large"\n' + "".join(
         f'[[column]]\nname = "c{i}"\nnumber = {i + 1}\ntype = "uint32"\n' for i in range(1100)
     )
-    with pytest.raises(SchemaError, match="1100 columns; 1024 are the most"):
+    with pytest.raises(SchemaError, match="1100 columns; the limit is 1024"):
         Decoder(Schema.from_toml(text))
 
 

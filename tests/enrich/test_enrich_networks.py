@@ -158,7 +158,7 @@ def test_the_wrong_database(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:
-    with pytest.raises(EnrichmentError, match=r"country\.mmdb: is no MaxMind database"):
+    with pytest.raises(EnrichmentError, match=r"country\.mmdb: is not a MaxMind database"):
         load(tmp_path, write(tmp_path, country=b"hello"))
     (tmp_path / "country.mmdb").unlink()
     with pytest.raises(EnrichmentError, match=r"country\.mmdb: cannot be read: No such file"):

@@ -35,7 +35,7 @@ from tests.support.datagrams import (
 )
 
 SCHEMA = Schema.load("flow").enable("time_flow_start", "sampler_id")
-COUNTERS = {"datagrams", "octets", "flows", "options_records", "templates", "counters", "lost"}
+COUNTERS = {"datagrams", "bytes", "flows", "options_records", "templates", "counters", "lost"}
 
 # What exporters tell: templates of every kind, samplers, the time when one was started.
 TOLD = [
@@ -262,7 +262,7 @@ def test_what_is_no_state_file_is_never_written_over(tmp_path: Path, told: Decod
     path.write_bytes(content)
     error = refused(path)
     assert not error.replaceable
-    assert "not a state file of flowbuf: move it, or name another" in str(error)
+    assert "not a state file of flowbuf; move it, or name another file" in str(error)
     with pytest.raises(StateError, match="not a state file"):
         save_state(told, path)
     assert path.read_bytes() == content
@@ -277,7 +277,7 @@ def test_the_state_of_a_newer_flowbuf_is_never_written_over(
     path.write_text(f'{{"format": "flowbuf-state", "version": {version}{rest}')
     error = refused(path)
     assert not error.replaceable
-    assert "which a newer flowbuf wrote: name another file" in str(error)
+    assert "which a newer flowbuf wrote; name another file" in str(error)
     before = path.read_bytes()
     with pytest.raises(StateError, match="newer flowbuf"):
         save_state(told, path)

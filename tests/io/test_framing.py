@@ -60,7 +60,7 @@ def test_refuses_what_is_no_stream(stream: bytes) -> None:
 
 
 def test_joining_needs_what_is_to_be_skipped() -> None:
-    with pytest.raises(ValueError, match="a message of 5 octets has none after the first 6"):
+    with pytest.raises(ValueError, match="a message has 5 bytes, fewer than the 6 bytes to skip"):
         _core.join_messages([b"12345"], 6)
 
 

@@ -37,7 +37,7 @@ def test_a_file_of_a_group_is_not_written_over(
     produce(broker, capture, topic)
     refused = consume(broker, topic, "--group", group, "-o", output)
     assert refused.exit_code == 2
-    assert "is there already, and what a group has stored does not come again" in refused.stderr
+    assert "exists already, and a group does not read stored flows again" in refused.stderr
     assert read_ports(output) == ports_in_order(capture)
     other = tmp_path / "more.parquet"
     assert consume(broker, topic, "--group", group, "-o", other).exit_code == 0
@@ -54,14 +54,14 @@ def ports_in_order(capture: Path) -> list[int]:
 def test_a_folder_has_no_record_twice(broker: Broker, topic: str, capture: Path, tmp_path: Path) -> None:
     produce(broker, capture, topic, "--pack", 5_000)
     folder = tmp_path / "parquet"
-    assert consume(broker, topic, "-o", f"{folder}/", "--batch-octets", 12_000).exit_code == 0
+    assert consume(broker, topic, "-o", f"{folder}/", "--batch-bytes", 12_000).exit_code == 0
     again = consume(
-        broker, topic, "-o", f"{folder}/", "--batch-octets", 12_000
+        broker, topic, "-o", f"{folder}/", "--batch-bytes", 12_000
     )  # the same batches, the same files
     assert (again.exit_code, ports(folder)) == (0, ports_of(capture))
     refused = consume(broker, topic, "-o", f"{folder}/")
     assert refused.exit_code == 1
-    assert f"there is a file of {topic}, partition 0, offsets 0 to" in refused.stderr
+    assert f"of {topic}, partition 0, overlap those of a file, 0 to " in refused.stderr
     assert ports(folder) == ports_of(capture)
 
 
@@ -85,7 +85,9 @@ def test_a_batch_that_was_not_stored_is_in_no_file(capture: Path, tmp_path: Path
         assert list(tmp_path.iterdir()) == []
         source.lost = False
         outlet.store(replace(batch, end=120), None)
-        with pytest.raises(Failure, match="offsets 0 to 120, and this batch, 0 to 150, has some of these"):
+        with pytest.raises(
+            Failure, match="offsets 0 to 150 of flows, partition 0, overlap those of a file, 0 to 120;"
+        ):
             outlet.store(replace(batch, end=150), None)
     assert [(each.first, each.end) for each in committed] == [(0, 120)]
     assert ports(tmp_path) == ports_of(capture)
@@ -96,21 +98,21 @@ def test_columns_that_are_disabled_are_not_passed_over(broker: Broker, topic: st
     result = consume(broker, topic, "--schema", "flow", "-f", "jsonl")
     assert result.exit_code == 1
     assert len(result.stdout.splitlines()) == FLOWS
-    assert "fields that are not in their schema, and left out: " in result.stderr
+    assert "fields that are not in the schema, left out: " in result.stderr
 
 
 def test_where_nothing_can_be_read_it_may_be_the_schema(broker: Broker, topic: str, capture: Path) -> None:
     produce(broker, capture, topic, "--pack", "flow")
     result = consume(broker, topic, "--schema", "akvorado", "-f", "jsonl")
     assert result.exit_code == 1
-    assert "no record can be read: is it another --schema, or --framing?" in result.stderr
+    assert "no Kafka record can be decoded; check --schema and --framing" in result.stderr
 
 
 def test_no_topic_for_dead_letters(broker: Broker, topic: str, capture: Path, group: str) -> None:
     produce(broker, capture, topic)
     result = consume(broker, topic, "--group", group, "--dead-letter", "nobody-made-it", "-f", "jsonl")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith("flowbuf: there is no topic 'nobody-made-it': make it first")
+    assert result.stderr.startswith("flowbuf: topic 'nobody-made-it' does not exist; create it")
 
 
 def test_no_clickhouse(broker: Broker, topic: str, capture: Path, group: str) -> None:
@@ -126,13 +128,13 @@ def test_no_clickhouse(broker: Broker, topic: str, capture: Path, group: str) ->
 def test_topics_are_called_as_they_are(topic: str) -> None:
     result = run("consume", "--kafka", "127.0.0.1:1", "--topic", topic)
     assert result.exit_code == 2
-    assert "name one topic as it is called" in result.stderr
+    assert "is not the name of one topic" in result.stderr
 
 
 def test_what_stands_in_braces(capture: Path) -> None:
     result = run("produce", capture, "--kafka", "127.0.0.1:1", "--topic", "flows-{date}")
     assert result.exit_code == 2
-    assert "in braces it may have {hash} and {name}" in result.stderr
+    assert "the only braces it may contain are {hash} and {name}" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -141,4 +143,4 @@ def test_what_stands_in_braces(capture: Path) -> None:
 def test_options_of_a_queue_that_is_none(option: tuple[object, ...]) -> None:
     result = run("schema", "clickhouse", *option)
     assert result.exit_code == 2
-    assert f"{option[0]} is for the topic of --kafka HOST:PORT" in result.stderr
+    assert f"{option[0]} needs --kafka HOST:PORT" in result.stderr

@@ -52,7 +52,7 @@ def table(front: ClickHouse, topic: str) -> str:
 def arguments(broker: Broker, front: ClickHouse, topic: str, table: str, octets: int = 20_000) -> list[str]:
     return [
         *("consume", "--kafka", broker.servers, "--topic", topic, "--group", f"g-{topic}", "--until-end"),
-        *("--clickhouse", front.url, "--table", table, "--batch-octets", str(octets)),
+        *("--clickhouse", front.url, "--table", table, "--batch-bytes", str(octets)),
         *("-X", "session.timeout.ms=6000"),  # so soon it is known that a member is dead
     ]
 

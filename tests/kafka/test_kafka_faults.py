@@ -54,7 +54,7 @@ def test_a_broker_that_is_never_there(capture: Path) -> None:
     servers = closed_port()
     producing = Producing(capture.read_bytes(), servers, "--timeout", 2)
     assert producing.end() == 1
-    assert f"flowbuf: {servers}: no broker has answered in 2 s: " in producing.stderr
+    assert f"flowbuf: {servers}: no broker answered in 2 s: " in producing.stderr
     assert "Connection refused" in producing.stderr
     assert producing.stderr.count("\n") <= 3
     assert producing.stdout == ""
@@ -80,8 +80,8 @@ def test_a_broker_that_comes_in_time(own_broker: Broker, capture: Path, messages
 def test_a_topic_that_is_missing(broker: Broker, capture: Path) -> None:
     result = run("produce", capture, "--kafka", broker.servers, "--topic", "nobody-made-this")
     assert result.exit_code == 1
-    fix = "make it, or say how many partitions it is to have (--partitions N)"
-    assert result.stderr == f"flowbuf: there is no topic 'nobody-made-this': {fix}\n"
+    fix = "create it, or set its number of partitions with --partitions N"
+    assert result.stderr == f"flowbuf: topic 'nobody-made-this' does not exist; {fix}\n"
 
 
 def test_a_topic_that_cannot_be(broker: Broker, capture: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_broker_that_is_killed_and_comes_back(own_broker: Broker, capture: Pat
     assert 1 <= producing.stderr.count("\n") <= 12
     lines = producing.stderr.splitlines()
     assert all(one != two for one, two in itertools.pairwise(lines))  # each thing once in an outage
-    assert lines[-1] == f"flowbuf: kafka: broker {own_broker.servers} available"
+    assert lines[-1] == f"flowbuf: kafka: broker {own_broker.servers} is available"
     assert not [line for line in lines if "brokers are down" in line]
 
 
@@ -147,7 +147,7 @@ def test_a_broker_that_is_killed_and_stays_away(own_broker: Broker, capture: Pat
     assert told["flows"] == told["records"] == told["delivered"] + told["failed"]
     assert told["failed"] >= 500  # what waited
     assert producing.fed < 8 << 20  # nothing was read far ahead
-    assert "no broker has come back while records waited for it: " in producing.stderr
+    assert "no broker was available for as long as Kafka records may wait: " in producing.stderr
     assert producing.stderr.count("\n") < 10
     own_broker.start()
     assert told["delivered"] <= count_records(own_broker, topic) <= told["records"]
@@ -292,7 +292,7 @@ def test_a_signal_while_it_runs(
     told = producing.told
     assert told["delivered"] == told["records"] == len(values)
     assert told["flows"] == sum(map(_core.count_messages, values)) > 0
-    assert told["octets"] == sum(map(len, values))
+    assert told["bytes"] == sum(map(len, values))
     assert told["failed"] == 0
     assert producing.stderr == ""
     assert (messages * 11).startswith(b"".join(values)[: len(messages)])
@@ -346,6 +346,6 @@ def test_no_flows_at_all(broker: Broker, topic: str, tmp_path: Path) -> None:
     path = write(tmp_path / "empty.pcap", pcap())
     result = run("produce", path, "--kafka", broker.servers, "--topic", topic)
     assert result.exit_code == 0
-    assert result.stdout == f"topic={topic} flows=0 records=0 octets=0 delivered=0 failed=0 retried=0\n"
+    assert result.stdout == f"topic={topic} flows=0 records=0 bytes=0 delivered=0 failed=0 retried=0\n"
     assert "no flows" in result.stderr
     assert broker.values(topic) == []

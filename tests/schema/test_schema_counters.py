@@ -168,7 +168,7 @@ def test_a_schema_says_what_its_rows_are():
 
 def test_a_source_that_no_row_has_is_an_error():
     with pytest.raises(
-        SchemaError, match=r"if_counters.if_index is of counters, and the rows of the schema are flows"
+        SchemaError, match=r"if_counters.if_index belongs to counters, but the rows of the schema are flows"
     ):
         Decoder(FLOW.add("if_index", number=1000, type="uint32", sources=["sflow:if_counters.if_index"]))
     for source in (
@@ -177,7 +177,7 @@ def test_a_source_that_no_row_has_is_an_error():
         "netflow9:40000",
         "sflow:flow_sample.sampling_rate",
     ):
-        with pytest.raises(SchemaError, match="is of flows, and the rows of the schema are counters"):
+        with pytest.raises(SchemaError, match="belongs to flows, but the rows of the schema are counters"):
             Decoder(COUNTERS.add("total", number=1000, type="uint64", sources=[source]))
 
 

@@ -80,10 +80,10 @@ def test_types(type: str, keys: dict[str, object], expected: str, read_as: str) 
         ("src_addr", {"type": "IPv4"}, "it may be IPv6"),
         ("time_received", {"type": "UInt64) ENGINE = Null --"}, r"DateTime64\(3, 'UTC'\)"),
         ("bytes", {"codec": "ZSTD(1)) ENGINE = Null --"}, "clickhouse.codec is"),
-        ("bytes", {"codec": "ZSTD(1), Delta"}, "and that last"),
+        ("bytes", {"codec": "ZSTD(1), Delta"}, "as the last"),
         ("bytes", {"codec": 1}, "clickhouse.codec is 1"),
-        ("src_addr", {"codec": "T64, ZSTD(1)"}, "which is for numbers; ZSTD"),
-        ("bytes", {"kodec": "LZ4"}, "has a key 'kodec'; keys are type and codec"),
+        ("src_addr", {"codec": "T64, ZSTD(1)"}, "which is only for numbers; use ZSTD"),
+        ("bytes", {"kodec": "LZ4"}, "unknown key of clickhouse: 'kodec'; keys are type and codec"),
     ],
 )
 def test_what_a_column_cannot_be_is_said(name: str, key: dict[str, object], fault: str) -> None:
@@ -200,11 +200,15 @@ def test_options_that_cannot_be() -> None:
 @pytest.mark.parametrize(
     ("schema", "options", "fault"),
     [
-        (FLOW.only("bytes"), TableOptions(ttl="1d"), "they have no time"),
-        (FLOW.only("bytes"), TableOptions(aggregates={"1m": ""}), "no totals without a time"),
+        (FLOW.only("bytes"), TableOptions(ttl="1d"), "ttl needs a time"),
+        (FLOW.only("bytes"), TableOptions(aggregates={"1m": ""}), "aggregates need a time"),
         (FLOW.only("time_received"), TableOptions(aggregates={"1m": ""}), 'scale = "count"'),
-        (FLOW.add("flows", 1000, "uint8"), TableOptions(aggregates={"1m": ""}), "'flows'.*of this name"),
-        (FLOW, TableOptions(aggregates={"1m": ""}, aggregate_by=("bytes",)), "'bytes'.*told apart"),
+        (
+            FLOW.add("flows", 1000, "uint8"),
+            TableOptions(aggregates={"1m": ""}),
+            "'flows'.*name of a column of the totals",
+        ),
+        (FLOW, TableOptions(aggregates={"1m": ""}, aggregate_by=("bytes",)), "'bytes'.*cannot group totals"),
         (FLOW, TableOptions(aggregates={"1m": ""}, aggregate_by=("src_mac",)), "'src_mac'.*disabled"),
         (FLOW, TableOptions(aggregates={"1m": ""}, aggregate_by=("src_adr",)), "did you mean src_addr"),
     ],
@@ -233,7 +237,7 @@ def test_nothing_is_ever_dropped_that_holds_data() -> None:
     assert "DROP COLUMN" not in text
     assert set(re.findall(r"DROP TABLE IF EXISTS `(\w+)`", text)) == {"flows_queue", "flows_messages"}
     assert (
-        "-- src_as, tcp_flags: not in the new schema; the table keeps what it has of it." in text.splitlines()
+        "-- src_as, tcp_flags: not in the new schema; the table keeps the stored values." in text.splitlines()
     )
 
 
@@ -255,7 +259,7 @@ def test_what_cannot_be_read_gets_a_topic_of_its_own() -> None:
     queue = sql_of(statements, f"{name}_queue")
     assert f"kafka_topic_list = 'topic-{new.hash}'" in queue
     assert f"kafka_group_name = 'group_{new.hash[:8]}'" in queue
-    assert "-- `flows` cannot become what the new schema says:\n--   proto: " in to_text(statements)
+    assert "-- `flows` cannot be changed to the new schema:\n--   proto: " in to_text(statements)
 
 
 def test_a_retired_column_is_no_obstacle() -> None:
@@ -292,7 +296,7 @@ def test_the_command_prints_migrations(tmp_path: Path) -> None:
     [
         (("--ttl", "x"), "as in 15d"),
         (("--aggregates", "2m"), "1m, 5m, 1h"),
-        (("--drop", "--from", "flow"), "two things"),
+        (("--drop", "--from", "flow"), "--drop cannot be combined with --from"),
         (("--from", "missing.toml"), "missing.toml"),
         (("-X", "x"), "NAME=VALUE"),
         (("-X", "x y=1"), "NAME=VALUE"),

@@ -353,7 +353,7 @@ def test_a_collision_of_names_in_a_record_is_the_schemas_error(name, keys, says)
 def test_a_message_may_not_hide_the_well_known_ones():
     hiding = replace(RECORD, message_name="google")
     with pytest.raises(
-        SchemaError, match=r"message_name is 'google', which hides those of google\.protobuf; choose"
+        SchemaError, match=r"message_name 'google' hides the package google\.protobuf; choose"
     ):
         hiding.to_proto()
     assert "message google {" in hiding.disable("when").to_proto()
@@ -421,7 +421,7 @@ def test_whatever_a_schema_of_records_accepts_protoc_accepts_and_understands_ali
         )
         schema = Schema("tiny", columns_of(whole), rows="records", nested=nested)
     except SchemaError as error:
-        if not re.search("is called as column|number 536870911|name is reserved", str(error)):
+        if not re.search("has the name of column|number 536870911|name is reserved", str(error)):
             raise
         return
     text = proto_unless_names_collide(schema)

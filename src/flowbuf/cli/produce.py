@@ -33,7 +33,7 @@ from flowbuf.schema.loader import FRAMINGS
 __all__ = ["produce"]
 
 
-_EMPTY = "ClickHouse's ProtobufSingle skips those: --framing delimited keeps them"
+_EMPTY = "ClickHouse's ProtobufSingle skips them; --framing delimited keeps them"
 
 
 def _check_pack(context: click.Context, parameter: click.Parameter, value: str) -> int | str:
@@ -58,8 +58,8 @@ def _check_pack(context: click.Context, parameter: click.Parameter, value: str) 
     callback=_check_pack,
     default=str(PACK_SIZE),
     show_default=True,
-    metavar="flow|datagram|OCTETS",
-    help="Put into each Kafka record one flow, the flows of a datagram, or as many as fit into OCTETS bytes.",
+    metavar="flow|datagram|BYTES",
+    help="Put into each Kafka record one flow, the flows of a datagram, or up to BYTES bytes of flows.",
 )
 @click.option(
     "--framing",
@@ -115,12 +115,14 @@ def produce(
     \b
     Examples:
       flowbuf produce capture.pcap --kafka localhost:9092 --topic flows --partitions 4
-      flowbuf produce capture.pcap --kafka localhost:9092 --partitions 4 --key exporter --compression lz4
+      flowbuf produce capture.pcap --kafka localhost:9092 --partitions 4 --key exporter \\
+          --compression lz4
       flowbuf produce capture.pcap --kafka localhost:9092 --topic flows --pack flow --key flow
-      flowbuf produce capture.pcap --kafka localhost:9092 --topic flows --schema-registry
-      http://localhost:8081 flowbuf produce capture.pcap --kafka broker:9093 -X security.protocol=SSL
-      --kafka-config client.properties flowbuf produce capture.pcap --kafka localhost:9092 --topic flows
-      --schema goflow2
+      flowbuf produce capture.pcap --kafka localhost:9092 --topic flows \\
+          --schema-registry http://localhost:8081
+      flowbuf produce capture.pcap --kafka broker:9093 -X security.protocol=SSL \\
+          --kafka-config client.properties
+      flowbuf produce capture.pcap --kafka localhost:9092 --topic flows --schema goflow2
     """
     inputs = expand_inputs(inputs)
     check_inputs(inputs)
@@ -155,7 +157,7 @@ def produce(
     finally:
         print_text(_summary(sink))
     if sink.report.empty:
-        report.add_note(f"flows without a value, in records without an octet: {sink.report.empty}; {_EMPTY}")
+        report.add_note(f"flows without a value, in empty Kafka records: {sink.report.empty}; {_EMPTY}")
     if session.readable and not session.flows:
         report.add_note(no_rows(schema, session.counters))
     sys.exit(report.status)
@@ -196,7 +198,7 @@ def _summary(sink: KafkaSink) -> str:
         "topic": sink.topic,
         "flows": report.flows,
         "records": report.records,
-        "octets": report.octets,
+        "bytes": report.bytes,
         "delivered": report.delivered,
         "failed": report.failed,
         "retried": report.retries,

@@ -109,12 +109,15 @@ def query(
 
     \b
     Examples:
-      flowbuf query "SELECT src_addr, sum(bytes) AS total FROM flows GROUP BY ALL ORDER BY total DESC LIMIT
-      10" a.pcap flowbuf query "SELECT count(*) FROM flows WHERE in_net(dst_addr, '10.0.0.0/8')" *.pcap.gz
-      flowbuf query "SELECT dst_port, count(*) FROM flows GROUP BY ALL" january.parquet today.pcap -o
-      ports.csv flowbuf query "FROM flows WHERE src_mac = '02:00:00:00:00:01'" capture.pcap -o found.parquet
-      flowbuf query "SELECT src_country, sum(bytes) FROM flows GROUP BY ALL" capture.pcap --enrich
-      network.toml flowbuf query "SUMMARIZE flows" capture.pcap
+      flowbuf query \\
+          "SELECT src_addr, sum(bytes) AS total FROM flows GROUP BY ALL ORDER BY total DESC LIMIT 10" a.pcap
+      flowbuf query "SELECT count(*) FROM flows WHERE in_net(dst_addr, '10.0.0.0/8')" *.pcap.gz
+      flowbuf query "SELECT dst_port, count(*) FROM flows GROUP BY ALL" january.parquet today.pcap \\
+          -o ports.csv
+      flowbuf query "FROM flows WHERE src_mac = '02:00:00:00:00:01'" capture.pcap -o found.parquet
+      flowbuf query "SELECT src_country, sum(bytes) FROM flows GROUP BY ALL" capture.pcap \\
+          --enrich network.toml
+      flowbuf query "SUMMARIZE flows" capture.pcap
     """
     inputs = expand_inputs(inputs)
     check_inputs(inputs, output)
@@ -131,7 +134,7 @@ def query(
     check_decoding(captures, decoding, files)
     if enrich and files:
         raise UsageProblem(
-            f"{files[0]}: --enrich is for captures and messages; files of columns were enriched, or not"
+            f"{files[0]}: --enrich applies only to captures and messages, not to Parquet; leave it out"
         )
     report = Report(notes=verbose)
     to_terminal = output == "-" and is_terminal(sys.stdout)
@@ -312,7 +315,7 @@ class _Answer:
         while (batch := self._take()) is not None:
             yield batch
         if self._failed:
-            raise ValueError("there is no more, as reading has failed")
+            raise ValueError("reading the input failed")
 
     def _take(self) -> Any:
         self._asked = True

@@ -109,10 +109,12 @@ def read(
       flowbuf read capture.pcap
       flowbuf read capture.pcap -n 20 --columns src_addr,dst_addr,bytes
       flowbuf read capture.pcapng.gz -f jsonl --where "dst_port = 53 and bytes > 512"
-      flowbuf read capture.pcap --where "in_net(src_addr, '192.0.2.0/24') or src_mac = '02:00:00:00:00:01'"
+      flowbuf read capture.pcap \\
+          --where "in_net(src_addr, '192.0.2.0/24') or src_mac = '02:00:00:00:00:01'"
       flowbuf read capture.pcap -o flows.parquet --ip text
-      flowbuf read capture.pcap --enrich network.toml --columns
-      time_received,exporter_name,in_if_name,src_net_name flowbuf read 'captures/**/*.pcap.gz' -o parquet/
+      flowbuf read capture.pcap --enrich network.toml \\
+          --columns time_received,exporter_name,in_if_name,src_net_name
+      flowbuf read 'captures/**/*.pcap.gz' -o parquet/
       flowbuf read 'captures/**/*.pcap.gz' -o parquet/ --rows-per-file 10000000
       flowbuf read *.pcap -o flows.csv.gz --enable group:l2
       flowbuf read capture.pcap --scale --default-sampling 1000
@@ -162,4 +164,6 @@ def _check_form(form: str, output: str, ip: str | None) -> None:
     if form in COLUMN_FORMATS:
         check_column_output(form, output)
     elif ip:
-        raise UsageProblem(f"--ip is for parquet and arrow; in a {form}, addresses are text")
+        raise UsageProblem(
+            f"--ip applies only to parquet and arrow; leave it out, because addresses in {form} are text"
+        )

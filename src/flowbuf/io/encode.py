@@ -26,14 +26,14 @@ class EncodeResult:
     Attributes:
         flows: Number of flows written.
         datagrams: Number of UDP datagrams read.
-        octets: Size of the messages in bytes, before any compression.
+        bytes: Size of the messages in bytes, before any compression.
         counters: Counters of the capture and of all exporters: name of a status (`flowbuf.STATUSES`) ->
             number of occurrences.
     """
 
     flows: int
     datagrams: int
-    octets: int
+    bytes: int
     counters: dict[str, int]
 
 
@@ -105,7 +105,7 @@ def encode_capture(
         template_expiry=template_expiry,
         obey_withdrawals=obey_withdrawals,
     )
-    octets = datagrams = 0
+    size = datagrams = 0
     with CaptureReader(source, port) as reader, OutputFile(output) as file:
         if file.is_regular:
             check_proto(output)  # before the work
@@ -113,7 +113,7 @@ def encode_capture(
             for batch, messages in decode_batches(reader, decoder, override):
                 behind.write(messages)
                 datagrams += len(batch)
-                octets += len(messages)
+                size += len(messages)
         if strict:
             reader.check()
         decoder.finish()
@@ -121,7 +121,7 @@ def encode_capture(
             write_proto(output, decoder.schema, scaled=scale)
     counters = Counter(reader.counters)
     counters.update(decoder.counters)
-    return EncodeResult(decoder.flows, datagrams, octets, dict(counters))
+    return EncodeResult(decoder.flows, datagrams, size, dict(counters))
 
 
 def decode_batches(

@@ -93,8 +93,8 @@ class Joining:
             if not self._broker_side:
                 setting = f"session.timeout.ms: {self._session:g} s"
             self._note(
-                f"group {self._group!r}: waiting for {members} to rejoin; a killed member stays in the group until its "
-                f"session expires ({setting})"
+                f"group {self._group!r}: waiting for {members} to rejoin; a killed member stays in the group "
+                f"until its session expires ({setting})"
             )
 
     def end(self) -> None:

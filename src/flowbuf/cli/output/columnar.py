@@ -122,14 +122,16 @@ class ColumnSource:
 ip_option = click.option(
     "--ip",
     type=click.Choice(IP_FORMS),
-    help="Write IP and MAC addresses to Parquet and Arrow as bytes (and numbers), or as text.  [default: binary]",
+    help="Write IP and MAC addresses to Parquet and Arrow as bytes (and numbers), or as text.  "
+    "[default: binary]",
 )
 
 enrich_option = click.option(
     "--enrich",
     multiple=True,
     metavar="SPEC",
-    help="Add columns that the wire does not contain, from FILE.toml or your MODULE:FUNCTION. May be repeated.",
+    help="Add columns that the wire does not contain, from FILE.toml or your MODULE:FUNCTION. "
+    "May be repeated.",
 )
 
 
@@ -204,7 +206,7 @@ def check_column_output(form: str, output: str) -> None:
     """Raise UsageProblem if columns cannot be written to this output."""
     need("pyarrow", "arrow", f"-f {form}")
     if output == "-" and is_terminal(sys.stdout):
-        raise UsageProblem(f"{form} is nothing to look at: give -o FILE, or a pipe")
+        raise UsageProblem(f"{form} cannot be shown on a terminal; name a file with -o FILE, or use a pipe")
     if output.endswith((".gz", ".zst")):
         fix = "leave out " + os.path.splitext(output)[1]
         raise UsageProblem(
